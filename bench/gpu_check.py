@@ -224,7 +224,7 @@ def find_cublaslt(python):
 
 
 def environment_of(options, device):
-    words = {"driver": device.driver(), "plimsoll": last_words(run([options.plimsoll, "--version"], {}, 60).output),
+    words = {"driver": device.driver(), "plimsoll": run([options.plimsoll, "--version"], {}, 60).output.partition("\n")[0],
              "cuBLASLt": str(options.cublaslt or "where the loader finds it")}
     torch = run([options.python, "-c", "import torch, transformers; print('torch', torch.__version__, 'CUDA', "
                                        "torch.version.cuda, 'transformers', transformers.__version__)"], {}, 120)

@@ -34,11 +34,15 @@ echo "== 4. label held-out pages and draw what was found"
 "$plimsoll" predict --model "$directory/run" --data "$directory/pages/validation.jsonl" \
   --output "$directory/predictions.jsonl" --draw "$directory/pictures" --draw-limit 5
 
+echo
+echo "== 5. draw the whole run as one HTML file"
+"$plimsoll" report "$directory/run"
+
 picture=$(find "$directory/pictures" -name '*.png' | sort | head -n 1)
 echo
 cat "$directory/peak.txt"
 echo "A page with its predicted fields: $picture"
-echo "The whole story of the run:       $directory/run/summary.json, metrics.jsonl, plan.json"
+echo "The whole story of the run:       $directory/run/report.html"
 echo
 echo "Next, your own data (JSONL, one page per line: image, words, boxes, labels):"
 echo "  $plimsoll check --model microsoft-layoutlmv3-base-directory --data pages.jsonl"

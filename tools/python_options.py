@@ -17,7 +17,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 FILE = REPOSITORY / "python" / "plimsoll" / "_options.py"
 # What the package says itself: its results are always JSON, and a file of options is the caller's own business.
 OWN = {"json", "config"}
-COMMANDS = ("check", "doctor", "eval", "plan", "predict", "train")
+COMMANDS = ("check", "doctor", "eval", "plan", "predict", "serve", "train")
 TYPES = {"flag": "bool", "int": "int", "float": "float", "str": "str", "path": "Path", "size": "Size"}
 
 HEAD = '''"""The options of each command as keywords: the table that `plimsoll --options` prints.
@@ -28,7 +28,7 @@ Made by tools/python_options.py; do not edit.
 from __future__ import annotations
 
 import os
-from typing import Dict, Literal, NamedTuple, Sequence, TypedDict, Union
+from typing import Dict, FrozenSet, Literal, NamedTuple, Sequence, TypedDict, Union
 
 Path = Union[str, "os.PathLike[str]"]
 Size = Union[str, int]  # "3GiB", or bytes
@@ -87,7 +87,11 @@ def text_of(table):
         lines += [row(option) for option in options]
         parts.append("\n".join([*lines, "}", "", "", ""]))
     names = ", ".join(f'"{name}": {name.upper()}' for name in sorted(commands))
-    return "".join(parts) + f"OPTIONS: Dict[str, Dict[str, Option]] = {{{names}}}\n"
+    accepted = "".join(f'    "{option["name"]}",\n' for option in table["elsewhere"]
+                       if option["accepted"] != "never")
+    return ("".join(parts) + f"OPTIONS: Dict[str, Dict[str, Option]] = {{{names}}}\n\n"
+            "# Keywords of other programs that `train` and `plan` look at, though nothing here depends on them.\n"
+            f"ACCEPTED: FrozenSet[str] = frozenset((\n{accepted}))\n")
 
 
 def main():

@@ -15,14 +15,17 @@ for what a caller hands in (Pillow for images, `datasets` for data sets).
 """
 
 from .api import Predictions, check, doctor, evaluate, plan, predict, train
+from .callbacks import MLflowCallback, TrackioCallback, WandbCallback
 from .errors import (BudgetError, DataError, DivergedError, EnvironmentFailure, Interrupted, PlimsollError, ProgramError,
                      UsageError)
-from .events import Checkpoint, End, Evaluated, Event, Planned, Step
+from .events import Checkpoint, End, Evaluated, Event, Found, Planned, Step, Warned
+from .predictor import Predictor, predictor
 from .results import Check, Evaluation, Finding, Plan, Training
 from .training import Callback, Run
 
 __all__ = [
     "BudgetError", "Callback", "Check", "Checkpoint", "DataError", "DivergedError", "End", "EnvironmentFailure",
-    "Evaluated", "Evaluation", "Event", "Finding", "Interrupted", "Plan", "Planned", "PlimsollError", "Predictions",
-    "ProgramError", "Run", "Step", "Training", "UsageError", "check", "doctor", "evaluate", "plan", "predict", "train",
+    "Evaluated", "Evaluation", "Event", "Finding", "Found", "Interrupted", "MLflowCallback", "Plan", "Planned",
+    "PlimsollError", "Predictions", "ProgramError", "Run", "Step", "TrackioCallback", "Training", "UsageError",
+    "Predictor", "WandbCallback", "Warned", "check", "doctor", "evaluate", "plan", "predict", "predictor", "train",
 ]

@@ -6,7 +6,7 @@ Made by tools/python_options.py; do not edit.
 from __future__ import annotations
 
 import os
-from typing import Dict, Literal, NamedTuple, Sequence, TypedDict, Union
+from typing import Dict, FrozenSet, Literal, NamedTuple, Sequence, TypedDict, Union
 
 Path = Union[str, "os.PathLike[str]"]
 Size = Union[str, int]  # "3GiB", or bytes
@@ -144,6 +144,10 @@ class TrainOptions(TypedDict, total=False):
     """Label names in order, separated by commas or in a file (default: the model's, else the data's). Names other than the model's give it a new head"""
     learning_rate: float
     """Peak learning rate (default: 5e-05)"""
+    layerwise_lr_decay: float
+    """Factor of the learning rate from one encoder layer to the one before it; the head has the full rate (default: 1)"""
+    lr_pattern: Union[str, Sequence[str]]
+    """Peak learning rates of single parameters, PATTERN=RATE with patterns as in --freeze: 'classifier.*=1e-3'. May be given several times, or as a list with commas; the last that matches counts"""
     num_train_epochs: float
     """Number of passes over the data (default: 3)"""
     max_steps: int
@@ -162,6 +166,10 @@ class TrainOptions(TypedDict, total=False):
     """adamw_torch; adamw_8bit (moments in 8 bits); or adafactor (almost no optimizer state) (default: adamw_torch)"""
     weight_decay: float
     """Weight decay, not applied to biases and layer norms (default: 0.01)"""
+    label_smoothing_factor: float
+    """Fraction of a label's weight that is spread over all labels (default: 0)"""
+    focal_gamma: float
+    """Focal loss: words and pages whose label is found easily weigh less, by (1 - p)^gamma (0: all weigh the same) (default: 0)"""
     max_grad_norm: float
     """Clip gradients to this global norm (0: no clipping) (default: 1)"""
     lr_scheduler_type: Literal["linear", "cosine", "cosine_with_restarts", "polynomial", "constant", "constant_with_warmup", "inverse_sqrt", "reduce_lr_on_plateau", "cosine_with_min_lr", "cosine_warmup_with_min_lr", "warmup_stable_decay", "greedy"]
@@ -170,8 +178,20 @@ class TrainOptions(TypedDict, total=False):
     """The schedule's arguments by their names in transformers: '{"num_cycles": 2}'"""
     augment: bool
     """Change each training page at random in each epoch: rotation, scale, crop, brightness, blur; boxes move along. Training images are then not cached"""
+    adam_beta1: float
+    """Decay of AdamW's first moments (default: 0.9)"""
+    adam_beta2: float
+    """Decay of AdamW's second moments (default: 0.999)"""
+    adam_epsilon: float
+    """AdamW's epsilon, added to the root of second moments (default: 1e-08)"""
     seed: int
     """Random seed of new weights, page order, dropout and --augment (default: 42)"""
+    data_seed: int
+    """Random seed of the page order (-1: --seed) (default: -1)"""
+    train_sampling_strategy: Literal["random", "sequential", "group_by_length"]
+    """Order of pages: random, sequential (the data's), or group_by_length (random groups, sorted by length) (default: random)"""
+    dataloader_drop_last: bool
+    """Leave out the pages at an epoch's end that fill no whole --per-device-train-batch-size"""
     freeze: Union[str, Sequence[str]]
     """Parameters that are not trained: a pattern for whole Hugging Face names, where * is any text (dots too), ? one character, [0-5] one of a set; such as 'layoutlmv3.embeddings.*' or 'layoutlmv3.encoder.layer.[0-5].*'. May be given several times, or as a list with commas. Frozen parameters have no gradient and no optimizer state"""
     lora_rank: int
@@ -186,14 +206,40 @@ class TrainOptions(TypedDict, total=False):
     """Store the encoder's frozen weights in 8 bits, in blocks of 64 (with --lora-rank or --freeze)"""
     load_in_4bit: bool
     """Store them in 4 bits: NormalFloat (nf4), as in QLoRA"""
-    logging_steps: int
-    """Log every N updates, with their mean loss (0: once, at the end) (default: 10)"""
-    save_steps: int
-    """Save a checkpoint every N updates (0: none) (default: 500)"""
+    logging_strategy: Literal["no", "steps", "epoch"]
+    """When to log: steps (every --logging-steps), epoch, or no (once, at the end) (default: steps)"""
+    logging_steps: float
+    """Log every N updates, with their mean loss (0: once, at the end; below 1: a fraction of all updates) (default: 10)"""
+    logging_first_step: bool
+    """Log the first update too"""
+    save_strategy: Literal["no", "steps", "epoch", "best"]
+    """When to save a checkpoint: steps (every --save-steps), epoch, best (after an evaluation that is the best so far), or no (default: steps)"""
+    save_steps: float
+    """Save a checkpoint every N updates (0: none; below 1: a fraction of all updates) (default: 500)"""
+    save_only_model: bool
+    """Save checkpoints without the optimizer's state: smaller, but a run cannot be resumed from them. One that a signal asks for is complete"""
     save_total_limit: int
     """Keep at most this many checkpoints (0: all) (default: 0)"""
-    eval_steps: int
-    """Evaluate every N updates (0: after each epoch) (default: 0)"""
+    eval_strategy: Literal["no", "steps", "epoch"]
+    """When to evaluate: steps (every --eval-steps), epoch, or no (default: steps with --eval-steps, else epoch)"""
+    eval_steps: float
+    """Evaluate every N updates (0: after each epoch; with --eval-strategy steps as --logging-steps; below 1: a fraction of all updates) (default: 0)"""
+    eval_delay: float
+    """No evaluation before so many updates, or epochs if there is one after each (default: 0)"""
+    eval_on_start: bool
+    """Evaluate before the first update too"""
+    early_stopping_patience: int
+    """End the run after N evaluations in a row without a better metric (0: never) (default: 0)"""
+    early_stopping_threshold: float
+    """By how much the metric must be better to count, for --early-stopping-patience (default: 0)"""
+    greater_is_better: Union[str, Sequence[str]]
+    """True or False: whether the larger --metric-for-best-model is the better (default: as it is)"""
+    events: Path
+    """Write what happens to this file, one JSON object per line (docs/json.md); - for standard output, as --json does"""
+    report_to: Union[str, Sequence[str]]
+    """tensorboard (event files in --logging-dir) and jsonl (events.jsonl in --output-dir), separated by commas; all; or none (default: none)"""
+    logging_dir: Path
+    """Directory of TensorBoard's event files (default: tensorboard, in --output-dir)"""
     load_best_model_at_end: bool
     """Save the model of the best evaluation, not of the last update"""
     metric_for_best_model: Literal["accuracy", "anls", "exact_match", "f1", "f1_macro", "f1_micro", "f1_with_answer", "f1_without_answer", "loss", "mae", "mse", "precision", "recall", "eval_accuracy", "eval_anls", "eval_exact_match", "eval_f1", "eval_f1_macro", "eval_f1_micro", "eval_f1_with_answer", "eval_f1_without_answer", "eval_loss", "eval_mae", "eval_mse", "eval_precision", "eval_recall"]
@@ -245,6 +291,8 @@ TRAIN: Dict[str, Option] = {
     "problem_type": Option("--problem-type", "str", False),
     "labels": Option("--labels", "str", False),
     "learning_rate": Option("--learning-rate", "float", False),
+    "layerwise_lr_decay": Option("--layerwise-lr-decay", "float", False),
+    "lr_pattern": Option("--lr-pattern", "str", False),
     "num_train_epochs": Option("--num-train-epochs", "float", False),
     "max_steps": Option("--max-steps", "int", False),
     "warmup_ratio": Option("--warmup-ratio", "float", False),
@@ -254,11 +302,19 @@ TRAIN: Dict[str, Option] = {
     "fp16_fallback": Option("--fp16-fallback", "str", False),
     "optim": Option("--optim", "str", False),
     "weight_decay": Option("--weight-decay", "float", False),
+    "label_smoothing_factor": Option("--label-smoothing-factor", "float", False),
+    "focal_gamma": Option("--focal-gamma", "float", False),
     "max_grad_norm": Option("--max-grad-norm", "float", False),
     "lr_scheduler_type": Option("--lr-scheduler-type", "str", False),
     "lr_scheduler_kwargs": Option("--lr-scheduler-kwargs", "str", False),
     "augment": Option("--augment", "flag", False),
+    "adam_beta1": Option("--adam-beta1", "float", False),
+    "adam_beta2": Option("--adam-beta2", "float", False),
+    "adam_epsilon": Option("--adam-epsilon", "float", False),
     "seed": Option("--seed", "int", False),
+    "data_seed": Option("--data-seed", "int", False),
+    "train_sampling_strategy": Option("--train-sampling-strategy", "str", False),
+    "dataloader_drop_last": Option("--dataloader-drop-last", "flag", False),
     "freeze": Option("--freeze", "str", False),
     "lora_rank": Option("--lora-rank", "int", False),
     "lora_alpha": Option("--lora-alpha", "float", False),
@@ -266,10 +322,23 @@ TRAIN: Dict[str, Option] = {
     "lora_target_modules": Option("--lora-target-modules", "str", False),
     "load_in_8bit": Option("--load-in-8bit", "flag", False),
     "load_in_4bit": Option("--load-in-4bit", "flag", False),
-    "logging_steps": Option("--logging-steps", "int", False),
-    "save_steps": Option("--save-steps", "int", False),
+    "logging_strategy": Option("--logging-strategy", "str", False),
+    "logging_steps": Option("--logging-steps", "float", False),
+    "logging_first_step": Option("--logging-first-step", "flag", False),
+    "save_strategy": Option("--save-strategy", "str", False),
+    "save_steps": Option("--save-steps", "float", False),
+    "save_only_model": Option("--save-only-model", "flag", False),
     "save_total_limit": Option("--save-total-limit", "int", False),
-    "eval_steps": Option("--eval-steps", "int", False),
+    "eval_strategy": Option("--eval-strategy", "str", False),
+    "eval_steps": Option("--eval-steps", "float", False),
+    "eval_delay": Option("--eval-delay", "float", False),
+    "eval_on_start": Option("--eval-on-start", "flag", False),
+    "early_stopping_patience": Option("--early-stopping-patience", "int", False),
+    "early_stopping_threshold": Option("--early-stopping-threshold", "float", False),
+    "greater_is_better": Option("--greater-is-better", "str", False),
+    "events": Option("--events", "path", False),
+    "report_to": Option("--report-to", "str", False),
+    "logging_dir": Option("--logging-dir", "path", False),
     "load_best_model_at_end": Option("--load-best-model-at-end", "flag", False),
     "metric_for_best_model": Option("--metric-for-best-model", "str", False),
     "resume_from_checkpoint": Option("--resume-from-checkpoint", "str", False),
@@ -368,6 +437,30 @@ class PredictOptions(TypedDict, total=False):
     """Truncate long pages instead of splitting them into windows"""
     cache: Path
     """Cache pages in this directory, with their tokens and resized images (about 170 KB per page), for later epochs and runs; rebuilt when data, tokenizer or options change"""
+    input: Union[Path, Sequence[Path]]
+    """Scans and PDF files: PNG, JPEG, BMP, PNM, TIFF (all its pages), PDF, or directories with such files"""
+    images: Path
+    """Directory for pictures of pages that have no file of their own: pages of PDF files and of TIFF files with several, and pages that were turned (default: beside the output, OUTPUT.images)"""
+    language: Union[str, Sequence[str]]
+    """Languages of the text, by Tesseract's names: eng, deu, chi_sim; eng+chi_sim for both (default: eng)"""
+    tessdata_dir: Path
+    """Directory with Tesseract's data, NAME.traineddata (default: where its packages put it)"""
+    page_layout: Literal["auto", "block", "sparse"]
+    """How text lies on a page: auto (columns are found), block (one column, read line by line, as on most receipts), sparse (words anywhere) (default: auto)"""
+    enlarge: Literal["auto", "never"]
+    """Read pages with small print at twice their size: more words are right, in twice the time: auto or never (default: never)"""
+    min_confidence: float
+    """Leave out words that were read with less confidence, 0 to 1 (default: 0)"""
+    drop_specks: bool
+    """Leave out words that are only lines and dots, such as _ or ~, as which specks are read"""
+    word_order: Literal["found", "columns"]
+    """found (as Tesseract or the PDF file has them) or columns (blocks side by side one after the other, tables line by line) (default: found)"""
+    dpi: int
+    """Dots per inch at which pages of PDF files are drawn to be read (default: 300)"""
+    ignore_pdf_text: bool
+    """Read the pages of PDF files from their pictures, even if they have text"""
+    keep_rotation: bool
+    """Do not turn pages that lie on a side or upside down"""
     device: Union[str, Sequence[str]]
     """Device to compute on: cpu, cuda, or cuda:N for GPU number N (default: cpu, even if there is a GPU)"""
     enforce_eager: bool
@@ -381,11 +474,15 @@ class PredictOptions(TypedDict, total=False):
     per_device_eval_batch_size: int
     """Maximum number of pages processed at once (default: 8)"""
     output: Path
-    """JSONL file with a line a page: its words, what was found, and fields (default: standard output); - for standard output"""
+    """File with a line a page: its words, what was found, and fields (default: standard output); - for standard output"""
+    format: Literal["jsonl", "json", "csv"]
+    """Form of the output: jsonl (a JSON object a line), json (one list of them), or csv (a row a field) (default: jsonl)"""
     return_all_scores: bool
     """Also write the probability of every label for each word: `scores`, in the order of `label_names`"""
     draw: Path
     """Directory for images of the pages with the predicted fields drawn on them"""
+    draw_pdf: Path
+    """PDF file with the same pictures, a page each"""
     draw_limit: int
     """Draw at most this many pages (0: all) (default: 0)"""
 
@@ -402,6 +499,18 @@ PREDICT: Dict[str, Option] = {
     "stride": Option("--stride", "int", False),
     "truncate": Option("--truncate", "flag", False),
     "cache": Option("--cache", "path", False),
+    "input": Option("--input", "path", True),
+    "images": Option("--images", "path", False),
+    "language": Option("--language", "str", False),
+    "tessdata_dir": Option("--tessdata-dir", "path", False),
+    "page_layout": Option("--page-layout", "str", False),
+    "enlarge": Option("--enlarge", "str", False),
+    "min_confidence": Option("--min-confidence", "float", False),
+    "drop_specks": Option("--drop-specks", "flag", False),
+    "word_order": Option("--word-order", "str", False),
+    "dpi": Option("--dpi", "int", False),
+    "ignore_pdf_text": Option("--ignore-pdf-text", "flag", False),
+    "keep_rotation": Option("--keep-rotation", "flag", False),
     "device": Option("--device", "str", False),
     "enforce_eager": Option("--enforce-eager", "flag", False),
     "budget": Option("--budget", "size", False),
@@ -409,9 +518,69 @@ PREDICT: Dict[str, Option] = {
     "dataloader_num_workers": Option("--dataloader-num-workers", "int", False),
     "per_device_eval_batch_size": Option("--per-device-eval-batch-size", "int", False),
     "output": Option("--output", "path", False),
+    "format": Option("--format", "str", False),
     "return_all_scores": Option("--return-all-scores", "flag", False),
     "draw": Option("--draw", "path", False),
+    "draw_pdf": Option("--draw-pdf", "path", False),
     "draw_limit": Option("--draw-limit", "int", False),
+}
+
+
+class ServeOptions(TypedDict, total=False):
+    threads: int
+    """Compute threads (0: all available cores) (default: 0)"""
+    model: Path
+    """Hugging Face model directory, or train's --output-dir or a checkpoint-N in it"""
+    tokenizer: Path
+    """tokenizer.json or its directory, instead of the model's own"""
+    base_model: Path
+    """Directory of the base model, if --model is an adapter (default: the one named in adapter_config.json)"""
+    box_format: Union[str, Sequence[str]]
+    """Unit of the boxes in the data: pixel, or 1000 (0 to 1000 from edge to edge) (default: pixel)"""
+    segment_boxes: bool
+    """FUNSD: each word gets the box of its entity, as in published results"""
+    max_length: int
+    """Text tokens per window, with the first and last (0: the model's limit, at most 512) (default: 0)"""
+    stride: int
+    """Tokens that neighbouring windows of a long page share (-1: a quarter of a window, at most 128) (default: -1)"""
+    truncate: bool
+    """Truncate long pages instead of splitting them into windows"""
+    cache: Path
+    """Cache pages in this directory, with their tokens and resized images (about 170 KB per page), for later epochs and runs; rebuilt when data, tokenizer or options change"""
+    device: Union[str, Sequence[str]]
+    """Device to compute on: cpu, cuda, or cuda:N for GPU number N (default: cpu, even if there is a GPU)"""
+    enforce_eager: bool
+    """With --device cuda: launch kernels one by one instead of as CUDA graphs; slower, same numbers. With CUDA_LAUNCH_BLOCKING=1 a debugger stops at the failing kernel"""
+    budget: Size
+    """Memory limit for the whole process, or for the GPU with --device cuda: 3GiB (of 1024^3 bytes, as 3g), 3GB (of 1000^3), 900MiB (default: 95 % of the free memory)"""
+    host_budget: Size
+    """With --device cuda: limit for the machine's own memory (default: 95 % of the free memory)"""
+    dataloader_num_workers: int
+    """Threads that load pages in the background (-1: chosen by the number of cores) (default: -1)"""
+    per_device_eval_batch_size: int
+    """Maximum number of pages processed at once (default: 8)"""
+    return_all_scores: bool
+    """Also write the probability of every label for each word: `scores`, in the order of `label_names`"""
+
+
+SERVE: Dict[str, Option] = {
+    "threads": Option("--threads", "int", False),
+    "model": Option("--model", "path", False),
+    "tokenizer": Option("--tokenizer", "path", False),
+    "base_model": Option("--base-model", "path", False),
+    "box_format": Option("--box-format", "str", False),
+    "segment_boxes": Option("--segment-boxes", "flag", False),
+    "max_length": Option("--max-length", "int", False),
+    "stride": Option("--stride", "int", False),
+    "truncate": Option("--truncate", "flag", False),
+    "cache": Option("--cache", "path", False),
+    "device": Option("--device", "str", False),
+    "enforce_eager": Option("--enforce-eager", "flag", False),
+    "budget": Option("--budget", "size", False),
+    "host_budget": Option("--host-budget", "size", False),
+    "dataloader_num_workers": Option("--dataloader-num-workers", "int", False),
+    "per_device_eval_batch_size": Option("--per-device-eval-batch-size", "int", False),
+    "return_all_scores": Option("--return-all-scores", "flag", False),
 }
 
 
@@ -439,6 +608,10 @@ class PlanOptions(TrainOptions, total=False):
     """Explain the plan: every item in bytes, the tensors alive at the peak, time, the savings and costs of each option, and the effect of other budgets"""
     device_memory: Size
     """Plan for another machine with this much memory, instead of --budget: an eighth of it, at least 512 MiB, is reserved for its system; times are this machine's. With --device cuda, plan for another GPU and reserve a twentieth of its memory; no GPU is needed here"""
+    html: Path
+    """Draw the plan as an HTML file for a browser: a map of the arena, bytes over the step's time; - for standard output"""
+    memory_viz: Path
+    """Write the plan as PyTorch's memory snapshot, which pytorch.org/memory_viz draws; - for standard output"""
     sweep: bool
     """Print a table of budgets with their speeds, from the smallest that works to the largest that helps"""
     points: int
@@ -451,10 +624,134 @@ PLAN: Dict[str, Option] = {
     **TRAIN,
     "explain": Option("--explain", "flag", False),
     "device_memory": Option("--device-memory", "size", False),
+    "html": Option("--html", "path", False),
+    "memory_viz": Option("--memory-viz", "path", False),
     "sweep": Option("--sweep", "flag", False),
     "points": Option("--points", "int", False),
     "svg": Option("--svg", "path", False),
 }
 
 
-OPTIONS: Dict[str, Dict[str, Option]] = {"check": CHECK, "doctor": DOCTOR, "eval": EVAL, "plan": PLAN, "predict": PREDICT, "train": TRAIN}
+OPTIONS: Dict[str, Dict[str, Option]] = {"check": CHECK, "doctor": DOCTOR, "eval": EVAL, "plan": PLAN, "predict": PREDICT, "serve": SERVE, "train": TRAIN}
+
+# Keywords of other programs that `train` and `plan` look at, though nothing here depends on them.
+ACCEPTED: FrozenSet[str] = frozenset((
+    "accelerator_config",
+    "auto_find_batch_size",
+    "average_tokens_across_devices",
+    "batch_eval_metrics",
+    "bf16_full_eval",
+    "dataloader_in_order",
+    "dataloader_multiprocessing_context",
+    "dataloader_persistent_workers",
+    "dataloader_pin_memory",
+    "dataloader_prefetch_factor",
+    "ddp_backend",
+    "ddp_broadcast_buffers",
+    "ddp_bucket_cap_mb",
+    "ddp_find_unused_parameters",
+    "ddp_static_graph",
+    "ddp_timeout",
+    "debug",
+    "deepspeed",
+    "disable_tqdm",
+    "do_eval",
+    "do_predict",
+    "do_train",
+    "enable_jit_checkpoint",
+    "eval_accumulation_steps",
+    "eval_do_concat_batches",
+    "eval_use_gather_object",
+    "fp16_full_eval",
+    "fsdp",
+    "fsdp_config",
+    "full_determinism",
+    "gradient_checkpointing_kwargs",
+    "hub_always_push",
+    "hub_model_id",
+    "hub_private_repo",
+    "hub_revision",
+    "hub_strategy",
+    "hub_token",
+    "ignore_data_skip",
+    "include_for_metrics",
+    "include_num_input_tokens_seen",
+    "label_names",
+    "length_column_name",
+    "liger_kernel_config",
+    "local_rank",
+    "log_level",
+    "log_level_replica",
+    "log_on_each_node",
+    "logging_nan_inf_filter",
+    "neftune_noise_alpha",
+    "optim_args",
+    "optim_target_modules",
+    "parallelism_config",
+    "per_device_eval_batch_size",
+    "prediction_loss_only",
+    "project",
+    "push_to_hub",
+    "remove_unused_columns",
+    "restore_callback_states_from_checkpoint",
+    "run_name",
+    "save_on_each_node",
+    "skip_memory_metrics",
+    "tf32",
+    "torch_compile",
+    "torch_compile_backend",
+    "torch_compile_mode",
+    "torch_empty_cache_steps",
+    "trackio_bucket_id",
+    "trackio_space_id",
+    "trackio_static_space_id",
+    "use_cache",
+    "use_cpu",
+    "use_liger_kernel",
+    "include_inputs_for_metrics",
+    "include_tokens_per_second",
+    "jit_mode_eval",
+    "no_cuda",
+    "past_index",
+    "ray_scope",
+    "save_safetensors",
+    "torchdynamo",
+    "tpu_metrics_debug",
+    "tpu_num_cores",
+    "use_ipex",
+    "use_legacy_prediction_loop",
+    "use_mps_device",
+    "alora_invocation_tokens",
+    "alpha_pattern",
+    "arrow_config",
+    "auto_mapping",
+    "bias",
+    "corda_config",
+    "ensure_weight_tying",
+    "eva_config",
+    "fan_in_fan_out",
+    "inference_mode",
+    "init_lora_weights",
+    "kasa_config",
+    "layer_replication",
+    "loftq_config",
+    "lora_bias",
+    "lora_ga_config",
+    "megatron_config",
+    "megatron_core",
+    "modules_to_save",
+    "monteclora_config",
+    "peft_type",
+    "peft_version",
+    "qalora_group_size",
+    "rank_pattern",
+    "revision",
+    "runtime_config",
+    "target_parameters",
+    "trainable_token_indices",
+    "use_bdlora",
+    "use_dora",
+    "use_qalora",
+    "use_rslora",
+    "velora_config",
+))

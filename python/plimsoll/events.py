@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Dict, Optional
 
-from .results import Evaluation, Plan
+from .results import Evaluation, Finding, Plan
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,20 @@ class Checkpoint(Event):
 
 
 @dataclass(frozen=True)
+class Warned(Event):
+    """The program warns; the logger `plimsoll` has it too."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class Found(Event):
+    """What the check of the data found, before the first update."""
+
+    finding: Finding
+
+
+@dataclass(frozen=True)
 class End(Event):
     """The model is saved."""
 
@@ -64,4 +78,8 @@ def from_json(raw: Dict[str, Any]) -> Event:
         return Evaluated(raw, raw["step"], raw["epoch"], Evaluation.from_json(raw))
     if kind == "checkpoint":
         return Checkpoint(raw, raw["step"], raw["path"])
+    if kind == "warning":
+        return Warned(raw, raw["message"])
+    if kind == "finding":
+        return Found(raw, Finding.from_json(raw))
     return End(raw) if kind == "end" else Event(raw)

@@ -42,9 +42,10 @@ def executable() -> str:
 class Process:
     """The program while it runs: its lines of JSON on one side, what it says to people on the other."""
 
-    def __init__(self, arguments: Sequence[str]):
+    def __init__(self, arguments: Sequence[str], takes_requests: bool = False):
         # A session of its own: Ctrl-C reaches Python alone, which then stops the program (Run.stop).
-        self._process = subprocess.Popen([executable(), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        self._process = subprocess.Popen([executable(), *arguments], stdin=subprocess.PIPE if takes_requests else subprocess.DEVNULL,
+                                         stdout=subprocess.PIPE,
                                          stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace",
                                          start_new_session=True)
         self._said: Deque[str] = deque(maxlen=40)
@@ -68,6 +69,23 @@ class Process:
     def lines(self) -> Iterator[str]:
         assert self._process.stdout is not None
         return iter(self._process.stdout)
+
+    def send(self, line: str) -> None:
+        """Sends a request, of a program that takes them."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(line + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise self.failure(self.wait()) from None
+
+    def end_requests(self) -> None:
+        """Ends a program that takes requests, and waits for it. May be called twice."""
+        assert self._process.stdin is not None
+        if self._process.stdin.closed:
+            return
+        self._process.stdin.close()
+        self.wait()
 
     def interrupt(self, signal_number: int = signal.SIGINT) -> None:
         if self._process.poll() is None:
@@ -117,12 +135,18 @@ def arguments_of(command: str, options: Dict[str, Any]) -> List[str]:
     """Returns `options` as the command line has them. Raises UsageError for a keyword that the command lacks."""
     from difflib import get_close_matches
 
-    from ._options import OPTIONS
+    from ._options import ACCEPTED, OPTIONS
     from .errors import UsageError
 
     known = OPTIONS[command]
     line = [command]
     for name, value in options.items():
+        if name not in known and name in ACCEPTED and command in ("train", "plan"):
+            # Of TrainingArguments, and without a meaning here: the program says why, or refuses the value.
+            if value is not None:
+                text = json.dumps(value) if isinstance(value, (bool, list, dict)) else str(value)
+                line.append(f"--{name.replace('_', '-')}={text}")
+            continue
         if name not in known:
             near = get_close_matches(name, known, 1)
             raise UsageError(f"unknown keyword {name}", where=f"plimsoll.{command}", found=name,
@@ -130,6 +154,8 @@ def arguments_of(command: str, options: Dict[str, Any]) -> List[str]:
         if value is None:
             continue
         option = known[name]
+        if isinstance(value, dict):
+            value = json.dumps(value)
         if option.type == "flag":
             line.append(f"{option.option}={'true' if value else 'false'}")
             continue

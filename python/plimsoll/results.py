@@ -38,6 +38,10 @@ class Finding:
     remedy: str
     places: List[str]
 
+    @classmethod
+    def from_json(cls, raw: Dict[str, Any]) -> Finding:
+        return cls(**{name: raw[name] for name in cls.__dataclass_fields__})
+
 
 @dataclass(frozen=True)
 class Check:
@@ -54,8 +58,7 @@ class Check:
 
     @classmethod
     def from_json(cls, raw: Dict[str, Any]) -> Check:
-        names = Finding.__dataclass_fields__
-        findings = [Finding(**{name: each[name] for name in names}) for each in raw["findings"]]
+        findings = [Finding.from_json(each) for each in raw["findings"]]
         return cls(raw["pages"], raw["words"], raw["errors"], raw["warnings"], findings, raw)
 
 

@@ -16,7 +16,10 @@ from .results import Training
 
 
 class Callback(Protocol):
-    """Whatever takes an event, and the run that it is of: `run.stop()` ends it with a checkpoint."""
+    """Whatever takes an event, and the run that it is of: `run.stop()` ends it with a checkpoint.
+
+    If it has a method `close`, that is called once the run has ended, in whatever way.
+    """
 
     def __call__(self, event: Event, run: "Run") -> None: ...
 
@@ -40,6 +43,7 @@ class Run:
         self._bar = ProgressBar() if progress else None
         self._result: Optional[Training] = None
         self._stopped = False
+        self._interrupted = False
         self._code: Optional[int] = None
         self._process = Process([*arguments, "--json"])
         self._events = self._read()
@@ -64,7 +68,7 @@ class Run:
                     callback(event, self)
                 yield event
         except BaseException:  # of a callback, Ctrl-C, or a loop that was left
-            self._process.interrupt()
+            self._interrupt()
             raise
         finally:
             code = self._end()
@@ -84,6 +88,10 @@ class Run:
         self._code = self._process.wait()
         if self._bar:
             self._bar.close()
+        for callback in self._callbacks:  # those that hold something
+            close = getattr(callback, "close", None)
+            if close is not None:
+                close()
         if self._directory is not None:
             self._directory.cleanup()
         return self._code
@@ -91,7 +99,12 @@ class Run:
     def stop(self) -> None:
         """Ends the run after the update that it is in, with a checkpoint to resume from. Returns at once."""
         self._stopped = True
-        self._process.interrupt(signal.SIGINT)
+        self._interrupt()
+
+    def _interrupt(self) -> None:
+        if not self._interrupted:  # a second signal would end the program before it has saved
+            self._interrupted = True
+            self._process.interrupt(signal.SIGINT)
 
     def close(self) -> None:
         """Stops the run, waits for its checkpoint, and forgets what it still says."""

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import plimsoll
+import plimsoll.callbacks
 from plimsoll.program import arguments_of, executable
 
 try:
@@ -21,6 +23,10 @@ try:
     import datasets
 except ImportError:
     datasets = None
+try:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+except ImportError:
+    EventAccumulator = None
 
 TINY = {"model": "layoutlmv3-tiny", "threads": 1}
 logging.getLogger("plimsoll").setLevel(logging.ERROR)
@@ -84,6 +90,16 @@ class Commands(PackageTest):
                                 "--budget=1073741824b", "--data=a b.jsonl", "--data=-c", "--labels=O,B-X",
                                 "--stride=-1"])
 
+    def test_keywords_of_training_arguments_are_taken_as_they_are(self):
+        arguments = {"torch_compile": True, "accelerator_config": {"split_batches": False}, "report_to": ["jsonl"],
+                     "lr_scheduler_type": "cosine_with_min_lr", "lr_scheduler_kwargs": {"min_lr": 1e-6}}
+        plimsoll.plan(**TINY, data=self.train_file, budget="1GiB", **arguments)
+        with self.assertRaises(plimsoll.UsageError) as caught:
+            plimsoll.plan(**TINY, data=self.train_file, neftune_noise_alpha=5)
+        self.assertIn("--neftune-noise-alpha", caught.exception.what)
+        with self.assertRaises(plimsoll.UsageError):
+            plimsoll.predict(**TINY, data=self.train_file, torch_compile=True)
+
     def test_the_doctor_reads_a_log(self):
         log = self.root / "log.txt"
         log.write_text("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total "
@@ -100,7 +116,8 @@ class Training(PackageTest):
         run = self.train("events", eval_data=self.train_file, callbacks=[lambda event, run: seen.append(event)])
         events = list(run)
         self.assertEqual(events, seen)
-        self.assertEqual([type(event).__name__ for event in events if not isinstance(event, plimsoll.Evaluated)],
+        said = (plimsoll.Evaluated, plimsoll.Found, plimsoll.Warned)
+        self.assertEqual([type(event).__name__ for event in events if not isinstance(event, said)],
                          ["Planned", "Step", "Step", "Checkpoint", "End"])
         self.assertEqual([event.step for event in events if isinstance(event, plimsoll.Step)], [2, 4])
         self.assertEqual(run.result.steps, 4)
@@ -151,6 +168,88 @@ class Training(PackageTest):
         self.assertEqual(list(run), [])
 
 
+class Reports(PackageTest):
+    def test_events_are_written_to_a_file(self):
+        run = self.train("events", eval_data=self.train_file, events=self.root / "events.jsonl")
+        events = [event.raw for event in run]
+        written = [json.loads(line) for line in (self.root / "events.jsonl").read_text().splitlines()]
+        self.assertEqual(written, events)
+        with self.assertRaises(plimsoll.BudgetError):
+            self.train("refused", budget="50MiB", report_to="jsonl").wait()
+        last = (self.root / "refused" / "events.jsonl").read_text().splitlines()[-1]
+        self.assertEqual(json.loads(last)["error"]["exit_code"], 4)
+
+    def test_a_resumed_run_goes_on_in_its_file(self):
+        self.train("whole", save_steps=2, report_to="jsonl").wait()
+        self.train("whole", save_steps=2, report_to="jsonl", resume_from_checkpoint=self.root / "whole" / "checkpoint-2",
+                   overwrite_output_dir=True).wait()
+        written = [json.loads(line) for line in (self.root / "whole" / "events.jsonl").read_text().splitlines()]
+        self.assertEqual([event["step"] for event in written if event["event"] == "step"], [2, 4])
+        self.assertEqual([event["event"] for event in written].count("plan"), 2)
+
+    def test_trackers_are_told_what_trainer_tells_them(self):
+        class Tracker(plimsoll.callbacks._Tracker):
+            said = []
+
+            def begin(self, config):
+                self.said.append(("begin", config["max_steps"], config["plan"]["budget_bytes"]))
+
+            def log(self, values, step):
+                self.said.append((step, sorted(values)))
+
+            def end(self):
+                self.said.append("end")
+
+        self.train("tracked", eval_data=self.train_file, callbacks=[Tracker()]).wait()
+        of_step = ["memory/resident_mib", "train/data_wait", "train/epoch", "train/grad_norm", "train/learning_rate",
+                   "train/loss", "train/pages_per_second"]
+        self.assertEqual(Tracker.said[0], ("begin", 4, 1 << 30))
+        self.assertEqual([each for each in Tracker.said if each[1] == of_step], [(2, of_step), (4, of_step)])
+        self.assertTrue(any("eval/f1" in each[1] and "eval/loss" in each[1] for each in Tracker.said[1:-1]))
+        self.assertEqual(Tracker.said[-1], "end")
+        self.assertEqual(Tracker.said.count("end"), 1)
+
+    @unittest.skipIf(EventAccumulator is None, "tensorboard is not installed")
+    def test_tensorboard_reads_the_event_files(self):
+        options = {"eval_data": self.train_file, "report_to": "tensorboard", "save_steps": 2}
+        events = list(self.train("board", **options))
+        list(self.train("board", resume_from_checkpoint=self.root / "board" / "checkpoint-2", overwrite_output_dir=True,
+                        **options))
+        board = EventAccumulator(str(self.root / "board" / "tensorboard"))
+        board.Reload()
+        losses = {event.step: event.loss for event in events if isinstance(event, plimsoll.Step)}
+        read = [(scalar.step, scalar.value) for scalar in board.Scalars("train/loss")]
+        self.assertEqual([step for step, _ in read], sorted(losses))  # those of the second run replace the first's
+        for step, loss in read:
+            self.assertAlmostEqual(loss, losses[step], places=5)
+        evaluations = [event for event in events if isinstance(event, plimsoll.Evaluated)]
+        self.assertAlmostEqual(board.Scalars("eval/f1")[-1].value, evaluations[-1].evaluation.scores["f1"], places=5)
+        self.assertIn(b"predicted peak", board.Tensors("plan")[0].tensor_proto.string_val[0])
+
+
+class WarmPredictor(PackageTest):
+    def test_it_predicts_what_predict_does(self):
+        self.train("model").wait()
+        model = self.root / "model"
+        expected = list(plimsoll.predict(model=model, data=self.train_file, threads=1))
+        with plimsoll.predictor(model, threads=1) as predict:
+            self.assertEqual(predict(self.train_file), expected)
+            for page, found in zip(self.pages, expected):  # one at a time, from memory
+                (one,) = predict([page])
+                self.assertEqual(one["fields"], found["fields"])
+            with self.assertRaises(plimsoll.DataError):
+                predict(self.root / "absent.jsonl")
+            self.assertEqual(predict(self.train_file), expected)
+            again = pickle.loads(pickle.dumps(predict))
+        with again:
+            self.assertEqual(again(self.train_file), expected)
+        again.close()
+        with self.assertRaises(plimsoll.DataError):
+            plimsoll.predictor(self.root / "drawn")
+        with self.assertRaises(plimsoll.UsageError):
+            plimsoll.predictor(model, thread=1)
+
+
 @unittest.skipIf(Image is None, "Pillow is not installed")
 class Pictures(PackageTest):
     def test_pages_with_pictures_train_as_their_files_do(self):
@@ -191,8 +290,15 @@ class Tools(unittest.TestCase):
     def test_keywords_are_those_of_the_program(self):
         self.run_tool("python_options.py", "--plimsoll", executable(), "--check")
 
-    def test_pages_are_made_of_ocr(self):
-        self.run_tool("ocr_to_pages.py", "--self-test")
+    def test_every_field_of_training_arguments_is_told_of(self):
+        try:
+            import peft  # noqa: F401
+            import transformers
+        except ImportError:
+            self.skipTest("transformers or peft is not installed")
+        if not transformers.__version__.startswith("5.17"):
+            self.skipTest("another version of transformers")
+        self.run_tool("training_arguments.py", "--plimsoll", executable(), "--check")
 
     def test_data_sets_are_converted(self):
         try:

@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
@@ -219,6 +221,44 @@ FileSum OutputFile::close() {
 }
 
 InputFile OutputFile::reopen() && { return InputFile(path_, std::exchange(descriptor_, -1)); }
+
+AppendedFile::AppendedFile(std::filesystem::path path, bool fresh) : path_(std::move(path)) {
+  const int flags = O_WRONLY | O_APPEND | O_CLOEXEC | (fresh ? O_CREAT | O_EXCL : 0);
+  descriptor_ = ::open(path_.c_str(), flags, 0666);
+  if (descriptor_ >= 0) return;
+  throw EnvironmentError({.what = "cannot open a log file", .where = path_.string(), .found = std::strerror(errno)});
+}
+
+AppendedFile::~AppendedFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void AppendedFile::write(std::initializer_list<std::string_view> parts) {
+  constexpr std::size_t kMostParts = 8;
+  check(parts.size() <= kMostParts, "a line has few parts");
+  std::array<iovec, kMostParts> vectors{};
+  std::size_t count = 0;
+  for (const std::string_view part : parts) vectors[count++] = {const_cast<char*>(part.data()), part.size()};
+  for (std::size_t first = 0; first < count;) {
+    if (vectors[first].iov_len == 0) {
+      ++first;
+      continue;
+    }
+    const ssize_t done = ::writev(descriptor_, vectors.data() + first, static_cast<int>(count - first));
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) {
+      throw EnvironmentError({.what = "cannot write to a log file",
+                              .where = path_.string(),
+                              .found = std::strerror(errno),
+                              .remedy = "free some disk space, then continue with --resume-from-checkpoint latest"});
+    }
+    auto written = static_cast<std::size_t>(done);  // a disk that is nearly full takes a part
+    for (; first < count && written >= vectors[first].iov_len; ++first) written -= vectors[first].iov_len;
+    if (first == count) break;
+    vectors[first].iov_base = static_cast<char*>(vectors[first].iov_base) + written;
+    vectors[first].iov_len -= written;
+  }
+}
 
 int open_nameless(const std::filesystem::path& directory, int flags) {
   const int descriptor = ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | flags, 0600);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -80,6 +81,24 @@ class OutputFile {
   int descriptor_ = -1;
   Hasher hasher_;
   std::uint64_t written_bytes_ = 0;
+};
+
+// A file that a run appends to while it goes. Allocates only when it is opened.
+class AppendedFile {
+ public:
+  // `fresh`: the file must not exist; otherwise it must. Throws EnvironmentError.
+  AppendedFile(std::filesystem::path path, bool fresh);
+  ~AppendedFile();
+  AppendedFile(const AppendedFile&) = delete;
+  AppendedFile& operator=(const AppendedFile&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  // Writes the parts one after the other, by one system call as long as the disk has room. Throws EnvironmentError.
+  void write(std::initializer_list<std::string_view> parts);
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
 };
 
 // Opens a file without a name in `directory` for reading and writing (O_TMPFILE, or unlinked at once); returns -1 and

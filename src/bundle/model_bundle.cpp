@@ -275,6 +275,18 @@ void check_head(const ModelBundle& bundle) {
   if (std::optional<Problem> problem = bundle.task().refused_labels(bundle.config.task)) {
     throw UsageError(std::move(*problem));
   }
+  check_loss(bundle);
+}
+
+void check_loss(const ModelBundle& bundle) {
+  const LossOptions& loss = bundle.config.task.loss;
+  if (loss.is_plain() || bundle.task().has_classes(bundle.config.task)) return;
+  const std::string problem_type = bundle.config.task.problem_type;
+  throw UsageError(
+      {.what = "the loss is not over classes, one of which is right",
+       .where = loss.focal_gamma > 0 ? "--focal-gamma" : "--label-smoothing-factor",
+       .found = fmt::format("{}{}{}", bundle.task().name(), problem_type.empty() ? "" : ", ", problem_type),
+       .remedy = "omit the option"});
 }
 
 void check_weights(const ModelBundle& bundle, MissingHead missing_head) {

@@ -69,6 +69,8 @@ void set_labels(ModelBundle& bundle, const LabelSet& labels);
 
 // Throws UsageError for a head that its task cannot have: labels where it has none, several for a number.
 void check_head(const ModelBundle& bundle);
+// The part of it that is about LossOptions, which may be known before the labels. Throws UsageError.
+void check_loss(const ModelBundle& bundle);
 
 // What becomes of a classification head that the weights have not.
 enum class MissingHead : std::uint8_t {

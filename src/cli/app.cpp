@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <new>
 #include <string_view>
 #include <system_error>
@@ -24,6 +25,8 @@
 #include "cli/option_table.h"
 #include "cli/usage.h"
 #include "fit/fit.h"
+#include "ocr/pdf.h"
+#include "ocr/text_reader.h"
 
 namespace plimsoll {
 namespace {
@@ -41,6 +44,7 @@ constexpr const char* kFooter =
     "  plimsoll train --model layoutlmv3-tiny --data receipts/train.jsonl --eval-data receipts/validation.jsonl \\\n"
     "                 --output-dir run --budget 1GiB --num-train-epochs 10 --learning-rate 1e-3\n"
     "  plimsoll predict --model run --data receipts/validation.jsonl --output out.jsonl --draw pictures\n"
+    "  plimsoll predict --model run --input receipts/images/00002.png     a scan in, its fields out\n"
     "\n"
     "To diagnose a failure, in Plimsoll or PyTorch: plimsoll doctor; plimsoll doctor train.log\n"
     "\n"
@@ -48,6 +52,17 @@ constexpr const char* kFooter =
     "6 NaN or infinity, 128 + N ended by signal N after saving a checkpoint (130: Ctrl-C), 1 a bug in Plimsoll.\n"
     "Errors go to standard error; with --json also as a JSON object to standard output.\n"
     "See `plimsoll COMMAND --help` for details.";
+
+// The first line is the version alone, as other programs read it.
+std::string version_text() {
+#ifdef PLIMSOLL_HAS_CUDA
+  constexpr const char* kCuda = "built in";
+#else
+  constexpr const char* kCuda = "not built in";
+#endif
+  return fmt::format("plimsoll {}\nCUDA: {}\nOCR: {}\nPDF: {}", PLIMSOLL_VERSION, kCuda, describe_text_reader(),
+                     describe_pdf_reader());
+}
 
 // "--train_batch_size" is as good as "--train-batch-size".
 std::string with_dashes(std::string argument) {
@@ -163,15 +178,16 @@ CLI::Option* add_output_file(CLI::App* command, const std::string& name, std::st
       ->type_name("FILE")
       ->transform([](const std::string& given) -> std::string {
         const std::string file = given == "-" ? "/dev/stdout" : given;
-        output_is_standard = file == "/dev/stdout";
+        output_is_standard = output_is_standard || file == "/dev/stdout";
         return file;
       });
 }
 
-void print_line(const std::string& text) {
-  const std::string line = text + "\n";
+void print_line(const std::string& text) { print_text(text + "\n"); }
+
+void print_text(const std::string& text) {
   std::FILE* const stream = output_is_standard ? stderr : stdout;
-  if (std::fwrite(line.data(), 1, line.size(), stream) == line.size() && std::fflush(stream) == 0) return;
+  if (std::fwrite(text.data(), 1, text.size(), stream) == text.size() && std::fflush(stream) == 0) return;
   const int error = errno;
   const char* const name = output_is_standard ? "standard error" : "standard output";
   throw EnvironmentError({.what = fmt::format("cannot write to {}", name),
@@ -190,7 +206,8 @@ static int parse_and_run(int argc, const char* const* argv, bool json) {
   Invocation invocation;
   CLI::App app(kDescription, "plimsoll");
   app.footer(std::string("\n") + kFooter);
-  app.set_version_flag("--version", "plimsoll " PLIMSOLL_VERSION, "Print the version");
+  app.set_version_flag("--version", std::function<std::string()>(version_text),
+                       "Print the version, and what is built in");
   app.set_help_flag("-h,--help", "Print this help")->group("General");
   app.get_option("--version")->group("General");
   const auto print_options = [&app] {
@@ -201,15 +218,19 @@ static int parse_and_run(int argc, const char* const* argv, bool json) {
   app.require_subcommand(1);
   app.formatter(std::make_shared<Manual>());
   add_synth(app, invocation);
+  add_ocr(app, invocation);
   add_check(app, invocation);
   add_plan(app, invocation);
   add_train(app, invocation);
   add_eval(app, invocation);
   add_predict(app, invocation);
+  add_serve(app, invocation);
   add_grad(app, invocation);
   add_replay(app, invocation);
   add_init(app, invocation);
   add_merge(app, invocation);
+  add_report(app, invocation);
+  add_convert(app, invocation);
   add_doctor(app, invocation);
   add_calibrate(app, invocation);
   add_bench_step(app, invocation);
@@ -217,10 +238,11 @@ static int parse_and_run(int argc, const char* const* argv, bool json) {
   app.set_config("--config")->group("");
   app.config_formatter(make_config_reader(app));
   app.allow_config_extras(CLI::config_extras_mode::error);
-  arguments = join_flag_values(app, arguments);
   const std::size_t command = !arguments.empty() && arguments.front() == "--config" ? 2 : 0;
   const ErrorForm form{.json = json, .event = arguments.size() > command && arguments[command] == "train"};
   try {
+    arguments = without_elsewhere_options(app, arguments);
+    arguments = join_flag_values(app, arguments);
     check_arguments(app, arguments);
     check_config_file(arguments);
     app.parse(ordered_arguments(arguments));

@@ -23,6 +23,10 @@ UsageError contradiction(std::string where, std::string found, std::string allow
 
 }  // namespace
 
+std::int64_t BatchOptions::per_device() const {
+  return per_device_train_batch_size > 0 ? per_device_train_batch_size : kPerDevice;
+}
+
 std::int64_t BatchOptions::effective() const {
   const std::int64_t pages = per_device_train_batch_size, steps = gradient_accumulation_steps;
   const std::int64_t product = (pages > 0 ? pages : kPerDevice) * (steps > 0 ? steps : kAccumulation);

@@ -19,6 +19,8 @@ struct BatchOptions {
   std::int64_t gradient_accumulation_steps = 0;
   std::int64_t micro_batch_size = 0;
 
+  // --per-device-train-batch-size, as given or by its default.
+  std::int64_t per_device() const;
   // Pages of an update; throws UsageError if the options contradict one another.
   std::int64_t effective() const;
 };

@@ -30,6 +30,8 @@ void add_footer(CLI::App* command, const std::string& text);
 // To standard output, unless that is the output file; with a line feed.
 void print_line(const std::string& text);
 void print_json(const nlohmann::json& object);
+// The same as print_line, of text that has its line feeds.
+void print_text(const std::string& text);
 
 // An option that names one output file. "-" is standard output; what the command has to say then goes to standard
 // error.
@@ -38,9 +40,11 @@ CLI::Option* add_output_file(CLI::App* command, const std::string& name, std::st
 
 void add_synth(CLI::App& app, Invocation& invocation);
 void add_check(CLI::App& app, Invocation& invocation);
+void add_ocr(CLI::App& app, Invocation& invocation);
 void add_plan(CLI::App& app, Invocation& invocation);
 void add_train(CLI::App& app, Invocation& invocation);
 void add_eval(CLI::App& app, Invocation& invocation);
+void add_serve(CLI::App& app, Invocation& invocation);
 void add_predict(CLI::App& app, Invocation& invocation);
 void add_grad(CLI::App& app, Invocation& invocation);
 void add_replay(CLI::App& app, Invocation& invocation);
@@ -48,6 +52,8 @@ void add_calibrate(CLI::App& app, Invocation& invocation);
 void add_init(CLI::App& app, Invocation& invocation);
 void add_merge(CLI::App& app, Invocation& invocation);
 void add_bench_step(CLI::App& app, Invocation& invocation);
+void add_report(CLI::App& app, Invocation& invocation);
+void add_convert(CLI::App& app, Invocation& invocation);
 void add_doctor(CLI::App& app, Invocation& invocation);
 
 }  // namespace plimsoll

@@ -13,9 +13,14 @@
 #include "cli/report.h"
 #include "cli/resume.h"
 #include "cli/run_options.h"
+#include "cli/run_record.h"
 #include "cli/speeds.h"
 #include "cli/sweep_chart.h"
 #include "cli/usage.h"
+#include "report/memory_viz.h"
+#include "report/read_run.h"
+#include "report/report_page.h"
+#include "request/arena_json.h"
 #include "request/check_data.h"
 #include "request/fit_request.h"
 #include "request/open_data.h"
@@ -30,7 +35,42 @@ struct PlanOptions {
   bool sweep = false;
   int points = 10;
   std::string svg;
+  std::string html, memory_viz;
+
+  std::vector<NamedPath> outputs() const { return {{"--svg", svg}, {"--html", html}, {"--memory-viz", memory_viz}}; }
+  bool draws() const { return !html.empty() || !memory_viz.empty(); }
 };
+
+// A sweep is of many plans, the drawings are of one.
+void check_plan_options(const PlanOptions& options) {
+  if (!options.draws() || (!options.sweep && options.svg.empty())) return;
+  throw UsageError({.what = "a sweep compares many plans and draws none of them",
+                    .where = options.html.empty() ? "--memory-viz" : "--html",
+                    .found = options.svg.empty() ? "--sweep" : "--svg",
+                    .allowed = "a drawing of the plan, or a sweep",
+                    .remedy = "run plan twice, once with each"});
+}
+
+// Draws the plan's arena, before anything of it is given up.
+void draw_plan(const PlanOptions& options, const CLI::App& command, const RunPlan& plan, const OpSpeeds& speeds,
+               const nlohmann::json& json, const Findings& findings) {
+  std::string arena;
+  write_arena(plan, speeds, [&arena](std::string_view text) { arena += text; });
+  const report::RunFacts run =
+      report::plan_as_run(json, arena, options_json(command), nlohmann::json::parse(findings.to_json()));
+  if (!options.html.empty()) write_text_file(options.html, report::report_page({run}));
+  if (options.memory_viz.empty()) return;
+  OutputFile file(options.memory_viz);
+  std::string piece;
+  report::write_memory_viz(*run.arena, [&](std::string_view bytes) {
+    piece += bytes;
+    if (piece.size() < kMiB) return;
+    file.write(piece);
+    piece.clear();
+  });
+  file.write(piece);
+  file.close();
+}
 
 // What a machine with that much memory can give a run: all but an eighth, and but 512 MiB at least, for its system.
 std::size_t budget_of_machine(std::size_t memory_bytes) {
@@ -92,7 +132,8 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
   options.resolve();
   recover_for_plan(options.train.output_dir);
   const auto resume = find_resume(options.resume_from_checkpoint, options.train.output_dir);
-  refuse_replacing({{"--svg", plan_options.svg}}, options.inputs());
+  check_plan_options(plan_options);
+  refuse_replacing(plan_options.outputs(), options.inputs());
   options.memory.plans_only = true;
   const std::size_t memory = take_device_memory(plan_options.device_memory, options);
   const Device device = open_device_to_plan(invocation, options.device, memory, !options.budget.empty());
@@ -108,14 +149,15 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
   set_task_and_labels(bundle, options.model);
   choose_trained_parts(bundle, options.parts);
   const RunPages pages = open_run_pages(bundle, options.model, options.data, options.eval_data);
-  log_findings(resolve_labels(bundle, options.model, *pages.train));
+  const Findings said = resolve_labels(bundle, options.model, *pages.train);
+  log_findings(said);
   check_weights(bundle);
   std::optional<TrainerState> saved;
   if (resume) saved = read_trainer_state(*resume);
-  const auto [train, evaluation] = open_run_data(
+  const auto [train, evaluation, findings] = open_run_data(
       bundle, options.data, pages, {.skipped = saved ? saved->skipped_pages : std::vector<SkippedPage>()});
   if (saved) keep_micro_batch(options, *resume, *saved);
-  refuse_replacing_images({{"--svg", plan_options.svg}}, train->source());
+  refuse_replacing_images(plan_options.outputs(), train->source());
   FitRequest request = fit_request(bundle, options.train, train.get(), evaluation.get(), options.memory);
   if (device.absent) {
     request.process_bytes = [more = device.absent->assumed.host_bytes] { return resident_bytes() + more; };
@@ -133,6 +175,11 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
   json["seconds"] = plan.seconds_per_update * static_cast<double>(updates);
   json["random_weights"] = bundle.weights == nullptr && !resume;  // a resumed run has the checkpoint's
   if (device.absent) json["assumed"] = device.absent->json();
+  if (plan_options.draws()) {
+    Findings all = findings;
+    all.merge(said);
+    draw_plan(plan_options, *options.command, plan, request.speeds, json, all);
+  }
   if (!plan_options.explain && invocation.json) return print_json(json);
   if (!invocation.json) {
     if (!plan_options.explain) print_line(run_line(bundle, *train, options.train));
@@ -162,6 +209,10 @@ void add_plan(CLI::App& app, Invocation& invocation) {
                    "MiB, is reserved for its system; times are this machine's. With --device cuda, plan for another "
                    "GPU and reserve a twentieth of its memory; no GPU is needed here")
       ->type_name("SIZE");
+  add_output_file(command, "--html", plan->html,
+                  "Draw the plan as an HTML file for a browser: a map of the arena, bytes over the step's time");
+  add_output_file(command, "--memory-viz", plan->memory_viz,
+                  "Write the plan as PyTorch's memory snapshot, which pytorch.org/memory_viz draws");
   command->option_defaults()->group("Sweep");
   command->add_flag(
       "--sweep", plan->sweep,

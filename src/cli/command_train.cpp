@@ -24,13 +24,17 @@
 #include "cli/run_record.h"
 #include "cli/signals.h"
 #include "cli/speeds.h"
+#include "cli/tensorboard_log.h"
 #include "cli/usage.h"
 #include "formats/json.h"
+#include "request/arena_json.h"
 #include "request/check_data.h"
 #include "request/fit_request.h"
 #include "request/open_data.h"
 #include "request/plan_json.h"
+#include "train/resume.h"
 #include "train/run_directory.h"
+#include "train/worst_pages.h"
 
 namespace plimsoll {
 namespace {
@@ -137,31 +141,42 @@ nlohmann::json summary_json(const PlanSummary& plan, const TrainSummary& summary
   if (summary.best_metric) {
     object["best_metric"] = *summary.best_metric;
     object["best_step"] = summary.best_step;
+    if (summary.stopped_early) object["stopped_early"] = true;
   }
   return object;
 }
 
 // Whether the checkpoint stands at the run's end, and the output directory holds a model at least as far: then nothing
 // is written, and what was is told.
-bool left_nothing(const Invocation& invocation, const TrainOptions& options, const Dataset& train,
-                  const fs::path& resume, const TrainerState& saved) {
-  const std::int64_t asked = updates_of(options, train);
+bool left_nothing(RunEvents& events, const TrainOptions& options, const Dataset& train, const fs::path& resume,
+                  const TrainerState& saved) {
+  TrainerState state = saved;
+  state.total_steps = updates_of(options, train);
   const fs::path summary = options.output_dir / "summary.json";
   const bool has_model = fs::exists(options.output_dir / "model.safetensors") || is_adapter(options.output_dir);
-  if (saved.step < asked || saved.evaluation_due || !has_model || !fs::exists(summary)) return false;
+  if (!is_done(options, state) || !has_model || !fs::exists(summary)) return false;
   const nlohmann::json written = parse_json(read_text_file(summary), summary.string());
   if (!written.is_object() || written.value("steps", std::int64_t{-1}) < saved.step) return false;
   log_info(fmt::format("nothing is left to train: {} is at update {} of {}; {} is unchanged", resume.string(),
-                       saved.step, asked, options.output_dir.string()));
-  if (invocation.json) print_event("end", written);
+                       saved.step, state.total_steps, options.output_dir.string()));
+  events.open(saved.step);
+  events.write("end", written);
   return true;
+}
+
+// Writes what the checks found, for `plimsoll report`.
+void write_findings(const Findings& findings, const fs::path& path) {
+  write_text_file(path, fmt::format("{{\"version\": 1, \"warnings\": {}, \"findings\": {}}}\n",
+                                    findings.count(Severity::kWarning), findings.to_json()));
 }
 
 // Plans and runs, from the beginning or from a checkpoint.
 void train_planned(const Invocation& invocation, const RunOptions& options, const ModelBundle& bundle,
-                   const Dataset* train, const Dataset* evaluation, const Device& device,
-                   const std::optional<fs::path>& resume) {
+                   const RunData& data, const Device& device, const std::optional<fs::path>& resume,
+                   RunEvents& events) {
   const fs::path output_dir = options.train.output_dir;
+  const Dataset* const train = data.train.get();
+  const Dataset* const evaluation = data.evaluation.get();
   Backend& backend = *device.backend;
   FitRequest request = fit_request(bundle, options.train, train, evaluation, options.memory);
   Session session(fit_resumed(request, options.memory.kept_micro_batch_size, backend), backend,
@@ -170,21 +185,25 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
   if (!goes_on_in(output_dir, resume)) {
     if (const auto aside = set_run_aside(output_dir)) log_warning(set_aside_text(output_dir, *aside));
   }
+  const std::int64_t resumed_at = resume ? read_trainer_state(*resume).step : -1;
+  events.open(resumed_at);
   write_text_file(
       output_dir / "args.json",
       run_record(*options.command, bundle, *train, evaluation, plan.on_device ? "cuda" : "cpu").dump(2) + "\n");
   nlohmann::json written_plan = plan_json(plan, plan.programs);
   written_plan["choices"] = choices_json(session.choices());
+  const std::int64_t updates = updates_of(options.train, *train);
+  written_plan["updates"] = updates;
+  written_plan["seconds"] = plan.seconds_per_update * static_cast<double>(updates);
   write_text_file(output_dir / "plan.json", written_plan.dump(2) + "\n");
-  if (invocation.json) {
-    const std::int64_t updates = updates_of(options.train, *train);
-    written_plan["updates"] = updates;
-    written_plan["seconds"] = plan.seconds_per_update * static_cast<double>(updates);
-    written_plan["random_weights"] = bundle.weights == nullptr && !resume;
-    written_plan["output_dir"] = output_dir.string();
-    written_plan.erase("choices");
-    print_event("plan", written_plan);
-  } else {
+  write_arena_file(session, request.speeds, output_dir / "arena.json");
+  write_findings(data.findings, output_dir / "findings.json");
+  written_plan["random_weights"] = bundle.weights == nullptr && !resume;
+  written_plan["output_dir"] = output_dir.string();
+  written_plan.erase("choices");
+  events.write("plan", written_plan);
+  events.write_findings(data.findings);
+  if (!invocation.json) {
     if (!device.summary.empty()) print_line(device.summary);
     print_line(run_line(bundle, *train, options.train));
     // A resumed run has the checkpoint's weights.
@@ -192,21 +211,32 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
       if (!line.empty()) print_line(line);
     }
     print_line(plan_table(plan));
-    print_line(duration_line(plan, updates_of(options.train, *train)));
+    print_line(duration_line(plan, updates));
   }
   Interrupt& interrupt = interrupt_on_signals();
-  ProgressBar bar(invocation.json, options.train.logging_steps);
-  RunEvents events(options.train.logging_steps);
-  TrainObserver& progress = invocation.json ? static_cast<TrainObserver&>(events) : bar;
+  ProgressBar bar(invocation.json);
+  std::optional<TensorBoardLog> tensorboard;
+  if (options.reports_to_tensorboard()) {
+    tensorboard.emplace(options.logging_directory(), resume ? std::optional(resumed_at) : std::nullopt);
+    tensorboard->add_text("plan", plan_table(plan));
+    tensorboard->add_text("options", options_json(*options.command).dump(2));
+  }
+  Observers progress({&events, &bar});
+  if (tensorboard) progress.add(&*tensorboard);
   Trainer trainer(session, bundle, {.train = train, .evaluation = evaluation}, options.train,
                   loader_options(options.memory), device.threads, progress);
   const TrainSummary summary = trainer.run(resume, interrupt);
   bar.clear();
+  if (summary.evaluation) {
+    write_worst_pages(session, bundle, *evaluation, loader_options(options.memory), options.data.box_format,
+                      summary.evaluation->worst, output_dir / "worst.json");
+  }
   const std::size_t measured = measured_peak_bytes(backend);
   const nlohmann::json object = summary_json(plan, summary, measured);
   write_text_file(output_dir / "summary.json", object.dump(2) + "\n");
   log_skipped_pages(summary.skipped_pages);
-  if (invocation.json) return print_event("end", object);
+  events.write("end", object);
+  if (invocation.json) return;
   if (summary.evaluation) print_line(evaluation_table(*summary.evaluation));
   print_line(
       fmt::format("trained {} in {:.0f} s, {:.1f} pages/s, {:.1f} % of the time waiting for data; the {} is in {}",
@@ -241,9 +271,48 @@ RunData open_data_to_train(const Invocation& invocation, const RunOptions& optio
                         .on_progress = [&bar](std::size_t done, std::size_t all) { bar.draw(done, all); }});
 }
 
-void run_train(const Invocation& invocation, RunOptions& options) {
+// From reading the pages on, with nothing but --events before it.
+void train_with(const Invocation& invocation, RunOptions& options, ModelBundle& bundle, const Device& device,
+                const std::optional<fs::path>& resume, RunEvents& events) {
+  const fs::path output_dir = options.train.output_dir;
+  options.data.work = work_folder(output_dir);
+  const RunPages pages = read_pages_to_train(invocation, options, bundle);
+  const Findings said = resolve_labels(bundle, options.model, *pages.train);
+  log_findings(said);
+  check_weights(bundle);
+  metric_name(bundle, options.train.metric_for_best_model);  // refuses a name that the task lacks
+  RunData data = open_data_to_train(invocation, options, bundle, pages, resume);
+  data.findings.merge(said);
+  if (resume) {
+    const TrainerState saved = read_trainer_state(*resume);
+    if (left_nothing(events, options.train, *data.train, *resume, saved)) return;
+    tell_changed_options(*options.command, *resume);
+    keep_micro_batch(options, *resume, saved);
+  }
+
+  if (options.fp16_fallback == "none" || options.train.precision != DType::kF16) {
+    return train_planned(invocation, options, bundle, data, device, resume, events);
+  }
+  // The run is sure to end only if what it may fall back to fits as well.
+  RunOptions fallback = options;
+  fallback.train.precision = options.fp16_fallback == "bf16" ? DType::kBF16 : DType::kF32;
+  fit(fit_request(bundle, fallback.train, data.train.get(), data.evaluation.get(), fallback.memory), *device.backend);
+  try {
+    train_planned(invocation, options, bundle, data, device, resume, events);
+  } catch (const ScaleCollapsedError& error) {
+    log_warning(
+        fmt::format("{} ({}): continuing in {}", error.problem().what, error.problem().found, options.fp16_fallback));
+    const std::optional<fs::path> checkpoint = find_resume("latest", output_dir);
+    if (checkpoint) fallback.memory.kept_micro_batch_size = read_trainer_state(*checkpoint).micro_batch_size;
+    train_planned(invocation, fallback, bundle, data, device, checkpoint, events);
+  }
+}
+
+void run_train(const Invocation& command, RunOptions& options) {
   options.resolve();
   watch_signals();
+  Invocation invocation = command;
+  invocation.json = invocation.json || options.events == "-";
   const fs::path output_dir = options.train.output_dir;
   check_output_dir(options);
   make_directory(output_dir, "--output-dir");
@@ -258,34 +327,14 @@ void run_train(const Invocation& invocation, RunOptions& options) {
   set_task_and_labels(bundle, options.model);
   choose_trained_parts(bundle, options.parts);
   check_earlier_run(options, resume);
-  options.data.work = work_folder(output_dir);
-  const RunPages pages = read_pages_to_train(invocation, options, bundle);
-  log_findings(resolve_labels(bundle, options.model, *pages.train));
-  check_weights(bundle);
-  metric_name(bundle, options.train.metric_for_best_model);  // refuses a name that the task lacks
-  const auto [train, evaluation] = open_data_to_train(invocation, options, bundle, pages, resume);
-  if (resume) {
-    const TrainerState saved = read_trainer_state(*resume);
-    if (left_nothing(invocation, options.train, *train, *resume, saved)) return;
-    tell_changed_options(*options.command, *resume);
-    keep_micro_batch(options, *resume, saved);
-  }
-
-  if (options.fp16_fallback == "none" || options.train.precision != DType::kF16) {
-    return train_planned(invocation, options, bundle, train.get(), evaluation.get(), device, resume);
-  }
-  // The run is sure to end only if what it may fall back to fits as well.
-  RunOptions fallback = options;
-  fallback.train.precision = options.fp16_fallback == "bf16" ? DType::kBF16 : DType::kF32;
-  fit(fit_request(bundle, fallback.train, train.get(), evaluation.get(), fallback.memory), *device.backend);
+  const fs::path file = options.events == "-" ? fs::path() : fs::path(options.events);
+  refuse_replacing({{"--events", file}}, options.inputs());
+  RunEvents events(invocation.json, file);
   try {
-    train_planned(invocation, options, bundle, train.get(), evaluation.get(), device, resume);
-  } catch (const ScaleCollapsedError& error) {
-    log_warning(
-        fmt::format("{} ({}): continuing in {}", error.problem().what, error.problem().found, options.fp16_fallback));
-    const std::optional<fs::path> checkpoint = find_resume("latest", output_dir);
-    if (checkpoint) fallback.memory.kept_micro_batch_size = read_trainer_state(*checkpoint).micro_batch_size;
-    train_planned(invocation, fallback, bundle, train.get(), evaluation.get(), device, checkpoint);
+    train_with(invocation, options, bundle, device, resume, events);
+  } catch (const Error& error) {
+    events.write_error(static_cast<int>(error.exit_code()), error.problem());
+    throw;
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "cli/elsewhere.h"
 #include "cli/usage.h"
 #include "formats/json.h"
 
@@ -46,11 +47,19 @@ class ConfigReader : public CLI::ConfigTOML {
                             .remedy = "use one config file per command"});
         }
         const CLI::Option* const option = command->get_option_no_throw("--" + item.name);
-        if (option == nullptr) throw UsageError(unknown_option_problem(*command, "--" + item.name, "--config"));
+        if (option == nullptr) {
+          if (passes_over(command->get_name(), "--" + item.name, fmt::format("{}", fmt::join(item.inputs, " ")),
+                          "--config")) {
+            item.name.clear();
+            break;
+          }
+          throw UsageError(unknown_option_problem(*command, "--" + item.name, "--config"));
+        }
         if (option->get_items_expected_max() <= 1) join(item.inputs);
         item.parents = {command->get_name()};
       }
     }
+    std::erase_if(found, [](const CLI::ConfigItem& item) { return item.name.empty(); });
     return found;
   }
 
@@ -68,6 +77,15 @@ class ConfigReader : public CLI::ConfigTOML {
     values = {joined};
   }
 
+  // Options of TrainingArguments that are objects.
+  static bool takes_object(const std::string& name) {
+    std::string option = "--" + name;
+    std::replace(option.begin(), option.end(), '_', '-');
+    const ElsewhereOption* const elsewhere = find_elsewhere(option);
+    return option == "--lr-scheduler-kwargs" ||
+           (elsewhere != nullptr && elsewhere->effect != ElsewhereOption::Effect::kRefused);
+  }
+
   static std::vector<CLI::ConfigItem> from_json(const std::string& text) {
     const auto object = parse_json(text, "--config");
     if (!object.is_object()) {
@@ -82,7 +100,7 @@ class ConfigReader : public CLI::ConfigTOML {
       if (value.is_null()) continue;
       CLI::ConfigItem item;
       item.name = name;
-      if (value.is_object()) {
+      if (value.is_object() && !takes_object(name)) {
         throw UsageError({.what = "an option has an invalid value",
                           .where = fmt::format("--config, \"{}\"", name),
                           .found = value.dump().substr(0, 60),

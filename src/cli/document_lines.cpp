@@ -7,7 +7,7 @@ namespace plimsoll {
 void DocumentLines::add(const Page& page, nlohmann::json line) {
   if (page.document != document_) finish();
   document_ = page.document;
-  if (document_.empty()) return write_(line.dump());
+  if (document_.empty()) return write_(line);
   pages_.push_back(std::move(line));
 }
 
@@ -24,7 +24,7 @@ void DocumentLines::finish() {
   const nlohmann::json line = {{"document", document_},
                                {"fields", std::move(fields)},
                                {"pages", std::exchange(pages_, nlohmann::json::array())}};
-  write_(line.dump());
+  write_(line);
 }
 
 }  // namespace plimsoll

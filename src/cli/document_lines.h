@@ -1,6 +1,6 @@
 // The lines of `predict`'s output: one a page, and one for pages that follow one another and name the same document.
 //
-//   DocumentLines lines([&](const std::string& line) { file.write(line + "\n"); });
+//   DocumentLines lines([&](const nlohmann::json& line) { file.write(line.dump() + "\n"); });
 //   lines.add(page, predictions.to_json(page));
 //   lines.finish();
 #pragma once
@@ -15,14 +15,14 @@ namespace plimsoll {
 
 class DocumentLines {
  public:
-  explicit DocumentLines(std::function<void(const std::string&)> write) : write_(std::move(write)) {}
+  explicit DocumentLines(std::function<void(const nlohmann::json&)> write) : write_(std::move(write)) {}
 
   void add(const Page& page, nlohmann::json line);
   // Writes the last document, after the last page.
   void finish();
 
  private:
-  std::function<void(const std::string&)> write_;
+  std::function<void(const nlohmann::json&)> write_;
   std::string document_;
   nlohmann::json pages_ = nlohmann::json::array();
 };

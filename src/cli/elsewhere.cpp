@@ -1,19 +1,30 @@
 #include "cli/elsewhere.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cctype>
+#include <iterator>
+
+#include "base/error.h"
+#include "base/log.h"
 
 namespace plimsoll {
 namespace {
 
+using Effect = ElsewhereOption::Effect;
+
+constexpr std::string_view kOneProcess = "one process trains on one device";
+constexpr std::string_view kLoaderThreads = "pages are loaded by threads that last as long as the run";
+constexpr std::string_view kOwnMetrics = "metrics are the task's own, over whole pages";
+constexpr std::string_view kOwnKernels = "kernels are Plimsoll's own";
+constexpr std::string_view kLogsAlone = "it changes logs alone; --json has all that there is to log";
+constexpr std::string_view kForPush = "nothing is uploaded";
+constexpr std::string_view kForTrackers =
+    "it is for experiment trackers, which the Python package's callbacks report to (docs/python.md)";
 constexpr std::string_view kOneDevice = "omit it: Plimsoll trains on one device";
 constexpr std::string_view kNoHub = "omit it: Plimsoll neither downloads nor uploads anything";
-constexpr std::string_view kNoReports =
-    "omit it: losses and scores are in OUTPUT-DIR/metrics.jsonl, and train --json prints them during the run";
-constexpr std::string_view kFixedBetas = "omit it: AdamW's betas are 0.9 and 0.999, its epsilon is 1e-8";
-constexpr std::string_view kSeparateCommands =
-    "omit it: plimsoll train, plimsoll eval and plimsoll predict are separate commands";
-constexpr std::string_view kNoPadding = "omit it: batches are packed without padding";
-constexpr std::string_view kPlannedEvaluation = "omit it: the planner chooses how many pages are evaluated at once";
+constexpr std::string_view kPlannedEvaluation = "the planner chooses how many pages are evaluated at once";
 constexpr std::string_view kFullEvaluation = "omit it: evaluation runs in the precision of training";
 constexpr std::string_view kLoraForm =
     "omit it: adapters are plain LoRA (W + alpha/rank B A), without bias; the head is trained in full";
@@ -57,115 +68,133 @@ constexpr ElsewhereOption kOptions[] = {
     {"--input", "--data", {}},
     {"--test-data", "--data", {}},
     {"--num-threads", "--threads", {}},
-    // TrainingArguments. What has the same name and the same meaning here is not listed.
-    {"--accelerator-config", {}, kOneDevice},
-    {"--adafactor", "--optim", {}},
-    {"--adam-beta1", {}, kFixedBetas},
-    {"--adam-beta2", {}, kFixedBetas},
-    {"--adam-epsilon", {}, kFixedBetas},
-    {"--auto-find-batch-size", {}, "omit it: the planner always chooses a batch that fits the budget"},
-    {"--average-tokens-across-devices", {}, kOneDevice},
-    {"--batch-eval-metrics", {}, {}},
-    {"--bf16-full-eval", {}, kFullEvaluation},
-    {"--data-seed", "--seed", {}},
-    {"--dataloader-drop-last", {}, "omit it: the last update of an epoch has the remaining pages"},
-    {"--dataloader-persistent-workers", {}, {}},
-    {"--dataloader-pin-memory", {}, {}},
-    {"--dataloader-prefetch-factor", {}, {}},
-    {"--ddp-backend", {}, kOneDevice},
-    {"--ddp-broadcast-buffers", {}, kOneDevice},
-    {"--ddp-bucket-cap-mb", {}, kOneDevice},
-    {"--ddp-find-unused-parameters", {}, kOneDevice},
-    {"--ddp-timeout", {}, kOneDevice},
-    {"--debug", {}, "pass --detect-anomaly to look for NaN and infinities in every op"},
-    {"--deepspeed", {}, "omit it: --budget sets the memory; offloading to disk is --offload DIR"},
-    {"--disable-tqdm", {}, "omit it: the progress bar is shown only on a terminal"},
-    {"--do-eval", {}, kSeparateCommands},
-    {"--do-predict", {}, kSeparateCommands},
-    {"--do-train", {}, kSeparateCommands},
-    {"--eval-accumulation-steps", {}, kPlannedEvaluation},
-    {"--eval-delay", {}, {}},
-    {"--eval-do-concat-batches", {}, {}},
-    {"--eval-on-start", {}, "omit it: plimsoll eval scores the model that training starts from"},
-    {"--eval-strategy", {}, "omit it: with --eval-data there is an evaluation after each epoch, or every --eval-steps"},
-    {"--evaluation-strategy",
+    // TrainingArguments of transformers 5.17. What has the same name and the same meaning here is not listed.
+    {"--accelerator-config",
      {},
-     "omit it: with --eval-data there is an evaluation after each epoch, or every --eval-steps"},
+     "one process reads all data",
+     Effect::kAny,
+     R"({"dispatch_batches":null,"even_batches":true,"gradient_accumulation_kwargs":null,"non_blocking":false,)"
+     R"("split_batches":false,"use_seedable_sampler":true})"},
+    {"--auto-find-batch-size", {}, "the planner always splits an update to fit the budget", Effect::kAny},
+    {"--average-tokens-across-devices", {}, kOneProcess, Effect::kAny, "true"},
+    {"--batch-eval-metrics", {}, kOwnMetrics, Effect::kAny},
+    {"--bf16-full-eval", {}, kFullEvaluation, Effect::kUsual},
+    {"--dataloader-in-order", {}, "batches always come in order", Effect::kAny, "true"},
+    {"--dataloader-multiprocessing-context", {}, kLoaderThreads, Effect::kAny},
+    {"--dataloader-persistent-workers", {}, kLoaderThreads, Effect::kAny},
+    {"--dataloader-pin-memory", {}, "buffers are planned, and pinned where the device needs it", Effect::kAny, "true"},
+    {"--dataloader-prefetch-factor", {}, "the plan says how many batches are loaded ahead", Effect::kAny},
+    {"--ddp-backend", {}, kOneProcess, Effect::kAny},
+    {"--ddp-broadcast-buffers", {}, kOneProcess, Effect::kAny},
+    {"--ddp-bucket-cap-mb", {}, kOneProcess, Effect::kAny},
+    {"--ddp-find-unused-parameters", {}, kOneProcess, Effect::kAny},
+    {"--ddp-static-graph", {}, kOneProcess, Effect::kAny},
+    {"--ddp-timeout", {}, kOneProcess, Effect::kAny, "1800"},
+    {"--debug", {}, "omit it: --detect-anomaly looks for NaN and infinities in every op", Effect::kUsual},
+    {"--deepspeed",
+     {},
+     "omit it: --budget sets the memory; --offload DIR moves states and activations to disk",
+     Effect::kUsual},
+    {"--disable-tqdm", {}, "the progress bar is shown only on a terminal, and not with --json", Effect::kAny},
+    {"--do-eval", {}, "train evaluates on --eval-data, and plimsoll eval is a separate command", Effect::kAny},
+    {"--do-predict", {}, "plimsoll predict is a separate command", Effect::kAny},
+    {"--do-train", {}, "the command says what is done", Effect::kAny},
+    {"--enable-jit-checkpoint", {}, "SIGTERM always saves a checkpoint", Effect::kAny},
+    {"--eval-accumulation-steps", {}, kPlannedEvaluation, Effect::kAny},
+    {"--eval-do-concat-batches", {}, kOwnMetrics, Effect::kAny, "true"},
+    {"--eval-use-gather-object", {}, kOneProcess, Effect::kAny},
+    {"--fp16-full-eval", {}, kFullEvaluation, Effect::kUsual},
+    {"--fsdp", {}, "omit it: Plimsoll trains on one device, and --budget sets its memory", Effect::kUsual},
+    {"--fsdp-config", {}, "it is for --fsdp alone", Effect::kAny},
+    {"--full-determinism", {}, "runs always repeat bit for bit", Effect::kAny},
+    {"--gradient-checkpointing-kwargs",
+     {},
+     "recomputed activations are the same bits, however they are recomputed",
+     Effect::kAny},
+    {"--hub-always-push", {}, kForPush, Effect::kAny},
+    {"--hub-model-id", {}, kForPush, Effect::kAny},
+    {"--hub-private-repo", {}, kForPush, Effect::kAny},
+    {"--hub-revision", {}, kForPush, Effect::kAny},
+    {"--hub-strategy", {}, kForPush, Effect::kAny, "every_save"},
+    {"--hub-token", {}, kForPush, Effect::kAny, "<hub_token>"},
+    {"--ignore-data-skip",
+     {},
+     "omit it: a resumed run continues within an epoch, without reading the data again",
+     Effect::kUsual},
+    {"--include-for-metrics", {}, kOwnMetrics, Effect::kAny},
+    {"--include-num-input-tokens-seen", {}, kLogsAlone, Effect::kAny},
+    {"--label-names",
+     {},
+     "omit it: the names of labels are --labels, their key in the data is labels or ner_tags",
+     Effect::kUsual,
+     "labels"},
+    {"--length-column-name", {}, "omit it: lengths are counted in tokens", Effect::kUsual, "length"},
+    {"--liger-kernel-config", {}, kOwnKernels, Effect::kAny},
+    {"--local-rank", {}, kOneDevice, Effect::kUsual},
+    {"--log-level", {}, kLogsAlone, Effect::kAny, "passive"},
+    {"--log-level-replica", {}, kLogsAlone, Effect::kAny, "warning"},
+    {"--log-on-each-node", {}, kOneProcess, Effect::kAny, "true"},
+    {"--logging-nan-inf-filter",
+     {},
+     "logs say what happened; --on-nonfinite says what to do about it",
+     Effect::kAny,
+     "true"},
+    {"--neftune-noise-alpha", {}, "omit it: embeddings get no noise beside dropout", Effect::kUsual},
+    {"--optim-args", {}, "omit it: AdamW has --adam-beta1, --adam-beta2 and --adam-epsilon", Effect::kUsual},
+    {"--optim-target-modules", {}, "omit it: it is for GaLore and APOLLO, which Plimsoll lacks", Effect::kUsual},
+    {"--parallelism-config", {}, kOneDevice, Effect::kUsual},
+    {"--per-device-eval-batch-size", {}, kPlannedEvaluation, Effect::kAny, "8"},
+    {"--prediction-loss-only", {}, "metrics cost nothing beside the loss, and are always computed", Effect::kAny},
+    {"--project", {}, kForTrackers, Effect::kAny, "huggingface"},
+    {"--push-to-hub", {}, kNoHub, Effect::kUsual},
+    {"--remove-unused-columns", {}, "unknown keys of the data are ignored", Effect::kAny, "true"},
+    {"--restore-callback-states-from-checkpoint",
+     {},
+     "callbacks run in the Python package, and keep their own state",
+     Effect::kAny},
+    {"--run-name", {}, kForTrackers, Effect::kAny},
+    {"--save-on-each-node", {}, kOneProcess, Effect::kAny},
+    {"--skip-memory-metrics", {}, "memory is always measured, and compared with the plan", Effect::kAny, "true"},
+    {"--tf32", {}, "omit it: F32 products are exact; pass --bf16 for faster ones", Effect::kUsual},
+    {"--torch-compile", {}, "every step runs as a fixed plan", Effect::kAny},
+    {"--torch-compile-backend", {}, "every step runs as a fixed plan", Effect::kAny},
+    {"--torch-compile-mode", {}, "every step runs as a fixed plan", Effect::kAny},
+    {"--torch-empty-cache-steps", {}, "nothing is allocated while training runs", Effect::kAny},
+    {"--trackio-bucket-id", {}, kForTrackers, Effect::kAny},
+    {"--trackio-space-id", {}, kForTrackers, Effect::kAny},
+    {"--trackio-static-space-id", {}, kForTrackers, Effect::kAny},
+    {"--use-cache", {}, "an encoder has no cache of keys and values", Effect::kAny},
+    {"--use-cpu", {}, "--device is cpu unless --device cuda is given", Effect::kAny},
+    {"--use-liger-kernel", {}, kOwnKernels, Effect::kAny},
+    // Of older versions.
+    {"--adafactor", "--optim", {}},
+    {"--evaluation-strategy", "--eval-strategy", {}},
     {"--fp32", {}, "omit it: F32 is the precision unless --bf16 or --fp16 is given"},
-    {"--fp16-full-eval", {}, kFullEvaluation},
     {"--fp16-opt-level", {}, "pass --fp16 or --bf16 alone"},
-    {"--fsdp", {}, kOneDevice},
-    {"--fsdp-config", {}, kOneDevice},
     {"--fsdp-min-num-params", {}, kOneDevice},
-    {"--full-determinism", {}, "omit it: runs always repeat bit for bit"},
-    {"--gradient-checkpointing-kwargs", "--recompute", {}},
-    {"--greater-is-better", {}, "omit it: it follows from --metric-for-best-model"},
-    {"--group-by-length", {}, kNoPadding},
+    {"--group-by-length", "--train-sampling-strategy", {}},
     {"--half-precision-backend", {}, "pass --fp16 or --bf16 alone"},
-    {"--hub-always-push", {}, kNoHub},
-    {"--hub-model-id", {}, kNoHub},
-    {"--hub-private-repo", {}, kNoHub},
-    {"--hub-revision", {}, kNoHub},
-    {"--hub-strategy", {}, kNoHub},
-    {"--hub-token", {}, kNoHub},
-    {"--ignore-data-skip", {}, "omit it: a resumed run continues within an epoch without reading the data again"},
-    {"--include-for-metrics", {}, {}},
-    {"--include-inputs-for-metrics", {}, {}},
-    {"--include-num-input-tokens-seen", {}, {}},
-    {"--include-tokens-per-second", {}, {}},
-    {"--jit-mode-eval", {}, {}},
-    {"--label-names", {}, "omit it: the names of labels are --labels, their key in the data is labels or ner_tags"},
-    {"--label-smoothing-factor", {}, {}},
-    {"--length-column-name", {}, kNoPadding},
-    {"--liger-kernel-config", {}, {}},
-    {"--local-rank", {}, kOneDevice},
-    {"--log-level", {}, {}},
-    {"--log-level-replica", {}, kOneDevice},
-    {"--log-on-each-node", {}, kOneDevice},
-    {"--logging-dir", {}, kNoReports},
-    {"--logging-first-step", {}, "omit it, or pass --logging-steps 1"},
-    {"--logging-nan-inf-filter", {}, "omit it: see --on-nonfinite"},
-    {"--logging-strategy", "--logging-steps", {}},
+    {"--include-inputs-for-metrics", {}, kOwnMetrics, Effect::kAny},
+    {"--include-tokens-per-second", {}, kLogsAlone, Effect::kAny},
+    {"--jit-mode-eval", {}, kOwnKernels, Effect::kAny},
     {"--mp-parameters", {}, kOneDevice},
-    {"--neftune-noise-alpha", {}, {}},
-    {"--no-cuda", {}, "omit it: --device is cpu unless you pass --device cuda"},
-    {"--optim-args", {}, {}},
-    {"--optim-target-modules", {}, {}},
+    {"--no-cuda", {}, "--device is cpu unless --device cuda is given", Effect::kAny},
     {"--overwrite-cache", {}, "omit it: --cache is rebuilt when data or options change"},
-    {"--past-index", {}, {}},
+    {"--past-index", {}, {}, Effect::kUsual},
     {"--per-gpu-eval-batch-size", "--per-device-eval-batch-size", {}},
     {"--per-gpu-train-batch-size", "--per-device-train-batch-size", {}},
-    {"--prediction-loss-only", {}, {}},
-    {"--project", {}, kNoReports},
-    {"--push-to-hub", {}, kNoHub},
     {"--push-to-hub-model-id", {}, kNoHub},
     {"--push-to-hub-organization", {}, kNoHub},
     {"--push-to-hub-token", {}, kNoHub},
-    {"--ray-scope", {}, {}},
-    {"--remove-unused-columns", {}, "omit it: unknown keys of the data are ignored"},
-    {"--report-to", {}, kNoReports},
-    {"--restore-callback-states-from-checkpoint", {}, {}},
-    {"--run-name", {}, kNoReports},
-    {"--save-on-each-node", {}, kOneDevice},
-    {"--save-only-model", {}, "omit it: a checkpoint always holds everything needed to resume"},
-    {"--save-safetensors", {}, "omit it: models are always saved as safetensors"},
-    {"--save-strategy", {}, "pass --save-steps N (0: no checkpoint before the end)"},
+    {"--ray-scope", {}, {}, Effect::kAny, "last"},
+    {"--save-safetensors", {}, "models are always saved as safetensors", Effect::kAny, "true"},
     {"--sharded-ddp", {}, kOneDevice},
-    {"--skip-memory-metrics", {}, {}},
-    {"--tf32", {}, "pass --bf16 for faster matrix products"},
-    {"--torch-compile", {}, "omit it: every step runs as a fixed plan"},
-    {"--torch-compile-backend", {}, "omit it: every step runs as a fixed plan"},
-    {"--torch-compile-mode", {}, "omit it: every step runs as a fixed plan"},
-    {"--torch-empty-cache-steps", {}, "omit it: nothing is allocated while training runs"},
-    {"--torchdynamo", {}, {}},
-    {"--tpu-metrics-debug", {}, kOneDevice},
-    {"--tpu-num-cores", {}, kOneDevice},
-    {"--trackio-space-id", {}, kNoReports},
-    {"--use-cpu", {}, "omit it: --device is cpu unless you pass --device cuda"},
-    {"--use-ipex", {}, {}},
-    {"--use-legacy-prediction-loop", {}, {}},
-    {"--use-liger-kernel", {}, {}},
-    {"--use-mps-device", {}, "omit it: --device is cpu or cuda"},
+    {"--torchdynamo", {}, "every step runs as a fixed plan", Effect::kAny},
+    {"--tpu-metrics-debug", {}, kOneProcess, Effect::kAny},
+    {"--tpu-num-cores", {}, kOneProcess, Effect::kAny},
+    {"--use-ipex", {}, kOwnKernels, Effect::kAny},
+    {"--use-legacy-prediction-loop", {}, kOwnMetrics, Effect::kAny},
+    {"--use-mps-device", {}, "omit it: --device is cpu or cuda", Effect::kUsual},
     // The run_*.py scripts.
     {"--cache-dir", {}, kNoHub},
     {"--config-name", {}, "omit it: config.json is in the directory passed to --model"},
@@ -195,32 +224,122 @@ constexpr ElsewhereOption kOptions[] = {
     {"--use-auth-token", {}, kNoHub},
     {"--validation-file", "--eval-data --data", {}},
     // PEFT and bitsandbytes.
-    {"--alpha-pattern", {}, kLoraForm},
-    {"--bias", {}, kLoraForm},
+    {"--alora-invocation-tokens", {}, kLoraForm, Effect::kUsual},
+    {"--alpha-pattern", {}, kLoraForm, Effect::kUsual},
+    {"--arrow-config", {}, kLoraForm, Effect::kUsual},
+    {"--auto-mapping", {}, "it is written into adapter_config.json as the model has it", Effect::kAny},
+    {"--base-model-name-or-path", "--model", {}},
+    {"--bias", {}, kLoraForm, Effect::kUsual},
     {"--bnb-4bit-compute-dtype", {}, kFourBits},
     {"--bnb-4bit-quant-storage", {}, kFourBits},
     {"--bnb-4bit-quant-type", {}, kFourBits},
     {"--bnb-4bit-use-double-quant", {}, kFourBits},
-    {"--fan-in-fan-out", {}, {}},
-    {"--init-lora-weights", {}, kLoraForm},
+    {"--corda-config", {}, kLoraForm, Effect::kUsual},
+    {"--ensure-weight-tying", {}, "no weight of these models is tied to another", Effect::kAny},
+    {"--eva-config", {}, kLoraForm, Effect::kUsual},
+    {"--exclude-modules", "--lora-target-modules", {}},
+    {"--fan-in-fan-out", {}, "weights are stored as nn.Linear has them", Effect::kUsual},
+    {"--inference-mode", {}, "train trains, and predict does not", Effect::kAny},
+    {"--init-lora-weights", {}, kLoraForm, Effect::kUsual, "true"},
+    {"--kasa-config", {}, kLoraForm, Effect::kUsual},
+    {"--layer-replication", {}, kLoraForm, Effect::kUsual},
     {"--layers-pattern", "--lora-target-modules", {}},
     {"--layers-to-transform", "--lora-target-modules", {}},
     {"--llm-int8-enable-fp32-cpu-offload", {}, kEightBits},
     {"--llm-int8-has-fp16-weight", {}, kEightBits},
     {"--llm-int8-skip-modules", {}, kEightBits},
     {"--llm-int8-threshold", {}, kEightBits},
-    {"--lora-bias", {}, kLoraForm},
+    {"--loftq-config", {}, kLoraForm, Effect::kUsual},
+    {"--lora-bias", {}, kLoraForm, Effect::kUsual},
+    {"--lora-ga-config", {}, kLoraForm, Effect::kUsual},
     {"--lora-r", "--lora-rank", {}},
-    {"--modules-to-save", {}, kLoraForm},
+    {"--megatron-config", {}, kOneDevice, Effect::kUsual},
+    {"--megatron-core", {}, "it is for --megatron-config alone", Effect::kAny, "megatron.core"},
+    {"--modules-to-save", {}, kLoraForm, Effect::kUsual},
+    {"--monteclora-config", {}, kLoraForm, Effect::kUsual},
+    {"--peft-type", {}, "omit it: adapters are LoRA", Effect::kUsual, "LORA"},
+    {"--peft-version", {}, "files have the form that PEFT 0.21 reads", Effect::kAny},
+    {"--qalora-group-size", {}, "it is for --use-qalora alone", Effect::kAny},
     {"--r", "--lora-rank", {}},
-    {"--rank-pattern", {}, kLoraForm},
+    {"--rank-pattern", {}, kLoraForm, Effect::kUsual},
+    {"--revision", {}, kForPush, Effect::kAny},
+    {"--runtime-config", {}, "it says how PEFT computes, not what", Effect::kAny},
     {"--target-modules", "--lora-target-modules", {}},
-    {"--use-dora", {}, kLoraForm},
+    {"--target-parameters", {}, kLoraForm, Effect::kUsual},
+    {"--task-type", "--task", {}},
+    {"--trainable-token-indices", {}, kLoraForm, Effect::kUsual},
+    {"--use-bdlora", {}, kLoraForm, Effect::kUsual},
+    {"--use-dora", {}, kLoraForm, Effect::kUsual},
     {"--use-peft", "--lora-rank", {}},
-    {"--use-rslora", {}, kLoraForm},
+    {"--use-qalora", {}, kLoraForm, Effect::kUsual},
+    {"--use-rslora", {}, kLoraForm, Effect::kUsual},
+    {"--velora-config", {}, kLoraForm, Effect::kUsual},
 };
 
+// "False", "NONE" and "[]" as "false", "none" and "".
+std::string plain(std::string_view value) {
+  std::string text;
+  for (const char c : value) {
+    if (c != '"' && c != '[' && c != ']' && c != '{' && c != '}' && c != ' ')
+      text += static_cast<char>(std::tolower(c));
+  }
+  return text;
+}
+
 }  // namespace
+
+bool ElsewhereOption::asks_for_nothing(std::string_view value) const {
+  constexpr std::string_view kNothing[] = {"", "false", "no", "none", "null", "0", "0.0", "-1"};
+  const std::string text = plain(value);
+  if (usual == "true") return text.empty() || text == "true" || text == "none" || text == "null";
+  return std::ranges::find(kNothing, text) != std::end(kNothing) || (!usual.empty() && text == plain(usual));
+}
+
+bool passes_over(std::string_view command, std::string_view name, std::string_view value, const std::string& where) {
+  if (command != "train" && command != "plan") return false;
+  const ElsewhereOption* const option = find_elsewhere(name);
+  if (option == nullptr || option->effect == Effect::kRefused) return false;
+  if (option->asks_for_nothing(value)) return true;
+  if (option->effect == Effect::kAny) {
+    log_info(fmt::format("{} {} changes nothing: {}", name, value, option->note));
+    return true;
+  }
+  throw UsageError({.what = fmt::format("Plimsoll has nothing like {}, and it would change results", name),
+                    .where = where,
+                    .found = fmt::format("{} {}", name, value),
+                    .allowed = fmt::format("{} {}, or nothing", name, option->usual.empty() ? "false" : option->usual),
+                    .remedy = std::string(option->note)});
+}
+
+std::vector<std::string> without_elsewhere(const std::vector<std::string>& arguments, std::string_view command,
+                                           const std::function<bool(const std::string& name)>& own) {
+  std::vector<std::string> kept;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
+    const std::size_t equals = std::min(argument.find('='), argument.size());
+    const std::string name = argument.substr(0, equals);
+    if (!name.starts_with("--") || own(name) || find_elsewhere(name) == nullptr) {
+      kept.push_back(argument);
+      continue;
+    }
+    std::size_t last = i;  // the last of its values
+    std::string value = equals < argument.size() ? argument.substr(equals + 1) : std::string();
+    if (equals == argument.size()) {
+      // "-1" is a value.
+      const auto is_value = [](const std::string& text) { return !text.starts_with("--"); };
+      for (; last + 1 < arguments.size() && is_value(arguments[last + 1]); ++last) {
+        value += (value.empty() ? "" : " ") + arguments[last + 1];
+      }
+      if (last == i) value = "true";
+    }
+    if (passes_over(command, name, value, "command line")) {
+      i = last;
+    } else {
+      kept.push_back(argument);
+    }
+  }
+  return kept;
+}
 
 std::span<const ElsewhereOption> elsewhere_options() { return kOptions; }
 

@@ -1,23 +1,44 @@
 // Options of other programs: those of Hugging Face's TrainingArguments, of its run_*.py scripts, of PEFT and
 // bitsandbytes, and usual short forms. A name that is listed here is never taken for a misspelling.
 //
+// A script or a JSON file of TrainingArguments thus works as it is, as far as results do not depend on it.
+//
 //   if (const ElsewhereOption* known = find_elsewhere("--max-seq-length")) use(known->here);  // "--max-length"
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace plimsoll {
 
 struct ElsewhereOption {
+  // What `train` and `plan` do about it: kRefused, refuse it; kUsual, accept the values that ask for nothing, and
+  // refuse others; kAny, accept every value, because none changes a result here.
+  enum class Effect : std::uint8_t { kRefused, kUsual, kAny };
   std::string_view name;
   std::string_view here;  // Plimsoll's options with that meaning, the likeliest first, with spaces between; empty: none
-  std::string_view note;  // what to do instead; empty: nothing is to be said
+  std::string_view note;  // what to do instead, or of kAny why no value matters; empty: nothing is to be said
+  Effect effect = Effect::kRefused;
+  // The default, if it is not false, none, 0 or the like. Where it is "true", nothing else asks for nothing.
+  std::string_view usual{};
+
+  // Whether the value, as text or JSON, asks for nothing.
+  bool asks_for_nothing(std::string_view value) const;
 };
 
 std::span<const ElsewhereOption> elsewhere_options();
 // nullptr: not listed.
 const ElsewhereOption* find_elsewhere(std::string_view name);
+
+// Whether an option of that name and value needs no attention from `command`. Says in the log why, where the value asks
+// for something. Throws UsageError for a value that would change a result.
+bool passes_over(std::string_view command, std::string_view name, std::string_view value, const std::string& where);
+// The arguments, in the order typed, without those that passes_over(). `own` says if the command has the option itself.
+std::vector<std::string> without_elsewhere(const std::vector<std::string>& arguments, std::string_view command,
+                                           const std::function<bool(const std::string& name)>& own);
 
 }  // namespace plimsoll

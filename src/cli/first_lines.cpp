@@ -37,8 +37,9 @@ std::string defaults_line(const RunOptions& options, const ModelBundle& bundle) 
   };
   const TrainOptions& train = options.train;
   add("--weight-decay", fmt::format("{:g}", train.weight_decay), "0");
-  add("--logging-steps", fmt::format("{}", train.logging_steps), "500");
-  if (!options.eval_data.empty() && !options.given("--eval-steps")) {
+  if (train.logging_strategy == IntervalStrategy::kSteps)
+    add("--logging-steps", fmt::format("{:g}", train.logging_steps), "500");
+  if (!options.eval_data.empty() && !options.given("--eval-steps") && !options.given("--eval-strategy")) {
     differing.emplace_back("an evaluation after each epoch (Hugging Face: none)");
   }
   if (train.load_best_model_at_end) add("--metric-for-best-model", metric_name(bundle, ""), "loss");

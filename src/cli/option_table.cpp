@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "cli/elsewhere.h"
 #include "cli/usage.h"
 
 namespace plimsoll {
@@ -57,6 +58,20 @@ Json option_table(const CLI::App& app) {
     }
     table["commands"].push_back(
         {{"name", command->get_name()}, {"description", command->get_description()}, {"options", options}});
+  }
+  table["elsewhere"] = Json::array();
+  for (const ElsewhereOption& option : elsewhere_options()) {
+    using Effect = ElsewhereOption::Effect;
+    std::string name(option.name.substr(2));
+    std::ranges::replace(name, '-', '_');
+    Json row = {{"name", name},
+                {"here", option.here},
+                {"accepted", option.effect == Effect::kAny     ? "always"
+                             : option.effect == Effect::kUsual ? "if it asks for nothing"
+                                                               : "never"},
+                {"note", option.note}};
+    if (!option.usual.empty()) row["usual"] = option.usual;
+    table["elsewhere"].push_back(row);
   }
   return table;
 }

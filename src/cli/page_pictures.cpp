@@ -5,7 +5,6 @@
 #include "cli/outputs.h"
 #include "data/dataset.h"
 #include "data/image.h"
-#include "draw/annotate.h"
 
 namespace plimsoll {
 namespace {
@@ -25,22 +24,32 @@ std::string picture_name(const std::string& id, std::set<std::string>& used) {
 
 }  // namespace
 
-PagePictures::PagePictures(std::filesystem::path directory, const std::string& command)
+PagePictures::PagePictures(std::filesystem::path directory, const std::string& command,
+                           const std::filesystem::path& pdf)
     : directory_(std::move(directory)) {
-  make_directory_of(directory_, "--draw", command);
+  if (!directory_.empty()) make_directory_of(directory_, "--draw", command);
+  if (!pdf.empty()) pdf_.emplace(pdf);
 }
 
-std::size_t PagePictures::bytes(const PageSource& pages) {
+std::size_t PagePictures::bytes(const PageSource& pages, bool with_pdf) {
   ImageLimits largest;
   for (std::size_t i = 0; i < pages.size(); ++i) largest.include(read_image_info(pages.read(i).image));
-  return drawing_bytes(largest.width, largest.height) + largest.decode_bytes;
+  return drawing_bytes(largest.width, largest.height) + largest.decode_bytes +
+         (with_pdf ? pdf_page_bytes(largest.width, largest.height) : 0);
 }
 
 void PagePictures::draw(const Predictions& predictions, Page& page, BoxFormat format) {
   if (page.width == 0) read_page_image_info(page);
   AnnotatedPage picture = predictions.drawing(page, format);
-  picture.output_png = directory_ / picture_name(page.id, names_);
-  draw_annotated_page(picture);
+  if (!directory_.empty()) {
+    picture.output_png = directory_ / picture_name(page.id, names_);
+    draw_annotated_page(picture);
+  }
+  if (pdf_) pdf_->add(picture);
+}
+
+void PagePictures::finish() {
+  if (pdf_) pdf_->close();
 }
 
 }  // namespace plimsoll

@@ -1,4 +1,5 @@
-// Pictures of pages with what was found on them, in a directory: `predict --draw`, `eval --worst N --draw`.
+// Pictures of pages with what was found on them, in a directory or in one PDF file: `predict --draw`, `--draw-pdf`,
+// `eval --worst N --draw`.
 //
 //   PagePictures pictures("found", "predict");
 //   options.memory.drawing_bytes = PagePictures::bytes(*pages);   // the plan counts what drawing needs
@@ -7,26 +8,31 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <string>
 
 #include "data/page_source.h"
+#include "draw/annotate.h"
 #include "tasks/task.h"
 
 namespace plimsoll {
 
 class PagePictures {
  public:
-  // Makes the directory, which option --draw of `command` names.
-  PagePictures(std::filesystem::path directory, const std::string& command);
+  // Makes the directory, which option --draw of `command` names, and begins the PDF file; either may be empty.
+  PagePictures(std::filesystem::path directory, const std::string& command, const std::filesystem::path& pdf = {});
 
   // Returns the bytes that drawing the largest of the pages takes; it reads every image's header.
-  static std::size_t bytes(const PageSource& pages);
-  // Writes PAGE.png; a page without a size is given that of its image.
+  static std::size_t bytes(const PageSource& pages, bool with_pdf = false);
+  // Writes PAGE.png, adds the page to the PDF file; a page without a size is given that of its image.
   void draw(const Predictions& predictions, Page& page, BoxFormat format);
+  // Ends the PDF file.
+  void finish();
 
  private:
   std::filesystem::path directory_;
+  std::optional<AnnotatedPdf> pdf_;
   std::set<std::string> names_;  // that are taken
 };
 

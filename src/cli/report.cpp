@@ -192,10 +192,7 @@ void log_skipped_pages(const std::vector<SkippedPage>& pages) {
   for (const SkippedPage& page : pages) log_warning("  " + describe(page));
 }
 
-ProgressBar::ProgressBar(bool quiet, std::int64_t logging_steps)
-    : quiet_(quiet),
-      terminal_(::isatty(STDERR_FILENO) == 1),
-      logging_steps_(std::max<std::int64_t>(1, logging_steps)) {}
+ProgressBar::ProgressBar(bool quiet) : quiet_(quiet), terminal_(::isatty(STDERR_FILENO) == 1) {}
 
 ProgressBar::~ProgressBar() { clear(); }
 
@@ -217,7 +214,7 @@ void ProgressBar::on_step(const StepReport& r) {
     drawn_ = true;
     return;
   }
-  if (!last && r.step % logging_steps_ != 0) return;
+  if (!r.logs) return;
   write_error(
       "step {}/{}  epoch {:.2f}  loss {:.4f}  lr {:.2e}  {:.1f} pages/s  data wait {:.0f} %  {}memory {} of {}  {} "
       "left{}\n",

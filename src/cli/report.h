@@ -17,8 +17,8 @@ std::string plan_table(const RunPlan& plan);
 std::string duration_line(const PlanSummary& plan, std::int64_t updates);
 // Precision, recall and F1 per label and over all, as a table.
 std::string evaluation_table(const Evaluation& evaluation);
-// Shows what is taken for what, in a row for each label of the data. It is empty where a task has no such counts, or too
-// many labels to show.
+// Shows what is taken for what, in a row for each label of the data. It is empty where a task has no such counts, or
+// too many labels to show.
 std::string confusion_table(const Scores& scores);
 // "predicted peak 1.21 GiB, measured 1.19 GiB (-1.4 %), budget 1.50 GiB"
 std::string peak_line(const PlanSummary& plan, std::size_t measured_bytes);
@@ -29,7 +29,7 @@ void log_skipped_pages(const std::vector<SkippedPage>& pages);
 // The progress bar: one line that is redrawn on a terminal, a line now and then elsewhere. Writes to standard error.
 class ProgressBar : public TrainObserver {
  public:
-  ProgressBar(bool quiet, std::int64_t logging_steps);
+  explicit ProgressBar(bool quiet);
   ~ProgressBar() override;
 
   void on_step(const StepReport& report) override;
@@ -40,7 +40,6 @@ class ProgressBar : public TrainObserver {
 
  private:
   bool quiet_, terminal_, drawn_ = false;
-  std::int64_t logging_steps_;
   std::chrono::steady_clock::time_point last_drawn_{};
 };
 

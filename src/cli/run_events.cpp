@@ -6,7 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <string>
+#include <utility>
 
+#include "base/error.h"
+#include "base/file.h"
 #include "cli/command.h"
 
 namespace plimsoll {
@@ -22,42 +26,102 @@ struct JsonNumber {
   const char* c_str() const { return text.data(); }
 };
 
-}  // namespace
-
-void print_event(std::string_view event, const nlohmann::json& object) {
+std::string line_of(std::string_view event, const nlohmann::json& object) {
   nlohmann::ordered_json line = {{"event", event}};
   for (const auto& [key, value] : object.items()) line[key] = value;
-  print_line(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-RunEvents::RunEvents(std::int64_t logging_steps) : logging_steps_(logging_steps) {}
+}  // namespace
+
+RunEvents::RunEvents(bool standard_output, std::filesystem::path file)
+    : standard_output_(standard_output), path_(std::move(file)) {
+  if (!path_.empty() && is_special_file(path_)) {
+    throw UsageError({.what = "not a regular file",
+                      .where = "--events",
+                      .found = path_.string(),
+                      .allowed = "a file, or - for standard output",
+                      .remedy = "pass --events -, and send standard output there"});
+  }
+  if (!wanted()) return;
+  old_sink_ = set_log_sink([this](LogLevel level, std::string_view message) {
+    if (old_sink_) old_sink_(level, message);
+    if (level == LogLevel::kWarning) write("warning", {{"message", message}});
+  });
+}
+
+RunEvents::~RunEvents() {
+  if (wanted()) set_log_sink(old_sink_);
+}
+
+void RunEvents::open(std::int64_t keep_up_to) {
+  if (path_.empty() || file_) return;
+  file_.emplace(path_, keep_up_to);
+  for (const std::string& line : waiting_) file_->write(line);
+  waiting_.clear();
+}
+
+void RunEvents::write_line(const std::string& line) {
+  if (file_) {
+    file_->write(line);
+  } else if (!path_.empty()) {
+    waiting_.push_back(line);
+  }
+}
+
+void RunEvents::write(std::string_view event, const nlohmann::json& object) {
+  if (!wanted()) return;
+  const std::string line = line_of(event, object);
+  write_line(line);
+  if (standard_output_) print_line(line);
+}
+
+void RunEvents::write_findings(const Findings& findings) {
+  if (!wanted() || std::exchange(findings_written_, true)) return;
+  for (const nlohmann::json& finding : nlohmann::json::parse(findings.to_json())) write("finding", finding);
+}
+
+void RunEvents::write_error(int exit_code, const Problem& problem) {
+  if (path_.empty() || (!file_ && std::filesystem::exists(path_))) return;
+  open(-1);
+  write_line(line_of("error", {{"error",
+                                {{"exit_code", exit_code},
+                                 {"what", problem.what},
+                                 {"where", problem.where},
+                                 {"found", problem.found},
+                                 {"allowed", problem.allowed},
+                                 {"remedy", problem.remedy}}}}));
+}
 
 void RunEvents::on_step(const StepReport& r) {
   step_ = r.step;
-  const bool logs = r.step == r.total_steps || (logging_steps_ > 0 && r.step % logging_steps_ == 0);
-  if (!logs) return;
+  if (!r.logs || (!standard_output_ && !file_)) return;
   std::array<char, 640> line;
   const auto out = fmt::format_to_n(
-      line.data(), line.size(),
+      line.data(), line.size() - 1,
       "{{\"event\":\"step\",\"step\":{},\"total_steps\":{},\"epoch\":{},\"loss\":{},\"learning_rate\":{},"
       "\"grad_norm\":{},\"pages_per_second\":{},\"data_wait\":{},\"seconds_left\":{},\"resident_bytes\":{},"
-      "\"skipped_updates\":{}}}\n",
+      "\"skipped_updates\":{}}}",
       r.step, r.total_steps, JsonNumber(r.epoch).c_str(), JsonNumber(r.mean_loss).c_str(),
       JsonNumber(r.learning_rate).c_str(), JsonNumber(r.gradient_norm).c_str(), JsonNumber(r.pages_per_second).c_str(),
       JsonNumber(r.data_wait).c_str(), JsonNumber(r.seconds_left).c_str(), r.resident_bytes, r.skipped_updates);
+  const std::size_t size = std::min(out.size, line.size() - 1);
+  if (file_) file_->write({line.data(), size});
+  if (!standard_output_) return;
+  line[size] = '\n';
   // A reader that went away does not end the run: the last event reports it.
-  [[maybe_unused]] const ssize_t written = ::write(STDOUT_FILENO, line.data(), std::min(out.size, line.size()));
+  [[maybe_unused]] const ssize_t written = ::write(STDOUT_FILENO, line.data(), size + 1);
 }
 
 void RunEvents::on_evaluation(const StepReport& report, const Evaluation& evaluation) {
   nlohmann::json scores = to_json(evaluation);
   scores["step"] = report.step;
   scores["epoch"] = report.epoch;
-  print_event("evaluation", scores);
+  write("evaluation", scores);
 }
 
 void RunEvents::on_checkpoint(const std::filesystem::path& path) {
-  print_event("checkpoint", {{"step", step_}, {"path", path.string()}});
+  write("checkpoint", {{"step", step_}, {"path", path.string()}});
 }
 
 }  // namespace plimsoll

@@ -4,15 +4,21 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <set>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "cli/usage.h"
 #include "tasks/tasks.h"
 
 namespace plimsoll {
 namespace {
+
+constexpr double kBelowOne = 1 - 1e-9;
 
 // Metrics of every task, each also as "eval_…".
 std::vector<std::string> metric_names() {
@@ -37,6 +43,24 @@ std::string metrics_by_task() {
     if (metrics != of_numbers) text += fmt::format(", or {}", fmt::join(of_numbers, ", "));
   }
   return text;
+}
+
+// "PATTERN=RATE".
+std::pair<std::string, double> parse_rate(const std::string& text, double peak) {
+  const std::size_t equals = text.rfind('=');
+  double rate = -1;
+  if (equals != std::string::npos) {
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data() + equals + 1, end, rate);
+    if (error != std::errc() || stop != end || !std::isfinite(rate)) rate = -1;
+  }
+  if (rate < 0 || equals == 0 || (peak == 0 && rate > 0)) {
+    throw UsageError({.what = peak == 0 ? "rates are multiples of --learning-rate, which is 0" : "no rate of a pattern",
+                      .where = "--lr-pattern",
+                      .found = text,
+                      .allowed = "PATTERN=RATE, such as classifier.*=1e-3, with a rate of 0 or more"});
+  }
+  return {text.substr(0, equals), rate};
 }
 
 // Below 1, --warmup-steps is a fraction of all updates, as in transformers 5.
@@ -91,8 +115,9 @@ void add_label_option(CLI::App* command, RunOptions& o) {
       ->type_name("NAMES");
 }
 
-void add_data_options(CLI::App* command, RunOptions& o) {
-  command->option_defaults()->group("Data");
+namespace {
+
+void add_files_option(CLI::App* command, RunOptions& o) {
   command
       ->add_option("--data", o.data_files,
                    "Pages: a JSONL file (image, words, boxes, and labels, label, questions, or entities and links, as "
@@ -100,6 +125,18 @@ void add_data_options(CLI::App* command, RunOptions& o) {
                    "(FUNSD). Several files, or a pattern such as 'train-*.jsonl', are read as one")
       ->type_name("FILE")
       ->required();
+}
+
+}  // namespace
+
+void add_data_options(CLI::App* command, RunOptions& o) {
+  command->option_defaults()->group("Data");
+  add_files_option(command, o);
+  add_reading_options(command, o);
+}
+
+void add_reading_options(CLI::App* command, RunOptions& o) {
+  command->option_defaults()->group("Data");
   command
       ->add_option("--box-format", o.box_format,
                    "Unit of the boxes in the data: pixel, or 1000 (0 to 1000 from edge to edge)")
@@ -186,6 +223,20 @@ void add_training_options(CLI::App* command, RunOptions& o) {
   add_evaluation_data_option(command, o, "Pages for evaluation during training, in the format of --data");
   add_label_option(command, o);
   number(command->add_option("--learning-rate", t.learning_rate, "Peak learning rate"), 0)->capture_default_str();
+  number(
+      command->add_option("--layerwise-lr-decay", t.rates.layer_decay,
+                          "Factor of the learning rate from one encoder layer to the one before it; the head has the "
+                          "full rate"),
+      0, 1, true)
+      ->capture_default_str();
+  command
+      ->add_option("--lr-pattern", o.rates,
+                   "Peak learning rates of single parameters, PATTERN=RATE with patterns as in --freeze: "
+                   "'classifier.*=1e-3'. May be given several times, or as a list with commas; the last that matches "
+                   "counts")
+      ->type_name("RATES")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   number(command->add_option("--num-train-epochs", t.num_train_epochs, "Number of passes over the data"), 0, 1e6, true)
       ->capture_default_str();
   whole_number(
@@ -209,13 +260,24 @@ void add_training_options(CLI::App* command, RunOptions& o) {
          {"adamw_torch", "adamw_8bit", "adafactor"})
       // Names of implementations, for the same optimizers.
       ->transform([](const std::string& name) -> std::string {
-        if (name == "adamw_torch_fused") return "adamw_torch";
-        return name == "adamw_bnb_8bit" ? "adamw_8bit" : name;
+        for (const char* same : {"adamw_torch_fused", "paged_adamw_32bit", "paged_adamw"}) {
+          if (name == same) return "adamw_torch";
+        }
+        return name == "adamw_bnb_8bit" || name == "paged_adamw_8bit" ? "adamw_8bit" : name;
       })
       ->type_name("NAME")
       ->capture_default_str();
   number(command->add_option("--weight-decay", t.weight_decay, "Weight decay, not applied to biases and layer norms"),
          0)
+      ->capture_default_str();
+  number(command->add_option("--label-smoothing-factor", o.model.loss.label_smoothing,
+                             "Fraction of a label's weight that is spread over all labels"),
+         0, kBelowOne)
+      ->capture_default_str();
+  number(command->add_option("--focal-gamma", o.model.loss.focal_gamma,
+                             "Focal loss: words and pages whose label is found easily weigh less, by (1 - p)^gamma (0: "
+                             "all weigh the same)"),
+         0, 20)
       ->capture_default_str();
   number(command->add_option("--max-grad-norm", t.max_grad_norm, "Clip gradients to this global norm (0: no clipping)"),
          0)
@@ -232,9 +294,26 @@ void add_training_options(CLI::App* command, RunOptions& o) {
   command->add_flag("--augment", o.augment,
                     "Change each training page at random in each epoch: rotation, scale, crop, brightness, blur; boxes "
                     "move along. Training images are then not cached");
+  number(command->add_option("--adam-beta1", t.adam_beta1, "Decay of AdamW's first moments"), 0, kBelowOne)
+      ->capture_default_str();
+  number(command->add_option("--adam-beta2", t.adam_beta2, "Decay of AdamW's second moments"), 0, kBelowOne)
+      ->capture_default_str();
+  number(command->add_option("--adam-epsilon", t.adam_epsilon, "AdamW's epsilon, added to the root of second moments"),
+         0)
+      ->capture_default_str();
   whole_number(command->add_option("--seed", t.seed, "Random seed of new weights, page order, dropout and --augment"),
                0)
       ->capture_default_str();
+  whole_number(command->add_option("--data-seed", o.data_seed, "Random seed of the page order (-1: --seed)"), -1)
+      ->capture_default_str();
+  one_of(command->add_option("--train-sampling-strategy", o.sampling,
+                             "Order of pages: random, sequential (the data's), or group_by_length (random groups, "
+                             "sorted by length)"),
+         {"random", "sequential", "group_by_length"})
+      ->type_name("ORDER")
+      ->capture_default_str();
+  command->add_flag("--dataloader-drop-last", o.drop_last,
+                    "Leave out the pages at an epoch's end that fill no whole --per-device-train-batch-size");
 }
 
 namespace {
@@ -280,20 +359,80 @@ void add_parts_options(CLI::App* command, RunOptions& o) {
 
 namespace {
 
+void strategy(CLI::Option* option, std::vector<std::string> names) {
+  one_of(option, std::move(names))->type_name("WHEN")->capture_default_str();
+}
+
 void add_log_options(CLI::App* command, RunOptions& o) {
   TrainOptions& t = o.train;
   command->option_defaults()->group("Checkpoints, evaluation, logs");
-  whole_number(command->add_option("--logging-steps", t.logging_steps,
-                                   "Log every N updates, with their mean loss (0: once, at the end)"),
-               0)
+  strategy(command->add_option("--logging-strategy", o.logging_strategy,
+                               "When to log: steps (every --logging-steps), epoch, or no (once, at the end)"),
+           {"no", "steps", "epoch"});
+  number(command->add_option("--logging-steps", t.logging_steps,
+                             "Log every N updates, with their mean loss (0: once, at the end; below 1: a fraction of "
+                             "all updates)"),
+         0)
       ->capture_default_str();
-  whole_number(command->add_option("--save-steps", t.save_steps, "Save a checkpoint every N updates (0: none)"), 0)
+  command->add_flag("--logging-first-step", t.logging_first_step, "Log the first update too");
+  strategy(
+      command->add_option("--save-strategy", o.save_strategy,
+                          "When to save a checkpoint: steps (every --save-steps), epoch, best (after an evaluation "
+                          "that is the best so far), or no"),
+      {"no", "steps", "epoch", "best"});
+  number(command->add_option("--save-steps", t.save_steps,
+                             "Save a checkpoint every N updates (0: none; below 1: a fraction of all updates)"),
+         0)
       ->capture_default_str();
+  command->add_flag(
+      "--save-only-model", t.save_only_model,
+      "Save checkpoints without the optimizer's state: smaller, but a run cannot be resumed from them. One "
+      "that a signal asks for is complete");
   whole_number(
       command->add_option("--save-total-limit", t.save_total_limit, "Keep at most this many checkpoints (0: all)"), 0)
       ->capture_default_str();
-  whole_number(command->add_option("--eval-steps", t.eval_steps, "Evaluate every N updates (0: after each epoch)"), 0)
+  strategy(command->add_option("--eval-strategy", o.eval_strategy,
+                               "When to evaluate: steps (every --eval-steps), epoch, or no (default: steps with "
+                               "--eval-steps, else epoch)"),
+           {"no", "steps", "epoch"});
+  number(command->add_option("--eval-steps", t.eval_steps,
+                             "Evaluate every N updates (0: after each epoch; with --eval-strategy steps as "
+                             "--logging-steps; below 1: a fraction of all updates)"),
+         0)
       ->capture_default_str();
+  number(command->add_option("--eval-delay", t.eval_delay,
+                             "No evaluation before so many updates, or epochs if there is one after each"),
+         0)
+      ->capture_default_str();
+  command->add_flag("--eval-on-start", t.eval_on_start, "Evaluate before the first update too");
+  whole_number(command->add_option("--early-stopping-patience", t.early_stopping_patience,
+                                   "End the run after N evaluations in a row without a better metric (0: never)"),
+               0)
+      ->capture_default_str();
+  number(command->add_option("--early-stopping-threshold", t.early_stopping_threshold,
+                             "By how much the metric must be better to count, for --early-stopping-patience"),
+         0)
+      ->capture_default_str();
+  command
+      ->add_option("--greater-is-better", o.greater_is_better,
+                   "True or False: whether the larger --metric-for-best-model is the better (default: as it is)")
+      ->type_name("BOOL");
+  command
+      ->add_option(
+          "--events", o.events,
+          "Write what happens to this file, one JSON object per line (docs/json.md); - for standard output, as "
+          "--json does")
+      ->type_name("FILE");
+  command
+      ->add_option("--report-to", o.report_to,
+                   "tensorboard (event files in --logging-dir) and jsonl (events.jsonl in --output-dir), separated by "
+                   "commas; all; or none")
+      ->type_name("LIST")
+      ->capture_default_str();
+  command
+      ->add_option("--logging-dir", o.logging_dir,
+                   "Directory of TensorBoard's event files (default: tensorboard, in --output-dir)")
+      ->type_name("DIR");
   command->add_flag("--load-best-model-at-end", t.load_best_model_at_end,
                     "Save the model of the best evaluation, not of the last update");
   one_of(command->add_option("--metric-for-best-model", t.metric_for_best_model,
@@ -396,18 +535,8 @@ void RunOptions::resolve() {
                       .allowed = "only one of them",
                       .remedy = "omit one of them"});
   }
-  if (train.eval_steps > 0 && eval_data.empty()) {
-    throw UsageError({.what = "there is no evaluation data",
-                      .where = "--eval-steps",
-                      .found = "no --eval-data",
-                      .remedy = "pass --eval-data FILE, or omit --eval-steps"});
-  }
-  if (train.load_best_model_at_end && eval_data.empty()) {
-    throw UsageError({.what = "the best model cannot be found without evaluation data",
-                      .where = "--load-best-model-at-end",
-                      .found = "no --eval-data",
-                      .remedy = "pass --eval-data FILE, or omit --load-best-model-at-end"});
-  }
+  resolve_strategies();
+  resolve_reports();
   if (!budget.empty()) memory.budget_bytes = parse_bytes(budget, "--budget");
   if (!host_budget.empty()) memory.host_budget_bytes = parse_bytes(host_budget, "--host-budget");
   train.schedule = parse_schedule(scheduler, scheduler_arguments);
@@ -419,6 +548,30 @@ void RunOptions::resolve() {
   }
   set_warmup(warmup_steps, train);
   train.optim = parse_optimizer(optimizer);
+  if (!greater_is_better.empty()) {
+    train.greater_is_better = truth_of(greater_is_better);
+    if (!train.greater_is_better) {
+      throw UsageError({.what = "neither true nor false",
+                        .where = "--greater-is-better",
+                        .found = greater_is_better,
+                        .allowed = "True or False (yes, no, 1, 0)"});
+    }
+  }
+  if (model.loss.label_smoothing > 0 && model.loss.focal_gamma > 0) {
+    throw UsageError({.what = "labels are to be smoothed, and to have a focal loss",
+                      .where = "--focal-gamma, --label-smoothing-factor",
+                      .found = "both",
+                      .allowed = "only one of them",
+                      .remedy = "omit one of them"});
+  }
+  train.rates.rates.clear();
+  for (const std::string& list : rates) {
+    for (const std::string& text : names_in(list)) train.rates.rates.push_back(parse_rate(text, train.learning_rate));
+  }
+  if (data_seed >= 0) train.data_seed = static_cast<std::uint64_t>(data_seed);
+  train.sampling = sampling == "sequential"        ? SampleOrder::kSequential
+                   : sampling == "group_by_length" ? SampleOrder::kByLength
+                                                   : SampleOrder::kRandom;
   train.skip_nonfinite = on_nonfinite == "skip";
   train.stop_on_bad_page = on_bad_page == "stop";
   train.precision = precision.resolve();
@@ -473,8 +626,80 @@ void RunOptions::resolve() {
   if (update_mode == "two-passes") memory.update = UpdateMode::kTwoPasses;
   if (trains) {
     train.train_batch_size = batch.effective();
+    if (drop_last) train.drop_last_of = batch.per_device();
     if (batch.micro_batch_size > 0) memory.micro_batch_size = batch.micro_batch_size;
   }
+}
+
+bool RunOptions::reports_to_tensorboard() const {
+  const std::vector<std::string> names = names_in(report_to);
+  return std::ranges::find(names, "tensorboard") != names.end() || std::ranges::find(names, "all") != names.end();
+}
+
+std::filesystem::path RunOptions::logging_directory() const {
+  return logging_dir.empty() ? train.output_dir / "tensorboard" : logging_dir;
+}
+
+void RunOptions::resolve_reports() {
+  for (const std::string& name : names_in(report_to)) {
+    if (name == "none" || name == "all" || name == "tensorboard") continue;
+    if (name != "jsonl") {
+      throw UsageError({.what = "nothing like that to report to",
+                        .where = "--report-to",
+                        .found = name,
+                        .allowed = "tensorboard, jsonl, all or none",
+                        .remedy = "Weights & Biases, MLflow and Trackio are reached from Python: plimsoll.train(..., "
+                                  "callbacks=[...]), docs/python.md"});
+    }
+  }
+  const std::vector<std::string> names = names_in(report_to);
+  const bool jsonl = std::ranges::find(names, "jsonl") != names.end() || std::ranges::find(names, "all") != names.end();
+  if (jsonl && events.empty() && !train.output_dir.empty()) events = (train.output_dir / "events.jsonl").string();
+}
+
+void RunOptions::resolve_strategies() {
+  for (const auto& [option, steps] : {std::pair("--logging-steps", train.logging_steps),
+                                      {"--save-steps", train.save_steps},
+                                      {"--eval-steps", train.eval_steps}}) {
+    if (steps < 1 || steps == std::floor(steps)) continue;
+    throw UsageError({.what = "neither a number of updates nor a fraction of them",
+                      .where = option,
+                      .found = fmt::format("{:g}", steps),
+                      .allowed = "a whole number, or a fraction of all updates below 1"});
+  }
+  train.logging_strategy = parse_strategy(logging_strategy, "--logging-strategy");
+  train.save_strategy = parse_strategy(save_strategy, "--save-strategy");
+  if (!eval_strategy.empty()) train.eval_strategy = parse_strategy(eval_strategy, "--eval-strategy");
+  if (train.eval_strategy == IntervalStrategy::kNo) {
+    if (!eval_data.empty()) log_info("--eval-strategy no: --eval-data is not read");
+    eval_data.clear();
+  }
+  if (train.eval_strategy == IntervalStrategy::kSteps && train.eval_steps == 0 && train.logging_steps == 0) {
+    throw UsageError({.what = "evaluations are to come every so many updates, and nothing says how many",
+                      .where = "--eval-strategy",
+                      .found = "steps, without --eval-steps, and --logging-steps 0",
+                      .remedy = "pass --eval-steps N"});
+  }
+  if (!eval_data.empty()) return;
+  const std::string found = train.eval_strategy == IntervalStrategy::kNo ? "--eval-strategy no" : "no --eval-data";
+  const auto needs = [&](bool asked, const std::string& option, const char* what) {
+    if (!asked) return;
+    throw UsageError({.what = what,
+                      .where = option,
+                      .found = found,
+                      .remedy = fmt::format("pass --eval-data FILE, or omit {}", option)});
+  };
+  const bool evaluates = train.eval_strategy && *train.eval_strategy != IntervalStrategy::kNo;
+  needs(evaluates, "--eval-strategy", "there is no evaluation data");
+  needs(train.eval_steps > 0 && train.eval_strategy != IntervalStrategy::kNo, "--eval-steps",
+        "there is no evaluation data");
+  needs(train.eval_on_start, "--eval-on-start", "there is no evaluation data");
+  needs(train.load_best_model_at_end, "--load-best-model-at-end",
+        "the best model cannot be found without evaluation data");
+  needs(train.save_strategy == IntervalStrategy::kBest, "--save-strategy best",
+        "the best model cannot be found without evaluation data");
+  needs(train.early_stopping_patience > 0, "--early-stopping-patience",
+        "a run cannot stop early without evaluation data");
 }
 
 std::vector<NamedPath> RunOptions::inputs() const {

@@ -40,6 +40,15 @@ struct RunOptions {
   std::string scheduler = "linear", scheduler_arguments{};
   double warmup_steps = 0;
   std::string optimizer = "adamw_torch";
+  std::string logging_strategy = "steps", save_strategy = "steps", eval_strategy{};
+  std::string sampling = "random";
+  std::int64_t data_seed = -1;  // -1: not given
+  bool drop_last = false;
+  std::string greater_is_better{};
+  std::vector<std::string> rates{};
+  std::string events{};  // empty: none; "-": standard output
+  std::string report_to = "none";
+  std::filesystem::path logging_dir{};  // empty: tensorboard, in the output directory
   std::vector<std::string> freeze;
   std::string lora_targets;
   bool load_in_8bit = false, load_in_4bit = false;
@@ -65,8 +74,14 @@ struct RunOptions {
   bool given(const std::string& option) const { return command != nullptr && command->count(option) > 0; }
   // Turns the typed texts into values; throws UsageError.
   void resolve();
+  // The part of it that says when the run logs, evaluates and saves.
+  void resolve_strategies();
+  // The part of it that says what the run is told to besides the terminal.
+  void resolve_reports();
   // All that the command reads, by the options that name it.
   std::vector<NamedPath> inputs() const;
+  bool reports_to_tensorboard() const;
+  std::filesystem::path logging_directory() const;
   // --pad-to-max-length, once the model is known.
   void resolve_padding(const EncoderFacts& facts);
 };
@@ -80,6 +95,8 @@ void add_model_options(CLI::App* command, RunOptions& options, bool presets = tr
 void add_task_options(CLI::App* command, std::string& task, std::string& problem_type);
 void add_label_option(CLI::App* command, RunOptions& options);
 void add_data_options(CLI::App* command, RunOptions& options);
+// Of those, all that say how pages are read and cut, without the pages.
+void add_reading_options(CLI::App* command, RunOptions& options);
 void add_evaluation_data_option(CLI::App* command, RunOptions& options, const std::string& description);
 void add_memory_options(CLI::App* command, RunOptions& options);
 void add_batch_options(CLI::App* command, RunOptions& options);

@@ -5,8 +5,11 @@
 
 #include <atomic>
 #include <csignal>
+#include <mutex>
 #include <string_view>
+#include <system_error>
 #include <thread>
+#include <vector>
 
 namespace plimsoll {
 namespace {
@@ -14,6 +17,21 @@ namespace {
 Interrupt interrupt;
 std::atomic<bool> ends_run{false};  // whether a signal asks the run to end instead of ending the process
 sigset_t asked{};                   // the signals that have asked the run to end; only the thread that waits uses it
+
+std::mutex removals_mutex;
+std::vector<std::filesystem::path>& removals() {
+  static std::vector<std::filesystem::path> paths;
+  return paths;
+}
+
+// This runs in the thread that waits for signals, which may do all that a thread may.
+void remove_what_is_unfinished() {
+  const std::lock_guard lock(removals_mutex);
+  for (const std::filesystem::path& path : removals()) {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+}
 
 // Goes around the streams' buffers, which another thread may be filling.
 void print(std::string_view text) {
@@ -52,7 +70,9 @@ void serve(int signal) {
     interrupt.request_save();
     print("\nsaving the last finished update; the run continues\n");
   } else if (!ends_run) {
-    if (!is_ignored(signal)) end_by(signal);
+    if (is_ignored(signal)) return;
+    remove_what_is_unfinished();
+    end_by(signal);
   } else if (::sigismember(&asked, signal) == 0) {
     ::sigaddset(&asked, signal);
     interrupt.request_end(signal);
@@ -72,6 +92,11 @@ void watch_signals() {
       if (::sigwait(&signals, &signal) == 0) serve(signal);
     }
   }).detach();
+}
+
+void remove_when_ended(const std::filesystem::path& path) {
+  const std::lock_guard lock(removals_mutex);
+  removals().push_back(std::filesystem::absolute(path));
 }
 
 Interrupt& interrupt_on_signals() {

@@ -9,6 +9,8 @@
 // write the frame of a handler over the heap below that buffer.
 #pragma once
 
+#include <filesystem>
+
 #include "base/interrupt.h"
 
 namespace plimsoll {
@@ -20,5 +22,8 @@ void watch_signals();
 // From now on SIGINT, SIGTERM, SIGHUP (unless it is ignored, as nohup does) and SIGXCPU ask the run to save and end.
 // The same signal again ends the process at once; SIGXCPU, which the kernel repeats every second, does not.
 Interrupt& interrupt_on_signals();
+
+// Removes this file or directory, whatever is in it, before a signal ends the process.
+void remove_when_ended(const std::filesystem::path& path);
 
 }  // namespace plimsoll

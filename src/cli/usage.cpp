@@ -164,6 +164,17 @@ bool wants_json(int argc, const char* const* argv) {
   return wants;
 }
 
+std::vector<std::string> without_elsewhere_options(const CLI::App& app, const std::vector<std::string>& arguments) {
+  for (const std::string& argument : arguments) {
+    const CLI::App* const command = find_command(app, argument);
+    if (command == nullptr) continue;
+    return without_elsewhere(arguments, command->get_name(), [command](const std::string& name) {
+      return name == "--help" || command->get_option_no_throw(name) != nullptr;
+    });
+  }
+  return arguments;
+}
+
 std::vector<std::string> join_flag_values(const CLI::App& app, const std::vector<std::string>& arguments) {
   std::vector<std::string> joined;
   const CLI::App* command = nullptr;

@@ -29,8 +29,8 @@ std::vector<std::string> names_in(const std::string& list);
 
 // This says what an option may hold, as whole_number, number and one_of have it.
 struct OptionValues {
-  std::string kind;                  // int, float or choices; empty: anything
-  std::string range{};               // of an int or a float: "1 to 65535", "0 or more"
+  std::string kind;     // int, float or choices; empty: anything
+  std::string range{};  // of an int or a float: "1 to 65535", "0 or more"
   std::vector<std::string> choices{};
 };
 OptionValues option_values(const CLI::Option& option);
@@ -41,6 +41,8 @@ std::string type_word(const CLI::Option& option);
 // What a flag's value says, as HfArgumentParser reads it: true, yes, t, y, 1 or false, no, f, n, 0 in any case;
 // nullopt: none of these.
 std::optional<bool> truth_of(std::string_view word);
+// Without the options of other programs that change nothing here (cli/elsewhere.h).
+std::vector<std::string> without_elsewhere_options(const CLI::App& app, const std::vector<std::string>& arguments);
 // "--bf16 True" as "--bf16=true", for every flag of the command that is named.
 std::vector<std::string> join_flag_values(const CLI::App& app, const std::vector<std::string>& arguments);
 // Whether --json is asked for in arguments that nobody has parsed yet. Allocates nothing.

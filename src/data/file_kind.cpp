@@ -99,9 +99,9 @@ std::string convert_command(const fs::path& path) {
 
 std::string ocr_command(const fs::path& path) {
   return fmt::format(
-      "words and boxes come from an OCR engine: tesseract {0} {1} tsv; then tools/ocr_to_pages.py "
-      "--output pages.jsonl {1}.tsv, and pass pages.jsonl",
-      path.string(), path.stem().string());
+      "read its words and boxes first: plimsoll ocr --input {} --output pages.jsonl, and pass pages.jsonl; to predict, "
+      "pass it by --input",
+      path.string());
 }
 
 std::string data_remedy(const FileKind& kind, const fs::path& path) {
@@ -115,12 +115,8 @@ std::string data_remedy(const FileKind& kind, const fs::path& path) {
           "train.parquet",
           path.string());
     case Format::kPicture:
-      return ocr_command(path);
     case Format::kPdf:
-      return fmt::format(
-          "convert its pages to pictures: pdftoppm -r 150 -png {} page; then, for each, run tesseract page-1.png "
-          "page-1 tsv; then tools/ocr_to_pages.py --output pages.jsonl page-*.tsv",
-          path.string());
+      return ocr_command(path);
     case Format::kZip:
       return fmt::format("unpack it: unzip {} -d DIR; then pass the data in it", path.string());
     case Format::kCompressed:
@@ -129,8 +125,8 @@ std::string data_remedy(const FileKind& kind, const fs::path& path) {
       return "write one JSON object per line, with lists of words, boxes and labels; with pandas: "
              "frame.to_json('pages.jsonl', orient='records', lines=True)";
     case Format::kMarkup:
-      return "write its words and boxes as JSONL, one object per page; Tesseract also writes TSV, which "
-             "tools/ocr_to_pages.py reads";
+      return fmt::format("if it is hOCR, ALTO or PAGE, convert it: plimsoll convert --input {} --output pages.jsonl",
+                         path.string());
     case Format::kUtf16:
       return fmt::format("convert it: iconv -f UTF-16 -t UTF-8 {} > pages.jsonl", path.string());
     case Format::kWeights:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/philox.h"
 
@@ -25,7 +26,18 @@ void permute(std::uint64_t seed, std::uint64_t epoch, std::span<std::uint32_t> o
 Sampler::Sampler(std::span<const Example> examples, const SamplerOptions& options)
     : examples_(examples), options_(options) {
   check(!examples.empty(), "there is at least one example");
-  check(options.train_batch_size > 0, "an update has at least one sample");
+  check(options.train_batch_size > 0 && options.multiple > 0, "an update has at least one sample");
+  if (samples_per_epoch() > 0) return;
+  throw UsageError({.what = "an epoch has no complete batch",
+                    .where = "--dataloader-drop-last",
+                    .found = counted(examples.size(), "window"),
+                    .allowed = counted(options.multiple, "window") + " or more, --per-device-train-batch-size",
+                    .remedy = "omit --dataloader-drop-last, or pass a smaller batch"});
+}
+
+std::int64_t Sampler::samples_per_epoch() const {
+  const auto count = static_cast<std::int64_t>(size());
+  return count - count % options_.multiple;
 }
 
 void Sampler::leave_out(std::uint32_t page) {
@@ -38,13 +50,12 @@ bool Sampler::leaves_out(std::uint32_t example) const {
 }
 
 std::int64_t Sampler::updates_per_epoch() const {
-  const auto count = static_cast<std::int64_t>(size());
-  return (count + options_.train_batch_size - 1) / options_.train_batch_size;
+  return (samples_per_epoch() + options_.train_batch_size - 1) / options_.train_batch_size;
 }
 
 std::int64_t Sampler::samples_in_update(std::int64_t update) const {
   check(update >= 0 && update < updates_per_epoch(), "an epoch has such an update");
-  return std::min(options_.train_batch_size, static_cast<std::int64_t>(size()) - update * options_.train_batch_size);
+  return std::min(options_.train_batch_size, samples_per_epoch() - update * options_.train_batch_size);
 }
 
 std::int64_t Sampler::micro_batches_in_update(std::int64_t update, std::int64_t samples_per_micro_batch) const {
@@ -59,11 +70,29 @@ std::int64_t Sampler::micro_batches_per_epoch(std::int64_t samples_per_micro_bat
 
 void Sampler::epoch_order(std::uint64_t epoch, std::span<std::uint32_t> order) const {
   check(order.size() == size(), "an order has every example");
-  if (options_.shuffle) {
-    permute(options_.seed, epoch, order);
-  } else {
+  if (options_.order == SampleOrder::kSequential) {
     std::iota(order.begin(), order.end(), 0U);
+    return;
   }
+  permute(options_.seed, epoch, order);
+  if (options_.order == SampleOrder::kByLength) group_by_length(order);
+}
+
+void Sampler::group_by_length(std::span<std::uint32_t> order) const {
+  constexpr std::size_t kMostUpdates = 50, kGroups = 4;
+  const auto update = static_cast<std::size_t>(options_.train_batch_size);
+  const std::size_t group =
+      update * std::max<std::size_t>(1, std::min(kMostUpdates, order.size() / (update * kGroups)));
+  const auto tokens = [this](std::uint32_t example) { return examples_[example].tokens; };
+  std::size_t longest = 0;  // where the group begins that has the longest sample
+  for (std::size_t begin = 0; begin < order.size(); begin += group) {
+    const auto end = order.begin() + static_cast<std::ptrdiff_t>(std::min(begin + group, order.size()));
+    // Ties go by index: a sort that keeps their order would allocate.
+    std::sort(order.begin() + static_cast<std::ptrdiff_t>(begin), end,
+              [&](std::uint32_t a, std::uint32_t b) { return tokens(a) != tokens(b) ? tokens(a) > tokens(b) : a < b; });
+    if (tokens(order[begin]) > tokens(order[longest])) longest = begin;
+  }
+  std::swap(order[0], order[longest]);  // the largest update comes first
 }
 
 std::span<const std::uint32_t> Sampler::update(std::span<const std::uint32_t> order, std::int64_t update) const {
@@ -90,8 +119,9 @@ std::int64_t Sampler::largest_text_rows(std::uint64_t first, std::uint64_t count
   const auto micro = static_cast<std::size_t>(samples_per_micro_batch);
   std::vector<std::uint32_t> order(size());
   std::int64_t largest = 0;
-  // Without shuffling, every epoch is the same.
-  const std::uint64_t different = options_.shuffle ? count : std::min<std::uint64_t>(count, 1);
+  // In the data's order, every epoch is the same.
+  const bool repeats = options_.order == SampleOrder::kSequential;
+  const std::uint64_t different = repeats ? std::min<std::uint64_t>(count, 1) : count;
   for (std::uint64_t epoch = first; epoch < first + different; ++epoch) {
     epoch_order(epoch, order);
     for (std::int64_t u = 0; u < updates_per_epoch(); ++u) {

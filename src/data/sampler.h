@@ -2,8 +2,8 @@
 // compute it.
 //
 // An epoch is a permutation of the examples, cut into updates of `train_batch_size` samples (the last one of an epoch
-// may be smaller, as in Hugging Face's Trainer with drop_last off), each cut into micro-batches of m samples. Which
-// samples form an update does not depend on m.
+// may be smaller, as in Hugging Face's Trainer), each cut into micro-batches of m samples. Which samples form an update
+// does not depend on m.
 //
 //   Sampler sampler(dataset.examples(), {.seed = 42, .train_batch_size = 16});
 //   std::vector<std::uint32_t> order(sampler.size());
@@ -32,15 +32,21 @@ namespace plimsoll {
 // 2^32 + output[0] of Philox4x32-10 with key {seed low, seed high} and counter {i, epoch low, epoch high, 0x5348554C}.
 void permute(std::uint64_t seed, std::uint64_t epoch, std::span<std::uint32_t> order);
 
+// The order of an epoch's samples (train_sampling_strategy of `transformers`): at random; as in the data; or at random
+// in groups of samples of similar length, as get_length_grouped_indices of `transformers` groups them.
+enum class SampleOrder : std::uint8_t { kRandom, kSequential, kByLength };
+
 struct SamplerOptions {
   std::uint64_t seed = 42;
   std::int64_t train_batch_size = 16;  // samples per update: the effective batch
-  bool shuffle = true;                 // false: in the data's order (evaluation)
-  std::int64_t pad_to = 0;             // tokens that every sample's text is padded to; 0: no padding
+  SampleOrder order = SampleOrder::kRandom;
+  std::int64_t multiple = 1;  // an epoch has a multiple of so many samples; what is left over at its end is left out
+  std::int64_t pad_to = 0;    // tokens that every sample's text is padded to; 0: no padding
 };
 
 class Sampler {
  public:
+  // Throws UsageError if there are fewer examples than `multiple`.
   Sampler(std::span<const Example> examples, const SamplerOptions& options);
 
   const SamplerOptions& options() const { return options_; }
@@ -49,6 +55,8 @@ class Sampler {
   bool leaves_out(std::uint32_t example) const;
   bool leaves_out_any() const { return !left_out_.empty(); }
   std::size_t size() const { return examples_.size(); }
+  // Of the examples, how many an epoch has.
+  std::int64_t samples_per_epoch() const;
   std::int64_t updates_per_epoch() const;
   // The samples and micro-batches of update `update` of an epoch, and the micro-batches of a whole epoch.
   std::int64_t samples_in_update(std::int64_t update) const;
@@ -67,6 +75,8 @@ class Sampler {
   std::int64_t largest_text_rows(std::uint64_t first, std::uint64_t count, std::int64_t samples_per_micro_batch) const;
 
  private:
+  void group_by_length(std::span<std::uint32_t> order) const;
+
   std::span<const Example> examples_;
   SamplerOptions options_;
   std::vector<std::uint32_t> left_out_;  // pages, ascending

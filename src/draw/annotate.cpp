@@ -1,5 +1,6 @@
 #include "draw/annotate.h"
 
+#include <cairo/cairo-pdf.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -68,25 +69,31 @@ std::string safe_text(const std::string& text) {
   return safe;
 }
 
-// Writes the file piece by piece as it is encoded, so that it is never held whole.
-void write_png(cairo_surface_t* surface, OutputFile& file) {
-  struct State {
-    OutputFile& file;
-    std::exception_ptr error{};  // kept here, because no exception may pass through Cairo, which is C
-  } state{file};
-  const auto pass_on = [](void* closure, const unsigned char* data, unsigned length) {
-    State& s = *static_cast<State*>(closure);
+// Takes what Cairo encodes, piece by piece, so that no file is ever held whole.
+struct EncodedBytes {
+  OutputFile& file;
+  std::exception_ptr error{};  // kept here, because no exception may pass through Cairo, which is C
+
+  static cairo_status_t take(void* closure, const unsigned char* data, unsigned length) {
+    EncodedBytes& self = *static_cast<EncodedBytes*>(closure);
     try {
-      s.file.write(std::as_bytes(std::span(data, length)));
+      self.file.write(std::as_bytes(std::span(data, length)));
       return CAIRO_STATUS_SUCCESS;
     } catch (...) {
-      s.error = std::current_exception();
+      self.error = std::current_exception();
       return CAIRO_STATUS_WRITE_ERROR;
     }
-  };
-  const cairo_status_t status = cairo_surface_write_to_png_stream(surface, pass_on, &state);
-  if (state.error) std::rethrow_exception(state.error);
-  draw::check_cairo(status, "encode a PNG image");
+  }
+  void check(cairo_status_t status, const char* doing) const {
+    if (error) std::rethrow_exception(error);
+    draw::check_cairo(status, doing);
+  }
+};
+
+void write_png(cairo_surface_t* surface, OutputFile& file) {
+  EncodedBytes bytes{file};
+  const cairo_status_t status = cairo_surface_write_to_png_stream(surface, EncodedBytes::take, &bytes);
+  bytes.check(status, "encode a PNG image");
 }
 
 struct Rectangle {
@@ -118,16 +125,16 @@ class Annotator {
     open_page();
   }
 
-  void draw() {
+  // Draws the page and returns its picture.
+  Surface draw() {
     // Fills are drawn first, so that no tag lies under another entity's colour.
     for (const Mark& mark : marks_) draw_boxes(mark);
     for (const AnnotatedLink& link : page_.links) draw_link(link);
     for (const Mark& mark : marks_) draw_tag(mark);
     draw_legend();
     draw::check_cairo(cairo_status(context_.get()), "draw an annotated page");
-    OutputFile file(page_.output_png);
-    write_png(surface_.get(), file);
-    file.close();
+    context_.reset();
+    return std::move(surface_);
   }
 
  private:
@@ -416,12 +423,66 @@ class Annotator {
 
 }  // namespace
 
-void draw_annotated_page(const AnnotatedPage& page) { Annotator(page).draw(); }
+void draw_annotated_page(const AnnotatedPage& page) {
+  const Surface surface = Annotator(page).draw();
+  OutputFile file(page.output_png);
+  write_png(surface.get(), file);
+  file.close();
+}
+
+class AnnotatedPdf::File {
+ public:
+  explicit File(const std::filesystem::path& path)
+      : file_(path), surface_(cairo_pdf_surface_create_for_stream(EncodedBytes::take, &bytes_, kShort, kLong)) {
+    check(cairo_surface_status(surface_.get()));
+  }
+
+  void add(const AnnotatedPage& page) {
+    const Surface picture = Annotator(page).draw();
+    const int width = cairo_image_surface_get_width(picture.get());
+    const int height = cairo_image_surface_get_height(picture.get());
+    const double scale =
+        std::min(kLong / std::max(width, height), kShort / std::min(width, height));  // points of a pixel
+    cairo_pdf_surface_set_size(surface_.get(), scale * width, scale * height);
+    const Context context = draw::make_context(surface_.get());
+    cairo_scale(context.get(), scale, scale);
+    cairo_set_source_surface(context.get(), picture.get(), 0, 0);
+    cairo_paint(context.get());
+    cairo_show_page(context.get());
+    check(cairo_status(context.get()));
+  }
+
+  void close() {
+    cairo_surface_finish(surface_.get());
+    check(cairo_surface_status(surface_.get()));
+    file_.close();
+  }
+
+ private:
+  static constexpr double kShort = 595, kLong = 842;  // A4, in points
+
+  void check(cairo_status_t status) const { bytes_.check(status, "draw a PDF file"); }
+
+  OutputFile file_;
+  EncodedBytes bytes_{file_};
+  Surface surface_;
+};
+
+AnnotatedPdf::AnnotatedPdf(const std::filesystem::path& path) : file_(std::make_unique<File>(path)) {}
+AnnotatedPdf::~AnnotatedPdf() = default;
+void AnnotatedPdf::add(const AnnotatedPage& page) { file_->add(page); }
+void AnnotatedPdf::close() { file_->close(); }
 
 std::size_t drawing_bytes(int width, int height) {
   const int wide = std::min(width, kLongestSide), high = std::min(height, kLongestSide);
   const std::size_t surface = 4 * static_cast<std::size_t>(wide) * static_cast<std::size_t>(high + kHighestLegend);
   return surface + Resampler::host_bytes(width, height, wide, high) + kDrawingHeap;
+}
+
+std::size_t pdf_page_bytes(int width, int height) {
+  // Cairo copies the picture as three bytes a pixel and compresses that, at worst to its own size.
+  const std::size_t wide = static_cast<std::size_t>(std::min(width, kLongestSide));
+  return 6 * wide * static_cast<std::size_t>(std::min(height, kLongestSide) + kHighestLegend);
 }
 
 }  // namespace plimsoll

@@ -9,6 +9,8 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
+#include <memory>
 
 #include "data/annotated_page.h"
 
@@ -19,7 +21,28 @@ namespace plimsoll {
 // number), EnvironmentError (font, disk).
 void draw_annotated_page(const AnnotatedPage& page);
 
+// The same pages in one PDF file, for a reader of documents: each page is as large as a sheet of A4 that it fits on.
+// Nothing is there until `close` is reached; a page is held until the next one.
+class AnnotatedPdf {
+ public:
+  // Throws EnvironmentError.
+  explicit AnnotatedPdf(const std::filesystem::path& path);
+  ~AnnotatedPdf();
+  AnnotatedPdf(const AnnotatedPdf&) = delete;
+  AnnotatedPdf& operator=(const AnnotatedPdf&) = delete;
+
+  // Adds a page; `output_png` is not looked at. Throws as draw_annotated_page.
+  void add(const AnnotatedPage& page);
+  void close();
+
+ private:
+  class File;
+  std::unique_ptr<File> file_;
+};
+
 // The most bytes that drawing a page of up to that size holds, besides its decoder's (ImageInfo::decode_bytes).
 std::size_t drawing_bytes(int width, int height);
+// What a page of an AnnotatedPdf takes beside that.
+std::size_t pdf_page_bytes(int width, int height);
 
 }  // namespace plimsoll

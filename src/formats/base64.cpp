@@ -32,4 +32,18 @@ std::optional<std::string> decode_base64(std::string_view text) {
   return bytes;
 }
 
+std::string encode_base64(std::string_view bytes) {
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const std::string_view group = bytes.substr(i, 3);
+    std::uint32_t bits = 0;
+    for (std::size_t b = 0; b < 3; ++b) bits = bits << 8 | (b < group.size() ? static_cast<std::uint8_t>(group[b]) : 0);
+    for (std::size_t d = 0; d < 4; ++d) {
+      text += d <= group.size() ? kDigits[bits >> (18 - 6 * d) & 0x3F] : '=';
+    }
+  }
+  return text;
+}
+
 }  // namespace plimsoll

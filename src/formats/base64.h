@@ -1,6 +1,7 @@
-// Decodes base64 with padding (RFC 4648), the way bytes stand in JSON.
+// Base64 with padding (RFC 4648), the way bytes stand in JSON and in data: addresses.
 //
 //   const std::optional<std::string> bytes = decode_base64("UExJTVNPTEw=");   // nothing: it is not base64
+//   const std::string text = encode_base64(*bytes);
 #pragma once
 
 #include <optional>
@@ -10,5 +11,6 @@
 namespace plimsoll {
 
 std::optional<std::string> decode_base64(std::string_view text);
+std::string encode_base64(std::string_view bytes);
 
 }  // namespace plimsoll

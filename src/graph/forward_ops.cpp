@@ -189,11 +189,16 @@ Types cast_types(const ShapeRule& rule) {
 }
 
 Types cross_entropy_types(const ShapeRule& rule) {
-  rule.inputs(3);
+  rule.inputs(3, 4);
   const TensorType& logits = rule.floating(0, 2);
   rule.expect(1, i32({logits.shape[0]}));
   rule.floating(2, 1);
   rule.require(rule.dim(2, 0) == 1, "loss_scale is f[1]");
+  if (rule.count() == 4) rule.expect(3, {rule.in(2).dtype, {logits.shape[1]}});
+  const auto& attributes = rule.attributes<CrossEntropyAttributes>();
+  rule.require(attributes.label_smoothing >= 0 && attributes.label_smoothing < 1 && attributes.focal_gamma >= 0 &&
+                   (attributes.label_smoothing == 0 || attributes.focal_gamma == 0),
+               "labels are smoothed, or hard ones weigh more, and not both");
   return {rule.in(2), logits};
 }
 

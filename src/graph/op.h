@@ -70,8 +70,10 @@ enum class Op : std::uint8_t {
   kRelu,              // x f[n,K]                                      -> f[n,K], max(x, 0); NaN where x is
   kCast,              // x f[n,K]                                      -> [n,K] in CastAttributes' type, to nearest, ties to
                       //                                                  even
-  kCrossEntropy,      // logits f[n,C], labels i32[n], loss_scale f[1] -> loss f[1] = loss_scale * sum over labels != -100 of
+  kCrossEntropy,      // logits f[n,C], labels i32[n], loss_scale f[1] (, class_weights f[C])
+                      //                                               -> loss f[1] = loss_scale * sum over labels != -100 of
                       //                                                  -log softmax, grad f[n,C] = d loss / d logits
+                      //                                                  CrossEntropyAttributes
   kElementLoss,       // logits f[n,C], targets f[n,C], loss_scale f[1] -> loss f[1] = loss_scale * sum over the elements,
                       //                                                  grad f[n,C]       ElementLossAttributes
   kSpanCrossEntropy,  // logits f[n,K], positions i32[B,K], sample_offsets i32[B+1], loss_scale f[1] -> loss f[1] =
@@ -170,6 +172,14 @@ struct CastAttributes {
   DType to = DType::kF32;
   friend bool operator==(const CastAttributes&, const CastAttributes&) = default;
 };
+// The loss of a row with label y, where l_c is -log softmax at class c, p_c its exp(-l_c), w the class weights (1 without
+// them) and s the smoothing: (1 - s) w_y l_y + s / C * sum of w_c l_c (torch.nn.CrossEntropyLoss), or, with a gamma,
+// w_y (1 - p_y)^gamma l_y (Lin et al. 2017). One of the two at most.
+struct CrossEntropyAttributes {
+  double label_smoothing = 0;  // s
+  double focal_gamma = 0;
+  friend bool operator==(const CrossEntropyAttributes&, const CrossEntropyAttributes&) = default;
+};
 // The loss of an element x with target y: -(y log s(x) + (1 - y) log(1 - s(x))) with the logistic function s (PyTorch's
 // BCEWithLogitsLoss), or (x - y)^2.
 struct ElementLossAttributes {
@@ -222,6 +232,7 @@ struct AdamWAttributes {
   double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0;
+  double rate_factor = 1;  // of the learning rate
   // For a node that updates part of its parameter: `count` elements from `first` on, a multiple of kStateBlock; its
   // moments are those elements', flat. count 0: all elements, with moments in the parameter's shape.
   std::int64_t first = 0, count = 0;
@@ -233,6 +244,7 @@ struct AdafactorAttributes {
   double clip_threshold = 1.0;  // limit on the root mean square of an update
   double decay_rate = -0.8;
   double weight_decay = 0;
+  double rate_factor = 1;  // of the learning rate
   friend bool operator==(const AdafactorAttributes&, const AdafactorAttributes&) = default;
 };
 struct TransferAttributes {
@@ -247,7 +259,7 @@ struct TransferAttributes {
 };
 using Attributes =
     std::variant<NoAttributes, EmbeddingAttributes, SpatialAttributes, PatchAttributes, VisualAttributes,
-                 LayerNormAttributes, CastAttributes, ElementLossAttributes, ScaleAttributes, HeadsAttributes, PairAttributes,
+                 LayerNormAttributes, CastAttributes, CrossEntropyAttributes, ElementLossAttributes, ScaleAttributes, HeadsAttributes, PairAttributes,
                  DropoutAttributes, AttentionAttributes, GradientNormAttributes, AdamWAttributes, AdafactorAttributes, TransferAttributes>;
 
 // Ops that end a forward graph: outputs loss and gradient of their first input, the logits.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "model/builder.h"
 #include "model/trained_parts.h"
 
@@ -22,6 +23,10 @@ std::vector<ParameterSpec> ModelDefinition::specs(const ModelOptions& options) c
                ParameterSpec::Part::kAdapter);
       add_spec(specs, lora_b_name(map.name), {map.out, lora.rank}, ParameterSpec::Init::kZeros,
                ParameterSpec::Part::kAdapter);
+      const auto base = std::ranges::find(specs, map.name + ".weight", &ParameterSpec::name);
+      check(base != specs.end(), "a linear map has a weight");
+      const std::int64_t layer = base->layer;
+      specs[specs.size() - 2].layer = specs.back().layer = layer;
     }
   }
   for (ParameterSpec& spec : specs) {

@@ -34,6 +34,7 @@ struct ParameterSpec {
   double normal_std = 0.02;      // of kNormal: `initializer_range`
   std::int64_t padding_row = 0;  // of kNormalPaddingRow: pad_token_id
   bool in_base = false;          // of a head's: published with the encoder, so that a new head keeps it
+  std::int64_t layer = -1;       // of the encoder, from 0; -1: before the layers, or of a head
   bool trains = true;            // the relative position tables do not, as in `transformers`; nor does what is frozen
 
   bool is_head() const { return part == Part::kHead; }

@@ -8,6 +8,14 @@
 
 namespace plimsoll {
 
+// How a loss over classes is trained; no part of config.json. One of the two at most.
+struct LossOptions {
+  double label_smoothing = 0;  // label_smoothing_factor of `transformers`
+  double focal_gamma = 0;      // Lin et al. 2017; 0: plain cross-entropy
+
+  bool is_plain() const { return label_smoothing == 0 && focal_gamma == 0; }
+};
+
 struct TaskConfig {
   // What follows "For" in `architectures`, which names the head; empty: the model has no head.
   std::string architecture{};
@@ -20,6 +28,8 @@ struct TaskConfig {
   std::vector<std::pair<std::string, std::string>> link_labels{};
   // A window has at most so many entities; memory for pairs of them grows with the square.
   std::int64_t max_entities = kMaxEntities;
+
+  LossOptions loss{};
 
   static constexpr std::int64_t kMaxEntities = 256;
   std::int64_t num_labels() const { return static_cast<std::int64_t>(labels.size()); }  // C

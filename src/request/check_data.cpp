@@ -101,7 +101,7 @@ void log_findings(const Findings& findings) {
   for (const std::string& line : findings.to_lines(Severity::kInfo)) log_info(line);
 }
 
-void refuse_bad_data(const ModelBundle& bundle, const RunPages& pages, const CheckRequest& request) {
+Findings refuse_bad_data(const ModelBundle& bundle, const RunPages& pages, const CheckRequest& request) {
   const LabelSet labels(bundle.config.task.labels, "the model's labels");
   const DataCheck result = check_with(bundle, pages, request, &labels, true);
   for (const std::string& line : result.findings.to_lines(Severity::kWarning)) log_warning(line);
@@ -110,6 +110,7 @@ void refuse_bad_data(const ModelBundle& bundle, const RunPages& pages, const Che
     throw result.findings.to_error(pages.evaluation == nullptr ? train
                                                                : train + " and " + listed(pages.evaluation->paths()));
   }
+  return result.findings;
 }
 
 std::vector<SkippedPage> find_bad_pages(const ModelBundle& bundle, const RunPages& pages, const CheckRequest& request) {

@@ -24,8 +24,7 @@ std::int64_t rounded_rows(std::int64_t rows) {
 }  // namespace
 
 std::int64_t updates_of(const TrainOptions& options, const Dataset& train) {
-  const auto windows = static_cast<std::int64_t>(train.size());
-  return total_steps(options, (windows + options.train_batch_size - 1) / options.train_batch_size);
+  return total_steps(options, Sampler(train.examples(), sampler_options(options)).updates_per_epoch());
 }
 
 FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, const Dataset* train,
@@ -35,7 +34,15 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
   request.step.model = bundle.options;
   request.step.optimizer.kind = options.optim;
   request.step.precision = options.precision;
-  request.step.optimizer.adamw.weight_decay = options.weight_decay;
+  request.step.optimizer.adamw = {.beta1 = options.adam_beta1,
+                                  .beta2 = options.adam_beta2,
+                                  .eps = options.adam_epsilon,
+                                  .weight_decay = options.weight_decay};
+  request.step.optimizer.rate_factor =
+      [factors = rate_factors(bundle.specs(), options.rates, options.learning_rate)](const std::string& name) {
+        const auto found = factors.find(name);
+        return found == factors.end() ? 1.0 : found->second;
+      };
   request.step.optimizer.clips = options.max_grad_norm > 0;
   request.step.optimizer.unscales = options.precision == DType::kF16;
   request.train_batch_size = options.train_batch_size;
@@ -57,7 +64,8 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
     request.smaller_models.push_back({name, task_of(config.task).model(config.encoder, config.task)});
   }
   request.evaluates = evaluation != nullptr;
-  if (options.load_best_model_at_end) {
+  if (options.load_best_model_at_end || options.early_stopping_patience > 0 ||
+      options.save_strategy == IntervalStrategy::kBest) {
     request.evaluation_options = {};
   } else if (options.eval_steps > 0) {
     request.evaluation_options = "--eval-data and --eval-steps";
@@ -69,8 +77,7 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
   request.budget_option = memory.budget_option;
   request.host_budget_bytes = memory.host_budget_bytes;
   if (train != nullptr) {
-    const SamplerOptions order{
-        .seed = options.seed, .train_batch_size = options.train_batch_size, .shuffle = true, .pad_to = options.pad_to};
+    const SamplerOptions order = sampler_options(options);
     const Sampler sampler(train->examples(), order);
     const std::int64_t per_epoch = sampler.updates_per_epoch();
     const std::int64_t epochs = (total_steps(options, per_epoch) + per_epoch - 1) / per_epoch;
@@ -83,7 +90,8 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
   }
   if (evaluation != nullptr) {
     request.evaluation_text_rows = [evaluation](std::int64_t micro) {
-      const Sampler sampler(evaluation->examples(), {.seed = 0, .train_batch_size = micro, .shuffle = false});
+      const Sampler sampler(evaluation->examples(),
+                            {.seed = 0, .train_batch_size = micro, .order = SampleOrder::kSequential});
       return rounded_rows(sampler.largest_text_rows(0, 1, micro));
     };
   }

@@ -39,6 +39,8 @@ void refuse_stray_labels(const Task& task, const std::vector<std::string>& known
 
 void set_task_and_labels(ModelBundle& bundle, const ModelRequest& model) {
   set_task(bundle, model.task, model.problem_type);
+  bundle.config.task.loss = model.loss;
+  check_loss(bundle);
   if (!model.labels.empty()) set_labels(bundle, LabelSet::parse(model.labels));
 }
 

@@ -16,6 +16,7 @@ struct ModelRequest {
   std::string task{};          // empty: the model's
   std::string problem_type{};  // empty: the model's or the data's
   std::string base_model{};    // empty: where an adapter says
+  LossOptions loss{};
 };
 
 // Gives the model the task, the problem type and the labels that were asked for. It precedes the reading of pages,

@@ -90,9 +90,10 @@ RunData open_run_data(const ModelBundle& bundle, const DataRequest& request, con
                      .skipped = options.skipped,
                      .threads = reading_threads()};
   if (check.decode_images) check.on_progress = options.on_progress;
-  refuse_bad_data(bundle, pages, check);
+  Findings findings = refuse_bad_data(bundle, pages, check);
   RunData data{.train = open_checked(bundle, request, pages.train, true, false, indices_of(options.skipped, false)),
-               .evaluation = nullptr};
+               .evaluation = nullptr,
+               .findings = std::move(findings)};
   if (pages.evaluation == nullptr) return data;
   DataRequest held_out = request;
   held_out.augment.reset();

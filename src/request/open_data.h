@@ -24,6 +24,7 @@ std::unique_ptr<Dataset> open_to_predict(const ModelBundle& bundle, const DataRe
 // side by side.
 struct RunData {
   std::unique_ptr<Dataset> train, evaluation;
+  Findings findings{};  // of the checks on both
 };
 struct RunDataOptions {
   bool decode_images = false;                                              // every page's, unless a cache decodes them

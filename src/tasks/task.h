@@ -82,6 +82,8 @@ class Task {
   virtual std::vector<std::string> unnamed_labels() const { return {"LABEL_0"}; }
   // Why there is no head of these labels; nullopt: there is.
   virtual std::optional<Problem> refused_labels(const TaskConfig&) const { return std::nullopt; }
+  // Whether its loss is a cross-entropy over classes, so that LossOptions mean something.
+  virtual bool has_classes(const TaskConfig&) const { return false; }
   // Whether `labels` of words are what it reads of pages; otherwise `reader` reads its own keys.
   virtual bool labels_words() const { return false; }
   virtual const TargetReader* reader() const { return nullptr; }

@@ -69,8 +69,10 @@ nlohmann::json to_json(const TrainerState& state) {
           {"interval_steps", state.interval_steps},
           {"best_metric", state.best_metric ? nlohmann::json(*state.best_metric) : nlohmann::json()},
           {"best_global_step", state.best_step},
+          {"evaluations_without_gain", state.evaluations_without_gain},
           {"adapted_rate", state.adapted_rate ? to_json(*state.adapted_rate) : nlohmann::json()},
           {"evaluation_due", state.evaluation_due},
+          {"only_model", state.only_model},
           {"skipped_pages", skipped_pages_json(state.skipped_pages)},
           {"choices", choices_json(state.choices)}};
 }
@@ -105,6 +107,17 @@ void remove_checkpoint(const fs::path& path) {
   remove_work_directory(directory, name);
 }
 
+FileSum write_states(const fs::path& path, const std::vector<std::string>& names, const StateAccess& states) {
+  std::vector<TensorDeclaration> tensors;
+  tensors.reserve(names.size());
+  for (const std::string& name : names) tensors.push_back({name, stored_type(states.type(name))});
+  SafetensorsWriter writer(path, std::move(tensors));
+  for (const std::string& name : names) {
+    states.read(name, [&](std::span<const std::byte> bytes) { writer.write(bytes); });
+  }
+  return writer.finish();
+}
+
 void verify_whole(const fs::path& checkpoint) {
   if (verify_checkpoint(checkpoint)) return;
   log_warning(fmt::format("{} has no {}: it was written by an older version, and damage cannot be detected",
@@ -125,16 +138,7 @@ fs::path save_checkpoint(const fs::path& output_dir, const TrainerState& state, 
   const fs::path aside = make_work_directory(output_dir, own_name);
   try {
     FileSums sums = save_model(aside, bundle, original, parameters);
-    std::vector<TensorDeclaration> tensors;
-    tensors.reserve(state_names.size());
-    for (const std::string& name : state_names) {
-      tensors.push_back({name, stored_type(states.type(name))});
-    }
-    SafetensorsWriter writer(aside / kOptimizerFile, std::move(tensors));
-    for (const std::string& name : state_names) {
-      states.read(name, [&](std::span<const std::byte> bytes) { writer.write(bytes); });
-    }
-    sums[kOptimizerFile] = writer.finish();
+    if (!state.only_model) sums[kOptimizerFile] = write_states(aside / kOptimizerFile, state_names, states);
     sums[kStateFile] = write_text_file(aside / kStateFile, to_json(state).dump(2) + "\n");
     write_checksums(aside, sums);
     sync_directory(aside);
@@ -227,9 +231,13 @@ TrainerState read_trainer_state(const fs::path& checkpoint) {
     state.interval_steps = whole("interval_steps");
     if (!object.at("best_metric").is_null()) state.best_metric = object.at("best_metric").get<double>();
     state.best_step = whole("best_global_step");
+    if (object.contains("evaluations_without_gain")) {
+      state.evaluations_without_gain = whole("evaluations_without_gain");
+    }
     const nlohmann::json adapted = object.value("adapted_rate", nlohmann::json());
     if (!adapted.is_null()) state.adapted_rate = parse_adapted_rate(adapted);
     state.evaluation_due = object.value("evaluation_due", false);
+    state.only_model = object.value("only_model", false);
     state.skipped_pages = parse_skipped_pages(object.value("skipped_pages", nlohmann::json::array()));
     state.choices = parse_choices(object.value("choices", nlohmann::json()), path.string() + ", \"choices\"");
     if (state.step < 0 || !(state.scaler.scale > 0) || state.scaler.skipped < 0 || state.micro_batch_size < 1 ||

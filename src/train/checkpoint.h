@@ -44,9 +44,11 @@ struct TrainerState {
   // The best evaluation so far.
   std::optional<double> best_metric;
   std::int64_t best_step = 0;
-  std::optional<AdaptedRate> adapted_rate;  // of a schedule that goes by evaluations
-  bool evaluation_due = false;              // of this step: a signal came before it had ended
-  std::vector<SkippedPage> skipped_pages;   // in the order in which they were met
+  std::int64_t evaluations_without_gain = 0;  // in a row, as early stopping counts them
+  std::optional<AdaptedRate> adapted_rate;    // of a schedule that goes by evaluations
+  bool evaluation_due = false;                // of this step: a signal came before it had ended
+  bool only_model = false;                    // the checkpoint has no optimizer state to go on with
+  std::vector<SkippedPage> skipped_pages;     // in the order in which they were met
   Choices choices;  // of algorithms on a device; none in checkpoints of old and of runs on the CPU
 };
 

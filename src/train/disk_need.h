@@ -3,8 +3,7 @@
 #pragma once
 
 #include <cstdint>
-
-#include "train/options.h"
+#include <filesystem>
 
 namespace plimsoll {
 
@@ -19,18 +18,23 @@ struct DiskNeed {
   std::uint64_t bytes = 0;       // with the model at the end
 };
 
-// Of a run that goes on after update `step` of `total_steps`, in a directory that holds `existing` checkpoints. A new
-// checkpoint, and the model, lie beside what they replace until they are whole. Those that --load-best-model-at-end
-// adds are not counted.
-DiskNeed disk_need(const TrainOptions& options, std::int64_t step, std::int64_t total_steps, std::int64_t existing,
-                   const WrittenBytes& written);
+// The checkpoints of a run that goes on after update `step`.
+struct PlannedSaves {
+  std::int64_t every = 0;  // updates from one to the next (RunSchedule::save_every); 0: none
+  std::int64_t limit = 0;  // checkpoints that are kept; 0: all
+  std::int64_t step = 0, total_steps = 0;
+  std::int64_t existing = 0;  // checkpoints that are there
+};
 
-// Throws EnvironmentError if the disk of options.output_dir has less than that free, or if the process may not write
-// files as large as the largest (`ulimit -f`); says what would fit. A disk that does not tell has room.
-void check_disk(const TrainOptions& options, std::int64_t step, std::int64_t total_steps, std::int64_t existing,
-                const WrittenBytes& written);
+// A new checkpoint, and the model, lie beside what they replace until they are whole. Those that
+// --load-best-model-at-end and --save-strategy best add are not counted.
+DiskNeed disk_need(const PlannedSaves& saves, const WrittenBytes& written);
+
+// Throws EnvironmentError if the disk of `output_dir` has less than that free, or if the process may not write files as
+// large as the largest (`ulimit -f`); says what would fit. A disk that does not tell has room.
+void check_disk(const std::filesystem::path& output_dir, const PlannedSaves& saves, const WrittenBytes& written);
 // The same of a disk with so much free.
-void check_disk(const TrainOptions& options, std::int64_t step, std::int64_t total_steps, std::int64_t existing,
-                const WrittenBytes& written, std::uint64_t free_bytes);
+void check_disk(const std::filesystem::path& output_dir, const PlannedSaves& saves, const WrittenBytes& written,
+                std::uint64_t free_bytes);
 
 }  // namespace plimsoll

@@ -44,11 +44,34 @@ std::string parts_text(const ModelOptions& options) {
                             counted(lora.modules.size(), "map"));
 }
 
+// Options that change results, as far as they are not at their defaults: checkpoints of old do not name them.
+std::string unusual_options(const TrainOptions& options, const LossOptions& loss) {
+  const TrainOptions usual;
+  std::string text;
+  const auto add = [&text](const char* name, const auto& value, const auto& usually) {
+    if (value != usually) text += fmt::format(", {} {}", name, value);
+  };
+  add("adam_beta1", options.adam_beta1, usual.adam_beta1);
+  add("adam_beta2", options.adam_beta2, usual.adam_beta2);
+  add("adam_epsilon", options.adam_epsilon, usual.adam_epsilon);
+  add("label smoothing", loss.label_smoothing, 0.0);
+  add("focal gamma", loss.focal_gamma, 0.0);
+  add("data_seed", options.data_seed.value_or(options.seed), options.seed);
+  add("batches without the last of", options.drop_last_of, usual.drop_last_of);
+  add("layer-wise decay", options.rates.layer_decay, usual.rates.layer_decay);
+  for (const auto& [pattern, rate] : options.rates.rates) text += fmt::format(", rate {} of {}", rate, pattern);
+  if (options.sampling == SampleOrder::kSequential) text += ", pages in the data's order";
+  if (options.sampling == SampleOrder::kByLength) text += ", pages grouped by length";
+  return text;
+}
+
 // The options that change results, as text.
-std::string options_text(const TrainOptions& options, const ModelOptions& model, bool augments) {
+std::string options_text(const TrainOptions& options, const ModelOptions& model, const LossOptions& loss,
+                         bool augments) {
   return fmt::format("learning rate {} ({}, warm-up {}), weight decay {}, gradient norm at most {}, {}",
                      options.learning_rate, schedule_text(options.schedule), options.warmup_ratio, options.weight_decay,
                      options.max_grad_norm, precision_name(options.precision)) +
+         unusual_options(options, loss) +
          (options.warmup_steps > 0 ? ", warm-up of " + counted(options.warmup_steps, "update") : "") +
          parts_text(model) + (augments ? ", augmented" : "");
 }
@@ -57,29 +80,32 @@ std::string options_text(const TrainOptions& options, const ModelOptions& model,
 
 TrainerState initial_state(const Session& session, const ModelBundle& bundle, const Dataset& pages,
                            const Sampler& sampler, const TrainOptions& options, int threads) {
-  return {.step = 0,
-          .total_steps = total_steps(options, sampler.updates_per_epoch()),
-          .seed = options.seed,
-          .train_batch_size = options.train_batch_size,
-          .micro_batch_size = session.plan().levers.micro_batch_size,
-          .examples = static_cast<std::int64_t>(sampler.size()),
-          .max_length = pages.options().windows.max_length,
-          .device = session.plan().on_device ? "cuda" : "cpu",
-          .threads = threads,
-          .optimizer = std::string(optimizer_name(options.optim)),
-          .data = fingerprint(pages.examples()),
-          .tokens = hex(pages.fingerprint().tokens),
-          .labels = hex(pages.fingerprint().labels),
-          .images = hex(pages.fingerprint().images),
-          .base = base_fingerprint(bundle),
-          .options = options_text(options, bundle.options, pages.options().augment.has_value()),
-          .scaler = {},
-          .best_metric = std::nullopt,
-          .best_step = 0,
-          .adapted_rate = std::nullopt,
-          .evaluation_due = false,
-          .skipped_pages = {},
-          .choices = session.choices()};
+  return {
+      .step = 0,
+      .total_steps = total_steps(options, sampler.updates_per_epoch()),
+      .seed = options.seed,
+      .train_batch_size = options.train_batch_size,
+      .micro_batch_size = session.plan().levers.micro_batch_size,
+      .examples = static_cast<std::int64_t>(sampler.size()),
+      .max_length = pages.options().windows.max_length,
+      .device = session.plan().on_device ? "cuda" : "cpu",
+      .threads = threads,
+      .optimizer = std::string(optimizer_name(options.optim)),
+      .data = fingerprint(pages.examples()),
+      .tokens = hex(pages.fingerprint().tokens),
+      .labels = hex(pages.fingerprint().labels),
+      .images = hex(pages.fingerprint().images),
+      .base = base_fingerprint(bundle),
+      .options = options_text(options, bundle.options, bundle.config.task.loss, pages.options().augment.has_value()),
+      .scaler = {},
+      .best_metric = std::nullopt,
+      .best_step = 0,
+      .evaluations_without_gain = 0,
+      .adapted_rate = std::nullopt,
+      .evaluation_due = false,
+      .only_model = false,
+      .skipped_pages = {},
+      .choices = session.choices()};
 }
 
 }  // namespace plimsoll

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <utility>
+#include <vector>
 
 #include "train/evaluation.h"
 
@@ -11,6 +13,7 @@ namespace plimsoll {
 
 struct StepReport {
   std::int64_t step = 0, total_steps = 0;  // updates done
+  bool logs = false;                       // the run's options ask for a line of it
   double epoch = 0;
   double loss = 0;           // mean over labelled tokens of the update
   double mean_loss = 0;      // of the updates since the last line of metrics.jsonl: what its next one says
@@ -36,6 +39,25 @@ class TrainObserver {
   virtual void on_step(const StepReport&) {}
   virtual void on_evaluation(const StepReport&, const Evaluation&) {}
   virtual void on_checkpoint(const std::filesystem::path&) {}
+};
+
+// Tells several observers, in order.
+class Observers final : public TrainObserver {
+ public:
+  explicit Observers(std::vector<TrainObserver*> observers) : observers_(std::move(observers)) {}
+  void add(TrainObserver* observer) { observers_.push_back(observer); }
+  void on_step(const StepReport& report) override {
+    for (TrainObserver* each : observers_) each->on_step(report);
+  }
+  void on_evaluation(const StepReport& report, const Evaluation& evaluation) override {
+    for (TrainObserver* each : observers_) each->on_evaluation(report, evaluation);
+  }
+  void on_checkpoint(const std::filesystem::path& path) override {
+    for (TrainObserver* each : observers_) each->on_checkpoint(path);
+  }
+
+ private:
+  std::vector<TrainObserver*> observers_;  // not owned
 };
 
 }  // namespace plimsoll

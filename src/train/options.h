@@ -6,13 +6,23 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 
+#include "data/sampler.h"
+#include "model/learning_rates.h"
 #include "train/grad_scaler.h"
 #include "train/schedule.h"
 #include "transform/optimizer.h"
 
 namespace plimsoll {
 
+// When something is done during a run (IntervalStrategy and SaveStrategy of `transformers`): never, after so many
+// updates, after each epoch, or, of checkpoints, after an evaluation that is the best so far.
+enum class IntervalStrategy : std::uint8_t { kNo, kSteps, kEpoch, kBest };
+// "no", "steps", "epoch", "best". Throws UsageError, naming the option, for another word.
+IntervalStrategy parse_strategy(std::string_view name, const std::string& option);
+
+// Numbers of updates that are below 1 are a share of all updates of the run, rounded up.
 struct TrainOptions {
   std::filesystem::path output_dir;
   std::int64_t train_batch_size = 8;
@@ -25,22 +35,40 @@ struct TrainOptions {
   DType precision = DType::kF32;  // of the encoder's activations
   double fp16_initial_scale = GradScaler::kInitialScale;
   double weight_decay = 0.01;
+  double adam_beta1 = 0.9, adam_beta2 = 0.999, adam_epsilon = 1e-8;  // of both kinds of AdamW
   double max_grad_norm = 1.0;
   Schedule schedule{};
+  RateOptions rates{};  // of single parameters
   std::uint64_t seed = 42;
-  std::int64_t logging_steps = 10;
-  std::int64_t save_steps = 500;      // 0: only at the end
+  std::optional<std::uint64_t> data_seed{};  // of the order of pages; nothing: seed
+  SampleOrder sampling = SampleOrder::kRandom;
+  std::int64_t drop_last_of = 1;  // an epoch has whole batches of so many pages (dataloader_drop_last)
+  IntervalStrategy logging_strategy = IntervalStrategy::kSteps;
+  double logging_steps = 10;  // 0: once, at the end
+  bool logging_first_step = false;
+  IntervalStrategy save_strategy = IntervalStrategy::kSteps;
+  double save_steps = 500;            // 0: no checkpoints
   std::int64_t save_total_limit = 0;  // 0: keep all
-  std::int64_t eval_steps = 0;        // 0: at the end of each epoch
+  bool save_only_model = false;       // checkpoints that are due hold no optimizer state: none can be resumed from
+  std::optional<IntervalStrategy> eval_strategy{};  // nothing: steps where eval_steps is given, else each epoch
+  double eval_steps = 0;                            // 0: as logging_steps
+  double eval_delay = 0;  // no evaluation before so many updates, or epochs if there is one after each
+  bool eval_on_start = false;
   bool load_best_model_at_end = false;
+  std::int64_t early_stopping_patience = 0;  // the run ends after so many evaluations that are no better; 0: never
+  double early_stopping_threshold = 0;       // by how much the metric must be better to count
   std::int64_t pad_to = 0;  // text tokens that every page is padded to; 0: none (the numbers are the same, time is not)
   bool skip_nonfinite = false;  // an update whose loss or gradients are not finite is left out; false: it ends the run
-  bool stop_on_bad_page = false;        // a page that cannot be read any more ends the run; false: it is left out
-  bool detect_anomaly = false;          // look at every node's output, and at every index before it is used
-  bool log_order = false;               // write order.jsonl: the pages and windows of each update
-  std::string metric_for_best_model{};  // one of the task's, or loss; empty: the task's first
+  bool stop_on_bad_page = false;            // a page that cannot be read any more ends the run; false: it is left out
+  bool detect_anomaly = false;              // look at every node's output, and at every index before it is used
+  bool log_order = false;                   // write order.jsonl: the pages and windows of each update
+  std::string metric_for_best_model{};      // one of the task's, or loss; empty: the task's first
+  std::optional<bool> greater_is_better{};  // nothing: as the metric has it
 };
 
+SamplerOptions sampler_options(const TrainOptions& options);
+// What the run does about evaluations, where it has data for them.
+IntervalStrategy evaluation_strategy(const TrainOptions& options);
 // Updates of warm-up in a run of `total`: warmup_steps, or ceil(total * warmup_ratio).
 std::int64_t warmup_updates(const TrainOptions& options, std::int64_t total);
 

@@ -118,7 +118,7 @@ PredictionTotals predict_pages(const Session& session, const ModelDefinition& mo
   const PlannedProgram& planned = session.planned(ProgramKind::kEvaluate);
   const Program& program = session.program(ProgramKind::kEvaluate);
   const std::int64_t micro = planned.capacity.samples;
-  Sampler sampler(dataset.examples(), {.seed = 0, .train_batch_size = micro, .shuffle = false});
+  Sampler sampler(dataset.examples(), {.seed = 0, .train_batch_size = micro, .order = SampleOrder::kSequential});
   for (const std::uint32_t page : control.skipped) sampler.leave_out(page);
   std::unique_ptr<BatchBinding> binding;
   PageSequence pages(

@@ -11,6 +11,14 @@
 
 namespace plimsoll {
 
+bool stops_early(const TrainOptions& options, const TrainerState& state) {
+  return options.early_stopping_patience > 0 && state.evaluations_without_gain >= options.early_stopping_patience;
+}
+
+bool is_done(const TrainOptions& options, const TrainerState& state) {
+  return !state.evaluation_due && (state.step >= state.total_steps || stops_early(options, state));
+}
+
 std::string resume_changes(const TrainerState& then, const TrainerState& now) {
   std::string changes;
   const auto differs = [&](const char* what, const auto& old, const auto& current) {
@@ -52,15 +60,23 @@ TrainerState resumed_state(const TrainerState& saved, TrainerState initial, bool
   state.interval_steps = saved.interval_steps;
   state.best_metric = saved.best_metric;
   state.best_step = saved.best_step;
+  state.evaluations_without_gain = saved.evaluations_without_gain;
   state.adapted_rate = saved.adapted_rate;
   state.evaluation_due = saved.evaluation_due && evaluates;
   state.skipped_pages = saved.skipped_pages;
   return state;
 }
 
-TrainerState resume(const std::filesystem::path& checkpoint, TrainerState initial, bool evaluates, RunMemory& memory,
-                    const std::filesystem::path& output_dir) {
+TrainerState resume(const std::filesystem::path& checkpoint, TrainerState initial, const TrainOptions& options,
+                    bool evaluates, RunMemory& memory) {
   const TrainerState saved = read_trainer_state(checkpoint);
+  if (saved.only_model) {
+    throw UsageError({.what = "the checkpoint holds the model without the optimizer's state",
+                      .where = fmt::format("--resume-from-checkpoint, {}", checkpoint.string()),
+                      .found = "a checkpoint of a run with --save-only-model",
+                      .allowed = "a checkpoint of a run without it",
+                      .remedy = fmt::format("start a new run from its weights with --model {}", checkpoint.string())});
+  }
   if (saved.optimizer != initial.optimizer) {
     throw UsageError(
         {.what = "the checkpoint holds the state of another optimizer",
@@ -73,12 +89,12 @@ TrainerState resume(const std::filesystem::path& checkpoint, TrainerState initia
     memory.fill_from(checkpoint, initial.seed);
   } catch (const DataError& error) {
     Problem problem = error.problem();
-    std::vector<std::int64_t> steps = list_checkpoints(output_dir);
+    std::vector<std::int64_t> steps = list_checkpoints(options.output_dir);
     std::erase_if(steps,
                   [&](std::int64_t step) { return checkpoint_path({}, step).filename() == checkpoint.filename(); });
     if (!steps.empty()) {
       problem.remedy += fmt::format("{}or resume from {}", problem.remedy.empty() ? "" : "; ",
-                                    checkpoint_path(output_dir, steps.back()).string());
+                                    checkpoint_path(options.output_dir, steps.back()).string());
     }
     throw DataError(std::move(problem));
   }
@@ -86,11 +102,12 @@ TrainerState resume(const std::filesystem::path& checkpoint, TrainerState initia
     log_warning(fmt::format("this run differs from the one that wrote {}, so it will not continue bit for bit: {}",
                             checkpoint.string(), changes));
   }
-  if (saved.step >= initial.total_steps && !saved.evaluation_due) {
-    log_info(fmt::format("nothing is left to train: {} is at update {} of {}", checkpoint.string(), saved.step,
-                         initial.total_steps));
+  TrainerState state = resumed_state(saved, std::move(initial), evaluates);
+  if (is_done(options, state)) {
+    log_info(fmt::format("nothing is left to train: {} is at update {} of {}{}", checkpoint.string(), state.step,
+                         state.total_steps, stops_early(options, state) ? ", where the run stopped early" : ""));
   }
-  return resumed_state(saved, std::move(initial), evaluates);
+  return state;
 }
 
 }  // namespace plimsoll

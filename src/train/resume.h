@@ -5,9 +5,15 @@
 #include <string>
 
 #include "train/checkpoint.h"
+#include "train/options.h"
 #include "train/run_memory.h"
 
 namespace plimsoll {
+
+// Whether early_stopping_patience ends the run.
+bool stops_early(const TrainOptions& options, const TrainerState& state);
+// Whether a run that stands there has nothing left to do but to save its model.
+bool is_done(const TrainOptions& options, const TrainerState& state);
 
 // Names everything that changes results and differs between the run that wrote a checkpoint and the one that goes on
 // from it: "--seed: 1 then, 2 now; other training data". Empty where nothing does. What an older checkpoint does not
@@ -18,10 +24,10 @@ std::string resume_changes(const TrainerState& then, const TrainerState& now);
 // rest the checkpoint's. `evaluates`: the run has data to evaluate on.
 TrainerState resumed_state(const TrainerState& saved, TrainerState initial, bool evaluates);
 
-// Fills `memory` from a checkpoint of output_dir or of another run, and returns resumed_state(); says in the log what
-// changes results, and if nothing is left to train. Throws UsageError if it holds another optimizer's states, DataError
-// if it is damaged or does not fit the model.
-TrainerState resume(const std::filesystem::path& checkpoint, TrainerState initial, bool evaluates, RunMemory& memory,
-                    const std::filesystem::path& output_dir);
+// Fills `memory` from a checkpoint of this run or of another, and returns resumed_state(); says in the log what
+// changes results, and if nothing is left to train. Throws UsageError if it holds another optimizer's states or none,
+// DataError if it is damaged or does not fit the model.
+TrainerState resume(const std::filesystem::path& checkpoint, TrainerState initial, const TrainOptions& options,
+                    bool evaluates, RunMemory& memory);
 
 }  // namespace plimsoll

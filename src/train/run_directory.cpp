@@ -24,7 +24,9 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr const char* kAside = "earlier";  // in the work folder, while entries are moved there
-constexpr std::array kRunFiles = {"metrics.jsonl", "order.jsonl", "plan.json", "summary.json", "args.json"};
+constexpr std::array kRunFiles = {"metrics.jsonl", "order.jsonl", "plan.json",     "summary.json",
+                                  "args.json",     "arena.json",  "findings.json", "worst.json",
+                                  "events.jsonl",  "tensorboard", kReportFile};
 constexpr std::array kWeights = {"model.safetensors", "adapter_model.safetensors", "pytorch_model.bin"};
 // As Hugging Face names them: a directory that an older version wrote has no list of its own.
 constexpr std::array kModelFiles = {"config.json",

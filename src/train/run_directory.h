@@ -13,6 +13,9 @@
 
 namespace plimsoll {
 
+// The report that `plimsoll report` writes beside a run's files; it may replace its own.
+inline constexpr const char* kReportFile = "report.html";
+
 enum class RunDirectoryState : std::uint8_t {
   kEmpty,       // or no directory (looks_empty of base/work_folder.h)
   kForeign,     // holds what no run of Plimsoll's wrote

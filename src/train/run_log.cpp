@@ -54,15 +54,15 @@ void RunLog::write_order(std::int64_t step, std::span<const SampleReference> sam
   order_->write(order_line_);
 }
 
-void RunLog::after_update(const StepReport& report, bool logs, double step_seconds) {
+void RunLog::after_update(const StepReport& report, double step_seconds) {
   const bool looks = step_seconds - growth_seconds_ >= kSecondsBetweenLooks;
-  if (!logs && !looks) return;
+  if (!report.logs && !looks) return;
   const ProcessMemory memory = process_memory(groups_);
   if (looks) {
     growth_seconds_ = step_seconds;
     if (const auto growth = growth_.add(report.step, step_seconds, memory)) log_warning(describe(*growth));
   }
-  if (logs) write_metrics(report, memory);
+  if (report.logs) write_metrics(report, memory);
 }
 
 void RunLog::write_metrics(const StepReport& report, const ProcessMemory& memory) {

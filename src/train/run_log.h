@@ -25,9 +25,9 @@ class RunLog {
   // The pages and windows of the update after `step` updates, with log_order; of a page with several questions, also
   // which.
   void write_order(std::int64_t step, std::span<const SampleReference> samples);
-  // Watches memory, and writes the line of the updates since the last one if `logs`. `step_seconds` were spent in
-  // updates.
-  void after_update(const StepReport& report, bool logs, double step_seconds);
+  // Watches memory, and writes the line of the updates since the last one if the report asks for it. `step_seconds`
+  // were spent in updates.
+  void after_update(const StepReport& report, double step_seconds);
   void write_evaluation(const StepReport& report, const Evaluation& evaluation);
 
  private:

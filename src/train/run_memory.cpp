@@ -43,7 +43,7 @@ void RunMemory::fill_parameters_from(const std::filesystem::path& checkpoint) co
   load_checkpoint_parameters(checkpoint, bundle_, parameters());
 }
 
-WrittenBytes RunMemory::written_bytes() const {
+WrittenBytes RunMemory::written_bytes(bool only_model) const {
   // Configuration, tokenizer, where the run stands: a few MiB at most.
   constexpr std::uint64_t kSmallFiles = 4 * kMiB;
   WrittenBytes written{.checkpoint = 0, .model = kSmallFiles};
@@ -53,7 +53,7 @@ WrittenBytes RunMemory::written_bytes() const {
   }
   std::uint64_t state_bytes = 0;
   for (const std::string& name : state_names_) state_bytes += session_.state_type(name).bytes();
-  written.checkpoint = written.model + state_bytes;
+  written.checkpoint = written.model + (only_model ? 0 : state_bytes);
   // Weights are one file, the optimizer's state another; a run that is interrupted writes both.
   written.largest_file = std::max(written.model - kSmallFiles, state_bytes) + 64 * kKiB;  // its header
   return written;

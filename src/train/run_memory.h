@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "bundle/model_bundle.h"
 #include "fit/session.h"
 #include "train/checkpoint.h"
 #include "train/disk_need.h"
-#include "bundle/model_bundle.h"
 
 namespace plimsoll {
 
@@ -35,8 +35,9 @@ class RunMemory {
   // The optimizer's, sorted.
   const std::vector<std::string>& state_names() const { return state_names_; }
   StateAccess states() const;
-  // Sizes of the files that hold all this.
-  WrittenBytes written_bytes() const;
+  // Sizes of the files that hold all this; `only_model`: checkpoints have no optimizer state, unless a signal asks for
+  // one.
+  WrittenBytes written_bytes(bool only_model) const;
 
  private:
   const Session& session_;

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "train/checkpoint.h"
 #include "bundle/model_place.h"
+#include "train/checkpoint.h"
 
 namespace plimsoll {
 namespace {
@@ -30,12 +30,27 @@ std::string continue_remedy(const std::filesystem::path& output_dir) {
 }
 
 void RunSaver::save(const TrainerState& state) {
-  // Also where a run was ended between a save and this.
-  const auto rotate = [&] {
-    rotate_checkpoints(options_.output_dir, options_.save_total_limit,
-                       options_.load_best_model_at_end ? state.best_step : -1);
-  };
-  if (holds(state.step)) return rotate();
+  // Checkpoints are removed also where a run was ended between a save and this.
+  if (holds(state.step)) return rotate(state);
+  write(state);
+  saved_step_ = state.step;
+  rotate(state);
+}
+
+void RunSaver::save_due(const TrainerState& state) {
+  if (!options_.save_only_model) return save(state);
+  TrainerState model = state;
+  model.only_model = true;
+  if (!holds(state.step)) write(model);
+  rotate(state);
+}
+
+void RunSaver::rotate(const TrainerState& state) const {
+  rotate_checkpoints(options_.output_dir, options_.save_total_limit,
+                     options_.load_best_model_at_end ? state.best_step : -1);
+}
+
+void RunSaver::write(const TrainerState& state) {
   std::filesystem::path path;
   try {
     path = save_checkpoint(options_.output_dir, state, bundle_, memory_.original(), memory_.parameters(),
@@ -43,8 +58,6 @@ void RunSaver::save(const TrainerState& state) {
   } catch (const EnvironmentError& error) {
     throw_unwritten(fmt::format("cannot write the checkpoint of update {}", state.step), error, options_.output_dir);
   }
-  saved_step_ = state.step;
-  rotate();
   observer_.on_checkpoint(path);
 }
 

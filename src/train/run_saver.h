@@ -24,7 +24,10 @@ class RunSaver {
   // Writes a checkpoint of `state` unless there is one, and removes those beyond the limit. Throws EnvironmentError
   // (disk full, …) that says from which update the run can be continued.
   void save(const TrainerState& state);
-  // True if the newest checkpoint is of that update and knows all that the run knows.
+  // The same of a checkpoint that the options ask for at this update, which save_only_model may leave without its
+  // optimizer's state.
+  void save_due(const TrainerState& state);
+  // True if the newest checkpoint is of that update and a run that is resumed from it loses nothing.
   bool holds(std::int64_t step) const { return saved_step_ == step; }
   // The run was resumed from the checkpoint of that update.
   void resume_at(std::int64_t step) { saved_step_ = step; }
@@ -35,6 +38,9 @@ class RunSaver {
   void save_model() const;
 
  private:
+  void write(const TrainerState& state);
+  void rotate(const TrainerState& state) const;
+
   const TrainOptions& options_;
   const ModelBundle& bundle_;
   const RunMemory& memory_;

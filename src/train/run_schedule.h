@@ -17,26 +17,23 @@ std::int64_t total_steps(const TrainOptions& options, std::int64_t updates_per_e
 class RunSchedule {
  public:
   // `evaluates`: the run has data to evaluate on.
-  RunSchedule(const TrainOptions& options, std::int64_t total_steps, std::int64_t updates_per_epoch, bool evaluates)
-      : logging_steps_(options.logging_steps),
-        save_steps_(options.save_steps),
-        eval_steps_(options.eval_steps > 0 ? options.eval_steps : updates_per_epoch),
-        total_steps_(total_steps),
-        evaluates_(evaluates) {}
+  RunSchedule(const TrainOptions& options, std::int64_t total_steps, std::int64_t updates_per_epoch, bool evaluates);
 
-  // `step` updates are done. The last update is always logged and evaluated.
-  bool logs_after(std::int64_t step) const { return every(logging_steps_, step) || step == total_steps_; }
-  bool evaluates_after(std::int64_t step) const {
-    return evaluates_ && (every(eval_steps_, step) || step == total_steps_);
-  }
+  // `step` updates are done. The last update is always logged, and evaluated unless it comes before eval_delay.
+  bool logs_after(std::int64_t step) const;
+  bool evaluates_after(std::int64_t step) const;
   // Once its evaluation, if one is due, has ended.
-  bool saves_after(std::int64_t step) const { return every(save_steps_, step); }
+  bool saves_after(std::int64_t step) const { return every(save_every_, step); }
+  // Updates from one checkpoint to the next; 0 where none is due by its number. Then none is written at the end either.
+  std::int64_t save_every() const { return save_every_; }
 
  private:
   static bool every(std::int64_t steps, std::int64_t step) { return steps > 0 && step % steps == 0; }
 
-  std::int64_t logging_steps_, save_steps_, eval_steps_, total_steps_;
-  bool evaluates_;
+  std::int64_t total_steps_;
+  std::int64_t log_every_, save_every_, evaluate_every_;  // 0: never
+  std::int64_t first_evaluation_;                         // the first update after which there may be one
+  bool logs_first_;
 };
 
 }  // namespace plimsoll

@@ -18,6 +18,7 @@
 #include "train/initial_state.h"
 #include "train/resume.h"
 #include "train/run_directory.h"
+#include "train/worst_pages.h"
 
 namespace plimsoll {
 namespace {
@@ -51,7 +52,7 @@ Trainer::Trainer(const Session& session, const ModelBundle& bundle, const TrainD
       options_(options),
       loader_options_(loader),
       observer_(observer),
-      sampler_(data.train->examples(), {.seed = options.seed, .train_batch_size = options.train_batch_size}),
+      sampler_(data.train->examples(), sampler_options(options)),
       state_(initial_state(session, bundle, *data.train, sampler_, options, threads)),
       scaler_(options.precision == DType::kF16 ? GradScaler({.scale = options.fp16_initial_scale}) : GradScaler()),
       schedule_(options, state_.total_steps, sampler_.updates_per_epoch(), data.evaluation != nullptr),
@@ -72,7 +73,7 @@ TrainSummary Trainer::run(const std::optional<std::filesystem::path>& resume, In
   begin(resume);
   const std::int64_t first = state_.step;
   const auto begin_time = Clock::now();
-  while (state_.step < state_.total_steps || state_.evaluation_due) {
+  while (!is_done(options_, state_)) {
     interrupt.set_saved(saver_.holds(state_.step));
     if (interrupt.pending()) {
       obey(interrupt);
@@ -92,6 +93,7 @@ TrainSummary Trainer::run(const std::optional<std::filesystem::path>& resume, In
   if (device_seconds > 0 && throughput_.seconds() > 0) {
     summary_.device_busy = device_seconds / throughput_.seconds();
   }
+  summary_.stopped_early = stops_early(options_, state_);
   summary_.best_metric = state_.best_metric;
   summary_.best_step = state_.best_step;
   summary_.skipped_updates = state_.scaler.skipped;
@@ -102,7 +104,7 @@ TrainSummary Trainer::run(const std::optional<std::filesystem::path>& resume, In
 void Trainer::begin(const std::optional<std::filesystem::path>& resume) {
   recover_run_directory(options_.output_dir);
   if (resume) {
-    state_ = plimsoll::resume(*resume, std::move(state_), data_.evaluation != nullptr, memory_, options_.output_dir);
+    state_ = plimsoll::resume(*resume, std::move(state_), options_, data_.evaluation != nullptr, memory_);
     if (scaler_.on()) scaler_ = GradScaler(state_.scaler);
     for (const std::uint32_t page : indices_of(state_.skipped_pages, false)) sampler_.leave_out(page);
     if (state_.adapted_rate) learning_rate_.restore(*state_.adapted_rate);
@@ -110,9 +112,15 @@ void Trainer::begin(const std::optional<std::filesystem::path>& resume) {
   } else {
     memory_.fill_fresh(options_.seed);
     if (const auto aside = set_run_aside(options_.output_dir)) log_warning(set_aside_text(options_.output_dir, *aside));
+    state_.evaluation_due = options_.eval_on_start && data_.evaluation != nullptr;
   }
-  check_disk(options_, state_.step, state_.total_steps,
-             static_cast<std::int64_t>(list_checkpoints(options_.output_dir).size()), memory_.written_bytes());
+  check_disk(options_.output_dir,
+             {.every = schedule_.save_every(),
+              .limit = options_.save_total_limit,
+              .step = state_.step,
+              .total_steps = state_.total_steps,
+              .existing = static_cast<std::int64_t>(list_checkpoints(options_.output_dir).size())},
+             memory_.written_bytes(options_.save_only_model));
   log_.emplace(
       options_, resume ? std::optional(state_.step) : std::nullopt,
       GrowthWatch::Options{.budget_bytes = session_.plan().resident_budget_bytes(), .total_steps = state_.total_steps});
@@ -213,11 +221,12 @@ void Trainer::leave_out_or_end(const BadPageError& error, bool evaluation) {
 StepReport Trainer::report(double loss) const {
   const double rate = throughput_.pages_per_second();
   const auto per_epoch = static_cast<double>(sampler_.updates_per_epoch());
-  const double pages_left =
-      static_cast<double>(state_.total_steps - state_.step) * static_cast<double>(sampler_.size()) / per_epoch;
+  const double pages_left = static_cast<double>(state_.total_steps - state_.step) *
+                            static_cast<double>(sampler_.samples_per_epoch()) / per_epoch;
   return {
       .step = state_.step,
       .total_steps = state_.total_steps,
+      .logs = schedule_.logs_after(state_.step),
       .epoch = static_cast<double>(state_.step) / per_epoch,
       .loss = loss,
       .mean_loss = state_.interval_steps > 0 ? state_.interval_loss / static_cast<double>(state_.interval_steps) : loss,
@@ -242,14 +251,13 @@ void Trainer::after_update(const UpdateResult& result, bool changed) {
   }
   const StepReport now = report(result.loss);
   observer_.on_step(now);
-  const bool logs = schedule_.logs_after(state_.step);
-  log_->after_update(now, logs, throughput_.seconds());
-  if (logs) {
+  log_->after_update(now, throughput_.seconds());
+  if (now.logs) {
     state_.interval_loss = 0;
     state_.interval_steps = 0;
   }
   state_.evaluation_due = schedule_.evaluates_after(state_.step);
-  if (!state_.evaluation_due && schedule_.saves_after(state_.step)) saver_.save(state_);
+  if (!state_.evaluation_due && schedule_.saves_after(state_.step)) saver_.save_due(state_);
 }
 
 PredictControl Trainer::evaluation_control(const Interrupt& interrupt) {
@@ -265,7 +273,8 @@ void Trainer::evaluate_now(const Interrupt& interrupt) {
   updates_.close();  // the plan holds one loader at a time
   Evaluation evaluation;
   try {
-    evaluation = evaluate(session_, bundle_, *data_.evaluation, loader_options_, evaluation_control(interrupt));
+    evaluation =
+        evaluate(session_, bundle_, *data_.evaluation, loader_options_, evaluation_control(interrupt), kWorstPages);
   } catch (const DivergedError& error) {
     saver_.save(state_);  // the update before it was sound, as far as its loss and gradients show
     Problem problem = error.problem();
@@ -281,9 +290,12 @@ void Trainer::evaluate_now(const Interrupt& interrupt) {
   const StepReport now = report(summary_.last_loss.value_or(std::numeric_limits<double>::quiet_NaN()));
   log_->write_evaluation(now, evaluation);
   observer_.on_evaluation(now, evaluation);
-  adapt_learning_rate(evaluation);
-  note_best(evaluation);
-  if (schedule_.saves_after(state_.step)) saver_.save(state_);
+  // One before the first update shows where the run begins, and decides nothing.
+  if (state_.step > 0) {
+    adapt_learning_rate(evaluation);
+    note_best(evaluation);
+    if (schedule_.saves_after(state_.step)) saver_.save_due(state_);
+  }
   summary_.evaluation = std::move(evaluation);
 }
 
@@ -296,12 +308,21 @@ void Trainer::adapt_learning_rate(const Evaluation& evaluation) {
 
 void Trainer::note_best(const Evaluation& evaluation) {
   const Scores::Metric metric = evaluation.metric(metric_name(bundle_, options_.metric_for_best_model));
-  const bool better = !state_.best_metric || (metric.smaller_is_better ? metric.value < *state_.best_metric
-                                                                       : metric.value > *state_.best_metric);
-  if (!better) return;
-  state_.best_metric = metric.value;
-  state_.best_step = state_.step;
-  if (options_.load_best_model_at_end) saver_.save(state_);
+  const bool smaller = options_.greater_is_better ? !*options_.greater_is_better : metric.smaller_is_better;
+  const double gain = !state_.best_metric ? std::numeric_limits<double>::infinity()
+                                          : (smaller ? -1 : 1) * (metric.value - *state_.best_metric);
+  // As EarlyStoppingCallback counts: compared with the best so far, which a smaller gain may have raised since.
+  state_.evaluations_without_gain = gain > options_.early_stopping_threshold ? 0 : state_.evaluations_without_gain + 1;
+  if (gain > 0) {
+    state_.best_metric = metric.value;
+    state_.best_step = state_.step;
+    if (options_.load_best_model_at_end || options_.save_strategy == IntervalStrategy::kBest) saver_.save_due(state_);
+  }
+  if (state_.step < state_.total_steps && stops_early(options_, state_)) {
+    log_info(fmt::format("stopping early after update {} of {}: {} has not improved on {:.4f} of update {} in {}",
+                         state_.step, state_.total_steps, metric.name, *state_.best_metric, state_.best_step,
+                         counted(state_.evaluations_without_gain, "evaluation")));
+  }
 }
 
 void Trainer::obey(Interrupt& interrupt) {
@@ -317,7 +338,7 @@ void Trainer::obey(Interrupt& interrupt) {
 
 void Trainer::finish(Interrupt& interrupt) {
   updates_.close();
-  if (options_.save_steps > 0) saver_.save(state_);
+  if (schedule_.save_every() > 0) saver_.save_due(state_);
   const bool takes_best = options_.load_best_model_at_end && state_.best_metric && state_.best_step != state_.step;
   if (takes_best) memory_.fill_parameters_from(checkpoint_path(options_.output_dir, state_.best_step));
   saver_.save_model();
@@ -333,7 +354,7 @@ void Trainer::evaluate_best(Interrupt& interrupt) {
     log_warning(
         fmt::format("a page can no longer be read and is not evaluated: {}", describe(state_.skipped_pages.back())));
   };
-  summary_.evaluation = evaluate(session_, bundle_, *data_.evaluation, loader_options_, control);
+  summary_.evaluation = evaluate(session_, bundle_, *data_.evaluation, loader_options_, control, kWorstPages);
   if (!summary_.evaluation->interrupted) return;
   throw InterruptedError(
       {.what = fmt::format("interrupted by {} after the best model was saved, before its final evaluation",

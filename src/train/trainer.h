@@ -54,6 +54,7 @@ struct TrainSummary {
   std::optional<Evaluation> evaluation;    // of the model that was saved
   std::optional<double> best_metric;
   std::int64_t best_step = 0;
+  bool stopped_early = false;  // by early_stopping_patience
 };
 
 class Trainer {

@@ -229,21 +229,22 @@ ValueId append_optimizer(Graph& graph, const Gradients& gradients, const Optimiz
                                                 .phase = Phase::kUpdate})[1];
     const double decay =
         (options.decays ? options.decays(name) : decays_by_default(name)) ? options.adamw.weight_decay : 0;
+    const double rate_factor = options.rate_factor ? options.rate_factor(name) : 1;
     const bool factored = options.kind == OptimizerKind::kAdafactor;
     UpdateInputs parts(graph, parameter);
     Node update{.name = name + ".update", .inputs = {}, .phase = Phase::kUpdate};
     if (factored) {
       update.op = gradient.by_rows() ? Op::kAdafactorRows : Op::kAdafactor;
-      update.attributes = AdafactorAttributes{.weight_decay = decay};
+      update.attributes = AdafactorAttributes{.weight_decay = decay, .rate_factor = rate_factor};
       const bool own_shape = gradient.by_rows() || !facts.factored_shape;
       parts.add_adafactor(own_shape ? graph.type(parameter).shape : facts.factored_shape(name));
     } else {
       AdamWAttributes attributes = options.adamw;
       attributes.weight_decay = decay;
+      attributes.rate_factor = rate_factor;
       update.op = gradient.by_rows() ? Op::kAdamWRows : Op::kAdamW;
       update.attributes = attributes;
-      const bool coded =
-          options.kind == OptimizerKind::kAdamW8bit && (!facts.takes_codes || facts.takes_codes(name));
+      const bool coded = options.kind == OptimizerKind::kAdamW8bit && (!facts.takes_codes || facts.takes_codes(name));
       parts.add_adamw(coded ? options.coded_from : std::numeric_limits<std::int64_t>::max());
     }
     update.inputs = std::move(parts.inputs);

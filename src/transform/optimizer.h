@@ -46,6 +46,8 @@ struct OptimizerOptions {
   bool updates_early = false;
   // Says if a parameter decays; by default biases and layer norms do not (as in the `transformers` Trainer).
   std::function<bool(const std::string& parameter)> decays;
+  // The factor of a parameter's learning rate; 1 by default.
+  std::function<double(const std::string& parameter)> rate_factor{};
 
   bool waits_for_norm() const { return clips || unscales; }
 };

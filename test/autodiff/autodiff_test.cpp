@@ -74,6 +74,7 @@ struct Net {
     data["loss_scale"] = {0.3};
     return graph.add_node({.op = Op::kCrossEntropy,
                            .name = "loss",
+                           .attributes = CrossEntropyAttributes{},
                            .inputs = {logits, integers("labels", {shape[0]}, labels), input("loss_scale", {1})},
                            .row_count = rows})[0];
   }

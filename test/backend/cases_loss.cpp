@@ -12,15 +12,28 @@ struct LossShape {
   Range range = {-3, 3};
 };
 
-OpCase cross_entropy_case(LossShape s) {
-  return {"cross_entropy/" + s.name, [s](CaseBuilder& b) {
+OpCase cross_entropy_case(LossShape s, const CrossEntropyAttributes& attributes = {}, bool weighs = false) {
+  const std::string kind = fmt::format("{}{}",
+                                       attributes.label_smoothing > 0 ? "smoothed_"
+                                       : attributes.focal_gamma >= 1  ? "focal_"
+                                       : attributes.focal_gamma > 0   ? "slightly_focal_"
+                                                                      : "",
+                                       weighs ? "weighted_" : "");
+  return {"cross_entropy/" + kind + s.name, [=](CaseBuilder& b) {
             const auto rows = static_cast<std::int32_t>(s.labels.size());
             const ValueId logits = b.tensor("logits", {s.capacity, s.classes}, rows, s.range);
             const ValueId labels = b.integers("labels", {s.capacity}, s.labels);
             const ValueId scale = b.values("loss_scale", {b.dtype(), {1}}, {0.21875});
+            std::vector<ValueId> inputs = {logits, labels, scale};
+            if (weighs) {
+              std::vector<double> weights;
+              for (std::int64_t c = 0; c < s.classes; ++c) weights.push_back(static_cast<double>(c % 5) / 2);
+              inputs.push_back(b.values("class_weights", {b.dtype(), {s.classes}}, weights));
+            }
             b.objective_loss(b.graph.add_node({.op = Op::kCrossEntropy,
                                                .name = "loss",
-                                               .inputs = {logits, labels, scale},
+                                               .attributes = attributes,
+                                               .inputs = inputs,
                                                .row_count = b.rows(rows)})[0]);
           }};
 }
@@ -104,6 +117,7 @@ OpCase pair_scores_case(const Pairs& s) {
             }
             b.objective_loss(b.graph.add_node({.op = Op::kCrossEntropy,
                                                .name = "loss",
+                                               .attributes = CrossEntropyAttributes{},
                                                .inputs = {scores, b.integers("labels", {rows * s.group}, labels),
                                                           b.values("loss_scale", {b.dtype(), {1}}, {0.21875})}})[0]);
           }};
@@ -129,6 +143,12 @@ std::vector<OpCase> loss_cases() {
                                                        {"large_logits", 9, 12, some_labels(8, 12), {-90, 90}},
                                                        {"far_from_zero", 9, 12, some_labels(8, 12), {700, 703}}}) {
     cases.push_back(cross_entropy_case(shape));
+    cases.push_back(cross_entropy_case(shape, {}, true));
+    for (const bool weighs : {false, true}) {
+      cases.push_back(cross_entropy_case(shape, {.label_smoothing = 0.1}, weighs));
+      cases.push_back(cross_entropy_case(shape, {.focal_gamma = 2}, weighs));
+    }
+    cases.push_back(cross_entropy_case(shape, {.focal_gamma = 0.5}));
   }
   for (const ElementShape& shape : std::vector<ElementShape>{{"plain", 5, 3, 4},
                                                              {"one_column", 4, 1, 3},

@@ -119,7 +119,8 @@ class UpdateBuilder {
     adamw.count = c_.count;
     Attributes attributes = adamw;
     if (c_.states == States::kMeans) {
-      attributes = AdafactorAttributes{.weight_decay = c_.update.attributes.weight_decay};
+      attributes = AdafactorAttributes{.weight_decay = c_.update.attributes.weight_decay,
+                                       .rate_factor = c_.update.attributes.rate_factor};
     }
     b_.graph.add_node(
         {.op = c_.op, .name = "update", .attributes = attributes, .inputs = inputs_, .phase = Phase::kUpdate});
@@ -192,7 +193,7 @@ OpCase update_case(UpdateCase c) {
 // Each case runs on whole and on split weights.
 std::vector<OpCase> parameter_update_cases() {
   const AdamWAttributes no_decay{.weight_decay = 0};
-  const AdamWAttributes other{.beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6, .weight_decay = 0.1};
+  const AdamWAttributes other{.beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6, .weight_decay = 0.1, .rate_factor = 0.375};
   Ids every_third;
   for (std::int32_t id = 1; id < 300; id += 3) every_third.push_back(id);
   std::vector<UpdateCase> list;

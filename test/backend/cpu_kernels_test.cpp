@@ -174,6 +174,7 @@ OpCase long_case() {
             const ValueId logits = b.tensor("logits", {kCapacity, 7}, kRows);
             b.objective_loss(b.graph.add_node({.op = Op::kCrossEntropy,
                                                .name = "loss",
+                                               .attributes = CrossEntropyAttributes{},
                                                .inputs = {logits, b.integers("labels", {kCapacity}, labels),
                                                           b.values("loss_scale", {DType::kF32, {1}}, {0.01})},
                                                .row_count = rows})[0]);

@@ -111,8 +111,10 @@ TEST_F(OpGolden, RowWise) {
   const ValueId gelu = add_single(graph_, {.op = Op::kGelu, .name = "gelu", .inputs = {x}});
   const ValueId tanh = add_single(graph_, {.op = Op::kTanh, .name = "tanh", .inputs = {x}});
   const ValueId scale = source("scale", {DType::kF64, {1}}, {0.125});
-  const ValueId loss = graph_.add_node(
-      {.op = Op::kCrossEntropy, .name = "loss", .inputs = {x, source("cross_entropy.labels"), scale}})[0];
+  const ValueId loss = graph_.add_node({.op = Op::kCrossEntropy,
+                                        .name = "loss",
+                                        .attributes = CrossEntropyAttributes{},
+                                        .inputs = {x, source("cross_entropy.labels"), scale}})[0];
   run();
   expect_golden(normed, "layer_norm.output");
   expect_golden(gelu, "gelu.output");

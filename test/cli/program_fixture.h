@@ -48,7 +48,8 @@ inline void end_with_parent() { ::prctl(PR_SET_PDEATHSIG, SIGKILL); }
 // A program that is running; its output goes to files beside `log`. It is killed if nobody waits for it.
 class Process {
  public:
-  Process(const Arguments& arguments, const fs::path& log) : log_(log) {
+  // `input`: a file for its standard input; empty: the test's own.
+  Process(const Arguments& arguments, const fs::path& log, const fs::path& input = {}) : log_(log) {
     std::vector<char*> argv;
     std::string program = program_path().string();
     Arguments copy = arguments;
@@ -60,6 +61,7 @@ class Process {
     id_ = ::fork();
     if (id_ == 0) {
       end_with_parent();
+      if (!input.empty()) ::dup2(::open(input.c_str(), O_RDONLY), STDIN_FILENO);
       ::dup2(out, STDOUT_FILENO);
       ::dup2(err, STDERR_FILENO);
       ::execv(argv[0], argv.data());
@@ -101,6 +103,10 @@ class ProgramTest : public testing::Test {
   fs::path at(const std::string& name) const { return folder_.path() / name; }
   std::string path(const std::string& name) const { return at(name).string(); }
   Outcome run(const Arguments& arguments) const { return Process(arguments, at("log")).wait(); }
+  Outcome run_with_input(const Arguments& arguments, const std::string& input) const {
+    write_bytes(at("input"), input);
+    return Process(arguments, at("log"), at("input")).wait();
+  }
 
   // Draws six pages, four of them for training, in pages/.
   void draw_pages() const {

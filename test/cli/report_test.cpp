@@ -96,14 +96,14 @@ TEST(Reports, NumbersAreExactAndReadable) {
 }
 
 TEST(Reports, ProgressSaysWhoseMemory) {
-  StepReport report{.step = 1, .total_steps = 1};
+  StepReport report{.step = 1, .total_steps = 1, .logs = true};
   report.loss = 5;
   report.mean_loss = 2;
   report.resident_bytes = report.budget_bytes = kGiB;
   for (const bool on_device : {false, true}) {
     report.on_device = on_device;
     testing::internal::CaptureStderr();
-    ProgressBar(false, 1).on_step(report);
+    ProgressBar(false).on_step(report);
     const std::string line = testing::internal::GetCapturedStderr();
     EXPECT_THAT(line, testing::HasSubstr(on_device ? "  host memory 1.00 GiB of" : "  memory 1.00 GiB of"));
     EXPECT_THAT(line, testing::HasSubstr("loss 2.0000"));

@@ -125,7 +125,7 @@ TEST_F(Run, JsonComesAsLinesWhileARunGoes) {
     if (event.contains("step")) kind += " " + std::to_string(event.at("step").get<int>());
     kinds.push_back(std::move(kind));
   }
-  EXPECT_THAT(kinds, testing::ElementsAre("plan", "step 1", "step 2", "checkpoint 2", "step 3", "evaluation 3",
+  EXPECT_THAT(kinds, testing::ElementsAre("plan", "finding", "step 1", "step 2", "checkpoint 2", "step 3", "evaluation 3",
                                           "step 4", "evaluation 4", "checkpoint 4", "end"));
   const nlohmann::json& plan = events.front();
   EXPECT_EQ(plan.at("updates"), 4);
@@ -134,7 +134,7 @@ TEST_F(Run, JsonComesAsLinesWhileARunGoes) {
   EXPECT_EQ(plan.at("output_dir"), path("run"));
   EXPECT_GT(plan.at("predicted_peak_bytes").get<double>(), 0);
   // A step has the values of its line in metrics.jsonl.
-  const nlohmann::json& step = events[2];
+  const nlohmann::json& step = events[3];
   std::istringstream metrics(file_bytes(at("run/metrics.jsonl")));
   std::string line;
   for (int i = 0; i < 2; ++i) std::getline(metrics, line);
@@ -142,8 +142,8 @@ TEST_F(Run, JsonComesAsLinesWhileARunGoes) {
   for (const char* key : {"step", "epoch", "loss", "learning_rate", "grad_norm"})
     EXPECT_EQ(step.at(key), logged.at(key)) << key;
   EXPECT_EQ(step.at("total_steps"), 4);
-  EXPECT_GE(events[5].at("f1").get<double>(), 0);
-  EXPECT_EQ(events[3].at("path"), path("run/checkpoint-2"));
+  EXPECT_GE(events[6].at("f1").get<double>(), 0);
+  EXPECT_EQ(events[4].at("path"), path("run/checkpoint-2"));
   EXPECT_EQ(events.back().at("steps"), 4);
   EXPECT_EQ(events.back().at("loss"), nlohmann::json::parse(file_bytes(at("run/summary.json"))).at("loss"));
   // A run that cannot begin ends its lines with the reason.
@@ -237,8 +237,11 @@ TEST_F(Run, ResumeTrueIsTheLatestCheckpoint) {
       run(train_arguments("run", {"--max-steps", "3", "--resume_from_checkpoint", "True", "--json"}));
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_THAT(resumed.err, testing::HasSubstr("resuming from " + path("run/checkpoint-2")));
-  EXPECT_EQ(events_of(resumed)[1].at("step"), 3);
-  EXPECT_FALSE(events_of(resumed)[0].at("random_weights").get<bool>());  // they are the checkpoint's
+  const auto events = events_of(resumed);
+  const auto step = std::ranges::find(events, "step", [](const nlohmann::json& event) { return event.at("event"); });
+  ASSERT_NE(step, events.end());
+  EXPECT_EQ(step->at("step"), 3);
+  EXPECT_FALSE(events[0].at("random_weights").get<bool>());  // they are the checkpoint's
   const Outcome fresh = run(train_arguments("fresh", {"--max-steps", "1", "--resume_from_checkpoint", "False"}));
   EXPECT_EQ(fresh.code, 0) << fresh.err;
 }

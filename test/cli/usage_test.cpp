@@ -90,7 +90,7 @@ TEST_F(Usage, MisspeltNamesAreNamedAndCorrected) {
                  {"unknown option --xyzzy", "Plimsoll has no equivalent; see plimsoll synth --help"});
   expect_message(run({"trian"}), 2, {"did you mean plimsoll train?"});
   expect_message(run({"--json", "check"}), 2, {"before the command"});
-  expect_message(run({}), 2, {"synth, check, plan, train"});
+  expect_message(run({}), 2, {"synth, ocr, check, plan, train"});
   write_bytes(at("wrong.toml"), "validation_fractoin = 0.5\n");
   expect_message(run({"synth", "--output", path("x"), "--config", path("wrong.toml")}), 2,
                  {"--config", "did you mean --validation-fraction?"});
@@ -117,7 +117,7 @@ TEST_F(Usage, FilesThatAreNoModelAndNoData) {
   expect_message(check(path("config.json"), "x.jsonl"), 2, {"not a model directory", "pass the directory"});
   expect_message(check(path("pages.parquet"), "x.jsonl"), 2, {"a parquet file", "data belongs to --data"});
   expect_message(check("layoutlmv3-tiny", path("pages.parquet")), 3, {"a parquet file", "tools/convert_dataset.py"});
-  expect_message(check("layoutlmv3-tiny", path("scan.png")), 3, {"a PNG picture", "tools/ocr_to_pages.py"});
+  expect_message(check("layoutlmv3-tiny", path("scan.png")), 3, {"a PNG picture", "plimsoll ocr"});
   expect_message(check("layoutlmv3-tiny", "nielsr/funsd"), 3, {"Hugging Face hub", "hf download nielsr/funsd"});
 }
 
@@ -333,10 +333,10 @@ TEST_F(Usage, GuessesDoNotCrossMeanings) {
       {"eval", "--save-steps", "it is an option of plimsoll plan, plimsoll train, not of plimsoll eval"},
       {"predict", "--bf16", "not of plimsoll predict"},
       {"train", "--cache-dir", "neither downloads nor uploads"},
-      {"train", "--adam-epsilon", "1e-8"},
+      {"train", "--optim-args", "--adam-epsilon"},
       {"train", "--fsdp", "one device"},
       {"train", "--tf16", "Plimsoll has no equivalent; see plimsoll train --help"},
-      {"train", "--label-smoothing-factor", "Plimsoll has no equivalent; see plimsoll train --help"},
+      {"train", "--sharded-ddp", "one device"},
       {"train", "--load", "Plimsoll has no equivalent"},
   };
   for (const auto& [command, option, expected] : meant) {

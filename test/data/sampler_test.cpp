@@ -8,6 +8,8 @@
 #include <numeric>
 #include <random>
 
+#include "base/error.h"
+
 namespace plimsoll {
 namespace {
 
@@ -81,7 +83,7 @@ TEST(Sampler, CutsAnEpochIntoUpdates) {
   sampler.epoch_order(5, order);
   EXPECT_EQ(sampler.update(order, 2).data(), order.data() + 16);
   EXPECT_EQ(sampler.update(order, 2).size(), 5U);
-  const Sampler in_order(examples, {.train_batch_size = 8, .shuffle = false});
+  const Sampler in_order(examples, {.train_batch_size = 8, .order = SampleOrder::kSequential});
   in_order.epoch_order(5, order);
   EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
 }
@@ -102,6 +104,52 @@ TEST(Sampler, KnowsTheLargestMicroBatchExactly) {
       }
       EXPECT_EQ(sampler.largest_text_rows(2, 3, micro), largest);
     }
+  }
+}
+
+TEST(Sampler, LeavesOutWhatFillsNoWholeBatch) {
+  const auto examples = examples_of(23);
+  const Sampler sampler(examples, {.seed = 1, .train_batch_size = 8, .multiple = 4});
+  EXPECT_EQ(sampler.samples_per_epoch(), 20);
+  EXPECT_EQ(sampler.updates_per_epoch(), 3);
+  EXPECT_EQ(sampler.samples_in_update(2), 4);
+  EXPECT_EQ(sampler.micro_batches_per_epoch(3), 3 + 3 + 2);
+  BatchSequence sequence(sampler, 3, {.epoch = 0, .updates = 2 * sampler.updates_per_epoch()});
+  BatchSequence::Item item;
+  std::size_t seen = 0;
+  for (std::uint64_t i = 0; i < sequence.size(); ++i) {
+    sequence.get(i, item);
+    seen += item.examples.size();
+  }
+  EXPECT_EQ(seen, 40U);
+  EXPECT_THROW(Sampler(examples, {.train_batch_size = 24, .multiple = 24}), UsageError);
+}
+
+// As get_length_grouped_indices of transformers groups a permutation.
+TEST(Sampler, GroupsByLength) {
+  for (const std::size_t count : {1U, 7U, 64U, 500U}) {
+    const auto examples = examples_of(count);
+    const std::int64_t batch = 4;
+    const Sampler sampler(examples, {.seed = 3, .train_batch_size = batch, .order = SampleOrder::kByLength});
+    std::vector<std::uint32_t> order(count), expected(count);
+    sampler.epoch_order(2, order);
+    permute(3, 2, expected);
+    const auto longer = [&](std::uint32_t a, std::uint32_t b) {
+      return examples[a].tokens != examples[b].tokens ? examples[a].tokens > examples[b].tokens : a < b;
+    };
+    const std::size_t group = 4 * std::max<std::size_t>(1, std::min<std::size_t>(50, count / 16));
+    std::vector<std::vector<std::uint32_t>> groups;
+    for (std::size_t begin = 0; begin < count; begin += group) {
+      groups.emplace_back(expected.begin() + static_cast<std::ptrdiff_t>(begin),
+                          expected.begin() + static_cast<std::ptrdiff_t>(std::min(begin + group, count)));
+      std::ranges::sort(groups.back(), longer);
+    }
+    const auto longest = std::ranges::max_element(
+        groups, [&](const auto& a, const auto& b) { return examples[a[0]].tokens < examples[b[0]].tokens; });
+    std::swap(groups[0][0], (*longest)[0]);
+    expected.clear();
+    for (const auto& each : groups) expected.insert(expected.end(), each.begin(), each.end());
+    EXPECT_EQ(order, expected) << count;
   }
 }
 

@@ -14,10 +14,12 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/heap.h"
 #include "base/interrupt.h"
 #include "base/mapped_bytes.h"
 #include "base/nvidia.h"
 #include "base/offload_file.h"
+#include "base/path_from.h"
 #include "base/philox.h"
 #include "base/work_folder.h"
 #include "examples/use.h"
@@ -48,6 +50,10 @@ void of_hash(const std::string& text, std::span<const std::byte> more) {
 #include "base/hash.h.inc"
 }
 
+void of_heap() {
+#include "base/heap.h.inc"
+}
+
 void of_interrupt(const Program& program, void save()) {
 #include "base/interrupt.h.inc"
 }
@@ -62,6 +68,10 @@ void of_nvidia() {
 
 void of_offload_file(const OffloadLayout& layout, std::span<std::byte> bytes) {
 #include "base/offload_file.h.inc"
+}
+
+void of_path_from() {
+#include "base/path_from.h.inc"
 }
 
 void of_philox(std::uint32_t token, std::uint32_t column, std::uint32_t site, std::uint32_t sample,

@@ -9,13 +9,17 @@
 #include "cli/app.h"
 #include "cli/app.h.inc"
 #include "cli/batch_options.h"
+#include "cli/document_input.h"
 #include "cli/document_lines.h"
 #include "cli/elsewhere.h"
+#include "cli/field_output.h"
 #include "cli/option_table.h"
 #include "cli/outputs.h"
 #include "cli/page_bar.h"
 #include "cli/page_pictures.h"
+#include "cli/run_events.h"
 #include "cli/signals.h"
+#include "cli/tensorboard_log.h"
 #include "cli/usage.h"
 #include "examples/use.h"
 #include "request/memory.h"
@@ -33,6 +37,10 @@ void of_batch_options() {
 #include "cli/batch_options.h.inc"
 }
 
+void of_document_input(CLI::App* command, const Invocation& invocation) {
+#include "cli/document_input.h.inc"
+}
+
 void of_document_lines(OutputFile& file, const Predictions& predictions, const Page& page) {
 #include "cli/document_lines.h.inc"
 }
@@ -46,6 +54,10 @@ void of_elsewhere() {
 #include "cli/elsewhere.h.inc"
 }
 
+void of_field_output(OutputFile& file, const nlohmann::json& line) {
+#include "cli/field_output.h.inc"
+}
+
 void of_option_table(const CLI::App& app) {
 #include "cli/option_table.h.inc"
   use(table);
@@ -57,6 +69,14 @@ void of_outputs(const fs::path& output, const fs::path& data, const fs::path& mo
 
 void of_page_bar(bool quiet, std::size_t done, std::size_t pages) {
 #include "cli/page_bar.h.inc"
+}
+
+void of_run_events(const nlohmann::json& plan) {
+#include "cli/run_events.h.inc"
+}
+
+void of_tensorboard_log(const std::string& table) {
+#include "cli/tensorboard_log.h.inc"
 }
 
 void of_signals(Trainer& trainer, const std::optional<fs::path>& resume) {

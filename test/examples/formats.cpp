@@ -1,4 +1,5 @@
 // Compiles the examples of src/formats.
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -13,10 +14,12 @@
 #include "base/log.h"
 #include "formats/base64.h"
 #include "formats/checksums.h"
+#include "formats/event_file.h"
 #include "formats/json.h"
 #include "formats/little_endian.h"
 #include "formats/npy.h"
 #include "formats/pickle.h"
+#include "formats/pickle_writer.h"
 #include "formats/protobuf.h"
 #include "formats/safetensors.h"
 #include "formats/tensor_source.h"
@@ -27,6 +30,10 @@
 namespace plimsoll::examples {
 
 namespace fs = std::filesystem;
+
+void of_event_file(const std::filesystem::path& directory) {
+#include "formats/event_file.h.inc"
+}
 
 void of_base64() {
 #include "formats/base64.h.inc"
@@ -51,6 +58,10 @@ void of_npy() {
 
 void of_pickle(std::span<const std::byte> bytes) {
 #include "formats/pickle.h.inc"
+}
+
+void of_pickle_writer(OutputFile& file) {
+#include "formats/pickle_writer.h.inc"
 }
 
 void of_protobuf(std::string_view bytes, std::vector<std::string>& pieces) {

@@ -1,8 +1,10 @@
 // Compiles the examples of src/model.
 #include <span>
 
+#include "examples/use.h"
 #include "model/builder.h"
 #include "model/definition.h"
+#include "model/learning_rates.h"
 #include "model/lora.h"
 #include "model/parameter_place.h"
 #include "model/trained_parts.h"
@@ -11,6 +13,11 @@ namespace plimsoll::examples {
 
 void of_lora(const ModelDefinition& model) {
 #include "model/lora.h.inc"
+}
+
+void of_learning_rates(const std::vector<ParameterSpec>& specs) {
+#include "model/learning_rates.h.inc"
+  use(factors);
 }
 
 void of_builder(ModelBuilder& builder, ValueId first, ValueId samples) {

@@ -22,6 +22,7 @@
 #include "train/throughput.h"
 #include "train/trainer.h"
 #include "train/updates.h"
+#include "train/worst_pages.h"
 
 namespace plimsoll::examples {
 
@@ -65,6 +66,11 @@ void of_trainer(const Session& session, const ModelBundle& bundle, const Dataset
                 const TrainOptions& options, const LoaderOptions& loader, int threads, TrainObserver& observer,
                 const std::optional<fs::path>& resume, Interrupt& interrupt) {
 #include "train/trainer.h.inc"
+}
+
+void of_worst_pages(const Session& session, const ModelBundle& bundle, const Dataset& held_out,
+                    const LoaderOptions& loader, const Evaluation& evaluation, const fs::path& run) {
+#include "train/worst_pages.h.inc"
 }
 
 }  // namespace plimsoll::examples

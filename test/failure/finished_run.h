@@ -31,6 +31,8 @@ inline std::map<std::string, std::string> results_of(const fs::path& directory) 
   for (const char* name : {"plan.json", "summary.json", "args.json"}) {
     if (files.contains(name)) files[name] = "there";
   }
+  // It is of the last evaluation, which a run does not repeat that is resumed after it.
+  files.erase("worst.json");
   files.erase(".plimsoll/lock");  // it cannot be removed, but nobody holds it
   if (!files.contains("metrics.jsonl")) return files;
   std::istringstream lines(files["metrics.jsonl"]);

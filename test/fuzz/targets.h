@@ -15,6 +15,8 @@ namespace plimsoll::fuzz {
 using Target = void (*)(std::string_view input);
 
 void config(std::string_view input);  // every JSON of a model directory except the tokenizer's
+void convert_json(std::string_view input);  // convert --input, of each format of JSON, and of TSV
+void convert_xml(std::string_view input);   // the same of each format of XML
 void funsd(std::string_view input);   // one annotation file
 void jsonl(std::string_view input);   // a file of pages
 void log(std::string_view input);     // doctor LOG
@@ -36,6 +38,8 @@ struct Named {
   Target target;
 };
 inline constexpr Named kTargets[] = {{"config", config},
+                                     {"convert_json", convert_json},
+                                     {"convert_xml", convert_xml},
                                      {"funsd", funsd},
                                      {"jsonl", jsonl},
                                      {"log", log},

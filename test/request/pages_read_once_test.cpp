@@ -53,7 +53,7 @@ void train_first_update(const std::string& task, const DataRequest& data, const 
   set_task_and_labels(bundle, model);
   const RunPages pages = open_run_pages(bundle, model, data, evaluation);
   resolve_labels(bundle, model, *pages.train);
-  const auto [train, held_out] = open_run_data(bundle, data, pages, {.decode_images = true});
+  const auto [train, held_out, findings] = open_run_data(bundle, data, pages, {.decode_images = true});
   ASSERT_GT(train->size(), train->source().size()) << "pages have several windows";
   TrainOptions options;
   options.output_dir = output_dir;

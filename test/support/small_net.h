@@ -52,6 +52,7 @@ struct SmallNet {
     const ValueId logits = dense("classifier", text, 3, picked);
     loss = graph.add_node({.op = Op::kCrossEntropy,
                            .name = "loss",
+                           .attributes = CrossEntropyAttributes{},
                            .inputs = {logits, integers("labels", {4}), graph.add_input("loss_scale", {dtype, {1}})},
                            .row_count = picked})[0];
     graph.mark_output(loss);

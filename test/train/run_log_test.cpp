@@ -22,9 +22,12 @@ class RunLogs : public testing::Test {
     for (std::string line; std::getline(file, line);) all.push_back(nlohmann::json::parse(line));
     return all;
   }
-  static StepReport report(std::int64_t step) {
-    return {
-        .step = step, .total_steps = 9, .mean_loss = 0.5, .gradient_norm = std::numeric_limits<double>::quiet_NaN()};
+  static StepReport report(std::int64_t step, bool logs = true) {
+    return {.step = step,
+            .total_steps = 9,
+            .logs = logs,
+            .mean_loss = 0.5,
+            .gradient_norm = std::numeric_limits<double>::quiet_NaN()};
   }
 
   ScratchFolder folder_;
@@ -41,8 +44,8 @@ TEST_F(RunLogs, AnUpdatesPagesAndWindowsAreOneLine) {
 
 TEST_F(RunLogs, ALineIsWrittenWhereItIsDueAndNaNIsNull) {
   RunLog log(options_, std::nullopt, {});
-  log.after_update(report(1), false, 0.1);
-  log.after_update(report(2), true, 0.2);
+  log.after_update(report(1, false), 0.1);
+  log.after_update(report(2), 0.2);
   const auto metrics = lines("metrics.jsonl");
   ASSERT_EQ(metrics.size(), 1U);
   EXPECT_EQ(metrics[0].at("step"), 2);
@@ -53,18 +56,18 @@ TEST_F(RunLogs, ALineIsWrittenWhereItIsDueAndNaNIsNull) {
 
 TEST_F(RunLogs, LinesSayWhatIsSkippedAndTheScaleThatApplies) {
   options_.precision = DType::kF16;
-  RunLog(options_, std::nullopt, {}).after_update(report(1), true, 0.1);
+  RunLog(options_, std::nullopt, {}).after_update(report(1), 0.1);
   EXPECT_TRUE(lines("metrics.jsonl").at(0).contains("loss_scale"));
   options_.precision = DType::kF32;
   options_.skip_nonfinite = true;
-  RunLog(options_, std::nullopt, {}).after_update(report(1), true, 0.1);
+  RunLog(options_, std::nullopt, {}).after_update(report(1), 0.1);
   EXPECT_EQ(lines("metrics.jsonl").at(0).at("skipped_updates"), 0);
 }
 
 TEST_F(RunLogs, AResumedRunKeepsTheLinesUpToItsCheckpoint) {
   {
     RunLog log(options_, std::nullopt, {});
-    for (const std::int64_t step : {1, 2, 3}) log.after_update(report(step), true, 0.1);
+    for (const std::int64_t step : {1, 2, 3}) log.after_update(report(step), 0.1);
   }
   RunLog log(options_, 2, {});
   EXPECT_EQ(lines("metrics.jsonl").size(), 2U);

@@ -127,7 +127,7 @@ class SmallRun {
     choose_trained_parts(bundle, parts);
     const DataRequest reading{.data = {pages_ / "pages.jsonl"}, .box_format = BoxFormat::k1000};
     const RunPages pages = open_run_pages(bundle, {}, reading, evaluates ? reading.data : PagePaths());
-    const auto [data, held_out] = open_run_data(bundle, reading, pages, {.skipped = skipped});
+    const auto [data, held_out, findings] = open_run_data(bundle, reading, pages, {.skipped = skipped});
     // A device's budget includes its context.
     const MemoryRequest memory{.budget_bytes = std::size_t{make_backend ? 4U : 1U} << 30,
                                .micro_batch_size = micro_batch,

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "formats/safetensors.h"
+#include "support/expect_error.h"
 #include "support/log_capture.h"
 #include "trainer_fixture.h"
 
@@ -194,6 +195,108 @@ TEST(Trainer, ARunThatGoesOnElsewhereSaysWhere) {
   run.train(checkpoint_path(run.options.output_dir, 4));
   EXPECT_TRUE(log.has("device: cuda then, cpu now")) << log.text();
   EXPECT_FALSE(log.has("threads")) << log.text();
+}
+
+// As EarlyStoppingCallback: the run ends after `patience` evaluations that are no better than the best by `threshold`,
+// and one that was interrupted ends where the other does.
+TEST(Trainer, StopsEarlyAndResumesToTheSamePoint) {
+  const ScratchFolder folder;
+  const auto prepare = [](SmallRun& run) {
+    run.evaluates = true;
+    run.options.eval_steps = 1;
+    run.options.save_steps = 1;
+    run.options.metric_for_best_model = "loss";
+    run.options.early_stopping_patience = 3;
+    run.options.early_stopping_threshold = 1000;  // nothing is ever that much better
+  };
+  SmallRun whole(folder.make("whole")), cut(folder.make("cut"));
+  prepare(whole);
+  prepare(cut);
+  const TrainSummary summary = whole.train();
+  EXPECT_EQ(summary.steps, 4);  // the first evaluation is the best so far
+  EXPECT_TRUE(summary.stopped_early);
+  EXPECT_THROW(cut.train(std::nullopt, 3), InterruptedError);
+  EXPECT_EQ(cut.train(checkpoint_path(cut.options.output_dir, 3)).steps, 4);
+  EXPECT_TRUE(file_bytes(cut.options.output_dir / "model.safetensors") ==
+              file_bytes(whole.options.output_dir / "model.safetensors"));
+  const LogCapture log;
+  EXPECT_EQ(cut.train(checkpoint_path(cut.options.output_dir, 4)).steps_here, 0);
+  EXPECT_TRUE(log.has("where the run stopped early")) << log.text();
+  cut.options.early_stopping_patience = 4;
+  EXPECT_EQ(cut.train(checkpoint_path(cut.options.output_dir, 4)).steps, 5);
+}
+
+TEST(Trainer, EvaluatesBeforeTheFirstUpdateWithoutCountingIt) {
+  const ScratchFolder folder;
+  SmallRun run(folder.make("run"));
+  run.evaluates = true;
+  run.options.eval_on_start = true;
+  run.options.eval_strategy = IntervalStrategy::kSteps;
+  run.options.eval_steps = 3;
+  run.options.metric_for_best_model = "loss";
+  run.options.greater_is_better = true;  // so that the first evaluation would be the best
+  const TrainSummary summary = run.train();
+  std::vector<std::int64_t> evaluated;
+  double worst = -1;
+  for (const nlohmann::json& line : read_lines(run.options.output_dir / "metrics.jsonl")) {
+    if (!line.contains("eval_loss")) continue;
+    evaluated.push_back(line.at("step").get<std::int64_t>());
+    if (evaluated.back() > 0) worst = std::max(worst, line.at("eval_loss").get<double>());
+  }
+  EXPECT_EQ(evaluated, (std::vector<std::int64_t>{0, 3, 6}));
+  EXPECT_EQ(*summary.best_metric, worst);
+  EXPECT_GT(summary.best_step, 0);
+}
+
+TEST(Trainer, CheckpointsMayHoldTheModelAlone) {
+  const ScratchFolder folder;
+  SmallRun run(folder.make("run"));
+  run.options.save_steps = 2;
+  run.options.save_only_model = true;
+  EXPECT_THROW(run.train(std::nullopt, 3), InterruptedError);
+  EXPECT_FALSE(fs::exists(checkpoint_path(run.options.output_dir, 2) / "optimizer.safetensors"));
+  EXPECT_TRUE(fs::exists(checkpoint_path(run.options.output_dir, 2) / "model.safetensors"));
+  expect_error<UsageError>([&] { run.train(checkpoint_path(run.options.output_dir, 2)); },
+                           {"without the optimizer's state", "checkpoint-2", "--model"});
+  // The one that a signal asked for is complete.
+  EXPECT_EQ(run.train(checkpoint_path(run.options.output_dir, 3)).steps_here, 3);
+  EXPECT_FALSE(fs::exists(checkpoint_path(run.options.output_dir, 6) / "optimizer.safetensors"));
+}
+
+TEST(Trainer, SavesAfterTheBestEvaluations) {
+  const ScratchFolder folder;
+  SmallRun run(folder.make("run"));
+  run.evaluates = true;
+  run.options.eval_steps = 1;
+  run.options.learning_rate = 0.3;  // far too high: the loss goes up and down
+  run.options.save_strategy = IntervalStrategy::kBest;
+  run.options.metric_for_best_model = "loss";
+  run.train();
+  std::vector<std::int64_t> best;
+  double least = INFINITY;
+  for (const nlohmann::json& line : read_lines(run.options.output_dir / "metrics.jsonl")) {
+    if (!line.contains("eval_loss") || line["eval_loss"].get<double>() >= least) continue;
+    least = line["eval_loss"].get<double>();
+    best.push_back(line["step"].get<std::int64_t>());
+  }
+  EXPECT_EQ(list_checkpoints(run.options.output_dir), best);
+}
+
+TEST(Trainer, TheDataHasASeedOfItsOwn) {
+  const ScratchFolder folder;
+  const auto order = [&](const char* name, std::optional<std::uint64_t> data_seed, SampleOrder sampling) {
+    SmallRun run(folder.make(name));
+    run.options.log_order = true;
+    run.options.max_steps = 2;
+    run.options.data_seed = data_seed;
+    run.options.sampling = sampling;
+    run.train();
+    return read_lines(run.options.output_dir / "order.jsonl").at(0).at("examples");
+  };
+  EXPECT_EQ(order("same", 42, SampleOrder::kRandom), order("default", std::nullopt, SampleOrder::kRandom));
+  EXPECT_NE(order("other", 7, SampleOrder::kRandom), order("default", std::nullopt, SampleOrder::kRandom));
+  EXPECT_EQ(order("in_order", std::nullopt, SampleOrder::kSequential),
+            nlohmann::json::parse("[[0, 0], [1, 0], [2, 0], [3, 0]]"));
 }
 
 TEST(Trainer, BestModelIsTheOneSaved) {

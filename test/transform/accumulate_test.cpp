@@ -125,7 +125,10 @@ TEST(AccumulateGradients, SharedWeightsAndSharedGradients) {
   y = linear(graph, "twice", y, weight, kNoValue, kNoValue);
   const ValueId labels = graph.add_input("labels", {DType::kI32, {3}});
   const ValueId scale = graph.add_input("scale", {DType::kF64, {1}});
-  const ValueId loss = graph.add_node({.op = Op::kCrossEntropy, .name = "loss", .inputs = {y, labels, scale}})[0];
+  const ValueId loss = graph.add_node({.op = Op::kCrossEntropy,
+                                       .name = "loss",
+                                       .attributes = CrossEntropyAttributes{},
+                                       .inputs = {y, labels, scale}})[0];
   const Seed seed = loss_seed(graph, loss);
   Gradients gradients = append_backward(graph, {&seed, 1}, std::vector<ValueId>{a, b, weight});
   ASSERT_EQ(gradients.at(a).dense, gradients.at(b).dense);
@@ -171,7 +174,8 @@ TEST(AccumulateGradients, EveryOptimizerUpdatesFromTheSum) {
       set_all(runner, SmallNet::batch(0));
       runner.set("loss_scale", std::vector<double>{scale});
       for (const Value& value : graph.values()) {
-        if (value.producer != kNoNode || value.role != Role::kState || value.name.find(".gradient") != std::string::npos) {
+        if (value.producer != kNoNode || value.role != Role::kState ||
+            value.name.find(".gradient") != std::string::npos) {
           continue;
         }
         runner.set(value.name, std::vector<double>(static_cast<std::size_t>(value.type.shape.elements()), 0.0));

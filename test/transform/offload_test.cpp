@@ -47,6 +47,7 @@ struct WideNet {
     const ValueId logits = linear(graph, "second", gelu, second, bias, rows);
     const auto loss = graph.add_node({.op = Op::kCrossEntropy,
                                       .name = "loss",
+                                      .attributes = CrossEntropyAttributes{},
                                       .inputs = {logits, graph.add_input("labels", {DType::kI32, {8}}),
                                                  graph.add_input("loss_scale", {DType::kF32, {1}})},
                                       .row_count = rows});

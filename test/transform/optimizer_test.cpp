@@ -99,7 +99,8 @@ class Loop {
         v = kAdamW.beta2 * v + (1 - kAdamW.beta2) * g * g;
         const double m_hat = m / (1 - std::pow(kAdamW.beta1, steps_)), v_hat = v / (1 - std::pow(kAdamW.beta2, steps_));
         const double decay = decays ? kAdamW.weight_decay * list[i] : 0;
-        list[i] -= rate * (m_hat / (std::sqrt(v_hat) + kAdamW.eps) + decay);
+        const double own_rate = rate * (options_.rate_factor ? options_.rate_factor(name) : 1);
+        list[i] -= own_rate * (m_hat / (std::sqrt(v_hat) + kAdamW.eps) + decay);
       }
     }
   }
@@ -146,6 +147,12 @@ void expect_updates(const OptimizerOptions& options, double max_norm, int update
 
 TEST(AppendOptimizer, OneUpdate) { expect_updates({.adamw = kAdamW, .decays = {}}, 0, 1); }
 TEST(AppendOptimizer, SeveralUpdates) { expect_updates({.adamw = kAdamW, .decays = {}}, 0, 6); }
+TEST(AppendOptimizer, RatesOfSingleParameters) {
+  expect_updates({.adamw = kAdamW,
+                  .decays = {},
+                  .rate_factor = [](const std::string& name) { return name == "table.weight" ? 0.25 : 1.5; }},
+                 0, 4);
+}
 // The norm of these gradients is about 3.5.
 TEST(AppendOptimizer, ClipsByTheNormOfAllGradients) { expect_updates({.adamw = kAdamW, .decays = {}}, 0.5, 4); }
 TEST(AppendOptimizer, LeavesSmallGradientsAsTheyAre) { expect_updates({.adamw = kAdamW, .decays = {}}, 100, 2); }
@@ -179,7 +186,8 @@ TEST(AppendOptimizer, NamesItsStatesAndItsOutput) {
 // Returns the type of a state by name; rank 0 of BOOL if there is none.
 TensorType state_type(const Graph& graph, const std::string& name) {
   const ValueId state = graph.find_source(name);
-  return state == kNoValue || graph.value(state).role != Role::kState ? TensorType{DType::kBool, {}} : graph.type(state);
+  return state == kNoValue || graph.value(state).role != Role::kState ? TensorType{DType::kBool, {}}
+                                                                      : graph.type(state);
 }
 
 Graph graph_of_kind(OptimizerKind kind, DType parameter) {
@@ -233,15 +241,14 @@ TEST(AppendOptimizer, TheModelSaysHowAParameterIsHeld) {
   EXPECT_EQ(state_type(factored, "one.exp_avg_sq_col").shape, (Shape{70, 3, 8}));
   EXPECT_EQ(state_type(factored, "other.exp_avg_sq_row").shape, (Shape{70}));
   EXPECT_EQ(state_type(factored, "other.exp_avg_sq_col").shape, (Shape{192}));
-  const Graph coded = graph_of(OptimizerKind::kAdamW8bit,
-                               {.takes_codes = [](const std::string& name) { return name == "one"; }});
+  const Graph coded =
+      graph_of(OptimizerKind::kAdamW8bit, {.takes_codes = [](const std::string& name) { return name == "one"; }});
   EXPECT_EQ(state_type(coded, "one.exp_avg").dtype, DType::kU8);
   EXPECT_EQ(state_type(coded, "other.exp_avg").dtype, DType::kF32);
   // If the means' sizes do not match the parameter's elements, they fit none of its shapes.
   expect_error<InternalError>(
       [&] {
-        graph_of(OptimizerKind::kAdafactor,
-                 {.factored_shape = [](const std::string&) { return Shape{70, 3, 8, 9}; }});
+        graph_of(OptimizerKind::kAdafactor, {.factored_shape = [](const std::string&) { return Shape{70, 3, 8, 9}; }});
       },
       {"stack of matrices"});
 }
@@ -284,7 +291,8 @@ TEST(Optimizer, NamesAreThoseOfTheTrainer) {
   EXPECT_EQ(parse_optimizer("adamw_torch"), OptimizerKind::kAdamW);
   EXPECT_EQ(parse_optimizer("adamw_8bit"), OptimizerKind::kAdamW8bit);
   EXPECT_EQ(parse_optimizer("adafactor"), OptimizerKind::kAdafactor);
-  for (const char* name : {"adamw_torch", "adamw_8bit", "adafactor"}) EXPECT_EQ(optimizer_name(parse_optimizer(name)), name);
+  for (const char* name : {"adamw_torch", "adamw_8bit", "adafactor"})
+    EXPECT_EQ(optimizer_name(parse_optimizer(name)), name);
   expect_error<UsageError>([] { parse_optimizer("sgd"); }, {"--optim", "sgd", "adamw_8bit"});
 }
 

@@ -201,7 +201,7 @@ class AdafactorKernel {
     for (std::int64_t block = 0; block < blocks_.blocks(); ++block) squares += s.unit_sums[block];
     const double elements = static_cast<double>(a.outputs[0].elements());
     const double rms = elements == 0 ? 0 : std::sqrt(squares / elements);
-    const double learning_rate = *scalars[0].data<float>();
+    const double learning_rate = attributes_.rate_factor * double{*scalars[0].data<float>()};
     const AdafactorScalars update{.decay = static_cast<float>(learning_rate * attributes_.weight_decay),
                                   .divisor = static_cast<float>(std::max(1.0, rms / attributes_.clip_threshold)),
                                   .rate = static_cast<float>(learning_rate)};

@@ -13,8 +13,17 @@ namespace {
 
 constexpr std::int32_t kIgnoredLabel = -100;
 
-// Returns -log softmax(logits)[label]; gradient = scale (softmax - one hot of label), which may alias logits.
-double cross_entropy_row(const float* logits, std::int32_t label, double scale, float* gradient, std::int64_t classes) {
+// The weights that a row's classes have in its loss (CrossEntropyAttributes): w_label (1 - s) more for the label than
+// the s / C w_c that each has.
+struct ClassShares {
+  CrossEntropyAttributes attributes;
+  const float* weights;  // nullptr: all 1
+  double weight(std::int64_t c) const { return weights == nullptr ? 1.0 : double{weights[c]}; }
+};
+
+// The row's loss; `gradient`, its derivative times scale, may alias logits.
+double cross_entropy_row(const float* logits, std::int32_t label, double scale, const ClassShares& shares,
+                         float* gradient, std::int64_t classes) {
   if (label == kIgnoredLabel) {
     std::fill_n(gradient, classes, 0.0F);
     return 0;
@@ -24,10 +33,25 @@ double cross_entropy_row(const float* logits, std::int32_t label, double scale, 
   double sum = 0;
   for (std::int64_t c = 0; c < classes; ++c) sum += std::exp(logits[c] - largest);
   const double log_sum_exp = largest + std::log(sum);
-  const double loss = log_sum_exp - logits[label];
+  const double of_label = log_sum_exp - logits[label], gamma = shares.attributes.focal_gamma;
+  const double label_share = (1 - shares.attributes.label_smoothing) * shares.weight(label);
+  const double each = shares.attributes.label_smoothing / static_cast<double>(classes);  // of all classes
+  double loss = label_share * of_label, all = label_share;
+  if (each > 0) {
+    for (std::int64_t c = 0; c < classes; ++c) {
+      const double share = each * shares.weight(c);
+      loss += share * (log_sum_exp - logits[c]);
+      all += share;
+    }
+  }
+  if (gamma > 0) {
+    const double rest = -std::expm1(-of_label), power = std::pow(rest, gamma);  // 1 - p of the label
+    loss *= power;
+    scale *= rest > 0 ? power + gamma * std::exp(-of_label) * std::pow(rest, gamma - 1) * of_label : 0;
+  }
   for (std::int64_t c = 0; c < classes; ++c) {
-    const double probability = std::exp(logits[c] - log_sum_exp);
-    gradient[c] = static_cast<float>(scale * (probability - (c == label ? 1.0 : 0.0)));
+    const double share = (c == label ? label_share : 0.0) + (each > 0 ? each * shares.weight(c) : 0.0);
+    gradient[c] = static_cast<float>(scale * (all * std::exp(logits[c] - log_sum_exp) - share));
   }
   return loss;
 }
@@ -39,7 +63,10 @@ std::unique_ptr<Kernel> make_cross_entropy(const Graph& graph, const Node& node)
   const std::int64_t capacity = graph.type(node.inputs[0]).shape[0];
   const std::int64_t classes = graph.type(node.inputs[0]).shape[1];
   const std::int64_t max_blocks = (capacity + kSumBlock - 1) / kSumBlock;
+  const auto attributes = std::get<CrossEntropyAttributes>(node.attributes);
+  const bool weighs = node.inputs.size() > 3;
   const auto run = [=](const KernelArguments& a) {
+    const ClassShares shares{attributes, weighs ? a.inputs[3].data<float>() : nullptr};
     const float* const logits = a.inputs[0].data<float>();
     const std::int32_t* const labels = a.inputs[1].data<std::int32_t>();
     const double scale = *a.inputs[2].data<float>();
@@ -52,7 +79,7 @@ std::unique_ptr<Kernel> make_cross_entropy(const Graph& graph, const Node& node)
         partial[block] = 0;
         for (std::int64_t row = block * kSumBlock; row < std::min(rows, (block + 1) * kSumBlock); ++row) {
           partial[block] +=
-              cross_entropy_row(logits + row * classes, labels[row], scale, gradient + row * classes, classes);
+              cross_entropy_row(logits + row * classes, labels[row], scale, shares, gradient + row * classes, classes);
         }
       }
     });

@@ -30,7 +30,7 @@ struct Numbers {
 };
 
 struct Settings {
-  double eps, clip_threshold, decay_rate, weight_decay;
+  double eps, clip_threshold, decay_rate, weight_decay, rate_factor;
 };
 
 // How a state takes a new mean in.
@@ -189,8 +189,9 @@ template <int N>
 __global__ void apply(Parameter parameter, Gradient gradient, UpdateScalars scalars, Settings settings, Numbers numbers,
                       Blocks blocks) {
   if (is_skipped(scalars.clip)) return;
-  const double learning_rate = *scalars.learning_rate;
-  const float decay = static_cast<float>(learning_rate * settings.weight_decay), rate = *scalars.learning_rate;
+  const double learning_rate = settings.rate_factor * double{*scalars.learning_rate};
+  const float decay = static_cast<float>(learning_rate * settings.weight_decay);
+  const float rate = static_cast<float>(learning_rate);
   const float divisor = *numbers.divisor, clip = *scalars.clip;
   const std::int64_t width = gradient.width;
   for (std::int64_t row = first_row(); row < gradient.table_rows; row += row_stride()) {
@@ -213,7 +214,8 @@ class AdafactorLaunch {
   AdafactorLaunch(const Context& context, const Graph& graph, const Node& node)
       : context_(context), form_(update_form(graph, node)), blocks_(graph, node), scratch_(blocks_) {
     const auto& attributes = std::get<AdafactorAttributes>(node.attributes);
-    settings_ = {attributes.eps, attributes.clip_threshold, attributes.decay_rate, attributes.weight_decay};
+    settings_ = {attributes.eps, attributes.clip_threshold, attributes.decay_rate, attributes.weight_decay,
+                 attributes.rate_factor};
   }
 
   std::size_t scratch_bytes() const { return scratch_.layout.bytes(); }

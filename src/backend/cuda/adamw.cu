@@ -36,10 +36,10 @@ __device__ double power(double base, std::int32_t exponent) {
 }
 
 struct Settings {
-  double beta1, beta2, eps, weight_decay;
+  double beta1, beta2, eps, weight_decay, rate_factor;
 
   __device__ Factors factors(const UpdateScalars& scalars) const {
-    const double learning_rate = *scalars.learning_rate;
+    const double learning_rate = rate_factor * double{*scalars.learning_rate};
     return {.clip = *scalars.clip,
             .decay = static_cast<float>(1.0 - learning_rate * weight_decay),
             .one_minus_beta1 = static_cast<float>(1.0 - beta1),
@@ -293,7 +293,8 @@ class AdamW final : public Kernel {
     Task task{.parameter = parameter_of(form_, a),
               .gradient = gradient_of(form_, a, width_),
               .scalars = scalars_of(form_, a),
-              .settings = {attributes_.beta1, attributes_.beta2, attributes_.eps, attributes_.weight_decay},
+              .settings = {attributes_.beta1, attributes_.beta2, attributes_.eps, attributes_.weight_decay,
+                           attributes_.rate_factor},
               .start = attributes_.first,
               .elements = elements_,
               .blocks = row_blocks(code_blocks(elements_))};

@@ -1,5 +1,5 @@
-// The losses: each computes the sum and its gradient in one pass, in double, since there are few classes. Of rows, a warp
-// takes one at a time; each block adds up the losses of kSumRows rows, and one block those sums.
+// The losses: each computes the sum and its gradient in one pass, in double, since there are few classes. Of rows, a
+// warp takes one at a time; each block adds up the losses of kSumRows rows, and one block those sums.
 #include "backend/cuda/blocks.h"
 #include "backend/cuda/rows.h"
 #include "backend/cuda/sizes/sums.h"
@@ -9,9 +9,16 @@ namespace {
 
 constexpr std::int32_t kIgnoredLabel = -100;
 
+// As the CPU has them.
+struct ClassShares {
+  double smoothing, gamma;
+  const float* weights;  // nullptr: all 1
+  __device__ double weight(std::int64_t c) const { return weights == nullptr ? 1.0 : double{weights[c]}; }
+};
+
 // The row's loss, in every lane. A lane reads and writes its own columns alone, so that gradient may be logits.
-__device__ double cross_entropy_row(const float* logits, std::int32_t label, double scale, float* gradient,
-                                    std::int64_t classes) {
+__device__ double cross_entropy_row(const float* logits, std::int32_t label, double scale, const ClassShares& shares,
+                                    float* gradient, std::int64_t classes) {
   float largest = logits[0];
   for (std::int64_t c = lane_index(); c < classes; c += kWarp) largest = fmaxf(largest, logits[c]);
   largest = warp_max(largest);
@@ -22,16 +29,34 @@ __device__ double cross_entropy_row(const float* logits, std::int32_t label, dou
     if (c == label) of_label = logit;
   }
   const double log_sum_exp = double{largest} + log(warp_sum(sum));
-  of_label = warp_sum(of_label);  // one lane's, and zeros
-  for (std::int64_t c = lane_index(); c < classes; c += kWarp) {
-    const double probability = exp(double{logits[c]} - log_sum_exp);
-    gradient[c] = static_cast<float>(scale * (probability - (c == label ? 1.0 : 0.0)));
+  of_label = log_sum_exp - warp_sum(of_label);  // one lane's, and zeros
+  const double label_share = (1 - shares.smoothing) * shares.weight(label);
+  const double each = shares.smoothing / static_cast<double>(classes);  // of all classes
+  double loss = label_share * of_label, all = label_share;
+  if (each > 0) {
+    double smooth = 0, weight = 0;
+    for (std::int64_t c = lane_index(); c < classes; c += kWarp) {
+      const double share = each * shares.weight(c);
+      smooth += share * (log_sum_exp - double{logits[c]});
+      weight += share;
+    }
+    loss += warp_sum(smooth);
+    all += warp_sum(weight);
   }
-  return log_sum_exp - of_label;
+  if (shares.gamma > 0) {
+    const double rest = -expm1(-of_label), power = pow(rest, shares.gamma);  // 1 - p of the label
+    loss *= power;
+    scale *= rest > 0 ? power + shares.gamma * exp(-of_label) * pow(rest, shares.gamma - 1) * of_label : 0;
+  }
+  for (std::int64_t c = lane_index(); c < classes; c += kWarp) {
+    const double share = (c == label ? label_share : 0.0) + (each > 0 ? each * shares.weight(c) : 0.0);
+    gradient[c] = static_cast<float>(scale * (all * exp(double{logits[c]} - log_sum_exp) - share));
+  }
+  return loss;
 }
 
-__global__ void cross_entropy(const float* logits, const std::int32_t* labels, const float* loss_scale, float* gradient,
-                              double* partial, Rows rows) {
+__global__ void cross_entropy(const float* logits, const std::int32_t* labels, const float* loss_scale,
+                              ClassShares shares, float* gradient, double* partial, Rows rows) {
   const std::int64_t classes = rows.columns, real = rows.real();
   const std::int64_t first = blockIdx.x * kSumRows, end = first + kSumRows < real ? first + kSumRows : real;
   const double scale = *loss_scale;
@@ -41,7 +66,7 @@ __global__ void cross_entropy(const float* logits, const std::int32_t* labels, c
     if (labels[row] == kIgnoredLabel) {
       for (std::int64_t c = lane_index(); c < classes; c += kWarp) to[c] = 0;
     } else {
-      loss += cross_entropy_row(logits + row * classes, labels[row], scale, to, classes);
+      loss += cross_entropy_row(logits + row * classes, labels[row], scale, shares, to, classes);
     }
   }
   loss = block_sum<kRowThreads>(lane_index() == 0 ? loss : 0);
@@ -123,18 +148,22 @@ std::unique_ptr<Kernel> make_loss(const Context& context, const Graph& graph, co
   if (node.op == Op::kSpanCrossEntropy) {
     const TensorType positions = graph.type(node.inputs[1]);
     const std::int64_t columns = positions.shape[1], count = positions.shape.elements();
-    return make_launch(span_cross_entropy_scratch_bytes(positions), [&context, columns, count](const KernelArguments& a) {
-      auto* const partial = reinterpret_cast<double*>(a.scratch.data());
-      launch(context.stream(), span_cross_entropy, {.blocks = row_blocks(count), .threads = kRowThreads},
-             input<float>(a, 0), input<std::int32_t>(a, 1), input<std::int32_t>(a, 2), input<float>(a, 3),
-             output<float>(a, 1), partial, columns, count);
-      launch(context.stream(), sum_of_losses, {.blocks = 1, .threads = kRowThreads}, partial, input<float>(a, 3),
-             output<float>(a, 0), count);
-    });
+    return make_launch(
+        span_cross_entropy_scratch_bytes(positions), [&context, columns, count](const KernelArguments& a) {
+          auto* const partial = reinterpret_cast<double*>(a.scratch.data());
+          launch(context.stream(), span_cross_entropy, {.blocks = row_blocks(count), .threads = kRowThreads},
+                 input<float>(a, 0), input<std::int32_t>(a, 1), input<std::int32_t>(a, 2), input<float>(a, 3),
+                 output<float>(a, 1), partial, columns, count);
+          launch(context.stream(), sum_of_losses, {.blocks = 1, .threads = kRowThreads}, partial, input<float>(a, 3),
+                 output<float>(a, 0), count);
+        });
   }
   const auto* const element = std::get_if<ElementLossAttributes>(&node.attributes);
   const auto kind = element != nullptr ? element->kind : ElementLossAttributes::Kind{};
-  return make_launch(cross_entropy_scratch_bytes(logits), [&context, kind, op = node.op](const KernelArguments& a) {
+  const auto* const classes = std::get_if<CrossEntropyAttributes>(&node.attributes);
+  const auto of_classes = classes != nullptr ? *classes : CrossEntropyAttributes{};
+  const bool weighs = node.op == Op::kCrossEntropy && node.inputs.size() > 3;
+  return make_launch(cross_entropy_scratch_bytes(logits), [=, &context, op = node.op](const KernelArguments& a) {
     const Rows rows = rows_of(a, a.inputs[0]);
     auto* const partial = reinterpret_cast<double*>(a.scratch.data());
     const Launch size{.blocks = static_cast<unsigned>(row_sum_blocks(rows.capacity)), .threads = kRowThreads};
@@ -142,8 +171,10 @@ std::unique_ptr<Kernel> make_loss(const Context& context, const Graph& graph, co
       launch(context.stream(), element_losses, size, input<float>(a, 0), input<float>(a, 1), input<float>(a, 2),
              output<float>(a, 1), partial, kind, rows);
     } else {
+      const ClassShares shares{of_classes.label_smoothing, of_classes.focal_gamma,
+                               weighs ? input<float>(a, 3) : nullptr};
       launch(context.stream(), cross_entropy, size, input<float>(a, 0), input<std::int32_t>(a, 1), input<float>(a, 2),
-             output<float>(a, 1), partial, rows);
+             shares, output<float>(a, 1), partial, rows);
     }
     launch(context.stream(), whole_loss, {.blocks = 1, .threads = kRowThreads}, partial, input<float>(a, 2),
            output<float>(a, 0), rows);

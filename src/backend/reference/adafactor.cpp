@@ -26,7 +26,7 @@ class Adafactor {
         gradient_(form.by_rows, width_, rows_, a.inputs.subspan(form.gradient())),
         states_(a.outputs.subspan(form.states())) {
     const auto scalars = a.inputs.subspan(form.scalars());
-    learning_rate_ = *scalars[0].data<float>();
+    learning_rate_ = attributes.rate_factor * double{*scalars[0].data<float>()};
     const double step = *scalars[1].data<std::int32_t>();
     const double decay = 1.0 - std::pow(step, attributes.decay_rate);
     decay_ = static_cast<T>(decay);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include "backend/reference/loop_kernel.h"
 
@@ -10,15 +11,20 @@ namespace {
 
 constexpr std::int32_t kIgnoredLabel = -100;
 
-// loss = loss_scale * sum over labelled rows of (log sum exp(logits) - logits[label]); grad = loss_scale * (softmax -
-// one hot of label), 0 in rows whose label is -100. grad may alias logits.
+// CrossEntropyAttributes has the formula; rows whose label is -100 have no loss and gradient 0. grad may alias logits.
+//
+// The loss of a row is the sum over classes c of share_c l_c with l_c = log_sum_exp - logits_c, so its derivative by
+// logits_k is (sum of shares) p_k - share_k. With a gamma it is w (1 - p)^gamma l of the label's p = exp(-l), whose
+// derivative by l is w ((1 - p)^gamma + gamma p (1 - p)^(gamma - 1) l).
 template <typename T>
-void cross_entropy(const KernelArguments& a) {
+void cross_entropy(const KernelArguments& a, const CrossEntropyAttributes& attributes) {
   const Matrix<const T> logits(a.inputs[0]);
   const std::int32_t* labels = a.inputs[1].data<std::int32_t>();
   const double loss_scale = *a.inputs[2].data<T>();
   const Matrix<T> grad(a.outputs[1]);
   const std::int64_t classes = logits.columns();
+  const auto weight = [&a](std::int64_t c) { return a.inputs.size() > 3 ? double{a.inputs[3].data<T>()[c]} : 1.0; };
+  std::vector<double> shares(static_cast<std::size_t>(classes));
   double loss = 0.0;
   for (std::int64_t row = 0; row < a.rows(logits.rows()); ++row) {
     const std::int32_t label = labels[row];
@@ -32,10 +38,25 @@ void cross_entropy(const KernelArguments& a) {
     double sum = 0.0;
     for (std::int64_t c = 0; c < classes; ++c) sum += std::exp(logits[row][c] - largest);
     const double log_sum_exp = largest + std::log(sum);
-    loss += log_sum_exp - logits[row][label];
+    const double of_label = log_sum_exp - logits[row][label];
+    double factor = 1;
+    if (attributes.focal_gamma > 0) {
+      const double gamma = attributes.focal_gamma, p = std::exp(-of_label), rest = -std::expm1(-of_label);
+      loss += weight(label) * std::pow(rest, gamma) * of_label;
+      factor = rest > 0 ? std::pow(rest, gamma) + gamma * p * std::pow(rest, gamma - 1) * of_label : 0;
+    }
+    const double smoothing = attributes.label_smoothing;
+    double all_shares = 0;
+    for (std::int64_t c = 0; c < classes; ++c) {
+      double& share = shares[static_cast<std::size_t>(c)];
+      share = (c == label ? (1 - smoothing) * weight(c) : 0) + smoothing / static_cast<double>(classes) * weight(c);
+      all_shares += share;
+      if (attributes.focal_gamma == 0) loss += share == 0 ? 0 : share * (log_sum_exp - logits[row][c]);
+    }
     for (std::int64_t c = 0; c < classes; ++c) {
       const double probability = std::exp(logits[row][c] - log_sum_exp);
-      grad[row][c] = static_cast<T>(loss_scale * (probability - (c == label ? 1.0 : 0.0)));
+      grad[row][c] =
+          static_cast<T>(loss_scale * factor * (all_shares * probability - shares[static_cast<std::size_t>(c)]));
     }
   }
   *a.outputs[0].data<T>() = static_cast<T>(loss_scale * loss);
@@ -109,7 +130,8 @@ std::unique_ptr<Kernel> make_loss_kernel(const Graph&, const Node& node, DType d
         return make_kernel(node, [](const KernelArguments& a) { span_cross_entropy<T>(a); });
       default:
         check(node.op == Op::kCrossEntropy, "make_loss_kernel knows the op");
-        return make_kernel(node, [](const KernelArguments& a) { cross_entropy<T>(a); });
+        return make_kernel(node, [attributes = std::get<CrossEntropyAttributes>(node.attributes)](
+                                     const KernelArguments& a) { cross_entropy<T>(a, attributes); });
     }
   });
 }

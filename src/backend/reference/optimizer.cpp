@@ -39,7 +39,7 @@ class AdamWStep {
  public:
   // `tail` holds learning_rate, step and clip.
   AdamWStep(const AdamWAttributes& attributes, std::span<const TensorView> tail) {
-    const double learning_rate = *tail[0].data<float>();
+    const double learning_rate = attributes.rate_factor * double{*tail[0].data<float>()};
     const double step = *tail[1].data<std::int32_t>();
     const double bias_correction1 = 1.0 - std::pow(attributes.beta1, step);
     const double bias_correction2 = 1.0 - std::pow(attributes.beta2, step);

@@ -1,10 +1,10 @@
-#include <malloc.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <exception>
 #include <new>
 
+#include "base/heap.h"
 #include "cli/app.h"
 
 namespace {
@@ -43,10 +43,6 @@ __attribute__((constructor(101))) void install() { std::set_terminate(end_withou
 
 int main(int argc, char** argv) {
   restart_with_short_spin(argv);
-  // What a page's decoding takes for a moment goes back to the system afterwards, and threads share heaps: otherwise
-  // the resident set would creep up behind the plan's back.
-  mallopt(M_MMAP_THRESHOLD, 64 * 1024);
-  mallopt(M_TRIM_THRESHOLD, 256 * 1024);
-  mallopt(M_ARENA_MAX, 2);
+  plimsoll::keep_heap_small();
   return plimsoll::run_cli(argc, argv);
 }

@@ -212,7 +212,10 @@ class LiltEncoder final : public Encoder {
         add_linear(specs, name, map.out, map.in, Part::kEncoderMatrix);
         if (map.normed) add_layer_norm(specs, name.substr(0, name.rfind('.')) + ".LayerNorm", map.out);
         const bool used = map.last_layer || i + 1 < c.num_hidden_layers;
-        for (std::size_t s = first; s < specs.size(); ++s) specs[s].trains = used;
+        for (std::size_t s = first; s < specs.size(); ++s) {
+          specs[s].layer = i;
+          specs[s].trains = used;
+        }
       }
     }
     initialise_as(c, specs);

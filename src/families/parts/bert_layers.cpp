@@ -26,6 +26,7 @@ void add_bert_layers(std::vector<ParameterSpec>& specs, const BertLayers& form) 
   const std::int64_t d = form.hidden_size, f = form.intermediate_size;
   for (std::int64_t i = 0; i < form.layers; ++i) {
     const std::string layer = layer_prefix(form, i);
+    const std::size_t first = specs.size();
     for (const char* part : {"query", "key", "value"}) {
       add_linear(specs, layer + "attention.self." + part, d, d, Part::kEncoderMatrix);
     }
@@ -34,6 +35,7 @@ void add_bert_layers(std::vector<ParameterSpec>& specs, const BertLayers& form) 
     add_linear(specs, layer + "intermediate.dense", f, d, Part::kEncoderMatrix);
     add_linear(specs, layer + "output.dense", d, f, Part::kEncoderMatrix);
     add_layer_norm(specs, layer + "output.LayerNorm", d);
+    for (std::size_t s = first; s < specs.size(); ++s) specs[s].layer = i;
   }
 }
 

@@ -42,4 +42,14 @@ ValueId append_classifier(ModelBuilder& builder, const ClassifierForm& form, con
   return builder.dense(last_layer(form), x, rows);
 }
 
+ValueId append_class_loss(ModelBuilder& builder, const LossOptions& loss, ValueId logits, ValueId labels,
+                          ValueId row_count) {
+  return builder.graph().add_node(
+      {.op = Op::kCrossEntropy,
+       .name = "loss",
+       .attributes = CrossEntropyAttributes{.label_smoothing = loss.label_smoothing, .focal_gamma = loss.focal_gamma},
+       .inputs = {logits, labels, builder.input(input::kLossScale)},
+       .row_count = row_count})[0];
+}
+
 }  // namespace plimsoll

@@ -9,6 +9,7 @@
 
 #include "model/builder.h"
 #include "model/definition.h"
+#include "model/task_config.h"
 
 namespace plimsoll {
 
@@ -21,5 +22,10 @@ struct ClassifierRows {
 std::vector<ParameterSpec> classifier_specs(const ClassifierForm& form, std::int64_t hidden_size, std::int64_t outputs);
 // Returns logits f32[n, outputs].
 ValueId append_classifier(ModelBuilder& builder, const ClassifierForm& form, const ClassifierRows& rows);
+
+// Returns the cross-entropy of logits f32[n, C] over `labels` i32[n], as LossOptions have it. `row_count` may be
+// kNoValue.
+ValueId append_class_loss(ModelBuilder& builder, const LossOptions& loss, ValueId logits, ValueId labels,
+                          ValueId row_count);
 
 }  // namespace plimsoll

@@ -4,6 +4,7 @@
 
 #include "graph/build.h"
 #include "model/builder.h"
+#include "tasks/parts/classifier.h"
 
 namespace plimsoll {
 namespace {
@@ -21,7 +22,8 @@ class LinkHead final : public Head {
       : dropout_(encoder.token_classifier(kClasses).dropout),
         std_(encoder.token_classifier(kClasses).initializer_range),
         labels_(config.num_labels()),
-        entities_(config.max_entities) {}
+        entities_(config.max_entities),
+        loss_(config.loss) {}
 
   std::vector<ParameterSpec> specs(std::int64_t hidden_size) const override {
     constexpr auto kHead = ParameterSpec::Part::kHead;
@@ -81,11 +83,7 @@ class LinkHead final : public Head {
                                               .name = "extractor.rel_classifier",
                                               .attributes = PairAttributes{entities_},
                                               .inputs = {heads, turned, head_terms, tail_terms}});
-    const ValueId loss =
-        graph.add_node({.op = Op::kCrossEntropy,
-                        .name = "loss",
-                        .inputs = {logits, builder.input(kLinkLabels), builder.input(input::kLossScale)}})[0];
-    return {.loss = loss, .logits = logits};
+    return {.loss = append_class_loss(builder, loss_, logits, builder.input(kLinkLabels), kNoValue), .logits = logits};
   }
 
  private:
@@ -100,6 +98,7 @@ class LinkHead final : public Head {
 
   double dropout_, std_;
   std::int64_t labels_, entities_;  // E
+  LossOptions loss_;
 };
 
 }  // namespace

@@ -36,6 +36,7 @@ class RelationExtraction final : public Task {
   }
 
   const TargetReader* reader() const override { return &entity_reader(); }
+  bool has_classes(const TaskConfig&) const override { return true; }  // linked, or not
   bool asks() const override { return true; }
   std::string_view target_name() const override { return "link"; }
   // Labels of entities, and which of them links join. A model that has been trained keeps the pairs that it knows.

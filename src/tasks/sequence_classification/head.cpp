@@ -14,7 +14,8 @@ class SequenceHead final : public Head {
       : encoder_(std::move(encoder)),
         form_(encoder_->sequence_classifier()),
         labels_(config.num_labels()),
-        problem_(class_problem(config)) {}
+        problem_(class_problem(config)),
+        loss_(config.loss) {}
 
   std::vector<ParameterSpec> specs(std::int64_t hidden_size) const override {
     return classifier_specs(form_, hidden_size, labels_);
@@ -40,17 +41,18 @@ class SequenceHead final : public Head {
     const ValueId logits = append_classifier(
         builder, form_,
         {.rows = builder.first_rows(encoded), .keys = builder.input(input::kSampleKeys), .row_count = samples});
-    Node loss{.op = Op::kCrossEntropy,
-              .name = "loss",
-              .inputs = {logits, builder.input(input::kLabels), builder.input(input::kLossScale)},
-              .row_count = samples};
-    if (problem_ != ClassProblem::kSingleLabel) {
-      using Kind = ElementLossAttributes::Kind;
-      loss.op = Op::kElementLoss;
-      loss.attributes = ElementLossAttributes{problem_ == ClassProblem::kRegression ? Kind::kSquaredError
-                                                                                    : Kind::kBinaryCrossEntropy};
+    const ValueId labels = builder.input(input::kLabels);
+    if (problem_ == ClassProblem::kSingleLabel) {
+      return {.loss = append_class_loss(builder, loss_, logits, labels, samples), .logits = logits};
     }
-    return {.loss = builder.graph().add_node(std::move(loss))[0], .logits = logits};
+    using Kind = ElementLossAttributes::Kind;
+    const Kind kind = problem_ == ClassProblem::kRegression ? Kind::kSquaredError : Kind::kBinaryCrossEntropy;
+    const ValueId loss = builder.graph().add_node({.op = Op::kElementLoss,
+                                                   .name = "loss",
+                                                   .attributes = ElementLossAttributes{kind},
+                                                   .inputs = {logits, labels, builder.input(input::kLossScale)},
+                                                   .row_count = samples})[0];
+    return {.loss = loss, .logits = logits};
   }
 
  private:
@@ -58,6 +60,7 @@ class SequenceHead final : public Head {
   ClassifierForm form_;
   std::int64_t labels_;  // C
   ClassProblem problem_;
+  LossOptions loss_;
 };
 
 }  // namespace

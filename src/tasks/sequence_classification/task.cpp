@@ -19,6 +19,9 @@ class SequenceClassification final : public Task {
   }
 
   const TargetReader* reader() const override { return &page_label_reader(); }
+  bool has_classes(const TaskConfig& config) const override {
+    return class_problem(config) == ClassProblem::kSingleLabel;
+  }
   std::optional<Problem> refused_labels(const TaskConfig& config) const override {
     if (config.problem_type.empty() || class_problem(config) != ClassProblem::kRegression || config.num_labels() == 1) {
       return std::nullopt;

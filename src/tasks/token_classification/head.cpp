@@ -8,7 +8,8 @@ namespace {
 
 class TokenHead final : public Head {
  public:
-  TokenHead(ClassifierForm form, std::int64_t labels) : form_(std::move(form)), labels_(labels) {}
+  TokenHead(ClassifierForm form, std::int64_t labels, const LossOptions& loss)
+      : form_(std::move(form)), labels_(labels), loss_(loss) {}
 
   std::vector<ParameterSpec> specs(std::int64_t hidden_size) const override {
     return classifier_specs(form_, hidden_size, labels_);
@@ -22,23 +23,20 @@ class TokenHead final : public Head {
     const ValueId rows = encoded.text_rows;
     const ValueId logits = append_classifier(
         builder, form_, {.rows = builder.text_rows(encoded), .keys = encoded.text_row_keys, .row_count = rows});
-    const ValueId loss =
-        builder.graph().add_node({.op = Op::kCrossEntropy,
-                                  .name = "loss",
-                                  .inputs = {logits, builder.input(input::kLabels), builder.input(input::kLossScale)},
-                                  .row_count = rows})[0];
-    return {.loss = loss, .logits = logits};
+    return {.loss = append_class_loss(builder, loss_, logits, builder.input(input::kLabels), rows), .logits = logits};
   }
 
  private:
   ClassifierForm form_;
   std::int64_t labels_;  // C
+  LossOptions loss_;
 };
 
 }  // namespace
 
-ModelDefinition token_classification(std::shared_ptr<const Encoder> encoder, std::int64_t labels) {
-  const auto head = std::make_shared<TokenHead>(encoder->token_classifier(labels), labels);
+ModelDefinition token_classification(std::shared_ptr<const Encoder> encoder, std::int64_t labels,
+                                     const LossOptions& loss) {
+  const auto head = std::make_shared<TokenHead>(encoder->token_classifier(labels), labels, loss);
   return {std::move(encoder), head};
 }
 

@@ -115,9 +115,10 @@ class TokenClassification final : public Task {
   std::string_view adapter_type() const override { return "TOKEN_CLS"; }
 
   ModelDefinition model(std::shared_ptr<const Encoder> encoder, const TaskConfig& config) const override {
-    return token_classification(std::move(encoder), config.num_labels());
+    return token_classification(std::move(encoder), config.num_labels(), config.loss);
   }
 
+  bool has_classes(const TaskConfig&) const override { return true; }
   bool labels_words() const override { return true; }
   std::vector<std::string_view> keys() const override { return {"labels", "ner_tags"}; }
   SeenTargets seen_in(const PageSource& pages, const TaskConfig& config) const override {

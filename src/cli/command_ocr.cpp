@@ -1,0 +1,82 @@
+#include <fmt/format.h>
+
+#include "base/counted.h"
+#include "base/file.h"
+#include "cli/command.h"
+#include "cli/document_input.h"
+#include "cli/outputs.h"
+#include "cli/signals.h"
+
+namespace plimsoll {
+namespace {
+
+struct OcrCommand {
+  DocumentInput input;
+  std::string output;
+};
+
+nlohmann::json problems_json(const std::vector<Problem>& problems) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const Problem& problem : problems) {
+    list.push_back({{"what", problem.what},
+                    {"where", problem.where},
+                    {"found", problem.found},
+                    {"allowed", problem.allowed},
+                    {"remedy", problem.remedy}});
+  }
+  return list;
+}
+
+void run_ocr(const Invocation& invocation, const OcrCommand& command) {
+  watch_signals();
+  const DocumentInput& input = command.input;
+  PagesPlace place{.output = command.output, .images = input.images};
+  if (place.images.empty() && !is_special_file(place.output)) place.images = place.output.string() + ".images";
+  const DocumentSummary summary = write_pages(invocation, input, place);
+  if (!summary.unreadable.empty()) invocation.exit_code = ExitCode::kData;
+  if (invocation.json) {
+    return print_json({{"pages", summary.pages},
+                       {"words", summary.words},
+                       {"pages_without_words", summary.pages_without_words},
+                       {"pages_with_own_text", summary.pages_with_own_text},
+                       {"turned_pages", summary.turned_pages},
+                       {"unsure_words", summary.unsure_words},
+                       {"unreadable", problems_json(summary.unreadable)},
+                       {"output", command.output}});
+  }
+  std::string notes;
+  if (summary.pages_with_own_text > 0) {
+    notes += fmt::format("; {} text of their own", counted(summary.pages_with_own_text, "page has", "pages have"));
+  }
+  if (summary.turned_pages > 0) {
+    notes += fmt::format("; {} turned", counted(summary.turned_pages, "page was", "pages were"));
+  }
+  if (summary.unsure_words > 0) notes += fmt::format("; {} left out as unsure", counted(summary.unsure_words, "word"));
+  print_line(fmt::format("{}, {}, written to {}{}", counted(summary.pages, "page"), counted(summary.words, "word"),
+                         command.output, notes));
+}
+
+}  // namespace
+
+void add_ocr(CLI::App& app, Invocation& invocation) {
+  CLI::App* command = add_command(app, invocation, "ocr", "Read words and boxes from scans and PDF files (Tesseract)");
+  auto ocr = std::make_shared<OcrCommand>();
+  add_document_options(command, ocr->input);
+  command->get_option("--input")->required();
+  command->option_defaults()->group("Output");
+  add_output_file(command, "--output", ocr->output,
+                  "JSONL file with a line a page: id, image, width, height, words, boxes (in pixels) and confidences")
+      ->required();
+  add_footer(
+      command,
+      "The lines have no labels: `predict` takes them as they are; to train, add \"labels\", a name for each\n"
+      "word. Pages of one file share a `document`. PDF files are read by pdftotext and pdftoppm (apt-get install\n"
+      "poppler-utils): their own words where they have them, else what Tesseract reads on the page's picture.\n"
+      "A file that cannot be read is named and left out; the exit code is then 3. See docs/ocr.md.\n"
+      "\n"
+      "  plimsoll ocr --input scans contract.pdf --output pages.jsonl\n"
+      "  plimsoll predict --model run --input contract.pdf --output fields.jsonl");
+  command->callback([&invocation, ocr] { invocation.action = [&invocation, ocr] { run_ocr(invocation, *ocr); }; });
+}
+
+}  // namespace plimsoll

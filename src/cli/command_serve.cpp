@@ -1,0 +1,179 @@
+#include <fmt/format.h>
+
+#include <iostream>
+#include <optional>
+#include <string>
+
+#include "base/bytes.h"
+#include "base/counted.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "cli/command.h"
+#include "cli/devices.h"
+#include "cli/document_lines.h"
+#include "cli/run_options.h"
+#include "cli/usage.h"
+#include "fit/session.h"
+#include "formats/json.h"
+#include "request/fit_request.h"
+#include "request/open_data.h"
+#include "train/predictor.h"
+
+namespace plimsoll {
+namespace {
+
+// A model that stays in memory from one request to the next.
+class WarmModel {
+ public:
+  WarmModel(const RunOptions& options, const ModelBundle& bundle, Backend& backend)
+      : options_(options), bundle_(bundle), backend_(backend) {}
+
+  // The session for these pages: the one that is there if they fit its plan, else a new one.
+  const Session& session_for(const Dataset& pages) {
+    FitRequest request = fit_request(bundle_, options_.train, nullptr, &pages, options_.memory);
+    if (session_) {
+      const ModelCapacity capacity = session_->planned(ProgramKind::kEvaluate).capacity;
+      if (request.evaluation_text_rows(capacity.samples) <= capacity.text_rows &&
+          request.loader_bytes(capacity) <= loader_bytes_) {
+        return *session_;
+      }
+      session_.reset();  // its memory is the next one's
+      log_info("planning anew: these pages are larger than those before");
+    }
+    // Full windows have room, if they fit the budget, so that one plan serves all that comes.
+    FitRequest roomy = request;
+    constexpr std::size_t kRowStep = 16;
+    roomy.evaluation_text_rows = [length = window_options(options_.data, bundle_.facts()).max_length](std::int64_t n) {
+      return static_cast<std::int64_t>(round_up(static_cast<std::size_t>(n * length), kRowStep));
+    };
+    std::optional<RunPlan> plan = try_fit(roomy, backend_);
+    session_.emplace(plan ? std::move(*plan) : fit(request, backend_), backend_);
+    load_model(bundle_, 0, [this](const std::string& name) { return session_->parameter(name); });
+    loader_bytes_ = request.loader_bytes(session_->planned(ProgramKind::kEvaluate).capacity);
+    return *session_;
+  }
+
+ private:
+  const RunOptions& options_;
+  const ModelBundle& bundle_;
+  Backend& backend_;
+  std::optional<Session> session_;
+  std::size_t loader_bytes_ = 0;
+};
+
+void print_compact(const nlohmann::json& object) {
+  print_line(object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+// {"data": "pages.jsonl", "box_format": "1000"}: the files of `data`, which may be a list, and how to read them.
+DataRequest request_of(const std::string& line, const DataRequest& usual) {
+  const auto object = parse_json(line, "standard input");
+  DataRequest request = usual;
+  std::vector<std::string> files;
+  bool is_good = object.is_object();
+  const auto add_file = [&](const nlohmann::json& file) {
+    is_good = is_good && file.is_string();
+    if (is_good) files.push_back(file.get<std::string>());
+  };
+  const nlohmann::json keys = is_good ? object : nlohmann::json::object();
+  for (const auto& [key, value] : keys.items()) {
+    if (key == "box_format") {
+      is_good = is_good && (value == "pixel" || value == "1000");
+      if (is_good) request.box_format = value == "1000" ? BoxFormat::k1000 : BoxFormat::kPixel;
+    } else if (key != "data") {
+      is_good = false;
+    } else if (value.is_array()) {
+      for (const nlohmann::json& file : value) add_file(file);
+    } else {
+      add_file(value);
+    }
+  }
+  if (!is_good || files.empty()) {
+    throw UsageError({.what = "a request that cannot be read",
+                      .where = "standard input",
+                      .found = line.substr(0, 60),
+                      .allowed = R"({"data": FILE or [FILE, …], "box_format": "pixel" or "1000"} in one line)",
+                      .remedy = "write one request a line; box_format may be left out"});
+  }
+  request.data = match_paths(files);
+  return request;
+}
+
+void answer(const std::string& line, const RunOptions& options, const ModelBundle& bundle, WarmModel& model,
+            const PredictionOptions& form) {
+  const DataRequest request = request_of(line, options.data);
+  std::vector<SkippedPage> skipped;
+  const auto pages = open_to_predict(bundle, request, skipped);
+  const Session& session = model.session_for(*pages);
+  const auto leave_out = [&skipped](const BadPageError& error) {
+    skipped.push_back({.page = error.page(), .problem = error.problem()});
+    log_warning(fmt::format("skipping a page that cannot be read: {}", describe(skipped.back())));
+  };
+  const std::unique_ptr<Predictions> predictions = bundle.task().predictions(bundle.config.task, form);
+  std::int64_t done = 0;
+  DocumentLines lines(print_compact);
+  predict_pages(session, bundle.definition(), *pages, loader_options(options.memory), *predictions,
+                {.on_bad_page = leave_out, .all_pages = true}, [&](std::uint32_t index) {
+                  const Page page = pages->source().read(index);
+                  lines.add(page, predictions->to_json(page));
+                  ++done;
+                });
+  lines.finish();
+  print_compact({{"done", {{"pages", done}, {"skipped_pages", skipped_pages_json(skipped)}}}});
+}
+
+void run_serve(const Invocation& invocation, RunOptions& options, const PredictionOptions& form) {
+  options.resolve();
+  const Device device = open_run_device(invocation, options);
+  const ModelBundle bundle = open_trained_model(options.model.model, options.model.tokenizer, options.model.base_model);
+  check_weights(bundle, MissingHead::kRefused);
+  WarmModel model(options, bundle, *device.backend);
+  print_compact({{"ready", {{"model", options.model.model}, {"task", bundle.task().name()}}}});
+  for (std::string line; std::getline(std::cin, line);) {
+    if (line.empty()) continue;
+    try {
+      answer(line, options, bundle, model, form);
+    } catch (const Error& error) {
+      const Problem& problem = error.problem();
+      print_compact({{"error",
+                      {{"exit_code", static_cast<int>(error.exit_code())},
+                       {"what", problem.what},
+                       {"where", problem.where},
+                       {"found", problem.found},
+                       {"allowed", problem.allowed},
+                       {"remedy", problem.remedy}}}});
+    }
+  }
+}
+
+}  // namespace
+
+void add_serve(CLI::App& app, Invocation& invocation) {
+  CLI::App* command =
+      add_command(app, invocation, "serve", "Keep a model in memory, and predict pages whenever a request comes");
+  auto options = std::make_shared<RunOptions>();
+  auto form = std::make_shared<PredictionOptions>();
+  options->train.train_batch_size = 8;
+  add_model_options(command, *options, false);
+  add_reading_options(command, *options);
+  add_memory_options(command, *options);
+  whole_number(command->add_option("--per-device-eval-batch-size", options->train.train_batch_size,
+                                   "Maximum number of pages processed at once"),
+               1, 1 << 16)
+      ->capture_default_str();
+  command->option_defaults()->group("Output");
+  command->add_flag("--return-all-scores", form->all_scores,
+                    "Also write the probability of every label for each word: `scores`, in the order of `label_names`");
+  add_footer(
+      command,
+      "A request is a line on standard input, {\"data\": \"pages.jsonl\"} or a list of files. The answer is the\n"
+      "lines that plimsoll predict would write, then {\"done\": {\"pages\": 3, \"skipped_pages\": []}}; or a line\n"
+      "{\"error\": ...}, after which the next request is read. The first line says {\"ready\": ...}. The command\n"
+      "ends with standard input. Memory is planned at the first request, for full windows if they fit the\n"
+      "budget. The Python package's plimsoll.predictor() uses it.");
+  command->callback([&invocation, options, form] {
+    invocation.action = [&invocation, options, form] { run_serve(invocation, *options, *form); };
+  });
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,187 @@
+#include "cli/document_input.h"
+
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "base/counted.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/heap.h"
+#include "base/log.h"
+#include "base/process.h"
+#include "cli/page_bar.h"
+#include "cli/signals.h"
+#include "cli/usage.h"
+
+namespace plimsoll {
+namespace {
+
+namespace fs = std::filesystem;
+
+TextLayout layout_of(const std::string& name) {
+  return name == "block" ? TextLayout::kBlock : name == "sparse" ? TextLayout::kSparse : TextLayout::kAuto;
+}
+
+std::string line_of(const DocumentPage& page, const PagesPlace& place) {
+  nlohmann::ordered_json line = {{"id", page.id}};
+  if (!page.document.empty()) line["document"] = page.document;
+  line["image"] =
+      (place.absolute_paths ? fs::absolute(page.image).lexically_normal() : path_from(place.output, page.image))
+          .string();
+  line["width"] = page.width;
+  line["height"] = page.height;
+  line["words"] = page.words;
+  nlohmann::ordered_json boxes = nlohmann::ordered_json::array(), confidences = nlohmann::ordered_json::array();
+  for (const Box& box : page.boxes) {
+    nlohmann::ordered_json numbers = nlohmann::ordered_json::array();
+    for (const double side : box) numbers.push_back(std::lround(side));
+    boxes.push_back(std::move(numbers));
+  }
+  for (const double confidence : page.confidences) confidences.push_back(std::round(1000 * confidence) / 1000);
+  line["boxes"] = std::move(boxes);
+  line["confidences"] = std::move(confidences);
+  return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+void report_summary(const DocumentSummary& summary) {
+  constexpr std::size_t kNamed = 10;
+  for (std::size_t i = 0; i < std::min(kNamed, summary.unreadable.size()); ++i) {
+    const Problem& problem = summary.unreadable[i];
+    log_warning(fmt::format("{}: {} ({}); to do: {}", problem.where, problem.what, problem.found, problem.remedy));
+  }
+  if (summary.unreadable.size() > kNamed) {
+    log_warning(fmt::format("{} more could not be read", summary.unreadable.size() - kNamed));
+  }
+  if (summary.pages_without_words > 0) {
+    log_warning(fmt::format("{} no words: empty, or in a language other than --language",
+                            counted(summary.pages_without_words, "page has", "pages have")));
+  }
+}
+
+}  // namespace
+
+std::vector<NamedPath> DocumentInput::inputs() const {
+  std::vector<NamedPath> paths;
+  for (const std::string& file : files) paths.push_back({"--input", file});
+  return paths;
+}
+
+void add_document_options(CLI::App* command, DocumentInput& input) {
+  command->option_defaults()->group("Documents");
+  command
+      ->add_option(
+          "--input", input.files,
+          "Scans and PDF files: PNG, JPEG, BMP, PNM, TIFF (all its pages), PDF, or directories with such files")
+      ->type_name("FILE");
+  command
+      ->add_option("--images", input.images,
+                   "Directory for pictures of pages that have no file of their own: pages of PDF files and of TIFF "
+                   "files with several, and pages that were turned (default: beside the output, OUTPUT.images)")
+      ->type_name("DIR");
+  command
+      ->add_option("--language", input.language,
+                   "Languages of the text, by Tesseract's names: eng, deu, chi_sim; eng+chi_sim for both")
+      ->type_name("NAMES")
+      ->capture_default_str();
+  command
+      ->add_option("--tessdata-dir", input.tessdata_dir,
+                   "Directory with Tesseract's data, NAME.traineddata (default: where its packages put it)")
+      ->type_name("DIR");
+  one_of(command->add_option("--page-layout", input.layout,
+                             "How text lies on a page: auto (columns are found), block (one column, read line by line, "
+                             "as on most receipts), sparse (words anywhere)"),
+         {"auto", "block", "sparse"})
+      ->type_name("HOW")
+      ->capture_default_str();
+  one_of(command->add_option("--enlarge", input.enlarge,
+                             "Read pages with small print at twice their size: more words are right, in twice the "
+                             "time: auto or never"),
+         {"auto", "never"})
+      ->type_name("WHEN")
+      ->capture_default_str();
+  number(command->add_option("--min-confidence", input.min_confidence,
+                             "Leave out words that were read with less confidence, 0 to 1"),
+         0, 1)
+      ->capture_default_str();
+  command->add_flag("--drop-specks", input.drop_specks,
+                    "Leave out words that are only lines and dots, such as _ or ~, as which specks are read");
+  one_of(command->add_option("--word-order", input.word_order,
+                             "found (as Tesseract or the PDF file has them) or columns (blocks side by side one after "
+                             "the other, tables line by line)"),
+         {"found", "columns"})
+      ->type_name("HOW")
+      ->capture_default_str();
+  whole_number(
+      command->add_option("--dpi", input.dpi, "Dots per inch at which pages of PDF files are drawn to be read"), 50,
+      1200)
+      ->capture_default_str();
+  command->add_flag("--ignore-pdf-text", input.ignore_pdf_text,
+                    "Read the pages of PDF files from their pictures, even if they have text");
+  command->add_flag("--keep-rotation", input.keep_rotation, "Do not turn pages that lie on a side or upside down");
+}
+
+DocumentSummary write_pages(const Invocation& invocation, const DocumentInput& input, const PagesPlace& place) {
+  PageBar bar("pages read", invocation.json, true);
+  DocumentOptions options{.files = find_documents(input.files),
+                          .reader = {.language = input.language, .tessdata_dir = input.tessdata_dir},
+                          .layout = layout_of(input.layout),
+                          .threads = invocation.threads > 0 ? invocation.threads : available_cores(),
+                          .pdf_dpi = input.dpi,
+                          .use_pdf_text = !input.ignore_pdf_text,
+                          .turn_pages = !input.keep_rotation,
+                          .enlarge = input.enlarge == "auto",
+                          .min_confidence = input.min_confidence,
+                          .reorder = input.word_order == "columns",
+                          .drop_specks = input.drop_specks,
+                          .on_progress = [&bar](std::size_t done, std::size_t pages) { bar.draw(done, pages); }};
+  std::vector<NamedPath> read;
+  for (const fs::path& file : options.files) read.push_back({"--input", file});
+  refuse_replacing({{"--output", place.output}}, read);
+  if (!place.images.empty()) {
+    options.images = [&place] {
+      if (place.owns_images) {
+        make_directory(place.images, "--images");
+      } else {
+        make_directory_of(place.images, "--images", "ocr");
+      }
+      return place.images;
+    };
+  }
+  const FastHeap heap(options.threads);
+  OutputFile file(place.output);
+  if (!is_special_file(place.output)) remove_when_ended(aside_path(place.output));
+  DocumentSummary summary =
+      read_documents(options, [&](const DocumentPage& page) { file.write(line_of(page, place) + "\n"); });
+  bar.clear();
+  if (summary.pages == 0) throw DataError(summary.unreadable.front());
+  file.close();
+  report_summary(summary);
+  return summary;
+}
+
+TemporaryFolder::TemporaryFolder() {
+  std::string name = (temporary_directory() / "plimsoll-XXXXXX").string();
+  if (::mkdtemp(name.data()) == nullptr) {
+    throw EnvironmentError({.what = "cannot make a temporary directory",
+                            .where = name,
+                            .found = std::strerror(errno),
+                            .allowed = "a directory that can be written to",
+                            .remedy = "name one by the variable TMPDIR"});
+  }
+  path_ = name;
+  remove_when_ended(path_);
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+}  // namespace plimsoll

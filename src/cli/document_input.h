@@ -1,0 +1,63 @@
+// The options and the work that `ocr` and `predict --input` share: documents are read into a JSONL file of pages.
+//
+//   DocumentInput input;
+//   add_document_options(command, input);
+//   const DocumentSummary summary = write_pages(invocation, input, {.output = "pages.jsonl", .images =
+//   "pages.images"});
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/outputs.h"
+#include "ocr/read_documents.h"
+
+namespace plimsoll {
+
+struct DocumentInput {
+  std::vector<std::string> files;  // as typed
+  std::string images;
+  std::string language = "eng";
+  std::string tessdata_dir;
+  std::string layout = "auto";
+  std::string enlarge = "never";
+  std::string word_order = "found";
+  double min_confidence = 0;
+  int dpi = 300;
+  bool ignore_pdf_text = false, keep_rotation = false, drop_specks = false;
+
+  // What is read, by the options that name it.
+  std::vector<NamedPath> inputs() const;
+};
+
+// --input and how it is read. The heading is "Documents".
+void add_document_options(CLI::App* command, DocumentInput& input);
+
+struct PagesPlace {
+  std::filesystem::path output{};  // the JSONL file
+  std::filesystem::path images{};  // a directory that is made when the first picture is written; empty: none
+  bool owns_images = false;        // the directory is the caller's own, so it needs no mark
+  bool absolute_paths = false;     // images are not named from the output's folder, which will not stay
+};
+
+// Reads all documents and writes a line for each page. Warnings say what could not be read; throws DataError if nothing
+// could. If signals are watched (cli/signals.h), Ctrl-C leaves no half file behind.
+DocumentSummary write_pages(const Invocation& invocation, const DocumentInput& input, const PagesPlace& place);
+
+// A directory for short-lived files that is removed with this object, or when a signal ends the process.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace plimsoll

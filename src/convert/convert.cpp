@@ -1,0 +1,320 @@
+#include "convert/convert.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <optional>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "convert/formats.h"
+#include "convert/pages_file.h"
+#include "convert/readers.h"
+
+namespace plimsoll {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Loss kUncertain{"word is less certain than --min-confidence and is left out",
+                          "words are less certain than --min-confidence and are left out"};
+constexpr Loss kNoSegment{"word has no line or field, and keeps its own box (--segment-boxes)",
+                          "words have no line or field, and keep their own boxes (--segment-boxes)"};
+constexpr Loss kEmptyPage{"page has no words: it can be predicted, but not trained on",
+                          "pages have no words: they can be predicted, but not trained on"};
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+// The files of a folder that may be converted, sorted.
+PagePaths files_in(const fs::path& folder) {
+  PagePaths files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    const std::string extension = lower(entry.path().extension().string());
+    const bool known = extension == ".json" || extension == ".jsonl" || extension == ".xml" || extension == ".hocr" ||
+                       extension == ".html" || extension == ".htm" || extension == ".xhtml" || extension == ".tsv" ||
+                       extension == ".alto" || extension == ".page";
+    if (known && name.front() != '.' && entry.is_regular_file()) files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+const InputFormat& format_named(const std::string& name) {
+  for (const InputFormat& format : input_formats()) {
+    if (name == format.name) return format;
+  }
+  throw UsageError({.what = "an unknown format",
+                    .where = "--from",
+                    .found = name,
+                    .allowed = input_format_names(),
+                    .remedy = "omit --from: formats are recognised by what is in a file"});
+}
+
+const OutputFormat& output_named(const std::string& name) {
+  for (const OutputFormat& format : output_formats()) {
+    if (name == format.name) return format;
+  }
+  throw UsageError({.what = "an unknown format",
+                    .where = "--to",
+                    .found = name,
+                    .allowed = "pages, label-studio or conll",
+                    .remedy = "name one of these"});
+}
+
+// The format of each file: the one of --from, or the one it is recognised as, which is said once for each format.
+class Formats {
+ public:
+  explicit Formats(const ConvertOptions& options) {
+    if (!options.from.empty()) given_ = &format_named(options.from);
+  }
+
+  const InputFormat& of(const fs::path& file) {
+    if (given_ != nullptr) return *given_;
+    const auto known = known_.find(file);
+    if (known != known_.end()) return *known->second;
+    const Evidence evidence = look_at(file);
+    const InputFormat* const format = recognised(evidence);
+    if (format == nullptr) {
+      std::string found = "a file that shows none of their marks";
+      if (evidence.head.find_first_not_of(" \t\r\n") == std::string::npos) found = "an empty file";
+      if (!evidence.root.empty()) found = fmt::format("XML or HTML with the root <{}>", evidence.root);
+      if (!evidence.members.empty())
+        found = fmt::format("JSON with the member {}", in_quotes(*evidence.members.begin()));
+      throw DataError({.what = "a file's format is not recognised",
+                       .where = file.string(),
+                       .found = std::move(found),
+                       .allowed = input_format_names(),
+                       .remedy = "if the file is damaged or cut, get it again; if it is one of these, name it: --from "
+                                 "FORMAT"});
+    }
+    const bool said =
+        std::any_of(known_.begin(), known_.end(), [&](const auto& each) { return each.second == format; });
+    if (!said) log_info(fmt::format("{} is read as {}: {}", file.string(), format->name, format->description));
+    known_.emplace(file, format);
+    return *format;
+  }
+
+ private:
+  const InputFormat* given_ = nullptr;
+  std::map<fs::path, const InputFormat*> known_{};
+};
+
+// The predictions of a run for the pages that are converted: they follow one another in the same order, and pages
+// that could not be read are missing.
+class Predictions {
+ public:
+  explicit Predictions(const ConvertOptions& options)
+      : file_(options.predictions, options.label_names), path_(options.predictions) {
+    next_ = file_.next();
+  }
+
+  // The prediction of the page; nullptr: there is none.
+  const FoundPage* of(const FoundPage& page) {
+    if (!next_ || !is_of(*next_, page)) return nullptr;
+    current_ = std::move(next_);
+    next_ = file_.next();
+    return &*current_;
+  }
+
+  void finish() const {
+    if (!next_) return;
+    throw DataError({.what = "a prediction is of no page of the input, or out of order",
+                     .where = next_->where,
+                     .found = in_quotes(next_->id),
+                     .allowed = "what predict writes of the same pages, in their order",
+                     .remedy = fmt::format("pass to --input the files that {} was predicted from", path_.string())});
+  }
+
+ private:
+  static bool is_of(const FoundPage& prediction, const FoundPage& page) {
+    const bool named = page.more.is_object() && page.more.contains("id");
+    return (!named || prediction.id == page.id) &&
+           std::equal(prediction.words.begin(), prediction.words.end(), page.words.begin(), page.words.end(),
+                      [](const FoundWord& a, const FoundWord& b) { return a.text == b.text; });
+  }
+
+  PagesFile file_;
+  fs::path path_;
+  std::optional<FoundPage> next_{}, current_{};
+};
+
+void leave_out_uncertain(FoundPage& page, double least, Losses& losses) {
+  if (!(least > 0) || page.is_labelled()) return;
+  const auto uncertain = [&](const FoundWord& word) { return word.confidence && *word.confidence < least; };
+  const auto first = std::remove_if(page.words.begin(), page.words.end(), uncertain);
+  losses.add(kUncertain, page.where, static_cast<std::uint64_t>(page.words.end() - first));
+  page.words.erase(first, page.words.end());
+}
+
+void use_segments(FoundPage& page, Losses& losses) {
+  for (FoundWord& word : page.words) {
+    if (word.segment) {
+      word.box = *word.segment;
+    } else {
+      losses.add(kNoSegment, page.where);
+    }
+  }
+}
+
+// XML may hold bytes that are not UTF-8 though it says so; whoever reads the output would stop there.
+void check_text(const FoundPage& page) {
+  const auto check_one = [&](const std::string& text, const char* what) {
+    const std::size_t at = invalid_utf8_offset(text);
+    if (at == std::string_view::npos) return;
+    throw DataError({.what = fmt::format("{} is not UTF-8", what),
+                     .where = page.where,
+                     .found = fmt::format("byte 0x{:02x} at {} of it", static_cast<unsigned char>(text[at]), at),
+                     .allowed = "UTF-8, or the encoding that the file names at its begin",
+                     .remedy = "write the file again with encoding UTF-8"});
+  };
+  for (const FoundWord& word : page.words) check_one(word.text, "a word");
+  for (const std::string& label : page.labels) check_one(label, "a label");
+  check_one(page.id, "a page's name");
+  check_one(page.document, "a document's name");
+  check_one(page.image, "a picture's name");
+  check_one(page.picture.string(), "a picture's path");
+}
+
+bool is_same_file(const fs::path& a, const fs::path& b) {
+  std::error_code error;
+  return !a.empty() && !b.empty() && fs::equivalent(a, b, error) && !error;
+}
+
+class Conversion {
+ public:
+  explicit Conversion(const ConvertOptions& options)
+      : options_(options), to_(output_named(options.to)), formats_(options), pictures_(options.images, options.dpi) {}
+
+  ConvertSummary run() {
+    if (to_.needs_names) collect_names();
+    OutputFile output(options_.output);
+    const std::unique_ptr<PageWriter> writer =
+        to_.make({.options = options_, .names = names_, .losses = losses_, .write = [&](std::string_view text) {
+                    output.write(text);
+                  }});
+    std::optional<Predictions> predictions;
+    if (!options_.predictions.empty()) predictions.emplace(options_);
+    read_all(losses_, [&](FoundPage&& page, const InputFormat& format) {
+      prepare(page, format);
+      const FoundPage* const predicted = predictions ? predictions->of(page) : nullptr;
+      writer->write(page, predicted);
+      ++summary_.pages;
+      summary_.words += page.words.size();
+      summary_.labelled_pages += page.is_labelled() && !page.predicted ? 1 : 0;
+      summary_.predicted_pages += page.predicted || predicted != nullptr ? 1 : 0;
+    });
+    if (predictions) predictions->finish();
+    if (summary_.pages == 0) refuse_nothing();
+    writer->finish();
+    if (!options_.label_config.empty()) {
+      write_text_file(options_.label_config, label_studio_config(names_, options_.label_names));
+      summary_.wrote_label_config = true;
+    }
+    output.close();
+    summary_.lost = losses_.lines();
+    return summary_;
+  }
+
+ private:
+  using Take = std::function<void(FoundPage&&, const InputFormat&)>;
+
+  void read_all(Losses& losses, const Take& take) {
+    for (const fs::path& file : options_.inputs) {
+      const InputFormat& format = formats_.of(file);
+      format.read(file, {.options = options_, .pictures = pictures_, .losses = losses, .take = [&](FoundPage&& page) {
+                           take(std::move(page), format);
+                         }});
+    }
+  }
+
+  void collect_names() {
+    Losses said_later;
+    read_all(said_later, [&](FoundPage&& page, const InputFormat&) { names_.add(page); });
+    if (options_.predictions.empty()) return;
+    PagesFile predictions(options_.predictions, options_.label_names);
+    while (const std::optional<FoundPage> page = predictions.next()) names_.add(*page);
+  }
+
+  void prepare(FoundPage& page, const InputFormat& format) {
+    const bool own = page.more.is_object();
+    leave_out_uncertain(page, options_.least_confidence, losses_);
+    if (own && !to_.needs_pixels) {
+      // Pages keep their boxes as they are; only the way to the picture changes with the file's place.
+      if (const auto found = pictures_.find(page)) page.picture = *found;
+    } else {
+      pictures_.place(page, losses_);
+    }
+    check_text(page);
+    // FUNSD's reader has given words the boxes of their entities.
+    if (options_.segment_boxes && std::string_view(format.name) != "funsd") use_segments(page, losses_);
+    if (page.words.empty()) losses_.add(kEmptyPage, page.where);
+    if (is_same_file(page.picture, options_.output) || is_same_file(page.picture, options_.label_config)) {
+      throw UsageError({.what = "the output would overwrite a page's picture",
+                        .where = "--output",
+                        .found = page.picture.string(),
+                        .allowed = "a file that the command does not read",
+                        .remedy = "pass a new file"});
+    }
+  }
+
+  [[noreturn]] void refuse_nothing() const {
+    std::string lost;
+    for (const std::string& line : losses_.lines()) lost += (lost.empty() ? "" : "; ") + line;
+    throw DataError({.what = "the input has no page that can be converted",
+                     .where = listed(options_.inputs),
+                     .found = lost.empty() ? "no page" : lost,
+                     .allowed = "at least one page",
+                     .remedy = "look at the files: is this what was meant?"});
+  }
+
+  const ConvertOptions& options_;
+  const OutputFormat& to_;
+  Formats formats_;
+  Pictures pictures_;
+  PageNames names_{};
+  Losses losses_{};
+  ConvertSummary summary_{};
+};
+
+}  // namespace
+
+PagePaths convert_inputs(const std::vector<std::string>& given) {
+  PagePaths files;
+  for (const fs::path& path : match_paths(given)) {
+    std::error_code error;
+    if (!fs::is_directory(path, error)) {
+      files.push_back(path);
+      continue;
+    }
+    fs::path folder = path;
+    for (const char* inner : {"annotations", "json"}) {
+      if (fs::is_directory(path / inner, error)) folder = path / inner;
+    }
+    const PagePaths inside = files_in(folder);
+    if (inside.empty()) {
+      throw DataError(
+          {.what = "a folder has no file that can be converted",
+           .where = folder.string(),
+           .found = "no file of JSON, XML, HTML or TSV",
+           .allowed = "files of " + input_format_names(),
+           .remedy = "name the folder that holds the results themselves, or a pattern: 'results/*/*.json'"});
+    }
+    files.insert(files.end(), inside.begin(), inside.end());
+  }
+  return files;
+}
+
+ConvertSummary convert(const ConvertOptions& options) {
+  check(!options.inputs.empty(), "there is a file to convert");
+  return Conversion(options).run();
+}
+
+}  // namespace plimsoll

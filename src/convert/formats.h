@@ -1,0 +1,78 @@
+// The table of formats. To add one, write a file that reads or writes it and a row here.
+//
+//   if (const InputFormat* format = recognised(look_at(path))) use(format->name);
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "convert/convert.h"
+#include "convert/evidence.h"
+#include "convert/found_page.h"
+#include "convert/losses.h"
+#include "convert/pictures.h"
+
+namespace plimsoll {
+
+// What a reader is given beside its file.
+struct Reading {
+  const ConvertOptions& options;
+  const Pictures& pictures;
+  Losses& losses;
+  std::function<void(FoundPage&&)> take;  // is called for each page, in order
+};
+
+struct InputFormat {
+  const char* name;         // as --from has it
+  const char* description;  // "hOCR 1.2"
+  bool (*recognises)(const Evidence& evidence);
+  // Throws DataError for a file that is not of the format.
+  void (*read)(const std::filesystem::path& file, const Reading& reading);
+};
+
+// Names that pages use, known before the first page is written.
+struct PageNames {
+  std::set<std::string> labels{};         // of words, with tags
+  std::set<std::string> entity_labels{};  // of entities
+  std::set<std::string> classes{};
+  bool has_links = false, has_predictions = false;
+
+  void add(const FoundPage& page);
+};
+
+struct Writing {
+  const ConvertOptions& options;
+  const PageNames& names;
+  Losses& losses;
+  std::function<void(std::string_view)> write;  // to the output
+};
+
+class PageWriter {
+ public:
+  virtual ~PageWriter() = default;
+  // `predicted`: what a model says of the same page; nullptr: nothing is known.
+  virtual void write(const FoundPage& page, const FoundPage* predicted) = 0;
+  virtual void finish() {}
+};
+
+struct OutputFormat {
+  const char* name;  // as --to has it
+  const char* description;
+  bool needs_names;   // PageNames are collected in a first pass
+  bool needs_pixels;  // boxes become pixels, whatever the pages are
+  std::unique_ptr<PageWriter> (*make)(const Writing& writing);
+};
+
+std::span<const InputFormat> input_formats();
+std::span<const OutputFormat> output_formats();
+
+// The first format of the table that recognises the file; nullptr: none does.
+const InputFormat* recognised(const Evidence& evidence);
+// Names of formats, for messages: "alto, azure, …".
+std::string input_format_names();
+
+}  // namespace plimsoll

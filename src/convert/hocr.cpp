@@ -1,0 +1,180 @@
+// hOCR: XHTML in which classes name pages, lines and words, and titles hold their boxes.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <optional>
+
+#include "base/file.h"
+#include "convert/readers.h"
+#include "convert/xml.h"
+
+namespace plimsoll {
+namespace {
+
+constexpr Loss kUndivided{"line has no boxes of its words, and its own is divided",
+                          "lines have no boxes of their words, and their own are divided"};
+
+constexpr Loss kLoose{"page has text outside words and lines, which is left out",
+                      "pages have text outside words and lines, which is left out"};
+
+bool has_class(const XmlNode& node, std::string_view name) {
+  const std::optional<std::string_view> classes = node.attribute("class");
+  if (!classes) return false;
+  for (const std::string& each : words_of(*classes)) {
+    if (each == name) return true;
+  }
+  return false;
+}
+
+bool is_line(const XmlNode& node) {
+  for (const char* name : {"ocr_line", "ocrx_line", "ocr_header", "ocr_footer", "ocr_caption", "ocr_textfloat"}) {
+    if (has_class(node, name)) return true;
+  }
+  return false;
+}
+
+// The properties of a title: "bbox 0 0 10 20; x_wconf 93".
+class Title {
+ public:
+  explicit Title(const XmlNode& node) : node_(node), text_(node.attribute("title").value_or("")) {}
+
+  // The words behind a property's name; empty: there is no such property.
+  std::vector<std::string> values(std::string_view name) const {
+    for (std::size_t begin = 0; begin < text_.size();) {
+      std::size_t end = begin;
+      // A quoted value may hold a semicolon.
+      char quote = '\0';
+      while (end < text_.size() && (quote != '\0' || text_[end] != ';')) {
+        if (quote == text_[end]) {
+          quote = '\0';
+        } else if (quote == '\0' && text_[end] == '"') {
+          quote = text_[end];
+        }
+        ++end;
+      }
+      const std::string_view property = trimmed(text_.substr(begin, end - begin));
+      const std::size_t space = property.find_first_of(" \t\n");
+      if (property.substr(0, space) == name && space != std::string_view::npos) {
+        const std::string_view value = trimmed(property.substr(space));
+        if (value.size() > 1 && value.front() == '"' && value.back() == '"') {
+          return {std::string(value.substr(1, value.size() - 2))};
+        }
+        return words_of(value);
+      }
+      begin = end + 1;
+    }
+    return {};
+  }
+  std::optional<double> number(std::string_view name) const {
+    const std::vector<std::string> found = values(name);
+    if (found.empty()) return std::nullopt;
+    return number_of(found.front());
+  }
+  std::optional<Box> box() const {
+    const std::vector<std::string> found = values("bbox");
+    if (found.empty()) return std::nullopt;
+    if (found.size() != 4) refuse();
+    return Box{number_of(found[0]), number_of(found[1]), number_of(found[2]), number_of(found[3])};
+  }
+
+ private:
+  double number_of(const std::string& text) const {
+    double value = 0;
+    const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (read.ec != std::errc() || read.ptr != text.data() + text.size()) refuse();
+    return value;
+  }
+  [[noreturn]] void refuse() const {
+    node_.refuse("a title's numbers cannot be read", fmt::format("title={}", in_quotes(text_)),
+                 "properties as in \"bbox 10 20 60 32; x_wconf 93\"");
+  }
+
+  const XmlNode& node_;
+  std::string_view text_;
+};
+
+class HocrPage {
+ public:
+  HocrPage(FoundPage& page, Losses& losses) : page_(page), losses_(losses) {}
+
+  void read(const XmlNode& node, std::optional<Box> line) {
+    for (const XmlNode& each : node.children()) {
+      if (has_class(each, "ocrx_word")) {
+        add(each, line);
+      } else if (is_line(each)) {
+        const std::size_t before = page_.words.size();
+        const std::optional<Box> box = Title(each).box();
+        read(each, box);
+        if (page_.words.size() == before && !has_word(each)) divide(each, box);
+      } else {
+        read(each, line);
+      }
+    }
+  }
+
+ private:
+  static bool has_word(const XmlNode& node) {
+    bool found = false;
+    node.walk([&](const XmlNode& each) {
+      found = found || has_class(each, "ocrx_word");
+      return !found;
+    });
+    return found;
+  }
+  void add(const XmlNode& node, const std::optional<Box>& line) {
+    const Title title(node);
+    const std::optional<Box> box = title.box();
+    if (!box) node.refuse("a word has no box", in_quotes(node.text()), "title=\"bbox 10 20 60 32\"");
+    const std::optional<double> confidence = title.number("x_wconf");
+    FoundWord word{.text = node.text(), .box = *box, .segment = line};
+    if (confidence) word.confidence = *confidence / 100;
+    add_word(page_, std::move(word), losses_);
+  }
+  void divide(const XmlNode& node, const std::optional<Box>& box) {
+    const std::string text = node.text();
+    if (trimmed(text).empty()) return;
+    if (!box) node.refuse("a line has neither words nor a box", in_quotes(text), "title=\"bbox 10 20 60 32\"");
+    losses_.add(kUndivided, page_.where);
+    std::string line;
+    for (const std::string& word : words_of(text)) line += (line.empty() ? "" : " ") + word;
+    add_divided(page_, line, rectangle_of(*box), losses_);
+  }
+
+  FoundPage& page_;
+  Losses& losses_;
+};
+
+}  // namespace
+
+bool is_hocr(const Evidence& evidence) {
+  return !evidence.root.empty() && evidence.head.find("ocr_page") != std::string::npos;
+}
+
+void read_hocr(const std::filesystem::path& file, const Reading& reading) {
+  const std::string name = file.string(), text = read_text_file(file, kLongestFile);
+  const XmlFile xml(text, name);
+  std::vector<XmlNode> pages;
+  xml.root().walk([&](const XmlNode& each) {
+    const bool page = has_class(each, "ocr_page");
+    if (page) pages.push_back(each);
+    return !page;
+  });
+  if (pages.empty()) {
+    xml.root().refuse("a file has no page of hOCR", "no element of the class ocr_page", "class=\"ocr_page\"",
+                      "have the OCR engine write hOCR: tesseract scan.png scan hocr");
+  }
+  for (std::size_t i = 0; i < pages.size(); ++i) {
+    FoundPage page = new_page(file, static_cast<int>(i) + 1, pages.size());
+    const Title title(pages[i]);
+    if (const std::vector<std::string> image = title.values("image"); !image.empty()) page.image = image.front();
+    if (const std::optional<Box> box = title.box()) {
+      page.width = (*box)[2];
+      page.height = (*box)[3];
+    }
+    HocrPage(page, reading.losses).read(pages[i], std::nullopt);
+    if (page.words.empty() && !trimmed(pages[i].text()).empty()) reading.losses.add(kLoose, page.where);
+    reading.take(std::move(page));
+  }
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,290 @@
+// Tasks for Label Studio's import, and the labelling configuration that fits them. Entities become rectangles with
+// their text; the page's words and boxes stay in the task's data, so that they come back as they were.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/path_from.h"
+#include "convert/readers.h"
+#include "data/label_scheme.h"
+
+namespace plimsoll {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr Loss kQuestions{"page has questions or a number as its label, which tasks do not hold",
+                          "pages have questions or numbers as their labels, which tasks do not hold"};
+constexpr Loss kOutside{"picture lies outside the output's folder, from which Label Studio serves files",
+                        "pictures lie outside the output's folder, from which Label Studio serves files"};
+
+// These are the names of the configuration's controls, to which results refer.
+constexpr const char *kLabelControl = "label", *kTextControl = "transcription", *kClassControl = "class",
+                     *kImageName = "image";
+
+// Colours that stay apart on white paper.
+constexpr const char* kColours[] = {"#d92626", "#2667d9", "#1f9e3c", "#d98c26", "#8c26d9", "#12969e",
+                                    "#d926a6", "#7a6a00", "#4d4dff", "#a0522d", "#5f8700", "#606060"};
+
+bool equal_in_any_case(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+}
+
+std::string in_url(std::string_view path) {
+  std::string coded;
+  for (const char c : path) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte) != 0 || std::string_view("-._~/").find(c) != std::string_view::npos) {
+      coded += c;
+    } else {
+      coded += fmt::format("%{:02X}", byte);
+    }
+  }
+  return coded;
+}
+
+std::string in_xml(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      case '"':
+        escaped += "&quot;";
+        break;
+      default:
+        escaped += c;
+    }
+  }
+  return escaped;
+}
+
+class LabelStudioWriter final : public PageWriter {
+ public:
+  explicit LabelStudioWriter(const Writing& writing) : writing_(writing) {
+    const std::vector<std::string> names(writing.names.labels.begin(), writing.names.labels.end());
+    scheme_ = label_scheme(names);
+  }
+
+  void write(const FoundPage& page, const FoundPage* predicted) override {
+    if (page.words.size() > 0 && page.more.is_object() && !page.more.contains("boxes") &&
+        !page.more.contains("bboxes") && !page.more.contains("bbox")) {
+      throw DataError({.what = "a page has no boxes, so nothing can be drawn on it",
+                       .where = page.where,
+                       .found = "no `boxes`",
+                       .allowed = "a box for each word",
+                       .remedy = "write pages with the boxes of their words"});
+    }
+    if (page.more.contains("questions") || page.more.contains("value")) writing_.losses.add(kQuestions, page.where);
+    ordered_json task;
+    task["data"] = data_of(page);
+    // What the rectangles are made of, so that those that nobody moves keep their words.
+    ordered_json& spans = task["data"]["page"]["entities"] = ordered_json::array();
+    for (const FoundPage* each : {&page, predicted}) {
+      for (const FoundEntity& entity : each != nullptr ? entities_of(*each) : std::vector<FoundEntity>()) {
+        const ordered_json span = {entity.begin, entity.end};
+        if (std::find(spans.begin(), spans.end(), span) == spans.end()) spans.push_back(span);
+      }
+    }
+    if (page.predicted) {
+      task["predictions"] = ordered_json::array({prediction_of(page)});
+    } else if (page.is_labelled()) {
+      task["annotations"] = ordered_json::array({ordered_json{{"result", results_of(page, nullptr)}}});
+    }
+    // The boxes of a model's page are the same, but only those of the data are in pixels.
+    if (predicted != nullptr) {
+      FoundPage on_page = *predicted;
+      for (std::size_t w = 0; w < on_page.words.size(); ++w) on_page.words[w].box = page.words[w].box;
+      on_page.width = page.width;
+      on_page.height = page.height;
+      task["predictions"] = ordered_json::array({prediction_of(on_page)});
+    }
+    writing_.write((first_ ? "[\n" : ",\n") + task.dump());
+    first_ = false;
+  }
+
+  void finish() override { writing_.write(first_ ? "[]\n" : "\n]\n"); }
+
+ private:
+  ordered_json data_of(const FoundPage& page) {
+    ordered_json words = ordered_json::array(), boxes = ordered_json::array();
+    for (const FoundWord& word : page.words) {
+      words.push_back(word.text);
+      ordered_json box = ordered_json::array();
+      for (const double value : word.box) box.push_back(static_cast<std::int64_t>(value));  // whole pixels
+      boxes.push_back(std::move(box));
+    }
+    ordered_json kept = {{"id", page.id},
+                         {"width", static_cast<std::int64_t>(page.width)},
+                         {"height", static_cast<std::int64_t>(page.height)}};
+    if (!page.document.empty()) kept["document"] = page.document;
+    kept["words"] = std::move(words);
+    kept["boxes"] = std::move(boxes);
+    return {{kImageName, url_of(page)}, {"page", std::move(kept)}};
+  }
+
+  // What Label Studio asks its server for.
+  std::string url_of(const FoundPage& page) {
+    if (page.picture.empty() || page.image.find("://") != std::string::npos) return page.image;
+    const std::string path = path_from(writing_.options.output, page.picture).string();
+    const bool local = writing_.options.image_url.find("local-files") != std::string::npos;
+    if (local && (path.starts_with("..") || path.starts_with("/"))) writing_.losses.add(kOutside, page.where);
+    return writing_.options.image_url + in_url(path);
+  }
+
+  // The page's entities, or those that its labels form.
+  std::vector<FoundEntity> entities_of(const FoundPage& page) const {
+    std::vector<FoundEntity> spans;
+    if (!page.labels.empty()) {
+      for (const WordSpan& span : entity_spans(page.labels, scheme_)) {
+        FoundEntity entity{.label = span.name, .begin = span.begin, .end = span.end};
+        for (std::size_t w = span.begin; w < span.end && page.predicted; ++w) {
+          const std::optional<double>& sure = page.words[w].confidence;
+          if (sure && (!entity.confidence || *sure < *entity.confidence)) entity.confidence = sure;
+        }
+        spans.push_back(std::move(entity));
+      }
+    }
+    if (!page.has_entities) return spans;
+    // FUNSD's words are QUESTION where its entities are "question"; the words' name comes back as their label.
+    std::vector<FoundEntity> entities = page.entities;
+    for (FoundEntity& entity : entities) {
+      for (const FoundEntity& span : spans) {
+        const bool same = span.begin == entity.begin && span.end == entity.end;
+        if (same && equal_in_any_case(span.label, entity.label)) entity.label = span.label;
+      }
+    }
+    return entities;
+  }
+
+  // `score`: gets the confidence of the least certain rectangle, unless it is nullptr.
+  ordered_json results_of(const FoundPage& page, std::optional<double>* score) const {
+    ordered_json results = ordered_json::array();
+    const std::vector<FoundEntity> entities = entities_of(page);
+    const std::string mark = page.predicted ? "p" : "a";
+    for (std::size_t e = 0; e < entities.size(); ++e) {
+      const FoundEntity& entity = entities[e];
+      Enclosure box;
+      std::string text;
+      for (std::size_t w = entity.begin; w < entity.end; ++w) {
+        box.add(page.words[w].box);
+        text += (text.empty() ? "" : " ") + page.words[w].text;
+      }
+      if (box.empty()) continue;
+      const Box& b = box.box();
+      const ordered_json place = {{"x", 100 * b[0] / page.width},
+                                  {"y", 100 * b[1] / page.height},
+                                  {"width", 100 * (b[2] - b[0]) / page.width},
+                                  {"height", 100 * (b[3] - b[1]) / page.height},
+                                  {"rotation", 0}};
+      const auto result = [&](const char* control, const char* type, const char* key, const std::string& value) {
+        ordered_json object = {{"id", fmt::format("{}{}", mark, e)},
+                               {"from_name", control},
+                               {"to_name", kImageName},
+                               {"type", type},
+                               {"original_width", static_cast<std::int64_t>(page.width)},
+                               {"original_height", static_cast<std::int64_t>(page.height)},
+                               {"image_rotation", 0},
+                               {"value", place}};
+        object["value"][key] = ordered_json::array({value});
+        if (entity.confidence) object["score"] = *entity.confidence;
+        return object;
+      };
+      results.push_back(result(kLabelControl, "rectanglelabels", "rectanglelabels", entity.label));
+      results.push_back(result(kTextControl, "textarea", "text", text));
+      if (score != nullptr && entity.confidence && (!*score || *entity.confidence < **score))
+        *score = entity.confidence;
+    }
+    for (const auto& link : page.links) {
+      results.push_back({{"type", "relation"},
+                         {"from_id", fmt::format("{}{}", mark, link.first)},
+                         {"to_id", fmt::format("{}{}", mark, link.second)},
+                         {"direction", "right"}});
+    }
+    if (!page.classes.empty()) {
+      results.push_back({{"id", mark + "class"},
+                         {"from_name", kClassControl},
+                         {"to_name", kImageName},
+                         {"type", "choices"},
+                         {"value", {{"choices", page.classes}}}});
+    }
+    return results;
+  }
+
+  ordered_json prediction_of(const FoundPage& page) const {
+    std::optional<double> score;
+    ordered_json results = results_of(page, &score);
+    ordered_json prediction = {{"model_version", writing_.options.model_version}};
+    if (score) prediction["score"] = *score;
+    prediction["result"] = std::move(results);
+    return prediction;
+  }
+
+  Writing writing_;
+  LabelScheme scheme_ = LabelScheme::kIob;
+  bool first_ = true;
+};
+
+}  // namespace
+
+std::string label_studio_config(const PageNames& names, const std::vector<std::string>& more) {
+  std::set<std::string> types = names.entity_labels;
+  const auto add = [&](const std::vector<std::string>& labels) {
+    const LabelScheme scheme = label_scheme(labels);
+    for (const std::string& label : labels) {
+      const LabelParts parts = split_label(label, scheme);
+      if (parts.tag == 'O') continue;
+      const std::string type(parts.type);
+      // An entity that the words name in another case has the words' name.
+      for (auto each = types.begin(); each != types.end();) {
+        each = *each != type && equal_in_any_case(*each, type) ? types.erase(each) : std::next(each);
+      }
+      types.insert(type);
+    }
+  };
+  add({names.labels.begin(), names.labels.end()});
+  add(more);
+  std::string text = "<View>\n";
+  if (types.empty()) {
+    text += fmt::format("  <Rectangle name=\"{}\" toName=\"{}\"/>\n", kLabelControl, kImageName);
+  } else {
+    text += fmt::format("  <RectangleLabels name=\"{}\" toName=\"{}\" strokeWidth=\"2\" opacity=\"0.2\">\n",
+                        kLabelControl, kImageName);
+    std::size_t colour = 0;
+    for (const std::string& type : types) {
+      text += fmt::format("    <Label value=\"{}\" background=\"{}\"/>\n", in_xml(type),
+                          kColours[colour++ % std::size(kColours)]);
+    }
+    text += "  </RectangleLabels>\n";
+  }
+  text += fmt::format("  <Image name=\"{0}\" value=\"${0}\" zoom=\"true\" zoomControl=\"true\"/>\n", kImageName);
+  text += fmt::format(
+      "  <TextArea name=\"{}\" toName=\"{}\" perRegion=\"true\" editable=\"true\" required=\"false\" "
+      "maxSubmissions=\"1\" "
+      "rows=\"2\" displayMode=\"region-list\"/>\n",
+      kTextControl, kImageName);
+  if (!names.classes.empty()) {
+    text += fmt::format("  <Choices name=\"{}\" toName=\"{}\" choice=\"multiple\">\n", kClassControl, kImageName);
+    for (const std::string& name : names.classes) text += fmt::format("    <Choice value=\"{}\"/>\n", in_xml(name));
+    text += "  </Choices>\n";
+  }
+  return text + "</View>\n";
+}
+
+std::unique_ptr<PageWriter> write_label_studio(const Writing& writing) {
+  return std::make_unique<LabelStudioWriter>(writing);
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,43 @@
+// Runs another program: without a shell, with limits on its time and its output, and with nothing on its input.
+//
+//   const std::optional<std::filesystem::path> program = find_program("pdfinfo");
+//   const ChildResult result = run_child(*program, {"-isodates", "contract.pdf"});
+//   if (result.succeeded()) use(result.output);
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace plimsoll {
+
+// Looks for an executable file of that name in the directories of PATH.
+std::optional<std::filesystem::path> find_program(const std::string& name);
+
+struct ChildLimits {
+  std::chrono::seconds time{60};
+  std::uint64_t output_bytes = std::uint64_t{64} << 20;
+};
+
+struct ChildResult {
+  int exit_code = 0;      // 128 + N if signal N ended it
+  std::string output{};   // its standard output, unless somebody else took that
+  std::string errors{};   // the first bytes of its standard error
+  bool too_slow = false;  // it was killed, because it took longer than the limit
+  bool too_long = false;  // it was killed, because it wrote more than the limit
+
+  bool succeeded() const { return exit_code == 0 && !too_slow && !too_long; }
+};
+
+// Runs `program` to its end. `take`: gets its standard output piece by piece; without it `output` has that. Throws
+// EnvironmentError if the program cannot be started; what `take` throws ends the program, too.
+ChildResult run_child(const std::filesystem::path& program, const std::vector<std::string>& arguments,
+                      const ChildLimits& limits = {}, const std::function<void(std::span<const std::byte>)>& take = {});
+
+}  // namespace plimsoll

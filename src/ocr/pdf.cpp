@@ -1,0 +1,210 @@
+#include "ocr/pdf.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "ocr/child_process.h"
+
+namespace plimsoll {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr ChildLimits kLimits{.time = std::chrono::seconds(60), .output_bytes = std::uint64_t{64} << 20};
+// A page that is drawn takes longer, and is at most as large as its pixels.
+constexpr ChildLimits kDrawingLimits{.time = std::chrono::seconds(300), .output_bytes = std::uint64_t{512} << 20};
+
+fs::path expect_program(const std::string& name) {
+  if (std::optional<fs::path> program = find_program(name)) return *program;
+  throw EnvironmentError({.what = "a program that reads PDF files is not installed",
+                          .where = "PATH",
+                          .found = "no " + name,
+                          .allowed = "pdfinfo, pdftotext and pdftoppm, of Poppler",
+                          .remedy = "apt-get install poppler-utils; or turn the pages into pictures elsewhere"});
+}
+
+std::string first_line(std::string_view text) {
+  const std::size_t begin = std::min(text.find_first_not_of(" \t\r\n"), text.size());
+  return std::string(text.substr(begin, text.find('\n', begin) - begin));
+}
+
+[[noreturn]] void throw_unreadable(const fs::path& path, const std::string& program, const ChildResult& result) {
+  if (result.errors.find("Incorrect password") != std::string::npos) {
+    throw DataError({.what = "a PDF file is encrypted",
+                     .where = path.string(),
+                     .found = "a file that opens only with a password",
+                     .allowed = "a file without one",
+                     .remedy = "qpdf --decrypt --password=... IN.pdf OUT.pdf, then pass OUT.pdf"});
+  }
+  const std::string said = first_line(result.errors);
+  throw DataError({.what = "a PDF file cannot be read",
+                   .where = path.string(),
+                   .found = result.too_slow
+                                ? fmt::format("{} took longer than {} s", program,
+                                              (program == "pdftoppm" ? kDrawingLimits : kLimits).time.count())
+                            : result.too_long ? fmt::format("{} wrote more than a page can have", program)
+                            : said.empty()    ? fmt::format("{} ended with exit code {}", program, result.exit_code)
+                                              : fmt::format("{}: {}", program, said),
+                   .allowed = "a complete PDF file",
+                   .remedy = "open it in a viewer; print or save it again as PDF"});
+}
+
+// A file whose name begins with "-" would be taken for an option.
+std::string argument(const fs::path& path) { return fs::absolute(path).string(); }
+
+std::optional<double> number_after(std::string_view text, std::string_view name) {
+  const std::size_t at = text.find(name);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string_view rest = text.substr(at + name.size());
+  double value = 0;
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
+  if (error != std::errc()) return std::nullopt;
+  return value;
+}
+
+void append_utf8(std::string& text, std::uint32_t code) {
+  const auto put = [&text](std::uint32_t byte) { text += static_cast<char>(byte); };
+  if (code < 0x80) return put(code);
+  if (code < 0x800) {
+    put(0xC0 | code >> 6);
+  } else {
+    if (code < 0x10000) {
+      put(0xE0 | code >> 12);
+    } else {
+      put(0xF0 | code >> 18);
+      put(0x80 | (code >> 12 & 0x3F));
+    }
+    put(0x80 | (code >> 6 & 0x3F));
+  }
+  put(0x80 | (code & 0x3F));
+}
+
+// Replaces &amp; and the like, and &#65;. Control characters are dropped.
+std::string unescaped(std::string_view text) {
+  constexpr std::pair<std::string_view, char> kNames[] = {
+      {"amp", '&'}, {"lt", '<'}, {"gt", '>'}, {"quot", '"'}, {"apos", '\''}};
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::size_t end = text[i] == '&' ? text.find(';', i) : std::string_view::npos;
+    if (end != std::string_view::npos && end - i < 12) {
+      const std::string_view name = text.substr(i + 1, end - i - 1);
+      const auto* const known =
+          std::find_if(std::begin(kNames), std::end(kNames), [name](const auto& entry) { return entry.first == name; });
+      if (known != std::end(kNames)) {
+        plain += known->second;
+        i = end;
+        continue;
+      }
+      if (name.starts_with("#")) {
+        std::uint32_t code = 0;
+        const bool hex = name.starts_with("#x");
+        const std::string_view digits = name.substr(hex ? 2 : 1);
+        const auto [rest, error] = std::from_chars(digits.data(), digits.data() + digits.size(), code, hex ? 16 : 10);
+        const bool valid = code >= 0x20 && code < 0x110000 && (code < 0xD800 || code > 0xDFFF);
+        if (error == std::errc() && valid) append_utf8(plain, code);
+        i = end;
+        continue;
+      }
+    }
+    if (static_cast<unsigned char>(text[i]) >= 0x20) plain += text[i];
+  }
+  return plain;
+}
+
+// Counts the letters of UTF-8 text, and those that mean nothing: replacement characters and Unicode's private area,
+// which is where a font's own numbers end up.
+void count_letters(std::string_view text, std::size_t& letters, std::size_t& meaningless) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = [text, i](std::size_t k) {
+      return i + k < text.size() ? static_cast<unsigned char>(text[i + k]) : 0U;
+    };
+    if ((byte(0) & 0xC0U) == 0x80) continue;  // within a letter
+    ++letters;
+    if ((byte(0) & 0xF0U) != 0xE0) continue;
+    const unsigned code = (byte(0) & 0xFU) << 12 | (byte(1) & 0x3FU) << 6 | (byte(2) & 0x3FU);
+    if (code == 0xFFFD || (code >= 0xE000 && code < 0xF900)) ++meaningless;
+  }
+}
+
+}  // namespace
+
+PdfFile::PdfFile(fs::path path) : path_(std::move(path)) {
+  // All three are looked for at once, so that a run does not end at its first scan.
+  for (const char* const name : {"pdftotext", "pdftoppm"}) expect_program(name);
+  const ChildResult result = run_child(expect_program("pdfinfo"), {argument(path_)}, kLimits);
+  const std::size_t at = result.output.find("\nPages:");
+  if (!result.succeeded() || at == std::string::npos) throw_unreadable(path_, "pdfinfo", result);
+  const std::size_t digits = result.output.find_first_of("0123456789", at);
+  if (digits != std::string::npos) {
+    std::from_chars(result.output.data() + digits, result.output.data() + result.output.size(), pages_);
+  }
+  if (pages_ < 1) throw_unreadable(path_, "pdfinfo", result);
+}
+
+PdfText PdfFile::read_text(int page) const {
+  const std::string number = std::to_string(page + 1);
+  const ChildResult result =
+      run_child(expect_program("pdftotext"),
+                {"-bbox", "-q", "-enc", "UTF-8", "-f", number, "-l", number, argument(path_), "-"}, kLimits);
+  if (!result.succeeded()) throw_unreadable(path_, "pdftotext", result);
+  return parse_pdf_text(result.output);
+}
+
+void PdfFile::write_picture(int page, int dpi, const fs::path& png) const {
+  const std::string number = std::to_string(page + 1);
+  OutputFile file(png);
+  bool is_empty = true;
+  const ChildResult result =
+      run_child(expect_program("pdftoppm"),
+                {"-png", "-q", "-r", std::to_string(dpi), "-f", number, "-l", number, "-singlefile", argument(path_)},
+                kDrawingLimits, [&](std::span<const std::byte> piece) {
+                  file.write(piece);
+                  is_empty = false;
+                });
+  if (!result.succeeded() || is_empty) throw_unreadable(path_, "pdftoppm", result);
+  file.close();
+}
+
+std::string describe_pdf_reader() {
+  for (const char* const name : {"pdfinfo", "pdftotext", "pdftoppm"}) {
+    if (!find_program(name)) return fmt::format("no {} (apt-get install poppler-utils)", name);
+  }
+  return "pdfinfo, pdftotext and pdftoppm (Poppler)";
+}
+
+PdfText parse_pdf_text(const std::string& xhtml) {
+  constexpr std::string_view kPage = "<page ", kWord = "<word ", kEnd = "</word>";
+  PdfText text;
+  const std::size_t begin = xhtml.find(kPage);
+  if (begin == std::string::npos) return text;
+  const std::string_view page = std::string_view(xhtml).substr(begin);
+  const std::string_view head = page.substr(0, page.find('>'));
+  text.width = number_after(head, "width=\"").value_or(0);
+  text.height = number_after(head, "height=\"").value_or(0);
+  std::size_t letters = 0, meaningless = 0;
+  for (std::size_t at = page.find(kWord); at != std::string_view::npos; at = page.find(kWord, at)) {
+    const std::size_t close = page.find('>', at), end = page.find(kEnd, at);
+    if (close == std::string_view::npos || end == std::string_view::npos || close > end) break;
+    const std::string_view attributes = page.substr(at, close - at);
+    const auto x0 = number_after(attributes, "xMin=\""), y0 = number_after(attributes, "yMin=\""),
+               x1 = number_after(attributes, "xMax=\""), y1 = number_after(attributes, "yMax=\"");
+    PdfWord word{.text = unescaped(page.substr(close + 1, end - close - 1))};
+    at = end;
+    if (!x0 || !y0 || !x1 || !y1 || word.text.find_first_not_of(' ') == std::string::npos) continue;
+    word.box = {*x0, *y0, *x1, *y1};
+    count_letters(word.text, letters, meaningless);
+    text.words.push_back(std::move(word));
+  }
+  text.is_garbled = 3 * meaningless > letters;
+  return text;
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,52 @@
+// PDF files, through Poppler's programs: pdfinfo, pdftotext and pdftoppm. They are called where they are installed;
+// Poppler is under the GPL, so it is neither linked nor shipped.
+//
+//   const PdfFile file("contract.pdf");
+//   const PdfText text = file.read_text(0);
+//   file.write_picture(0, 150, "contract-1.png");
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "data/page.h"
+
+namespace plimsoll {
+
+struct PdfWord {
+  std::string text{};
+  Box box{};  // in points, 1/72 inch, from the page's upper left corner
+};
+
+struct PdfText {
+  double width = 0, height = 0;  // of the page, in points; a page that is shown turned may have the two exchanged
+  std::vector<PdfWord> words{};
+  // The letters have no meaning: the file says how they look and not which they are.
+  bool is_garbled = false;
+};
+
+class PdfFile {
+ public:
+  // Throws EnvironmentError that names the package if a program is missing, and DataError if the file is no PDF,
+  // damaged, or needs a password.
+  explicit PdfFile(std::filesystem::path path);
+
+  int pages() const { return pages_; }
+  // The words of a page, from 0, in their order in the file. Thread-safe. Throws DataError.
+  PdfText read_text(int page) const;
+  // Draws a page, from 0, into a PNG file, in one step. Thread-safe. Throws DataError, EnvironmentError.
+  void write_picture(int page, int dpi, const std::filesystem::path& png) const;
+
+ private:
+  std::filesystem::path path_;
+  int pages_ = 0;
+};
+
+// Returns "pdfinfo, pdftotext and pdftoppm (Poppler)", or what is missing and in which package it is.
+std::string describe_pdf_reader();
+
+// Reads what `pdftotext -bbox` writes. Broken text gives fewer words.
+PdfText parse_pdf_text(const std::string& xhtml);
+
+}  // namespace plimsoll

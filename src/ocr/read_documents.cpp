@@ -1,0 +1,443 @@
+#include "ocr/read_documents.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "base/counted.h"
+#include "base/file.h"
+#include "data/file_kind.h"
+#include "data/image.h"
+#include "data/in_order.h"
+#include "ocr/pdf.h"
+#include "ocr/picture.h"
+#include "ocr/reading_order.h"
+
+namespace plimsoll {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Letters are read with a mean confidence of 0.6 to 0.9 where a page is upright, receipts of tills included, and of
+// 0.15 to 0.35 where it is upside down or a bad scan.
+constexpr double kUpright = 0.4;
+// Where lines are not looked for, those of a page on its side give short words, some of which are read with confidence.
+constexpr double kUprightBlock = 0.55;
+// With fewer letters the mean says nothing.
+constexpr std::size_t kFewLetters = 12;
+
+// Small letters of 300 dots per inch have some 20 pixels; Tesseract reads them best from about 15.
+constexpr int kSmallLetters = 14;
+
+enum class Kind { kPicture, kTiffPages, kPdf };
+
+struct Document {
+  fs::path file{};
+  Kind kind = Kind::kPicture;
+  int pages = 1;
+  std::shared_ptr<const PdfFile> pdf{};  // only of kPdf
+  std::optional<Problem> unreadable{};   // then it has one page, which fails
+};
+
+std::string lower_extension(const fs::path& path) {
+  std::string extension = path.extension().string();
+  std::transform(extension.begin(), extension.end(), extension.begin(),
+                 [](unsigned char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c); });
+  return extension;
+}
+
+bool has_known_extension(const fs::path& path) {
+  static const std::set<std::string> known = {".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp",
+                                              ".pnm", ".pbm", ".pgm",  ".ppm", ".pdf"};
+  return known.count(lower_extension(path)) > 0;
+}
+
+// A PDF file may have some bytes before its mark, so the name counts, too.
+bool is_pdf(const fs::path& path) {
+  const std::optional<FileKind> kind = recognise_file(path);
+  return kind ? kind->format == Format::kPdf : lower_extension(path) == ".pdf";
+}
+
+Document open_document(const fs::path& file) {
+  Document document{.file = file};
+  try {
+    if (is_pdf(file)) {
+      document.kind = Kind::kPdf;
+      document.pdf = std::make_shared<const PdfFile>(file);
+      document.pages = document.pdf->pages();
+    } else if (read_image_info(file).format == "tiff") {
+      document.pages = count_tiff_pages(file);
+      if (document.pages > 1) document.kind = Kind::kTiffPages;
+    }
+  } catch (const DataError& error) {
+    document.unreadable = error.problem();
+  }
+  return document;
+}
+
+// A page's id as the name of a file, without its extension.
+std::string file_name_of(const std::string& id) {
+  std::string name;
+  for (const char c : id) name += c == '/' || c == '\\' || static_cast<unsigned char>(c) < 0x20 ? '_' : c;
+  if (name.empty() || name.front() == '.') name.insert(0, "_");
+  return name;
+}
+
+// Returns `name`, or `name` with the first free number where it is taken.
+std::string free_name(const std::string& name, std::set<std::string>& taken) {
+  std::string free = name;
+  for (int i = 2; !taken.insert(free).second; ++i) free = fmt::format("{}-{}", name, i);
+  return free;
+}
+
+// True for what specks, rules and folds are taken for: signs that mean nothing alone.
+bool is_speck(const std::string& word) {
+  static const std::set<std::string, std::less<>> specks = {
+      "\xE2\x80\x94", "\xE2\x80\x93", "\xE2\x80\x98", "\xE2\x80\x99", "\xE2\x80\x9C", "\xE2\x80\x9D",
+      "\xC2\xA9",     "\xC2\xAE",     "\xC2\xAB",     "\xC2\xBB",     "\xC2\xB0",     "\xC2\xB7"};
+  constexpr std::string_view kSigns = "_|~'`^\\.,;=<>[]{}\"!*()";
+  for (std::size_t i = 0; i < word.size();) {
+    const std::size_t bytes = static_cast<unsigned char>(word[i]) < 0x80   ? 1
+                              : static_cast<unsigned char>(word[i]) < 0xE0 ? 2
+                              : static_cast<unsigned char>(word[i]) < 0xF0 ? 3
+                                                                           : 4;
+    const std::string_view sign = std::string_view(word).substr(i, bytes);
+    if (bytes == 1 ? kSigns.find(sign) == std::string_view::npos : !specks.contains(sign)) return false;
+    i += bytes;
+  }
+  return true;
+}
+
+template <typename Value>
+void rearrange(std::vector<Value>& values, const std::vector<std::size_t>& order) {
+  std::vector<Value> arranged;
+  arranged.reserve(order.size());
+  for (const std::size_t i : order) arranged.push_back(std::move(values[i]));
+  values = std::move(arranged);
+}
+
+void put_in_order(DocumentPage& page) {
+  const std::vector<std::size_t> order = reading_order(page.boxes, page.words);
+  rearrange(page.words, order);
+  rearrange(page.boxes, order);
+  rearrange(page.confidences, order);
+}
+
+std::size_t count_letters(const PageText& text) {
+  std::size_t letters = 0;
+  for (const ReadWord& word : text.words) letters += word.text.size();
+  return letters;
+}
+
+// Readers wait here for the next page; there is one a thread, because each holds the data of its languages.
+class Readers {
+ public:
+  explicit Readers(const TextReaderOptions& options) : options_(options) { free_.push_back(open_text_reader(options)); }
+
+  std::unique_ptr<TextReader> take() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!free_.empty()) {
+        std::unique_ptr<TextReader> reader = std::move(free_.back());
+        free_.pop_back();
+        return reader;
+      }
+    }
+    return open_text_reader(options_);
+  }
+  void give_back(std::unique_ptr<TextReader> reader) {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(std::move(reader));
+  }
+
+ private:
+  const TextReaderOptions& options_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<TextReader>> free_;
+};
+
+struct UprightText {
+  PageText text{};
+  int turned = 0;  // degrees clockwise
+};
+
+class DocumentReader {
+ public:
+  DocumentReader(const DocumentOptions& options, std::vector<Document> documents)
+      : options_(options), documents_(std::move(documents)) {
+    // Documents are named by their files' names, and by their whole paths where two have the same name.
+    std::map<std::string, int> count;
+    for (const Document& document : documents_) ++count[document.file.stem().string()];
+    std::set<std::string> names, ids, pictures;
+    for (std::size_t i = 0; i < documents_.size(); ++i) {
+      const std::string stem = documents_[i].file.stem().string();
+      const std::string name =
+          free_name(count[stem] == 1 ? stem : documents_[i].file.lexically_normal().string(), names);
+      const bool is_alone = documents_[i].pages == 1;
+      for (int page = 0; page < documents_[i].pages; ++page) {
+        const std::string id = free_name(is_alone ? name : fmt::format("{}-{}", name, page + 1), ids);
+        pages_.push_back({.document = i,
+                          .page = page,
+                          .id = id,
+                          .document_name = is_alone ? "" : name,
+                          .picture = free_name(file_name_of(id), pictures) + ".png"});
+      }
+    }
+  }
+
+  std::size_t pages() const { return pages_.size(); }
+
+  struct Result {
+    std::optional<DocumentPage> page{};  // without it `problem` says why
+    Problem problem{};
+    bool turned = false, own_text = false;
+    std::size_t unsure_words = 0;
+  };
+
+  // Reads a page; called by many threads.
+  Result read(std::size_t index) {
+    const PageOf& place = pages_[index];
+    const Document& document = documents_[place.document];
+    Result result;
+    try {
+      if (document.unreadable) throw DataError(*document.unreadable);
+      DocumentPage page{.id = place.id, .document = place.document_name};
+      if (document.kind == Kind::kPdf) {
+        read_pdf_page(document, place, page, result);
+      } else if (document.kind == Kind::kPicture) {
+        read_picture(open_picture(document.file), document.file, place, page, result);
+      } else {
+        read_picture(open_tiff_page(document.file, place.page), {}, place, page, result);
+      }
+      if (options_.reorder) put_in_order(page);
+      result.page = std::move(page);
+    } catch (const DataError& error) {
+      result.problem = error.problem();
+      if (document.pages > 1) result.problem.where += fmt::format(", page {}", place.page + 1);
+    }
+    return result;
+  }
+
+ private:
+  struct PageOf {
+    std::size_t document = 0;
+    int page = 0;
+    std::string id{}, document_name{};
+    std::string picture{};  // the name of its picture, if one is written
+  };
+
+  fs::path picture_path(const PageOf& place) {
+    const std::lock_guard lock(mutex_);
+    if (images_.empty()) images_ = options_.images();
+    return images_ / place.picture;
+  }
+
+  // A page whose picture is `own`, or has no file yet.
+  void read_picture(Picture picture, const fs::path& own, const PageOf& place, DocumentPage& page, Result& result) {
+    UprightText upright = read_upright(picture);
+    if (upright.turned != 0) picture = picture.turned(upright.turned);
+    result.turned = upright.turned != 0;
+    page.image = own;
+    if (own.empty() || result.turned) {
+      // What was shrunk to be read is written as it is: the image and its boxes then have the same pixels.
+      page.image = picture_path(place);
+      picture.write_png(page.image);
+      page.width = picture.width(), page.height = picture.height();
+      take_words(upright.text, 1, page, result);
+      return;
+    }
+    page.width = picture.file_width(), page.height = picture.file_height();
+    take_words(upright.text, picture.scale(), page, result);
+  }
+
+  void read_pdf_page(const Document& document, const PageOf& place, DocumentPage& page, Result& result) {
+    const PdfText text = document.pdf->read_text(place.page);
+    const bool has_text = options_.use_pdf_text && !text.words.empty() && !text.is_garbled;
+    const double inches = text.width * text.height / (72.0 * 72.0);
+    const double longest = std::max(text.width, text.height) / 72.0;
+    // A drawing of several metres gets fewer dots.
+    double dpi = has_text ? std::min(options_.pdf_dpi, kTextPageDpi) : options_.pdf_dpi;
+    if (inches > 0) dpi = std::min({dpi, std::sqrt(static_cast<double>(kMostPixels) / inches), kLongestSide / longest});
+    const int whole_dpi = std::max(1, static_cast<int>(dpi));
+    const fs::path image = picture_path(place);
+    document.pdf->write_picture(place.page, whole_dpi, image);
+    if (!has_text) return read_picture(open_picture(image), image, place, page, result);
+    const ImageInfo info = read_image_info(image);
+    page.image = image;
+    page.width = info.width, page.height = info.height;
+    result.own_text = true;
+    const double pixels = whole_dpi / 72.0;
+    for (const PdfWord& word : text.words) {
+      const Box box = {std::floor(word.box[0] * pixels), std::floor(word.box[1] * pixels),
+                       std::ceil(word.box[2] * pixels), std::ceil(word.box[3] * pixels)};
+      add_word(word.text, box, 1, page);
+    }
+  }
+
+  // Reads a page, and again where it lies on a side or upside down. Tesseract's own detection of that was wrong on a
+  // third of receipts, while the confidence of what is read decides for all of them.
+  UprightText read_upright(const Picture& page) {
+    const bool enlarges = options_.enlarge && std::int64_t{page.width()} * page.height() <= kMostPixels / 4 &&
+                          page.letter_height() > 0 && page.letter_height() < kSmallLetters;
+    if (!enlarges) return read_in_place(page);
+    UprightText text = read_in_place(page.enlarged());
+    for (ReadWord& word : text.text.words) {
+      for (double& side : word.box) side /= 2;
+    }
+    return text;
+  }
+
+  UprightText read_in_place(const Picture& picture) {
+    std::unique_ptr<TextReader> reader = readers_.take();
+    UprightText best{.text = reader->read(picture, options_.layout)};
+    // Sometimes a whole page is taken for a photograph.
+    if (best.text.words.empty()) best.text = reader->read(picture, TextLayout::kBlock);
+    if (options_.turn_pages && options_.images) turn_upright(*reader, picture, best);
+    readers_.give_back(std::move(reader));
+    return best;
+  }
+
+  // A bad scan is in doubt, too, so that a part of it decides whether the whole is worth reading again.
+  bool may_be_upside_down(TextReader& reader, const Picture& picture, double confidence) const {
+    const PageText part = reader.read(picture.middle().turned(180), options_.layout);
+    return count_letters(part) < kFewLetters || mean_confidence(part) > confidence + 0.1;
+  }
+
+  void turn_upright(TextReader& reader, const Picture& picture, UprightText& best) const {
+    if (count_letters(best.text) < kFewLetters) return;
+    const double upright = options_.layout == TextLayout::kAuto ? kUpright : kUprightBlock;
+    const bool is_in_doubt = mean_confidence(best.text) < upright;
+    if (!is_in_doubt && !best.text.is_sideways) return;
+    // Only kAuto finds lines that run from top to bottom.
+    const PageText lines = options_.layout == TextLayout::kAuto ? best.text : reader.read(picture, TextLayout::kAuto);
+    // Lines from top to bottom are read well, and those from bottom to top are not.
+    const bool from_top = mean_confidence(lines) >= kUpright;
+    for (const int turn :
+         lines.is_sideways ? from_top ? std::array{270, 90} : std::array{90, 270} : std::array{180, 0}) {
+      if (turn == 0) continue;
+      if (turn == 180 && !may_be_upside_down(reader, picture, mean_confidence(best.text))) continue;
+      PageText text = reader.read(picture.turned(turn), options_.layout);
+      // Sideways lines are read about as well as upright ones; Japanese ones, which may run so, are not when turned.
+      const double needed = lines.is_sideways ? mean_confidence(lines) - 0.05 : mean_confidence(best.text) + 0.1;
+      if (text.is_sideways || mean_confidence(text) < std::max(kUpright, needed)) continue;
+      best = {.text = std::move(text), .turned = turn};
+      return;
+    }
+  }
+
+  void take_words(const PageText& text, double scale, DocumentPage& page, Result& result) const {
+    for (const ReadWord& word : text.words) {
+      if (word.confidence < options_.min_confidence || (options_.drop_specks && is_speck(word.text))) {
+        ++result.unsure_words;
+        continue;
+      }
+      add_word(word.text,
+               {std::floor(word.box[0] * scale), std::floor(word.box[1] * scale), std::ceil(word.box[2] * scale),
+                std::ceil(word.box[3] * scale)},
+               word.confidence, page);
+    }
+  }
+
+  // Adds a word, its box cut to the page. A word that lies beside it is left out, because nobody sees it.
+  static void add_word(const std::string& text, const Box& box, double confidence, DocumentPage& page) {
+    const double wide = page.width, high = page.height;
+    const Box cut = {std::clamp(box[0], 0.0, wide), std::clamp(box[1], 0.0, high), std::clamp(box[2], 0.0, wide),
+                     std::clamp(box[3], 0.0, high)};
+    if (cut[2] <= cut[0] || cut[3] <= cut[1]) return;
+    page.words.push_back(text);
+    page.boxes.push_back(cut);
+    page.confidences.push_back(confidence);
+  }
+
+  const DocumentOptions& options_;
+  std::vector<Document> documents_;
+  std::vector<PageOf> pages_;
+  Readers readers_{options_.reader};
+  std::mutex mutex_;
+  fs::path images_;
+};
+
+}  // namespace
+
+std::vector<fs::path> find_documents(const std::vector<std::string>& given) {
+  std::vector<fs::path> files;
+  for (const std::string& name : given) {
+    std::error_code error;
+    if (!fs::exists(name, error)) {
+      throw DataError({.what = "an input is not found",
+                       .where = "--input",
+                       .found = name,
+                       .allowed = "pictures, PDF files, or directories with such files",
+                       .remedy = "check the path"});
+    }
+    if (!fs::is_directory(name, error)) {
+      files.emplace_back(name);
+      continue;
+    }
+    std::vector<fs::path> inside;
+    for (const fs::directory_entry& entry : fs::directory_iterator(name)) {
+      const bool is_hidden = entry.path().filename().string().starts_with(".");
+      if (!is_hidden && entry.is_regular_file() && has_known_extension(entry.path())) inside.push_back(entry.path());
+    }
+    if (inside.empty()) {
+      throw DataError({.what = "a directory holds no documents",
+                       .where = "--input",
+                       .found = name,
+                       .allowed = "files named .png, .jpg, .tif, .bmp, .pnm or .pdf, not in its subdirectories",
+                       .remedy = "name the files themselves"});
+    }
+    std::sort(inside.begin(), inside.end());
+    files.insert(files.end(), inside.begin(), inside.end());
+  }
+  return files;
+}
+
+DocumentSummary read_documents(const DocumentOptions& options, const std::function<void(const DocumentPage&)>& use) {
+  std::vector<Document> documents;
+  for (const fs::path& file : options.files) {
+    documents.push_back(open_document(file));
+    const Document& document = documents.back();
+    if (document.kind == Kind::kPicture || document.unreadable || options.images) continue;
+    throw UsageError(
+        {.what = "a document's pages need a directory for their pictures",
+         .where = "--images",
+         .found = fmt::format("none, and {} with {}", document.file.string(), counted(document.pages, "page")),
+         .allowed = "a directory, because the output names a picture for each page",
+         .remedy = "pass --images DIR, or an output file: its pictures then lie beside it"});
+  }
+  DocumentReader reader(options, std::move(documents));
+  DocumentSummary summary;
+  std::size_t done = 0;
+  run_in_order<DocumentReader::Result>(
+      reader.pages(), options.threads, [&reader](std::size_t i) { return reader.read(i); },
+      [&](DocumentReader::Result result) {
+        ++done;
+        if (options.on_progress) options.on_progress(done, reader.pages());
+        if (!result.page) {
+          summary.unreadable.push_back(std::move(result.problem));
+          return;
+        }
+        ++summary.pages;
+        summary.words += result.page->words.size();
+        summary.pages_without_words += result.page->words.empty() ? 1 : 0;
+        summary.turned_pages += result.turned ? 1 : 0;
+        summary.pages_with_own_text += result.own_text ? 1 : 0;
+        summary.unsure_words += result.unsure_words;
+        use(*result.page);
+      });
+  return summary;
+}
+
+}  // namespace plimsoll

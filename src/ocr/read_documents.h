@@ -1,0 +1,75 @@
+// From scans and PDF files to pages with words and boxes.
+//
+//   DocumentOptions options{.files = find_documents({"scans", "contract.pdf"}), .threads = 4};
+//   options.images = [] { return std::filesystem::path("pages.images"); };
+//   const DocumentSummary summary = read_documents(options, [](const DocumentPage& page) { use(page.words); });
+//
+// Pages are read side by side, one a thread, and come in the order of the files, whatever the threads. Memory is that
+// of one page a thread (ocr/picture.h says how large a page may be).
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "data/page.h"
+#include "ocr/text_reader.h"
+
+namespace plimsoll {
+
+// A page as it was read: boxes are in pixels of its image, which has `width` x `height`; `confidences` has a number
+// from 0 to 1 for each word, 1 for the words that a PDF file itself has.
+struct DocumentPage {
+  std::string id{};
+  std::string document{};         // names the file that the page is one of several of; empty: it stands alone
+  std::filesystem::path image{};  // the file itself, or a picture that was written of the page
+  int width = 0, height = 0;
+  std::vector<std::string> words{};
+  std::vector<Box> boxes{};
+  std::vector<double> confidences{};
+};
+
+struct DocumentOptions {
+  std::vector<std::filesystem::path> files{};
+  TextReaderOptions reader{};
+  TextLayout layout = TextLayout::kAuto;
+  // Returns the directory for pictures of pages that have none of their own: those of PDF files and of TIFF files with
+  // several pages, and pages that were turned. It is asked when the first is written. Without it such files are refused
+  // and pages stay as they lie.
+  std::function<std::filesystem::path()> images{};
+  int threads = 1;
+  // At this many dots per inch a PDF's page is drawn to be read; a page that has text, at kTextPageDpi at most.
+  int pdf_dpi = 300;
+  bool use_pdf_text = true;  // false: PDF pages are read as if they were scans
+  bool turn_pages = true;    // pages that lie on a side or upside down are turned
+  // Reads pages with small print at twice their size: more words are right, in twice the time.
+  bool enlarge = false;
+  double min_confidence = 0;  // words below it are left out
+  bool reorder = false;       // words go in the order of ocr/reading_order.h, not in that of Tesseract or the PDF file
+  bool drop_specks = false;   // words of lines and dots alone, "_" or "~", are left out
+  // Is told how many pages of all are done; nullptr: nobody asks.
+  std::function<void(std::size_t done, std::size_t pages)> on_progress{};
+};
+
+// The picture of a PDF's page that has text is only looked at by models and people.
+inline constexpr int kTextPageDpi = 150;
+
+struct DocumentSummary {
+  std::size_t pages = 0, words = 0;
+  std::size_t pages_without_words = 0, turned_pages = 0, pages_with_own_text = 0, unsure_words = 0;
+  std::vector<Problem> unreadable{};  // files, or pages of them, that have no page in the result
+};
+
+// Returns the files that `given` names: a file as it is, a directory's pictures and PDF files sorted by name, without
+// those of its subdirectories. Throws DataError for a name that is nothing, and for a directory with no such file.
+std::vector<std::filesystem::path> find_documents(const std::vector<std::string>& given);
+
+// Calls `use` with every page, in order, never in two threads at once. A file that cannot be read costs that file, a
+// page that page. Throws what open_text_reader throws, EnvironmentError for a missing program or a full disk, and
+// UsageError for a file that needs a directory for its pictures if there is none.
+DocumentSummary read_documents(const DocumentOptions& options, const std::function<void(const DocumentPage&)>& use);
+
+}  // namespace plimsoll

@@ -1,0 +1,344 @@
+// The reader by Tesseract, through its C interface, which keeps its form from release to release.
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <cstdlib>
+
+#include "base/error.h"
+#include "ocr/text_reader.h"
+
+#ifdef PLIMSOLL_TESSERACT
+#include <dlfcn.h>
+#include <leptonica/allheaders.h>
+#include <omp.h>
+#include <tesseract/capi.h>
+
+#include <algorithm>
+#include <new>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#endif
+
+namespace plimsoll {
+
+double mean_confidence(const PageText& text) {
+  double sum = 0, letters = 0;
+  for (const ReadWord& word : text.words) {
+    const auto size = static_cast<double>(word.text.size());
+    sum += size * word.confidence;
+    letters += size;
+  }
+  return letters > 0 ? sum / letters : 0;
+}
+
+#ifdef PLIMSOLL_TESSERACT
+namespace {
+
+namespace fs = std::filesystem;
+
+// Tesseract's functions, as capi.h declares them.
+struct Library {
+  decltype(&TessVersion) version = nullptr;
+  decltype(&TessDeleteText) delete_text = nullptr;
+  decltype(&TessBaseAPICreate) create = nullptr;
+  decltype(&TessBaseAPIDelete) destroy = nullptr;
+  decltype(&TessBaseAPISetVariable) set_variable = nullptr;
+  decltype(&TessBaseAPIInit2) init = nullptr;
+  decltype(&TessBaseAPISetPageSegMode) set_layout = nullptr;
+  decltype(&TessBaseAPISetImage2) set_image = nullptr;
+  decltype(&TessBaseAPIRecognize) recognize = nullptr;
+  decltype(&TessBaseAPIGetIterator) get_iterator = nullptr;
+  decltype(&TessBaseAPIClear) clear = nullptr;
+  decltype(&TessBaseAPIClearAdaptiveClassifier) forget = nullptr;
+  decltype(&TessResultIteratorDelete) delete_iterator = nullptr;
+  decltype(&TessResultIteratorGetPageIterator) page_iterator = nullptr;
+  decltype(&TessResultIteratorNext) next = nullptr;
+  decltype(&TessResultIteratorGetUTF8Text) text = nullptr;
+  decltype(&TessResultIteratorConfidence) confidence = nullptr;
+  decltype(&TessPageIteratorBoundingBox) bounding_box = nullptr;
+  std::string missing{};  // what could not be loaded, and why; empty: all is here
+
+  Library() {
+    void* const handle = ::dlopen(PLIMSOLL_TESSERACT, RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) {
+      missing = ::dlerror();
+      return;
+    }
+    load(handle, "TessVersion", version);
+    load(handle, "TessDeleteText", delete_text);
+    load(handle, "TessBaseAPICreate", create);
+    load(handle, "TessBaseAPIDelete", destroy);
+    load(handle, "TessBaseAPISetVariable", set_variable);
+    load(handle, "TessBaseAPIInit2", init);
+    load(handle, "TessBaseAPISetPageSegMode", set_layout);
+    load(handle, "TessBaseAPISetImage2", set_image);
+    load(handle, "TessBaseAPIRecognize", recognize);
+    load(handle, "TessBaseAPIGetIterator", get_iterator);
+    load(handle, "TessBaseAPIClear", clear);
+    load(handle, "TessBaseAPIClearAdaptiveClassifier", forget);
+    load(handle, "TessResultIteratorDelete", delete_iterator);
+    load(handle, "TessResultIteratorGetPageIterator", page_iterator);
+    load(handle, "TessResultIteratorNext", next);
+    load(handle, "TessResultIteratorGetUTF8Text", text);
+    load(handle, "TessResultIteratorConfidence", confidence);
+    load(handle, "TessPageIteratorBoundingBox", bounding_box);
+  }
+
+ private:
+  template <typename Function>
+  void load(void* handle, const char* name, Function& function) {
+    function = reinterpret_cast<Function>(::dlsym(handle, name));
+    if (function == nullptr && missing.empty()) missing = fmt::format("{} has no {}", PLIMSOLL_TESSERACT, name);
+  }
+};
+
+// Loads the library at the first call; it stays loaded, because its own threads and objects do not end well otherwise.
+const Library& library() {
+  static const Library loaded;
+  return loaded;
+}
+
+const Library& expect_library() {
+  const Library& loaded = library();
+  if (loaded.missing.empty()) return loaded;
+  throw EnvironmentError({.what = "Tesseract, which reads text from pictures, cannot be loaded",
+                          .where = PLIMSOLL_TESSERACT,
+                          .found = loaded.missing,
+                          .allowed = "the library of Tesseract that this program was built for",
+                          .remedy = "install it: apt-get install libtesseract5 tesseract-ocr-eng"});
+}
+
+bool has_data(const fs::path& directory, const std::string& language) {
+  std::error_code error;
+  return fs::is_regular_file(directory / (language + ".traineddata"), error);
+}
+
+// Tesseract's own look-up prints where it fails and says nothing to its caller; so its places are looked through here.
+std::vector<fs::path> data_directories(const TextReaderOptions& options) {
+  if (!options.tessdata_dir.empty()) return {options.tessdata_dir};
+  std::vector<fs::path> directories;
+  if (const char* const named = std::getenv("TESSDATA_PREFIX"); named != nullptr && *named != '\0') {
+    directories.emplace_back(named);
+    directories.push_back(fs::path(named) / "tessdata");
+  }
+  // What comes with the program stands beside it.
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  if (!error) directories.push_back(program.parent_path().parent_path() / "share" / "plimsoll" / "tessdata");
+  for (const char* const path : {"/usr/share/tesseract-ocr/5/tessdata", "/usr/share/tesseract-ocr/4.00/tessdata",
+                                 "/usr/share/tessdata", "/usr/share/tesseract/tessdata", "/usr/local/share/tessdata"}) {
+    directories.emplace_back(path);
+  }
+  return directories;
+}
+
+std::vector<std::string> names_of(const std::string& language) {
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; begin <= language.size();) {
+    const std::size_t end = std::min(language.find('+', begin), language.size());
+    names.push_back(language.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return names;
+}
+
+// "chi_sim" is in tesseract-ocr-chi-sim; scripts have packages named by their codes.
+std::string package_of(const std::string& language) {
+  if (language.starts_with("script/")) return "the package tesseract-ocr-script-... of that script";
+  std::string name = language;
+  std::replace(name.begin(), name.end(), '_', '-');
+  return "tesseract-ocr-" + name;
+}
+
+std::string installed_in(const std::vector<fs::path>& directories) {
+  std::vector<std::string> names;
+  for (const fs::path& directory : directories) {
+    std::error_code error;
+    for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
+      const std::string stem = entry->path().stem().string();
+      if (entry->path().extension() == ".traineddata" && stem != "osd") names.push_back(stem);
+    }
+  }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+  return list.empty() ? "none" : list;
+}
+
+bool is_language_name(const std::string& name) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+           c == '/';
+  };
+  return !name.empty() && name.front() != '/' && std::all_of(name.begin(), name.end(), allowed);
+}
+
+// Returns the directory that has the data of all languages asked for.
+fs::path find_data(const TextReaderOptions& options) {
+  const std::vector<std::string> languages = names_of(options.language);
+  for (const std::string& name : languages) {
+    if (is_language_name(name)) continue;
+    throw UsageError({.what = "no such language",
+                      .where = "--language",
+                      .found = options.language,
+                      .allowed = "names as Tesseract has them, joined by +",
+                      .remedy = "eng, deu, chi_sim, or eng+chi_sim for both"});
+  }
+  const std::vector<fs::path> directories = data_directories(options);
+  std::string missing;
+  for (const fs::path& directory : directories) {
+    const auto absent = std::find_if(languages.begin(), languages.end(),
+                                     [&](const std::string& name) { return !has_data(directory, name); });
+    if (absent == languages.end()) return directory;
+    std::error_code error;
+    if (missing.empty() && fs::is_directory(directory, error)) missing = *absent;
+  }
+  if (missing.empty()) missing = languages.front();
+  std::string packages;
+  for (const std::string& name : languages) {
+    const bool found = std::any_of(directories.begin(), directories.end(),
+                                   [&](const fs::path& directory) { return has_data(directory, name); });
+    if (!found) packages += " " + package_of(name);
+  }
+  throw UsageError({.what = "a language of the text is not installed",
+                    .where = "--language",
+                    .found = fmt::format("{}: no {}.traineddata{}", options.language, missing,
+                                         options.tessdata_dir.empty() ? "" : " in " + options.tessdata_dir.string()),
+                    .allowed = "those that are installed: " + installed_in(directories),
+                    .remedy = packages.empty()
+                                  ? "put all languages into one directory, and pass it by --tessdata-dir"
+                                  : fmt::format("apt-get install{}; or pass a directory with {}.traineddata by "
+                                                "--tessdata-dir",
+                                                packages, missing)});
+}
+
+// Tesseract would start four threads a page, which only helps if there are fewer pages than cores; and `num_threads` in
+// its source overrides omp_set_num_threads.
+class OneThread {
+ public:
+  OneThread() : levels_(omp_get_max_active_levels()) { omp_set_max_active_levels(0); }
+  ~OneThread() { omp_set_max_active_levels(levels_); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int levels_;
+};
+
+TessPageSegMode mode_of(TextLayout layout) {
+  switch (layout) {
+    case TextLayout::kBlock:
+      return tesseract::PSM_SINGLE_BLOCK;
+    case TextLayout::kSparse:
+      return tesseract::PSM_SPARSE_TEXT;
+    case TextLayout::kAuto:
+      break;
+  }
+  return tesseract::PSM_AUTO;
+}
+
+class TesseractReader final : public TextReader {
+ public:
+  explicit TesseractReader(const TextReaderOptions& options) : library_(expect_library()), handle_(library_.create()) {
+    if (handle_ == nullptr) throw std::bad_alloc();
+    // It prints what it thinks to standard error unless it has a file for that.
+    library_.set_variable(handle_.get(), "debug_file", "/dev/null");
+    const fs::path data = find_data(options);
+    if (library_.init(handle_.get(), data.c_str(), options.language.c_str(), tesseract::OEM_DEFAULT) != 0) {
+      throw EnvironmentError({.what = "Tesseract cannot use the data of a language",
+                              .where = data.string(),
+                              .found = options.language,
+                              .allowed = "*.traineddata of Tesseract 4 or 5",
+                              .remedy = "install the package again, or pass other data by --tessdata-dir"});
+    }
+  }
+
+  PageText read(const Picture& picture, TextLayout layout) override {
+    const OneThread one_thread;
+    TessBaseAPI* const handle = handle_.get();
+    library_.set_layout(handle, mode_of(layout));
+    library_.set_image(handle, picture.pix());
+    PageText text;
+    if (library_.recognize(handle, nullptr) == 0) take_words(picture, text);
+    // A page must not change what is read of the next one: which worker reads which page is chance.
+    library_.clear(handle);
+    library_.forget(handle);
+    return text;
+  }
+
+ private:
+  struct Destroy {
+    void operator()(TessBaseAPI* handle) const { library().destroy(handle); }
+  };
+
+  void take_words(const Picture& picture, PageText& page) {
+    struct DeleteIterator {
+      void operator()(TessResultIterator* result) const { library().delete_iterator(result); }
+    };
+    const std::unique_ptr<TessResultIterator, DeleteIterator> result(library_.get_iterator(handle_.get()));
+    if (result == nullptr) return;  // a page without text
+    TessPageIterator* const place = library_.page_iterator(result.get());
+    std::size_t letters = 0, high_letters = 0;  // of words that are long enough to show how they run
+    do {
+      int x0 = 0, y0 = 0, x1 = 0, y1 = 0;
+      if (!library_.bounding_box(place, tesseract::RIL_WORD, &x0, &y0, &x1, &y1)) continue;
+      char* const text = library_.text(result.get(), tesseract::RIL_WORD);
+      if (text == nullptr) continue;
+      ReadWord word{.text = text,
+                    .confidence = static_cast<double>(library_.confidence(result.get(), tesseract::RIL_WORD)) / 100};
+      library_.delete_text(text);
+      const std::size_t first = word.text.find_first_not_of(" \t\r\n");
+      if (first == std::string::npos) continue;
+      word.text = word.text.substr(first, word.text.find_last_not_of(" \t\r\n") + 1 - first);
+      word.confidence = std::clamp(word.confidence, 0.0, 1.0);
+      const double wide = picture.width(), high = picture.height();
+      word.box = {std::clamp<double>(x0, 0, wide), std::clamp<double>(y0, 0, high), std::clamp<double>(x1, 0, wide),
+                  std::clamp<double>(y1, 0, high)};
+      if (word.box[2] <= word.box[0] || word.box[3] <= word.box[1]) continue;
+      constexpr std::size_t kLongWord = 4;
+      if (word.text.size() >= kLongWord) {
+        letters += word.text.size();
+        high_letters += y1 - y0 > x1 - x0 ? word.text.size() : 0;
+      }
+      page.words.push_back(std::move(word));
+    } while (library_.next(result.get(), tesseract::RIL_WORD));
+    page.is_sideways = 2 * high_letters > letters;
+  }
+
+  const Library& library_;
+  std::unique_ptr<TessBaseAPI, Destroy> handle_;
+};
+
+}  // namespace
+
+std::unique_ptr<TextReader> open_text_reader(const TextReaderOptions& options) {
+  expect_library();
+  setMsgSeverity(L_SEVERITY_NONE);  // Leptonica's messages, under Tesseract's calls too
+  return std::make_unique<TesseractReader>(options);
+}
+
+std::string describe_text_reader() {
+  const Library& loaded = library();
+  if (!loaded.missing.empty()) return fmt::format("Tesseract, which cannot be loaded ({})", loaded.missing);
+  return fmt::format("Tesseract {}", loaded.version());
+}
+
+#else
+
+std::unique_ptr<TextReader> open_text_reader(const TextReaderOptions&) {
+  throw EnvironmentError({.what = "this program was built without Tesseract, which reads text from pictures",
+                          .where = "plimsoll --version",
+                          .found = "OCR: none",
+                          .allowed = "a program that was built where libtesseract is installed",
+                          .remedy = "apt-get install libtesseract-dev tesseract-ocr-eng, and build again (CMake's "
+                                    "PLIMSOLL_OCR must not be OFF); or give words and boxes of another OCR engine "
+                                    "as JSONL"});
+}
+
+std::string describe_text_reader() { return "none"; }
+
+#endif
+
+}  // namespace plimsoll

@@ -1,0 +1,216 @@
+#include "request/arena_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/file.h"
+#include "transform/optimizer.h"
+
+namespace plimsoll {
+namespace {
+
+using Write = std::function<void(std::string_view)>;
+
+// Names come from models' files and are written as JSON text.
+std::string json_text(std::string_view text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// A session's programs own the graphs that their plans were made of.
+struct ArenaProgram {
+  const PlannedProgram& planned;
+  const Graph& graph;
+};
+using ArenaPrograms = std::vector<ArenaProgram>;
+
+// The parameters that some program changes; the others are frozen.
+std::set<std::string> trained_names(const ArenaPrograms& programs) {
+  std::set<std::string> names;
+  for (const ArenaProgram& program : programs) {
+    for (const Value& value : program.graph.values()) {
+      if (value.role == Role::kParameter && value.producer != kNoNode) names.insert(value.name);
+    }
+  }
+  return names;
+}
+
+void write_persistent(const RunPlan& plan, const ArenaPrograms& programs, const Write& write) {
+  const std::set<std::string> trained = trained_names(programs);
+  const bool trains =
+      std::ranges::any_of(plan.programs, [](const auto& each) { return each.kind != ProgramKind::kEvaluate; });
+  const char* comma = "";
+  for (const auto& [name, entry] : plan.layout.entries()) {
+    const bool is_parameter = entry.role == Role::kParameter || name.ends_with(kLowHalfSuffix);
+    const char* kind = !is_parameter && name.find(".gradient") != std::string::npos          ? "summed gradient"
+                       : !is_parameter                                                       ? "optimizer state"
+                       : trains && entry.role == Role::kParameter && !trained.contains(name) ? "frozen parameter"
+                                                                                             : "parameter";
+    write(fmt::format("{}\n[{},\"{}\",\"kept\",{},{}]", comma, json_text(name), kind, entry.offset,
+                      round_up(entry.type.bytes(), kAlignmentBytes)));
+    comma = ",";
+  }
+}
+
+// The seconds for which nodes wait for transfers, which run beside the others: as estimate_seconds counts them.
+class TransferTimes {
+ public:
+  explicit TransferTimes(const OpSpeeds& speeds) : speeds_(speeds) {}
+
+  double waited(const Node& node) {
+    const auto& transfer = std::get<TransferAttributes>(node.attributes);
+    if (node.op != Op::kFetchBegin && node.op != Op::kStoreBegin) return std::max(0.0, done_[transfer.ticket] - now_);
+    disk_free_ = std::max(disk_free_, now_) + transfer_seconds(transfer, node.op == Op::kStoreBegin, speeds_);
+    done_[transfer.ticket] = disk_free_;
+    return 0;
+  }
+  void advance(double seconds) { now_ += seconds; }
+
+ private:
+  const OpSpeeds& speeds_;
+  double now_ = 0, disk_free_ = 0;       // since the program's first node
+  std::map<std::int64_t, double> done_;  // by ticket
+};
+
+class ProgramWriter {
+ public:
+  ProgramWriter(const ArenaProgram& program, const OpSpeeds& speeds, const Write& write)
+      : graph_(program.graph), plan_(program.planned.plan), speeds_(speeds), write_(write) {
+    for (const Node& node : graph_.nodes()) {
+      if (node.name.ends_with(kAgain)) again_.insert(node.name.substr(0, node.name.size() - kAgain.size()));
+    }
+  }
+
+  void write_nodes() const {
+    const char* comma = "";
+    TransferTimes transfers(speeds_);
+    for (const Node& node : graph_.nodes()) {
+      const double seconds = is_transfer(node.op) ? transfers.waited(node) : speeds_.seconds(graph_, node);
+      transfers.advance(seconds);
+      write_(fmt::format("{}\n[{},\"{}\",\"{}\",{:.3g}]", comma, json_text(node.name), op_name(node.op),
+                         phase_name(node.phase), seconds));
+      comma = ",";
+    }
+  }
+
+  void write_tensors() const {
+    const char* comma = "";
+    for (const Buffer& buffer : plan_.buffers) {
+      write_(fmt::format("{}\n[{},\"{}\",\"{}\",{},{},{},{}]", comma, json_text(buffer.name), kind_of(buffer),
+                         lever_of(buffer), offset_of(buffer), buffer.life.bytes, buffer.life.begin, buffer.life.end));
+      comma = ",";
+    }
+  }
+
+ private:
+  static constexpr std::string_view kAgain = ".again";  // transform/recompute.h
+  static constexpr std::string_view kPart = ".part";    // of an update whose states are offloaded
+
+  static const char* kind_of(const Buffer& buffer) {
+    if (buffer.scratch_of != kNoNode) return "scratch";
+    if (buffer.role == Role::kInput) return "batch";
+    if (buffer.staging && buffer.name.find(kPart) != std::string::npos) return "optimizer state";
+    return buffer.role == Role::kActivation ? "activation" : "gradient";
+  }
+
+  std::size_t offset_of(const Buffer& buffer) const {
+    return buffer.scratch_of != kNoNode ? plan_.scratch_offsets.at(static_cast<std::size_t>(buffer.scratch_of))
+                                        : plan_.value_offsets.at(static_cast<std::size_t>(buffer.values.front()));
+  }
+
+  bool is_recomputed(ValueId id) const {
+    const NodeId producer = graph_.value(id).producer;
+    if (producer == kNoNode) return false;
+    const std::string& name = graph_.node(producer).name;
+    return name.ends_with(kAgain) || again_.contains(name);
+  }
+  bool is_stored(ValueId id) const {
+    const NodeId producer = graph_.value(id).producer;
+    return producer != kNoNode && graph_.node(producer).op == Op::kStoreBegin;
+  }
+
+  const char* lever_of(const Buffer& buffer) const {
+    const auto any = [&](auto is) { return std::ranges::any_of(buffer.values, is); };
+    if (buffer.staging || any([&](ValueId id) { return is_stored(id); })) return "offloaded";
+    if (any([&](ValueId id) { return is_recomputed(id); })) return "recomputed";
+    return phase_at(buffer.life.begin) == phase_at(buffer.life.end - 1) ? "brief" : "kept";
+  }
+  Phase phase_at(std::int64_t time) const {
+    const auto nodes = static_cast<std::int64_t>(graph_.nodes().size());
+    return nodes == 0 ? Phase::kForward
+                      : graph_.node(static_cast<NodeId>(std::clamp<std::int64_t>(time, 0, nodes - 1))).phase;
+  }
+
+  const Graph& graph_;
+  const MemoryPlan& plan_;
+  const OpSpeeds& speeds_;
+  const Write& write_;
+  std::set<std::string> again_;  // nodes that backward computes again
+};
+
+std::int64_t runs_per_update(const RunPlan& plan, ProgramKind kind) {
+  if (kind == ProgramKind::kEvaluate) return 0;
+  return kind == ProgramKind::kAccumulate ? plan.accumulation_steps - 1 : 1;
+}
+
+void write_all(const RunPlan& plan, const ArenaPrograms& programs, const OpSpeeds& speeds, const Write& write) {
+  write(fmt::format("{{\"version\":1,\"arena_bytes\":{},\"persistent_bytes\":{},\"persistent\":[", plan.arena_bytes,
+                    plan.layout.bytes()));
+  write_persistent(plan, programs, write);
+  write("],\"programs\":[");
+  const char* comma = "";
+  for (const ArenaProgram& program : programs) {
+    const PlannedProgram& planned = program.planned;
+    write(fmt::format("{}\n{{\"kind\":\"{}\",\"runs\":{},\"transient_bytes\":{},\"peak_node\":{},\"nodes\":[", comma,
+                      program_kind_name(planned.kind), runs_per_update(plan, planned.kind),
+                      planned.plan.transient_bytes, planned.plan.peak_node));
+    const ProgramWriter writer(program, speeds, write);
+    writer.write_nodes();
+    write("],\"tensors\":[");
+    writer.write_tensors();
+    write("]}");
+    comma = ",";
+  }
+  write("]}\n");
+}
+
+}  // namespace
+
+void write_arena(const RunPlan& plan, const OpSpeeds& speeds, const Write& write) {
+  ArenaPrograms programs;
+  for (const PlannedProgram& planned : plan.programs) programs.push_back({planned, planned.prepared.graph});
+  write_all(plan, programs, speeds, write);
+}
+
+void write_arena(const Session& session, const OpSpeeds& speeds, const Write& write) {
+  ArenaPrograms programs;
+  for (const PlannedProgram& planned : session.plan().programs) {
+    programs.push_back({planned, session.program(planned.kind).graph()});
+  }
+  write_all(session.plan(), programs, speeds, write);
+}
+
+void write_arena_file(const Session& session, const OpSpeeds& speeds, const std::filesystem::path& path) {
+  constexpr std::size_t kPiece = 64 * kKiB;
+  OutputFile file(path);
+  std::string piece;
+  piece.reserve(kPiece + 4096);
+  write_arena(session, speeds, [&](std::string_view text) {
+    piece += text;
+    if (piece.size() < kPiece) return;
+    file.write(piece);
+    piece.clear();
+  });
+  file.write(piece);
+  file.close();
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,34 @@
+// worst.json: the pages on which the last evaluation found the highest loss, with what was found on them and what
+// should have been, for `plimsoll report` to draw.
+//
+//   write_worst_pages(session, bundle, held_out, loader, BoxFormat::kPixel, evaluation.worst, run / "worst.json");
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "bundle/model_bundle.h"
+#include "data/dataset.h"
+#include "data/loader.h"
+#include "fit/session.h"
+#include "train/evaluation.h"
+
+namespace plimsoll {
+
+// The number of pages that a run writes down.
+inline constexpr std::size_t kWorstPages = 6;
+
+// Predicts these pages again and writes a line for each as soon as it is predicted, so that one page is held at a time;
+// it uses the evaluation program and a loader, which the plan counts. A page that can no longer be read is left out.
+//
+//   {"version": 1, "pages": [{"id", "where", "loss", "image", "width", "height", "caption", "scheme",
+//     "words": [[text, label, confidence or null, given label or null, x0, y0, x1, y1], …],
+//     "links": [[from word, to word, "predicted", "right", "wrong" or "missed"], …]}, …]} (JSON)
+//
+// Boxes are in pixels of the image; a page whose model sees no boxes has none (five entries a word). Throws
+// EnvironmentError (disk).
+void write_worst_pages(const Session& session, const ModelBundle& bundle, const Dataset& dataset,
+                       const LoaderOptions& loader, BoxFormat format, const std::vector<PageLoss>& worst,
+                       const std::filesystem::path& path);
+
+}  // namespace plimsoll

@@ -1,0 +1,305 @@
+// Annotations become labelled pages; pages become tasks, and come back.
+#include <functional>
+
+#include "convert_fixture.h"
+
+namespace plimsoll::test {
+namespace {
+
+using testing::HasSubstr;
+
+class Annotations : public ConvertTest {};
+
+TEST_F(Annotations, Cord) {
+  const std::vector<json> found = pages(sample("cord.json"));
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0]["words"], (json{"Nasi", "Campur", "TOTAL", "75.000"}));
+  EXPECT_EQ(found[0]["labels"], (json{"B-MENU.NM", "I-MENU.NM", "O", "B-TOTAL.TOTAL_PRICE"}));
+  EXPECT_EQ(found[0]["boxes"][0], (json{99, 200, 180, 230}));
+  EXPECT_EQ(found[0]["boxes"][3], (json{700, 300, 864, 330}));
+  EXPECT_EQ(pages(at("cord.json"), {.segment_boxes = true})[0]["boxes"][1], (json{99, 200, 310, 230}));
+}
+
+TEST_F(Annotations, FunsdWithItsLinks) {
+  picture("forms/images/funsd.pgm", 200, 100);
+  fs::create_directories(at("forms/annotations"));
+  fs::copy_file(sample("funsd.json"), at("forms/annotations/funsd.json"));
+  const PagePaths inputs = convert_inputs({at("forms").string()});
+  ASSERT_EQ(inputs.size(), 1U);
+  const std::vector<json> found = pages(inputs.front());
+  EXPECT_EQ(found[0]["words"], (json{"Date:", "5", "May", "note"}));
+  EXPECT_EQ(found[0]["labels"], (json{"B-QUESTION", "B-ANSWER", "I-ANSWER", "O"}));
+  EXPECT_EQ(found[0]["links"], (json{{0, 1}}));
+  EXPECT_EQ(found[0]["entities"][1], (json{{"label", "answer"}, {"start_word", 1}, {"end_word", 3}}));
+  EXPECT_EQ(found[0]["image"], "forms/images/funsd.pgm");
+  EXPECT_EQ(pages(inputs.front(), {.segment_boxes = true})[0]["boxes"][1], (json{70, 20, 140, 40}));
+}
+
+TEST_F(Annotations, LabelStudiosExport) {
+  picture("scans/bill 1.pgm", 1000, 500);
+  const std::vector<json> found = pages(sample("label-studio.json"), {.images = at("scans")});
+  ASSERT_EQ(found.size(), 1U);
+  const json& page = found[0];
+  EXPECT_EQ(page["image"], "scans/bill 1.pgm");
+  EXPECT_EQ(page["words"], (json{"Acme", "Ltd.", "12,50", "€", "9"}));
+  EXPECT_EQ(page["labels"], (json{"B-Vendor Name", "I-Vendor Name", "B-Total", "I-Total", "B-Total"}));
+  // Four of nine characters of 200 pixels.
+  EXPECT_EQ(page["boxes"][0], (json{100, 100, 189, 150}));
+  EXPECT_EQ(page["boxes"][1], (json{211, 100, 300, 150}));
+  // Turned by 90 degrees around its corner, 500, 100: text runs downwards, to the corner's left.
+  EXPECT_EQ(page["boxes"][2], (json{450, 100, 500, 171}));
+  EXPECT_EQ(page["boxes"][3], (json{450, 186, 500, 200}));
+  EXPECT_EQ(page["boxes"][4], (json{700, 300, 800, 350}));
+  EXPECT_EQ(page["label"], "invoice");
+  EXPECT_EQ(page["links"], (json{{0, 1}}));
+  for (const char* part : {"1 annotation beside another one", "1 rectangle has no text and no word below it",
+                           "1 rectangle has several labels", "1 result is neither a rectangle",
+                           "1 relation leads to what is no labelled rectangle",
+                           "1 page of a task has neither words nor annotations", "label-studio.json:36, task 2"}) {
+    EXPECT_THAT(lost(), HasSubstr(part));
+  }
+}
+
+TEST_F(Annotations, LabelStudiosMinimalExportIsRefused) {
+  const fs::path minimal =
+      file("min.json", R"([{"image": "a.png", "id": 1, "label": [], "annotator": 1, "annotation_id": 1}])");
+  const Problem problem = refused(minimal);
+  EXPECT_THAT(problem.where, HasSubstr("min.json:1, task 1"));
+  EXPECT_THAT(problem.remedy, HasSubstr("JSON-MIN"));
+}
+
+TEST_F(Annotations, LabelStudioWithoutSizesAsksThePicture) {
+  const std::string task =
+      R"([{"data": {"image": "a.pgm"}, "annotations": [{"result": [{"id": "r", "type": "rectanglelabels",
+    "value": {"x": 10, "y": 10, "width": 10, "height": 10, "rectanglelabels": ["A"]}}, {"id": "r", "type": "textarea",
+    "value": {"text": ["w"]}}]}]}])";
+  EXPECT_THAT(refused(file("e.json", task)).remedy, HasSubstr("--images"));
+  picture("a.pgm", 200, 100);
+  EXPECT_EQ(pages(at("e.json"))[0]["boxes"][0], (json{20, 10, 40, 20}));
+}
+
+TEST_F(Annotations, ADocumentsPagesAreToldApart) {
+  const json export_of = {
+      {{"id", 5},
+       {"data", {{"pages", {"p1.png", "p2.png"}}}},
+       {"annotations",
+        {{{"result",
+           {{{"id", "x"},
+             {"item_index", 1},
+             {"original_width", 100},
+             {"original_height", 100},
+             {"value",
+              {{"x", 0}, {"y", 0}, {"width", 50}, {"height", 10}, {"rectanglelabels", {"A"}}, {"text", {"w"}}}}}}}}}}}};
+  const std::vector<json> found = pages(file("d.json", export_of.dump()));
+  ASSERT_EQ(found.size(), 1U) << lost();
+  EXPECT_EQ(found[0]["id"], "p2");
+}
+
+class RoundTrip : public ConvertTest {
+ protected:
+  // Pages to tasks and back; the tasks may be changed in between.
+  std::vector<json> there_and_back(const fs::path& input, const std::function<void(json&)>& edit = {}) {
+    tasks_ = json::parse(text(input, "label-studio", {.label_config = at("config.xml")}));
+    if (edit) edit(tasks_);
+    return pages(file("export.json", tasks_.dump(1)));
+  }
+  json tasks_{};
+};
+
+TEST_F(RoundTrip, KeepsWordsBoxesAndLabels) {
+  picture("a.png", 640, 480);
+  const std::vector<json> before = lines_of(sample("pages.jsonl"));
+  const std::vector<json> after = there_and_back(at("pages.jsonl"));
+  ASSERT_EQ(after.size(), before.size());
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    for (const char* key : {"id", "width", "height", "words", "boxes", "labels"}) {
+      EXPECT_EQ(after[i].value(key, json::array()), before[i][key]) << key;
+    }
+  }
+  EXPECT_EQ(after[0]["image"], "a.png");
+  const json& task = tasks_[0];
+  EXPECT_EQ(task["data"]["image"], "/data/local-files/?d=a.png");
+  EXPECT_FALSE(task.contains("predictions"));
+  const json& result = task["annotations"][0]["result"];
+  ASSERT_EQ(result.size(), 6U);  // three entities, each a rectangle and its text
+  EXPECT_EQ(result[0]["type"], "rectanglelabels");
+  EXPECT_EQ(result[0]["value"]["rectanglelabels"], json{"TOTAL"});
+  EXPECT_EQ(result[1]["value"]["text"], json{"12 .50"});
+  EXPECT_EQ(result[0]["id"], result[1]["id"]);
+  EXPECT_DOUBLE_EQ(result[0]["value"]["x"], 100.0 * 70 / 640);
+  EXPECT_DOUBLE_EQ(result[0]["value"]["width"], 100.0 * 50 / 640);
+  const std::string config = text_of(at("config.xml"));
+  EXPECT_THAT(config, HasSubstr("<Label value=\"CITY\""));
+  EXPECT_THAT(config, HasSubstr("<RectangleLabels name=\"label\" toName=\"image\""));
+  EXPECT_THAT(config, HasSubstr("value=\"$image\""));
+}
+
+TEST_F(RoundTrip, AWordIsLabelledByDrawingARectangle) {
+  const std::vector<json> after = there_and_back(sample("pages.jsonl"), [](json& tasks) {
+    json& result = tasks[0]["annotations"][0]["result"];
+    // The labeller draws around the first word and types nothing, and corrects one text.
+    json drawn = result[0];
+    drawn["id"] = "new";
+    drawn["value"] = {{"x", 1}, {"y", 3}, {"width", 9}, {"height", 6}, {"rotation", 0}, {"rectanglelabels", {"KEY"}}};
+    result.push_back(drawn);
+    result[1]["value"]["text"] = {"13 .75"};
+  });
+  EXPECT_EQ(after[0]["words"], (json{"TOTAL", "13", ".75", "Zürich AG", "Bern"}));
+  EXPECT_EQ(after[0]["labels"], (json{"B-KEY", "B-TOTAL", "I-TOTAL", "B-CITY", "B-CITY"}));
+  EXPECT_EQ(after[0]["boxes"][0], (json{10, 20, 60, 40}));
+}
+
+TEST_F(RoundTrip, AnotherNumberOfWordsDividesTheRectangle) {
+  const std::vector<json> after = there_and_back(
+      sample("pages.jsonl"), [](json& tasks) { tasks[0]["annotations"][0]["result"][1]["value"]["text"] = {"12.50"}; });
+  EXPECT_EQ(after[0]["words"], (json{"TOTAL", "12.50", "Zürich AG", "Bern"}));
+  EXPECT_EQ(after[0]["boxes"][1], (json{70, 20, 120, 40}));
+  EXPECT_EQ(after[0]["labels"], (json{"O", "B-TOTAL", "B-CITY", "B-CITY"}));
+  EXPECT_THAT(lost(), HasSubstr("1 rectangle was typed with another number of words"));
+}
+
+TEST_F(RoundTrip, OverlappingRectanglesShareNoWord) {
+  const std::vector<json> after = there_and_back(sample("pages.jsonl"), [](json& tasks) {
+    json& result = tasks[0]["annotations"][0]["result"];
+    json wide = result[0];
+    wide["id"] = "wide";
+    wide["value"] = {{"x", 0},       {"y", 0},        {"width", 100},
+                     {"height", 10}, {"rotation", 0}, {"rectanglelabels", {"LINE"}}};
+    result.push_back(wide);
+    for (const int i : {0, 1}) result[i]["value"]["height"] = 5;  // it was moved, so what it covers counts
+  });
+  // Both cover the words of TOTAL wholly: the smaller one has them.
+  EXPECT_EQ(after[0]["labels"], (json{"B-LINE", "B-TOTAL", "I-TOTAL", "B-CITY", "B-CITY"}));
+  EXPECT_THAT(lost(), HasSubstr("2 words lie in several rectangles"));
+}
+
+// An address of two lines, and another column's word between them: its box lies within the address's rectangle.
+TEST_F(RoundTrip, ARectangleThatNobodyMovedKeepsItsWords) {
+  const fs::path input =
+      file("p.jsonl", R"({"id": "p", "width": 100, "height": 100, "words": ["12", "other", "Road", "Town"], "boxes": )"
+                      R"([[0, 0, 20, 10], [50, 0, 60, 10], [30, 20, 90, 30], [0, 20, 20, 30]], )"
+                      R"("labels": ["B-A", "O", "B-A", "I-A"]})");
+  const std::vector<json> after = there_and_back(input);
+  EXPECT_EQ(after[0]["labels"], (json{"B-A", "O", "B-A", "I-A"}));
+  EXPECT_EQ(after[0]["words"], (json{"12", "other", "Road", "Town"}));
+  const fs::path wide =
+      file("w.jsonl", R"({"id": "w", "width": 100, "height": 100, "words": ["12", "Road", "other"], "boxes": )"
+                      R"([[0, 0, 20, 10], [50, 20, 90, 30], [60, 2, 70, 8]], "labels": ["B-A", "I-A", "O"]})");
+  EXPECT_EQ(there_and_back(wide)[0]["labels"], (json{"B-A", "I-A", "O"}));
+  // Once it is moved, what it covers counts.
+  const std::vector<json> moved = there_and_back(wide, [](json& tasks) {
+    for (json& result : tasks[0]["annotations"][0]["result"]) result["value"]["width"] = 95;
+    tasks[0]["annotations"][0]["result"].erase(1);
+  });
+  EXPECT_EQ(moved[0]["labels"], (json{"B-A", "I-A", "I-A"}));
+}
+
+// The page's boxes may refer to other pixels than the picture has, which is what Label Studio measures.
+TEST_F(RoundTrip, PicturesOfAnotherSize) {
+  const auto twice = [](json& tasks) {
+    for (json& result : tasks[0]["annotations"][0]["result"]) {
+      result["original_width"] = 1280;
+      result["original_height"] = 960;
+    }
+  };
+  const std::vector<json> after = there_and_back(sample("pages.jsonl"), twice);
+  EXPECT_EQ(after[0]["width"], 640);
+  EXPECT_EQ(after[0]["labels"], (json{"O", "B-TOTAL", "I-TOTAL", "B-CITY", "B-CITY"}));
+  EXPECT_THROW(there_and_back(at("pages.jsonl"),
+                              [](json& tasks) { tasks[0]["annotations"][0]["result"][0]["original_width"] = 480; }),
+               DataError);
+}
+
+TEST_F(RoundTrip, PredictionsBecomePredictionsAndAreNotTakenForLabels) {
+  const fs::path found =
+      file("found.jsonl", R"({"id": "p", "width": 100, "height": 100, "words": ["a", "b"], "boxes": [[0, 0, 10, 10], )"
+                          R"([10, 0, 20, 10]], "labels": ["B-X", "I-X"], "probabilities": [0.9, 0.6], )"
+                          R"("fields": [{"label": "X", "start_word": 0, "end_word": 2, "confidence": 0.6}]})");
+  const std::vector<json> after = there_and_back(found);
+  ASSERT_TRUE(tasks_[0].contains("predictions"));
+  EXPECT_FALSE(tasks_[0].contains("annotations"));
+  EXPECT_EQ(tasks_[0]["predictions"][0]["model_version"], "plimsoll");
+  EXPECT_DOUBLE_EQ(tasks_[0]["predictions"][0]["score"], 0.6);
+  EXPECT_DOUBLE_EQ(tasks_[0]["predictions"][0]["result"][0]["score"], 0.6);
+  EXPECT_EQ(after[0]["words"], (json{"a", "b"}));
+  EXPECT_FALSE(after[0].contains("labels"));
+  EXPECT_THAT(lost(), HasSubstr("1 task has no annotation"));
+}
+
+TEST_F(RoundTrip, LinksAndFunsdsNames) {
+  picture("funsd.pgm", 200, 100);
+  const std::vector<json> after = there_and_back(sample("funsd.json"));
+  EXPECT_EQ(after[0]["labels"], (json{"B-QUESTION", "B-ANSWER", "I-ANSWER", "O"}));
+  EXPECT_EQ(after[0]["links"], (json{{0, 1}}));
+  EXPECT_EQ(after[0]["entities"].size(), 3U);
+  EXPECT_EQ(after[0]["boxes"][2], (json{90, 20, 140, 40}));
+}
+
+TEST_F(RoundTrip, BoxesInThousandthsBecomePixels) {
+  const fs::path input = file("t.jsonl", R"({"id": "t", "width": 500, "height": 200, "words": ["w"], )"
+                                         R"("boxes": [[100, 500, 200, 1000]], "labels": ["B-X"]})");
+  const json tasks = json::parse(
+      text(input, "label-studio",
+           {.box_format = BoxFormat::k1000, .label_names = {"B-NEW", "I-NEW"}, .label_config = at("c.xml")}));
+  EXPECT_EQ(tasks[0]["data"]["page"]["boxes"][0], (json{50, 100, 100, 200}));
+  EXPECT_DOUBLE_EQ(tasks[0]["annotations"][0]["result"][0]["value"]["height"], 50);
+  EXPECT_THAT(text_of(at("c.xml")), HasSubstr("<Label value=\"NEW\""));
+  EXPECT_THAT(text_of(at("c.xml")), HasSubstr("<Label value=\"X\""));
+}
+
+TEST_F(RoundTrip, ClassesOfPages) {
+  const std::vector<json> after = there_and_back(
+      file("c.jsonl", R"({"id": "c", "width": 10, "height": 10, "words": [], "boxes": [], "label": "taxi & bus"})"));
+  EXPECT_EQ(after[0]["label"], "taxi & bus");
+  EXPECT_THAT(text_of(at("config.xml")), HasSubstr("<Choice value=\"taxi &amp; bus\"/>"));
+}
+
+class Conll : public ConvertTest {};
+
+TEST_F(Conll, AWordAndItsTagALine) {
+  EXPECT_EQ(text(sample("pages.jsonl"), "conll"),
+            "TOTAL O\n12 B-TOTAL\n.50 I-TOTAL\nZürich_AG B-CITY\nBern B-CITY\n\nx O\n\n");
+  EXPECT_THAT(lost(), HasSubstr("1 word or label has white space"));
+}
+
+TEST_F(Conll, PlainNamesGetTags) {
+  const fs::path plain = file("p.jsonl", R"({"words": ["a", "b", "c"], "boxes": [], "labels": ["X", "X", "O"]})");
+  EXPECT_THROW(text(plain, "conll"), DataError);  // another number of boxes than of words
+  file("p.jsonl", R"({"words": ["a", "b", "c"], "labels": ["X", "X", "O"]})");
+  EXPECT_EQ(text(plain, "conll"), "a B-X\nb I-X\nc O\n\n");
+}
+
+TEST_F(Conll, PredictionsStandBesideTheData) {
+  const fs::path found =
+      file("found.jsonl", R"({"id": "b", "words": ["x"], "labels": ["B-CITY"], "probabilities": [0.5]})"
+                          "\n");
+  EXPECT_EQ(text(sample("pages.jsonl"), "conll", {.predictions = found}), "x O B-CITY\n\n");
+  EXPECT_THAT(lost(), HasSubstr("2 pages have no prediction and are left out"));
+  file("found.jsonl", R"({"id": "other", "words": ["x"], "labels": ["B-CITY"]})");
+  EXPECT_THROW(text(at("pages.jsonl"), "conll", {.predictions = found}), DataError);
+}
+
+TEST_F(Conll, DocumentsOfPredictAreTheirPages) {
+  const fs::path found = file("found.jsonl", R"({"document": "d", "fields": [], "pages": [)"
+                                             R"({"id": "1", "words": ["a"], "labels": ["B-X"]},)"
+                                             R"({"id": "2", "words": ["b"], "labels": ["O"]}]})");
+  EXPECT_EQ(text(found, "conll"), "a B-X\n\nb O\n\n");
+}
+
+TEST_F(Conll, PagesWithoutLabelsAreRefused) {
+  EXPECT_THROW(text(file("u.jsonl", R"({"id": "u", "words": ["a"]})"), "conll"), DataError);
+}
+
+TEST_F(Annotations, PagesStayPagesWithTheirPicturesFound) {
+  picture("in/img/a.pgm", 10, 10);
+  const fs::path input =
+      file("in/p.jsonl", R"({"id": "q", "image": "img/a.pgm", "words": ["w"], )"
+                         R"("boxes": [[1.5, 0, 9, 9]], "questions": [{"question": "?", "answers": []}]})");
+  const std::vector<json> found = pages(input);
+  EXPECT_EQ(found[0]["image"], "in/img/a.pgm");
+  EXPECT_EQ(found[0]["boxes"], (json{{1.5, 0, 9, 9}}));
+  EXPECT_TRUE(found[0].contains("questions"));
+}
+
+}  // namespace
+}  // namespace plimsoll::test

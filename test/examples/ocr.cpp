@@ -1,0 +1,40 @@
+// Compiles the examples of src/ocr.
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "examples/use.h"
+#include "ocr/child_process.h"
+#include "ocr/pdf.h"
+#include "ocr/picture.h"
+#include "ocr/read_documents.h"
+#include "ocr/reading_order.h"
+#include "ocr/text_reader.h"
+
+namespace plimsoll {
+
+void of_child_process() {
+#include "ocr/child_process.h.inc"
+}
+
+void of_pdf() {
+#include "ocr/pdf.h.inc"
+}
+
+void of_picture() {
+#include "ocr/picture.h.inc"
+}
+
+void of_read_documents() {
+#include "ocr/read_documents.h.inc"
+}
+
+void of_reading_order(const std::vector<Box>& boxes, const std::vector<std::string>& words) {
+#include "ocr/reading_order.h.inc"
+}
+
+void of_text_reader(const Picture& picture) {
+#include "ocr/text_reader.h.inc"
+}
+
+}  // namespace plimsoll

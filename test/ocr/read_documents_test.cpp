@@ -1,0 +1,290 @@
+// Documents become pages: what is read of drawn ones, and what is said of those that cannot be read.
+#include "ocr/read_documents.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <leptonica/allheaders.h>
+
+#include <memory>
+#include <string>
+
+#include "base/process.h"
+#include "data/image.h"
+#include "ocr/child_process.h"
+#include "support/drawn_text.h"
+#include "support/expect_error.h"
+#include "support/scratch_folder.h"
+
+namespace plimsoll {
+namespace {
+
+using test::draw_pdf;
+using test::draw_text;
+using test::expect_error;
+using test::Lines;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const Lines kInvoice = {"Invoice number 4711 of Greenburg Services", "Six door handles at 79.95 make 479.70",
+                        "Please pay the TOTAL of 479.70 before Friday", "Thank you very much for your order",
+                        "Delivery was made on 2023 December 26"};
+
+class Documents : public testing::Test {
+ protected:
+  void SetUp() override {
+#ifdef PLIMSOLL_HAS_OCR
+    try {
+      open_text_reader({});
+    } catch (const Error& error) {
+      GTEST_SKIP() << "Tesseract's library or its data for English is missing: " << error.what();
+    }
+#else
+    GTEST_SKIP() << "built without Tesseract: apt-get install libtesseract-dev";
+#endif
+  }
+
+  std::filesystem::path at(const std::string& name) const { return folder_ / name; }
+  std::vector<DocumentPage> read(const std::vector<std::string>& names, const DocumentOptions& like = {}) {
+    DocumentOptions options = like;
+    std::vector<std::string> given;
+    for (const std::string& name : names) given.push_back(at(name).string());
+    options.files = find_documents(given);
+    if (!without_images_) {
+      options.images = [this] {
+        std::filesystem::create_directories(at("images"));
+        return at("images");
+      };
+    }
+    std::vector<DocumentPage> pages;
+    summary_ = read_documents(options, [&pages](const DocumentPage& page) { pages.push_back(page); });
+    return pages;
+  }
+  static std::string text_of(const DocumentPage& page) {
+    std::string text;
+    for (const std::string& word : page.words) text += (text.empty() ? "" : " ") + word;
+    return text;
+  }
+  static std::string invoice() {
+    std::string text;
+    for (const std::string& line : kInvoice) text += (text.empty() ? "" : " ") + line;
+    return text;
+  }
+  // Turns a picture clockwise.
+  void turn(const std::string& from, const std::string& to, int quarters) const {
+    Pix* pix = pixRead(at(from).c_str());
+    Pix* turned = pixRotateOrth(pix, quarters);
+    pixWrite(at(to).c_str(), turned, to.ends_with("jpg") ? IFF_JFIF_JPEG : IFF_PNG);
+    pixDestroy(&pix);
+    pixDestroy(&turned);
+  }
+
+  test::ScratchFolder folder_;
+  DocumentSummary summary_;
+  bool without_images_ = false;
+};
+
+TEST_F(Documents, WordsAndBoxesAreRead) {
+  draw_text(at("a.png"), kInvoice);
+  const std::vector<DocumentPage> pages = read({"a.png"});
+  ASSERT_EQ(pages.size(), 1U);
+  const DocumentPage& page = pages[0];
+  EXPECT_EQ(text_of(page), invoice());
+  EXPECT_EQ(page.id, "a");
+  EXPECT_EQ(page.document, "");
+  EXPECT_EQ(page.image, at("a.png"));
+  EXPECT_EQ(page.width, 900);
+  EXPECT_EQ(page.height, 600);
+  ASSERT_EQ(page.boxes.size(), page.words.size());
+  ASSERT_EQ(page.confidences.size(), page.words.size());
+  EXPECT_GT(page.confidences[0], 0.8);
+  // The first line begins at 56, 84 (its baseline) in letters of 28 pixels.
+  EXPECT_NEAR(page.boxes[0][0], 58, 6);
+  EXPECT_NEAR(page.boxes[0][3], 84, 4);
+  EXPECT_NEAR(page.boxes[0][3] - page.boxes[0][1], 21, 5);
+  EXPECT_EQ(summary_.words, page.words.size());
+}
+
+TEST_F(Documents, PagesComeInOrderAndAreTheSameWithAnyThreads) {
+  for (const char* name : {"c.png", "a.png", "b.png"}) draw_text(at(name), {std::string("This is page ") + name});
+  const auto once = read({"."});
+  ASSERT_EQ(once.size(), 3U);
+  EXPECT_EQ(once[0].id, "a");
+  EXPECT_EQ(once[2].id, "c");
+  const auto again = read({"."}, {.threads = 3});
+  ASSERT_EQ(again.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(again[i].words, once[i].words);
+    EXPECT_EQ(again[i].boxes, once[i].boxes);
+    EXPECT_EQ(again[i].confidences, once[i].confidences);
+  }
+}
+
+TEST_F(Documents, TurnedPagesAreTurnedUpright) {
+  draw_text(at("a.png"), kInvoice);
+  for (int quarters = 1; quarters < 4; ++quarters) {
+    turn("a.png", "b.png", quarters);
+    const auto pages = read({"b.png"});
+    ASSERT_EQ(pages.size(), 1U);
+    EXPECT_EQ(text_of(pages[0]), invoice()) << quarters;
+    EXPECT_EQ(summary_.turned_pages, 1U) << quarters;
+    EXPECT_EQ(pages[0].width, 900);
+    EXPECT_EQ(pages[0].image, at("images/b.png"));
+    const ImageInfo info = read_image_info(pages[0].image);
+    EXPECT_EQ(info.width, 900);
+    EXPECT_EQ(info.height, 600);
+    // Somebody who wants the pages as they lie has them so.
+    const auto lying = read({"b.png"}, {.turn_pages = false});
+    EXPECT_EQ(lying.at(0).image, at("b.png"));
+    EXPECT_EQ(lying.at(0).width, quarters == 2 ? 900 : 600);
+  }
+}
+
+TEST_F(Documents, ABlockOfTextIsTurnedToo) {
+  draw_text(at("a.png"), kInvoice);
+  turn("a.png", "b.png", 3);
+  EXPECT_EQ(text_of(read({"b.png"}, {.layout = TextLayout::kBlock}).at(0)), invoice());
+  EXPECT_EQ(summary_.turned_pages, 1U);
+}
+
+// The orientation that a phone writes is followed, and the boxes are those of the picture as shown.
+TEST_F(Documents, ExifOrientationIsFollowed) {
+  draw_text(at("a.png"), kInvoice);
+  turn("a.png", "b.jpg", 3);  // shown after a turn of 90 degrees clockwise: orientation 6
+  std::string bytes;
+  {
+    std::ifstream file(at("b.jpg"), std::ios::binary);
+    bytes.assign(std::istreambuf_iterator<char>(file), {});
+  }
+  const std::string exif(
+      "\xFF\xE1\0\x22"
+      "Exif\0\0"
+      "MM\0*\0\0\0\x08"
+      "\0\x01"
+      "\x01\x12\0\x03\0\0\0\x01\0\x06\0\0"
+      "\0\0\0\0",
+      36);
+  bytes.insert(2, exif);
+  folder_.write("b.jpg", bytes);
+  const auto pages = read({"b.jpg"});
+  EXPECT_EQ(text_of(pages.at(0)), invoice());
+  EXPECT_EQ(pages.at(0).width, 900);
+  EXPECT_EQ(pages.at(0).image, at("b.jpg"));
+  EXPECT_EQ(summary_.turned_pages, 0U);
+}
+
+TEST_F(Documents, TiffPagesBecomePicturesOfADocument) {
+  for (int page = 0; page < 2; ++page) {
+    draw_text(at("page.png"), {"This is page number " + std::to_string(page + 1), "of a scanned letter"});
+    Pix* pix = pixRead(at("page.png").c_str());
+    Pix* gray = pixConvertTo1(pix, 128);
+    pixWriteTiff(at("letter.tif").c_str(), gray, IFF_TIFF_G4, page == 0 ? "w" : "a");
+    pixDestroy(&pix);
+    pixDestroy(&gray);
+  }
+  const auto pages = read({"letter.tif"});
+  ASSERT_EQ(pages.size(), 2U);
+  EXPECT_EQ(pages[1].id, "letter-2");
+  EXPECT_EQ(pages[1].document, "letter");
+  EXPECT_EQ(pages[1].image, at("images/letter-2.png"));
+  EXPECT_THAT(pages[1].words, Contains("2"));
+  EXPECT_EQ(read_image_info(pages[1].image).width, 900);
+  without_images_ = true;
+  expect_error<UsageError>([&] { read({"letter.tif"}); }, {"--images", "letter.tif", "2 pages"});
+}
+
+TEST_F(Documents, PdfTextIsTakenAndScansAreRead) {
+  for (const char* name : {"pdfinfo", "pdftotext", "pdftoppm"}) {
+    if (!find_program(name)) GTEST_SKIP() << name << " is missing: apt-get install poppler-utils";
+  }
+  draw_pdf(at("text.pdf"), {kInvoice, {"second page"}});
+  draw_pdf(at("scan.pdf"), {kInvoice}, true);
+  const auto pages = read({"text.pdf", "scan.pdf"}, {.threads = 2});
+  ASSERT_EQ(pages.size(), 3U);
+  EXPECT_EQ(text_of(pages[0]), invoice());
+  EXPECT_EQ(pages[0].confidences.at(0), 1);
+  EXPECT_EQ(pages[0].id, "text-1");
+  EXPECT_EQ(text_of(pages[1]), "second page");
+  EXPECT_EQ(pages[2].id, "scan");
+  EXPECT_EQ(text_of(pages[2]), invoice());
+  EXPECT_LT(pages[2].confidences.at(0), 1);
+  EXPECT_EQ(summary_.pages_with_own_text, 2U);
+  for (const DocumentPage& page : pages) {
+    const ImageInfo info = read_image_info(page.image);
+    EXPECT_EQ(info.width, page.width);
+    EXPECT_EQ(info.height, page.height);
+  }
+  // The same words lie in the same places, whoever reads them.
+  const auto drawn = read({"text.pdf"}, {.use_pdf_text = false});
+  EXPECT_EQ(text_of(drawn.at(0)), invoice());
+  for (int side = 0; side < 4; ++side) {
+    EXPECT_NEAR(drawn[0].boxes[0][static_cast<std::size_t>(side)] / drawn[0].width,
+                pages[0].boxes[0][static_cast<std::size_t>(side)] / pages[0].width, 0.01);
+  }
+}
+
+TEST_F(Documents, AnEmptyPageHasNoWords) {
+  draw_text(at("a.png"), {});
+  const auto pages = read({"a.png"});
+  ASSERT_EQ(pages.size(), 1U);
+  EXPECT_TRUE(pages[0].words.empty());
+  EXPECT_EQ(summary_.pages_without_words, 1U);
+}
+
+TEST_F(Documents, ADamagedFileCostsThatFile) {
+  draw_text(at("b.png"), {"a good page"});
+  folder_.write("a.png", "\x89PNG\r\n\x1a\n and no more");
+  folder_.write("c.png", "no picture at all");
+  const auto pages = read({"a.png", "b.png", "c.png"});
+  ASSERT_EQ(pages.size(), 1U);
+  EXPECT_EQ(pages[0].id, "b");
+  ASSERT_EQ(summary_.unreadable.size(), 2U);
+  EXPECT_THAT(summary_.unreadable[0].where, HasSubstr("a.png"));
+}
+
+TEST_F(Documents, NamesAreUnique) {
+  std::filesystem::create_directories(at("x"));
+  draw_text(at("a.png"), {"one"});
+  draw_text(at("x/a.png"), {"two"});
+  const auto pages = read({"a.png", "x/a.png", "a.png"});
+  ASSERT_EQ(pages.size(), 3U);
+  EXPECT_NE(pages[0].id, pages[1].id);
+  EXPECT_NE(pages[0].id, pages[2].id);
+}
+
+TEST_F(Documents, UnsureWordsAreLeftOut) {
+  draw_text(at("a.png"), kInvoice);
+  EXPECT_TRUE(read({"a.png"}, {.min_confidence = 1}).at(0).words.size() < 10);
+  EXPECT_GT(summary_.unsure_words, 10U);
+}
+
+TEST_F(Documents, LanguagesThatAreNotInstalledAreNamedWithTheirPackage) {
+  expect_error<UsageError>([] { open_text_reader({.language = "eng+qqq_sim"}); },
+                           {"eng+qqq_sim", "tesseract-ocr-qqq-sim", "--tessdata-dir", "eng"});
+  expect_error<UsageError>([] { open_text_reader({.language = "../eng"}); }, {"../eng"});
+  expect_error<UsageError>([] { open_text_reader({.language = ""}); }, {"--language"});
+  const test::ScratchFolder empty;
+  expect_error<UsageError>([&] { open_text_reader({.tessdata_dir = empty.path()}); }, {"none"});
+  empty.write("eng.traineddata", "no data");
+  expect_error<EnvironmentError>([&] { open_text_reader({.tessdata_dir = empty.path()}); }, {"eng"});
+}
+
+// A page is read in one thread: as many pages as cores are read side by side.
+TEST_F(Documents, AReaderStartsNoThreads) {
+  draw_text(at("a.png"), kInvoice);
+  read({"a.png"});
+  int threads = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) threads += task.exists() ? 1 : 0;
+  EXPECT_EQ(threads, 1);
+}
+
+TEST(FindDocuments, NamesWhatIsNotThere) {
+  const test::ScratchFolder folder;
+  expect_error<DataError>([&] { find_documents({(folder / "none").string()}); }, {"--input", "none"});
+  expect_error<DataError>([&] { find_documents({folder.path().string()}); }, {"no documents", ".pdf"});
+  for (const char* name : {"b.PNG", "a.jpeg", "c.txt", ".d.png"}) folder.write(name, "x");
+  EXPECT_THAT(find_documents({folder.path().string()}), ElementsAre(folder / "a.jpeg", folder / "b.PNG"));
+}
+
+}  // namespace
+}  // namespace plimsoll
