@@ -13,11 +13,8 @@ packages=(
   fonts-dejavu-core fonts-liberation          # the fonts of drawn receipts
 )
 
-missing=()
-for package in "${packages[@]}"; do
-  state=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
-  [ "$state" = installed ] || missing+=("$package")
-done
+source "$(dirname "$0")/packages.sh"
+mapfile -t missing < <(missing_packages "${packages[@]}")
 if [ "${#missing[@]}" -eq 0 ]; then
   echo "dependencies: all ${#packages[@]} packages are installed"
   exit 0
@@ -27,22 +24,17 @@ if ! command -v apt-get >/dev/null; then
   echo "error: apt-get is missing; install the equivalents of these by hand: ${missing[*]}" >&2
   exit 5
 fi
-as_root=()
-if [ "$(id -u)" -ne 0 ]; then
-  command -v sudo >/dev/null || { echo "error: not root and no sudo; as root, run: apt-get install ${missing[*]}" >&2; exit 5; }
-  as_root=(sudo)
+if [ "$(id -u)" -ne 0 ] && ! command -v sudo >/dev/null; then
+  echo "error: not root and no sudo; as root, run: apt-get install ${missing[*]}" >&2
+  exit 5
 fi
 
 echo "dependencies: installing ${#missing[@]} of ${#packages[@]} packages: ${missing[*]}"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-run() {
-  if ! "$@" >"$log" 2>&1; then
-    tail -n 20 "$log" >&2
-    echo "error: '$*' failed" >&2
-    exit 5
-  fi
-}
-run "${as_root[@]}" apt-get update
-run "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
+if ! install_packages "${missing[@]}" >"$log" 2>&1; then
+  tail -n 20 "$log" >&2
+  echo "error: apt-get failed; what it said stands above" >&2
+  exit 5
+fi
 echo "dependencies: done"

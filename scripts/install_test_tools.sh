@@ -9,27 +9,17 @@ packages=(
   poppler-utils  # pdftotext and pdftoppm, by which PDF files are read
 )
 
-missing=()
-for package in "${packages[@]}"; do
-  state=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
-  [ "$state" = installed ] || missing+=("$package")
-done
+source "$(dirname "$0")/packages.sh"
+mapfile -t missing < <(missing_packages "${packages[@]}")
 if [ "${#missing[@]}" -eq 0 ]; then
   echo "test tools: all ${#packages[@]} packages are installed"
   exit 0
 fi
 
-as_root=()
-if [ "$(id -u)" -ne 0 ]; then as_root=(sudo -n); fi
-install() {
-  command -v apt-get >/dev/null || return 1
-  "${as_root[@]}" apt-get update || return 1
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
-}
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 echo "test tools: installing ${missing[*]}"
-if install >"$log" 2>&1; then
+if command -v apt-get >/dev/null && install_packages "${missing[@]}" >"$log" 2>&1; then
   echo "test tools: done"
 else
   tail -n 5 "$log"

@@ -295,6 +295,20 @@ FileSum write_text_file(const std::filesystem::path& path, std::string_view text
   return file.close();
 }
 
+void write_text_parts(const std::filesystem::path& path, const std::function<void(const TextSink&)>& make) {
+  constexpr std::size_t kGathered = 64 * kKiB;
+  OutputFile file(path);
+  std::string gathered;
+  make([&](std::string_view text) {
+    gathered += text;
+    if (gathered.size() < kGathered) return;
+    file.write(gathered);
+    gathered.clear();
+  });
+  file.write(gathered);
+  file.close();
+}
+
 bool is_special_file(const std::filesystem::path& path) {
   struct stat info {};
   return own_descriptor(link_target(path)) >= 0 ||

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <initializer_list>
 #include <span>
 #include <string>
@@ -113,6 +114,10 @@ std::string read_text_file(const std::filesystem::path& path, std::uint64_t limi
 
 // Writes all of `text` through an OutputFile.
 FileSum write_text_file(const std::filesystem::path& path, std::string_view text);
+
+// The same for a text too long to be held whole: `make` passes it on in parts, which may be small.
+using TextSink = std::function<void(std::string_view)>;
+void write_text_parts(const std::filesystem::path& path, const std::function<void(const TextSink&)>& make);
 
 // True if `path`, after following links, exists and is not a regular file: OutputFile can write to it, but it cannot be
 // read again.

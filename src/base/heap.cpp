@@ -7,8 +7,8 @@
 namespace plimsoll {
 
 void keep_heap_small() {
-  // What a page's decoding takes for a moment goes back to the system afterwards, and threads share heaps: otherwise
-  // the resident set would creep up behind the plan's back.
+  // Decoding a page allocates some MiB for a moment. They go back to the system afterwards, because a heap that kept
+  // them would let the resident set grow by more than the plan knows.
   mallopt(M_MMAP_THRESHOLD, 64 * 1024);
   mallopt(M_TRIM_THRESHOLD, 256 * 1024);
   mallopt(M_ARENA_MAX, 2);

@@ -7,11 +7,11 @@
 
 namespace plimsoll {
 
-// What is freed goes back to the system at once, and threads share two heaps.
+// From now on freed memory goes back to the system at once, and threads share two heaps.
 void keep_heap_small();
 
-// While it lives, each of `threads` has a heap of its own and keeps what it frees. Afterwards free memory goes back,
-// and the heap is small again.
+// As long as it lives, each of `threads` threads has a heap of its own and keeps what it frees. Its end gives free
+// memory back to the system and calls keep_heap_small().
 class FastHeap {
  public:
   explicit FastHeap(int threads);

@@ -136,12 +136,7 @@ int report(ErrorForm form, ExitCode code, const Problem& problem,
   };
   print(stderr, fmt::format("error: {}\n", format_problem(problem)));
   if (form.json) {
-    nlohmann::json error = {{"exit_code", static_cast<int>(code)},
-                            {"what", problem.what},
-                            {"where", problem.where},
-                            {"found", problem.found},
-                            {"allowed", problem.allowed},
-                            {"remedy", problem.remedy}};
+    nlohmann::json error = error_json(code, problem);
     error.update(more);
     nlohmann::ordered_json object;
     if (form.event) object["event"] = "error";
@@ -197,6 +192,20 @@ void print_text(const std::string& text) {
                                                    : "free some disk space, or send the output elsewhere"});
 }
 
+nlohmann::json problem_json(const Problem& problem) {
+  return {{"what", problem.what},
+          {"where", problem.where},
+          {"found", problem.found},
+          {"allowed", problem.allowed},
+          {"remedy", problem.remedy}};
+}
+
+nlohmann::json error_json(ExitCode exit_code, const Problem& problem) {
+  nlohmann::json error = problem_json(problem);
+  error["exit_code"] = static_cast<int>(exit_code);
+  return error;
+}
+
 void print_json(const nlohmann::json& object) {
   print_line(object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
@@ -217,6 +226,7 @@ static int parse_and_run(int argc, const char* const* argv, bool json) {
   app.add_flag_callback("--options", print_options, "Print all commands and their options as JSON")->group("General");
   app.require_subcommand(1);
   app.formatter(std::make_shared<Manual>());
+  add_demo(app, invocation);
   add_synth(app, invocation);
   add_ocr(app, invocation);
   add_check(app, invocation);

@@ -30,6 +30,9 @@ void add_footer(CLI::App* command, const std::string& text);
 // To standard output, unless that is the output file; with a line feed.
 void print_line(const std::string& text);
 void print_json(const nlohmann::json& object);
+// A problem's five fields, and those of an error with the exit code that goes with it.
+nlohmann::json problem_json(const Problem& problem);
+nlohmann::json error_json(ExitCode exit_code, const Problem& problem);
 // The same as print_line, of text that has its line feeds.
 void print_text(const std::string& text);
 
@@ -38,6 +41,7 @@ void print_text(const std::string& text);
 CLI::Option* add_output_file(CLI::App* command, const std::string& name, std::string& path,
                              const std::string& description);
 
+void add_demo(CLI::App& app, Invocation& invocation);
 void add_synth(CLI::App& app, Invocation& invocation);
 void add_check(CLI::App& app, Invocation& invocation);
 void add_ocr(CLI::App& app, Invocation& invocation);

@@ -61,8 +61,7 @@ void run_eval(const Invocation& invocation, RunOptions& options, const EvalOptio
   refuse_replacing({{"--draw", eval.draw_dir}}, options.inputs());
   const Device device = open_run_device(invocation, options);
   Backend& backend = *device.backend;
-  const ModelBundle bundle = open_trained_model(options.model.model, options.model.tokenizer, options.model.base_model);
-  check_weights(bundle, MissingHead::kRefused);
+  const ModelBundle bundle = open_evaluated_model(options);
   const auto dataset = open_dataset(bundle, options.data, true);
   std::optional<PagePictures> pictures;
   if (!eval.draw_dir.empty()) {
@@ -107,14 +106,10 @@ void add_eval(CLI::App& app, Invocation& invocation) {
   CLI::App* command = add_command(app, invocation, "eval", "Compute the scores of a model, and where it is wrong");
   auto options = std::make_shared<RunOptions>();
   auto eval = std::make_shared<EvalOptions>();
-  options->train.train_batch_size = 8;
   add_model_options(command, *options, false);
   add_data_options(command, *options);
   add_memory_options(command, *options);
-  whole_number(command->add_option("--per-device-eval-batch-size", options->train.train_batch_size,
-                                   "Maximum number of pages processed at once"),
-               1, 1 << 16)
-      ->capture_default_str();
+  add_evaluation_size_option(command, *options);
   command->option_defaults()->group("Output");
   whole_number(command->add_option("--worst", eval->worst, "List so many pages, those with the highest loss"), 0)
       ->capture_default_str();

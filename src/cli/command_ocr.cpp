@@ -17,13 +17,7 @@ struct OcrCommand {
 
 nlohmann::json problems_json(const std::vector<Problem>& problems) {
   nlohmann::json list = nlohmann::json::array();
-  for (const Problem& problem : problems) {
-    list.push_back({{"what", problem.what},
-                    {"where", problem.where},
-                    {"found", problem.found},
-                    {"allowed", problem.allowed},
-                    {"remedy", problem.remedy}});
-  }
+  for (const Problem& problem : problems) list.push_back(problem_json(problem));
   return list;
 }
 

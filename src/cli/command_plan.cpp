@@ -60,16 +60,7 @@ void draw_plan(const PlanOptions& options, const CLI::App& command, const RunPla
       report::plan_as_run(json, arena, options_json(command), nlohmann::json::parse(findings.to_json()));
   if (!options.html.empty()) write_text_file(options.html, report::report_page({run}));
   if (options.memory_viz.empty()) return;
-  OutputFile file(options.memory_viz);
-  std::string piece;
-  report::write_memory_viz(*run.arena, [&](std::string_view bytes) {
-    piece += bytes;
-    if (piece.size() < kMiB) return;
-    file.write(piece);
-    piece.clear();
-  });
-  file.write(piece);
-  file.close();
+  write_text_parts(options.memory_viz, [&](const TextSink& write) { report::write_memory_viz(*run.arena, write); });
 }
 
 // What a machine with that much memory can give a run: all but an eighth, and but 512 MiB at least, for its system.

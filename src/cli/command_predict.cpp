@@ -32,7 +32,7 @@ struct PredictOptions {
   std::string format = "jsonl";
   std::string draw_dir, draw_pdf;
   std::int64_t draw_limit = 0;
-  bool all_scores = false;
+  PredictionOptions form;
 };
 
 void check_one_source(const RunOptions& options, const PredictOptions& predict) {
@@ -94,8 +94,7 @@ void run_predict(const Invocation& invocation, RunOptions& options, const Predic
   refuse_replacing(outputs, predict.input.inputs());
   const Device device = open_run_device(invocation, options);
   Backend& backend = *device.backend;
-  const ModelBundle bundle = open_trained_model(options.model.model, options.model.tokenizer, options.model.base_model);
-  check_weights(bundle, MissingHead::kRefused);
+  const ModelBundle bundle = open_evaluated_model(options);
   // Reading takes its time, so a model that cannot be used has been refused before.
   const std::unique_ptr<ReadInput> read = read_input(invocation, options, predict);
   // A page that cannot be read costs that page; the exit code says so.
@@ -123,7 +122,7 @@ void run_predict(const Invocation& invocation, RunOptions& options, const Predic
     log_warning(fmt::format("skipping a page that cannot be read: {}", describe(skipped.back())));
   };
   const std::unique_ptr<Predictions> predictions =
-      bundle.task().predictions(bundle.config.task, {.all_scores = predict.all_scores});
+      bundle.task().predictions(bundle.config.task, predict.form);
   FieldOutput fields(predict.format, [&file](const std::string& text) {
     if (file) {
       file->write(text);
@@ -183,16 +182,12 @@ void add_predict(CLI::App& app, Invocation& invocation) {
                                   "Predict labels of words, classes, answers or links of pages; write or draw them");
   auto options = std::make_shared<RunOptions>();
   auto predict = std::make_shared<PredictOptions>();
-  options->train.train_batch_size = 8;
   add_model_options(command, *options, false);
   add_data_options(command, *options);
   command->get_option("--data")->required(false);
   add_document_options(command, predict->input);
   add_memory_options(command, *options);
-  whole_number(command->add_option("--per-device-eval-batch-size", options->train.train_batch_size,
-                                   "Maximum number of pages processed at once"),
-               1, 1 << 16)
-      ->capture_default_str();
+  add_evaluation_size_option(command, *options);
   command->option_defaults()->group("Output");
   add_output_file(command, "--output", predict->output,
                   "File with a line a page: its words, what was found, and fields (default: standard output)");
@@ -202,8 +197,7 @@ void add_predict(CLI::App& app, Invocation& invocation) {
          {"jsonl", "json", "csv"})
       ->type_name("NAME")
       ->capture_default_str();
-  command->add_flag("--return-all-scores", predict->all_scores,
-                    "Also write the probability of every label for each word: `scores`, in the order of `label_names`");
+  add_prediction_options(command, predict->form);
   command
       ->add_option("--draw", predict->draw_dir,
                    "Directory for images of the pages with the predicted fields drawn on them")

@@ -125,8 +125,7 @@ void answer(const std::string& line, const RunOptions& options, const ModelBundl
 void run_serve(const Invocation& invocation, RunOptions& options, const PredictionOptions& form) {
   options.resolve();
   const Device device = open_run_device(invocation, options);
-  const ModelBundle bundle = open_trained_model(options.model.model, options.model.tokenizer, options.model.base_model);
-  check_weights(bundle, MissingHead::kRefused);
+  const ModelBundle bundle = open_evaluated_model(options);
   WarmModel model(options, bundle, *device.backend);
   print_compact({{"ready", {{"model", options.model.model}, {"task", bundle.task().name()}}}});
   for (std::string line; std::getline(std::cin, line);) {
@@ -134,14 +133,7 @@ void run_serve(const Invocation& invocation, RunOptions& options, const Predicti
     try {
       answer(line, options, bundle, model, form);
     } catch (const Error& error) {
-      const Problem& problem = error.problem();
-      print_compact({{"error",
-                      {{"exit_code", static_cast<int>(error.exit_code())},
-                       {"what", problem.what},
-                       {"where", problem.where},
-                       {"found", problem.found},
-                       {"allowed", problem.allowed},
-                       {"remedy", problem.remedy}}}});
+      print_compact({{"error", error_json(error.exit_code(), error.problem())}});
     }
   }
 }
@@ -153,17 +145,12 @@ void add_serve(CLI::App& app, Invocation& invocation) {
       add_command(app, invocation, "serve", "Keep a model in memory, and predict pages whenever a request comes");
   auto options = std::make_shared<RunOptions>();
   auto form = std::make_shared<PredictionOptions>();
-  options->train.train_batch_size = 8;
   add_model_options(command, *options, false);
   add_reading_options(command, *options);
   add_memory_options(command, *options);
-  whole_number(command->add_option("--per-device-eval-batch-size", options->train.train_batch_size,
-                                   "Maximum number of pages processed at once"),
-               1, 1 << 16)
-      ->capture_default_str();
+  add_evaluation_size_option(command, *options);
   command->option_defaults()->group("Output");
-  command->add_flag("--return-all-scores", form->all_scores,
-                    "Also write the probability of every label for each word: `scores`, in the order of `label_names`");
+  add_prediction_options(command, *form);
   add_footer(
       command,
       "A request is a line on standard input, {\"data\": \"pages.jsonl\"} or a list of files. The answer is the\n"

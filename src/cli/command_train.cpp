@@ -333,7 +333,7 @@ void run_train(const Invocation& command, RunOptions& options) {
   try {
     train_with(invocation, options, bundle, device, resume, events);
   } catch (const Error& error) {
-    events.write_error(static_cast<int>(error.exit_code()), error.problem());
+    events.write_error(error.exit_code(), error.problem());
     throw;
   }
 }

@@ -13,6 +13,7 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/path_from.h"
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/process.h"

@@ -29,7 +29,7 @@ struct DocumentInput {
   int dpi = 300;
   bool ignore_pdf_text = false, keep_rotation = false, drop_specks = false;
 
-  // What is read, by the options that name it.
+  // Returns every path that is read, with the option that named it.
   std::vector<NamedPath> inputs() const;
 };
 

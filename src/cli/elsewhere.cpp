@@ -166,7 +166,7 @@ constexpr ElsewhereOption kOptions[] = {
     {"--use-cache", {}, "an encoder has no cache of keys and values", Effect::kAny},
     {"--use-cpu", {}, "--device is cpu unless --device cuda is given", Effect::kAny},
     {"--use-liger-kernel", {}, kOwnKernels, Effect::kAny},
-    // Of older versions.
+    // These are from older versions of transformers.
     {"--adafactor", "--optim", {}},
     {"--evaluation-strategy", "--eval-strategy", {}},
     {"--fp32", {}, "omit it: F32 is the precision unless --bf16 or --fp16 is given"},

@@ -16,8 +16,8 @@
 namespace plimsoll {
 
 struct ElsewhereOption {
-  // What `train` and `plan` do about it: kRefused, refuse it; kUsual, accept the values that ask for nothing, and
-  // refuse others; kAny, accept every value, because none changes a result here.
+  // `train` and `plan` refuse the option (kRefused), accept the values that ask for nothing and refuse the others
+  // (kUsual), or accept every value, because none changes a result here (kAny).
   enum class Effect : std::uint8_t { kRefused, kUsual, kAny };
   std::string_view name;
   std::string_view here;  // Plimsoll's options with that meaning, the likeliest first, with spaces between; empty: none
@@ -26,12 +26,12 @@ struct ElsewhereOption {
   // The default, if it is not false, none, 0 or the like. Where it is "true", nothing else asks for nothing.
   std::string_view usual{};
 
-  // Whether the value, as text or JSON, asks for nothing.
+  // Returns true if the value, as text or JSON, asks for nothing.
   bool asks_for_nothing(std::string_view value) const;
 };
 
 std::span<const ElsewhereOption> elsewhere_options();
-// nullptr: not listed.
+// Returns nullptr if the name is not listed.
 const ElsewhereOption* find_elsewhere(std::string_view name);
 
 // Whether an option of that name and value needs no attention from `command`. Says in the log why, where the value asks

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/lower_case.h"
 #include "cli/elsewhere.h"
 #include "cli/usage.h"
 
@@ -13,8 +14,8 @@ using Json = nlohmann::ordered_json;
 
 std::string keyword(const CLI::Option& option) {
   std::string name = option.get_lnames().empty() ? option.get_name(true) : option.get_lnames().front();
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return c == '-' ? '_' : std::tolower(c); });
-  return name;
+  std::ranges::replace(name, '-', '_');
+  return lower_case(name);
 }
 
 std::string type_of(const CLI::Option& option, const OptionValues& values) {

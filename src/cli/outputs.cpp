@@ -131,10 +131,4 @@ void make_model_directory(const fs::path& path, const std::string& option) {
   make_directory(path, option);
 }
 
-fs::path path_from(const fs::path& output, const fs::path& image) {
-  if (output.empty() || image.empty() || image.is_absolute() || is_special_file(output)) return image;
-  return fs::absolute(image).lexically_normal().lexically_proximate(
-      fs::absolute(output).lexically_normal().parent_path());
-}
-
 }  // namespace plimsoll

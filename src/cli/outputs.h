@@ -36,7 +36,4 @@ void make_directory_of(const std::filesystem::path& path, const std::string& opt
 // The same for a model's directory: UsageError if there are files in it.
 void make_model_directory(const std::filesystem::path& path, const std::string& option);
 
-// The image as a reader of `output` finds it: a relative path is one from the output's folder.
-std::filesystem::path path_from(const std::filesystem::path& output, const std::filesystem::path& image);
-
 }  // namespace plimsoll

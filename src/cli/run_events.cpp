@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <string>
 #include <utility>
 
@@ -15,16 +14,6 @@
 
 namespace plimsoll {
 namespace {
-
-// A number as JSON, which has neither NaN nor infinities: null.
-struct JsonNumber {
-  std::array<char, 32> text{};
-  explicit JsonNumber(double value) {
-    std::isfinite(value) ? fmt::format_to_n(text.data(), text.size() - 1, "{:.9g}", value)
-                         : fmt::format_to_n(text.data(), text.size() - 1, "null");
-  }
-  const char* c_str() const { return text.data(); }
-};
 
 std::string line_of(std::string_view event, const nlohmann::json& object) {
   nlohmann::ordered_json line = {{"event", event}};
@@ -81,16 +70,10 @@ void RunEvents::write_findings(const Findings& findings) {
   for (const nlohmann::json& finding : nlohmann::json::parse(findings.to_json())) write("finding", finding);
 }
 
-void RunEvents::write_error(int exit_code, const Problem& problem) {
+void RunEvents::write_error(ExitCode exit_code, const Problem& problem) {
   if (path_.empty() || (!file_ && std::filesystem::exists(path_))) return;
   open(-1);
-  write_line(line_of("error", {{"error",
-                                {{"exit_code", exit_code},
-                                 {"what", problem.what},
-                                 {"where", problem.where},
-                                 {"found", problem.found},
-                                 {"allowed", problem.allowed},
-                                 {"remedy", problem.remedy}}}}));
+  write_line(line_of("error", {{"error", error_json(exit_code, problem)}}));
 }
 
 void RunEvents::on_step(const StepReport& r) {

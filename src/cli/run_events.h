@@ -39,7 +39,7 @@ class RunEvents : public TrainObserver {
   void write_findings(const Findings& findings);
   // To the file alone: standard output gets it from where all errors are reported. Of a run that fails before its file
   // is open, the file is left alone if it is there: it is another run's.
-  void write_error(int exit_code, const Problem& problem);
+  void write_error(ExitCode exit_code, const Problem& problem);
 
   // Of updates that the run's options ask to log. Allocates nothing.
   void on_step(const StepReport& report) override;

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
+#include "bundle/model_bundle.h"
 #include "cli/batch_options.h"
 #include "cli/devices.h"
 #include "cli/outputs.h"
@@ -11,6 +12,7 @@
 #include "request/memory.h"
 #include "request/reading.h"
 #include "request/trained_parts.h"
+#include "tasks/task.h"
 #include "train/options.h"
 
 namespace plimsoll {
@@ -72,22 +74,29 @@ struct RunOptions {
 
   // Whether an option was typed, or stands in the config file.
   bool given(const std::string& option) const { return command != nullptr && command->count(option) > 0; }
-  // Turns the typed texts into values; throws UsageError.
+  // Turns the typed texts into values, and refuses those that contradict each other; throws UsageError.
   void resolve();
-  // The part of it that says when the run logs, evaluates and saves.
-  void resolve_strategies();
-  // The part of it that says what the run is told to besides the terminal.
-  void resolve_reports();
-  // All that the command reads, by the options that name it.
+  // Returns every path that the command reads, with the option that named it.
   std::vector<NamedPath> inputs() const;
   bool reports_to_tensorboard() const;
   std::filesystem::path logging_directory() const;
   // --pad-to-max-length, once the model is known.
   void resolve_padding(const EncoderFacts& facts);
+
+ private:
+  void resolve_data();
+  void resolve_strategies();  // when the run logs, evaluates and saves
+  void resolve_reports();     // what the run is told to besides the terminal
+  void resolve_memory();
+  void resolve_training();
+  void resolve_parts();
 };
 
 // The device that a run computes on, and its budgets, as far as they depend on it.
 Device open_run_device(const Invocation& invocation, RunOptions& options);
+
+// The model of a command that only evaluates: all its weights are there and fit, or it is refused.
+ModelBundle open_evaluated_model(const RunOptions& options);
 
 // Each begins a heading of its own in --help. `presets`: false where a model without trained weights makes no sense.
 void add_model_options(CLI::App* command, RunOptions& options, bool presets = true);
@@ -99,6 +108,10 @@ void add_data_options(CLI::App* command, RunOptions& options);
 void add_reading_options(CLI::App* command, RunOptions& options);
 void add_evaluation_data_option(CLI::App* command, RunOptions& options, const std::string& description);
 void add_memory_options(CLI::App* command, RunOptions& options);
+// How many pages a command that only evaluates processes at once: 8 by default.
+void add_evaluation_size_option(CLI::App* command, RunOptions& options);
+// What predicted lines have beside what was found.
+void add_prediction_options(CLI::App* command, PredictionOptions& options);
 void add_batch_options(CLI::App* command, RunOptions& options);
 void add_offload_option(CLI::App* command, RunOptions& options);
 void add_training_options(CLI::App* command, RunOptions& options);

@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "base/lower_case.h"
 #include "base/nearest.h"
 #include "cli/elsewhere.h"
 
@@ -141,10 +142,9 @@ std::string type_word(const CLI::Option& option) {
 }
 
 std::optional<bool> truth_of(std::string_view word) {
-  const auto is = [word](std::string_view name) {
-    return std::ranges::equal(word, name,
-                              [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); });
-  };
+  constexpr std::size_t kLongest = 5;
+  if (word.size() > kLongest) return std::nullopt;  // short words are copied without allocating
+  const auto is = [lower = lower_case(word)](std::string_view name) { return lower == name; };
   for (const std::string_view name : {"true", "yes", "t", "y", "1"}) {
     if (is(name)) return true;
   }

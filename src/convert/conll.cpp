@@ -20,10 +20,7 @@ constexpr Loss kOther{"page has classes, questions or links, which CoNLL's lines
 
 class ConllWriter final : public PageWriter {
  public:
-  explicit ConllWriter(const Writing& writing) : writing_(writing) {
-    const std::vector<std::string> names(writing.names.labels.begin(), writing.names.labels.end());
-    scheme_ = label_scheme(names);
-  }
+  explicit ConllWriter(const Writing& writing) : writing_(writing), scheme_(writing.names.scheme()) {}
 
   void write(const FoundPage& page, const FoundPage* predicted) override {
     const bool compares = !writing_.options.predictions.empty();
@@ -73,7 +70,7 @@ class ConllWriter final : public PageWriter {
   }
 
   Writing writing_;
-  LabelScheme scheme_ = LabelScheme::kIob;
+  LabelScheme scheme_;
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/lower_case.h"
 #include "convert/formats.h"
 #include "convert/pages_file.h"
 #include "convert/readers.h"
@@ -27,17 +28,12 @@ constexpr Loss kNoSegment{"word has no line or field, and keeps its own box (--s
 constexpr Loss kEmptyPage{"page has no words: it can be predicted, but not trained on",
                           "pages have no words: they can be predicted, but not trained on"};
 
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
-
 // The files of a folder that may be converted, sorted.
 PagePaths files_in(const fs::path& folder) {
   PagePaths files;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    const std::string extension = lower(entry.path().extension().string());
+    const std::string extension = lower_case(entry.path().extension().string());
     const bool known = extension == ".json" || extension == ".jsonl" || extension == ".xml" || extension == ".hocr" ||
                        extension == ".html" || extension == ".htm" || extension == ".xhtml" || extension == ".tsv" ||
                        extension == ".alto" || extension == ".page";

@@ -37,6 +37,8 @@ void PageNames::add(const FoundPage& page) {
   has_predictions = has_predictions || page.predicted;
 }
 
+LabelScheme PageNames::scheme() const { return label_scheme(std::vector<std::string>(labels.begin(), labels.end())); }
+
 std::span<const InputFormat> input_formats() { return kInputs; }
 std::span<const OutputFormat> output_formats() { return kOutputs; }
 

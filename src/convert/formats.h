@@ -15,6 +15,7 @@
 #include "convert/found_page.h"
 #include "convert/losses.h"
 #include "convert/pictures.h"
+#include "data/label_scheme.h"
 
 namespace plimsoll {
 
@@ -42,6 +43,7 @@ struct PageNames {
   bool has_links = false, has_predictions = false;
 
   void add(const FoundPage& page);
+  LabelScheme scheme() const;  // of the labels of words
 };
 
 struct Writing {

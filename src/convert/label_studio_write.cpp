@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/lower_case.h"
 #include "base/path_from.h"
 #include "convert/readers.h"
 #include "data/label_scheme.h"
@@ -29,11 +30,6 @@ constexpr const char *kLabelControl = "label", *kTextControl = "transcription", 
 // Colours that stay apart on white paper.
 constexpr const char* kColours[] = {"#d92626", "#2667d9", "#1f9e3c", "#d98c26", "#8c26d9", "#12969e",
                                     "#d926a6", "#7a6a00", "#4d4dff", "#a0522d", "#5f8700", "#606060"};
-
-bool equal_in_any_case(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
-}
 
 std::string in_url(std::string_view path) {
   std::string coded;
@@ -73,10 +69,7 @@ std::string in_xml(std::string_view text) {
 
 class LabelStudioWriter final : public PageWriter {
  public:
-  explicit LabelStudioWriter(const Writing& writing) : writing_(writing) {
-    const std::vector<std::string> names(writing.names.labels.begin(), writing.names.labels.end());
-    scheme_ = label_scheme(names);
-  }
+  explicit LabelStudioWriter(const Writing& writing) : writing_(writing), scheme_(writing.names.scheme()) {}
 
   void write(const FoundPage& page, const FoundPage* predicted) override {
     if (page.words.size() > 0 && page.more.is_object() && !page.more.contains("boxes") &&
@@ -163,7 +156,7 @@ class LabelStudioWriter final : public PageWriter {
     for (FoundEntity& entity : entities) {
       for (const FoundEntity& span : spans) {
         const bool same = span.begin == entity.begin && span.end == entity.end;
-        if (same && equal_in_any_case(span.label, entity.label)) entity.label = span.label;
+        if (same && lower_case(span.label) == lower_case(entity.label)) entity.label = span.label;
       }
     }
     return entities;
@@ -233,7 +226,7 @@ class LabelStudioWriter final : public PageWriter {
   }
 
   Writing writing_;
-  LabelScheme scheme_ = LabelScheme::kIob;
+  LabelScheme scheme_;
   bool first_ = true;
 };
 
@@ -249,7 +242,7 @@ std::string label_studio_config(const PageNames& names, const std::vector<std::s
       const std::string type(parts.type);
       // An entity that the words name in another case has the words' name.
       for (auto each = types.begin(); each != types.end();) {
-        each = *each != type && equal_in_any_case(*each, type) ? types.erase(each) : std::next(each);
+        each = *each != type && lower_case(*each) == lower_case(type) ? types.erase(each) : std::next(each);
       }
       types.insert(type);
     }

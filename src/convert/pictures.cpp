@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/lower_case.h"
 #include "data/image.h"
 
 namespace plimsoll {
@@ -27,13 +28,8 @@ constexpr Loss kNoPicture{"page has no picture: LayoutLMv3 needs one (--images D
 constexpr Loss kOtherShape{"page has another shape than its picture: its boxes may be those of another picture",
                            "pages have another shape than their pictures: their boxes may be those of other pictures"};
 
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
-
 bool is_picture(const fs::path& path) {
-  const std::string extension = lower(path.extension().string());
+  const std::string extension = lower_case(path.extension().string());
   std::error_code error;
   return std::any_of(std::begin(kExtensions), std::end(kExtensions),
                      [&](const char* each) { return extension == each; }) &&

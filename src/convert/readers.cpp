@@ -1,5 +1,7 @@
 #include "convert/readers.h"
 
+#include "base/lower_case.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -69,8 +71,7 @@ void label_words(FoundPage& page, std::size_t begin, const std::string& label) {
 }
 
 bool is_outside(std::string_view label) {
-  std::string lower(label);
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string lower = lower_case(label);
   return lower == "o" || lower == "other";
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/lower_case.h"
 
 namespace plimsoll {
 namespace {
@@ -65,8 +66,7 @@ std::string first_bytes(const fs::path& path) {
 }
 
 bool has_extension(const fs::path& path, std::initializer_list<const char*> extensions) {
-  std::string extension = path.extension().string();
-  std::ranges::transform(extension, extension.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string extension = lower_case(path.extension().string());
   return std::ranges::any_of(extensions, [&](const char* each) { return extension == each; });
 }
 

@@ -16,6 +16,7 @@
 #include "data/image_jpeg.h"
 #include "data/image_orientation.h"
 #include "data/image_png.h"
+#include "data/resample.h"
 
 namespace plimsoll {
 namespace {
@@ -316,6 +317,15 @@ std::unique_ptr<ImageRows> open_image(const fs::path& path) {
 ImageError broken_image(const fs::path& path, std::string_view format, std::string_view why) {
   return unreadable(path, "a page's image cannot be decoded",
                     fmt::format("broken {} data{}{}", format, why.empty() ? "" : ": ", why));
+}
+
+void read_resized(ImageRows& rows, int width, int height, std::span<std::uint8_t> out) {
+  Resampler resampler;
+  resampler.begin(rows.width(), rows.height(), width, height, out);
+  for (int y = 0; y < rows.height(); ++y) {
+    rows.next_row(resampler.row());
+    resampler.take_row();
+  }
 }
 
 }  // namespace plimsoll

@@ -70,4 +70,7 @@ class ImageRows {
 // Thread-safe. Throws ImageError as above, or if the data is broken or cut.
 std::unique_ptr<ImageRows> open_image(const std::filesystem::path& path);
 
+// Reads all rows and resizes them, as Resampler does, into `out`: height x width x 3 bytes.
+void read_resized(ImageRows& rows, int width, int height, std::span<std::uint8_t> out);
+
 }  // namespace plimsoll

@@ -219,12 +219,7 @@ class Annotator {
     const std::size_t bytes = stride * static_cast<std::size_t>(cairo_image_surface_get_height(surface_.get()));
     const std::size_t scaled = 3 * width * height;
     std::uint8_t* rgb = data + (bytes - scaled);
-    Resampler resampler;
-    resampler.begin(image.width(), image.height(), width_, height_, {rgb, scaled});
-    for (int y = 0; y < image.height(); ++y) {
-      image.next_row(resampler.row());
-      resampler.take_row();
-    }
+    read_resized(image, width_, height_, {rgb, scaled});
     for (std::size_t y = 0; y < height; ++y) {
       auto* row = reinterpret_cast<std::uint32_t*>(data + y * stride);
       for (std::size_t x = 0; x < width; ++x, rgb += 3) {

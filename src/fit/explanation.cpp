@@ -82,8 +82,9 @@ void explain_time(const FitRequest& request, const RunPlan& run, Explanation& ex
 
 class LeverNotes {
  public:
-  LeverNotes(const FitRequest& request, const PlanSummary& run, Backend& backend)
-      : request_(request), run_(run), backend_(backend), same_(estimate(run.levers)) {}
+  // `same`: the run's plan, estimated under the same conditions as the alternatives.
+  LeverNotes(const FitRequest& request, const PlanSummary& run, const PlanSummary& same, Backend& backend)
+      : request_(request), run_(run), same_(same), backend_(backend) {}
 
   std::vector<LeverNote> take() {
     if (request_.trains) {
@@ -199,8 +200,8 @@ class LeverNotes {
 
   const FitRequest& request_;
   const PlanSummary& run_;
+  const PlanSummary& same_;
   Backend& backend_;
-  const PlanSummary same_;  // estimated under the same conditions as the alternatives
   std::vector<LeverNote> notes_;
 };
 
@@ -226,8 +227,11 @@ Explanation explain_run(const FitRequest& request, RunPlan& run, Backend& backen
   explain_time(request, run, explanation);
   run.programs.clear();
   release_free_heap();
-  explanation.levers = LeverNotes(request, run, backend).take();
-  if (request.trains) find_neighbours(request, run, backend, explanation);
+  // The process has grown since the run was planned, by kernels that were compiled and by its heap: what is compared
+  // with the run is compared with its plan as it would be now.
+  const PlanSummary same = plan_run(request, run.levers, backend, PlanDepth::kEstimate);
+  explanation.levers = LeverNotes(request, run, same, backend).take();
+  if (request.trains) find_neighbours(request, same, backend, explanation);
   return explanation;
 }
 

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <utility>
 
+#include "base/child_process.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "ocr/child_process.h"
 
 namespace plimsoll {
 namespace {

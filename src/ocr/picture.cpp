@@ -17,7 +17,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "data/image.h"
-#include "data/resample.h"
 
 namespace plimsoll {
 namespace {
@@ -197,12 +196,7 @@ Picture open_picture(const fs::path& path) {
   Picture picture(new_pix(width_out, height_out, is_gray ? 8 : 32), width, height);
   if (factor < 1) {
     std::vector<std::uint8_t> small(3 * static_cast<std::size_t>(width_out) * static_cast<std::size_t>(height_out));
-    Resampler resampler;
-    resampler.begin(width, height, width_out, height_out, small);
-    for (int y = 0; y < height; ++y) {
-      rows->next_row(resampler.row());
-      resampler.take_row();
-    }
+    read_resized(*rows, width_out, height_out, small);
     const std::size_t stride = 3 * static_cast<std::size_t>(width_out);
     for (int y = 0; y < height_out; ++y) {
       put_row(picture.pix(), y, std::span(small).subspan(stride * static_cast<std::size_t>(y), stride));

@@ -16,7 +16,7 @@ constexpr std::int64_t kBase = 0x7f0000000000;
 
 class SnapshotWriter {
  public:
-  explicit SnapshotWriter(const std::function<void(std::string_view)>& write) : pickle_(write) {}
+  explicit SnapshotWriter(const TextSink& write) : pickle_(write) {}
 
   void write(const Arena& arena) {
     pickle_.begin_dict();
@@ -184,7 +184,7 @@ class SnapshotWriter {
 
 }  // namespace
 
-void write_memory_viz(const Arena& arena, const std::function<void(std::string_view)>& write) {
+void write_memory_viz(const Arena& arena, const TextSink& write) {
   SnapshotWriter(write).write(arena);
 }
 

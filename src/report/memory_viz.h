@@ -2,19 +2,17 @@
 // has an allocation for each tensor at the address that the plan gives it, and a release where it dies, in the order of
 // the step's nodes. The programs of a run follow one another.
 //
-//   write_memory_viz(*run.arena, [&](std::string_view bytes) { file.write(bytes); });
+//   write_text_parts("plan.pickle", [&](const TextSink& write) { write_memory_viz(*run.arena, write); });
 //
 // A tensor's innermost frame has its name, kind and lever, the next ones the node that makes it, its op and phase, and
 // the program. Times are estimates, in microseconds.
 #pragma once
 
-#include <functional>
-#include <string_view>
-
+#include "base/file.h"
 #include "report/facts.h"
 
 namespace plimsoll::report {
 
-void write_memory_viz(const Arena& arena, const std::function<void(std::string_view)>& write);
+void write_memory_viz(const Arena& arena, const TextSink& write);
 
 }  // namespace plimsoll::report

@@ -15,7 +15,6 @@
 
 #include "base/error.h"
 #include "data/image.h"
-#include "data/resample.h"
 
 namespace plimsoll::report {
 namespace {
@@ -87,12 +86,7 @@ PagePicture page_picture(const std::filesystem::path& image, std::size_t most_by
     if (wide == last_width) continue;  // the page is smaller than that
     last_width = wide;
     std::vector<std::uint8_t> rgb(3 * static_cast<std::size_t>(wide) * static_cast<std::size_t>(high));
-    Resampler resampler;
-    resampler.begin(width, height, wide, high, rgb);
-    for (int y = 0; y < height; ++y) {
-      rows->next_row(resampler.row());
-      resampler.take_row();
-    }
+    read_resized(*rows, wide, high, rgb);
     picture = {.page_width = width, .page_height = height, .jpeg = jpeg_of(wide, high, rgb)};
     if (picture.jpeg.size() <= most_bytes) break;
   }

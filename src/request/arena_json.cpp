@@ -18,8 +18,6 @@
 namespace plimsoll {
 namespace {
 
-using Write = std::function<void(std::string_view)>;
-
 // Names come from models' files and are written as JSON text.
 std::string json_text(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -43,7 +41,7 @@ std::set<std::string> trained_names(const ArenaPrograms& programs) {
   return names;
 }
 
-void write_persistent(const RunPlan& plan, const ArenaPrograms& programs, const Write& write) {
+void write_persistent(const RunPlan& plan, const ArenaPrograms& programs, const TextSink& write) {
   const std::set<std::string> trained = trained_names(programs);
   const bool trains =
       std::ranges::any_of(plan.programs, [](const auto& each) { return each.kind != ProgramKind::kEvaluate; });
@@ -82,7 +80,7 @@ class TransferTimes {
 
 class ProgramWriter {
  public:
-  ProgramWriter(const ArenaProgram& program, const OpSpeeds& speeds, const Write& write)
+  ProgramWriter(const ArenaProgram& program, const OpSpeeds& speeds, const TextSink& write)
       : graph_(program.graph), plan_(program.planned.plan), speeds_(speeds), write_(write) {
     for (const Node& node : graph_.nodes()) {
       if (node.name.ends_with(kAgain)) again_.insert(node.name.substr(0, node.name.size() - kAgain.size()));
@@ -152,7 +150,7 @@ class ProgramWriter {
   const Graph& graph_;
   const MemoryPlan& plan_;
   const OpSpeeds& speeds_;
-  const Write& write_;
+  const TextSink& write_;
   std::set<std::string> again_;  // nodes that backward computes again
 };
 
@@ -161,7 +159,7 @@ std::int64_t runs_per_update(const RunPlan& plan, ProgramKind kind) {
   return kind == ProgramKind::kAccumulate ? plan.accumulation_steps - 1 : 1;
 }
 
-void write_all(const RunPlan& plan, const ArenaPrograms& programs, const OpSpeeds& speeds, const Write& write) {
+void write_all(const RunPlan& plan, const ArenaPrograms& programs, const OpSpeeds& speeds, const TextSink& write) {
   write(fmt::format("{{\"version\":1,\"arena_bytes\":{},\"persistent_bytes\":{},\"persistent\":[", plan.arena_bytes,
                     plan.layout.bytes()));
   write_persistent(plan, programs, write);
@@ -184,13 +182,13 @@ void write_all(const RunPlan& plan, const ArenaPrograms& programs, const OpSpeed
 
 }  // namespace
 
-void write_arena(const RunPlan& plan, const OpSpeeds& speeds, const Write& write) {
+void write_arena(const RunPlan& plan, const OpSpeeds& speeds, const TextSink& write) {
   ArenaPrograms programs;
   for (const PlannedProgram& planned : plan.programs) programs.push_back({planned, planned.prepared.graph});
   write_all(plan, programs, speeds, write);
 }
 
-void write_arena(const Session& session, const OpSpeeds& speeds, const Write& write) {
+void write_arena(const Session& session, const OpSpeeds& speeds, const TextSink& write) {
   ArenaPrograms programs;
   for (const PlannedProgram& planned : session.plan().programs) {
     programs.push_back({planned, session.program(planned.kind).graph()});
@@ -199,18 +197,7 @@ void write_arena(const Session& session, const OpSpeeds& speeds, const Write& wr
 }
 
 void write_arena_file(const Session& session, const OpSpeeds& speeds, const std::filesystem::path& path) {
-  constexpr std::size_t kPiece = 64 * kKiB;
-  OutputFile file(path);
-  std::string piece;
-  piece.reserve(kPiece + 4096);
-  write_arena(session, speeds, [&](std::string_view text) {
-    piece += text;
-    if (piece.size() < kPiece) return;
-    file.write(piece);
-    piece.clear();
-  });
-  file.write(piece);
-  file.close();
+  write_text_parts(path, [&](const TextSink& write) { write_arena(session, speeds, write); });
 }
 
 }  // namespace plimsoll

@@ -5,9 +5,9 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <string_view>
 
+#include "base/file.h"
 #include "fit/session.h"
 
 namespace plimsoll {
@@ -25,8 +25,8 @@ namespace plimsoll {
 // kind is "parameter", "frozen parameter", "optimizer state", "summed gradient", "batch", "activation", "gradient" or
 // "scratch". Its lever is "kept" (it waits for a later phase, or is always there), "recomputed", "offloaded", or
 // "brief" (it dies in the phase in which it is made). Seconds are estimates with every row real.
-void write_arena(const RunPlan& plan, const OpSpeeds& speeds, const std::function<void(std::string_view)>& write);
-void write_arena(const Session& session, const OpSpeeds& speeds, const std::function<void(std::string_view)>& write);
+void write_arena(const RunPlan& plan, const OpSpeeds& speeds, const TextSink& write);
+void write_arena(const Session& session, const OpSpeeds& speeds, const TextSink& write);
 
 // Writes that text to a file. Throws EnvironmentError (disk).
 void write_arena_file(const Session& session, const OpSpeeds& speeds, const std::filesystem::path& path);

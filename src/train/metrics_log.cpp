@@ -1,5 +1,8 @@
 #include "train/metrics_log.h"
 
+#include <fmt/format.h>
+
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -25,6 +28,11 @@ std::string lines_up_to(const std::filesystem::path& path, std::int64_t last) {
 }
 
 }  // namespace
+
+JsonNumber::JsonNumber(double value) : text_() {
+  std::isfinite(value) ? fmt::format_to_n(text_.data(), text_.size() - 1, "{:.9g}", value)
+                       : fmt::format_to_n(text_.data(), text_.size() - 1, "null");
+}
 
 JsonLinesLog::JsonLinesLog(const std::filesystem::path& path, std::int64_t keep_up_to) {
   write_text_file(path, keep_up_to >= 0 ? lines_up_to(path, keep_up_to) : std::string());

@@ -1,6 +1,7 @@
 // A file of JSON lines, such as metrics.jsonl: each is written with one system call, without allocating.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -9,6 +10,16 @@
 #include "base/file.h"
 
 namespace plimsoll {
+
+// A number of such a line: null where it is not finite.
+class JsonNumber {
+ public:
+  explicit JsonNumber(double value);
+  const char* c_str() const { return text_.data(); }
+
+ private:
+  std::array<char, 32> text_;
+};
 
 class JsonLinesLog {
  public:

@@ -3,29 +3,16 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cmath>
 #include <iterator>
 
 #include "base/log.h"
 #include "base/process.h"
+#include "train/metrics_log.h"
 
 namespace plimsoll {
 namespace {
 
 constexpr double kSecondsBetweenLooks = 1;
-
-// A number of a JSON line: null where it is not finite.
-class JsonNumber {
- public:
-  explicit JsonNumber(double value) : null_(!std::isfinite(value)), text_() {
-    *fmt::format_to_n(text_.data(), text_.size() - 1, "{:.9g}", value).out = '\0';
-  }
-  const char* c_str() const { return null_ ? "null" : text_.data(); }
-
- private:
-  bool null_;
-  std::array<char, 32> text_;
-};
 
 }  // namespace
 

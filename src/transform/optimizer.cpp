@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/lower_case.h"
 #include "graph/build.h"
 #include "graph/update_form.h"
 #include "tensor/dynamic_code.h"
@@ -181,8 +182,7 @@ Graph accumulate_gradients(const Graph& graph, std::int64_t row_capacity, Gradie
 }
 
 bool decays_by_default(const std::string& parameter) {
-  std::string lower = parameter;
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string lower = lower_case(parameter);
   const auto contains = [&](const char* part) { return lower.find(part) != std::string::npos; };
   // Matches "norm" as a whole part of the name, or at the end of a part: (^|[._])norm($|[.]).
   const auto is_norm = [&] {

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "cli/program_fixture.h"
-#include "ocr/child_process.h"
+#include "base/child_process.h"
 #include "ocr/text_reader.h"
 #include "support/drawn_text.h"
 

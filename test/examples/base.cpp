@@ -10,12 +10,14 @@
 #include "base/byte_gate.h"
 #include "base/bytes.h"
 #include "base/cgroup.h"
+#include "base/child_process.h"
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/heap.h"
 #include "base/interrupt.h"
+#include "base/lower_case.h"
 #include "base/mapped_bytes.h"
 #include "base/nvidia.h"
 #include "base/offload_file.h"
@@ -36,6 +38,14 @@ void of_byte_gate(std::uint64_t image_bytes, void decode()) {
 
 void of_cgroup() {
 #include "base/cgroup.h.inc"
+}
+
+void of_child_process(void use(const std::string& output)) {
+#include "base/child_process.h.inc"
+}
+
+void of_lower_case(const fs::path& path) {
+#include "base/lower_case.h.inc"
 }
 
 void of_counted(int n) {

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "examples/use.h"
-#include "ocr/child_process.h"
 #include "ocr/pdf.h"
 #include "ocr/picture.h"
 #include "ocr/read_documents.h"
@@ -12,10 +11,6 @@
 #include "ocr/text_reader.h"
 
 namespace plimsoll {
-
-void of_child_process() {
-#include "ocr/child_process.h.inc"
-}
 
 void of_pdf() {
 #include "ocr/pdf.h.inc"

@@ -14,7 +14,7 @@
 
 namespace plimsoll::report {
 
-void of_memory_viz(const RunFacts& run, OutputFile& file) {
+void of_memory_viz(const RunFacts& run) {
 #include "report/memory_viz.h.inc"
 }
 

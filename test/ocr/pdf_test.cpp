@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <optional>
 
-#include "ocr/child_process.h"
+#include "base/child_process.h"
 #include "ocr/picture.h"
 #include "support/drawn_text.h"
 #include "support/expect_error.h"

@@ -10,7 +10,7 @@
 
 #include "base/process.h"
 #include "data/image.h"
-#include "ocr/child_process.h"
+#include "base/child_process.h"
 #include "support/drawn_text.h"
 #include "support/expect_error.h"
 #include "support/scratch_folder.h"

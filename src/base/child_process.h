@@ -1,4 +1,5 @@
-// Runs another program: without a shell, with limits on its time and its output, and with nothing on its input.
+// Runs another program, without a shell: with limits on its time and its output and with nothing on its input, or in
+// the foreground.
 //
 //   const std::optional<std::filesystem::path> program = find_program("pdfinfo");
 //   const ChildResult result = run_child(*program, {"-isodates", "contract.pdf"});
@@ -39,5 +40,10 @@ struct ChildResult {
 // EnvironmentError if the program cannot be started; what `take` throws ends the program, too.
 ChildResult run_child(const std::filesystem::path& program, const std::vector<std::string>& arguments,
                       const ChildLimits& limits = {}, const std::function<void(std::span<const std::byte>)>& take = {});
+
+// Runs `program` to its end with this process's own input and output, and returns its exit code (128 + N if signal N
+// ended it). Signals that ask this process to end are the program's meanwhile. Throws EnvironmentError if it cannot be
+// started. Call it before any other thread is started.
+int run_in_foreground(const std::filesystem::path& program, const std::vector<std::string>& arguments);
 
 }  // namespace plimsoll

@@ -1,4 +1,4 @@
-#include "ocr/child_process.h"
+#include "base/child_process.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -59,6 +59,8 @@ Pipe make_pipe(const fs::path& program) {
   return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
+int exit_code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
+
 // A running child; it is killed if nobody waits for it.
 class Child {
  public:
@@ -77,16 +79,22 @@ class Child {
     while (::waitpid(id_, &status, 0) < 0 && errno == EINTR) {
     }
     id_ = -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return exit_code_of(status);
   }
 
  private:
   pid_t id_;
 };
 
-// Starts the program with the two pipes as its output. Signals that this process blocks or ignores are the child's own
-// business again.
-pid_t start(const fs::path& program, const std::vector<std::string>& arguments, const Pipe& out, const Pipe& err) {
+// A child's standard output and error, which this process reads.
+struct Pipes {
+  explicit Pipes(const fs::path& program) : out(make_pipe(program)), err(make_pipe(program)) {}
+  Pipe out, err;
+};
+
+// Starts the program; `pipes`: nullptr if it shares this process's input and output. Signals that this process blocks
+// or ignores are the child's own business again.
+pid_t start(const fs::path& program, const std::vector<std::string>& arguments, const Pipes* pipes) {
   std::vector<std::string> words = {program.string()};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
@@ -97,13 +105,16 @@ pid_t start(const fs::path& program, const std::vector<std::string>& arguments, 
   posix_spawnattr_t attributes;
   ::posix_spawn_file_actions_init(&files);
   ::posix_spawnattr_init(&attributes);
-  ::posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_adddup2(&files, out.write.number(), STDOUT_FILENO);
-  ::posix_spawn_file_actions_adddup2(&files, err.write.number(), STDERR_FILENO);
+  if (pipes != nullptr) {
+    ::posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    ::posix_spawn_file_actions_adddup2(&files, pipes->out.write.number(), STDOUT_FILENO);
+    ::posix_spawn_file_actions_adddup2(&files, pipes->err.write.number(), STDERR_FILENO);
+  }
   sigset_t none, usual;
   ::sigemptyset(&none);
   ::sigemptyset(&usual);
-  for (const int signal : {SIGPIPE, SIGXFSZ, SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&usual, signal);
+  for (const int signal : {SIGPIPE, SIGXFSZ, SIGINT, SIGTERM}) ::sigaddset(&usual, signal);
+  if (pipes != nullptr) ::sigaddset(&usual, SIGHUP);  // nohup's program ignores it, and so do the programs that it runs
   ::posix_spawnattr_setsigmask(&attributes, &none);
   ::posix_spawnattr_setsigdefault(&attributes, &usual);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
@@ -135,8 +146,9 @@ std::optional<fs::path> find_program(const std::string& name) {
 
 ChildResult run_child(const fs::path& program, const std::vector<std::string>& arguments, const ChildLimits& limits,
                       const std::function<void(std::span<const std::byte>)>& take) {
-  Pipe out = make_pipe(program), err = make_pipe(program);
-  Child child(start(program, arguments, out, err));
+  Pipes pipes(program);
+  auto& [out, err] = pipes;
+  Child child(start(program, arguments, &pipes));
   out.write.close();
   err.write.close();
   ChildResult result;
@@ -180,6 +192,28 @@ ChildResult run_child(const fs::path& program, const std::vector<std::string>& a
   if (result.too_slow || result.too_long) child.kill();
   result.exit_code = child.wait();
   return result;
+}
+
+int run_in_foreground(const fs::path& program, const std::vector<std::string>& arguments) {
+  // They stay pending until this process asks for them.
+  sigset_t awaited, before;
+  ::sigemptyset(&awaited);
+  for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&awaited, signal);
+  ::pthread_sigmask(SIG_BLOCK, &awaited, &before);
+  struct Restore {
+    const sigset_t& mask;
+    ~Restore() { ::pthread_sigmask(SIG_SETMASK, &mask, nullptr); }
+  } const restore{before};
+  const pid_t id = start(program, arguments, nullptr);
+  for (;;) {
+    int status = 0;
+    const pid_t ended = ::waitpid(id, &status, WNOHANG);
+    if (ended == id) return exit_code_of(status);
+    siginfo_t info;
+    const int signal = ::sigwaitinfo(&awaited, &info);
+    // The terminal sends its signals to both, other processes to this one alone.
+    if (signal > 0 && signal != SIGCHLD && info.si_code != SI_KERNEL) ::kill(id, signal);
+  }
 }
 
 }  // namespace plimsoll
