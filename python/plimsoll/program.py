@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import sysconfig
 import threading
 from collections import deque
 from pathlib import Path
@@ -19,20 +18,25 @@ from .errors import EnvironmentFailure, PlimsollError, ProgramError, from_json
 
 log = logging.getLogger("plimsoll")
 
+BUNDLED = Path(__file__).parent / "bin" / "plimsoll"
+"""Where a wheel has the program."""
+
+
+def main() -> None:
+    """Becomes the program: what the command `plimsoll` of an installed package runs."""
+    if not BUNDLED.is_file():
+        sys.exit(f"error: this package was installed without its program: {BUNDLED} is missing")
+    os.execv(BUNDLED, ["plimsoll", *sys.argv[1:]])
+
 
 def executable() -> str:
-    """Returns the path of `plimsoll`: $PLIMSOLL, else the one that was installed with this package, else PATH's."""
+    """Returns the path of `plimsoll`: $PLIMSOLL, else the one in this package, else PATH's."""
     given = os.environ.get("PLIMSOLL")
     if given:
         return given
-    name = "plimsoll" + (sysconfig.get_config_var("EXE") or "")
-    folders = [sysconfig.get_path("scripts"), str(Path(sys.executable).parent)]
-    if hasattr(sysconfig, "get_preferred_scheme"):  # since Python 3.10
-        folders.append(sysconfig.get_path("scripts", sysconfig.get_preferred_scheme("user")))
-    for folder in folders:
-        if (Path(folder) / name).is_file():
-            return str(Path(folder) / name)
-    found = shutil.which(name)
+    if BUNDLED.is_file():
+        return str(BUNDLED)
+    found = shutil.which("plimsoll")
     if found:
         return found
     raise EnvironmentFailure("the program plimsoll is not installed", where="PATH", found="no such file",

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import pickle
 import subprocess
 import sys
@@ -278,6 +279,29 @@ class Datasets(PackageTest):
         self.train("same", labels=names).wait()
         self.assertEqual((self.root / "dataset" / "model.safetensors").read_bytes(),
                          (self.root / "same" / "model.safetensors").read_bytes())
+
+
+class Installed(unittest.TestCase):
+    def test_the_packages_own_program_comes_first(self):
+        from unittest import mock
+
+        from plimsoll import program
+
+        given = executable()
+        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ):
+            os.environ.pop("PLIMSOLL", None)
+            with mock.patch.object(program, "BUNDLED", Path(given)):
+                self.assertEqual(executable(), given)
+            missing = Path(folder) / "plimsoll"
+            with mock.patch.object(program, "BUNDLED", missing), self.assertRaises(SystemExit) as ended:
+                program.main()
+            self.assertIn(str(missing), str(ended.exception.code))
+
+    def test_the_entry_point_becomes_the_program(self):
+        code = ("import sys; from pathlib import Path; from plimsoll import program; "
+                f"program.BUNDLED = Path({executable()!r}); sys.argv = ['plimsoll', '--version']; program.main()")
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        self.assertTrue(done.stdout.startswith("plimsoll "), done.stdout)
 
 
 class Tools(unittest.TestCase):

@@ -88,8 +88,8 @@ class Demo {
         "The whole story of the run:       {}\n"
         "\n"
         "Next, your own data (JSONL, one page per line: image, words, boxes, labels):\n"
-        "  plimsoll check --model microsoft-layoutlmv3-base-directory --data pages.jsonl\n"
-        "  plimsoll train --model microsoft-layoutlmv3-base-directory --data pages.jsonl --output-dir run --budget 4GiB",
+        "  plimsoll check --model ./layoutlmv3-base --data pages.jsonl\n"
+        "  plimsoll train --model ./layoutlmv3-base --data pages.jsonl --output-dir run --budget 4GiB",
         report.string()));
   }
 

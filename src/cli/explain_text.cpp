@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/counted.h"
 #include "cli/sweep_chart.h"
+#include "fit/calibration.h"
 #include "request/plan_json.h"
 
 namespace plimsoll {
@@ -106,10 +107,11 @@ std::string packing_text(const Explanation& e) {
 }
 
 std::string time_text(const FitRequest& request, const PlanSummary& run, const Explanation& e) {
-  std::string text =
-      fmt::format("\ntime, predicted from this machine's measured speeds\n  an update of {}: {}, {:.3g} pages/s\n",
-                  counted(request.train_batch_size, "page"), seconds_text(run.seconds_per_update),
-                  pages_per_second(run, request.train_batch_size));
+  const bool measured = request.speeds.seconds_per_unit != typical_speeds().seconds_per_unit;
+  std::string text = fmt::format("\ntime, predicted from {}\n  an update of {}: {}, {:.3g} pages/s\n",
+                                 measured ? "this machine's measured speeds" : "typical speeds",
+                                 counted(request.train_batch_size, "page"), seconds_text(run.seconds_per_update),
+                                 pages_per_second(run, request.train_batch_size));
   const double whole = std::max(run.seconds_per_update, 1e-12);
   text += fmt::format("  forward {}, backward {}, update {}\n", percent(e.phase_seconds[0] / whole),
                       percent(e.phase_seconds[1] / whole), percent(e.phase_seconds[2] / whole));

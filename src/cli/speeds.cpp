@@ -121,9 +121,12 @@ OpSpeeds machine_speeds(const Device& device, DType precision, std::size_t budge
   const std::size_t needed = kCalibrationBytes + (use ? held : 0);  // a second context
   if (!path.empty() && room < needed) {
     log_info(fmt::format(
-        "using typical speeds to compare plans: measuring this machine's needs {} of memory, and {} are free; plimsoll "
+        "using typical speeds to compare plans: measuring this machine's needs {} of memory, and {}; plimsoll "
         "calibrate{} measures them once, outside a run",
-        format_bytes(needed), format_bytes(room), device.argument == "cpu" ? "" : " --device " + device.argument));
+        format_bytes(needed),
+        room < free ? fmt::format("the budget has room for {}", format_bytes(room))
+                    : fmt::format("{} are free", format_bytes(room)),
+        device.argument == "cpu" ? "" : " --device " + device.argument));
     return typical_speeds();
   }
   if (!path.empty() && run_calibrate(device, precision)) {

@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 #include <fontconfig/fontconfig.h>
 
+#include <filesystem>
 #include <memory>
 
 #include "base/error.h"
+#include "base/installed.h"
 
 namespace plimsoll::draw {
 namespace {
@@ -36,7 +38,14 @@ using ObjectSet = std::unique_ptr<FcObjectSet, FontconfigDeleter>;
 
 const FcChar8* as_fontconfig(const std::string& text) { return reinterpret_cast<const FcChar8*>(text.c_str()); }
 
-Config installed_fonts() { return Config(FcInitLoadConfigAndFonts()); }
+// Returns the fonts that came with the program, else those of the system.
+Config known_fonts() {
+  const std::filesystem::path own = installed("share/plimsoll/fonts");
+  if (own.empty()) return Config(FcInitLoadConfigAndFonts());
+  Config config(FcConfigCreate());  // reads no file of settings, of which there may be none
+  if (config != nullptr) FcConfigAppFontAddDir(config.get(), as_fontconfig(own.string()));
+  return config;
+}
 
 std::string find_in(FcConfig* config, const std::string& family, bool bold, const std::string& package) {
   // This lists exact matches; unlike FcFontMatch it never falls back to another family.
@@ -85,11 +94,11 @@ FontFace load_from(FcConfig* config, FontFamily family, bool bold) {
 }  // namespace
 
 std::string find_font_file(const std::string& family, bool bold, const std::string& debian_package) {
-  return find_in(installed_fonts().get(), family, bold, debian_package);
+  return find_in(known_fonts().get(), family, bold, debian_package);
 }
 
 FontSet::FontSet() {
-  const Config config = installed_fonts();
+  const Config config = known_fonts();
   for (std::size_t i = 0; i < faces_.size(); ++i) {
     faces_[i] = load_from(config.get(), static_cast<FontFamily>(i / 2), i % 2 == 1);
   }
@@ -99,7 +108,7 @@ cairo_font_face_t* FontSet::face(FontFamily family, bool bold) const {
   return faces_[2 * static_cast<std::size_t>(family) + (bold ? 1 : 0)].get();
 }
 
-FontFace load_font(FontFamily family, bool bold) { return load_from(installed_fonts().get(), family, bold); }
+FontFace load_font(FontFamily family, bool bold) { return load_from(known_fonts().get(), family, bold); }
 
 void use_plain_font_options(cairo_t* context) {
   cairo_font_options_t* options = cairo_font_options_create();

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/installed.h"
 #include "ocr/text_reader.h"
 
 #ifdef PLIMSOLL_TESSERACT
@@ -60,7 +61,8 @@ struct Library {
   std::string missing{};  // what could not be loaded, and why; empty: all is here
 
   Library() {
-    void* const handle = ::dlopen(PLIMSOLL_TESSERACT, RTLD_NOW | RTLD_LOCAL);
+    const fs::path own = installed(fs::path("lib") / PLIMSOLL_TESSERACT);
+    void* const handle = ::dlopen(own.empty() ? PLIMSOLL_TESSERACT : own.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) {
       missing = ::dlerror();
       return;
@@ -122,10 +124,7 @@ std::vector<fs::path> data_directories(const TextReaderOptions& options) {
     directories.emplace_back(named);
     directories.push_back(fs::path(named) / "tessdata");
   }
-  // What comes with the program stands beside it.
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  if (!error) directories.push_back(program.parent_path().parent_path() / "share" / "plimsoll" / "tessdata");
+  if (const fs::path own = installed("share/plimsoll/tessdata"); !own.empty()) directories.push_back(own);
   for (const char* const path : {"/usr/share/tesseract-ocr/5/tessdata", "/usr/share/tesseract-ocr/4.00/tessdata",
                                  "/usr/share/tessdata", "/usr/share/tesseract/tessdata", "/usr/local/share/tessdata"}) {
     directories.emplace_back(path);

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/heap.h"
+#include "base/installed.h"
 #include "base/interrupt.h"
 #include "base/lower_case.h"
 #include "base/mapped_bytes.h"
@@ -42,6 +43,10 @@ void of_cgroup() {
 
 void of_child_process(void use(const std::string& output)) {
 #include "base/child_process.h.inc"
+}
+
+void of_installed(void use(const fs::path& folder)) {
+#include "base/installed.h.inc"
 }
 
 void of_lower_case(const fs::path& path) {
