@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Debian or Ubuntu packages that only tests use. A test whose tool is missing is skipped and says so, so this
-# script never fails: where it cannot install, it says what is missing.
+# Installs what only tests use: packages of Debian or Ubuntu, and of Python in .venv. A test whose tool is missing is
+# skipped and says so, so this script never fails: where it cannot install, it says what is missing.
 set -euo pipefail
 
 packages=(
@@ -9,19 +9,29 @@ packages=(
   poppler-utils  # pdftotext and pdftoppm, by which PDF files are read
 )
 
-source "$(dirname "$0")/packages.sh"
+cd "$(dirname "$0")/.."
+source scripts/packages.sh
 mapfile -t missing < <(missing_packages "${packages[@]}")
-if [ "${#missing[@]}" -eq 0 ]; then
-  echo "test tools: all ${#packages[@]} packages are installed"
-  exit 0
-fi
-
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-echo "test tools: installing ${missing[*]}"
-if command -v apt-get >/dev/null && install_packages "${missing[@]}" >"$log" 2>&1; then
-  echo "test tools: done"
+if [ "${#missing[@]}" -eq 0 ]; then
+  echo "test tools: all ${#packages[@]} packages are installed"
+elif command -v apt-get >/dev/null && install_packages "${missing[@]}" >"$log" 2>&1; then
+  echo "test tools: installed ${missing[*]}"
 else
   tail -n 5 "$log"
   echo "test tools: SKIPPED, ${missing[*]} cannot be installed here; the tests that need it will be skipped"
+fi
+
+# The Python packages whose readers open what Plimsoll writes; tests take the interpreter of .venv where there is one.
+modules=(pillow==13.0.0 transformers==5.17.0 datasets tensorboard label-studio-sdk)
+if [ -x .venv/bin/python ]; then
+  echo "test tools: .venv is there"
+elif command -v python3 >/dev/null && python3 -m venv .venv >"$log" 2>&1 \
+  && timeout 600 .venv/bin/pip install --quiet "${modules[@]}" >"$log" 2>&1; then
+  echo "test tools: ${modules[*]} are in .venv"
+else
+  rm -rf .venv
+  tail -n 3 "$log"
+  echo "test tools: SKIPPED, ${modules[*]} cannot be installed here; the tests that need them will be skipped"
 fi

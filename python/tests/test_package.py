@@ -298,7 +298,8 @@ class Installed(unittest.TestCase):
             self.assertIn(str(missing), str(ended.exception.code))
 
     def test_the_entry_point_becomes_the_program(self):
-        code = ("import sys; from pathlib import Path; from plimsoll import program; "
+        sources = str(Path(plimsoll.__file__).parent.parent)
+        code = (f"import sys; sys.path.insert(0, {sources!r}); from pathlib import Path; from plimsoll import program; "
                 f"program.BUNDLED = Path({executable()!r}); sys.argv = ['plimsoll', '--version']; program.main()")
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         self.assertTrue(done.stdout.startswith("plimsoll "), done.stdout)

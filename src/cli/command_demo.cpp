@@ -33,11 +33,23 @@ class Demo {
 
   int run() {
     const std::string train_pages = (directory_ / "pages/train.jsonl").string(),
-                      held_out = (directory_ / "pages/validation.jsonl").string(),
-                      run = (directory_ / "run").string();
-    const std::vector<std::string> options = {
-        "--model", kModel, "--data", train_pages, "--eval-data", held_out, "--budget", kBudget, "--train-batch-size",
-        "4", "--num-train-epochs", epochs_, "--learning-rate", "3e-3", "--warmup-ratio", "0.05"};
+                      held_out = (directory_ / "pages/validation.jsonl").string(), run = (directory_ / "run").string();
+    const std::vector<std::string> options = {"--model",
+                                              kModel,
+                                              "--data",
+                                              train_pages,
+                                              "--eval-data",
+                                              held_out,
+                                              "--budget",
+                                              kBudget,
+                                              "--train-batch-size",
+                                              "4",
+                                              "--num-train-epochs",
+                                              epochs_,
+                                              "--learning-rate",
+                                              "3e-3",
+                                              "--warmup-ratio",
+                                              "0.05"};
     const auto with_options = [&options](std::vector<std::string> words) {
       words.insert(words.begin() + 1, options.begin(), options.end());
       return words;
@@ -48,8 +60,8 @@ class Demo {
     do_it({"check", "--model", kModel, "--data", train_pages});
     do_it(with_options({"plan"}));
     say(fmt::format("3. train from scratch inside {}", kBudget));
-    do_it(with_options({"train", "--output-dir", run, "--overwrite-output-dir", "--eval-steps", "100000",
-                        "--save-steps", "0"}));
+    do_it(with_options(
+        {"train", "--output-dir", run, "--overwrite-output-dir", "--eval-steps", "100000", "--save-steps", "0"}));
     say("4. label held-out pages and draw what was found");
     do_it({"predict", "--model", run, "--data", held_out, "--output", (directory_ / "predictions.jsonl").string(),
            "--draw", (directory_ / "pictures").string(), "--draw-limit", "5"});
@@ -84,13 +96,13 @@ class Demo {
     if (invocation_.json) return print_json({{"picture", picture}, {"report", report.string()}});
     print_line("");
     if (!picture.empty()) print_line(fmt::format("A page with its predicted fields: {}", picture));
-    print_line(fmt::format(
-        "The whole story of the run:       {}\n"
-        "\n"
-        "Next, your own data (JSONL, one page per line: image, words, boxes, labels):\n"
-        "  plimsoll check --model ./layoutlmv3-base --data pages.jsonl\n"
-        "  plimsoll train --model ./layoutlmv3-base --data pages.jsonl --output-dir run --budget 4GiB",
-        report.string()));
+    print_line(
+        fmt::format("The whole story of the run:       {}\n"
+                    "\n"
+                    "Next, your own data (JSONL, one page per line: image, words, boxes, labels):\n"
+                    "  plimsoll check --model ./layoutlmv3-base --data pages.jsonl\n"
+                    "  plimsoll train --model ./layoutlmv3-base --data pages.jsonl --output-dir run --budget 4GiB",
+                    report.string()));
   }
 
   const Invocation& invocation_;

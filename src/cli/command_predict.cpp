@@ -121,8 +121,7 @@ void run_predict(const Invocation& invocation, RunOptions& options, const Predic
     skipped.push_back({.page = error.page(), .problem = error.problem()});
     log_warning(fmt::format("skipping a page that cannot be read: {}", describe(skipped.back())));
   };
-  const std::unique_ptr<Predictions> predictions =
-      bundle.task().predictions(bundle.config.task, predict.form);
+  const std::unique_ptr<Predictions> predictions = bundle.task().predictions(bundle.config.task, predict.form);
   FieldOutput fields(predict.format, [&file](const std::string& text) {
     if (file) {
       file->write(text);

@@ -1,12 +1,12 @@
 #include "convert/readers.h"
 
-#include "base/lower_case.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+
+#include "base/lower_case.h"
 
 namespace plimsoll {
 namespace {

@@ -247,8 +247,7 @@ std::string label_name(const Json& value, const Page& page, std::size_t word, co
   }
   if (number < 0 || number >= count) {
     return fail("label-unknown", "a label's number is not in the label set",
-                fmt::format("0 to {} ({})", count - 1, counted(count, "label")),
-                kUnknownLabelRemedy);
+                fmt::format("0 to {} ({})", count - 1, counted(count, "label")), kUnknownLabelRemedy);
   }
   return options.label_names[static_cast<std::size_t>(number)];
 }

@@ -184,8 +184,6 @@ class SnapshotWriter {
 
 }  // namespace
 
-void write_memory_viz(const Arena& arena, const TextSink& write) {
-  SnapshotWriter(write).write(arena);
-}
+void write_memory_viz(const Arena& arena, const TextSink& write) { SnapshotWriter(write).write(arena); }
 
 }  // namespace plimsoll::report

@@ -5,8 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <optional>
 #include <csignal>
+#include <optional>
 
 #include "base/error.h"
 #include "support/scratch_folder.h"

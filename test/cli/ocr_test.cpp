@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <thread>
 
-#include "cli/program_fixture.h"
 #include "base/child_process.h"
+#include "cli/program_fixture.h"
 #include "ocr/text_reader.h"
 #include "support/drawn_text.h"
 

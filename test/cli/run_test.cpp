@@ -125,8 +125,8 @@ TEST_F(Run, JsonComesAsLinesWhileARunGoes) {
     if (event.contains("step")) kind += " " + std::to_string(event.at("step").get<int>());
     kinds.push_back(std::move(kind));
   }
-  EXPECT_THAT(kinds, testing::ElementsAre("plan", "finding", "step 1", "step 2", "checkpoint 2", "step 3", "evaluation 3",
-                                          "step 4", "evaluation 4", "checkpoint 4", "end"));
+  EXPECT_THAT(kinds, testing::ElementsAre("plan", "finding", "step 1", "step 2", "checkpoint 2", "step 3",
+                                          "evaluation 3", "step 4", "evaluation 4", "checkpoint 4", "end"));
   const nlohmann::json& plan = events.front();
   EXPECT_EQ(plan.at("updates"), 4);
   EXPECT_EQ(plan.at("train_batch_size"), 2);

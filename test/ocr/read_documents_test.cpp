@@ -8,9 +8,9 @@
 #include <memory>
 #include <string>
 
+#include "base/child_process.h"
 #include "base/process.h"
 #include "data/image.h"
-#include "base/child_process.h"
 #include "support/drawn_text.h"
 #include "support/expect_error.h"
 #include "support/scratch_folder.h"

@@ -209,13 +209,12 @@ class PageLabelTargets final : public Targets {
       if (*number >= 0 && *number < static_cast<std::int64_t>(labels_->size())) {
         return {static_cast<std::int32_t>(*number)};
       }
-      throw PageError("label-unknown",
-                      {.what = "a label's number is not in the label set",
-                       .where = place(page),
-                       .found = fmt::format("{}", *number),
-                       .allowed = fmt::format("0 to {} ({})", labels_->size() - 1, labels_->listed()),
-                       .remedy = std::string(kUnknownLabelRemedy) +
-                                 "; for numbers that are not classes pass --problem-type regression"});
+      throw PageError("label-unknown", {.what = "a label's number is not in the label set",
+                                        .where = place(page),
+                                        .found = fmt::format("{}", *number),
+                                        .allowed = fmt::format("0 to {} ({})", labels_->size() - 1, labels_->listed()),
+                                        .remedy = std::string(kUnknownLabelRemedy) +
+                                                  "; for numbers that are not classes pass --problem-type regression"});
     }
     const bool is_list = std::holds_alternative<std::vector<std::string>>(label.value);
     if (std::holds_alternative<double>(label.value) || (single && is_list)) {
