@@ -1,6 +1,7 @@
 // The cache of Dataset: the contents of an entry, and what it depends on.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
@@ -84,7 +85,7 @@ void Dataset::fill_entry(std::size_t page, std::size_t first, ByteGate& decoding
     encode(examples_[i], scratch, example);
     for_arrays(example, [&out](const auto& array) {
       const auto bytes = std::as_bytes(array);
-      std::memcpy(out.data(), bytes.data(), bytes.size());
+      std::ranges::copy(bytes, out.begin());  // there may be none, and memcpy takes no null pointers
       out = out.subspan(bytes.size());
     });
   }
@@ -105,7 +106,7 @@ bool Dataset::load_cached(std::size_t index, EncodedExample& out, std::span<std:
     out.targets.resize(targets_);
     for_arrays(out, [&](const auto& array) {
       const auto bytes = std::as_writable_bytes(array);
-      std::memcpy(bytes.data(), entry.data(), bytes.size());
+      std::ranges::copy(entry.first(bytes.size()), bytes.begin());
       entry = entry.subspan(bytes.size());
     });
     out.loss_terms = example.loss_terms;

@@ -225,6 +225,8 @@ int count_tiff_pages(const fs::path& path) {
 Picture open_tiff_page(const fs::path& path, int page) {
   int width = 0, height = 0, bits = 0, samples = 0, resolution = 0, palette = 0, format = 0;
   const std::string place = fmt::format("page {}", page + 1);
+  // Leptonica leaks memory when it is asked for a page that is not there.
+  if (page >= count_tiff_pages(path)) throw_broken(path, place + ", which the file does not have");
   if (readHeaderTiff(path.c_str(), page, &width, &height, &bits, &samples, &resolution, &palette, &format) != 0) {
     throw_broken(path, place + ", whose header cannot be read");
   }

@@ -67,7 +67,8 @@ TEST_F(Report, TheFilesOfARunAgree) {
   const Outcome eval = run({"eval", "--model", path("run"), "--data", path("pages/validation.jsonl"), "--worst", "9",
                             "--json", "--budget", "1GiB", "--threads", "1", "--per-device-eval-batch-size", "2"});
   ASSERT_EQ(eval.code, 0) << eval.err;
-  for (const auto& page : nlohmann::json::parse(eval.out)["worst"]) {
+  const nlohmann::json scores = nlohmann::json::parse(eval.out);
+  for (const auto& page : scores.at("worst")) {
     const auto same = std::ranges::find_if(worst, [&](const auto& other) { return other["id"] == page["id"]; });
     ASSERT_NE(same, worst.end());
     EXPECT_NEAR((*same)["loss"].get<double>(), page["loss"].get<double>(), 1e-4);

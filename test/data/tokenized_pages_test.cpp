@@ -58,7 +58,9 @@ void expect_equal(const Page& a, const Page& b) {
   EXPECT_EQ(a.file, b.file);
   EXPECT_EQ(a.line, b.line);
   ASSERT_EQ(a.boxes.size(), b.boxes.size());
-  EXPECT_EQ(std::memcmp(a.boxes.data(), b.boxes.data(), a.boxes.size() * sizeof(Box)), 0) << a.id;
+  for (std::size_t i = 0; i < a.boxes.size(); ++i) {
+    EXPECT_EQ(std::memcmp(&a.boxes[i], &b.boxes[i], sizeof(Box)), 0) << a.id << ", box " << i;
+  }
 }
 
 // With a list for faults and without, every page reads as the files' own source gives it.

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "draw/fonts.h"
+
 namespace plimsoll::test {
 
 using Lines = std::vector<std::string>;
@@ -20,7 +22,8 @@ inline void show_lines(cairo_t* context, const Lines& lines, double size) {
   cairo_set_source_rgb(context, 1, 1, 1);
   cairo_paint(context);
   cairo_set_source_rgb(context, 0, 0, 0);
-  cairo_select_font_face(context, "DejaVu Sans", CAIRO_FONT_SLANT_NORMAL, CAIRO_FONT_WEIGHT_NORMAL);
+  const draw::FontFace face = draw::load_font(draw::FontFamily::kDejaVuSans, false);
+  cairo_set_font_face(context, face.get());
   cairo_set_font_size(context, size);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     cairo_move_to(context, 2 * size, (3 + 2 * static_cast<double>(i)) * size);
