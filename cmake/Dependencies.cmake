@@ -1,5 +1,10 @@
 # Third-party parts, all from Debian's packages (scripts/install_dependencies.sh installs them).
 find_package(Threads REQUIRED)
+# Some tests need Python: that of .venv (scripts/install_test_tools.sh), else any. Without one they are skipped.
+if(EXISTS "${CMAKE_SOURCE_DIR}/.venv/bin/python")
+  set(Python3_EXECUTABLE "${CMAKE_SOURCE_DIR}/.venv/bin/python")
+endif()
+find_package(Python3 QUIET COMPONENTS Interpreter)
 if(PLIMSOLL_CUDA_ONLY)
   # What is left comes as headers and small libraries, from wherever CMAKE_PREFIX_PATH says.
   find_package(fmt REQUIRED)
