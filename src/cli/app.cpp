@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -19,6 +20,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/config_file.h"
 #include "cli/manual.h"
@@ -149,10 +151,11 @@ int report(ErrorForm form, ExitCode code, const Problem& problem,
 
 }  // namespace
 
-CLI::App* add_command(CLI::App& app, Invocation& invocation, const std::string& name, const std::string& description) {
-  CLI::App* command = app.add_subcommand(name, description);
-  command->set_help_flag("-h,--help", "Print this help")->group("General");
-  command->option_defaults()->group("General");
+Command* add_command(CLI::App& app, Invocation& invocation, const std::string& name, const std::string& description) {
+  CLI::App* const parsed = app.add_subcommand(name, description);
+  parsed->set_help_flag("-h,--help", "Print this help")->group("General");
+  Command* const command = &invocation.commands.emplace_back(*parsed);
+  command->heading("General");
   command->add_flag("--json", invocation.json,
                     "Print JSON instead of text: one object; train prints one per line while it runs");
   whole_number(command->add_option("--threads", invocation.threads, "Compute threads (0: all available cores)"), 0,
@@ -161,14 +164,11 @@ CLI::App* add_command(CLI::App& app, Invocation& invocation, const std::string& 
   // For --help: run_cli hands the file to `app`, because CLI11 reads config files at the top only.
   command->add_option("--config", "Read options from this JSON or TOML file; the command line overrides it")
       ->type_name("FILE");
-  command->option_defaults()->group(name);
+  command->heading(name);
   return command;
 }
 
-void add_footer(CLI::App* command, const std::string& text) { command->footer("\n" + text); }
-
-CLI::Option* add_output_file(CLI::App* command, const std::string& name, std::string& path,
-                             const std::string& description) {
+Option* add_output_file(Command* command, const std::string& name, std::string& path, const std::string& description) {
   return command->add_option(name, path, description + "; - for standard output")
       ->type_name("FILE")
       ->transform([](const std::string& given) -> std::string {

@@ -65,7 +65,7 @@ std::int64_t BatchOptions::effective() const {
   return total;
 }
 
-void add_batch_size_options(CLI::App* command, BatchOptions& options) {
+void add_batch_size_options(Command* command, BatchOptions& options) {
   whole_number(
       command->add_option("--per-device-train-batch-size", options.per_device_train_batch_size,
                           "Pages per update, before multiplication by --gradient-accumulation-steps (default: 8)"),

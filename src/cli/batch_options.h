@@ -7,8 +7,9 @@
 //   batch.effective();  // 8
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
+
+#include "cli/command_line.h"
 
 namespace plimsoll {
 
@@ -25,6 +26,6 @@ struct BatchOptions {
   std::int64_t effective() const;
 };
 
-void add_batch_size_options(CLI::App* command, BatchOptions& options);
+void add_batch_size_options(Command* command, BatchOptions& options);
 
 }  // namespace plimsoll

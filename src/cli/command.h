@@ -1,13 +1,14 @@
 // What commands share: a place to register, output in text or JSON, the common options.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <deque>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "cli/command_line.h"
 
 namespace plimsoll {
 
@@ -16,16 +17,14 @@ struct Invocation {
   bool json = false;
   int threads = 0;  // 0: all cores that this process may use
   std::function<void()> action;
+  std::deque<Command> commands;  // all that there are, whichever is chosen
   // What a command that ran to its end returns: kData after `check` found errors.
   mutable ExitCode exit_code = ExitCode::kDone;
 };
 
 // Adds a subcommand with --json, --threads and --config. Options added next stand under a heading that
-// `command->option_defaults()->group(…)` names; until then, the command's own name.
-CLI::App* add_command(CLI::App& app, Invocation& invocation, const std::string& name, const std::string& description);
-
-// A long multi-line explanation under a command's options.
-void add_footer(CLI::App* command, const std::string& text);
+// `command->heading(…)` names; until then, the command's own name.
+Command* add_command(CLI::App& app, Invocation& invocation, const std::string& name, const std::string& description);
 
 // To standard output, unless that is the output file; with a line feed.
 void print_line(const std::string& text);
@@ -38,8 +37,7 @@ void print_text(const std::string& text);
 
 // An option that names one output file. "-" is standard output; what the command has to say then goes to standard
 // error.
-CLI::Option* add_output_file(CLI::App* command, const std::string& name, std::string& path,
-                             const std::string& description);
+Option* add_output_file(Command* command, const std::string& name, std::string& path, const std::string& description);
 
 void add_demo(CLI::App& app, Invocation& invocation);
 void add_synth(CLI::App& app, Invocation& invocation);

@@ -67,9 +67,9 @@ void run_bench_step(const Invocation& invocation, const BenchOptions& options) {
 }  // namespace
 
 void add_bench_step(CLI::App& app, Invocation& invocation) {
-  CLI::App* command = add_command(app, invocation, "bench-step", "Time a training step on a given batch");
+  Command* command = add_command(app, invocation, "bench-step", "Time a training step on a given batch");
   auto options = std::make_shared<BenchOptions>();
-  command->option_defaults()->group("Numbers");
+  command->heading("Numbers");
   command->add_option("--model", options->model, "Hugging Face model directory, or a preset")
       ->type_name("MODEL")
       ->required();

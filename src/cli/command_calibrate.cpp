@@ -27,11 +27,11 @@ void run_calibrate(const Invocation& invocation, const CalibrateOptions& options
 }  // namespace
 
 void add_calibrate(CLI::App& app, Invocation& invocation) {
-  CLI::App* command = add_command(app, invocation, "calibrate",
-                                  "Measure this machine's speed, which the planner uses to compare plans");
-  add_footer(command,
-             "plan and train do this automatically and store the result in ~/.cache/plimsoll. Run it again if the\n"
-             "machine was busy the first time.");
+  Command* command = add_command(app, invocation, "calibrate",
+                                 "Measure this machine's speed, which the planner uses to compare plans");
+  command->footer(
+      "plan and train do this automatically and store the result in ~/.cache/plimsoll. Run it again if the\n"
+      "machine was busy the first time.");
   const auto options = std::make_shared<CalibrateOptions>();
   add_precision_options(command, options->precision);
   add_device_option(command, options->device);

@@ -141,14 +141,14 @@ void run_check(const Invocation& invocation, CheckCommand& command) {
 }  // namespace
 
 void add_check(CLI::App& app, Invocation& invocation) {
-  CLI::App* command =
+  Command* command =
       add_command(app, invocation, "check", "Check a whole data set for everything that would break a run");
   auto options = std::make_shared<CheckCommand>();
   add_model_options(command, options->run);
   add_data_options(command, options->run);
   add_label_option(command, options->run);
   add_evaluation_data_option(command, options->run, "Evaluation pages to check, also for pages that occur in both");
-  command->option_defaults()->group("Check");
+  command->heading("Check");
   command->add_flag("--decode-images", options->decode_images,
                     "Decode every image, not only its header: finds damaged, blank and BGR images");
   whole_number(command->add_option("--places", options->places, "Number of places to list for each kind of finding"), 1,
@@ -158,9 +158,9 @@ void add_check(CLI::App& app, Invocation& invocation) {
                   "Write a copy of --data with certain fixes to boxes: swapped corners, boxes from 0 to 1, boxes that "
                   "are outside the page by a pixel; OUT.changes.jsonl lists every change")
       ->type_name("OUT");
-  add_footer(command,
-             "Exit code 3 if there are errors (with --fix: in OUT, unless it is a pipe). train makes the same\n"
-             "checks before its first update.");
+  command->footer(
+      "Exit code 3 if there are errors (with --fix: in OUT, unless it is a pipe). train makes the same\n"
+      "checks before its first update.");
   command->callback(
       [&invocation, options] { invocation.action = [&invocation, options] { run_check(invocation, *options); }; });
 }

@@ -102,11 +102,11 @@ std::string footer() {
 }  // namespace
 
 void add_convert(CLI::App& app, Invocation& invocation) {
-  CLI::App* command = add_command(app, invocation, "convert",
-                                  "Convert OCR results and annotations to pages, and pages to annotation tools");
+  Command* command = add_command(app, invocation, "convert",
+                                 "Convert OCR results and annotations to pages, and pages to annotation tools");
   auto convert = std::make_shared<ConvertCommand>();
   ConvertOptions& options = convert->options;
-  command->option_defaults()->group("Input");
+  command->heading("Input");
   command
       ->add_option("--input", convert->inputs,
                    "Files to convert, patterns such as 'results/*.json', or folders of them. Formats are recognised")
@@ -145,7 +145,7 @@ void add_convert(CLI::App& app, Invocation& invocation) {
                    "Label names, separated by commas or in a file: of labels that are numbers, and for the labelling "
                    "configuration those that no page has yet")
       ->type_name("NAMES");
-  command->option_defaults()->group("Output");
+  command->heading("Output");
   add_output_file(command, "--output", convert->output, "File to write")->required();
   one_of(command->add_option("--to", options.to, "The format to write"), to)
       ->type_name("FORMAT")
@@ -162,7 +162,7 @@ void add_convert(CLI::App& app, Invocation& invocation) {
   command->add_option("--model-version", options.model_version, "Name of the predictions in Label Studio")
       ->type_name("NAME")
       ->capture_default_str();
-  add_footer(command, footer());
+  command->footer(footer());
   command->callback(
       [&invocation, convert] { invocation.action = [&invocation, convert] { run_convert(invocation, *convert); }; });
 }

@@ -114,16 +114,16 @@ class Demo {
 }  // namespace
 
 void add_demo(CLI::App& app, Invocation& invocation) {
-  CLI::App* command = add_command(app, invocation, "demo",
-                                  "Draw receipts, plan, train a small model inside a budget, and draw what it found");
+  Command* command = add_command(app, invocation, "demo",
+                                 "Draw receipts, plan, train a small model inside a budget, and draw what it found");
   auto options = std::make_shared<DemoOptions>();
   command->add_option("--output-dir", options->output_dir, "Directory for the pages, the run and the pictures")
       ->type_name("DIR")
       ->capture_default_str();
   command->add_flag("--short", options->is_short, "Do less of the same: 60 pages, seconds instead of minutes");
-  add_footer(command,
-             "Runs the commands synth, check, plan, train, predict and report, one after the other, as you would\n"
-             "type them. A directory of an earlier demo is written over; its finished run moves to earlier-N.");
+  command->footer(
+      "Runs the commands synth, check, plan, train, predict and report, one after the other, as you would\n"
+      "type them. A directory of an earlier demo is written over; its finished run moves to earlier-N.");
   command->callback([&invocation, options] {
     invocation.action = [&invocation, options] {
       make_directory_of(options->output_dir, "--output-dir", "demo");

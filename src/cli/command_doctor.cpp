@@ -98,10 +98,10 @@ void run_doctor(const Invocation& invocation, const DoctorOptions& options) {
 }  // namespace
 
 void add_doctor(CLI::App& app, Invocation& invocation) {
-  CLI::App* command =
+  Command* command =
       add_command(app, invocation, "doctor", "Examine this machine, the log of a failed run, or a memory snapshot");
   const auto options = std::make_shared<DoctorOptions>();
-  command->option_defaults()->group("What to examine");
+  command->heading("What to examine");
   command
       ->add_option("LOG", options->log, "A log of PyTorch, transformers, the kernel or Plimsoll; - for standard input")
       ->type_name("");
@@ -110,14 +110,14 @@ void add_doctor(CLI::App& app, Invocation& invocation) {
   command->add_option("--output-dir", options->directory, "Directory whose disk is checked")
       ->type_name("DIR")
       ->capture_default_str();
-  add_footer(command,
-             "Without arguments it checks this machine, with or without a GPU; exit code 5 if something that\n"
-             "Plimsoll needs is broken. Logs are streamed and may have any size and content:\n"
-             "  python train.py 2>&1 | tee train.log;  plimsoll doctor train.log\n"
-             "  dmesg | plimsoll doctor -\n"
-             "Nothing in a snapshot is run. It reports \"not recognised\" (exit code 7) rather than guess, and\n"
-             "\"perhaps\" if the log also has an unknown error. Exit code 0: the failure is known, or nothing\n"
-             "failed.");
+  command->footer(
+      "Without arguments it checks this machine, with or without a GPU; exit code 5 if something that\n"
+      "Plimsoll needs is broken. Logs are streamed and may have any size and content:\n"
+      "  python train.py 2>&1 | tee train.log;  plimsoll doctor train.log\n"
+      "  dmesg | plimsoll doctor -\n"
+      "Nothing in a snapshot is run. It reports \"not recognised\" (exit code 7) rather than guess, and\n"
+      "\"perhaps\" if the log also has an unknown error. Exit code 0: the failure is known, or nothing\n"
+      "failed.");
   command->callback(
       [&invocation, options] { invocation.action = [&invocation, options] { run_doctor(invocation, *options); }; });
 }

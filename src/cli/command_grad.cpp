@@ -44,11 +44,11 @@ void run_grad(const Invocation& invocation, const GradOptions& options) {
 }  // namespace
 
 void add_grad(CLI::App& app, Invocation& invocation) {
-  CLI::App* command =
+  Command* command =
       add_command(app, invocation, "grad",
                   "Compute loss, logits and gradients of a batch without dropout, for comparison with other programs");
   auto options = std::make_shared<GradOptions>();
-  command->option_defaults()->group("Numbers");
+  command->heading("Numbers");
   command->add_option("--model", options->model, "Hugging Face model directory, or a preset")
       ->type_name("MODEL")
       ->required();

@@ -51,9 +51,9 @@ void run_init(const Invocation& invocation, const InitOptions& options) {
 }  // namespace
 
 void add_init(CLI::App& app, Invocation& invocation) {
-  CLI::App* command = add_command(app, invocation, "init", "Write a new model directory for training to start from");
+  Command* command = add_command(app, invocation, "init", "Write a new model directory for training to start from");
   auto options = std::make_shared<InitOptions>();
-  command->option_defaults()->group("Model");
+  command->heading("Model");
   command
       ->add_option("--model", options->model,
                    fmt::format("Preset with random weights ({}), or a model directory that gets a new head",

@@ -45,9 +45,9 @@ void run_merge(const Invocation& invocation, const MergeOptions& options) {
 }  // namespace
 
 void add_merge(CLI::App& app, Invocation& invocation) {
-  CLI::App* command = add_command(app, invocation, "merge", "Merge an adapter into its base model");
+  Command* command = add_command(app, invocation, "merge", "Merge an adapter into its base model");
   auto options = std::make_shared<MergeOptions>();
-  command->option_defaults()->group("Model");
+  command->heading("Model");
   command->add_option("--adapter", options->adapter, "Adapter directory written by train --lora-rank or PEFT")
       ->type_name("DIR")
       ->required();
@@ -58,8 +58,7 @@ void add_merge(CLI::App& app, Invocation& invocation) {
   command->add_option("--output-dir", options->output_dir, "Hugging Face model directory to write")
       ->type_name("DIR")
       ->required();
-  add_footer(
-      command,
+  command->footer(
       "W + alpha/rank B A is computed in double and rounded once. The result needs neither adapter nor base, and\n"
       "transformers loads it.");
   command->callback(

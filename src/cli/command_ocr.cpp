@@ -53,16 +53,15 @@ void run_ocr(const Invocation& invocation, const OcrCommand& command) {
 }  // namespace
 
 void add_ocr(CLI::App& app, Invocation& invocation) {
-  CLI::App* command = add_command(app, invocation, "ocr", "Read words and boxes from scans and PDF files (Tesseract)");
+  Command* command = add_command(app, invocation, "ocr", "Read words and boxes from scans and PDF files (Tesseract)");
   auto ocr = std::make_shared<OcrCommand>();
   add_document_options(command, ocr->input);
   command->get_option("--input")->required();
-  command->option_defaults()->group("Output");
+  command->heading("Output");
   add_output_file(command, "--output", ocr->output,
                   "JSONL file with a line a page: id, image, width, height, words, boxes (in pixels) and confidences")
       ->required();
-  add_footer(
-      command,
+  command->footer(
       "The lines have no labels: `predict` takes them as they are; to train, add \"labels\", a name for each\n"
       "word. Pages of one file share a `document`. PDF files are read by pdftotext and pdftoppm (apt-get install\n"
       "poppler-utils): their own words where they have them, else what Tesseract reads on the page's picture.\n"

@@ -52,12 +52,12 @@ void check_plan_options(const PlanOptions& options) {
 }
 
 // Draws the plan's arena, before anything of it is given up.
-void draw_plan(const PlanOptions& options, const CLI::App& command, const RunPlan& plan, const OpSpeeds& speeds,
+void draw_plan(const PlanOptions& options, const Command& command, const RunPlan& plan, const OpSpeeds& speeds,
                const nlohmann::json& json, const Findings& findings) {
   std::string arena;
   write_arena(plan, speeds, [&arena](std::string_view text) { arena += text; });
   const report::RunFacts run =
-      report::plan_as_run(json, arena, options_json(command), nlohmann::json::parse(findings.to_json()));
+      report::plan_as_run(json, arena, command.values(), nlohmann::json::parse(findings.to_json()));
   if (!options.html.empty()) write_text_file(options.html, report::report_page({run}));
   if (options.memory_viz.empty()) return;
   write_text_parts(options.memory_viz, [&](const TextSink& write) { report::write_memory_viz(*run.arena, write); });
@@ -186,11 +186,11 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
 }  // namespace
 
 void add_plan(CLI::App& app, Invocation& invocation) {
-  CLI::App* command = add_command(app, invocation, "plan", "Print the memory plan of a training run, without training");
+  Command* command = add_command(app, invocation, "plan", "Print the memory plan of a training run, without training");
   auto options = std::make_shared<RunOptions>();
   add_train_options(command, *options);
   auto plan = std::make_shared<PlanOptions>();
-  command->option_defaults()->group("Plan");
+  command->heading("Plan");
   command->add_flag("--explain", plan->explain,
                     "Explain the plan: every item in bytes, the tensors alive at the peak, time, the savings and costs "
                     "of each option, and the effect of other budgets");
@@ -204,17 +204,17 @@ void add_plan(CLI::App& app, Invocation& invocation) {
                   "Draw the plan as an HTML file for a browser: a map of the arena, bytes over the step's time");
   add_output_file(command, "--memory-viz", plan->memory_viz,
                   "Write the plan as PyTorch's memory snapshot, which pytorch.org/memory_viz draws");
-  command->option_defaults()->group("Sweep");
+  command->heading("Sweep");
   command->add_flag(
       "--sweep", plan->sweep,
       "Print a table of budgets with their speeds, from the smallest that works to the largest that helps");
   whole_number(command->add_option("--points", plan->points, "Number of budgets in the sweep"), 2, 1000)
       ->capture_default_str();
   add_output_file(command, "--svg", plan->svg, "Draw the sweep as an SVG chart into this file");
-  add_footer(command,
-             "Like train, reads the data (the page order determines the largest batch), builds the step's graphs\n"
-             "and lays out the arena. Exit code 4, with the smallest budget that works and the cheapest changes to\n"
-             "the run, if it does not fit.");
+  command->footer(
+      "Like train, reads the data (the page order determines the largest batch), builds the step's graphs\n"
+      "and lays out the arena. Exit code 4, with the smallest budget that works and the cheapest changes to\n"
+      "the run, if it does not fit.");
   command->callback([&invocation, options, plan] {
     invocation.action = [&invocation, options, plan] { run_plan(invocation, *options, *plan); };
   });

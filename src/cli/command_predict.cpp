@@ -177,8 +177,8 @@ void run_predict(const Invocation& invocation, RunOptions& options, const Predic
 }  // namespace
 
 void add_predict(CLI::App& app, Invocation& invocation) {
-  CLI::App* command = add_command(app, invocation, "predict",
-                                  "Predict labels of words, classes, answers or links of pages; write or draw them");
+  Command* command = add_command(app, invocation, "predict",
+                                 "Predict labels of words, classes, answers or links of pages; write or draw them");
   auto options = std::make_shared<RunOptions>();
   auto predict = std::make_shared<PredictOptions>();
   add_model_options(command, *options, false);
@@ -187,7 +187,7 @@ void add_predict(CLI::App& app, Invocation& invocation) {
   add_document_options(command, predict->input);
   add_memory_options(command, *options);
   add_evaluation_size_option(command, *options);
-  command->option_defaults()->group("Output");
+  command->heading("Output");
   add_output_file(command, "--output", predict->output,
                   "File with a line a page: its words, what was found, and fields (default: standard output)");
   one_of(command->add_option("--format", predict->format,
@@ -205,19 +205,19 @@ void add_predict(CLI::App& app, Invocation& invocation) {
       ->type_name("FILE");
   whole_number(command->add_option("--draw-limit", predict->draw_limit, "Draw at most this many pages (0: all)"), 0)
       ->capture_default_str();
-  add_footer(command,
-             "One line per page, in the order of the data. `fields` has what was found, whatever the task: label,\n"
-             "text, box (boxes: of its words), confidence, start_word, end_word (not included). Beside it stand, by\n"
-             "task, `labels` and `probabilities` of words (those of `unpredicted_words` have none), `label` and\n"
-             "`confidence` of the page, `questions` with their answers, or `entities` and `links`. See\n"
-             "docs/predictions.md. Labels in the data are not needed; if there are any, --draw marks the\n"
-             "differences. A page that cannot be read, or whose image cannot, is skipped and named; the exit code\n"
-             "is then 3.\n"
-             "\n"
-             "--input reads scans and PDF files first, as `plimsoll ocr` does; see docs/ocr.md.\n"
-             "\n"
-             "  plimsoll predict --model run --data new.jsonl --output found.jsonl --draw pictures\n"
-             "  plimsoll predict --model run --input invoice.pdf --output fields.csv --format csv");
+  command->footer(
+      "One line per page, in the order of the data. `fields` has what was found, whatever the task: label,\n"
+      "text, box (boxes: of its words), confidence, start_word, end_word (not included). Beside it stand, by\n"
+      "task, `labels` and `probabilities` of words (those of `unpredicted_words` have none), `label` and\n"
+      "`confidence` of the page, `questions` with their answers, or `entities` and `links`. See\n"
+      "docs/predictions.md. Labels in the data are not needed; if there are any, --draw marks the\n"
+      "differences. A page that cannot be read, or whose image cannot, is skipped and named; the exit code\n"
+      "is then 3.\n"
+      "\n"
+      "--input reads scans and PDF files first, as `plimsoll ocr` does; see docs/ocr.md.\n"
+      "\n"
+      "  plimsoll predict --model run --data new.jsonl --output found.jsonl --draw pictures\n"
+      "  plimsoll predict --model run --input invoice.pdf --output fields.csv --format csv");
   command->callback([&invocation, options, predict] {
     invocation.action = [&invocation, options, predict] { run_predict(invocation, *options, *predict); };
   });

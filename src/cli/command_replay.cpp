@@ -40,18 +40,18 @@ void run_replay(const Invocation& invocation, const ReplayOptions& options) {
 }  // namespace
 
 void add_replay(CLI::App& app, Invocation& invocation) {
-  CLI::App* command = add_command(app, invocation, "replay",
-                                  "Run a recorded step again and show the first op that makes a NaN or infinity");
+  Command* command = add_command(app, invocation, "replay",
+                                 "Run a recorded step again and show the first op that makes a NaN or infinity");
   auto options = std::make_shared<ReplayOptions>();
-  command->option_defaults()->group("Step");
+  command->heading("Step");
   command->add_option("DIR", options->directory, "A nonfinite-step-N directory written by plimsoll train")
       ->type_name("")
       ->required();
   add_device_option(command, options->device);
   add_backend_option(command, options->device);
-  add_footer(command,
-             "The step runs node by node, from the recorded batch, dropout key and parameters, up to the first op\n"
-             "whose output is NaN or infinite. Exit code 6 if there is one, 0 otherwise.");
+  command->footer(
+      "The step runs node by node, from the recorded batch, dropout key and parameters, up to the first op\n"
+      "whose output is NaN or infinite. Exit code 6 if there is one, 0 otherwise.");
   command->callback(
       [&invocation, options] { invocation.action = [&invocation, options] { run_replay(invocation, *options); }; });
 }

@@ -60,20 +60,20 @@ void run_report(const Invocation& invocation, const ReportOptions& options) {
 }  // namespace
 
 void add_report(CLI::App& app, Invocation& invocation) {
-  CLI::App* command =
+  Command* command =
       add_command(app, invocation, "report", "Draw a run, or some side by side, as one HTML file for a browser");
   auto options = std::make_shared<ReportOptions>();
-  command->option_defaults()->group("Report");
+  command->heading("Report");
   command->add_option("RUN", options->runs, "Directories of runs (--output-dir of train), finished or not")
       ->type_name("")
       ->required();
   add_output_file(command, "--output", options->output, "HTML file (default: RUN/report.html of the first run)");
-  add_footer(command,
-             "The file needs no network and no other file. It shows the arena as a map of bytes over the step's\n"
-             "time, predicted and measured memory, loss, scores, learning rate, gradient norm and speed, each\n"
-             "label, the worst pages with what was found on them, and what the checks found; a table stands\n"
-             "behind each chart. What a run has not written yet, or no longer has, is said in the report.\n"
-             "See docs/report.md; plimsoll plan --html FILE draws the map before a run.");
+  command->footer(
+      "The file needs no network and no other file. It shows the arena as a map of bytes over the step's\n"
+      "time, predicted and measured memory, loss, scores, learning rate, gradient norm and speed, each\n"
+      "label, the worst pages with what was found on them, and what the checks found; a table stands\n"
+      "behind each chart. What a run has not written yet, or no longer has, is said in the report.\n"
+      "See docs/report.md; plimsoll plan --html FILE draws the map before a run.");
   command->callback(
       [&invocation, options] { invocation.action = [&invocation, options] { run_report(invocation, *options); }; });
 }

@@ -141,7 +141,7 @@ void run_serve(const Invocation& invocation, RunOptions& options, const Predicti
 }  // namespace
 
 void add_serve(CLI::App& app, Invocation& invocation) {
-  CLI::App* command =
+  Command* command =
       add_command(app, invocation, "serve", "Keep a model in memory, and predict pages whenever a request comes");
   auto options = std::make_shared<RunOptions>();
   auto form = std::make_shared<PredictionOptions>();
@@ -149,10 +149,9 @@ void add_serve(CLI::App& app, Invocation& invocation) {
   add_reading_options(command, *options);
   add_memory_options(command, *options);
   add_evaluation_size_option(command, *options);
-  command->option_defaults()->group("Output");
+  command->heading("Output");
   add_prediction_options(command, *form);
-  add_footer(
-      command,
+  command->footer(
       "A request is a line on standard input, {\"data\": \"pages.jsonl\"} or a list of files. The answer is the\n"
       "lines that plimsoll predict would write, then {\"done\": {\"pages\": 3, \"skipped_pages\": []}}; or a line\n"
       "{\"error\": ...}, after which the next request is read. The first line says {\"ready\": ...}. The command\n"

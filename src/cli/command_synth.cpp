@@ -36,10 +36,10 @@ void run_synth(const Invocation& invocation, const SynthCommand& command) {
 }  // namespace
 
 void add_synth(CLI::App& app, Invocation& invocation) {
-  CLI::App* command = add_command(app, invocation, "synth", "Generate labelled receipts and forms for trying Plimsoll");
+  Command* command = add_command(app, invocation, "synth", "Generate labelled receipts and forms for trying Plimsoll");
   auto synth = std::make_shared<SynthCommand>();
   SynthOptions& options = synth->options;
-  command->option_defaults()->group("Pages");
+  command->heading("Pages");
   command->add_option("--output", options.output_dir, "Directory for train.jsonl, validation.jsonl and images/")
       ->type_name("DIR")
       ->required();

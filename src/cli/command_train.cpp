@@ -66,12 +66,12 @@ void check_output_dir(const RunOptions& options) {
 }
 
 // What the checkpoint's numbers depend on, it knows itself; this tells of all options.
-void tell_changed_options(const CLI::App& command, const fs::path& resume) {
+void tell_changed_options(const Command& command, const fs::path& resume) {
   const fs::path path = run_of(resume) / "args.json";
   std::error_code error;
   if (!fs::exists(path, error)) return;
   const std::string changes =
-      changed_options(parse_json(read_text_file(path, 1 << 26), path.string()), {{"options", options_json(command)}});
+      changed_options(parse_json(read_text_file(path, 1 << 26), path.string()), {{"options", command.values()}});
   if (!changes.empty()) log_info(fmt::format("options differ from those of {}: {}", path.string(), changes));
 }
 
@@ -219,7 +219,7 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
   if (options.reports_to_tensorboard()) {
     tensorboard.emplace(options.logging_directory(), resume ? std::optional(resumed_at) : std::nullopt);
     tensorboard->add_text("plan", plan_table(plan));
-    tensorboard->add_text("options", options_json(*options.command).dump(2));
+    tensorboard->add_text("options", options.command->values().dump(2));
   }
   Observers progress({&events, &bar});
   if (tensorboard) progress.add(&*tensorboard);
@@ -341,20 +341,20 @@ void run_train(const Invocation& command, RunOptions& options) {
 }  // namespace
 
 void add_train(CLI::App& app, Invocation& invocation) {
-  CLI::App* command = add_command(app, invocation, "train", "Fine-tune inside a memory budget");
+  Command* command = add_command(app, invocation, "train", "Fine-tune inside a memory budget");
   auto options = std::make_shared<RunOptions>();
   add_train_options(command, *options);
   command->get_option("--output-dir")->required();
-  add_footer(command,
-             "All memory of the run is planned and allocated before the first update. If it does not fit the\n"
-             "budget, the command says so at once (exit code 4) and names the smallest budget that works.\n"
-             "Loss and gradient norm are checked after every update. The first update with a NaN or infinity is\n"
-             "run again op by op: the message names the op, the tensor and the pages, and plimsoll replay\n"
-             "OUTPUT-DIR/nonfinite-step-N shows it again.\n"
-             "SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGXCPU write a checkpoint of the last finished update within a\n"
-             "second and end with exit code 128 + the signal's number (130, 143, 129, 152);\n"
-             "--resume-from-checkpoint latest continues. SIGUSR1 writes one too, and the run continues, repeating\n"
-             "an evaluation that was in progress.");
+  command->footer(
+      "All memory of the run is planned and allocated before the first update. If it does not fit the\n"
+      "budget, the command says so at once (exit code 4) and names the smallest budget that works.\n"
+      "Loss and gradient norm are checked after every update. The first update with a NaN or infinity is\n"
+      "run again op by op: the message names the op, the tensor and the pages, and plimsoll replay\n"
+      "OUTPUT-DIR/nonfinite-step-N shows it again.\n"
+      "SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGXCPU write a checkpoint of the last finished update within a\n"
+      "second and end with exit code 128 + the signal's number (130, 143, 129, 152);\n"
+      "--resume-from-checkpoint latest continues. SIGUSR1 writes one too, and the run continues, repeating\n"
+      "an evaluation that was in progress.");
   command->callback(
       [&invocation, options] { invocation.action = [&invocation, options] { run_train(invocation, *options); }; });
 }

@@ -9,6 +9,7 @@
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "cli/arguments.h"
 #include "cli/elsewhere.h"
 #include "cli/usage.h"
 #include "formats/json.h"

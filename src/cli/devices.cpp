@@ -62,7 +62,7 @@ Device open_gpu(int index, [[maybe_unused]] bool enforce_eager) {
 
 }  // namespace
 
-void add_device_option(CLI::App* command, DeviceOptions& options) {
+void add_device_option(Command* command, DeviceOptions& options) {
   command
       ->add_option("--device", options.device,
                    "Device to compute on: cpu, cuda, or cuda:N for GPU number N (default: cpu, even if there is a GPU)")
@@ -72,7 +72,7 @@ void add_device_option(CLI::App* command, DeviceOptions& options) {
                     "With CUDA_LAUNCH_BLOCKING=1 a debugger stops at the failing kernel");
 }
 
-void add_backend_option(CLI::App* command, DeviceOptions& options) {
+void add_backend_option(Command* command, DeviceOptions& options) {
   one_of(command->add_option("--backend", options.backend, "With --device cpu: cpu, or reference (simple loops, slow)"),
          {"cpu", "reference"})
       ->type_name("NAME")

@@ -1,7 +1,6 @@
 // What a command computes on: the CPU, or a GPU that --device names.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -19,8 +18,8 @@ struct DeviceOptions {
   bool enforce_eager = false;   // on a GPU kernels are started one by one
   std::string backend = "cpu";  // or "reference", for commands that check numbers
 };
-void add_device_option(CLI::App* command, DeviceOptions& options);
-void add_backend_option(CLI::App* command, DeviceOptions& options);
+void add_device_option(Command* command, DeviceOptions& options);
+void add_backend_option(Command* command, DeviceOptions& options);
 
 // A GPU that a run is planned for although none can be asked.
 struct AbsentGpu {

@@ -74,8 +74,8 @@ std::vector<NamedPath> DocumentInput::inputs() const {
   return paths;
 }
 
-void add_document_options(CLI::App* command, DocumentInput& input) {
-  command->option_defaults()->group("Documents");
+void add_document_options(Command* command, DocumentInput& input) {
+  command->heading("Documents");
   command
       ->add_option(
           "--input", input.files,

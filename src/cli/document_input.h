@@ -6,7 +6,6 @@
 //   "pages.images"});
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -34,7 +33,7 @@ struct DocumentInput {
 };
 
 // --input and how it is read. The heading is "Documents".
-void add_document_options(CLI::App* command, DocumentInput& input);
+void add_document_options(Command* command, DocumentInput& input);
 
 struct PagesPlace {
   std::filesystem::path output{};  // the JSONL file

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <vector>
 
+#include "cli/arguments.h"
 #include "cli/usage.h"
 
 namespace plimsoll {

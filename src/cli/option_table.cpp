@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/lower_case.h"
+#include "cli/arguments.h"
 #include "cli/elsewhere.h"
 #include "cli/usage.h"
 

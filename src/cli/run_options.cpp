@@ -9,7 +9,7 @@
 namespace plimsoll {
 namespace {
 
-void add_files_option(CLI::App* command, RunOptions& o) {
+void add_files_option(Command* command, RunOptions& o) {
   command
       ->add_option("--data", o.data_files,
                    "Pages: a JSONL file (image, words, boxes, and labels, label, questions, or entities and links, as "
@@ -21,8 +21,8 @@ void add_files_option(CLI::App* command, RunOptions& o) {
 
 }  // namespace
 
-void add_model_options(CLI::App* command, RunOptions& o, bool presets) {
-  command->option_defaults()->group("Model");
+void add_model_options(Command* command, RunOptions& o, bool presets) {
+  command->heading("Model");
   command
       ->add_option("--model", o.model.model,
                    presets ? fmt::format("Hugging Face model directory, or a preset, which has random weights: {}",
@@ -39,7 +39,7 @@ void add_model_options(CLI::App* command, RunOptions& o, bool presets) {
       ->type_name("DIR");
 }
 
-void add_task_options(CLI::App* command, std::string& task, std::string& problem_type) {
+void add_task_options(Command* command, std::string& task, std::string& problem_type) {
   command
       ->add_option("--task", task,
                    fmt::format("What is trained: {} (default: what the model was trained for; a preset: the first). "
@@ -53,7 +53,7 @@ void add_task_options(CLI::App* command, std::string& task, std::string& problem
       ->type_name("TYPE");
 }
 
-void add_label_option(CLI::App* command, RunOptions& o) {
+void add_label_option(Command* command, RunOptions& o) {
   add_task_options(command, o.model.task, o.model.problem_type);
   command
       ->add_option("--labels", o.model.labels,
@@ -62,14 +62,14 @@ void add_label_option(CLI::App* command, RunOptions& o) {
       ->type_name("NAMES");
 }
 
-void add_data_options(CLI::App* command, RunOptions& o) {
-  command->option_defaults()->group("Data");
+void add_data_options(Command* command, RunOptions& o) {
+  command->heading("Data");
   add_files_option(command, o);
   add_reading_options(command, o);
 }
 
-void add_reading_options(CLI::App* command, RunOptions& o) {
-  command->option_defaults()->group("Data");
+void add_reading_options(Command* command, RunOptions& o) {
+  command->heading("Data");
   command
       ->add_option("--box-format", o.box_format,
                    "Unit of the boxes in the data: pixel, or 1000 (0 to 1000 from edge to edge)")
@@ -95,12 +95,12 @@ void add_reading_options(CLI::App* command, RunOptions& o) {
       ->type_name("DIR");
 }
 
-void add_evaluation_data_option(CLI::App* command, RunOptions& o, const std::string& description) {
+void add_evaluation_data_option(Command* command, RunOptions& o, const std::string& description) {
   command->add_option("--eval-data", o.eval_data_files, description)->type_name("FILE");
 }
 
-void add_memory_options(CLI::App* command, RunOptions& o) {
-  command->option_defaults()->group("Memory");
+void add_memory_options(Command* command, RunOptions& o) {
+  command->heading("Memory");
   add_device_option(command, o.device);
   command
       ->add_option("--budget", o.budget,
@@ -117,7 +117,7 @@ void add_memory_options(CLI::App* command, RunOptions& o) {
       ->capture_default_str();
 }
 
-void add_evaluation_size_option(CLI::App* command, RunOptions& o) {
+void add_evaluation_size_option(Command* command, RunOptions& o) {
   o.train.train_batch_size = 8;
   whole_number(command->add_option("--per-device-eval-batch-size", o.train.train_batch_size,
                                    "Maximum number of pages processed at once"),
@@ -125,19 +125,19 @@ void add_evaluation_size_option(CLI::App* command, RunOptions& o) {
       ->capture_default_str();
 }
 
-void add_prediction_options(CLI::App* command, PredictionOptions& options) {
+void add_prediction_options(Command* command, PredictionOptions& options) {
   command->add_flag("--return-all-scores", options.all_scores,
                     "Also write the probability of every label for each word: `scores`, in the order of `label_names`");
 }
 
-void add_batch_options(CLI::App* command, RunOptions& o) {
+void add_batch_options(Command* command, RunOptions& o) {
   o.trains = true;
-  command->option_defaults()->group("Batch");
+  command->heading("Batch");
   add_batch_size_options(command, o.batch);
   command->add_flag(
       "--pad-to-max-length", o.pad_to_max_length,
       "Pad every page to --max-length, as many training scripts do: slower, more memory, the same results");
-  command->option_defaults()->group("Memory and speed");
+  command->heading("Memory and speed");
   one_of(command->add_option("--recompute", o.recompute,
                              "Activations recomputed in backward: auto (as many as the budget requires), none, or "
                              "layers (all but each layer's output)"),
@@ -153,8 +153,8 @@ void add_batch_options(CLI::App* command, RunOptions& o) {
       ->capture_default_str();
 }
 
-void add_offload_option(CLI::App* command, RunOptions& o) {
-  command->option_defaults()->group("Memory and speed");
+void add_offload_option(Command* command, RunOptions& o) {
+  command->heading("Memory and speed");
   command
       ->add_option("--offload", o.offload,
                    "Keep optimizer state and activations in a temporary file in this directory if the budget requires "
@@ -163,7 +163,7 @@ void add_offload_option(CLI::App* command, RunOptions& o) {
       ->type_name("DIR");
 }
 
-void add_precision_options(CLI::App* command, PrecisionOptions& options) {
+void add_precision_options(Command* command, PrecisionOptions& options) {
   command->add_flag("--bf16", options.bf16, "Activations in bfloat16; weights keep full F32 precision");
   command->add_flag("--fp16", options.fp16, "Activations in half precision, with loss scaling");
 }

@@ -1,7 +1,6 @@
 // The options that plan, train, eval and predict share, registered in groups.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 
 #include "bundle/model_bundle.h"
@@ -24,7 +23,7 @@ struct PrecisionOptions {
   DType resolve() const;
 };
 // --bf16 and --fp16.
-void add_precision_options(CLI::App* command, PrecisionOptions& options);
+void add_precision_options(Command* command, PrecisionOptions& options);
 
 struct RunOptions {
   ModelRequest model;
@@ -70,7 +69,7 @@ struct RunOptions {
   bool gradient_checkpointing = false;
   bool augment = false;
 
-  const CLI::App* command = nullptr;  // that parsed them, where it trains or plans
+  const Command* command = nullptr;  // that parsed them, where it trains or plans
 
   // Whether an option was typed, or stands in the config file.
   bool given(const std::string& option) const { return command != nullptr && command->count(option) > 0; }
@@ -99,27 +98,27 @@ Device open_run_device(const Invocation& invocation, RunOptions& options);
 ModelBundle open_evaluated_model(const RunOptions& options);
 
 // Each begins a heading of its own in --help. `presets`: false where a model without trained weights makes no sense.
-void add_model_options(CLI::App* command, RunOptions& options, bool presets = true);
+void add_model_options(Command* command, RunOptions& options, bool presets = true);
 // --task and --problem-type.
-void add_task_options(CLI::App* command, std::string& task, std::string& problem_type);
-void add_label_option(CLI::App* command, RunOptions& options);
-void add_data_options(CLI::App* command, RunOptions& options);
+void add_task_options(Command* command, std::string& task, std::string& problem_type);
+void add_label_option(Command* command, RunOptions& options);
+void add_data_options(Command* command, RunOptions& options);
 // Of those, all that say how pages are read and cut, without the pages.
-void add_reading_options(CLI::App* command, RunOptions& options);
-void add_evaluation_data_option(CLI::App* command, RunOptions& options, const std::string& description);
-void add_memory_options(CLI::App* command, RunOptions& options);
+void add_reading_options(Command* command, RunOptions& options);
+void add_evaluation_data_option(Command* command, RunOptions& options, const std::string& description);
+void add_memory_options(Command* command, RunOptions& options);
 // How many pages a command that only evaluates processes at once: 8 by default.
-void add_evaluation_size_option(CLI::App* command, RunOptions& options);
+void add_evaluation_size_option(Command* command, RunOptions& options);
 // What predicted lines have beside what was found.
-void add_prediction_options(CLI::App* command, PredictionOptions& options);
-void add_batch_options(CLI::App* command, RunOptions& options);
-void add_offload_option(CLI::App* command, RunOptions& options);
-void add_training_options(CLI::App* command, RunOptions& options);
+void add_prediction_options(Command* command, PredictionOptions& options);
+void add_batch_options(Command* command, RunOptions& options);
+void add_offload_option(Command* command, RunOptions& options);
+void add_training_options(Command* command, RunOptions& options);
 // What a training run does about pages that cannot be read.
-void add_bad_page_options(CLI::App* command, RunOptions& options);
+void add_bad_page_options(Command* command, RunOptions& options);
 // --freeze and low-rank adapters.
-void add_parts_options(CLI::App* command, RunOptions& options);
+void add_parts_options(Command* command, RunOptions& options);
 // All that a training run is asked for: what `train` takes, and `plan` too.
-void add_train_options(CLI::App* command, RunOptions& options);
+void add_train_options(Command* command, RunOptions& options);
 
 }  // namespace plimsoll

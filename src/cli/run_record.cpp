@@ -15,20 +15,6 @@ namespace {
 
 std::string hex(std::uint64_t hash) { return fmt::format("{:016x}", hash); }
 
-// A number as a number, so that programs need not parse it; a text as it is.
-nlohmann::json value_of(const std::string& text) {
-  const auto parsed = nlohmann::json::parse(text, nullptr, false);
-  return parsed.is_number() ? parsed : nlohmann::json(text);
-}
-
-nlohmann::json value_of(const CLI::Option& option) {
-  if (option.get_items_expected_max() == 0) return option.count() > 0 && option.as<bool>();  // a flag
-  if (option.count() == 0) return value_of(option.get_default_str());
-  const std::vector<std::string> results = option.reduced_results();
-  if (results.size() == 1) return value_of(results.front());
-  return results;
-}
-
 nlohmann::json data_json(const Dataset& data) {
   const DatasetFingerprint& of = data.fingerprint();
   std::vector<std::string> paths;
@@ -51,23 +37,11 @@ nlohmann::json weights_json(const WeightsFile* weights) {
 
 }  // namespace
 
-nlohmann::json options_json(const CLI::App& command) {
-  static const std::set<std::string> kNotOfTheRun = {"help", "config", "json", ""};
-  nlohmann::json options = nlohmann::json::object();
-  for (const CLI::Option* option : command.get_options()) {
-    std::string name = option->get_single_name();
-    if (kNotOfTheRun.contains(name)) continue;
-    std::replace(name.begin(), name.end(), '-', '_');
-    options[name] = value_of(*option);
-  }
-  return options;
-}
-
-nlohmann::json run_record(const CLI::App& command, const ModelBundle& bundle, const Dataset& train,
+nlohmann::json run_record(const Command& command, const ModelBundle& bundle, const Dataset& train,
                           const Dataset* evaluation, const std::string& device) {
   nlohmann::json record = {
       {"plimsoll", PLIMSOLL_VERSION},
-      {"options", options_json(command)},
+      {"options", command.values()},
       {"machine", {{"processor", processor_name()}, {"device", device}}},
       {"labels", bundle.config.task.labels},
       {"fingerprints",

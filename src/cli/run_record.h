@@ -4,20 +4,17 @@
 //   {"plimsoll": "1.0.0", "options": {"learning_rate": 5e-05, …}, "fingerprints": {"data": {…}, …}, …} (JSON)
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "bundle/model_bundle.h"
+#include "cli/command_line.h"
 #include "data/dataset.h"
 
 namespace plimsoll {
 
-// Every option of the command by its Hugging Face name, with the value that was given or its default.
-nlohmann::json options_json(const CLI::App& command);
-
 // The whole of args.json. `evaluation`: nullptr without. Weights are read once, unless checksums.json has their sum.
-nlohmann::json run_record(const CLI::App& command, const ModelBundle& bundle, const Dataset& train,
+nlohmann::json run_record(const Command& command, const ModelBundle& bundle, const Dataset& train,
                           const Dataset* evaluation, const std::string& device);
 
 // The options that differ between two records, as text: "learning_rate: 5e-05 then, 1e-4 now; …". Where the run writes,

@@ -38,19 +38,19 @@ std::string metrics_by_task() {
   return text;
 }
 
-void add_code_options(CLI::App* command, RunOptions& o) {
+void add_code_options(Command* command, RunOptions& o) {
   command->add_flag("--load-in-8bit", o.load_in_8bit,
                     "Store the encoder's frozen weights in 8 bits, in blocks of 64 (with --lora-rank or --freeze)");
   command->add_flag("--load-in-4bit", o.load_in_4bit, "Store them in 4 bits: NormalFloat (nf4), as in QLoRA");
 }
 
-void strategy(CLI::Option* option, std::vector<std::string> names) {
+void strategy(Option* option, std::vector<std::string> names) {
   one_of(option, std::move(names))->type_name("WHEN")->capture_default_str();
 }
 
-void add_log_options(CLI::App* command, RunOptions& o) {
+void add_log_options(Command* command, RunOptions& o) {
   TrainOptions& t = o.train;
-  command->option_defaults()->group("Checkpoints, evaluation, logs");
+  command->heading("Checkpoints, evaluation, logs");
   strategy(command->add_option("--logging-strategy", o.logging_strategy,
                                "When to log: steps (every --logging-steps), epoch, or no (once, at the end)"),
            {"no", "steps", "epoch"});
@@ -131,7 +131,7 @@ void add_log_options(CLI::App* command, RunOptions& o) {
                    "latest (or True), or a checkpoint-N directory: continue bit for bit; latest with no checkpoint "
                    "starts from the beginning")
       ->type_name("WHICH");
-  command->option_defaults()->group("NaN and infinities");
+  command->heading("NaN and infinities");
   one_of(command->add_option("--on-nonfinite", o.on_nonfinite,
                              "When loss or gradients are NaN or infinite: stop the run, or skip the update"),
          {"stop", "skip"})
@@ -141,16 +141,16 @@ void add_log_options(CLI::App* command, RunOptions& o) {
       "--detect-anomaly", t.detect_anomaly,
       "Check every op's output for NaN and infinities, and every index before it is used; slow, for debugging");
   add_bad_page_options(command, o);
-  command->option_defaults()->group("Checkpoints, evaluation, logs");
+  command->heading("Checkpoints, evaluation, logs");
   command->add_flag("--log-order", t.log_order,
                     "Write order.jsonl: the pages and windows (and questions) of every update");
 }
 
 }  // namespace
 
-void add_training_options(CLI::App* command, RunOptions& o) {
+void add_training_options(Command* command, RunOptions& o) {
   TrainOptions& t = o.train;
-  command->option_defaults()->group("Training");
+  command->heading("Training");
   add_evaluation_data_option(command, o, "Pages for evaluation during training, in the format of --data");
   add_label_option(command, o);
   number(command->add_option("--learning-rate", t.learning_rate, "Peak learning rate"), 0)->capture_default_str();
@@ -166,8 +166,7 @@ void add_training_options(CLI::App* command, RunOptions& o) {
                    "'classifier.*=1e-3'. May be given several times, or as a list with commas; the last that matches "
                    "counts")
       ->type_name("RATES")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      ->repeatable();
   number(command->add_option("--num-train-epochs", t.num_train_epochs, "Number of passes over the data"), 0, 1e6, true)
       ->capture_default_str();
   whole_number(
@@ -247,9 +246,9 @@ void add_training_options(CLI::App* command, RunOptions& o) {
                     "Leave out the pages at an epoch's end that fill no whole --per-device-train-batch-size");
 }
 
-void add_parts_options(CLI::App* command, RunOptions& o) {
+void add_parts_options(Command* command, RunOptions& o) {
   PartsRequest& p = o.parts;
-  command->option_defaults()->group("Trained parameters");
+  command->heading("Trained parameters");
   command
       ->add_option("--freeze", o.freeze,
                    "Parameters that are not trained: a pattern for whole Hugging Face names, where * is any text (dots "
@@ -257,8 +256,7 @@ void add_parts_options(CLI::App* command, RunOptions& o) {
                    "'layoutlmv3.encoder.layer.[0-5].*'. May be given several times, or as a list with commas. Frozen "
                    "parameters have no gradient and no optimizer state")
       ->type_name("PATTERN")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      ->repeatable();
   whole_number(command->add_option("--lora-rank", p.lora_rank,
                                    "Train LoRA adapters of this rank and the classification head; everything else is "
                                    "frozen, and --output-dir gets an adapter in PEFT's format (0: no adapters)"),
@@ -278,8 +276,8 @@ void add_parts_options(CLI::App* command, RunOptions& o) {
   add_code_options(command, o);
 }
 
-void add_bad_page_options(CLI::App* command, RunOptions& o) {
-  command->option_defaults()->group("Pages that cannot be read");
+void add_bad_page_options(Command* command, RunOptions& o) {
+  command->heading("Pages that cannot be read");
   command->add_flag(
       "--no-decode-images", o.no_decode_images,
       "Skip decoding every page's image before the first update: the run starts sooner, and finds broken images later");
@@ -291,11 +289,11 @@ void add_bad_page_options(CLI::App* command, RunOptions& o) {
       ->capture_default_str();
 }
 
-void add_train_options(CLI::App* command, RunOptions& o) {
+void add_train_options(Command* command, RunOptions& o) {
   o.command = command;
   add_model_options(command, o);
   add_data_options(command, o);
-  command->option_defaults()->group("Output");
+  command->heading("Output");
   command
       ->add_option("--output-dir", o.train.output_dir,
                    "Checkpoints (checkpoint-N), the final model, metrics.jsonl, plan.json, summary.json, args.json")

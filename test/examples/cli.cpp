@@ -8,7 +8,9 @@
 
 #include "cli/app.h"
 #include "cli/app.h.inc"
+#include "cli/arguments.h"
 #include "cli/batch_options.h"
+#include "cli/command_line.h"
 #include "cli/document_input.h"
 #include "cli/document_lines.h"
 #include "cli/elsewhere.h"
@@ -37,7 +39,7 @@ void of_batch_options() {
 #include "cli/batch_options.h.inc"
 }
 
-void of_document_input(CLI::App* command, const Invocation& invocation) {
+void of_document_input(Command* command, const Invocation& invocation) {
 #include "cli/document_input.h.inc"
 }
 
@@ -83,7 +85,15 @@ void of_signals(Trainer& trainer, const std::optional<fs::path>& resume) {
 #include "cli/signals.h.inc"
 }
 
-void of_usage(CLI::App* command, std::int64_t steps, std::string backend) {
+void of_arguments(const CLI::App& app, std::vector<std::string> arguments) {
+#include "cli/arguments.h.inc"
+}
+
+void of_command_line(Command* command, std::string output_dir) {
+#include "cli/command_line.h.inc"
+}
+
+void of_usage(Command* command, std::int64_t steps, std::string backend) {
 #include "cli/usage.h.inc"
 }
 
