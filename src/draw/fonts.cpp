@@ -43,7 +43,10 @@ Config known_fonts() {
   const std::filesystem::path own = installed("share/plimsoll/fonts");
   if (own.empty()) return Config(FcInitLoadConfigAndFonts());
   Config config(FcConfigCreate());  // reads no file of settings, of which there may be none
-  if (config != nullptr) FcConfigAppFontAddDir(config.get(), as_fontconfig(own.string()));
+  // File by file: of a directory it would keep a cache, for which there may be no place.
+  for (const std::filesystem::directory_entry& file : std::filesystem::directory_iterator(own)) {
+    if (config != nullptr) FcConfigAppFontAddFile(config.get(), as_fontconfig(file.path().string()));
+  }
   return config;
 }
 
