@@ -16,7 +16,7 @@
 namespace plimsoll {
 namespace {
 
-// What casts a whole model, master weights and all, elsewhere.
+// Other programs cast a whole model by these, master weights and all.
 constexpr std::array<const char*, 6> kWholeModelCasts = {"--half",      "--dtype",     "--torch-dtype",
                                                          "--pure-bf16", "--pure-fp16", "--fp16-full-train"};
 

@@ -41,7 +41,7 @@ Problem unknown_option_problem(const CLI::App& command, const std::string& given
 // `arguments` in the order typed, names with dashes. Throws UsageError.
 void check_arguments(const CLI::App& app, const std::vector<std::string>& arguments);
 
-// What CLI11 could not parse, in our words.
+// Returns what CLI11 could not parse, in our words.
 Problem usage_problem(const CLI::ParseError& error, const std::vector<std::string>& arguments);
 
 }  // namespace plimsoll

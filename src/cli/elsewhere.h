@@ -34,8 +34,8 @@ std::span<const ElsewhereOption> elsewhere_options();
 // Returns nullptr if the name is not listed.
 const ElsewhereOption* find_elsewhere(std::string_view name);
 
-// Whether an option of that name and value needs no attention from `command`. Says in the log why, where the value asks
-// for something. Throws UsageError for a value that would change a result.
+// Returns true if an option of that name and value needs no attention from `command`. It says in the log why, where the
+// value asks for something. Throws UsageError for a value that would change a result.
 bool passes_over(std::string_view command, std::string_view name, std::string_view value, const std::string& where);
 // The arguments, in the order typed, without those that passes_over(). `own` says if the command has the option itself.
 std::vector<std::string> without_elsewhere(const std::vector<std::string>& arguments, std::string_view command,

@@ -1,5 +1,5 @@
-// What the typed options of a run mean together: texts become values, and options that contradict each other are
-// refused.
+// This file says what a run's typed options mean together: texts become values, and options that contradict each other
+// are refused.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -41,7 +41,7 @@ class RunEvents : public TrainObserver {
   // is open, the file is left alone if it is there: it is another run's.
   void write_error(ExitCode exit_code, const Problem& problem);
 
-  // Of updates that the run's options ask to log. Allocates nothing.
+  // Writes those updates that the run's options ask to log. Allocates nothing.
   void on_step(const StepReport& report) override;
   void on_evaluation(const StepReport& report, const Evaluation& evaluation) override;
   void on_checkpoint(const std::filesystem::path& path) override;

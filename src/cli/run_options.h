@@ -103,7 +103,7 @@ void add_model_options(Command* command, RunOptions& options, bool presets = tru
 void add_task_options(Command* command, std::string& task, std::string& problem_type);
 void add_label_option(Command* command, RunOptions& options);
 void add_data_options(Command* command, RunOptions& options);
-// Of those, all that say how pages are read and cut, without the pages.
+// Adds those of them that say how pages are read and cut, without the pages.
 void add_reading_options(Command* command, RunOptions& options);
 void add_evaluation_data_option(Command* command, RunOptions& options, const std::string& description);
 void add_memory_options(Command* command, RunOptions& options);

@@ -25,7 +25,7 @@ class TensorBoardLog : public TrainObserver {
   // Shown in a fixed-width font, as a terminal shows it.
   void add_text(std::string_view tag, const std::string& text);
 
-  // Of updates that the run's options ask to log. Allocates nothing.
+  // Writes those updates that the run's options ask to log. Allocates nothing.
   void on_step(const StepReport& report) override;
   void on_evaluation(const StepReport& report, const Evaluation& evaluation) override;
 

@@ -36,32 +36,6 @@ class PathOf {
     if (!find_program(name)) GTEST_SKIP() << name << " is missing: apt-get install poppler-utils"; \
   }
 
-TEST(ChildProcess, HasOutputErrorsAndExitCode) {
-  const ChildResult result = run_child("/bin/sh", {"-c", "echo out; echo err >&2; exit 3"});
-  EXPECT_EQ(result.exit_code, 3);
-  EXPECT_EQ(result.output, "out\n");
-  EXPECT_EQ(result.errors, "err\n");
-  EXPECT_FALSE(result.succeeded());
-  EXPECT_EQ(run_child("/bin/sh", {"-c", "kill -9 $$"}).exit_code, 137);
-}
-
-TEST(ChildProcess, ArgumentsAreNotAShells) {
-  EXPECT_EQ(run_child("/bin/echo", {"$(id)", "a b", "*", ";"}).output, "$(id) a b * ;\n");
-}
-
-TEST(ChildProcess, WritesAndTakesNoMoreThanItMay) {
-  const ChildResult endless = run_child("/usr/bin/yes", {}, {.output_bytes = 100'000});
-  EXPECT_TRUE(endless.too_long);
-  EXPECT_LE(endless.output.size(), 100'000U);
-  const ChildResult slow = run_child("/bin/sleep", {"100"}, {.time = std::chrono::seconds(1)});
-  EXPECT_TRUE(slow.too_slow);
-}
-
-TEST(ChildProcess, EndsWithWhoeverTakesItsOutput) {
-  const auto take = [](std::span<const std::byte>) { throw std::runtime_error("the disk is full"); };
-  EXPECT_THROW(run_child("/usr/bin/yes", {}, {}, take), std::runtime_error);
-}
-
 TEST(ChildProcess, IsLookedForInAbsoluteDirectoriesOfPath) {
   const test::ScratchFolder folder;
   folder.write("tool", "#!/bin/sh\n");
