@@ -14,6 +14,7 @@
 #include "doctor/pattern.h"
 #include "doctor/run_up.h"
 #include "doctor/verdict.h"
+#include "doctor/wrapped_lines.h"
 
 namespace plimsoll::doctor {
 namespace {
@@ -186,12 +187,13 @@ class LogReader::Impl {
   }
   void on_line(std::uint64_t number, std::string_view text) {
     if (text.starts_with("> ")) text.remove_prefix(2);  // quoted, as in a letter
+    goes_on_ = wrapped_.add(number, text);
     if (is_context_line(text, notebook_)) return;
     std::string small = to_small_letters(text);
     if (const std::string row = table_.read_row(small); !row.empty()) small = row;
     found_.clear();
     known_.patterns.find(small, search_, [&](int pattern) { found_.push_back(pattern); });
-    if (found_one_of(known_.elsewhere) && !names_exception(text)) return;
+    if (found_one_of(known_.elsewhere) && !names_exception(text)) return wrapped_.end();
     for (const int pattern : found_)
       if (const auto fact = known_.facts.find(pattern); fact != known_.facts.end())
         facts_reader_.read(fact->second, number, small);
@@ -204,14 +206,16 @@ class LogReader::Impl {
     }
     if (is_after_) {
       if (ends_traceback_here(text)) in_traceback_ = is_after_ = false;
-      return;
+      return wrapped_.end();
     }
     const bool ends_traceback = ends_traceback_here(text);
     follow_exception(number, text, small);
     look_deeper(text, small);
     const bool error = is_error(small), told = error || in_traceback_ || exception_lines_ > 0;
     story_.ranks = story_.ranks || found_one_of(known_.ranks);
-    for (const int pattern : found_) keep_hit(pattern, number, text, small, told);
+    for (const int pattern : found_)
+      keep_hit(pattern, known_.patterns.text(pattern), {number, text, small, told, in_traceback_, is_source_});
+    look_across_breaks(text, told);
     follow_message(small);
     const bool ends_here = ends_traceback && is_exception_name(text.substr(prefix_.size()));
     if (!passing_ && !only_warns(text) && (ends_here || names_exception(text))) keep_exception(number, text, ends_here);
@@ -228,6 +232,30 @@ class LogReader::Impl {
       if (errors.size() == kMaxErrors) errors.erase(errors.begin() + 1);  // the first and the last ones
       errors.push_back({number, printable(text)});
       story_.error_updates = story_.updates;
+    }
+  }
+  // Looks through the lines that a terminal broke for what stands on both sides of a break.
+  void look_across_breaks(std::string_view text, bool told) {
+    if (!goes_on_) {
+      whole_found_ = found_;
+      whole_told_ = told;
+      whole_inside_ = in_traceback_;
+      return;
+    }
+    whole_found_.insert(whole_found_.end(), found_.begin(), found_.end());
+    for (const std::string& whole : wrapped_.whole()) {
+      const std::string small = to_small_letters(whole);
+      const std::size_t known = whole_found_.size();
+      known_.patterns.find(small, search_, [&](int pattern) {
+        if (std::find(whole_found_.begin(), whole_found_.end(), pattern) == whole_found_.end())
+          whole_found_.push_back(pattern);
+      });
+      for (std::size_t i = known; i < whole_found_.size(); ++i) {
+        keep_hit(whole_found_[i], known_.patterns.text(whole_found_[i]),
+                 {wrapped_.first(), whole, small, whole_told_ || told, whole_inside_, false});
+        if (exception_line_ >= wrapped_.first() && !story_.exceptions.empty() && !names_exception(text))
+          story_.exceptions.back().patterns.push_back(whole_found_[i]);
+      }
     }
   }
   // Finds what no pattern can: it takes several lines together.
@@ -299,8 +327,15 @@ class LogReader::Impl {
     const std::string_view code = trimmed(own);
     is_source_ = own.starts_with(' ') && (is_frame_ || code.starts_with("from ") || code.starts_with("import ")) &&
                  !code.starts_with("raise ") && !code.starts_with("assert ");
+    const bool was_frame = is_frame_;
     is_frame_ = false;
-    if (std::optional<Frame> frame = read_frame(own)) {
+    std::optional<Frame> frame = read_frame(own);
+    if (!frame && goes_on_ && wrapped_.whole().front().starts_with("File \"")) {
+      for (const std::string& whole : wrapped_.whole())
+        if (std::optional<Frame> read = read_frame(whole)) frame = std::move(read);
+      if (frame && was_frame && !frames_.empty()) frames_.pop_back();  // the part of it that stood before
+    }
+    if (frame) {
       is_frame_ = true;
       if (frames_.size() == kMaxFrames) frames_.erase(frames_.begin());
       frames_.push_back(std::move(*frame));
@@ -309,6 +344,8 @@ class LogReader::Impl {
       return;
     }
     if (std::optional<std::string> condition = read_assertion(text)) assertion_ = std::move(*condition);
+    // A message that a terminal broke goes on, too.
+    if (exception_lines_ == 0 && goes_on_ && exception_line_ + 1 == number) exception_lines_ = 1;
     if (exception_lines_ == 0 || story_.exceptions.empty()) return;
     const std::string rest = printable(own, kExceptionBytes);
     std::string& message = story_.exceptions.back().raised.message;
@@ -389,14 +426,20 @@ class LogReader::Impl {
   }
   // The first line below a traceback's that is not indented, after whatever prefix a launcher sets.
   bool ends_traceback_here(std::string_view text) const {
-    if (!in_traceback_ || begins_traceback_ || !text.starts_with(prefix_)) return false;
+    if (!in_traceback_ || begins_traceback_ || goes_on_ || !text.starts_with(prefix_)) return false;
     text.remove_prefix(prefix_.size());
     return !text.empty() && text[0] != ' ';
   }
-  void keep_hit(int pattern, std::uint64_t number, std::string_view text, std::string_view small, bool told) {
-    const std::string_view pattern_text = known_.patterns.text(pattern);
-    const Match match = find_match(pattern_text, small).value_or(Match{});
-    if (only_supposes(small, match.begin)) return;
+  // A line, or several that belong together, in which a pattern was found.
+  struct Place {
+    std::uint64_t number = 0;
+    std::string_view text{}, small{};
+    bool told = false, inside = false, source = false;
+  };
+  void keep_hit(int pattern, std::string_view pattern_text, const Place& place) {
+    const std::string_view text = place.text;
+    const Match match = find_match(pattern_text, place.small).value_or(Match{});
+    if (only_supposes(place.small, match.begin)) return;
     std::vector<Hit>& hits = hits_[static_cast<std::size_t>(pattern)];
     if (!hits.empty() && hits.back().traceback == tracebacks_ &&
         story_.updates < hits.back().updates + kUpdatesAfterSurvival) {
@@ -411,12 +454,12 @@ class LogReader::Impl {
     hits.push_back({tracebacks_,
                     chain_,
                     story_.updates,
-                    told,
-                    in_traceback_,
+                    place.told,
+                    place.inside,
                     only_warns(text),
-                    is_source_,
+                    place.source,
                     pattern_text.size(),
-                    {number, printable_around(text, match)}});
+                    {place.number, printable_around(text, match)}});
   }
   // Numbers of out-of-memory messages: the last one's that tells any, unless one before it was never outlived.
   void follow_message(std::string_view small) {
@@ -512,6 +555,10 @@ class LogReader::Impl {
   }
 
   const Known& known_ = known();
+  WrappedLines wrapped_;
+  bool goes_on_ = false;                            // the line goes on with the one before it
+  std::vector<int> whole_found_;                    // by the lines that belong together
+  bool whole_told_ = false, whole_inside_ = false;  // of the first of them
   PatternSet::Search search_;
   std::vector<std::vector<Hit>> hits_;  // per pattern, in the log's order
   std::vector<int> found_;              // by the line that is being read

@@ -79,10 +79,12 @@ std::vector<Rule> load_rules() {
        .when = {"size mismatch for*lora_", "size mismatch for*modules_to_save"},
        .refines = {"head-size", "vocabulary-size", "model-size", "size-mismatch", "state-dict"},
        .what = "the adapter was made with another rank, or for another base model",
-       .cause = "Another r, or other layers, in LoraConfig than in adapter_config.json\n"
+       .cause = "Another r (network_dim in sd-scripts), or other layers, in this run's settings than when the adapter "
+                "was saved\n"
                 "A base model of another size, or whose vocabulary was resized since or not here",
        .confirm = "r and base_model_name_or_path in adapter_config.json; the two shapes in the message",
-       .fix = "PeftModel.from_pretrained(base, ADAPTER), which reads the adapter's own config\n"
+       .fix = "the rank and the layers that the adapter was saved with: PeftModel.from_pretrained(base, ADAPTER) reads "
+              "them from its own config\n"
               "the base model that adapter_config.json names\n"
               "model.resize_token_embeddings to the size it had in training, before the adapter is loaded",
        .command = "plimsoll train --base-model DIR checks an adapter against its base"},
