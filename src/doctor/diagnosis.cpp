@@ -8,9 +8,11 @@
 #include <span>
 
 #include "doctor/error_lines.h"
+#include "doctor/extensions.h"
 #include "doctor/hints.h"
 #include "doctor/log_lines.h"
 #include "doctor/log_words.h"
+#include "doctor/loss_scale.h"
 #include "doctor/pattern.h"
 #include "doctor/run_up.h"
 #include "doctor/verdict.h"
@@ -117,8 +119,8 @@ class LogReader::Impl {
     diagnosis.lines = lines_.lines();
     diagnosis.bytes = lines_.bytes();
     diagnosis.facts = facts_;
-    if (diagnosis.rule != nullptr && diagnosis.rule->when == AnyOf{kModuleIsNone})
-      diagnosis.ending.package = none_module_;
+    for (const std::string_view hint : {kModuleIsNone, kExtensionSymbol, kExtensionKernel})
+      if (diagnosis.rule != nullptr && diagnosis.rule->when == AnyOf{hint}) diagnosis.ending.package = hinted_package_;
     if (diagnosis.rule != nullptr && diagnosis.rule->reads_numbers) diagnosis.numbers = numbers_;
     return diagnosis;
   }
@@ -138,7 +140,8 @@ class LogReader::Impl {
         summaries{}, teardown{}, ranks{}, results{}, bars{}, preparing{}, timeouts{};
     std::map<int, std::size_t> facts{};  // of a pattern, which fact it begins
     int traceback = 0, train_nan = 0, eval_nan = 0, own_import = 0, other_import = 0, module_none = 0,
-        preparing_timeout = 0, stale_source = 0, one_letter = 0;
+        preparing_timeout = 0, stale_source = 0, one_letter = 0, scale_fallen = 0, extension_symbol = 0,
+        extension_kernel = 0, image_sizes = 0, image_channels = 0;
   };
   // Made once, for every reader.
   static const Known& known() {
@@ -156,6 +159,11 @@ class LogReader::Impl {
       made.preparing_timeout = made.patterns.add(kTimedOutPreparing);
       made.stale_source = made.patterns.add(kStaleSource);
       made.one_letter = made.patterns.add(kNameOfOneLetter);
+      made.scale_fallen = made.patterns.add(kScaleHasFallen);
+      made.extension_symbol = made.patterns.add(kExtensionSymbol);
+      made.extension_kernel = made.patterns.add(kExtensionKernel);
+      made.image_sizes = made.patterns.add(kImagesOfSizes);
+      made.image_channels = made.patterns.add(kImagesOfChannels);
       const auto add = [&](std::span<const std::string_view> texts, std::set<int>& numbers) {
         for (const std::string_view text : texts) numbers.insert(made.patterns.add(text));
       };
@@ -250,6 +258,7 @@ class LogReader::Impl {
         if (std::find(whole_found_.begin(), whole_found_.end(), pattern) == whole_found_.end())
           whole_found_.push_back(pattern);
       });
+      find_hints(whole, small, whole_found_);
       for (std::size_t i = known; i < whole_found_.size(); ++i) {
         keep_hit(whole_found_[i], known_.patterns.text(whole_found_[i]),
                  {wrapped_.first(), whole, small, whole_told_ || told, whole_inside_, false});
@@ -266,21 +275,54 @@ class LogReader::Impl {
       if (import == Import::kFromOther) found_.push_back(known_.other_import);
       if (const std::string_view module = module_that_is_none(text, source_); !module.empty()) {
         found_.push_back(known_.module_none);
-        none_module_ = module;
+        hinted_package_ = module;
       }
       if (stale_ && blames_loaded_code(text)) found_.push_back(known_.stale_source);
     }
     if (is_error(small) && names_one_letter(small)) found_.push_back(known_.one_letter);
+    if (loss_scale_.has_fallen(small)) found_.push_back(known_.scale_fallen);
+    find_hints(text, small, found_);
+    if (is_source_ && !frames_.empty() && !frames_.back().library) own_source_ = text;
     if (!frames_.empty() && frames_.back().library && shows_other_source(text) && (text.starts_with('-') || is_source_))
       stale_ = true;
     if (small.find_first_not_of(" ~^") != std::string_view::npos) source_ = text;
+    follow_preparation(small);
+  }
+  // Finds time-outs while data were prepared: beside the progress of that, above or below, or in a function that waits
+  // for it. A traceback is one event, however many lines it has.
+  void follow_preparation(std::string_view small) {
+    const auto count = [&](std::size_t& lines, bool begins) {
+      if (begins)
+        lines = 0;
+      else if (!in_traceback_ && !goes_on_)
+        lines = std::min(lines + 1, kPreparingLines + 1);
+    };
+    const bool times_out = found_one_of(known_.timeouts);
     // A bar that has come to its end shows that the work is done.
-    if (found_one_of(known_.preparing) && small.find("100%") == std::string_view::npos)
-      since_preparing_ = 0;
-    else
-      since_preparing_ = std::min(since_preparing_ + 1, kPreparingLines + 1);
-    if (since_preparing_ <= kPreparingLines && found_one_of(known_.timeouts))
+    const bool prepares = found_one_of(known_.preparing) && small.find("100%") == std::string_view::npos;
+    count(since_preparing_, prepares);
+    count(since_timeout_, times_out);
+    const bool waits = std::any_of(frames_.begin(), frames_.end(), [](const Frame& frame) {
+      return std::find(std::begin(kPreparingFunctions), std::end(kPreparingFunctions), frame.function) !=
+             std::end(kPreparingFunctions);
+    });
+    if ((times_out && (waits || since_preparing_ <= kPreparingLines)) ||
+        (prepares && since_timeout_ <= kPreparingLines))
       found_.push_back(known_.preparing_timeout);
+  }
+  // Finds what a line, or several that belong together, says beside its words.
+  void find_hints(std::string_view text, std::string_view small, std::vector<int>& found) {
+    const auto blame = [&](std::string_view package, int pattern) {
+      if (package.empty()) return;
+      found.push_back(pattern);
+      hinted_package_ = package;
+    };
+    blame(extension_without_symbol(small), known_.extension_symbol);
+    blame(extension_without_kernel(small, frames_), known_.extension_kernel);
+    if (!names_exception(text)) return;
+    const Unequal unequal = read_unequal(text, source_ + own_source_);
+    if (unequal == Unequal::kImageSizes) found.push_back(known_.image_sizes);
+    if (unequal == Unequal::kImageChannels) found.push_back(known_.image_channels);
   }
   // True for exceptions that two versions of one package, mixed in memory, raise.
   bool blames_loaded_code(std::string_view text) const {
@@ -411,6 +453,7 @@ class LogReader::Impl {
     if (!begins_traceback_) return;
     ++tracebacks_;
     stale_ = false;
+    own_source_.clear();
     frames_.clear();
     assertion_.clear();
     direct_ = linked_ && direct_next_;
@@ -563,21 +606,24 @@ class LogReader::Impl {
   std::vector<std::vector<Hit>> hits_;  // per pattern, in the log's order
   std::vector<int> found_;              // by the line that is being read
   std::uint64_t tracebacks_ = 0, chain_ = 0;
-  bool linked_ = false, passing_next_ = false;         // the next traceback is the last one's; is no program's end
-  bool notebook_ = false, passing_ = false;            // the last traceback is a notebook's; is no program's end
-  bool is_after_ = false;                              // what is read fails while a program is taken down
-  bool begins_traceback_ = false;                      // in the line that is being read
-  bool in_traceback_ = false;                          // its exception has not come yet
-  std::string prefix_;                                 // of its lines
-  Evidence last_;                                      // its last line
-  bool is_frame_ = false, is_source_ = false;          // the last line named a frame; this one shows its source
-  std::vector<Frame> frames_;                          // of the traceback that is being read
-  bool stale_ = false;                                 // it shows source that cannot be what ran
-  std::string none_module_;                            // the optional package whose module is None
-  std::string source_;                                 // the last line that is no underlining
+  bool linked_ = false, passing_next_ = false;  // the next traceback is the last one's; is no program's end
+  bool notebook_ = false, passing_ = false;     // the last traceback is a notebook's; is no program's end
+  bool is_after_ = false;                       // what is read fails while a program is taken down
+  bool begins_traceback_ = false;               // in the line that is being read
+  bool in_traceback_ = false;                   // its exception has not come yet
+  std::string prefix_;                          // of its lines
+  Evidence last_;                               // its last line
+  bool is_frame_ = false, is_source_ = false;   // the last line named a frame; this one shows its source
+  std::vector<Frame> frames_;                   // of the traceback that is being read
+  bool stale_ = false;                          // it shows source that cannot be what ran
+  std::string hinted_package_;  // an optional package whose module is None, or an extension that does not fit
+  std::string own_source_;      // of the traceback, the last line of the user's own code
+  std::string source_;          // the last line that is no underlining
   std::size_t since_preparing_ = kPreparingLines + 1;  // lines since data were being prepared
-  std::string assertion_;                              // the condition that its last source line asserts
-  std::size_t exception_lines_ = 0;                    // still to be read of the last exception's message
+  std::size_t since_timeout_ = kPreparingLines + 1;    // and since a rank's time ran out
+  LossScaleReader loss_scale_;
+  std::string assertion_;            // the condition that its last source line asserts
+  std::size_t exception_lines_ = 0;  // still to be read of the last exception's message
   std::uint64_t exception_line_ = 0;
   bool direct_ = false, direct_next_ = false;  // the exception before was the direct cause of the one that is read
   std::string message_;

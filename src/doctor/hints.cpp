@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <optional>
+#include <vector>
 
 #include "doctor/pattern.h"
 
@@ -270,6 +272,43 @@ bool shows_other_source(std::string_view text) {
     text = trimmed(text.substr(digits));
   }
   return text.starts_with('#') || text == "}" || text == "try:" || text == "else:" || text == "finally:";
+}
+
+Unequal read_unequal(std::string_view message, std::string_view source) {
+  const std::string small = to_small_letters(message);
+  if (small.find("equal size") == std::string::npos && small.find("same shape") == std::string::npos &&
+      small.find("same size") == std::string::npos)
+    return Unequal::kUnknown;
+  std::vector<std::vector<int>> shapes;
+  for (std::size_t at = small.find('['); at != std::string::npos; at = small.find('[', at + 1)) {
+    const std::size_t end = small.find(']', at);
+    if (end == std::string::npos) break;
+    const std::string inside = small.substr(at + 1, end - at - 1);
+    if (inside.empty() || inside.find_first_not_of("0123456789, ") != std::string::npos) continue;
+    std::vector<int>& sizes = shapes.emplace_back();
+    for (std::size_t i = 0; i < inside.size() && (i = inside.find_first_of("0123456789", i)) != std::string::npos;) {
+      int size = 0;
+      i = static_cast<std::size_t>(std::from_chars(inside.data() + i, inside.data() + inside.size(), size).ptr -
+                                   inside.data());
+      sizes.push_back(size);
+    }
+  }
+  // Of images or their latents: channels (few) before or behind height and width; videos have frames besides.
+  constexpr int kMostChannels = 16;
+  const auto is_image = [](const std::vector<int>& sizes) {
+    return sizes.size() >= 3 && sizes.size() <= 4 &&
+           ((sizes[sizes.size() - 3] <= kMostChannels && sizes[sizes.size() - 2] > kMostChannels) ||
+            sizes.back() <= 4 || (sizes.size() == 4 && sizes[0] <= kMostChannels));
+  };
+  if (shapes.size() >= 2 && shapes[0].size() == shapes[1].size() && is_image(shapes[0]) && is_image(shapes[1])) {
+    const bool first = shapes[0][0] != shapes[1][0] && shapes[0][0] <= 4 && shapes[1][0] <= 4,
+               last = shapes[0].back() != shapes[1].back() && shapes[0].back() <= 4 && shapes[1].back() <= 4;
+    return first || last ? Unequal::kImageChannels : Unequal::kImageSizes;
+  }
+  const std::string code = to_small_letters(source);
+  for (const std::string_view name : {"pixel", "image", "latent", "img", "frames"})
+    if (code.find(name) != std::string::npos) return Unequal::kImageSizes;
+  return Unequal::kUnknown;
 }
 
 bool names_one_letter(std::string_view small) {

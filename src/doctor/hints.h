@@ -34,6 +34,11 @@ std::string_view module_that_is_none(std::string_view message, std::string_view 
 // on the disk is then another than the one that was loaded.
 bool shows_other_source(std::string_view text);
 
+// What the shapes in a message are of, where it refuses to put tensors together: "got [3, 224, 224] at entry 0 and
+// [3, 256, 192] at entry 2". `source`: the line of source that failed, whose names tell, too.
+enum class Unequal { kUnknown, kImageSizes, kImageChannels };
+Unequal read_unequal(std::string_view message, std::string_view source);
+
 // True if an error's line asks the hub for a model whose name is one letter.
 bool names_one_letter(std::string_view small);
 

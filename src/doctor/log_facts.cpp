@@ -102,6 +102,10 @@ enum class Kind {
   kSmallOptimizer,
   kDriverCuda,
   kTorchCuda,
+  kSmiCuda,
+  kBuildCuda,
+  kToolkitCuda,
+  kPort,
   kLarge,
   kTable,
   kNoProcess,
@@ -147,6 +151,14 @@ constexpr Word kWords[] = {
     {"found version", Kind::kDriverCuda},
     {"+cu1", Kind::kTorchCuda},
     {"+cu9", Kind::kTorchCuda},
+    {"cuda version:", Kind::kSmiCuda},
+    {"torch was compiled with", Kind::kBuildCuda},
+    {"used to compile pytorch", Kind::kBuildCuda},
+    {"installed cuda version", Kind::kToolkitCuda},
+    {"detected cuda version", Kind::kToolkitCuda},
+    {"failed to bind", Kind::kPort},
+    {"address already in use", Kind::kPort},
+    {"permission denied", Kind::kPort},
     {"layoutlmv3-large", Kind::kLarge},
     {"layoutlmv2-large", Kind::kLarge},
     {"layoutlm-large", Kind::kLarge},
@@ -290,6 +302,19 @@ void LogFactsReader::read(std::size_t pattern, std::uint64_t line, std::string_v
       if (version >= 80 && version < 200) facts_.torch_cuda = version / 10 * 1000 + version % 10 * 10;
       break;
     }
+    case Kind::kSmiCuda:
+      // nvidia-smi: "Driver Version: 535.104.05   CUDA Version: 12.2".
+      if (small.find("driver version") != std::string_view::npos) read_cuda(rest, facts_.driver_cuda);
+      break;
+    case Kind::kBuildCuda:
+      read_cuda(rest, facts_.torch_cuda);
+      break;
+    case Kind::kToolkitCuda:
+      read_cuda(rest, facts_.toolkit_cuda);
+      break;
+    case Kind::kPort:
+      read_port(small);
+      break;
     case Kind::kLarge:
       facts_.large = true;
       break;
@@ -321,6 +346,32 @@ void LogFactsReader::read(std::size_t pattern, std::uint64_t line, std::string_v
     case Kind::kMemory:
       read_memory(word.pattern, line, small);
       break;
+  }
+}
+
+// "9.1 does not match", "(11.8)".
+void LogFactsReader::read_cuda(std::string_view text, std::optional<int>& version) {
+  std::size_t begin = text.find_first_not_of(" :(");
+  if (begin == std::string_view::npos || begin > 4 || !is_digit(text[begin])) return;
+  int major = 0, minor = 0;
+  while (begin < text.size() && is_digit(text[begin]) && major < 100) major = 10 * major + (text[begin++] - '0');
+  if (begin + 1 >= text.size() || text[begin] != '.' || !is_digit(text[begin + 1])) return;
+  minor = text[begin + 1] - '0';
+  if (major >= 7 && major < 30) version = 1000 * major + 10 * minor;
+}
+
+// "has failed to bind to [::]:29500 (errno: 98 - Address already in use)", "('127.0.0.1', 80)": the number behind the
+// address.
+void LogFactsReader::read_port(std::string_view small) {
+  if (facts_.port) return;
+  for (const std::string_view before : {"]:", "0.0.0.0:", "127.0.0.1:", "localhost:", "port: ", "port "}) {
+    const std::size_t at = small.find(before);
+    if (at == std::string_view::npos) continue;
+    int port = 0;
+    const char* begin = small.data() + at + before.size();
+    const auto [end, error] = std::from_chars(begin, small.data() + small.size(), port);
+    if (error == std::errc() && end != begin && port > 0 && port < 65536) facts_.port = port;
+    if (facts_.port) return;
   }
 }
 

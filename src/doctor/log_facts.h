@@ -44,6 +44,8 @@ struct LogFacts {
   std::optional<double> learning_rate{};  // the first that is printed
   std::optional<int> driver_cuda{};       // as PyTorch prints it: 10010 is CUDA 10.1
   std::optional<int> torch_cuda{};        // PyTorch's build, in the same form: "+cu113" is 11030
+  std::optional<int> toolkit_cuda{};      // that nvcc compiles for, where a build complains of it
+  std::optional<int> port{};              // that a server could not open
   std::optional<double> listed_gib{};     // the most that nvidia-smi's table says is used on one GPU
   // The inner sizes of a matrix product that was refused: the input's, and the layer's.
   std::optional<int> fed{}, wanted{};
@@ -73,6 +75,8 @@ class LogFactsReader {
  private:
   void read_memory(std::string_view key, std::uint64_t line, std::string_view small);
   void read_table(std::string_view small);
+  static void read_cuda(std::string_view text, std::optional<int>& version);
+  void read_port(std::string_view small);
 
   struct Point {
     std::uint64_t line = 0;

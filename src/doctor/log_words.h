@@ -62,10 +62,24 @@ inline constexpr std::string_view kResults[] = {"eval_runtime",
 inline constexpr std::string_view kPreparing[] = {
     "generating*split:", "examples/s]",    "^map:",          "map (num_proc", "running tokenizer", "tokenizing",
     "^filter:",          "downloading*%|", "grouping texts", "packing*%|",    "preprocessing*%|"};
-inline constexpr std::string_view kTimeouts[] = {
-    "collective operation timeout", "some nccl operations have failed or timed out",
-    "watchdog*timed out",           "timed out*store based barrier",
-    "wait timeout after",           "collective*timed out after"};
+inline constexpr std::string_view kTimeouts[] = {"collective operation timeout",
+                                                 "some nccl operations have failed or timed out",
+                                                 "watchdog*timed out",
+                                                 "timed out*store based barrier",
+                                                 "wait timeout after",
+                                                 "collective*timed out after",
+                                                 "store->get(*got error$",
+                                                 "store->get(*got error: socket timeout",
+                                                 "store->get(*got error: wait",
+                                                 "socket timeout",
+                                                 "timed out waiting*for recv",
+                                                 "timed out after*waiting for clients",
+                                                 "barrier timed out",
+                                                 "application timeout caused pair closure",
+                                                 "monitoredbarrier*rank*failed"};
+// Functions in which the other ranks wait for the one that prepares data.
+inline constexpr std::string_view kPreparingFunctions[] = {
+    "main_process_first", "local_main_process_first", "torch_distributed_zero_first", "rank_zero_first", "zero_first"};
 // Progress bars print these: "[02:14<05:01,  2.66it/s]".
 inline constexpr std::string_view kBars[] = {"it/s]", "s/it]", "it/s, ", "s/it, ", "examples/s]", "batch/s]"};
 inline constexpr std::string_view kExits[] = {"exit status 0$", "exit status: 0$", "exit code 0$", "exit code: 0$",

@@ -40,6 +40,12 @@ inline constexpr std::string_view kModuleIsNone = "[found: a module that is none
 inline constexpr std::string_view kStaleSource = "[found: source lines that are not what a package's loaded code runs]";
 inline constexpr std::string_view kNameOfOneLetter = "[found: a name on the hub that is one letter]";
 inline constexpr std::string_view kTimedOutPreparing = "[found: a time-out while data were prepared]";
+inline constexpr std::string_view kScaleHasFallen = "[found: a loss scale that has fallen until it helps no more]";
+inline constexpr std::string_view kExtensionSymbol = "[found: a symbol that an extension in native code lacks]";
+inline constexpr std::string_view kExtensionKernel =
+    "[found: an extension in native code without a kernel for this device]";
+inline constexpr std::string_view kImagesOfSizes = "[found: images of different sizes in one batch]";
+inline constexpr std::string_view kImagesOfChannels = "[found: images of different channels in one batch]";
 
 struct Rule {
   std::string_view name{};
@@ -78,6 +84,7 @@ std::vector<Rule> host_rules();
 std::vector<Rule> device_rules();
 std::vector<Rule> driver_rules();
 std::vector<Rule> library_rules();
+std::vector<Rule> extension_rules();
 std::vector<Rule> install_rules();
 std::vector<Rule> parallel_rules();
 std::vector<Rule> number_rules();

@@ -48,14 +48,35 @@ std::vector<Rule> data_rules() {
               "verification_mode='no_checks' where the source changed\n"
               "pip install -U datasets; delete the data set's cache"},
       {.name = "no-padding-token",
-       .when = {"tokenizer does not have a padding token", "cannot handle batch sizes > 1 if no padding token"},
-       .refines = {"worker-exception"},
+       .when = {"tokenizer does not have a padding token", "cannot handle batch sizes > 1 if no padding token",
+                "argument 'padding_value' (position 3) must be float, not nonetype",
+                "argument 'fill_value'*must be number, not nonetype", "pad_token_id*cannot be none",
+                "'pad_token_id' must be", "padding token is not set", "pad token is not set", "pad_token is not set",
+                "pad_token_id is none", "no pad token"},
+       .refines = {"worker-exception", "value-none", "padding-token-unset"},
        .what = "the tokenizer has no padding token",
        .cause = "It was trained for generation, or its special tokens were not saved with it",
        .confirm = "tokenizer.pad_token is None",
        .fix =
            "tokenizer.pad_token = tokenizer.eos_token, and model.config.pad_token_id = tokenizer.pad_token_id\n"
            "or tokenizer.add_special_tokens({'pad_token': '[PAD]'}) and model.resize_token_embeddings(len(tokenizer))",
+       .command = "plimsoll train packs pages without padding"},
+      {.name = "padding-token-unset",
+       .when = {"using pad_token, but it is not set yet"},
+       .anywhere = {{"in collate", "pad_sequence(", "in _collate", "data_collator.py", "in pad(", "_collator",
+                     "padding_value="}},
+       .passes = true,
+       .refines = {"worker-exception"},
+       .what = "the tokenizer has no padding token, and the batch was to be padded with it",
+       .cause =
+           "It was trained for generation (GPT-2, Llama and their like), and pad_token is None: what pads the batch "
+           "gets None in place of a number\n"
+           "Its special tokens were not saved with it",
+       .confirm = "tokenizer.pad_token is None",
+       .fix =
+           "tokenizer.pad_token = tokenizer.eos_token, and model.config.pad_token_id = tokenizer.pad_token_id\n"
+           "or tokenizer.add_special_tokens({'pad_token': '[PAD]'}) and model.resize_token_embeddings(len(tokenizer))\n"
+           "a batch of one sample, which needs no padding",
        .command = "plimsoll train packs pages without padding"},
       {.name = "chat-template",
        .when = {"cannot use chat template functions because tokenizer.chat_template is not set",
@@ -102,6 +123,23 @@ std::vector<Rule> data_rules() {
               "transforms.Resize((H, W)) and convert('RGB') for images; pad_sequence for sequences and sounds\n"
               "remove_columns for text and fields that the model does not take",
        .command = "plimsoll train packs pages of any length without padding"},
+      {.name = "collate-images",
+       .when = {kImagesOfSizes},
+       .refines = {"collate", "worker-exception"},
+       .what = "images (or their latents) of different sizes cannot be put into one batch",
+       .cause =
+           "Images were not brought to one size before they were stacked: no resize and crop in the transforms, or "
+           "one that keeps the aspect ratio (Resize(N) sets the shorter side only)\n"
+           "Batches are to be made by aspect ratio (buckets), and images or cached latents of several buckets came "
+           "together\n"
+           "Images of pages or sequences of frames differ in their number besides",
+       .confirm = "the two shapes in the message; {x.shape for x in samples} of the failing batch",
+       .fix =
+           "transforms.Resize((H, W)) with both sides, or Resize(N) and then CenterCrop(N); the model's own image "
+           "processor does both\n"
+           "batches of one bucket each; delete cached latents that were made with other sizes\n"
+           "batch size 1, or padding to the largest (pad=True, torch.nn.functional.pad) where the model takes a mask",
+       .command = "plimsoll brings images to the model's size by itself"},
       {.name = "collate-type",
        .when = {"default_collate: batch must contain tensors", "too many dimensions 'str'",
                 "new(): invalid data type 'str'"},
@@ -261,10 +299,10 @@ std::vector<Rule> data_rules() {
               "convert it (pillow-heif for HEIC); Image.MAX_IMAGE_PIXELS = None for huge scans",
        .command = "plimsoll check --data pages.jsonl --decode-images decodes every image and names the bad ones"},
       {.name = "image-channels",
-       .when = {"unable to infer channel dimension format", "to have 3 channels, but got",
+       .when = {kImagesOfChannels, "unable to infer channel dimension format", "to have 3 channels, but got",
                 "unsupported number of image dimensions", "mean must have*elements", "pil image mode",
                 "channel dimension*num_channels", "make sure that the channel dimension of the pixel values match"},
-       .refines = {"worker-exception", "broadcast"},
+       .refines = {"worker-exception", "broadcast", "collate"},
        .what = "an image does not have three colour channels",
        .cause =
            "Grey scans, palettes or images with transparency reach the model as they are\n"

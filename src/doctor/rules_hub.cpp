@@ -26,6 +26,46 @@ std::vector<Rule> hub_rules() {
            "a token with read rights for gated repositories\n"
            "an absolute path for a local folder",
        .command = "plimsoll takes a directory: --model DIR"},
+      {.name = "hub-login",
+       .when = {"you are trying to access a gated repo", "cannot access gated repo", "gatedrepoerror",
+                "must have access to it and be authenticated", "is a gated dataset on the hub",
+                "access to model*is restricted", "access to dataset*is restricted"},
+       .without_anywhere = {"is awaiting a review", "not in the authorized list", "fine-grained token settings",
+                            "your request to access", "ask for access"},
+       .refines = {"hub-gated", "hub-unreachable", "dataset-missing", "weights-missing", "load-name",
+                   "adapter-missing"},
+       .what = "the repository is gated, and the hub does not know who asks: log in",
+       .cause =
+           "No token reaches the run: nobody is logged in on this machine, in this container or under this HF_HOME, "
+           "or the job does not inherit HF_TOKEN\n"
+           "The token is invalid, revoked or cut short\n"
+           "The account has not yet accepted the terms on the repository's page",
+       .confirm = "hf auth whoami (huggingface-cli whoami), in the job itself; the page of the repository, logged in",
+       .fix =
+           "accept the terms on the page of the repository, then hf auth login (huggingface-cli login), or HF_TOKEN=… "
+           "in the job's environment; token=… in from_pretrained\n"
+           "download it where you are logged in, and pass the local directory\n"
+           "another copy of the model that is not gated",
+       .command = "plimsoll takes a directory: --model DIR"},
+      {.name = "hub-terms",
+       .when = {"your request to access model*is awaiting", "your request to access dataset*is awaiting",
+                "is awaiting a review from the repo authors", "not in the authorized list",
+                "fine-grained token settings", "enable access to public gated repositories",
+                "your request to access model", "your request to access dataset", "403*gated repo"},
+       .refines = {"hub-gated", "hub-login", "hub-unreachable", "dataset-missing", "weights-missing", "load-name",
+                   "adapter-missing"},
+       .what = "the repository is gated, and this account or token has no access to it",
+       .cause =
+           "The account has not asked for access on the repository's page, or the authors have not granted it yet\n"
+           "The token is fine-grained, without the right to read gated repositories\n"
+           "The token in the job is another account's than the one that was let in",
+       .confirm = "the page of the repository, logged in: \"You have been granted access\"; hf auth whoami "
+                  "(huggingface-cli whoami), in the job itself",
+       .fix = "ask for access and accept the terms on that page; wait for the authors, where they review it\n"
+              "a token of type read, or \"Read access to contents of all public gated repos\" in the fine-grained "
+              "token's settings\n"
+              "HF_TOKEN=… of the account that was let in",
+       .command = "plimsoll takes a directory: --model DIR"},
       {.name = "hub-placeholder",
        .when = {"huggingface.co/your-*/resolve", "huggingface.co/your_*/resolve", "huggingface.co/yourname*/resolve",
                 "huggingface.co/yourusername*/resolve", "huggingface.co/username/*/resolve",

@@ -1,4 +1,4 @@
-// CUDA's and the system's libraries, and extensions that were built for others.
+// CUDA's and the system's libraries.
 #include "doctor/rule.h"
 
 namespace plimsoll::doctor {
@@ -188,63 +188,6 @@ std::vector<Rule> library_rules() {
               "apt-get install build-essential python3-dev; pip install ninja; CC and CXX with a compiler that nvcc "
               "takes\n"
               "MAX_JOBS=4; a version of the extension that was written for this PyTorch"},
-      {.name = "bitsandbytes",
-       .when = {"cuda setup failed despite", "required library version not found: libbitsandbytes",
-                "libbitsandbytes*cannot open", "no libcudart.so found", "libcudart.so not found",
-                "could not find the bitsandbytes cuda binary", "'nonetype' object has no attribute 'cadam",
-                "'nonetype' object has no attribute 'cquantize", "'nonetype' object has no attribute 'cget_managed",
-                "'nonetype' object has no attribute 'cdequantize", "'str2optimizer8bit_blockwise' is not defined",
-                "name 'str2optimizer", "libbitsandbytes*undefined symbol", "libcudart.so: cannot find",
-                "named symbol not found at line", "cublas api failed with status",
-                "bitsandbytes was compiled without gpu support", "bitsandbytes*8-bit quantization is not available",
-                "libbitsandbytes_cpu.so: undefined symbol"},
-       .refines = {"undefined-symbol", "library-missing"},
-       .what = "bitsandbytes has no library for this CUDA",
-       .cause = "Its version has no binary for the CUDA of this PyTorch, or for this GPU\n"
-                "It found no CUDA: a CPU build of PyTorch, no visible GPU, or libcudart not on the library path\n"
-                "Another CUDA's libraries come first (LD_LIBRARY_PATH, conda)",
-       .confirm =
-           "python -m bitsandbytes; python -c 'import torch; print(torch.version.cuda, torch.cuda.is_available())'",
-       .fix = "pip install -U bitsandbytes, then restart Python\n"
-              "make torch.cuda.is_available() True first: a GPU in the job, a CUDA build of PyTorch\n"
-              "unset LD_LIBRARY_PATH and BNB_CUDA_VERSION\n"
-              "optim='adamw_torch' and no 4 or 8 bits, where it cannot be had",
-       .command = "plimsoll train --optim adamw_8bit needs no such package"},
-      {.name = "bitsandbytes-windows",
-       .when = {"winerror 193", "cuda setup failed despite", "cuda setup: problem:", "libbitsandbytes_cpu.dll",
-                "libbitsandbytes*.dll*(or one of its dependencies)", "cuda_setup: warning! libcudart.so not found"},
-       .anywhere = {{"windowspath(", "\\bitsandbytes\\", "libbitsandbytes*.dll"}},
-       .refines = {"bitsandbytes", "library-missing", "page-file", "dll-missing"},
-       .what = "this build of bitsandbytes has no library for Windows",
-       .cause =
-           "Versions before 0.43 bring Linux's .so files only, which Windows cannot load (WinError 193: not a valid "
-           "Win32 application), and look for libcudart.so, which Windows does not have",
-       .confirm = "pip show bitsandbytes; python -m bitsandbytes",
-       .fix = "pip install -U bitsandbytes (0.43 and newer have wheels for Windows)\n"
-              "a CUDA build of PyTorch, if torch.cuda.is_available() is False\n"
-              "Linux or WSL 2; or optim='adamw_torch' and no 4 or 8 bits",
-       .command = "plimsoll train --optim adamw_8bit needs no such package"},
-      {.name = "flash-attention",
-       .when = {"flashattention only support", "using it on a gpu requires flash attention",
-                "flashattention is only supported on", "flash_attn is not installed", "the package flash_attn",
-                "flashattention forward only supports", "flashattention backward", "no module named 'flash_attn",
-                "flash attention 2 is not available", "'fa2' attention", "flash_attn*undefined symbol",
-                "flash attention 2.0 but", "flashattention2 has been toggled on",
-                "package flash_attn seems to be not installed", "no module named 'flash_attn'", "flash_attn_2_cuda",
-                "expected is_sm*to be true", "flash attention only supports"},
-       .refines = {"undefined-symbol", "module-missing"},
-       .what = "flash attention is not usable here",
-       .cause = "The package flash-attn is not installed in this environment, or was built for another PyTorch, CUDA "
-                "or Python\n"
-                "The GPU is older than Ampere (T4, V100, P100, RTX 20)\n"
-                "The model or its inputs are in F32: it takes half precision and bfloat16 only, on the GPU only\n"
-                "The head's size, mask or option is one that it does not take",
-       .confirm = "python -c 'import flash_attn'; torch.cuda.get_device_capability() >= (8, 0); {p.dtype for p in "
-                  "model.parameters()}",
-       .fix = "attn_implementation='sdpa' or 'eager'\n"
-              "pip install flash-attn --no-build-isolation, or the wheel for the installed PyTorch, CUDA and Python\n"
-              "torch_dtype=torch.bfloat16, model.to('cuda'), and bf16=True in training",
-       .command = "plimsoll train keeps no attention scores on any hardware"},
       {.name = "libstdcxx",
        .when = {"glibcxx_*not found", "cxxabi_*not found", "glibc_*not found"},
        .what = "the system's C or C++ library is older than a package needs",

@@ -235,7 +235,7 @@ std::vector<Rule> number_rules() {
                 "attempted loss scale: 1, reducing to 1$", "attempted loss scale: 1.0, reducing to 1.0$",
                 "attempted loss scale: 1, reducing to 1,", "attempted loss scale: 1.0, reducing to 1.0,",
                 "reducing loss scale to 0.0$", "reducing loss scale to *e-", "loss scale is 0",
-                "loss scale is too small", "loss scaling factor has been lowered to"},
+                "loss scale is too small", "loss scaling factor has been lowered to", kScaleHasFallen},
        .refines = with_nan({"loss-scale-skips", "plimsoll-error"}),
        .what = "every update is skipped: half precision overflows whatever the loss is scaled by",
        .cause =

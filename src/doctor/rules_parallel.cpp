@@ -2,6 +2,13 @@
 #include "doctor/rule.h"
 
 namespace plimsoll::doctor {
+namespace {
+
+// Ports that only services of the machine may open.
+constexpr int kSystemPorts = 1024;
+bool uses_system_port(const OomNumbers&, const LogFacts& facts) { return facts.port && *facts.port < kSystemPorts; }
+
+}  // namespace
 
 std::vector<Rule> parallel_rules() {
   return {
@@ -10,7 +17,8 @@ std::vector<Rule> parallel_rules() {
        .when = {"caught collective operation timeout", "collective operation timeout",
                 "some nccl operations have failed or timed out", "watchdog*timed out", "monitoredbarrier*rank*failed",
                 "application timeout caused pair closure", "timed out waiting*milliseconds for recv operation",
-                "collective*timed out after", "watchdog got stuck", "heartbeat monitor timed out"},
+                "collective*timed out after", "watchdog got stuck", "heartbeat monitor timed out",
+                "retrieving nccluniqueid from*got error$", "barrier timed out"},
        .refines = {"nccl-error"},
        .what = "a collective timed out: one rank waited, and another did not arrive",
        .cause = "Another rank failed: its own log says why\n"
@@ -26,7 +34,7 @@ std::vector<Rule> parallel_rules() {
               "NCCL_P2P_DISABLE=1, NCCL_IB_DISABLE=1 and NCCL_DEBUG=INFO to test the links"},
       {.name = "preparing-timeout",
        .when = {kTimedOutPreparing},
-       .refines = {"nccl-timeout", "nccl-error"},
+       .refines = {"nccl-timeout", "nccl-error", "rendezvous"},
        .what = "the other ranks waited for the one that prepares the data, and their time ran out",
        .cause = "Data were being generated, tokenized, packed or downloaded when the collective timed out: one rank "
                 "does this alone, and takes longer than the process group's time-out (10 or 30 minutes)",
@@ -144,6 +152,24 @@ std::vector<Rule> parallel_rules() {
        .fix =
            "end the leftover processes\n"
            "another port: --master_port=29501, --main_process_port 0, MASTER_PORT=…; torchrun --standalone picks one"},
+      {.name = "system-port",
+       .when = {"server socket has failed to bind", "server socket has failed to listen", "address already in use",
+                "eaddrinuse", "errno: 98", "errno: 13", "eacces", "permission denied"},
+       .with = {{"bind", "listen", "socket", "tcpstore"}},
+       .holds = uses_system_port,
+       .refines = {"address-in-use", "output-unwritable", "path-permission"},
+       .leads_to = {"process-group-missing", "nccl-connect", "nccl-bridge", "nccl-duplicate-gpu", "rendezvous",
+                    "rendezvous-endpoint"},
+       .what = "the port for the ranks' meeting is one of the system's",
+       .cause =
+           "Ports below 1024 belong to services of the machine (22 is SSH's, 80 the web's): one of them holds this "
+           "one, and who is not root may not open it\n"
+           "The number was meant for something else (the port of ssh or of a proxy), or came from a variable that "
+           "other programs set (PORT, MASTER_PORT)",
+       .confirm = "the port at the end of the address in the message; sudo ss -ltnp; echo $PORT $MASTER_PORT",
+       .fix = "a port from 1024 on that is free: --master_port=29501, --main_process_port 0, MASTER_PORT=29501 "
+              "(PORT=29501 for scripts that read that one)\n"
+              "torchrun --standalone, which picks one; do not end the service that holds it"},
       {.name = "rendezvous",
        .when = {"rendezvoustimeouterror", "rendezvousconnectionerror: the connection to the c10d store",
                 "the client socket has timed out", "the client socket has failed to connect", "waiting for clients",

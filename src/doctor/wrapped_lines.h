@@ -32,7 +32,7 @@ class WrappedLines {
   std::string last_;       // the line before, as it is
   std::size_t lines_ = 0;  // how many `whole_` holds
   std::uint64_t first_ = 0;
-  std::array<std::size_t, 24> widths_{};  // of the last lines, in columns
+  std::array<std::size_t, 8> widths_{};  // of the last lines, in columns
   std::size_t next_width_ = 0;
 };
 

@@ -1,0 +1,42 @@
+#include "doctor/loss_scale.h"
+
+#include <charconv>
+
+namespace plimsoll::doctor {
+namespace {
+
+// Below 1 a scale makes gradients smaller than they are, which no model needs that half precision can hold.
+constexpr double kUseless = 1;
+constexpr std::uint64_t kEnoughFalls = 4;
+
+// The number behind a name of the scale; 0 where the line prints none.
+double scale_in(std::string_view small) {
+  for (const std::string_view name : {"loss_scale", "loss scale", "loss-scale", "lossscale", "grad_scale", "grad scale",
+                                      "scaler_scale", "scaler scale", "amp_scale"}) {
+    const std::size_t at = small.find(name);
+    if (at == std::string_view::npos) continue;
+    std::string_view rest = small.substr(at + name.size());
+    for (const std::string_view between : {"r", " to", " value"})
+      if (rest.starts_with(between)) rest.remove_prefix(between.size());
+    const std::size_t begin = rest.find_first_not_of(" '\":=|\t[(");
+    if (begin == std::string_view::npos || begin == 0 || begin > 16) continue;
+    double value = 0;
+    const auto [end, error] = std::from_chars(rest.data() + begin, rest.data() + rest.size(), value);
+    if (error == std::errc() && end != rest.data() + begin) return value;
+  }
+  return 0;
+}
+
+}  // namespace
+
+bool LossScaleReader::has_fallen(std::string_view small) {
+  if (small.find("scale") == std::string_view::npos) return false;
+  const double scale = scale_in(small);
+  // The same record may be printed twice, by two ranks or by a progress bar.
+  if (scale <= 0 || scale == last_) return false;
+  falls_ = last_ > 0 && scale < last_ ? falls_ + 1 : 0;
+  last_ = scale;
+  return falls_ >= kEnoughFalls && scale < kUseless;
+}
+
+}  // namespace plimsoll::doctor
