@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/bytes.h"
+#include "doctor/fitted.h"
 
 namespace plimsoll::doctor {
 namespace {
@@ -29,7 +30,8 @@ std::string with_package(std::string text, const Diagnosis& diagnosis) {
 }
 bool wants_package(const Diagnosis& diagnosis) {
   return diagnosis.rule->name.starts_with("package-") || diagnosis.rule->name == "module-missing" ||
-         diagnosis.rule->name == "import-refused" || diagnosis.rule->name == "optional-module";
+         diagnosis.rule->name == "import-refused" || diagnosis.rule->name == "optional-module" ||
+         diagnosis.rule->name.starts_with("extension-");
 }
 
 // Plimsoll trains LayoutLMv3 only: its commands help those who train that model or one of its relatives.
@@ -121,6 +123,7 @@ std::vector<std::string> causes(const Diagnosis& diagnosis) {
   if (has_high_rate(diagnosis))
     std::stable_partition(list.begin(), list.end(),
                           [](const std::string& cause) { return cause.starts_with("The learning rate"); });
+  fit_causes(diagnosis, list);
   // A model that reads no boxes has none outside the page.
   if (!is_document_model(diagnosis.facts) && list.size() > 1)
     std::erase_if(list, [](const std::string& cause) { return cause.starts_with("A box "); });
@@ -136,6 +139,7 @@ std::vector<std::string> fixes(const Diagnosis& diagnosis) {
                                             holder->process, format_bytes(holder->bytes), holder->process));
   }
   if (diagnosis.rule->saves_memory) add_memory_fixes(diagnosis, list);
+  fit_fixes(diagnosis, list);
   // There the memory counts for more than the gaps in it.
   if (diagnosis.rule->name == "oom-full") std::rotate(list.begin(), list.begin() + 1, list.end());
   if (wants_package(diagnosis))
@@ -179,6 +183,8 @@ std::vector<std::string> meanings(const Diagnosis& diagnosis) {
   if (f.card != nullptr && name == "no-kernel-image")
     lines.push_back(
         fmt::format("{} has compute capability {}.{}", f.card->name, f.card->capability / 10, f.card->capability % 10));
+  if (f.port && (name == "system-port" || name == "address-in-use"))
+    lines.push_back(fmt::format("the port is {}{}", *f.port, *f.port < 1024 ? ", which is the system's" : ""));
   if (has_high_rate(diagnosis))
     lines.push_back(
         fmt::format("the learning rate in the log is {:g}; fine-tuning takes 1e-5 to 5e-4, training anew "

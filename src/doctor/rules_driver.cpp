@@ -47,8 +47,8 @@ std::vector<Rule> driver_rules() {
                 "needs 525.60, CUDA 13 needs 580.65\n"
                 "No driver is visible at all: a container that was started without the GPU, or a machine without one",
        .confirm = "nvidia-smi's driver version (on the host and in the container) against torch.version.cuda",
-       .fix = "install PyTorch built for an older CUDA (pip install torch --index-url "
-              "https://download.pytorch.org/whl/cu118)\n"
+       .fix = "install PyTorch built for a CUDA that the driver serves, which nvidia-smi names (pip install torch "
+              "--index-url https://download.pytorch.org/whl/cu126 for 12, cu118 for 11)\n"
               "update the driver and reboot\n"
               "docker run --gpus all, if nvidia-smi works on the host only",
        .command = "plimsoll doctor: found, needed, what to install"},

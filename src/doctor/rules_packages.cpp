@@ -12,8 +12,7 @@ std::vector<Rule> package_rules() {
        .what = "DeepSpeed does not compile its kernels: the CUDA toolkit is not the one that PyTorch was built with",
        .cause = "nvcc on the path (CUDA_HOME) is of another generation than torch.version.cuda",
        .confirm = "nvcc --version against torch.version.cuda; ds_report",
-       .fix = "install the toolkit of PyTorch's version and set CUDA_HOME to it (conda install -c nvidia "
-              "cuda-toolkit=12.4)\n"
+       .fix = "install the toolkit of PyTorch's version and set CUDA_HOME to it\n"
               "a PyTorch built for the installed toolkit\n"
               "DS_SKIP_CUDA_CHECK=1, where both are of one generation"},
       {.name = "linker-libcuda",

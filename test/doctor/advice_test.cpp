@@ -101,6 +101,68 @@ TEST(Advice, UsesTheFactsInTheLog) {
   EXPECT_EQ(name_of(newer), "gpu-newer-than-cuda");
 }
 
+// An example for other versions than the log's would contradict it.
+TEST(Advice, FitsTheVersionsInTheLog) {
+  const auto old_driver = [](const char* version) {
+    return fixes(diagnose("AssertionError: The NVIDIA driver on your system is too old (found version " +
+                          std::string(version) + "). Please update your GPU driver.\n"));
+  };
+  EXPECT_THAT(old_driver("12020"), Contains(HasSubstr("whl/cu126")));
+  EXPECT_THAT(old_driver("11040"), AllOf(Contains(HasSubstr("whl/cu118")), Each(Not(HasSubstr("cu126")))));
+  const std::vector<std::string> ancient = old_driver("9000");
+  EXPECT_THAT(ancient, Each(Not(HasSubstr("/whl/"))));
+  EXPECT_THAT(ancient.front(), HasSubstr("update the driver"));
+  EXPECT_THAT(ancient, Contains(HasSubstr("1.1.0 is the last one for CUDA 9.0")));
+  // nvidia-smi's table tells it, too.
+  const std::string table = "| NVIDIA-SMI 470.57.02    Driver Version: 470.57.02    CUDA Version: 11.4     |\n";
+  EXPECT_THAT(fixes(diagnose(table + "AssertionError: Torch not compiled with CUDA enabled\n")),
+              AllOf(Contains(HasSubstr("whl/cu118")), Each(Not(HasSubstr("cu126")))));
+  // PyTorch's own version, where the driver's is not told.
+  EXPECT_THAT(fixes(diagnose("torch 2.4.1+cu121\nRuntimeError: CUDA driver version is insufficient for CUDA runtime "
+                             "version\n")),
+              AllOf(Contains(HasSubstr("whl/cu118")), Each(Not(HasSubstr("cu126")))));
+  const auto build = [](const char* installed, const char* wanted) {
+    return fixes(diagnose("Exception: >- DeepSpeed Op Builder: Installed CUDA version " + std::string(installed) +
+                          " does not match the version torch was compiled with " + wanted +
+                          ", unable to compile cuda/cpp extensions without a matching cuda version.\n"));
+  };
+  EXPECT_THAT(build("10.2", "12.1"), AllOf(Contains(HasSubstr("cuda-toolkit=12.1")), Each(Not(HasSubstr("DS_SKIP"))),
+                                           Each(Not(HasSubstr("built for the installed")))));
+  EXPECT_THAT(build("12.4", "12.1"), AllOf(Contains(HasSubstr("cuda-toolkit=12.1")), Contains(HasSubstr("DS_SKIP"))));
+  const std::vector<std::string> card =
+      fixes(diagnose("NVIDIA GeForce RTX 5070, 12 GB\nRuntimeError: CUDA error: no kernel image is available for "
+                     "execution on the device\n"));
+  EXPECT_THAT(card, AllOf(Contains(HasSubstr("(RTX 5070: cu128 or later)")), Each(Not(HasSubstr("H100")))));
+}
+
+// A message that names an argument is answered about that one.
+TEST(Advice, TellsWhatBecameOfTheArgument) {
+  const auto refused = [](const std::string& function, const std::string& argument) {
+    return diagnose(
+        "Traceback (most recent call last):\n  File \"train.py\", line 9, in <module>\n    main()\n"
+        "TypeError: " +
+        function + "() got an unexpected keyword argument '" + argument + "'\n");
+  };
+  const Diagnosis moved = refused("SFTTrainer.__init__", "max_seq_length");
+  EXPECT_THAT(causes(moved), AllOf(Contains(HasSubstr("max_seq_length: trl has moved it")),
+                                   Each(Not(HasSubstr("evaluation_strategy")))));
+  EXPECT_THAT(fixes(moved).front(), HasSubstr("SFTConfig(max_length=N)"));
+  const Diagnosis renamed = refused("TrainingArguments.__init__", "evaluation_strategy");
+  EXPECT_THAT(causes(renamed).front(), HasSubstr("eval_strategy since transformers 4.41"));
+  EXPECT_THAT(causes(renamed), Each(Not(HasSubstr("no_cuda"))));
+  EXPECT_THAT(causes(refused("TrainingArguments.__init__", "no_such_thing")),
+              Contains(HasSubstr("renamed or dropped")));
+}
+
+// The answer names the package whose native code fails.
+TEST(Advice, NamesTheExtension) {
+  for (const auto& [file, package] : {std::pair{"extension-build.log", "pip uninstall -y flash-attn"},
+                                      {"extension-build.2.log", "pip uninstall -y mamba-ssm"},
+                                      {"extension-kernels.log", "pip install -U xformers"},
+                                      {"extension-kernels.2.log", "pip install -U bitsandbytes"}})
+    EXPECT_THAT(fixes(diagnose(text_of(logs() / file))), Contains(HasSubstr(package))) << file;
+}
+
 TEST(Advice, CausesAreRankedOneALine) {
   for (const Rule& rule : all_rules()) {
     Diagnosis diagnosis;
