@@ -255,6 +255,8 @@ class LogReader::Impl {
       const std::string small = to_small_letters(whole);
       const std::size_t known = whole_found_.size();
       known_.patterns.find(small, search_, [&](int pattern) {
+        if (const auto fact = known_.facts.find(pattern); fact != known_.facts.end())
+          facts_reader_.read(fact->second, wrapped_.first(), small);
         if (std::find(whole_found_.begin(), whole_found_.end(), pattern) == whole_found_.end())
           whole_found_.push_back(pattern);
       });

@@ -204,7 +204,8 @@ std::string missing_package(std::string_view message) {
   // A package that pip is to install has pip's name.
   for (const std::string_view words :
        {"pip install ", "make sure you have ", "requires the ", "need to install ", "please install ", "install the ",
-        "needs the ", "dependency ", "could not find module ", "could not import "}) {
+        "needs the ", "no package metadata was found for ", "dependency ", "could not find module ",
+        "could not import "}) {
     const std::optional<std::string_view> rest = after(words);
     if (!rest) continue;
     if (std::string name = name_at(*rest); !name.empty()) return pip_name(name);

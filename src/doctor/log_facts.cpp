@@ -158,6 +158,7 @@ constexpr Word kWords[] = {
     {"detected cuda version", Kind::kToolkitCuda},
     {"failed to bind", Kind::kPort},
     {"address already in use", Kind::kPort},
+    {"launch distributed communication on port", Kind::kPort},
     {"permission denied", Kind::kPort},
     {"layoutlmv3-large", Kind::kLarge},
     {"layoutlmv2-large", Kind::kLarge},
@@ -340,6 +341,7 @@ void LogFactsReader::read(std::size_t pattern, std::uint64_t line, std::string_v
       if (sizes.size() == 4 && sizes[1] > 0 && sizes[2] > 0) {
         facts_.fed = sizes[1];
         facts_.wanted = sizes[2];
+        facts_.outer = sizes[3];
       }
       break;
     }
@@ -364,7 +366,7 @@ void LogFactsReader::read_cuda(std::string_view text, std::optional<int>& versio
 // address.
 void LogFactsReader::read_port(std::string_view small) {
   if (facts_.port) return;
-  for (const std::string_view before : {"]:", "0.0.0.0:", "127.0.0.1:", "localhost:", "port: ", "port "}) {
+  for (const std::string_view before : {"]:", "0.0.0.0:", "127.0.0.1:", "localhost:", "port: ", "port `", "port "}) {
     const std::size_t at = small.find(before);
     if (at == std::string_view::npos) continue;
     int port = 0;

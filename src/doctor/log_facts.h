@@ -49,6 +49,7 @@ struct LogFacts {
   std::optional<double> listed_gib{};     // the most that nvidia-smi's table says is used on one GPU
   // The inner sizes of a matrix product that was refused: the input's, and the layer's.
   std::optional<int> fed{}, wanted{};
+  std::optional<int> outer{};     // that layer's other size
   bool lists_no_process = false;  // that table ends with "No running processes found"
   MemoryTrend trend{};
 

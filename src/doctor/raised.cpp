@@ -153,7 +153,9 @@ bool says_enough(const Raised& raised) {
   const bool listed = std::any_of(all_kinds().begin(), all_kinds().end(),
                                   [&](const Kind& kind) { return is_one_of(name, kind.classes); });
   const bool is_class = built_in || listed || name.ends_with("Error") || name.ends_with("Exception");
-  if (!is_class || (!raised.has_frames && !(built_in && raised.at_start))) return false;
+  // Only Python writes a class with its modules before it.
+  const bool dotted = std::count(raised.type.begin(), raised.type.end(), '.') >= 2;
+  if (!is_class || (!raised.has_frames && !((built_in || listed || dotted) && raised.at_start))) return false;
   if (only_reports(raised)) return false;
   std::string_view message = raised.message;
   if (name == "AssertionError" && message.empty()) {

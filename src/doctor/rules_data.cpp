@@ -436,6 +436,23 @@ std::vector<Rule> data_rules() {
        .fix = "remove_unused_columns=False in TrainingArguments\n"
               "name the fields input_ids, attention_mask, labels and so on",
        .command = "plimsoll train makes the batch by itself"},
+      {.name = "loss-none",
+       .when = {"unsupported operand type(s) for /: 'nonetype' and",
+                "unsupported operand type(s) for /=: 'nonetype' and",
+                "unsupported operand type(s) for *: 'nonetype' and", "'nonetype' object has no attribute 'item'",
+                "'nonetype' object has no attribute 'mean'", "'nonetype' object has no attribute 'detach'"},
+       .with = {{"loss / ", "loss /=", "loss = loss", "loss.item(", "loss.mean(", "loss.detach(", "loss * "}},
+       .refines = {"value-none", "no-loss"},
+       .what = "the model returned None in place of a loss",
+       .cause = "The batch has no labels, or under a name that the model does not know (label, ner_tags), so that it "
+                "computes no loss\n"
+                "The model has no head for the task, or its own forward or compute_loss returns no loss\n"
+                "Labels are there in training and missing in evaluation, or in some batches only",
+       .confirm = "print(batch.keys()); model(**batch).loss just before that line",
+       .fix = "name them labels, keep the column; label_names=['labels'] in TrainingArguments\n"
+              "a …For… class (ForTokenClassification, ForCausalLM) rather than the bare model\n"
+              "DataCollatorForLanguageModeling(mlm=False) for language models, which makes labels of input_ids",
+       .command = "plimsoll check --data pages.jsonl says which pages have no labels"},
       {.name = "no-loss",
        .when = {"did not return a loss from the inputs", "keyerror: 'loss'",
                 "'nonetype' object has no attribute 'backward'"},

@@ -44,7 +44,7 @@ std::vector<Rule> extension_rules() {
       {.name = "flash-attention",
        .when = {"flashattention only support", "using it on a gpu requires flash attention",
                 "flashattention is only supported on", "flash_attn is not installed", "the package flash_attn",
-                "flashattention forward only supports", "flashattention backward", "no module named 'flash_attn",
+                "flashattention forward only supports", "flashattention backward", "no module named 'flash_attn.",
                 "flash attention 2 is not available", "'fa2' attention", "flash_attn*undefined symbol",
                 "flash attention 2.0 but", "flashattention2 has been toggled on",
                 "package flash_attn seems to be not installed", "no module named 'flash_attn'", "flash_attn_2_cuda",
@@ -85,6 +85,71 @@ std::vector<Rule> extension_rules() {
               "a CUDA build of PyTorch, or the toolkit of its version (module load cuda), where none is found\n"
               "optim='adamw_torch' and no 4 or 8 bits, where it cannot be had",
        .command = "plimsoll train --optim adamw_8bit needs no such package"},
+      {.name = "flash-attention-dtype",
+       .when = {"flashattention only support fp16 and bf16", "flashattention only supports fp16 and bf16",
+                "flash attention 2.0 only supports torch.float16", "flash attention only supports fp16",
+                "flash attention 2 only supports torch.float16", "flashattention only support fp16, bf16"},
+       .refines = {"flash-attention", "tensor-type"},
+       .what = "flash attention got F32: it takes half precision and bfloat16 only",
+       .cause =
+           "The model was loaded in F32, and forward runs without autocast: generation, evaluation or a loop of "
+           "one's own\n"
+           "Norms, embeddings or adapters were cast to F32 (prepare_model_for_kbit_training), and what they return "
+           "reaches attention as F32\n"
+           "torch_dtype was set on the config and not in from_pretrained",
+       .confirm = "{p.dtype for p in model.parameters()}; q.dtype just before that line",
+       .fix = "from_pretrained(…, torch_dtype=torch.bfloat16), or bf16=True (fp16=True) in training\n"
+              "with torch.autocast('cuda', dtype=torch.bfloat16): around forward and generate\n"
+              "attn_implementation='sdpa', which takes F32",
+       .command = "plimsoll train keeps no attention scores on any hardware"},
+      {.name = "flash-attention-gpu",
+       .when = {"flashattention only supports ampere", "flashattention only supports*gpus or newer",
+                "flashattention is only supported on ampere", "flash attention*ampere gpus or newer",
+                "flashattention only supports*hopper"},
+       .refines = {"flash-attention"},
+       .what = "this GPU is too old for flash attention",
+       .cause =
+           "flash-attn 2 needs Ampere (compute capability 8.0: A100, RTX 30) or newer, flash-attn 3 Hopper; T4, V100, "
+           "P100 and RTX 20 have neither",
+       .confirm = "torch.cuda.get_device_capability() >= (8, 0)",
+       .fix = "attn_implementation='sdpa', which has its own kernels for this GPU (or 'eager')\n"
+              "pip uninstall flash-attn, where a model's own code takes it whenever it is installed\n"
+              "a GPU that has it",
+       .command = "plimsoll train keeps no attention scores on any hardware"},
+      {.name = "flash-attention-missing",
+       .when = {"package flash_attn seems to be not installed", "no module named 'flash_attn'",
+                "flash_attn is not installed", "requires*packages that were not found*flash_attn",
+                "flash attention 2 is not available", "flash_attn package is not installed",
+                "requires the following packages that were not found in your environment: flash_attn"},
+       .refines = {"flash-attention", "module-missing", "package-missing", "packages-ages", "lazy-import"},
+       .what = "flash attention was asked for, and the package flash-attn is not installed",
+       .cause = "The run asks for flash_attention_2 (an option, the model's config or its own code), and flash-attn is "
+                "not in the environment that runs\n"
+                "It was installed for another Python, or after this process (a notebook's kernel) had started",
+       .confirm = "python -c 'import flash_attn; print(flash_attn.__version__)' with the same python",
+       .fix = "attn_implementation='sdpa', which needs no package\n"
+              "pip install flash-attn --no-build-isolation, or its wheel for the installed PyTorch, CUDA and Python "
+              "(Ampere GPUs or newer)",
+       .command = "plimsoll train keeps no attention scores on any hardware"},
+      {.name = "build-isolation",
+       .when = {"modulenotfounderror: no module named 'torch'", "modulenotfounderror: no module named 'packaging'",
+                "modulenotfounderror: no module named 'numpy'", "modulenotfounderror: no module named 'wheel'",
+                "modulenotfounderror: no module named 'cython'", "modulenotfounderror: no module named 'psutil'",
+                "modulenotfounderror: no module named 'setuptools'"},
+       .anywhere = {{"subprocess-exited-with-error", "getting requirements to build wheel", "failed-wheel-build",
+                     "python setup.py egg_info did not run", "failed building wheel", "preparing metadata",
+                     "prepare_metadata_for_build_wheel", "get_requires_for_build_wheel"}},
+       .refines = {"module-missing", "wheel-build", "import-refused", "package-missing"},
+       .what = "pip builds the package in an environment of its own, which lacks what its setup imports",
+       .cause =
+           "The package's setup.py imports PyTorch (or packaging, NumPy) and does not declare it, and pip builds in an "
+           "isolated environment where the installed one is not seen\n"
+           "It is installed in no environment yet: PyTorch comes after it in the list of requirements",
+       .confirm = "python -c 'import torch' in the same environment; the module in the message",
+       .fix = "pip install torch packaging ninja wheel setuptools first, then pip install --no-build-isolation the "
+              "package\n"
+              "a ready wheel for the installed PyTorch, CUDA and Python",
+       .command = "plimsoll is one program without Python packages"},
       {.name = "extension-build",
        .when = {kExtensionSymbol},
        .refines = {"undefined-symbol", "flash-attention", "library-missing", "lazy-import", "torchvision-version",

@@ -82,8 +82,9 @@ std::vector<Rule> host_rules() {
                 "killed by signal: bus error", "unable to write to file </torch", "unable to mmap*</torch",
                 "couldn't allocate shared memory segment", "unable to allocate shared memory",
                 "error while creating shared memory segment", "/dev/shm*no space left",
-                "no space left on device*/dev/shm", "no space left on device*/torch_"},
-       .refines = {"host-alloc", "worker-exited", "disk-full", "sigbus", "nccl-error", "killed"},
+                "no space left on device*/dev/shm", "no space left on device*/torch_", "failed to extend /dev/shm",
+                "error while attaching to shared memory segment /dev/shm"},
+       .refines = {"host-alloc", "worker-exited", "disk-full", "sigbus", "nccl-error", "nccl-system", "killed"},
        .what = "/dev/shm is full: a data loader worker (or NCCL) found no shared memory",
        .cause = "Workers pass batches through /dev/shm, and containers get 64 MiB of it unless told otherwise\n"
                 "Many workers with large batches, or what killed runs left there, fill a larger one",

@@ -282,6 +282,21 @@ std::vector<Rule> hub_rules() {
        .cause = "Repository.clone_from and old push_to_hub call git-lfs",
        .confirm = "git lfs version",
        .fix = "apt-get install git-lfs && git lfs install; or a newer huggingface_hub, which needs no Git"},
+      {.name = "metric-missing",
+       .when = {"couldn't find a module script at", "module '*' doesn't exist on the hugging face hub",
+                "couldn't find a metric script", "couldn't reach*/evaluate/", "couldn't reach*metrics/"},
+       .refines = {"dataset-missing", "hub-unreachable", "file-missing", "path-missing", "load-name"},
+       .what = "the metric's script is found neither here nor on the hub",
+       .cause = "No network on this machine, or the hub is not reached from it: evaluate.load downloads the metric's "
+                "script on first use\n"
+                "The name is misspelt, or is a data set's or a measurement's (module_type='measurement')\n"
+                "A folder of that name in the working directory is taken for it",
+       .confirm = "curl -I https://huggingface.co/spaces/evaluate-metric/NAME; ls the working directory",
+       .fix = "git clone https://github.com/huggingface/evaluate where there is network, and "
+              "evaluate.load('PATH/evaluate/metrics/NAME')\n"
+              "scikit-learn, seqeval or rouge_score directly in compute_metrics\n"
+              "correct the name; rename the folder",
+       .command = "plimsoll eval reports precision, recall and F1 by itself"},
       {.name = "dataset-missing",
        .when = {"couldn't find a dataset script at", "datasetnotfounderror", "couldn't find any data file",
                 "no (supported) data files", "couldn't find '*dataset", "doesn't contain any data files",

@@ -195,7 +195,8 @@ std::vector<Rule> install_rules() {
        .when = {"quantization requires accelerate*bitsandbytes",
                 "quantization requires*the latest version of bitsandbytes",
                 "using `bitsandbytes` 4-bit quantization requires", "using `bitsandbytes` 8-bit quantization requires",
-                "using `load_in_8bit=true` requires accelerate"},
+                "using `load_in_8bit=true` requires accelerate", "no package metadata was found for bitsandbytes",
+                "no package metadata was found for accelerate"},
        .refines = {"accelerate-missing", "module-missing", "bitsandbytes"},
        .what = "quantised loading needs accelerate and a recent bitsandbytes, and one of them is not found",
        .cause = "bitsandbytes or accelerate is not installed in the Python that runs, or is too old\n"
@@ -447,7 +448,7 @@ std::vector<Rule> install_rules() {
                 "please install apex", "at least one of tensorflow 2.0 or pytorch should be installed",
                 "is not installed. please install", "please install it with `pip install",
                 "please install `pip install", "to support decoding images, please install", "error: no module named",
-                "importerror: please install", "importerror: using*requires"},
+                "importerror: please install", "importerror: using*requires", "no package metadata was found for"},
        .what = "a Python package is not installed in the environment that runs, or is too old",
        .cause = "It was never installed in the environment that runs, or is too old there\n"
                 "It was installed for another Python, or after this process (a notebook's kernel) had started\n"

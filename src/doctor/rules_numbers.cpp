@@ -174,6 +174,24 @@ std::vector<Rule> number_rules() {
        .command =
            "plimsoll check --model DIR --data pages.jsonl names pages, boxes and labels that cannot be; plimsoll "
            "train names the first tensor that is not finite"},
+      {.name = "response-template",
+       .when = kNotFinite,
+       .anywhere = {{"could not find response key", "could not find instruction key"}},
+       .quotes_losses = true,
+       .heals = true,
+       .refines = with_nan({"nan-evaluation"}),
+       .what =
+           "no answer is left to train on: the response template is not found in the samples, and the loss is 0 / 0",
+       .cause = "The template is tokenized otherwise in its context than alone (a line break or blank before it, "
+                "SentencePiece), so that its ids are in no sample\n"
+                "The texts are cut before the answer begins: max_length is too small, or the prompt too long\n"
+                "The template is another one than the data's or the chat template's",
+       .confirm =
+           "tokenizer.decode of a sample's input_ids against the template; (labels != -100).sum() of each sample",
+       .fix = "pass the template as ids, taken from its context: tokenizer.encode('\\n### Response:', "
+              "add_special_tokens=False)[2:]\n"
+              "a larger max_length, or leave long prompts out\n"
+              "the template that the data has; in newer trl completion_only_loss or assistant_only_loss in SFTConfig"},
       {.name = "nan-evaluation",
        .level = Level::kConsequence,
        .when = {"'eval_loss': nan", "\"eval_loss\": nan", "'eval_loss': 'nan'", "eval_loss: nan", "eval_loss = nan",

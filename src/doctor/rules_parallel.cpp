@@ -141,7 +141,7 @@ std::vector<Rule> parallel_rules() {
               "GLOO_SOCKET_IFNAME; if it goes on, the firewall between the nodes"},
       {.name = "address-in-use",
        .when = {"address already in use", "server socket has failed to listen", "eaddrinuse", "errno: 98", "errno 98]",
-                "server socket has failed to bind"},
+                "server socket has failed to bind", "tried to launch distributed communication on port"},
        .leads_to = {"process-group-missing", "nccl-connect", "nccl-bridge", "nccl-duplicate-gpu", "rendezvous",
                     "rendezvous-endpoint"},
        .what = "the port for the ranks' meeting is taken",
@@ -425,10 +425,27 @@ std::vector<Rule> parallel_rules() {
        .fix = "accelerate launch --main_process_ip HOST --main_process_port 29500, or --rdzv_endpoint=HOST:29500 of "
               "torchrun\n"
               "one machine needs neither: num_machines 1, or --standalone"},
+      {.name = "quantised-plain",
+       .when = {"cannot perform fine-tuning on purely quantized models",
+                "cannot fine-tune a quantized model with `torch.compile()`",
+                "do not support training with*please attach trainable adapters",
+                "the model you are trying to fine-tune is quantized with"},
+       .refines = {"device-map-training", "trainer-refused"},
+       .what = "a quantised model was to be trained without adapters",
+       .cause =
+           "Weights of 4 or 8 bits do not train themselves, and no adapter is attached: get_peft_model was not "
+           "called, or the model without it was passed to the Trainer\n"
+           "The Trainer got no peft_config (trl), or an older peft whose model transformers does not know as one\n"
+           "The kind of quantisation (GPTQ, AWQ, HQQ and others) or the installed version cannot be trained at all",
+       .confirm = "type(model) is a PeftModel; model.print_trainable_parameters()",
+       .fix = "model = get_peft_model(prepare_model_for_kbit_training(model), LoraConfig(…)), and that model to the "
+              "Trainer; with trl peft_config=LoraConfig(…)\n"
+              "pip install -U peft transformers bitsandbytes\n"
+              "load without quantisation, to train all weights",
+       .command = "plimsoll train --load-in-4bit --lora-rank 8"},
       {.name = "device-map-training",
        .when = {"you can't train a model that has been loaded", "with `device_map='auto'` in any distributed mode",
-                "cannot perform fine-tuning on purely quantized models", "trainer cannot handle*device_map",
-                "you can't move a model that has some modules offloaded",
+                "trainer cannot handle*device_map", "you can't move a model that has some modules offloaded",
                 "you shouldn't move a model that is dispatched", "training with*device_map*is not supported",
                 "zero-3 is not compatible with*device_map"},
        .what = "a model that was loaded with device_map or quantised is trained or moved as if it were not",

@@ -18,6 +18,11 @@ const AnyOf kProducts = {"mat1 and mat2 shapes cannot be multiplied",
 bool is_fed_a_few_more(const OomNumbers&, const LogFacts& f) {
   return f.fed && f.wanted && *f.wanted >= 64 && *f.fed != *f.wanted && std::abs(*f.fed - *f.wanted) <= 16;
 }
+// Weights of 4 bits lie packed in one row or column, two numbers in a byte.
+bool is_fed_packed_weights(const OomNumbers&, const LogFacts& f) {
+  constexpr int kLongest = 100'000;
+  return f.fed && f.wanted && f.outer && *f.fed > 1 && *f.wanted == 1 && *f.outer > kLongest;
+}
 bool joins_hidden_sizes(const OomNumbers&, const LogFacts& f) {
   constexpr int kSizes[] = {256,  312,  384,  512,  640,  768,  896,  1024, 1152, 1280, 1408,
                             1536, 1600, 2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192};
@@ -86,6 +91,24 @@ std::vector<Rule> shape_rules() {
                 "Two outputs were concatenated, or a pair of encoders do not belong together",
        .confirm = "the second number of mat1 must equal the first of mat2: which layer has that in_features?",
        .fix = "take the size from model.config.hidden_size, or load the model that the layer was made for"},
+      {.name = "matmul-packed",
+       .when = kProducts,
+       .holds = is_fed_packed_weights,
+       .refines = {"matmul-shapes", "matmul-hidden", "matmul-input"},
+       .what = "weights that are packed in 4 bits were used as if they were plain ones",
+       .cause =
+           "bitsandbytes keeps a layer's weights as one column of bytes, and code past its own layer uses that "
+           "column: Llama's path for config.pretraining_tp above 1, F.linear(x, layer.weight), a patched attention\n"
+           "DataParallel copies the model to several GPUs, and the copies lose the quantised layers' state\n"
+           "A head or adapter of one's own reads .weight of a quantised layer",
+       .confirm =
+           "model.config.pretraining_tp; torch.cuda.device_count() under the Trainer; the line that the traceback "
+           "names last",
+       .fix = "model.config.pretraining_tp = 1\n"
+              "CUDA_VISIBLE_DEVICES=0, or torchrun with device_map={'': local_rank}\n"
+              "call the layer itself in place of its weight; llm_int8_skip_modules for layers that shall stay plain\n"
+              "pip install -U transformers peft bitsandbytes",
+       .command = "plimsoll train --load-in-4bit needs no package"},
       {.name = "matmul-input",
        .when = kProducts,
        .holds = is_fed_a_few_more,
