@@ -370,7 +370,8 @@ class LogReader::Impl {
     // apart.
     const std::string_view code = trimmed(own);
     is_source_ = own.starts_with(' ') && (is_frame_ || code.starts_with("from ") || code.starts_with("import ")) &&
-                 !code.starts_with("raise ") && !code.starts_with("assert ");
+                 !code.starts_with("raise ") && !code.starts_with("assert ") &&
+                 !(names_exception(code) && is_exception_name(code));
     const bool was_frame = is_frame_;
     is_frame_ = false;
     std::optional<Frame> frame = read_frame(own);

@@ -320,7 +320,9 @@ std::vector<Rule> install_rules() {
                 "__init__() got an unexpected keyword argument 'torch_dtype'",
                 "__init__() got an unexpected keyword argument 'low_cpu_mem_usage'",
                 "__init__() got an unexpected keyword argument 'offload_folder'"},
-       .with = {{"from_pretrained"}},
+       .with = {{"from_pretrained", "forcausallm.__init__()", "forsequenceclassification.__init__()",
+                 "fortokenclassification.__init__()", "forconditionalgeneration.__init__()", "lmheadmodel.__init__()",
+                 "forquestionanswering.__init__()", "formaskedlm.__init__()"}},
        .refines = {"model-option", "unexpected-argument", "trainer-arguments"},
        .what = "an option of from_pretrained is not one of the installed transformers",
        .cause = "It is newer than the installed version (dtype came with 4.56, attn_implementation with 4.36, "
@@ -330,6 +332,19 @@ std::vector<Rule> install_rules() {
        .fix = "pip install -U transformers, then restart Python, for one that is newer\n"
               "today's name for one that was dropped: quantization_config=BitsAndBytesConfig(load_in_4bit=True), "
               "attn_implementation='flash_attention_2', token=…; torch_dtype instead of dtype before 4.56"},
+      {.name = "version-pinned",
+       .when = {"is required for a normal functioning of this module, but found"},
+       .refines = {"tokenizers-too-old", "hub-version", "lazy-import", "module-missing"},
+       .what = "transformers refuses to start: a package that it needs has another version than it takes",
+       .cause =
+           "That package was upgraded, or held back by another one, and transformers was not: the message names the "
+           "versions that it takes and the one that it found\n"
+           "Two environments or copies are mixed (pip and conda, the user's and the environment's)\n"
+           "Both were upgraded while this Python (a notebook's kernel) ran",
+       .confirm = "pip list | grep -iE 'transformers|tokenizers|huggingface|safetensors|numpy'; pip check",
+       .fix = "pip install the version that the message asks for, in quotation marks, then restart Python\n"
+              "or pip install -U transformers with it, so that both are of one age",
+       .command = "plimsoll is one program without Python packages"},
       {.name = "tokenizer-class",
        .when = {"tokenizer class*does not exist or is not currently imported"},
        .without = {"layoutlmv3tokenizer does", "tokenizersbackend does"},

@@ -146,7 +146,8 @@ std::vector<Rule> model_rules() {
        .fix = "a tokenizer of its own for each thread (copy.deepcopy), or processes instead of threads\n"
               "a lock around its calls; no padding or truncation that changes from call to call"},
       {.name = "no-checkpoint",
-       .when = {"can't find a valid checkpoint at", "len(self.ckpt_list)", "no valid checkpoint was found",
+       .when = {"no such file or directory: '*trainer_state.json'", "can't find a valid checkpoint at",
+                "len(self.ckpt_list)", "no valid checkpoint was found",
                 "no valid checkpoint found in output directory"},
        .what = "there is no checkpoint to resume from",
        .cause = "The directory is another one than the last run's, or relative to another working directory\n"

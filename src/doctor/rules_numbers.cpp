@@ -483,7 +483,7 @@ std::vector<Rule> number_rules() {
        .level = Level::kConsequence,
        .when = {"fp16 mixed precision*requires a gpu", "fp16 mixed precision*can only be used on",
                 "fp16 half precision evaluation*can only be used on", "fp16=true*requires a gpu",
-                "fp16 mixed precision requires", "can only be used on cuda devices"},
+                "fp16 mixed precision requires", "can only be used on cuda devices", "with fp16 requires a gpu"},
        .what = "fp16 was asked for where there is no GPU",
        .cause = "PyTorch sees no GPU: a notebook or job without one, or CUDA_VISIBLE_DEVICES that hides it\n"
                 "PyTorch is a CPU build, or the driver does not work\n"

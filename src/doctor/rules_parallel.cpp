@@ -231,6 +231,30 @@ std::vector<Rule> parallel_rules() {
        .cause = "They had met, and the node that keeps the meeting (rank 0's) has ended since: the failure is there",
        .confirm = "that node's log: what was its last error?",
        .fix = "repair what ended it"},
+      {.name = "deepspeed-mpi",
+       .when = {"no module named 'mpi4py'", "deepspeed*attempting to discover mpi environment"},
+       .with = {{"no module named 'mpi4py'", "mpi_discovery"}},
+       .refines = {"module-missing", "import-refused", "package-missing"},
+       .what = "DeepSpeed was started without a launcher, and looks for MPI",
+       .cause = "The script was started with plain python or from a notebook: RANK and LOCAL_RANK are not set, and "
+                "DeepSpeed takes the run for one of MPI, whose package is not installed\n"
+                "It was started by mpirun, and mpi4py is missing",
+       .confirm = "echo $RANK $LOCAL_RANK $WORLD_SIZE; how the script was started",
+       .fix = "deepspeed train.py, torchrun --nproc_per_node=N train.py or accelerate launch train.py\n"
+              "in a notebook: os.environ.update(RANK='0', LOCAL_RANK='0', WORLD_SIZE='1', MASTER_ADDR='localhost', "
+              "MASTER_PORT='29500') before DeepSpeed is used\n"
+              "pip install mpi4py, under mpirun"},
+      {.name = "deepspeed-no-loader",
+       .when = {"requires you to pass at least one of training or evaluation dataloaders"},
+       .what = "accelerate cannot tell DeepSpeed the batch size: prepare() got no data loader",
+       .cause =
+           "Model and optimizer were prepared without the training loader, or in a call before it\n"
+           "The loader has no batch_size of its own: a batch_sampler, an IterableDataset that makes batches itself",
+       .confirm = "what is passed to accelerator.prepare, and loader.batch_size",
+       .fix =
+           "model, optimizer, loader, scheduler = accelerator.prepare(model, optimizer, loader, scheduler), in one "
+           "call\n"
+           "accelerator.state.deepspeed_plugin.deepspeed_config['train_micro_batch_size_per_gpu'] = N before prepare"},
       {.name = "deepspeed-batch",
        .when = {"check batch related parameters. train_batch_size is not equal"},
        .what = "DeepSpeed's batch sizes do not multiply",

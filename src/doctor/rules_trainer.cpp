@@ -114,6 +114,20 @@ std::vector<Rule> trainer_rules() {
               "correct the path, split or filter\n"
               "fewer ranks; max(1, …) around the division",
        .command = "plimsoll check --data pages.jsonl counts pages"},
+      {.name = "generations-batch",
+       .when = {"must be evenly divisible by the number of generations",
+                "must be divisible by the number of generations", "divisible by num_generations",
+                "must be divisible by num_generations"},
+       .refines = {"trainer-refused", "arguments-refused"},
+       .what = "GRPO's batch does not hold whole groups of answers",
+       .cause =
+           "The answers to one prompt (num_generations, 8 unless set) are compared with one another, and the batch "
+           "over all processes is no multiple of it: per_device_train_batch_size times the number of processes "
+           "(times gradient_accumulation_steps in newer trl)\n"
+           "Evaluation has a batch of its own: per_device_eval_batch_size",
+       .confirm = "the numbers in the message; how many processes were started",
+       .fix = "num_generations=N, one of the values that the message lists\n"
+              "per_device_train_batch_size (and per_device_eval_batch_size) a multiple of num_generations"},
       {.name = "half-and-bf16",
        .when = {"at most one of fp16 and bf16 can be true", "fp16 and bf16 cannot be set", "both fp16 and bf16",
                 "fp16 and bfloat16 modes cannot be simultaneously enabled", "fp16 and bf16 modes cannot"},
