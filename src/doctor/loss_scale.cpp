@@ -13,10 +13,11 @@ constexpr std::uint64_t kEnoughFalls = 4;
 double scale_in(std::string_view small) {
   for (const std::string_view name : {"loss_scale", "loss scale", "loss-scale", "lossscale", "grad_scale", "grad scale",
                                       "scaler_scale", "scaler scale", "amp_scale"}) {
-    const std::size_t at = small.find(name);
+    // apex: "loss scaler 0 reducing loss scale to 0.25".
+    const std::size_t at = small.rfind(name);
     if (at == std::string_view::npos) continue;
     std::string_view rest = small.substr(at + name.size());
-    for (const std::string_view between : {"r", " to", " value"})
+    for (const std::string_view between : {" to", " value"})
       if (rest.starts_with(between)) rest.remove_prefix(between.size());
     const std::size_t begin = rest.find_first_not_of(" '\":=|\t[(");
     if (begin == std::string_view::npos || begin == 0 || begin > 16) continue;
