@@ -26,6 +26,7 @@
 #include "cli/speeds.h"
 #include "cli/tensorboard_log.h"
 #include "cli/usage.h"
+#include "fit/rank_fit.h"
 #include "formats/json.h"
 #include "request/arena_json.h"
 #include "request/check_data.h"
@@ -170,6 +171,29 @@ void write_findings(const Findings& findings, const fs::path& path) {
                                     findings.count(Severity::kWarning), findings.to_json()));
 }
 
+// What several processes cannot do yet.
+void refuse_on_ranks(const RunOptions& options) {
+  if (options.train.ranks == 1) return;
+  const auto refuse = [&](bool given, const char* option, const char* what) {
+    if (!given) return;
+    throw UsageError({.what = fmt::format("several processes cannot {}", what),
+                      .where = option,
+                      .found = fmt::format("{} processes", options.train.ranks),
+                      .allowed = "a single process",
+                      .remedy = fmt::format("omit {}, or pass --launcher none", option)});
+  };
+  refuse(options.train.detect_anomaly, "--detect-anomaly", "look at every op");
+  refuse(options.fp16_fallback != "none", "--fp16-fallback", "continue in another precision");
+  refuse(options.device.device.starts_with("cuda"), "--device", "exchange gradients between GPUs");
+}
+
+RunPlan plan_of(const Invocation& invocation, const RunOptions& options, FitRequest& request, Backend& backend) {
+  const auto choose = [&](FitRequest& r) {
+    return fit_resumed(r, options.memory.kept_micro_batch_size, backend);
+  };
+  return invocation.ranks == nullptr ? choose(request) : fit_on_ranks(request, backend, *invocation.ranks, choose);
+}
+
 // Plans and runs, from the beginning or from a checkpoint.
 void train_planned(const Invocation& invocation, const RunOptions& options, const ModelBundle& bundle,
                    const RunData& data, const Device& device, const std::optional<fs::path>& resume,
@@ -179,9 +203,16 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
   const Dataset* const evaluation = data.evaluation.get();
   Backend& backend = *device.backend;
   FitRequest request = fit_request(bundle, options.train, train, evaluation, options.memory);
-  Session session(fit_resumed(request, options.memory.kept_micro_batch_size, backend), backend,
-                  known_choices(resume, cache_directory()));
+  Session session(plan_of(invocation, options, request, backend), backend, known_choices(resume, cache_directory()),
+                  invocation.ranks.get());
   const RunPlan& plan = session.plan();
+  if (!invocation.is_first()) {
+    TrainObserver nobody;
+    Trainer(session, bundle, {.train = train, .evaluation = evaluation}, options.train, loader_options(options.memory),
+            device.threads, nobody)
+        .run(resume, interrupt_on_signals());
+    return;
+  }
   if (!goes_on_in(output_dir, resume)) {
     if (const auto aside = set_run_aside(output_dir)) log_warning(set_aside_text(output_dir, *aside));
   }
@@ -308,26 +339,41 @@ void train_with(const Invocation& invocation, RunOptions& options, ModelBundle& 
   }
 }
 
-void run_train(const Invocation& command, RunOptions& options) {
+// Returns when every process has come here.
+void wait_for_ranks(const Invocation& invocation) {
+  if (invocation.ranks != nullptr) barrier(*invocation.ranks);
+}
+
+void run_train(Invocation& invocation, RunOptions& options) {
+  options.runs = true;
   options.resolve();
   watch_signals();
-  Invocation invocation = command;
   invocation.json = invocation.json || options.events == "-";
+  connect_ranks(invocation, options.ranks);
+  refuse_on_ranks(options);
   const fs::path output_dir = options.train.output_dir;
-  check_output_dir(options);
-  make_directory(output_dir, "--output-dir");
-  const DirectoryLock lock(output_dir, "--output-dir");
-  recover_run_directory(output_dir);
+  std::optional<DirectoryLock> lock;
+  if (invocation.is_first()) {
+    check_output_dir(options);
+    make_directory(output_dir, "--output-dir");
+    lock.emplace(output_dir, "--output-dir");
+    recover_run_directory(output_dir);
+  }
+  wait_for_ranks(invocation);
   const std::optional<fs::path> resume = find_resume(options.resume_from_checkpoint, output_dir);
   const Device device = open_run_device(invocation, options);
-  options.memory.speeds = machine_speeds(device, options.train.precision, options.memory.budget_bytes);
+  // The plan is made with rank 0's speeds.
+  if (invocation.is_first()) {
+    options.memory.speeds = machine_speeds(device, options.train.precision, options.memory.budget_bytes);
+  }
   ModelBundle bundle = open_model(options.model.model, options.model.tokenizer, options.model.base_model);
   refuse_replacing({{"--output-dir", output_dir}}, {{"the adapter's base model", bundle.base}});
   options.resolve_padding(bundle.facts());
   set_task_and_labels(bundle, options.model);
   choose_trained_parts(bundle, options.parts);
-  check_earlier_run(options, resume);
-  const fs::path file = options.events == "-" ? fs::path() : fs::path(options.events);
+  if (invocation.is_first()) check_earlier_run(options, resume);
+  wait_for_ranks(invocation);
+  const fs::path file = options.events == "-" || !invocation.is_first() ? fs::path() : fs::path(options.events);
   refuse_replacing({{"--events", file}}, options.inputs());
   RunEvents events(invocation.json, file);
   try {

@@ -45,6 +45,7 @@ Loader::Loader(const Dataset& dataset, BatchSequence& sequence, const BatchShape
   for (Worker& worker : workers_) {
     worker.scratch.decoding = &decoding_;
     worker.item.examples.reserve(static_cast<std::size_t>(sequence.samples_per_micro_batch()));
+    worker.item.keys.reserve(static_cast<std::size_t>(sequence.samples_per_micro_batch()));
   }
   if (options.workers > 0) start_workers();
 }
@@ -85,8 +86,8 @@ bool Loader::fill(std::uint64_t index, Worker& worker, Slot& slot, const Interru
     sequence_.get(index, worker.item);
     Batch& batch = slot.batch;
     batch.begin(worker.item.info);
-    std::int32_t key = worker.item.first_key;
-    for (const std::uint32_t index_of_example : worker.item.examples) {
+    for (std::size_t i = 0; i < worker.item.examples.size(); ++i) {
+      const std::uint32_t index_of_example = worker.item.examples[i];
       if (stop_.load(std::memory_order_relaxed) || (interrupt != nullptr && interrupt->pending())) return false;
       const Example& example = dataset_.examples()[index_of_example];
       // Pixels are loaded first, so that a sample that cannot be loaded never enters the batch in part.
@@ -103,7 +104,7 @@ bool Loader::fill(std::uint64_t index, Worker& worker, Slot& slot, const Interru
                  .items = example.items,
                  .window = example.window,
                  .windows = example.windows},
-                key++, pad_to_);
+                worker.item.keys[i], pad_to_);
     }
     batch.finish();
   } catch (...) {
@@ -156,8 +157,10 @@ const Batch* Loader::next(const Interrupt* interrupt) {
     if (slot == nullptr) return nullptr;
     if (slot->error != nullptr) std::rethrow_exception(slot->error);
     ++next_use_;
-    // A micro-batch whose pages are all left out is skipped, unless it stands for the whole update.
+    // A micro-batch whose pages are all left out is skipped, unless it stands for the whole update, or other ranks have
+    // theirs beside it.
     const MicroBatchInfo& info = slot->batch.info();
+    if (sequence_.ranks() > 1 && info.samples_in_update > 0) return &slot->batch;
     if (slot->batch.samples() > 0 || (info.samples_in_update == 0 && info.micro_batch == 0)) return &slot->batch;
   }
   return nullptr;
@@ -167,7 +170,7 @@ const Batch* Loader::peek() {
   if (next_use_ >= sequence_.size() || !workers_.front().thread.joinable()) return nullptr;
   const std::lock_guard lock(mutex_);
   const Slot& slot = slot_of(next_use_);
-  return slot.ready && slot.error == nullptr && slot.batch.samples() > 0 ? &slot.batch : nullptr;
+  return slot.ready && slot.error == nullptr && slot.batch.info().samples_in_update > 0 ? &slot.batch : nullptr;
 }
 
 std::uint64_t Loader::host_bytes(const Dataset& dataset, const BatchSequence& sequence, const BatchShape& shape,

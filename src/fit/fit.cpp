@@ -37,13 +37,16 @@ StepOptions step_options(const FitRequest& request, const Levers& levers) {
   }
   for (const Offloading& offloading : levers.offload) options.offload.insert(offloading.name);
   options.speeds = request.speeds;
+  options.ranks.zero_stage = levers.zero_stage;
+  options.ranks.sums_each_micro_batch = request.sums_each_micro_batch.value_or(levers.zero_stage >= 2);
   return options;
 }
 
 // Builds a program without its kernels, which are prepared later.
 PlannedProgram build_program(ProgramKind kind, const FitRequest& request, const Levers& levers,
-                             const ModelCapacity& capacity, OffloadLayout& layout) {
+                             const ModelCapacity& capacity, OffloadLayout& layout, Shards& shards) {
   StepGraph step = build_step_graph(kind, step_options(request, levers), capacity, request.update_text_rows, &layout);
+  if (step.shards.ranks() > 1) shards = step.shards;
   return {.kind = kind,
           .capacity = capacity,
           .loss = step.loss,
@@ -178,6 +181,8 @@ double longest_seconds(const PreparedGraph& prepared, const OpSpeeds& speeds, do
 RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backend, PlanDepth depth) {
   RunPlan run;
   run.levers = levers;
+  run.rank = request.step.ranks.rank;
+  run.ranks = request.step.ranks.ranks;
   run.optimizer = request.step.optimizer.kind;
   run.precision = request.step.precision;
   const std::vector<ParameterSpec> specs = request.step.definition.specs(request.step.model);
@@ -197,16 +202,19 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
     const ModelCapacity capacity{.samples = micro, .text_rows = request.text_rows(micro)};
     loader = request.loader_bytes ? request.loader_bytes(capacity) : 0;
     if (run.accumulation_steps == 1) {
-      run.programs.push_back(build_program(ProgramKind::kStep, request, levers, capacity, run.offload));
+      run.programs.push_back(build_program(ProgramKind::kStep, request, levers, capacity, run.offload, run.shards));
     } else {
-      run.programs.push_back(build_program(ProgramKind::kAccumulate, request, levers, capacity, run.offload));
-      run.programs.push_back(build_program(ProgramKind::kAccumulateAndStep, request, levers, capacity, run.offload));
+      run.programs.push_back(
+          build_program(ProgramKind::kAccumulate, request, levers, capacity, run.offload, run.shards));
+      run.programs.push_back(
+          build_program(ProgramKind::kAccumulateAndStep, request, levers, capacity, run.offload, run.shards));
     }
   }
   if (request.evaluates) {
     const ModelCapacity capacity{.samples = micro, .text_rows = request.evaluation_text_rows(micro)};
     if (request.loader_bytes) loader = std::max(loader, request.loader_bytes(capacity));
-    run.programs.push_back(build_program(ProgramKind::kEvaluate, request, levers, capacity, run.offload));
+    run.programs.push_back(
+        build_program(ProgramKind::kEvaluate, request, levers, capacity, run.offload, run.shards));
   }
   for (const PlannedProgram& program : run.programs) run.layout.add(program.prepared.graph);
   const bool prepares = depth == PlanDepth::kComplete || needs_kernels(run, request, loader);

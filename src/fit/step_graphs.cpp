@@ -109,11 +109,26 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
     return step;
   }
   Graph graph = std::move(model.graph);
+  const RankOptions& ranks = options.ranks;
+  ParameterFacts facts = parameter_facts(options);
+  if (ranks.ranks > 1) {
+    step.shards = divide_parameters(graph, gradients, ranks, options.optimizer.kind == OptimizerKind::kAdafactor);
+    facts.shards = &step.shards;
+    facts.updates_shards = ranks.updates_shards();
+  }
+  const bool sums_first = ranks.ranks > 1 && ranks.sums_each_micro_batch;
+  if (sums_first) graph = sum_over_ranks(graph, gradients, step.shards, ranks);
+  // Rows that are summed over ranks in each micro-batch are those of all of them.
+  if (sums_first) row_capacity *= ranks.ranks;
   if (kind != ProgramKind::kStep) graph = accumulate_gradients(graph, row_capacity, gradients);
+  if (ranks.ranks > 1 && !sums_first && kind != ProgramKind::kAccumulate) {
+    graph = sum_over_ranks(graph, gradients, step.shards, ranks);
+  }
   if (kind != ProgramKind::kAccumulate) {
     OptimizerOptions optimizer = options.optimizer;
     optimizer.updates_early = kind == ProgramKind::kStep && options.update == UpdateMode::kInBackward;
-    append_optimizer(graph, gradients, optimizer, parameter_facts(options));
+    append_optimizer(graph, gradients, optimizer, facts);
+    if (ranks.updates_shards()) gather_parameters(graph, step.shards, ranks);
   }
   if (options.recompute_cheap) graph = recompute(graph, recompute_policy(options.recompute));
   if (kind == ProgramKind::kStep && options.update != UpdateMode::kAfterBackward) {

@@ -132,8 +132,25 @@ enum class Op : std::uint8_t {
   kFetchEnd,    // parts                                               -> parts in their bytes, arrived
   kStoreBegin,  // parts                                               -> parts in their bytes, to be read only
   kStoreEnd,    // parts                                               -> nothing: the bytes are written
+  // --- ranks: what the processes of one run exchange (transform/data_parallel.h) -------------------------------------
+  // Every rank has the same parts, and rank r owns the elements [bounds[r], bounds[r + 1]) of each. As with offloading,
+  // an exchange begins at one node and runs beside those that follow, and the bytes may be used again after its end.
+  // Sums are taken in the order of ranks, so that they are the same bits on all.              CollectiveAttributes
+  kReduceScatterBegin,  // parts f[...]                                -> parts in their bytes, being sent; staging f[s]
+  kReduceScatterEnd,    // parts, staging                              -> parts in their bytes: the own elements are the
+                        //                                                sums over ranks, the others are not defined
+  kAllGatherBegin,      // parts, of which the own elements are defined -> parts in their bytes, on their way
+  kAllGatherEnd,        // parts                                       -> parts in their bytes, whole
+  kAllReduceBegin,      // parts f[...], small ones                    -> parts in their bytes, being sent; staging f[s]
+  kAllReduceEnd,        // parts, staging                              -> parts in their bytes: their sums over ranks
+  kGatherRowsBegin,     // ids i32[n], count i32[1], rows f[n,D]       -> ids i32[R n], rows f[R n,D], counts i32[R],
+                        //                                                being sent, R ranks
+  kGatherRowsEnd,       // ids, rows, counts                           -> ids, rows in their bytes: those of all ranks one
+                        //                                                after the other; their number i32[1]
+  kSlice,               // x f[...]                                    -> f[count]: elements `first` on, in order
+                        //                                                SliceAttributes
 };
-inline constexpr std::size_t kOpCount = static_cast<std::size_t>(Op::kStoreEnd) + 1;
+inline constexpr std::size_t kOpCount = static_cast<std::size_t>(Op::kSlice) + 1;
 
 struct NoAttributes {
   friend bool operator==(const NoAttributes&, const NoAttributes&) = default;
@@ -257,14 +274,31 @@ struct TransferAttributes {
   std::vector<Part> parts{};
   friend bool operator==(const TransferAttributes&, const TransferAttributes&) = default;
 };
+struct CollectiveAttributes {
+  struct Part {
+    TensorType type{};
+    std::vector<std::int64_t> bounds{};  // R + 1 of them, from 0 to the number of elements
+    friend bool operator==(const Part&, const Part&) = default;
+  };
+  std::int64_t ticket = 1;  // the number shared by the node that begins an exchange and the one that ends it, from 1 on
+  int rank = 0, ranks = 1;
+  std::vector<Part> parts{};
+  friend bool operator==(const CollectiveAttributes&, const CollectiveAttributes&) = default;
+};
+struct SliceAttributes {
+  std::int64_t first = 0, count = 0;
+  friend bool operator==(const SliceAttributes&, const SliceAttributes&) = default;
+};
 using Attributes =
     std::variant<NoAttributes, EmbeddingAttributes, SpatialAttributes, PatchAttributes, VisualAttributes,
                  LayerNormAttributes, CastAttributes, CrossEntropyAttributes, ElementLossAttributes, ScaleAttributes, HeadsAttributes, PairAttributes,
-                 DropoutAttributes, AttentionAttributes, GradientNormAttributes, AdamWAttributes, AdafactorAttributes, TransferAttributes>;
+                 DropoutAttributes, AttentionAttributes, GradientNormAttributes, AdamWAttributes, AdafactorAttributes, TransferAttributes,
+                 CollectiveAttributes, SliceAttributes>;
 
 // Ops that end a forward graph: outputs loss and gradient of their first input, the logits.
 constexpr bool is_loss(Op op) { return op >= Op::kCrossEntropy && op <= Op::kSpanCrossEntropy; }
 constexpr bool is_transfer(Op op) { return op >= Op::kFetchBegin && op <= Op::kStoreEnd; }
+constexpr bool is_collective(Op op) { return op >= Op::kReduceScatterBegin && op <= Op::kGatherRowsEnd; }
 
 // Returns the op's only name in graphs, kernels, tests and benchmarks, such as "layer_norm".
 std::string_view op_name(Op op);

@@ -99,6 +99,9 @@ Types parameter_update_types(const ShapeRule& rule) {
     rule.expect(form.gradient(), i32({rows.shape[0]}));
     rule.expect(form.gradient() + 1, i32({1}));
     rule.require(shape.rank() == 2 && rows.shape[1] == shape[1], "rows and table share D");
+  } else if (const auto* part = std::get_if<AdamWAttributes>(&rule.node().attributes);
+             part != nullptr && part->count > 0 && rule.in(form.gradient()).shape != shape) {
+    rule.expect(form.gradient(), {f, {part->count}});
   } else {
     rule.expect(form.gradient(), {f, shape});
   }

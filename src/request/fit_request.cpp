@@ -45,7 +45,12 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
       };
   request.step.optimizer.clips = options.max_grad_norm > 0;
   request.step.optimizer.unscales = options.precision == DType::kF16;
-  request.train_batch_size = options.train_batch_size;
+  request.train_batch_size = (options.train_batch_size + options.ranks - 1) / options.ranks;
+  request.step.ranks.rank = options.rank;
+  request.step.ranks.ranks = options.ranks;
+  request.step.ranks.bucket_bytes = memory.bucket_bytes;
+  request.zero_stage = memory.zero_stage;
+  request.sums_each_micro_batch = memory.sums_each_micro_batch;
   request.micro_batch_size = memory.micro_batch_size;
   request.update = memory.update;
   request.recompute = memory.recompute;
@@ -86,7 +91,7 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
       return Sampler(train->examples(), order).largest_text_rows(0, static_cast<std::uint64_t>(epochs), micro);
     };
     request.text_rows = [most_rows](std::int64_t micro) { return rounded_rows(most_rows(micro)); };
-    request.update_text_rows = rounded_rows(most_rows(options.train_batch_size));
+    request.update_text_rows = rounded_rows(most_rows(request.train_batch_size));
   }
   if (evaluation != nullptr) {
     request.evaluation_text_rows = [evaluation](std::int64_t micro) {

@@ -18,8 +18,13 @@ struct MemoryRequest {
   BudgetOption budget_option{};       // how budget_bytes was asked for
   std::optional<std::int64_t> micro_batch_size;
   std::optional<UpdateMode> update;
+  // With ranks (fit/fit.h, transform/data_parallel.h).
+  std::optional<int> zero_stage;
+  std::optional<bool> sums_each_micro_batch;
+  std::size_t bucket_bytes = RankOptions().bucket_bytes;
   RecomputeMode recompute = RecomputeMode::kAuto;
   OpSpeeds speeds = typical_speeds();
+  int local_ranks = 1;                                    // that share this machine's free memory
   int loader_workers = -1;  // below 0: chosen
   OffloadTarget offload = OffloadTarget::kNone;
   std::filesystem::path offload_directory{};            // for a file

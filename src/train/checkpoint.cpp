@@ -327,7 +327,7 @@ void load_checkpoint(const fs::path& checkpoint, const ModelBundle& bundle, cons
                                  checkpoint.string()});
     }
     const TensorEntry& entry = file.at(name);
-    std::uint64_t first = 0;  // element of the next piece
+    std::uint64_t first = states.first ? states.first(name) : 0;  // element of the next piece
     states.fill(name, [&](std::span<std::byte> bytes) {
       file.read_elements(entry, first, bytes);
       first += bytes.size() / dtype_bytes(expected.dtype);

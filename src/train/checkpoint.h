@@ -58,6 +58,8 @@ struct StateAccess {
   std::function<TensorType(const std::string& name)> type;
   std::function<void(const std::string& name, const std::function<void(std::span<const std::byte>)>&)> read;
   std::function<void(const std::string& name, const std::function<void(std::span<std::byte>)>&)> fill;
+  // With ranks that share a state: the element of the whole with which `fill` begins. Empty: the first.
+  std::function<std::uint64_t(const std::string& name)> first{};
 };
 
 // Writes output_dir/checkpoint-<state.step> and returns its path. Throws EnvironmentError (disk full, …), leaving what

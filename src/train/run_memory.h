@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "fit/session.h"
 #include "train/checkpoint.h"
 #include "train/disk_need.h"
+#include "train/rank_states.h"
 
 namespace plimsoll {
 
@@ -34,7 +36,13 @@ class RunMemory {
   const ParameterSource& original() const { return original_; }
   // The optimizer's, sorted.
   const std::vector<std::string>& state_names() const { return state_names_; }
+  // Of these, those of which each rank has a part.
+  std::vector<std::string> shared_state_names() const {
+    return rank_states_ ? state_names_ : std::vector<std::string>();
+  }
   StateAccess states() const;
+  // Gives every rank the rest of the parameters that others have updated, before they are saved. All ranks call it.
+  void complete_parameters() const;
   // Sizes of the files that hold all this; `only_model`: checkpoints have no optimizer state, unless a signal asks for
   // one.
   WrittenBytes written_bytes(bool only_model) const;
@@ -43,6 +51,7 @@ class RunMemory {
   const Session& session_;
   const ModelBundle& bundle_;
   std::vector<std::string> state_names_;
+  std::optional<RankStates> rank_states_;  // where ranks share the states
   std::shared_ptr<const WeightsFile> resumed_;  // the whole model of the checkpoint
   ParameterSource original_;
 };

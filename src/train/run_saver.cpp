@@ -46,11 +46,20 @@ void RunSaver::save_due(const TrainerState& state) {
 }
 
 void RunSaver::rotate(const TrainerState& state) const {
+  if (!agreement_.is_first()) return;
   rotate_checkpoints(options_.output_dir, options_.save_total_limit,
                      options_.load_best_model_at_end ? state.best_step : -1);
 }
 
 void RunSaver::write(const TrainerState& state) {
+  memory_.complete_parameters();
+  if (!agreement_.is_first()) {
+    // The first rank reads every state, of which this one may have a part.
+    for (const std::string& name : state.only_model ? std::vector<std::string>() : memory_.shared_state_names()) {
+      memory_.states().read(name, [](std::span<const std::byte>) {});
+    }
+    return agreement_.wait_for_all();
+  }
   std::filesystem::path path;
   try {
     path = save_checkpoint(options_.output_dir, state, bundle_, memory_.original(), memory_.parameters(),
@@ -59,9 +68,12 @@ void RunSaver::write(const TrainerState& state) {
     throw_unwritten(fmt::format("cannot write the checkpoint of update {}", state.step), error, options_.output_dir);
   }
   observer_.on_checkpoint(path);
+  agreement_.wait_for_all();
 }
 
-void RunSaver::save_model() const {
+void RunSaver::save_model() {
+  memory_.complete_parameters();
+  if (!agreement_.is_first()) return agreement_.wait_for_all();
   try {
     write_model(options_.output_dir, [&](const std::filesystem::path& aside) {
       return plimsoll::save_model(aside, bundle_, memory_.original(), memory_.parameters());
@@ -69,6 +81,7 @@ void RunSaver::save_model() const {
   } catch (const EnvironmentError& error) {
     throw_unwritten("cannot write the model at the end of the run", error, options_.output_dir);
   }
+  agreement_.wait_for_all();
 }
 
 }  // namespace plimsoll

@@ -190,6 +190,7 @@ struct Task {
   UpdateScalars scalars;
   Settings settings;
   std::int64_t start, elements;  // elements [start, start + elements) of the parameter, and moments that are theirs
+  std::int64_t gradient_start;   // of a gradient that does not come by rows
   unsigned blocks;               // of the grid, from first_block on
   unsigned first_block = 0;
 };
@@ -237,7 +238,7 @@ __global__ void __launch_bounds__(kRowThreads) adamw(const PLIMSOLL_IN_PLACE Tas
     } else {
       for (int i = 0; i < kPacks; ++i) {
         const std::int64_t at = pack_at(block, i);
-        load(t.gradient.values + start + at, pack_count(at, elements), g[i]);
+        load(t.gradient.values + t.gradient_start + at, pack_count(at, elements), g[i]);
       }
     }
     for (int i = 0; i < kPacks; ++i) {
@@ -257,6 +258,7 @@ class AdamW final : public Kernel {
     const Shape& shape = graph.type(node.inputs[0]).shape;
     elements_ = attributes_.count > 0 ? attributes_.count : shape.elements();
     width_ = form_.by_rows ? shape[1] : 1;
+    gradient_start_ = gradient_start(graph, node);
   }
 
   void run(const KernelArguments& arguments) const override {
@@ -297,6 +299,7 @@ class AdamW final : public Kernel {
                            attributes_.rate_factor},
               .start = attributes_.first,
               .elements = elements_,
+              .gradient_start = gradient_start_,
               .blocks = row_blocks(code_blocks(elements_))};
     const std::size_t first = form_.states();
     if (form_.coded) {
@@ -329,7 +332,7 @@ class AdamW final : public Kernel {
   const Context& context_;
   UpdateForm form_;
   AdamWAttributes attributes_;
-  std::int64_t elements_ = 0, width_ = 1;
+  std::int64_t elements_ = 0, width_ = 1, gradient_start_ = 0;
 };
 
 }  // namespace

@@ -68,7 +68,8 @@ class AdamWStep {
 
 // The moments of a block are decoded during the computation, and stored afterwards in the node's form.
 template <typename T>
-void adamw(const KernelArguments& a, const UpdateForm& form, const AdamWAttributes& attributes) {
+void adamw(const KernelArguments& a, const UpdateForm& form, const AdamWAttributes& attributes,
+           std::int64_t gradient_first) {
   const AdamWStep<T> step(attributes, a.inputs.subspan(form.scalars()));
   const ParameterParts<T> parameter(form, a.outputs);
   const auto states = a.outputs.subspan(form.states());
@@ -87,7 +88,7 @@ void adamw(const KernelArguments& a, const UpdateForm& form, const AdamWAttribut
     square.load(first, count, v);
     for (std::int64_t i = 0; i < count; ++i) {
       T value = parameter.get(start + first + i);
-      step(value, m[i], v[i], gradient.at(start + first + i));
+      step(value, m[i], v[i], gradient.at(gradient_first + first + i));
       parameter.set(start + first + i, value);
     }
     moment.store(first, count, m);
@@ -107,7 +108,8 @@ std::unique_ptr<Kernel> make_optimizer_kernel(const Graph& graph, const Node& no
     check(node.op == Op::kAdamW || node.op == Op::kAdamWRows, "make_optimizer_kernel knows the op");
     const auto attributes = std::get<AdamWAttributes>(node.attributes);
     const UpdateForm form = update_form(graph, node);
-    return make_kernel(node, [=](const KernelArguments& a) { adamw<T>(a, form, attributes); });
+    const std::int64_t gradient_first = gradient_start(graph, node);
+    return make_kernel(node, [=](const KernelArguments& a) { adamw<T>(a, form, attributes, gradient_first); });
   });
 }
 
