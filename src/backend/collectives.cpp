@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "ranks/communicator.h"
+#include "tensor/block_code.h"
 
 namespace plimsoll {
 namespace {
@@ -37,9 +38,12 @@ class CollectiveKernel : public Kernel {
     for (int i = 1; i < ranks(); ++i) body((rank() + i) % ranks());
   }
   static std::span<std::byte> owned(const TensorView& tensor, const Part& part, int rank) {
-    const std::size_t each = dtype_bytes(part.type.dtype);
-    const auto begin = static_cast<std::size_t>(part.bounds[static_cast<std::size_t>(rank)]) * each;
-    const auto end = static_cast<std::size_t>(part.bounds[static_cast<std::size_t>(rank) + 1]) * each;
+    // A coded matrix is divided between its rows, which have whole blocks.
+    const bool coded = is_coded(part.type.dtype);
+    const auto unit = coded ? static_cast<std::size_t>(part.type.shape[1]) : std::size_t{1};
+    const std::size_t each = coded ? coded_row_bytes(part.type.dtype, part.type.shape[1]) : dtype_bytes(part.type.dtype);
+    const auto begin = static_cast<std::size_t>(part.bounds[static_cast<std::size_t>(rank)]) / unit * each;
+    const auto end = static_cast<std::size_t>(part.bounds[static_cast<std::size_t>(rank) + 1]) / unit * each;
     return tensor.byte_span().subspan(begin, end - begin);
   }
   // Where in the staging buffer a rank's bytes arrive, of all parts one after the other.
@@ -128,12 +132,16 @@ class ReduceEnd final : public CollectiveKernel {
   bool whole_;
 };
 
+// What this rank owns lies in its place in the parts already, or in tensors of its own.
 class AllGatherBegin final : public CollectiveKernel {
  public:
-  using CollectiveKernel::CollectiveKernel;
+  AllGatherBegin(const Node& node, bool from_shards) : CollectiveKernel(node), from_shards_(from_shards) {}
 
  private:
   void run(const KernelArguments& a, Communicator& ranks) const override {
+    for (std::size_t i = 0; from_shards_ && i < parts().size(); ++i) {
+      std::ranges::copy(a.inputs[i].byte_span(), owned(a.outputs[i], parts()[i], rank()).begin());
+    }
     for_each_other([&](int other) {
       for (std::size_t i = 0; i < parts().size(); ++i) {
         ranks.receive(ticket(), other, owned(a.outputs[i], parts()[i], other));
@@ -145,6 +153,8 @@ class AllGatherBegin final : public CollectiveKernel {
       }
     });
   }
+
+  bool from_shards_;
 };
 
 class AllGatherEnd final : public CollectiveKernel {
@@ -245,7 +255,9 @@ std::unique_ptr<Kernel> make_collective_kernel(const Node& node) {
     case Op::kAllReduceEnd:
       return std::make_unique<ReduceEnd>(node, true);
     case Op::kAllGatherBegin:
-      return std::make_unique<AllGatherBegin>(node);
+      return std::make_unique<AllGatherBegin>(node, false);
+    case Op::kGatherShardsBegin:
+      return std::make_unique<AllGatherBegin>(node, true);
     case Op::kAllGatherEnd:
       return std::make_unique<AllGatherEnd>(node);
     case Op::kGatherRowsBegin:

@@ -189,9 +189,51 @@ void refuse_on_ranks(const RunOptions& options) {
 
 RunPlan plan_of(const Invocation& invocation, const RunOptions& options, FitRequest& request, Backend& backend) {
   const auto choose = [&](FitRequest& r) {
-    return fit_resumed(r, options.memory.kept_micro_batch_size, backend);
+    const std::optional<std::int64_t> kept = options.memory.kept_micro_batch_size;
+    const auto attempt = [&](FitRequest& of_stage) {
+      if (kept) of_stage.micro_batch_size = kept;
+      return try_fit(of_stage, backend);
+    };
+    return choose_stage(r, attempt, [&](FitRequest& of_stage) { return fit_resumed(of_stage, kept, backend); });
   };
   return invocation.ranks == nullptr ? choose(request) : fit_on_ranks(request, backend, *invocation.ranks, choose);
+}
+
+// What each rank has planned, measured and exchanged. All ranks call it.
+nlohmann::json ranks_json(Communicator& ranks, const PlanSummary& plan, std::size_t measured) {
+  struct Facts {
+    std::size_t predicted, measured, budget;
+    Communicator::Traffic traffic;
+  };
+  nlohmann::json list = nlohmann::json::array();
+  for (const Facts& facts : all_gather(ranks, Facts{.predicted = plan.predicted_peak_bytes,
+                                                     .measured = measured,
+                                                     .budget = plan.budget_bytes,
+                                                     .traffic = ranks.traffic()})) {
+    list.push_back({{"rank", list.size()},
+                    {"host", ranks.host(static_cast<int>(list.size()))},
+                    {"predicted_peak_bytes", facts.predicted},
+                    {"measured_peak_bytes", facts.measured},
+                    {"budget_bytes", facts.budget},
+                    {"sent_bytes", facts.traffic.sent_bytes},
+                    {"received_bytes", facts.traffic.received_bytes},
+                    {"sent_messages", facts.traffic.sent_messages},
+                    {"exchange_wait_seconds", facts.traffic.wait_seconds}});
+  }
+  return list;
+}
+
+std::string ranks_table(const nlohmann::json& ranks, double seconds) {
+  std::string text = fmt::format("{:<24}{:>12}{:>12}{:>12}{:>12}", "rank", "predicted", "measured", "sent", "waited");
+  for (const nlohmann::json& rank : ranks) {
+    text += fmt::format("\n{:<24}{:>12}{:>12}{:>12}{:>11.1f} %",
+                        fmt::format("{} on {}", rank["rank"].get<int>(), rank["host"].get<std::string>()),
+                        format_bytes(rank["predicted_peak_bytes"].get<std::size_t>()),
+                        format_bytes(rank["measured_peak_bytes"].get<std::size_t>()),
+                        format_bytes(rank["sent_bytes"].get<std::size_t>()),
+                        seconds > 0 ? 100 * rank["exchange_wait_seconds"].get<double>() / seconds : 0);
+  }
+  return text;
 }
 
 // Plans and runs, from the beginning or from a checkpoint.
@@ -208,9 +250,14 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
   const RunPlan& plan = session.plan();
   if (!invocation.is_first()) {
     TrainObserver nobody;
-    Trainer(session, bundle, {.train = train, .evaluation = evaluation}, options.train, loader_options(options.memory),
-            device.threads, nobody)
-        .run(resume, interrupt_on_signals());
+    const TrainSummary summary = Trainer(session, bundle, {.train = train, .evaluation = evaluation}, options.train,
+                                         loader_options(options.memory), device.threads, nobody)
+                                     .run(resume, interrupt_on_signals());
+    if (summary.evaluation) {
+      write_worst_pages(session, bundle, *evaluation, loader_options(options.memory), options.data.box_format,
+                        summary.evaluation->worst, output_dir / "worst.json");
+    }
+    ranks_json(*invocation.ranks, plan, measured_peak_bytes(backend));
     return;
   }
   if (!goes_on_in(output_dir, resume)) {
@@ -263,7 +310,8 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
                       summary.evaluation->worst, output_dir / "worst.json");
   }
   const std::size_t measured = measured_peak_bytes(backend);
-  const nlohmann::json object = summary_json(plan, summary, measured);
+  nlohmann::json object = summary_json(plan, summary, measured);
+  if (invocation.ranks != nullptr) object["ranks"] = ranks_json(*invocation.ranks, plan, measured);
   write_text_file(output_dir / "summary.json", object.dump(2) + "\n");
   log_skipped_pages(summary.skipped_pages);
   events.write("end", object);
@@ -277,6 +325,7 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
     print_line(fmt::format("the GPU was busy {:.1f} % of that time", 100 * *summary.device_busy));
   }
   print_line(peak_line(plan, measured));
+  if (object.contains("ranks")) print_line(ranks_table(object["ranks"], summary.seconds));
   constexpr double kMuchWait = 0.05;
   if (summary.data_wait > kMuchWait) {
     log_info(fmt::format("to reduce waiting for data: {}more threads (--dataloader-num-workers, {} now)",

@@ -28,9 +28,9 @@ void add_rank_options(Command* command, RankRequest& o) {
          {"auto", "none"})
       ->capture_default_str();
   one_of(command->add_option("--zero-stage", o.zero_stage,
-                             "What each process keeps a part of: 0 nothing, 1 the optimizer's state, 2 gradients too; "
-                             "auto: as little as the budget allows"),
-         {"auto", "0", "1", "2"})
+                             "What each process keeps only a part of: 0 nothing, 1 the optimizer's state, 2 gradients too, 3 "
+                             "parameters too; auto: the lowest that fits the budget"),
+         {"auto", "0", "1", "2", "3"})
       ->capture_default_str();
   one_of(command->add_option("--gradient-sync", o.gradient_sync,
                              "When gradients are summed over the processes if an update has several micro-batches: once "

@@ -16,9 +16,9 @@ namespace {
 int worker_count(LoaderOptions options) { return std::max(1, options.workers); }
 
 int slot_count(LoaderOptions options) {
-  if (options.workers == 0) return 1;
-  // One batch is in use while each worker fills another.
-  return std::max(2, options.slots > 0 ? options.slots : options.workers + 1);
+  if (options.workers == 0) return options.held;
+  // Some batches are in use while each worker fills another.
+  return std::max(1 + options.held, options.slots > 0 ? options.slots : options.workers + options.held);
 }
 
 // Waiting batches keep pixels as bytes, a quarter of the size of floats.
@@ -31,7 +31,12 @@ BatchShape with_pixel_bytes(BatchShape shape) {
 
 Loader::Loader(const Dataset& dataset, BatchSequence& sequence, const BatchShape& shape, std::int64_t pad_to,
                LoaderOptions options)
-    : dataset_(dataset), sequence_(sequence), pad_to_(pad_to) {
+    : dataset_(dataset),
+      sequence_(sequence),
+      pad_to_(pad_to),
+      held_(options.held),
+      images_every_(options.images_every),
+      images_from_(options.images_from) {
   check(options.workers >= 0 && options.workers <= kMaxWorkers,
         [&] { return fmt::format("a loader has 0 to {} workers, not {}", kMaxWorkers, options.workers); });
   check(sequence.samples_per_micro_batch() <= shape.max_samples, "a batch has room for a micro-batch's samples");
@@ -82,6 +87,7 @@ void Loader::stop() {
 
 bool Loader::fill(std::uint64_t index, Worker& worker, Slot& slot, const Interrupt* interrupt) {
   slot.error = nullptr;
+  const bool images = static_cast<int>(index % static_cast<std::uint64_t>(images_every_)) == images_from_;
   try {
     sequence_.get(index, worker.item);
     Batch& batch = slot.batch;
@@ -92,7 +98,8 @@ bool Loader::fill(std::uint64_t index, Worker& worker, Slot& slot, const Interru
       const Example& example = dataset_.examples()[index_of_example];
       // Pixels are loaded first, so that a sample that cannot be loaded never enters the batch in part.
       try {
-        dataset_.load(index_of_example, worker.scratch, worker.example, batch.pixel_bytes(batch.samples()),
+        dataset_.load(index_of_example, worker.scratch, worker.example,
+                      images ? batch.pixel_bytes(batch.samples()) : std::span<std::uint8_t>(),
                       worker.item.info.epoch);
       } catch (const DataError& error) {
         throw BadPageError(example.page, error.problem());
@@ -136,7 +143,7 @@ Loader::Slot* Loader::next_slot(const Interrupt* interrupt) {
     return &slot;
   }
   std::unique_lock lock(mutex_);
-  if (released_ < next_use_) {
+  if (next_use_ - released_ >= static_cast<std::uint64_t>(held_)) {
     slot_of(released_++).ready = false;
     freed_.notify_one();
   }

@@ -132,7 +132,9 @@ struct PlanSummary {
   std::int64_t parameters = 0, trained_parameters = 0;
   std::string trained_parts;  // model/trained_parts.h; empty if everything is trained
   int rank = 0, ranks = 1;
-  Shards shards;  // with ranks: who owns what
+  bool sums_each_micro_batch = false;  // over ranks
+  Shards shards;          // with ranks: who owns what
+  ExchangeSize exchange;  // of an update, with as many real rows as there may be
   std::int64_t accumulation_steps = 0;
   std::int64_t train_batch_size = 0, update_text_rows = 0;  // as requested
   OffloadLayout offload;                                    // the tensors that are offloaded

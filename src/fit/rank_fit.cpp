@@ -73,6 +73,22 @@ std::uint64_t exchanges(const RunPlan& run) {
 
 }  // namespace
 
+RunPlan choose_stage(FitRequest& request, const std::function<std::optional<RunPlan>(FitRequest&)>& attempt,
+                     const std::function<RunPlan(FitRequest&)>& choose) {
+  if (request.zero_stage || request.step.ranks.ranks == 1) return choose(request);
+  constexpr int kLastStage = 3;
+  for (int stage = 0; stage < kLastStage; ++stage) {
+    FitRequest trial = request;
+    trial.zero_stage = stage;
+    if (std::optional<RunPlan> run = attempt(trial)) {
+      request = std::move(trial);
+      return std::move(*run);
+    }
+  }
+  request.zero_stage = kLastStage;
+  return choose(request);
+}
+
 RunPlan fit_on_ranks(FitRequest& request, Backend& backend, Communicator& ranks,
                      const std::function<RunPlan(FitRequest&)>& choose) {
   request.speeds = all_gather(ranks, request.speeds).front();  // the levers' order follows from them

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "fit/fit.h"
 #include "ranks/communicator.h"
@@ -14,6 +15,11 @@ namespace plimsoll {
 // rank what rank 0's choice throws, or BudgetError that names the rank for which no choice fits. Changes the request to
 // the one that was answered.
 RunPlan fit_on_ranks(FitRequest& request, Backend& backend, Communicator& ranks,
+                     const std::function<RunPlan(FitRequest&)>& choose);
+
+// Chooses the lowest stage of ZeRO that fits, if the request pins none, because it exchanges least: by `attempt`, and the
+// last stage by `choose`, which throws if that does not fit either.
+RunPlan choose_stage(FitRequest& request, const std::function<std::optional<RunPlan>(FitRequest&)>& attempt,
                      const std::function<RunPlan(FitRequest&)>& choose);
 
 }  // namespace plimsoll

@@ -52,6 +52,10 @@ Session::Session(RunPlan plan, Backend& backend, const std::optional<KnownChoice
   settle(plan_, backend);
 }
 
+bool Session::keeps_part_of(const std::string& parameter) const {
+  return plan_.levers.zero_stage >= 3 && plan_.shards.divides(parameter);
+}
+
 TensorType Session::state_type(const std::string& name) const {
   const auto offloaded = plan_.offload.states().find(name);
   return offloaded != plan_.offload.states().end() ? offloaded->second.type : plan_.layout.at(name).type;
@@ -100,7 +104,8 @@ const PlannedProgram& Session::planned(ProgramKind kind) const { return plan_.pr
 
 ParameterPlace Session::parameter(const std::string& name) const {
   const std::string low = name + std::string(kLowHalfSuffix);
-  return ParameterPlace(persistent(name), plan_.layout.entries().count(low) > 0 ? persistent(low) : DeviceTensor());
+  return ParameterPlace(persistent(name), plan_.layout.entries().count(low) > 0 ? persistent(low) : DeviceTensor(),
+                        keeps_part_of(name) ? plan_.shards.own(name).first : 0);
 }
 
 DeviceTensor Session::persistent(const std::string& name) const {

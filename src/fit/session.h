@@ -43,7 +43,9 @@ class Session {
   // Returns a parameter or state by name; it must not be offloaded.
   DeviceTensor persistent(const std::string& name) const;
   // Returns a parameter's place, whatever form the run keeps it in.
+  // With ranks that keep parts of parameters, the place of this rank's part.
   ParameterPlace parameter(const std::string& name) const;
+  bool keeps_part_of(const std::string& parameter) const;
 
   // Waits for the transfers of a program that was not run to its end.
   void finish_transfers() const;

@@ -7,6 +7,7 @@
 #include "autodiff/autodiff.h"
 #include "tensor/dynamic_code.h"
 #include "transform/early_updates.h"
+#include "transform/parameter_shards.h"
 #include "transform/recompute.h"
 
 namespace plimsoll {
@@ -86,11 +87,16 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
       kind == ProgramKind::kStep || kind == ProgramKind::kAccumulate || kind == ProgramKind::kAccumulateAndStep;
   ModelGraph model = options.definition.build(capacity, /*dropout=*/trains, options.model, options.precision);
   StepGraph step;
+  const RankOptions& ranks = options.ranks;
+  if (ranks.ranks > 1) {
+    step.shards = divide_parameters(model.graph, model.trained, ranks, options.optimizer.kind == OptimizerKind::kAdafactor);
+  }
   if (!trains) model.graph.mark_output(model.logits);
   if (kind == ProgramKind::kEvaluate) {
-    step.loss = model.loss;
-    step.logits = model.logits;
     step.graph = std::move(model.graph);
+    if (ranks.keeps_parameter_shards()) step.graph = shard_parameters(step.graph, step.shards, ranks);
+    step.loss = find_output(step.graph, "loss", 0);
+    step.logits = step.graph.outputs().front();
     return step;
   }
   const Seed seed = loss_seed(model.graph, model.loss);
@@ -109,10 +115,8 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
     return step;
   }
   Graph graph = std::move(model.graph);
-  const RankOptions& ranks = options.ranks;
   ParameterFacts facts = parameter_facts(options);
   if (ranks.ranks > 1) {
-    step.shards = divide_parameters(graph, gradients, ranks, options.optimizer.kind == OptimizerKind::kAdafactor);
     facts.shards = &step.shards;
     facts.updates_shards = ranks.updates_shards();
   }
@@ -128,13 +132,15 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
     OptimizerOptions optimizer = options.optimizer;
     optimizer.updates_early = kind == ProgramKind::kStep && options.update == UpdateMode::kInBackward;
     append_optimizer(graph, gradients, optimizer, facts);
-    if (ranks.updates_shards()) gather_parameters(graph, step.shards, ranks);
   }
   if (options.recompute_cheap) graph = recompute(graph, recompute_policy(options.recompute));
   if (kind == ProgramKind::kStep && options.update != UpdateMode::kAfterBackward) {
     if (options.update == UpdateMode::kTwoPasses) graph = repeat_backward(graph);
     graph = update_early(graph);
   }
+  // Last, because ranks update different parameters, and yet exchange in one order.
+  if (kind != ProgramKind::kAccumulate && ranks.updates_shards()) gather_parameters(graph, step.shards, ranks);
+  if (ranks.keeps_parameter_shards()) graph = shard_parameters(graph, step.shards, ranks);
   if (layout != nullptr && !options.offload.empty()) {
     graph = offload(graph, options.offload, offload_options(options.speeds), *layout);
   }

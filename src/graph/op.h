@@ -141,6 +141,7 @@ enum class Op : std::uint8_t {
                         //                                                sums over ranks, the others are not defined
   kAllGatherBegin,      // parts, of which the own elements are defined -> parts in their bytes, on their way
   kAllGatherEnd,        // parts                                       -> parts in their bytes, whole
+  kGatherShardsBegin,   // own elements of each part, as fewer rows    -> parts, on their way to kAllGatherEnd
   kAllReduceBegin,      // parts f[...], small ones                    -> parts in their bytes, being sent; staging f[s]
   kAllReduceEnd,        // parts, staging                              -> parts in their bytes: their sums over ranks
   kGatherRowsBegin,     // ids i32[n], count i32[1], rows f[n,D]       -> ids i32[R n], rows f[R n,D], counts i32[R],
@@ -253,6 +254,9 @@ struct AdamWAttributes {
   // For a node that updates part of its parameter: `count` elements from `first` on, a multiple of kStateBlock; its
   // moments are those elements', flat. count 0: all elements, with moments in the parameter's shape.
   std::int64_t first = 0, count = 0;
+  // The elements of the whole parameter with which the node's parameter and its dense gradient begin: a rank may hold a
+  // part of either.
+  std::int64_t parameter_first = 0, gradient_first = 0;
   friend bool operator==(const AdamWAttributes&, const AdamWAttributes&) = default;
 };
 // Shazeer, Stern 2018, without first moment or relative steps; at update t the decay of the means is 1 - t^decay_rate.

@@ -61,6 +61,22 @@ Types all_gather_types(const ShapeRule& rule) {
   return parts_of(rule);
 }
 
+Types gather_shards_types(const ShapeRule& rule) {
+  const auto& attributes = rule.attributes<CollectiveAttributes>();
+  rule.inputs(attributes.parts.size());
+  Types types;
+  for (std::size_t i = 0; i < attributes.parts.size(); ++i) {
+    const auto& part = attributes.parts[i];
+    const auto rank = static_cast<std::size_t>(attributes.rank);
+    rule.require(part.bounds.size() == static_cast<std::size_t>(attributes.ranks) + 1, "divides every part");
+    rule.require(rule.in(i).dtype == part.type.dtype &&
+                     rule.in(i).shape.elements() == part.bounds[rank + 1] - part.bounds[rank],
+                 "has this rank's elements of every part");
+    types.push_back(part.type);
+  }
+  return types;
+}
+
 Types gather_rows_begin_types(const ShapeRule& rule) {
   const std::int64_t ranks = rule.attributes<CollectiveAttributes>().ranks;
   rule.inputs(3);
@@ -116,6 +132,7 @@ constexpr OpFacts kRows[] = {
      .types = all_gather_types,
      .work = no_work,
      .aliases = in_place_but(0)},
+    {.op = Op::kGatherShardsBegin, .name = "gather_shards_begin", .types = gather_shards_types, .work = no_work},
     {.op = Op::kAllReduceBegin,
      .name = "all_reduce_begin",
      .types = reduce_begin_types<true>,

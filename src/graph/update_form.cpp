@@ -33,14 +33,6 @@ UpdateForm update_form(const Graph& graph, const Node& node) {
   return form;
 }
 
-std::int64_t gradient_start(const Graph& graph, const Node& node) {
-  const auto& attributes = std::get<AdamWAttributes>(node.attributes);
-  const UpdateForm form = update_form(graph, node);
-  const bool flat = !form.by_rows && attributes.count > 0 &&
-                    graph.type(node.inputs[form.gradient()]).shape != graph.type(node.inputs[0]).shape;
-  return flat ? 0 : attributes.first;
-}
-
 MatrixStack matrix_stack(const Graph& graph, const Node& node) {
   const UpdateForm form = update_form(graph, node);
   const std::int64_t elements = graph.type(node.inputs[0]).shape.elements();

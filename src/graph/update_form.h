@@ -35,10 +35,6 @@ struct UpdateForm {
   std::size_t scalars() const { return gradient_values() + 1; }                   // learning_rate, step, clip
 };
 
-// The element of its gradient with which an AdamW node begins: a part of a parameter is updated from the whole gradient,
-// or from the part's own, flat.
-std::int64_t gradient_start(const Graph& graph, const Node& node);
-
 // Throws InternalError for any other op, or if inputs are missing; the shape rule checks the rest.
 UpdateForm update_form(const Graph& graph, const Node& node);
 

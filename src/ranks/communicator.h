@@ -61,9 +61,12 @@ class Communicator {
   // Tells the other ranks that this one ends because of `problem`; they throw RankError. Does not throw.
   virtual void fail(const Problem& problem, ExitCode code) noexcept = 0;
 
-  // Bytes of all messages so far.
-  virtual std::uint64_t sent_bytes() const = 0;
-  virtual std::uint64_t received_bytes() const = 0;
+  // What nodes have exchanged so far, without the host's own messages, and how long they have waited for it.
+  struct Traffic {
+    std::uint64_t sent_bytes = 0, received_bytes = 0, sent_messages = 0;
+    double wait_seconds = 0;
+  };
+  virtual Traffic traffic() const = 0;
 };
 
 // Gives every rank the bytes of all, rank after rank; `all` has size() times as many bytes as `mine`. Allocates

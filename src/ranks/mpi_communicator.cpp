@@ -92,7 +92,10 @@ class MpiCommunicator final : public Communicator {
   }
 
   void send(std::int64_t ticket, int to, std::span<const std::byte> bytes) override {
-    sent_ += bytes.size();
+    if (ticket != kHostTicket) {
+      traffic_.sent_bytes += bytes.size();
+      ++traffic_.sent_messages;
+    }
     for (std::size_t first = 0; first < bytes.size(); first += kPieceBytes) {
       const auto piece = bytes.subspan(first, std::min(kPieceBytes, bytes.size() - first));
       check_error(part_.send(piece.data(), piece.size(), to, take_slot(ticket, to)));
@@ -100,7 +103,7 @@ class MpiCommunicator final : public Communicator {
   }
 
   void receive(std::int64_t ticket, int from, std::span<std::byte> bytes) override {
-    received_ += bytes.size();
+    if (ticket != kHostTicket) traffic_.received_bytes += bytes.size();
     for (std::size_t first = 0; first < bytes.size(); first += kPieceBytes) {
       const auto piece = bytes.subspan(first, std::min(kPieceBytes, bytes.size() - first));
       check_error(part_.receive(piece.data(), piece.size(), from, take_slot(ticket, from)));
@@ -109,7 +112,12 @@ class MpiCommunicator final : public Communicator {
 
   void wait(std::int64_t ticket) override {
     const auto is_done = [&] { return pending_.at(static_cast<std::size_t>(ticket)) == 0; };
-    if (!is_done()) wait_until(is_done);
+    if (is_done()) return;
+    const auto begin = Clock::now();
+    wait_until(is_done);
+    if (ticket != kHostTicket) {
+      traffic_.wait_seconds += std::chrono::duration<double>(Clock::now() - begin).count();
+    }
   }
 
   void poll() override {
@@ -126,8 +134,7 @@ class MpiCommunicator final : public Communicator {
     }
   }
 
-  std::uint64_t sent_bytes() const override { return sent_; }
-  std::uint64_t received_bytes() const override { return received_; }
+  Traffic traffic() const override { return traffic_; }
 
  private:
   struct InSlot {
@@ -233,7 +240,8 @@ class MpiCommunicator final : public Communicator {
   std::vector<int> free_, done_;
   std::vector<int> pending_;  // by ticket
   int used_ = 0;              // no slot from this one on has a message
-  std::uint64_t polls_ = 0, sent_ = 0, received_ = 0;
+  std::uint64_t polls_ = 0;
+  Traffic traffic_{};
   bool failed_ = false;
 };
 

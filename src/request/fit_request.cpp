@@ -101,14 +101,17 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
     };
   }
   const LoaderOptions loader = loader_options(memory);
-  request.loader_bytes = [model = bundle.definition(), train, evaluation, loader](const ModelCapacity& capacity) {
+  request.loader_bytes = [model = bundle.definition(), train, evaluation, loader,
+                          ranks = options.ranks](const ModelCapacity& capacity) {
     const BatchShape shape = batch_shape(model, capacity);
     std::size_t most = 0;
     for (const Dataset* dataset : {train, evaluation}) {
       if (dataset == nullptr) continue;
       const Sampler sampler(dataset->examples(), {.seed = 0, .train_batch_size = capacity.samples});
       const BatchSequence sequence(sampler, capacity.samples, {.epoch = 0, .update = 0, .updates = 1});
-      most = std::max(most, static_cast<std::size_t>(Loader::host_bytes(*dataset, sequence, shape, loader)));
+      LoaderOptions its = loader;
+      if (dataset == evaluation) its.held = ranks;  // train/predictor.h
+      most = std::max(most, static_cast<std::size_t>(Loader::host_bytes(*dataset, sequence, shape, its)));
     }
     return most;
   };

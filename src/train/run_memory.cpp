@@ -16,31 +16,81 @@ RunMemory::RunMemory(const Session& session, const ModelBundle& bundle) : sessio
   if (session.ranks() == nullptr || session.plan().levers.zero_stage == 0) return;
   rank_states_.emplace(session, state_names_);
   state_names_ = rank_states_->names();
+  for (const ParameterSpec& spec : bundle.specs()) {
+    const bool trains_split = session.plan().precision == DType::kBF16 && session.plan().shards.has(spec.name) &&
+                              session.persistent(spec.name).dtype() == DType::kBF16;
+    if (session.keeps_part_of(spec.name) || trains_split) divided_.push_back(spec.name);
+  }
 }
 
-// What a parameter's low half is without its high one, nobody asks: its owner alone keeps it as it is updated.
-void RunMemory::complete_parameters() const {
-  if (!rank_states_) return;
-  Communicator& ranks = *session_.ranks();
-  const Shards& shards = session_.plan().shards;
-  for (const auto& [name, entry] : session_.plan().layout.entries()) {
-    if (!name.ends_with(kLowHalfSuffix)) continue;
-    const std::string parameter = name.substr(0, name.size() - kLowHalfSuffix.size());
-    if (!shards.has(parameter)) continue;
-    const std::span<std::byte> bytes = session_.persistent(name).host_bytes();
-    check(!bytes.empty() || entry.type.bytes() == 0, "ranks keep their parameters in the host's memory");
-    const auto part = [&](int rank) {
-      const Shards::Range range = shards.range(parameter, rank);
-      const std::size_t each = dtype_bytes(entry.type.dtype);
-      return bytes.subspan(static_cast<std::size_t>(range.first) * each, static_cast<std::size_t>(range.count) * each);
+namespace {
+
+// What rank 0 asks another rank for: values of a parameter. Below 0: nothing more.
+struct Asked {
+  std::int64_t parameter = -1, first = 0, count = 0;
+};
+// Of a part that is asked for at a time.
+constexpr std::int64_t kAskedElements = RankStates::kPieceBytes / sizeof(float);
+
+template <typename T>
+std::span<std::byte> bytes_of(T& value) {
+  return std::as_writable_bytes(std::span(&value, 1));
+}
+
+}  // namespace
+
+ParameterMemory RunMemory::whole_parameters() const {
+  if (divided_.empty()) return parameters();
+  return [this](const std::string& name) {
+    const auto found = std::ranges::find(divided_, name);
+    if (found == divided_.end()) return session_.parameter(name);
+    const std::vector<std::int64_t>& bounds = session_.plan().shards.bounds(name);
+    const auto read = [this, name, number = found - divided_.begin(), bounds](std::int64_t first, std::span<float> values) {
+      Communicator& ranks = *session_.ranks();
+      while (!values.empty()) {
+        const auto owner = static_cast<int>(std::ranges::upper_bound(bounds, first) - bounds.begin()) - 1;
+        const std::int64_t left = bounds[static_cast<std::size_t>(owner) + 1] - first;
+        const std::int64_t count = std::min({left, static_cast<std::int64_t>(values.size()), kAskedElements});
+        const std::span<float> part = values.first(static_cast<std::size_t>(count));
+        if (owner == ranks.rank()) {
+          const ParameterPlace own = session_.parameter(name);
+          own.read(first - own.first(), part);
+        } else {
+          Asked asked{.parameter = number, .first = first, .count = count};
+          ranks.receive(Communicator::kHostTicket, owner, std::as_writable_bytes(part));
+          ranks.send(Communicator::kHostTicket, owner, bytes_of(asked));
+          ranks.wait(Communicator::kHostTicket);
+        }
+        first += count;
+        values = values.subspan(part.size());
+      }
     };
-    for (int other = 0; other < ranks.size(); ++other) {
-      if (other == ranks.rank()) continue;
-      ranks.receive(Communicator::kHostTicket, other, part(other));
-      ranks.send(Communicator::kHostTicket, other, part(ranks.rank()));
-    }
+    return ParameterPlace(bounds.back(), read);
+  };
+}
+
+void RunMemory::serve_parameters() const {
+  if (divided_.empty()) return;
+  Communicator& ranks = *session_.ranks();
+  std::vector<float> values(static_cast<std::size_t>(kAskedElements));
+  for (Asked asked;;) {
+    ranks.receive(Communicator::kHostTicket, 0, bytes_of(asked));
+    ranks.wait(Communicator::kHostTicket);
+    if (asked.parameter < 0) return;
+    const ParameterPlace own = session_.parameter(divided_.at(static_cast<std::size_t>(asked.parameter)));
+    const std::span<float> part = std::span(values).first(static_cast<std::size_t>(asked.count));
+    own.read(asked.first - own.first(), part);
+    ranks.send(Communicator::kHostTicket, 0, std::as_bytes(part));
     ranks.wait(Communicator::kHostTicket);
   }
+}
+
+void RunMemory::end_serving() const {
+  if (divided_.empty()) return;
+  Communicator& ranks = *session_.ranks();
+  Asked nothing;
+  for (int other = 1; other < ranks.size(); ++other) ranks.send(Communicator::kHostTicket, other, bytes_of(nothing));
+  ranks.wait(Communicator::kHostTicket);
 }
 
 ParameterMemory RunMemory::parameters() const {
@@ -48,7 +98,11 @@ ParameterMemory RunMemory::parameters() const {
 }
 
 StateAccess RunMemory::states() const {
-  if (rank_states_) return rank_states_->access();
+  if (rank_states_) {
+    StateAccess access = rank_states_->access();
+    access.begin = [this] { end_serving(); };
+    return access;
+  }
   return {.type = [this](const std::string& name) { return session_.state_type(name); },
           .read = [this](const std::string& name, const auto& visit) { session_.read_state(name, visit); },
           .fill = [this](const std::string& name, const auto& visit) { session_.fill_state(name, visit); }};

@@ -33,6 +33,11 @@ class RunMemory {
   void fill_parameters_from(const std::filesystem::path& checkpoint) const;
 
   ParameterMemory parameters() const;
+  // The same for whoever saves them: with ranks that each keep a part of a parameter, the whole of it, on rank 0, while
+  // the others serve theirs until it ends that.
+  ParameterMemory whole_parameters() const;
+  void serve_parameters() const;
+  void end_serving() const;
   const ParameterSource& original() const { return original_; }
   // The optimizer's, sorted.
   const std::vector<std::string>& state_names() const { return state_names_; }
@@ -41,8 +46,6 @@ class RunMemory {
     return rank_states_ ? state_names_ : std::vector<std::string>();
   }
   StateAccess states() const;
-  // Gives every rank the rest of the parameters that others have updated, before they are saved. All ranks call it.
-  void complete_parameters() const;
   // Sizes of the files that hold all this; `only_model`: checkpoints have no optimizer state, unless a signal asks for
   // one.
   WrittenBytes written_bytes(bool only_model) const;
@@ -52,6 +55,8 @@ class RunMemory {
   const ModelBundle& bundle_;
   std::vector<std::string> state_names_;
   std::optional<RankStates> rank_states_;  // where ranks share the states
+  // Parameters of which each rank keeps a part, or, of one that is split in two halves, the lower half of a part.
+  std::vector<std::string> divided_;
   std::shared_ptr<const WeightsFile> resumed_;  // the whole model of the checkpoint
   ParameterSource original_;
 };

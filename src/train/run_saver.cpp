@@ -52,9 +52,9 @@ void RunSaver::rotate(const TrainerState& state) const {
 }
 
 void RunSaver::write(const TrainerState& state) {
-  memory_.complete_parameters();
   if (!agreement_.is_first()) {
-    // The first rank reads every state, of which this one may have a part.
+    // The first rank reads every parameter and state, of which this one may have a part.
+    memory_.serve_parameters();
     for (const std::string& name : state.only_model ? std::vector<std::string>() : memory_.shared_state_names()) {
       memory_.states().read(name, [](std::span<const std::byte>) {});
     }
@@ -62,7 +62,7 @@ void RunSaver::write(const TrainerState& state) {
   }
   std::filesystem::path path;
   try {
-    path = save_checkpoint(options_.output_dir, state, bundle_, memory_.original(), memory_.parameters(),
+    path = save_checkpoint(options_.output_dir, state, bundle_, memory_.original(), memory_.whole_parameters(),
                            memory_.state_names(), memory_.states());
   } catch (const EnvironmentError& error) {
     throw_unwritten(fmt::format("cannot write the checkpoint of update {}", state.step), error, options_.output_dir);
@@ -72,12 +72,15 @@ void RunSaver::write(const TrainerState& state) {
 }
 
 void RunSaver::save_model() {
-  memory_.complete_parameters();
-  if (!agreement_.is_first()) return agreement_.wait_for_all();
+  if (!agreement_.is_first()) {
+    memory_.serve_parameters();
+    return agreement_.wait_for_all();
+  }
   try {
     write_model(options_.output_dir, [&](const std::filesystem::path& aside) {
-      return plimsoll::save_model(aside, bundle_, memory_.original(), memory_.parameters());
+      return plimsoll::save_model(aside, bundle_, memory_.original(), memory_.whole_parameters());
     });
+    memory_.end_serving();
   } catch (const EnvironmentError& error) {
     throw_unwritten("cannot write the model at the end of the run", error, options_.output_dir);
   }

@@ -126,6 +126,7 @@ UpdateResult Updates::run_micro_batches(const StepScalars& scalars, const Interr
     samples_.insert(samples_.end(), samples.begin(), samples.end());
     result.samples = samples_;
     result.last_samples = result.samples.last(samples.size());
+    result.pages = batch->info().samples_in_update;
     if (last) return result;
     if (agreement_.alone() && interrupt.pending()) return ended(End::kDropped);
   }

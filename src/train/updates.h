@@ -44,6 +44,7 @@ struct UpdateResult {
   double loss = 0;           // mean over labelled tokens, of all ranks; NaN without pages
   double gradient_norm = 0;  // before clipping; NaN where nobody knows it
   double wait_seconds = 0;   // for the loader
+  std::int64_t pages = 0;    // of all ranks
   // Pages and windows of the micro-batches that this rank has run and that are finite, in order, and those of the last
   // one alone.
   std::span<const SampleReference> samples{};

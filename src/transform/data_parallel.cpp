@@ -57,6 +57,7 @@ class RankSum {
       }
     }
     close();
+    end_gather();
     end_reduce();
     end_gather();
     end_rows();
@@ -201,16 +202,23 @@ class RankSum {
 
 }  // namespace
 
-Shards divide_parameters(const Graph& graph, const Gradients& gradients, const RankOptions& options, bool whole) {
+Shards divide_parameters(const Graph& graph, std::span<const ValueId> trained, const RankOptions& options, bool whole) {
   std::vector<ShardedParameter> parameters;
-  for (const auto& [parameter, gradient] : gradients) {
-    const Value& value = graph.value(parameter);
+  const auto add = [&](ValueId id, bool trains) {
+    const Value& value = graph.value(id);
     const Shape& shape = value.type.shape;
-    // A table whose gradient comes by rows is cut between rows.
-    const std::int64_t unit = whole                ? std::max<std::int64_t>(1, shape.elements())
-                              : gradient.by_rows() ? std::lcm(shape[1], kStateBlock)
-                                                   : kStateBlock;
-    parameters.push_back({.name = value.name, .elements = shape.elements(), .unit = unit});
+    // Matrices and tables are cut between rows, all that train between the blocks of 8-bit states.
+    const std::int64_t row = shape.rank() < 2 || shape[0] == 0 ? 1 : shape.elements() / shape[0];
+    const std::int64_t unit = !trains ? row : whole ? shape.elements() : std::lcm(row, kStateBlock);
+    parameters.push_back({.name = value.name, .elements = shape.elements(), .unit = std::max<std::int64_t>(1, unit)});
+  };
+  for (const ValueId id : trained) add(id, true);
+  for (std::size_t v = 0; options.keeps_parameter_shards() && v < graph.values().size(); ++v) {
+    const Value& value = graph.values()[v];
+    const auto id = static_cast<ValueId>(v);
+    const bool frozen = value.role == Role::kParameter && value.producer == kNoNode &&
+                        std::ranges::find(trained, id) == trained.end();
+    if (frozen && value.type.shape.rank() == 2) add(id, false);
   }
   return Shards(parameters, options.rank, options.ranks);
 }
@@ -229,6 +237,7 @@ void gather_parameters(Graph& graph, const Shards& shards, const RankOptions& op
   for (std::size_t v = 0; v < graph.values().size(); ++v) {
     const Value& value = graph.values()[v];
     if (value.role != Role::kParameter || !shards.has(value.name)) continue;
+    if (options.keeps_parameter_shards() && shards.divides(value.name)) continue;
     const auto [place, is_new] = now.try_emplace(value.name);
     place->second = static_cast<ValueId>(v);
     if (is_new) order.push_back(value.name);

@@ -1,6 +1,6 @@
 // Data parallelism: every rank computes the gradients of its own samples, and all ranks sum them. The stages of ZeRO say
 // what each rank keeps of the result: all gradients, and updates every parameter (0); all gradients, but the optimizer
-// state of what it owns alone (1); gradients too of what it owns alone (2).
+// state of what it owns alone (1); gradients too of what it owns alone (2); parameters too (3: transform/parameter_shards.h).
 //
 // Gradients travel in buckets, in the order in which backward completes them: while one is on its way, backward goes on
 // with the next. A gradient that comes by rows travels as rows. Sums are taken in the order of ranks for each element
@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "graph/graph.h"
 #include "transform/optimizer.h"
@@ -29,17 +30,19 @@ struct RankOptions {
 
   bool updates_shards() const { return ranks > 1 && zero_stage >= 1; }
   bool keeps_gradient_shards() const { return ranks > 1 && zero_stage >= 2; }
+  bool keeps_parameter_shards() const { return ranks > 1 && zero_stage >= 3; }
 };
 
-// Divides the parameters that `gradients` are of. `whole`: they are not cut, because their update needs all of one.
-Shards divide_parameters(const Graph& graph, const Gradients& gradients, const RankOptions& options, bool whole);
+// Divides the parameters of a forward graph: those that train, and from stage 3 on large frozen ones too. `whole`: the
+// ones that train are not cut, because their update needs all of one. Every program of a run gets the same division.
+Shards divide_parameters(const Graph& graph, std::span<const ValueId> trained, const RankOptions& options, bool whole);
 
 // Inserts the exchange of gradients behind the nodes that complete them. `gradients` is replaced by the sums over
 // ranks: whole tensors, of which stage 1 defines the own elements alone; from stage 2 on the own elements, flat, unless
 // all of a parameter is owned.
 Graph sum_over_ranks(const Graph& graph, Gradients& gradients, const Shards& shards, const RankOptions& options);
 
-// Appends the exchange of parameters of which each rank has updated what it owns.
+// Appends the exchange of parameters of which each rank has updated what it owns; not of those that stay in shards.
 void gather_parameters(Graph& graph, const Shards& shards, const RankOptions& options);
 
 }  // namespace plimsoll

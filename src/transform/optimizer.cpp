@@ -305,7 +305,12 @@ ValueId append_optimizer(Graph& graph, const Gradients& gradients, const Optimiz
       AdamWAttributes attributes = options.adamw;
       attributes.weight_decay = decay;
       attributes.rate_factor = rate_factor;
-      if (own.count < elements) attributes.first = own.first, attributes.count = own.count;
+      if (own.count < elements) {
+        attributes.first = own.first;
+        attributes.count = own.count;
+        const bool has_all = gradient.by_rows() || graph.type(gradient.dense).shape.elements() == elements;
+        attributes.gradient_first = has_all ? 0 : own.first;
+      }
       update.op = gradient.by_rows() ? Op::kAdamWRows : Op::kAdamW;
       update.attributes = attributes;
       const bool coded = options.kind == OptimizerKind::kAdamW8bit && (!facts.takes_codes || facts.takes_codes(name));

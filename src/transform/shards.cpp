@@ -1,6 +1,7 @@
 #include "transform/shards.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "base/error.h"
 
@@ -29,6 +30,12 @@ Shards::Shards(std::span<const ShardedParameter> parameters, int rank, int ranks
     for (std::size_t r = 0; r < owned.size(); ++r) owned[r] += bounds[r + 1] - bounds[r];
     check(bounds_.emplace(parameter.name, std::move(bounds)).second, "a parameter is divided once");
   }
+}
+
+bool Shards::divides(const std::string& name) const {
+  const auto found = bounds_.find(name);
+  if (ranks_ == 1 || found == bounds_.end()) return false;
+  return std::ranges::adjacent_find(found->second, std::greater_equal()) == found->second.end();
 }
 
 Shards::Range Shards::range(const std::string& name, int rank) const {

@@ -40,6 +40,8 @@ class Shards {
   Range range(const std::string& name, int rank) const;
   Range own(const std::string& name) const { return range(name, rank_); }
   bool has(const std::string& name) const { return bounds_.contains(name); }
+  // Whether every rank owns a part of it.
+  bool divides(const std::string& name) const;
 
  private:
   int rank_ = 0, ranks_ = 1;

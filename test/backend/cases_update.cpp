@@ -129,6 +129,7 @@ class UpdateBuilder {
     AdamWAttributes adamw = c_.update.attributes;
     adamw.first = c_.first;
     adamw.count = c_.count;
+    if (c_.own_gradient) adamw.gradient_first = c_.first;
     Attributes attributes = adamw;
     if (c_.states == States::kMeans) {
       attributes = AdafactorAttributes{.weight_decay = c_.update.attributes.weight_decay,

@@ -65,6 +65,7 @@ inline Tolerance tolerance_of(Op op) {
     case Op::kStoreEnd:
     case Op::kAllGatherBegin:
     case Op::kAllGatherEnd:
+    case Op::kGatherShardsBegin:
     case Op::kGatherRowsBegin:
     case Op::kGatherRowsEnd:
     case Op::kReduceScatterBegin:

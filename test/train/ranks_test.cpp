@@ -17,6 +17,20 @@ struct Trained {
 
 using Setup = std::function<void(SmallRun&)>;
 
+// A model directory that adapters can be trained for, made once.
+fs::path base_model() {
+  static const ScratchFolder folder;
+  static const fs::path path = [] {
+    const fs::path model = folder.path() / "base";
+    fs::create_directories(model);
+    SmallRun run(model);
+    run.options.max_steps = 1;
+    run.train();
+    return model;
+  }();
+  return path;
+}
+
 Trained train(int ranks, int stage, const Setup& setup, const ScratchFolder& folder) {
   const fs::path output = folder.path() / "run";
   fs::remove_all(output);
@@ -51,6 +65,7 @@ struct Case {
   Setup setup;
   double tolerance = 1e-5;  // of losses against one process, relative
 };
+void PrintTo(const Case& of, std::ostream* out) { *out << of.name; }
 
 class Ranks : public testing::TestWithParam<Case> {
  protected:
@@ -67,7 +82,7 @@ TEST_P(Ranks, EveryStageTrainsTheSameBits) {
       EXPECT_NEAR(first.norms[i], alone.norms[i], 10 * GetParam().tolerance * alone.norms[i]) << ranks << " ranks, " << i;
     }
     EXPECT_EQ(first.optimizer.size(), alone.optimizer.size()) << "a checkpoint does not depend on the ranks";
-    for (const int stage : {1, 2}) {
+    for (const int stage : {1, 2, 3}) {
       const Trained other = train(ranks, stage, GetParam().setup, folder_);
       EXPECT_EQ(other.losses, first.losses) << ranks << " ranks, stage " << stage;
       EXPECT_EQ(other.norms, first.norms) << ranks << " ranks, stage " << stage;
@@ -97,8 +112,11 @@ INSTANTIATE_TEST_SUITE_P(
         Case{.name = "AdamW8bit", .setup = [](SmallRun& run) { run.options.optim = OptimizerKind::kAdamW8bit; },
              .tolerance = 1e-2},
         Case{.name = "BFloat16", .setup = [](SmallRun& run) { run.options.precision = DType::kBF16; }, .tolerance = 1e-2},
-        Case{.name = "Adapters", .setup = [](SmallRun& run) { run.parts.lora_rank = 4; }}),
-    [](const testing::TestParamInfo<Case>& info) { return info.param.name; });
+        Case{.name = "Adapters", .setup = [](SmallRun& run) {
+               run.parts.lora_rank = 4;
+               run.model = base_model();
+             }}),
+    [](const testing::TestParamInfo<Case>& of) { return of.param.name; });
 
 }  // namespace
 }  // namespace plimsoll::test

@@ -138,10 +138,10 @@ class SmallRun {
                                .micro_batch_size = micro_batch_here(),
                                .update = update,
                                .recompute = recompute,
+                               .loader_workers = 1,
                                .zero_stage = zero_stage,
                                .sums_each_micro_batch = sums_each_micro_batch,
-                               .bucket_bytes = std::size_t{20} << 10,
-                               .loader_workers = 1};
+                               .bucket_bytes = std::size_t{20} << 10};
     FitRequest request = fit_request(bundle, options, data.get(), held_out.get(), memory);
     const auto choose = [&](FitRequest& r) { return offload ? offloaded_plan(r, backend) : fit(r, backend); };
     const Session session(ranks == nullptr ? choose(request) : fit_on_ranks(request, backend, *ranks, choose), backend,

@@ -161,9 +161,9 @@ std::unique_ptr<Kernel> make_adamw(const Graph& graph, const Node& node) {
   const auto attributes = std::get<AdamWAttributes>(node.attributes);
   const UpdateForm form = update_form(graph, node);
   const Shape& shape = graph.type(node.inputs[0]).shape;
-  const std::int64_t start = attributes.first;
+  const std::int64_t start = attributes.first - attributes.parameter_first;
   const std::int64_t elements = attributes.count > 0 ? attributes.count : shape.elements();
-  const std::int64_t gradient_first = gradient_start(graph, node);
+  const std::int64_t gradient_first = attributes.first - (form.by_rows ? 0 : attributes.gradient_first);
   const std::int64_t width = form.by_rows ? shape[1] : shape.elements();
   const auto update = HWY_DYNAMIC_DISPATCH(adamw_block);
   return make_kernel([=](const KernelArguments& a) {

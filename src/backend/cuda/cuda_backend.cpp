@@ -109,6 +109,7 @@ std::unique_ptr<Kernel> CudaBackend::prepare(const Graph& graph, const Node& nod
     case Op::kReduceScatterEnd:
     case Op::kAllGatherBegin:
     case Op::kAllGatherEnd:
+    case Op::kGatherShardsBegin:
     case Op::kAllReduceBegin:
     case Op::kAllReduceEnd:
     case Op::kGatherRowsBegin:

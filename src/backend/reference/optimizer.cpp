@@ -68,8 +68,7 @@ class AdamWStep {
 
 // The moments of a block are decoded during the computation, and stored afterwards in the node's form.
 template <typename T>
-void adamw(const KernelArguments& a, const UpdateForm& form, const AdamWAttributes& attributes,
-           std::int64_t gradient_first) {
+void adamw(const KernelArguments& a, const UpdateForm& form, const AdamWAttributes& attributes) {
   const AdamWStep<T> step(attributes, a.inputs.subspan(form.scalars()));
   const ParameterParts<T> parameter(form, a.outputs);
   const auto states = a.outputs.subspan(form.states());
@@ -79,7 +78,8 @@ void adamw(const KernelArguments& a, const UpdateForm& form, const AdamWAttribut
   // Every row of a table moves: rows that are absent have gradient 0, but their m and v decay.
   const GradientRows<T> gradient(form.by_rows, form.by_rows ? shape[1] : shape.elements(), shape[0],
                                  a.inputs.subspan(form.gradient()));
-  const std::int64_t start = attributes.first;  // first element of the updated part
+  const std::int64_t start = attributes.first - attributes.parameter_first;  // first element of the updated part
+  const std::int64_t gradient_first = attributes.first - (form.by_rows ? 0 : attributes.gradient_first);
   const std::int64_t elements = attributes.count > 0 ? attributes.count : shape.elements();
   for (std::int64_t first = 0; first < elements; first += kStateBlock) {
     const std::int64_t count = std::min(kStateBlock, elements - first);
@@ -108,8 +108,7 @@ std::unique_ptr<Kernel> make_optimizer_kernel(const Graph& graph, const Node& no
     check(node.op == Op::kAdamW || node.op == Op::kAdamWRows, "make_optimizer_kernel knows the op");
     const auto attributes = std::get<AdamWAttributes>(node.attributes);
     const UpdateForm form = update_form(graph, node);
-    const std::int64_t gradient_first = gradient_start(graph, node);
-    return make_kernel(node, [=](const KernelArguments& a) { adamw<T>(a, form, attributes, gradient_first); });
+    return make_kernel(node, [=](const KernelArguments& a) { adamw<T>(a, form, attributes); });
   });
 }
 

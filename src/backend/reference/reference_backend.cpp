@@ -126,6 +126,7 @@ std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node
     case Op::kReduceScatterEnd:
     case Op::kAllGatherBegin:
     case Op::kAllGatherEnd:
+    case Op::kGatherShardsBegin:
     case Op::kAllReduceBegin:
     case Op::kAllReduceEnd:
     case Op::kGatherRowsBegin:
