@@ -93,10 +93,13 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
   }
   if (!trains) model.graph.mark_output(model.logits);
   if (kind == ProgramKind::kEvaluate) {
+    const Node& makes_logits = model.graph.node(model.graph.value(model.logits).producer);
+    const std::string name = makes_logits.name;
+    const auto output = static_cast<std::size_t>(model.graph.value(model.logits).output_index);
     step.graph = std::move(model.graph);
     if (ranks.keeps_parameter_shards()) step.graph = shard_parameters(step.graph, step.shards, ranks);
     step.loss = find_output(step.graph, "loss", 0);
-    step.logits = step.graph.outputs().front();
+    step.logits = find_output(step.graph, name, output);
     return step;
   }
   const Seed seed = loss_seed(model.graph, model.loss);

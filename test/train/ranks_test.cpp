@@ -112,6 +112,11 @@ INSTANTIATE_TEST_SUITE_P(
         Case{.name = "AdamW8bit", .setup = [](SmallRun& run) { run.options.optim = OptimizerKind::kAdamW8bit; },
              .tolerance = 1e-2},
         Case{.name = "BFloat16", .setup = [](SmallRun& run) { run.options.precision = DType::kBF16; }, .tolerance = 1e-2},
+        Case{.name = "Evaluates", .setup = [](SmallRun& run) {
+               run.evaluates = true;
+               run.options.eval_steps = 2;
+               run.options.load_best_model_at_end = true;
+             }},
         Case{.name = "Adapters", .setup = [](SmallRun& run) {
                run.parts.lora_rank = 4;
                run.model = base_model();
