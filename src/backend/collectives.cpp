@@ -41,7 +41,8 @@ class CollectiveKernel : public Kernel {
     // A coded matrix is divided between its rows, which have whole blocks.
     const bool coded = is_coded(part.type.dtype);
     const auto unit = coded ? static_cast<std::size_t>(part.type.shape[1]) : std::size_t{1};
-    const std::size_t each = coded ? coded_row_bytes(part.type.dtype, part.type.shape[1]) : dtype_bytes(part.type.dtype);
+    const std::size_t each =
+        coded ? coded_row_bytes(part.type.dtype, part.type.shape[1]) : dtype_bytes(part.type.dtype);
     const auto begin = static_cast<std::size_t>(part.bounds[static_cast<std::size_t>(rank)]) / unit * each;
     const auto end = static_cast<std::size_t>(part.bounds[static_cast<std::size_t>(rank) + 1]) / unit * each;
     return tensor.byte_span().subspan(begin, end - begin);
@@ -116,9 +117,9 @@ class ReduceEnd final : public CollectiveKernel {
       const std::size_t size = std::min(kBlock, count - begin);
       T total[kBlock];
       for (int r = 0; r < ranks(); ++r) {
-        const T* const from = r == rank() ? own + begin
-                                          : reinterpret_cast<const T*>(staging.data() + staging_place(r) * each + first) +
-                                                begin;
+        const T* const from =
+            r == rank() ? own + begin
+                        : reinterpret_cast<const T*>(staging.data() + staging_place(r) * each + first) + begin;
         if (r == 0) {
           std::copy_n(from, size, total);
         } else {
@@ -212,7 +213,8 @@ class GatherRowsEnd final : public CollectiveKernel {
   void run(const KernelArguments& a, Communicator& ranks) const override {
     ranks.wait(ticket());
     const std::size_t capacity = static_cast<std::size_t>(a.inputs[0].elements() / this->ranks());
-    const std::size_t row_bytes = capacity == 0 ? 0 : a.inputs[1].bytes() / (capacity * static_cast<std::size_t>(this->ranks()));
+    const std::size_t row_bytes =
+        capacity == 0 ? 0 : a.inputs[1].bytes() / (capacity * static_cast<std::size_t>(this->ranks()));
     auto* const ids = a.outputs[0].data<std::int32_t>();
     auto* const rows = static_cast<std::byte*>(a.outputs[1].raw());
     std::size_t total = 0;

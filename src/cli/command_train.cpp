@@ -207,9 +207,9 @@ nlohmann::json ranks_json(Communicator& ranks, const PlanSummary& plan, std::siz
   };
   nlohmann::json list = nlohmann::json::array();
   for (const Facts& facts : all_gather(ranks, Facts{.predicted = plan.predicted_peak_bytes,
-                                                     .measured = measured,
-                                                     .budget = plan.budget_bytes,
-                                                     .traffic = ranks.traffic()})) {
+                                              .measured = measured,
+                                              .budget = plan.budget_bytes,
+                                              .traffic = ranks.traffic()})) {
     list.push_back({{"rank", list.size()},
                     {"host", ranks.host(static_cast<int>(list.size()))},
                     {"predicted_peak_bytes", facts.predicted},

@@ -27,17 +27,20 @@ void add_rank_options(Command* command, RankRequest& o) {
                              "none: alone"),
          {"auto", "none"})
       ->capture_default_str();
-  one_of(command->add_option("--zero-stage", o.zero_stage,
-                             "What each process keeps only a part of: 0 nothing, 1 the optimizer's state, 2 gradients too, 3 "
-                             "parameters too; auto: the lowest that fits the budget"),
+  one_of(command->add_option(
+             "--zero-stage", o.zero_stage,
+             "What each process keeps only a part of: 0 nothing, 1 the optimizer's state, 2 gradients too, 3 "
+             "parameters too; auto: the lowest that fits the budget"),
          {"auto", "0", "1", "2", "3"})
       ->capture_default_str();
-  one_of(command->add_option("--gradient-sync", o.gradient_sync,
-                             "When gradients are summed over the processes if an update has several micro-batches: once "
-                             "an update, or in each micro-batch; auto: in each from stage 2 on"),
-         {"auto", "update", "micro-batch"})
+  one_of(
+      command->add_option("--gradient-sync", o.gradient_sync,
+                          "When gradients are summed over the processes if an update has several micro-batches: once "
+                          "an update, or in each micro-batch; auto: in each from stage 2 on"),
+      {"auto", "update", "micro-batch"})
       ->capture_default_str();
-  number(command->add_option("--ddp-bucket-cap-mb", o.bucket_cap_mb, "Size of the buckets that gradients travel in, in MiB"),
+  number(command->add_option("--ddp-bucket-cap-mb", o.bucket_cap_mb,
+                             "Size of the buckets that gradients travel in, in MiB"),
          0.001, 4096)
       ->capture_default_str();
   number(command->add_option("--timeout", o.timeout_seconds,

@@ -1,5 +1,5 @@
-// The options of a run of several processes, and its connection: which launcher has started this process, as which rank.
-// Every rank parses, reads and plans alike; the first one prints and writes.
+// The options of a run of several processes, and its connection: which launcher has started this process, as which
+// rank. Every rank parses, reads and plans alike; the first one prints and writes.
 #pragma once
 
 #include <cstdint>

@@ -99,8 +99,7 @@ bool Loader::fill(std::uint64_t index, Worker& worker, Slot& slot, const Interru
       // Pixels are loaded first, so that a sample that cannot be loaded never enters the batch in part.
       try {
         dataset_.load(index_of_example, worker.scratch, worker.example,
-                      images ? batch.pixel_bytes(batch.samples()) : std::span<std::uint8_t>(),
-                      worker.item.info.epoch);
+                      images ? batch.pixel_bytes(batch.samples()) : std::span<std::uint8_t>(), worker.item.info.epoch);
       } catch (const DataError& error) {
         throw BadPageError(example.page, error.problem());
       }

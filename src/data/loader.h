@@ -34,7 +34,8 @@ struct LoaderOptions {
   int workers = 2;  // 0: `next` loads on the caller's thread; at most kMaxWorkers
   int slots = 0;    // number of batch buffers; 0: workers + held (these in use while each worker fills another)
   int held = 1;     // batches stay valid until so many further calls of `next`
-  // Images are decoded for every so manieth batch alone, beginning with the one of that index; other batches hold zeros.
+  // Images are decoded for every so manieth batch alone, beginning with the one of that index; other batches hold
+  // zeros.
   int images_every = 1, images_from = 0;
 };
 
@@ -63,10 +64,10 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  // Returns the next batch, valid until the next call (or until as many as are held); nullptr at the end, or if `interrupt` is pending and the batch
-  // is not ready yet. Rethrows, in order, what a worker threw while filling this batch, a BadPageError for a page that
-  // cannot be read; every later call throws it again. A batch without samples stands for an update whose pages are all
-  // left out.
+  // Returns the next batch, valid until the next call (or until as many as are held); nullptr at the end, or if
+  // `interrupt` is pending and the batch is not ready yet. Rethrows, in order, what a worker threw while filling this
+  // batch, a BadPageError for a page that cannot be read; every later call throws it again. A batch without samples
+  // stands for an update whose pages are all left out.
   const Batch* next(const Interrupt* interrupt = nullptr);
   // Returns what `next` will return if ready, else (or at the end, or for an error) nullptr. The batch in use stays.
   const Batch* peek();

@@ -69,8 +69,7 @@ std::int64_t Sampler::micro_batches_in_update(std::int64_t update, std::int64_t 
 
 std::int64_t Sampler::micro_batches_per_epoch(std::int64_t samples_per_micro_batch) const {
   const std::int64_t last = updates_per_epoch() - 1;
-  const std::int64_t whole =
-      divide_up(divide_up(options_.train_batch_size, options_.ranks), samples_per_micro_batch);
+  const std::int64_t whole = divide_up(divide_up(options_.train_batch_size, options_.ranks), samples_per_micro_batch);
   return last * whole + micro_batches_in_update(last, samples_per_micro_batch);
 }
 

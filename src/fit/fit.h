@@ -72,7 +72,7 @@ struct FitRequest {
   std::optional<int> zero_stage;                 // pinned by the user; else the first that fits
   // When an update of several micro-batches sums gradients over ranks; pinned, or as the stage keeps them.
   std::optional<bool> sums_each_micro_batch{};
-  std::optional<UpdateMode> update;              // pinned by the user
+  std::optional<UpdateMode> update;  // pinned by the user
   RecomputeMode recompute = RecomputeMode::kAuto;
   OpSpeeds speeds = typical_speeds();  // used to compare plans
   // Where tensors may be offloaded if the budget requires it; their transfer costs are among `speeds`.
@@ -133,8 +133,8 @@ struct PlanSummary {
   std::string trained_parts;  // model/trained_parts.h; empty if everything is trained
   int rank = 0, ranks = 1;
   bool sums_each_micro_batch = false;  // over ranks
-  Shards shards;          // with ranks: who owns what
-  ExchangeSize exchange;  // of an update, with as many real rows as there may be
+  Shards shards;                       // with ranks: who owns what
+  ExchangeSize exchange;               // of an update, with as many real rows as there may be
   std::int64_t accumulation_steps = 0;
   std::int64_t train_batch_size = 0, update_text_rows = 0;  // as requested
   OffloadLayout offload;                                    // the tensors that are offloaded

@@ -33,7 +33,8 @@ Levers parse_levers(const FitRequest& request, const nlohmann::json& json) {
   Levers levers{.micro_batch_size = json.at("micro_batch_size").get<std::int64_t>(),
                 .update = static_cast<UpdateMode>(json.at("update").get<int>()),
                 .zero_stage = json.at("zero_stage").get<int>()};
-  const ModelCapacity capacity{.samples = levers.micro_batch_size, .text_rows = request.text_rows(levers.micro_batch_size)};
+  const ModelCapacity capacity{.samples = levers.micro_batch_size,
+                               .text_rows = request.text_rows(levers.micro_batch_size)};
   if (const auto count = json.at("recompute").get<std::size_t>(); count > 0) {
     levers.recompute = rank_step_recomputations(request.step, capacity, request.speeds);
     levers.recompute.resize(std::min(count, levers.recompute.size()));
@@ -42,8 +43,8 @@ Levers parse_levers(const FitRequest& request, const nlohmann::json& json) {
   if (names.empty()) return levers;
   StepOptions step = request.step;
   step.ranks.zero_stage = levers.zero_stage;
-  const ProgramKind kind = levers.micro_batch_size == request.train_batch_size ? ProgramKind::kStep
-                                                                               : ProgramKind::kAccumulateAndStep;
+  const ProgramKind kind =
+      levers.micro_batch_size == request.train_batch_size ? ProgramKind::kStep : ProgramKind::kAccumulateAndStep;
   for (Offloading& each : rank_step_offloads(kind, step, capacity, request.update_text_rows)) {
     if (names.contains(each.name)) levers.offload.push_back(std::move(each));
   }
@@ -52,8 +53,12 @@ Levers parse_levers(const FitRequest& request, const nlohmann::json& json) {
 
 nlohmann::json problem_json(const Error& error) {
   const Problem& p = error.problem();
-  return {{"error", static_cast<int>(error.exit_code())}, {"what", p.what},       {"where", p.where},
-          {"found", p.found},                             {"allowed", p.allowed}, {"remedy", p.remedy}};
+  return {{"error", static_cast<int>(error.exit_code())},
+          {"what", p.what},
+          {"where", p.where},
+          {"found", p.found},
+          {"allowed", p.allowed},
+          {"remedy", p.remedy}};
 }
 
 // What the ranks' programs exchange, and in which order: it must be the same on all.
@@ -110,8 +115,11 @@ RunPlan fit_on_ranks(FitRequest& request, Backend& backend, Communicator& ranks,
     }
     answer = nlohmann::json::parse(broadcast_text(ranks, answer.dump()));
     if (answer.contains("error")) {
-      Problem problem{.what = answer["what"], .where = answer["where"], .found = answer["found"],
-                      .allowed = answer["allowed"], .remedy = answer["remedy"]};
+      Problem problem{.what = answer["what"],
+                      .where = answer["where"],
+                      .found = answer["found"],
+                      .allowed = answer["allowed"],
+                      .remedy = answer["remedy"]};
       const auto code = static_cast<ExitCode>(answer["error"].get<int>());
       if (code == ExitCode::kBudget) throw BudgetError(std::move(problem));
       if (code == ExitCode::kUsage) throw UsageError(std::move(problem));
@@ -138,11 +146,12 @@ RunPlan fit_on_ranks(FitRequest& request, Backend& backend, Communicator& ranks,
     if (attempt + 1 == kTries) {
       const Need& need = needs[static_cast<std::size_t>(neediest)];
       const std::size_t mebibytes = (need.bytes + kVariationBytes) / kMiB + 1;
-      throw BudgetError({.what = "the run does not fit the memory budget of one of its ranks",
-                         .where = fmt::format("{}, rank {} on {}", request.budget_option.name, neediest, ranks.host(neediest)),
-                         .found = fmt::format("{}; that rank needs {}", format_bytes(need.budget), format_bytes(need.bytes)),
-                         .allowed = fmt::format("{} MiB or more", mebibytes),
-                         .remedy = fmt::format("pass {} {}MiB", request.budget_option.name, mebibytes)});
+      throw BudgetError(
+          {.what = "the run does not fit the memory budget of one of its ranks",
+           .where = fmt::format("{}, rank {} on {}", request.budget_option.name, neediest, ranks.host(neediest)),
+           .found = fmt::format("{}; that rank needs {}", format_bytes(need.budget), format_bytes(need.bytes)),
+           .allowed = fmt::format("{} MiB or more", mebibytes),
+           .remedy = fmt::format("pass {} {}MiB", request.budget_option.name, mebibytes)});
     }
     excess += most + kMiB;
   }

@@ -17,8 +17,8 @@ namespace plimsoll {
 RunPlan fit_on_ranks(FitRequest& request, Backend& backend, Communicator& ranks,
                      const std::function<RunPlan(FitRequest&)>& choose);
 
-// Chooses the lowest stage of ZeRO that fits, if the request pins none, because it exchanges least: by `attempt`, and the
-// last stage by `choose`, which throws if that does not fit either.
+// Chooses the lowest stage of ZeRO that fits, if the request pins none, because it exchanges least: by `attempt`, and
+// the last stage by `choose`, which throws if that does not fit either.
 RunPlan choose_stage(FitRequest& request, const std::function<std::optional<RunPlan>(FitRequest&)>& attempt,
                      const std::function<RunPlan(FitRequest&)>& choose);
 

@@ -245,7 +245,8 @@ class Search {
     }
     if (request_.update) return {*request_.update};
     if (!request_.step.optimizer.waits_for_norm()) return {UpdateMode::kInBackward};
-    if (request_.step.ranks.ranks > 1) return {UpdateMode::kAfterBackward};  // a second backward would exchange all again
+    if (request_.step.ranks.ranks > 1)
+      return {UpdateMode::kAfterBackward};  // a second backward would exchange all again
     return {UpdateMode::kAfterBackward, UpdateMode::kTwoPasses};
   }
 

@@ -89,7 +89,8 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
   StepGraph step;
   const RankOptions& ranks = options.ranks;
   if (ranks.ranks > 1) {
-    step.shards = divide_parameters(model.graph, model.trained, ranks, options.optimizer.kind == OptimizerKind::kAdafactor);
+    step.shards =
+        divide_parameters(model.graph, model.trained, ranks, options.optimizer.kind == OptimizerKind::kAdafactor);
   }
   if (!trains) model.graph.mark_output(model.logits);
   if (kind == ProgramKind::kEvaluate) {

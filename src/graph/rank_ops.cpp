@@ -17,8 +17,8 @@ Types parts_of(const ShapeRule& rule) {
   for (std::size_t i = 0; i < attributes.parts.size(); ++i) {
     const auto& part = attributes.parts[i];
     rule.expect(i, part.type);
-    bool ascends = part.bounds.size() == ranks + 1 && part.bounds.front() == 0 &&
-                   part.bounds.back() == part.type.shape.elements();
+    bool ascends =
+        part.bounds.size() == ranks + 1 && part.bounds.front() == 0 && part.bounds.back() == part.type.shape.elements();
     for (std::size_t r = 0; ascends && r < ranks; ++r) ascends = part.bounds[r] <= part.bounds[r + 1];
     rule.require(ascends, "divides every part among the ranks");
     types.push_back(part.type);
@@ -69,9 +69,9 @@ Types gather_shards_types(const ShapeRule& rule) {
     const auto& part = attributes.parts[i];
     const auto rank = static_cast<std::size_t>(attributes.rank);
     rule.require(part.bounds.size() == static_cast<std::size_t>(attributes.ranks) + 1, "divides every part");
-    rule.require(rule.in(i).dtype == part.type.dtype &&
-                     rule.in(i).shape.elements() == part.bounds[rank + 1] - part.bounds[rank],
-                 "has this rank's elements of every part");
+    rule.require(
+        rule.in(i).dtype == part.type.dtype && rule.in(i).shape.elements() == part.bounds[rank + 1] - part.bounds[rank],
+        "has this rank's elements of every part");
     types.push_back(part.type);
   }
   return types;
@@ -101,9 +101,9 @@ Types slice_types(const ShapeRule& rule) {
   const auto& attributes = rule.attributes<SliceAttributes>();
   const TensorType& x = rule.in(0);
   rule.require(is_floating(x.dtype), "copies floats");
-  rule.require(attributes.first >= 0 && attributes.count >= 0 &&
-                   attributes.first + attributes.count <= x.shape.elements(),
-               "copies elements that are there");
+  rule.require(
+      attributes.first >= 0 && attributes.count >= 0 && attributes.first + attributes.count <= x.shape.elements(),
+      "copies elements that are there");
   return {{x.dtype, {attributes.count}}};
 }
 

@@ -48,7 +48,7 @@ void require_moments(const ShapeRule& rule, const UpdateForm& form, const Shape&
   const bool part = attributes.count > 0;
   rule.require(!part || (attributes.first >= 0 && attributes.first % kStateBlock == 0 &&
                          attributes.first >= attributes.parameter_first &&
-                   attributes.first + attributes.count <= attributes.parameter_first + parameter.elements()),
+                         attributes.first + attributes.count <= attributes.parameter_first + parameter.elements()),
                "updates whole blocks of its parameter");
   rule.require(part || (attributes.parameter_first == 0 && attributes.gradient_first == 0),
                "begins with the first element if it updates all of them");

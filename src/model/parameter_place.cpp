@@ -37,9 +37,7 @@ std::span<float> ParameterPlace::floats() const {
   return value_.view().span<float>();
 }
 
-std::int64_t ParameterPlace::granularity() const {
-  return !read_ && is_coded(value_.dtype()) ? value_.shape()[1] : 1;
-}
+std::int64_t ParameterPlace::granularity() const { return !read_ && is_coded(value_.dtype()) ? value_.shape()[1] : 1; }
 
 void ParameterPlace::write(std::int64_t first, std::span<const float> values) const {
   check(!read_, "a parameter that others have parts of is written by each of them");

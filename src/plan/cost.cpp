@@ -98,7 +98,7 @@ double exchange_seconds(const ExchangeSize& size, const OpSpeeds& speeds) {
 double estimate_seconds(const Graph& graph, const OpSpeeds& speeds, double row_share) {
   double now = 0, disk_free = 0, network_free = 0;  // seconds since the start
   std::map<std::int64_t, double> exchanged;         // by ticket
-  std::map<std::int64_t, double> done;  // by ticket
+  std::map<std::int64_t, double> done;              // by ticket
   for (const Node& node : graph.nodes()) {
     if (is_transfer(node.op)) {
       const auto& transfer = std::get<TransferAttributes>(node.attributes);

@@ -75,8 +75,7 @@ void all_gather(Communicator& ranks, std::span<const std::byte> mine, std::span<
 
 // The same of one value from each rank.
 template <typename T>
-  requires std::is_trivially_copyable_v<T>
-std::vector<T> all_gather(Communicator& ranks, const T& mine) {
+requires std::is_trivially_copyable_v<T> std::vector<T> all_gather(Communicator& ranks, const T& mine) {
   std::vector<T> all(static_cast<std::size_t>(ranks.size()));
   all_gather(ranks, std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
   return all;

@@ -28,12 +28,12 @@ constexpr std::array<Variables, 4> kLaunchers = {{
 }};
 
 [[noreturn]] void throw_contradiction(const Variables& launcher, const std::string& found, const std::string& allowed) {
-  throw UsageError({.what = fmt::format("the variables that {} sets contradict each other",
-                                        launcher_name(launcher.launcher)),
-                    .where = fmt::format("{}, {}", launcher.rank, launcher.size),
-                    .found = found,
-                    .allowed = allowed,
-                    .remedy = "start the command through the launcher, or pass --launcher none for a single process"});
+  throw UsageError(
+      {.what = fmt::format("the variables that {} sets contradict each other", launcher_name(launcher.launcher)),
+       .where = fmt::format("{}, {}", launcher.rank, launcher.size),
+       .found = found,
+       .allowed = allowed,
+       .remedy = "start the command through the launcher, or pass --launcher none for a single process"});
 }
 
 std::optional<int> number(const ReadVariable& read, const char* name, const Variables& launcher) {

@@ -1,6 +1,6 @@
 // What started this process, and as which rank of how many. Rank, size and local rank come from the innermost launcher
-// whose variables are set: torchrun, Open MPI's mpirun, another PMIx or PMI launcher, Slurm's srun. A plain command in a
-// batch script is one process: Slurm counts only inside a step that srun has made.
+// whose variables are set: torchrun, Open MPI's mpirun, another PMIx or PMI launcher, Slurm's srun. A plain command in
+// a batch script is one process: Slurm counts only inside a step that srun has made.
 //
 //   const Launch launch = find_launch();
 //   if (launch.size > 1) connect(launch);

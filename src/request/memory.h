@@ -20,7 +20,7 @@ struct MemoryRequest {
   std::optional<UpdateMode> update;
   RecomputeMode recompute = RecomputeMode::kAuto;
   OpSpeeds speeds = typical_speeds();
-  int local_ranks = 1;                                    // that share this machine's free memory
+  int local_ranks = 1;      // that share this machine's free memory
   int loader_workers = -1;  // below 0: chosen
   OffloadTarget offload = OffloadTarget::kNone;
   std::filesystem::path offload_directory{};            // for a file

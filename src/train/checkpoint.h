@@ -29,7 +29,7 @@ struct TrainerState {
   std::int64_t micro_batch_size = 0;
   int ranks = 1;
   std::string gradient_sync{};  // of several ranks and micro-batches: "update" or "micro-batch"
-  std::int64_t examples = 0;  // windows of the training data
+  std::int64_t examples = 0;    // windows of the training data
   std::int64_t max_length = 0;
   std::string device;                     // "cpu" or "cuda"; empty in checkpoints of old
   int threads = 0;                        // of the CPU

@@ -224,8 +224,8 @@ class SharedPrediction {
                  .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     }
     const auto said = nlohmann::json::parse(all_gather_texts(ranks_, text).at(member)).get<std::vector<std::string>>();
-    throw DivergedError({.what = said.at(0), .where = said.at(1), .found = said.at(2), .allowed = said.at(3),
-                         .remedy = said.at(4)});
+    throw DivergedError(
+        {.what = said.at(0), .where = said.at(1), .found = said.at(2), .allowed = said.at(3), .remedy = said.at(4)});
   }
 
   const Session& session_;

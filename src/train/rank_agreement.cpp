@@ -9,8 +9,12 @@ namespace {
 
 std::string page_text(const BadPageError& error) {
   const Problem& p = error.problem();
-  return nlohmann::json({{"page", error.page()}, {"what", p.what}, {"where", p.where}, {"found", p.found},
-                         {"allowed", p.allowed}, {"remedy", p.remedy}})
+  return nlohmann::json({{"page", error.page()},
+                         {"what", p.what},
+                         {"where", p.where},
+                         {"found", p.found},
+                         {"allowed", p.allowed},
+                         {"remedy", p.remedy}})
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

@@ -1,5 +1,5 @@
-// RankStates: the optimizer states of a run whose ranks each keep a part of them (transform/shards.h), as one whole: that
-// of the first rank, then that of the next. So a checkpoint does not depend on how many ranks have written it.
+// RankStates: the optimizer states of a run whose ranks each keep a part of them (transform/shards.h), as one whole:
+// that of the first rank, then that of the next. So a checkpoint does not depend on how many ranks have written it.
 #pragma once
 
 #include <cstddef>

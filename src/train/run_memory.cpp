@@ -45,7 +45,8 @@ ParameterMemory RunMemory::whole_parameters() const {
     const auto found = std::ranges::find(divided_, name);
     if (found == divided_.end()) return session_.parameter(name);
     const std::vector<std::int64_t>& bounds = session_.plan().shards.bounds(name);
-    const auto read = [this, name, number = found - divided_.begin(), bounds](std::int64_t first, std::span<float> values) {
+    const auto read = [this, name, number = found - divided_.begin(), bounds](std::int64_t first,
+                                                                              std::span<float> values) {
       Communicator& ranks = *session_.ranks();
       while (!values.empty()) {
         const auto owner = static_cast<int>(std::ranges::upper_bound(bounds, first) - bounds.begin()) - 1;

@@ -169,9 +169,7 @@ void Trainer::update(const Interrupt& interrupt) {
       break;
   }
   ++state_.step;
-  throughput_.add({.pages = result.pages,
-                   .seconds = seconds_since(begin_time),
-                   .wait_seconds = result.wait_seconds});
+  throughput_.add({.pages = result.pages, .seconds = seconds_since(begin_time), .wait_seconds = result.wait_seconds});
   after_update(result, changed);
 }
 

@@ -16,9 +16,9 @@ std::string where_text(const FaultFacts& facts) {
 
 std::string found_text(const FaultFacts& facts) {
   return fmt::format("loss {}, gradient norm {}; {}", facts.loss, facts.gradient_norm,
-                     facts.fault        ? describe(*facts.fault)
-                     : facts.of_ranks   ? std::string("the op is only looked for in a run of one process")
-                                        : std::string("running the update again node by node gave only finite numbers"));
+                     facts.fault      ? describe(*facts.fault)
+                     : facts.of_ranks ? std::string("the op is only looked for in a run of one process")
+                                      : std::string("running the update again node by node gave only finite numbers"));
 }
 
 }  // namespace
@@ -89,8 +89,8 @@ UpdateFaults::Verdict UpdateFaults::judge(const UpdateResult& result, const Step
       pages += (pages.empty() ? "" : "; ") + page;
     }
   }
-  verdict.intact = of_ranks ? update_ == UpdateMode::kAfterBackward
-                            : leaves_parameters_intact(verdict.facts.fault, update_);
+  verdict.intact =
+      of_ranks ? update_ == UpdateMode::kAfterBackward : leaves_parameters_intact(verdict.facts.fault, update_);
   verdict.ends = too_many || (first && !verdict.intact);
   if (first && !verdict.ends) log_warning(skipped_text(verdict.facts));
   return verdict;

@@ -105,7 +105,8 @@ UpdateResult Updates::run_micro_batches(const StepScalars& scalars, const Interr
     try {
       const Program& program = bind(*batch, scalars);
       // Ranks drop an update together, between micro-batches.
-      if (!run_program(program, kind, agreement_.alone() ? interrupt : never_, result.fault)) return ended(End::kDropped);
+      if (!run_program(program, kind, agreement_.alone() ? interrupt : never_, result.fault))
+        return ended(End::kDropped);
       if (result.fault) {
         result.gradient_norm = kNaN;
         return ended(End::kFaulty);
@@ -118,7 +119,8 @@ UpdateResult Updates::run_micro_batches(const StepScalars& scalars, const Interr
       throw_unfinished(scalars.step, error);
     }
     if (last) result.loss = agreement_.sum(result.loss);
-    if (!scales_loss_ && (last || agreement_.alone()) && !(std::isfinite(result.loss) && (!last || std::isfinite(result.gradient_norm)))) {
+    if (!scales_loss_ && (last || agreement_.alone()) &&
+        !(std::isfinite(result.loss) && (!last || std::isfinite(result.gradient_norm)))) {
       if (!last) result.gradient_norm = kNaN;
       return ended(End::kFaulty);
     }

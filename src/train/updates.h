@@ -20,12 +20,12 @@
 #include <vector>
 
 #include "base/interrupt.h"
+#include "bundle/model_bundle.h"
 #include "data/loader.h"
 #include "data/sampler.h"
 #include "fit/session.h"
 #include "runtime/checked_run.h"
 #include "train/batch_binding.h"
-#include "bundle/model_bundle.h"
 #include "train/options.h"
 #include "train/rank_agreement.h"
 #include "train/step_record.h"

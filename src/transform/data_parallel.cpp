@@ -161,16 +161,17 @@ class RankSum {
 
   void begin_rows(ValueId complete, const Gradient& gradient) {
     Rows rows{.complete = complete, .attributes = attributes(), .values = {}};
-    rows.values = add_node(Op::kGatherRowsBegin, name_of(complete), rows.attributes,
-                           {rewriter_.mapped(gradient.row_ids), rewriter_.mapped(gradient.row_count),
-                            rewriter_.mapped(gradient.rows)});
+    rows.values = add_node(
+        Op::kGatherRowsBegin, name_of(complete), rows.attributes,
+        {rewriter_.mapped(gradient.row_ids), rewriter_.mapped(gradient.row_count), rewriter_.mapped(gradient.rows)});
     rows_.push_back(std::move(rows));
   }
 
   // Equal ids of different ranks become one row, their sum in the order of ranks.
   void end_rows() {
     for (const Rows& rows : rows_) {
-      const std::vector<ValueId> all = add_node(Op::kGatherRowsEnd, name_of(rows.complete), rows.attributes, rows.values);
+      const std::vector<ValueId> all =
+          add_node(Op::kGatherRowsEnd, name_of(rows.complete), rows.attributes, rows.values);
       EmbeddingAttributes merge;
       merge.row_gradient = true;
       merge.table_rows = graph_.type(parameters_of_.find(rows.complete)->second).shape[0];
@@ -216,8 +217,8 @@ Shards divide_parameters(const Graph& graph, std::span<const ValueId> trained, c
   for (std::size_t v = 0; options.keeps_parameter_shards() && v < graph.values().size(); ++v) {
     const Value& value = graph.values()[v];
     const auto id = static_cast<ValueId>(v);
-    const bool frozen = value.role == Role::kParameter && value.producer == kNoNode &&
-                        std::ranges::find(trained, id) == trained.end();
+    const bool frozen =
+        value.role == Role::kParameter && value.producer == kNoNode && std::ranges::find(trained, id) == trained.end();
     if (frozen && value.type.shape.rank() == 2) add(id, false);
   }
   return Shards(parameters, options.rank, options.ranks);

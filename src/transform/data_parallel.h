@@ -1,6 +1,7 @@
-// Data parallelism: every rank computes the gradients of its own samples, and all ranks sum them. The stages of ZeRO say
-// what each rank keeps of the result: all gradients, and updates every parameter (0); all gradients, but the optimizer
-// state of what it owns alone (1); gradients too of what it owns alone (2); parameters too (3: transform/parameter_shards.h).
+// Data parallelism: every rank computes the gradients of its own samples, and all ranks sum them. The stages of ZeRO
+// say what each rank keeps of the result: all gradients, and updates every parameter (0); all gradients, but the
+// optimizer state of what it owns alone (1); gradients too of what it owns alone (2); parameters too (3:
+// transform/parameter_shards.h).
 //
 // Gradients travel in buckets, in the order in which backward completes them: while one is on its way, backward goes on
 // with the next. A gradient that comes by rows travels as rows. Sums are taken in the order of ranks for each element

@@ -40,8 +40,8 @@ class ParameterSharder {
 
  private:
   struct Bucket {
-    std::size_t first_use = 0;           // the node before which it has to be there
-    std::vector<ValueId> parameters{};   // of the old graph
+    std::size_t first_use = 0;          // the node before which it has to be there
+    std::vector<ValueId> parameters{};  // of the old graph
     std::vector<ValueId> on_their_way{};
     CollectiveAttributes attributes{};
     std::size_t bytes = 0;
@@ -67,12 +67,13 @@ class ParameterSharder {
       for (const ValueId input : node.inputs) {
         if (!is_sharded(input) || !seen.insert({node.phase, input}).second) continue;
         const Value& value = graph_.value(input);
-        const bool full = buckets_.empty() || buckets_.back().bytes >= options_.bucket_bytes ||
-                          buckets_.back().phase != node.phase;
+        const bool full =
+            buckets_.empty() || buckets_.back().bytes >= options_.bucket_bytes || buckets_.back().phase != node.phase;
         if (full) {
-          buckets_.push_back({.first_use = n,
-                              .attributes = {.ticket = ticket++, .rank = options_.rank, .ranks = options_.ranks, .parts = {}},
-                              .phase = node.phase});
+          buckets_.push_back(
+              {.first_use = n,
+               .attributes = {.ticket = ticket++, .rank = options_.rank, .ranks = options_.ranks, .parts = {}},
+               .phase = node.phase});
         }
         Bucket& bucket = buckets_.back();
         bucket.parameters.push_back(input);
@@ -95,8 +96,8 @@ class ParameterSharder {
       if (value.producer != kNoNode || !skips(value)) continue;
       const TensorType type = shard_type(value.type, shards_.own(owner_of(value.name)));
       Graph& to = rewriter_.graph();
-      const ValueId shard = value.role == Role::kParameter ? to.add_parameter(value.name, type)
-                                                           : to.add_state(value.name, type);
+      const ValueId shard =
+          value.role == Role::kParameter ? to.add_parameter(value.name, type) : to.add_state(value.name, type);
       shard_of_[static_cast<ValueId>(v)] = shard;
       rewriter_.map(static_cast<ValueId>(v), shard);
     }
@@ -105,12 +106,12 @@ class ParameterSharder {
 
   std::vector<ValueId> add(Op op, const Bucket& bucket, std::vector<ValueId> inputs) {
     const std::string& first = graph_.value(bucket.parameters.front()).name;
-    return rewriter_.graph().add_node({.op = op,
-                                       .name = fmt::format("{}.{}{}", first, op_name(op),
-                                                           bucket.phase == Phase::kForward ? "" : ".again"),
-                                       .attributes = bucket.attributes,
-                                       .inputs = std::move(inputs),
-                                       .phase = bucket.phase});
+    return rewriter_.graph().add_node(
+        {.op = op,
+         .name = fmt::format("{}.{}{}", first, op_name(op), bucket.phase == Phase::kForward ? "" : ".again"),
+         .attributes = bucket.attributes,
+         .inputs = std::move(inputs),
+         .phase = bucket.phase});
   }
 
   void begin(Bucket& bucket) {

@@ -29,8 +29,8 @@ class Ranks : public ProgramTest {
   }
 
   Arguments of_ranks(int count, const Arguments& arguments) const {
-    Arguments all = {"--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
-                     "-n",                  std::to_string(count), program_path().string()};
+    Arguments all = {"--allow-run-as-root", "--oversubscribe",      "--bind-to", "none", "-n",
+                     std::to_string(count), program_path().string()};
     all.insert(all.end(), arguments.begin(), arguments.end());
     return all;
   }
@@ -104,7 +104,8 @@ TEST_F(Ranks, EvaluatesAsOneProcessDoes) {
   const Arguments more = {"--max-steps", "2", "--eval-data", path("pages/train.jsonl"), "--eval-steps", "1"};
   ASSERT_EQ(run_ranks(2, train_arguments("two", more)).code, 0);
   const nlohmann::json said = nlohmann::json::parse(file_bytes(at("two") / "summary.json"))["evaluation"];
-  const Outcome alone = run({"eval", "--model", path("two"), "--data", path("pages/train.jsonl"), "--json", "--threads", "1"});
+  const Outcome alone =
+      run({"eval", "--model", path("two"), "--data", path("pages/train.jsonl"), "--json", "--threads", "1"});
   ASSERT_EQ(alone.code, 0) << alone.err;
   const nlohmann::json scores = nlohmann::json::parse(alone.out);
   for (const char* key : {"f1", "support", "confusion", "per_label", "pages"}) EXPECT_EQ(said[key], scores[key]) << key;
@@ -147,7 +148,8 @@ TEST_F(Ranks, ARankThatIsKilledEndsTheRun) {
     std::getline(file, text);
     const std::size_t name = text.find("(plimsoll) ");
     if (name == std::string::npos) continue;
-    if (std::atoi(text.c_str() + name + std::string("(plimsoll) S ").size()) == process.id()) victim = std::atoi(text.c_str());
+    if (std::atoi(text.c_str() + name + std::string("(plimsoll) S ").size()) == process.id())
+      victim = std::atoi(text.c_str());
   }
   ASSERT_GT(victim, 0);
   ::kill(victim, SIGKILL);
@@ -155,7 +157,8 @@ TEST_F(Ranks, ARankThatIsKilledEndsTheRun) {
   const Outcome outcome = process.wait();
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
   EXPECT_NE(outcome.code, 0);
-  const Outcome again = run_ranks(2, train_arguments("killed", {"--max-steps", "4", "--resume-from-checkpoint", "latest"}));
+  const Outcome again =
+      run_ranks(2, train_arguments("killed", {"--max-steps", "4", "--resume-from-checkpoint", "latest"}));
   EXPECT_EQ(again.code, 0) << again.out << again.err;
 }
 

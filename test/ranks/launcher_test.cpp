@@ -25,9 +25,8 @@ Variables mpirun(int rank, int size) {
           {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
 }
 
-const Variables kStep = {{"SLURM_STEP_ID", "0"},    {"SLURM_STEP_NUM_TASKS", "6"}, {"SLURM_PROCID", "4"},
-                         {"SLURM_LOCALID", "1"},    {"SLURM_STEP_TASKS_PER_NODE", "3(x2)"},
-                         {"SLURM_NTASKS", "6"}};
+const Variables kStep = {{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "6"},          {"SLURM_PROCID", "4"},
+                         {"SLURM_LOCALID", "1"}, {"SLURM_STEP_TASKS_PER_NODE", "3(x2)"}, {"SLURM_NTASKS", "6"}};
 
 TEST(Launcher, APlainCommandIsOneProcess) {
   const Launch launch = find({{"RANK", "1"}, {"WORLD_SIZE", "2"}});
@@ -44,7 +43,10 @@ TEST(Launcher, ReadsEachLaunchersVariables) {
   EXPECT_EQ(open_mpi.local_size, 2);
   EXPECT_TRUE(open_mpi.speaks_mpi());
 
-  const Launch torchrun = find({{"TORCHELASTIC_RUN_ID", "none"}, {"RANK", "5"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"},
+  const Launch torchrun = find({{"TORCHELASTIC_RUN_ID", "none"},
+                                {"RANK", "5"},
+                                {"WORLD_SIZE", "8"},
+                                {"LOCAL_RANK", "1"},
                                 {"LOCAL_WORLD_SIZE", "4"}});
   EXPECT_EQ(torchrun.launcher, Launcher::kTorchrun);
   EXPECT_EQ(torchrun.rank, 5);

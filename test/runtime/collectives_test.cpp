@@ -24,7 +24,8 @@ float value_of(int rank, std::size_t part, std::int64_t element) {
   return 1.0F / static_cast<float>(3 + element + 10 * static_cast<std::int64_t>(part) + 100 * rank);
 }
 
-std::vector<Exchanged> run(int ranks, const std::vector<Op>& ops, const std::vector<Bounds>& bounds, DType dtype = DType::kF32) {
+std::vector<Exchanged> run(int ranks, const std::vector<Op>& ops, const std::vector<Bounds>& bounds,
+                           DType dtype = DType::kF32) {
   const std::vector<Shape> shapes = {{3, 7}, {5}};
   std::vector<Exchanged> results(static_cast<std::size_t>(ranks));
   run_ranks(ranks, [&](Communicator& communicator) {
@@ -127,9 +128,10 @@ TEST(Collectives, GatherRowsJoinsWhatIsCounted) {
       const ValueId ids = graph.add_input("ids", {DType::kI32, {kCapacity}});
       const ValueId count = graph.add_input("count", {DType::kI32, {1}});
       const ValueId rows = graph.add_input("rows", {DType::kF32, {kCapacity, kWidth}});
-      const auto begun = graph.add_node({.op = Op::kGatherRowsBegin, .name = "begin", .attributes = attributes,
-                                         .inputs = {ids, count, rows}});
-      const auto all = graph.add_node({.op = Op::kGatherRowsEnd, .name = "end", .attributes = attributes, .inputs = begun});
+      const auto begun = graph.add_node(
+          {.op = Op::kGatherRowsBegin, .name = "begin", .attributes = attributes, .inputs = {ids, count, rows}});
+      const auto all =
+          graph.add_node({.op = Op::kGatherRowsEnd, .name = "end", .attributes = attributes, .inputs = begun});
       for (const ValueId value : all) graph.mark_output(value);
       ReferenceBackend backend;
       PreparedGraph prepared = prepare(std::move(graph), backend);

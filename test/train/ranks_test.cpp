@@ -79,7 +79,8 @@ TEST_P(Ranks, EveryStageTrainsTheSameBits) {
     ASSERT_EQ(first.losses.size(), alone.losses.size());
     for (std::size_t i = 0; i < first.losses.size(); ++i) {
       EXPECT_NEAR(first.losses[i], alone.losses[i], GetParam().tolerance * alone.losses[i]) << ranks << " ranks, " << i;
-      EXPECT_NEAR(first.norms[i], alone.norms[i], 10 * GetParam().tolerance * alone.norms[i]) << ranks << " ranks, " << i;
+      EXPECT_NEAR(first.norms[i], alone.norms[i], 10 * GetParam().tolerance * alone.norms[i])
+          << ranks << " ranks, " << i;
     }
     EXPECT_EQ(first.optimizer.size(), alone.optimizer.size()) << "a checkpoint does not depend on the ranks";
     for (const int stage : {1, 2, 3}) {
@@ -94,33 +95,46 @@ TEST_P(Ranks, EveryStageTrainsTheSameBits) {
 
 INSTANTIATE_TEST_SUITE_P(
     , Ranks,
-    testing::Values(
-        Case{.name = "AdamW", .setup = [](SmallRun& run) { run.micro_batch = 4; }},
-        Case{.name = "MicroBatches", .setup = [](SmallRun& run) {
-               run.micro_batch = 1;
-               run.sums_each_micro_batch = false;
-             }},
-        Case{.name = "SumsInEachMicroBatch", .setup = [](SmallRun& run) {
-               run.micro_batch = 1;
-               run.sums_each_micro_batch = true;
-             }},
-        Case{.name = "UpdatesInBackward", .setup = [](SmallRun& run) {
-               run.micro_batch = 4;
-               run.options.max_grad_norm = 0;
-             }},
-        Case{.name = "Adafactor", .setup = [](SmallRun& run) { run.options.optim = OptimizerKind::kAdafactor; }},
-        Case{.name = "AdamW8bit", .setup = [](SmallRun& run) { run.options.optim = OptimizerKind::kAdamW8bit; },
-             .tolerance = 1e-2},
-        Case{.name = "BFloat16", .setup = [](SmallRun& run) { run.options.precision = DType::kBF16; }, .tolerance = 1e-2},
-        Case{.name = "Evaluates", .setup = [](SmallRun& run) {
-               run.evaluates = true;
-               run.options.eval_steps = 2;
-               run.options.load_best_model_at_end = true;
-             }},
-        Case{.name = "Adapters", .setup = [](SmallRun& run) {
-               run.parts.lora_rank = 4;
-               run.model = base_model();
-             }}),
+    testing::Values(Case{.name = "AdamW", .setup = [](SmallRun& run) { run.micro_batch = 4; }},
+                    Case{.name = "MicroBatches",
+                         .setup =
+                             [](SmallRun& run) {
+                               run.micro_batch = 1;
+                               run.sums_each_micro_batch = false;
+                             }},
+                    Case{.name = "SumsInEachMicroBatch",
+                         .setup =
+                             [](SmallRun& run) {
+                               run.micro_batch = 1;
+                               run.sums_each_micro_batch = true;
+                             }},
+                    Case{.name = "UpdatesInBackward",
+                         .setup =
+                             [](SmallRun& run) {
+                               run.micro_batch = 4;
+                               run.options.max_grad_norm = 0;
+                             }},
+                    Case{.name = "Adafactor",
+                         .setup = [](SmallRun& run) { run.options.optim = OptimizerKind::kAdafactor; }},
+                    Case{.name = "AdamW8bit",
+                         .setup = [](SmallRun& run) { run.options.optim = OptimizerKind::kAdamW8bit; },
+                         .tolerance = 1e-2},
+                    Case{.name = "BFloat16",
+                         .setup = [](SmallRun& run) { run.options.precision = DType::kBF16; },
+                         .tolerance = 1e-2},
+                    Case{.name = "Evaluates",
+                         .setup =
+                             [](SmallRun& run) {
+                               run.evaluates = true;
+                               run.options.eval_steps = 2;
+                               run.options.load_best_model_at_end = true;
+                             }},
+                    Case{.name = "Adapters",
+                         .setup =
+                             [](SmallRun& run) {
+                               run.parts.lora_rank = 4;
+                               run.model = base_model();
+                             }}),
     [](const testing::TestParamInfo<Case>& of) { return of.param.name; });
 
 }  // namespace

@@ -14,9 +14,9 @@
 #include <thread>
 #include <vector>
 
+#include "backend/collectives.h"
 #include "backend/cpu/dnnl_matmul.h"
 #include "backend/cpu/kernels.h"
-#include "backend/collectives.h"
 #include "backend/skippable_update.h"
 #include "backend/transfers.h"
 #include "base/bytes.h"

@@ -189,8 +189,9 @@ struct Task {
   Gradient gradient;
   UpdateScalars scalars;
   Settings settings;
-  std::int64_t start, elements;  // elements [start, start + elements) of the whole; all pointers are to the first of them
-  unsigned blocks;               // of the grid, from first_block on
+  std::int64_t start,
+      elements;     // elements [start, start + elements) of the whole; all pointers are to the first of them
+  unsigned blocks;  // of the grid, from first_block on
   unsigned first_block = 0;
 };
 

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <new>
 
-#include "backend/reference/loop_kernel.h"
 #include "backend/collectives.h"
+#include "backend/reference/loop_kernel.h"
 #include "backend/skippable_update.h"
 #include "backend/transfers.h"
 #include "backend/widened_kernel.h"
