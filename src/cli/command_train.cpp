@@ -26,7 +26,6 @@
 #include "cli/speeds.h"
 #include "cli/tensorboard_log.h"
 #include "cli/usage.h"
-#include "fit/rank_fit.h"
 #include "formats/json.h"
 #include "request/arena_json.h"
 #include "request/check_data.h"
@@ -187,18 +186,6 @@ void refuse_on_ranks(const RunOptions& options) {
   refuse(options.device.device.starts_with("cuda"), "--device", "exchange gradients between GPUs");
 }
 
-RunPlan plan_of(const Invocation& invocation, const RunOptions& options, FitRequest& request, Backend& backend) {
-  const auto choose = [&](FitRequest& r) {
-    const std::optional<std::int64_t> kept = options.memory.kept_micro_batch_size;
-    const auto attempt = [&](FitRequest& of_stage) {
-      if (kept) of_stage.micro_batch_size = kept;
-      return try_fit(of_stage, backend);
-    };
-    return choose_stage(r, attempt, [&](FitRequest& of_stage) { return fit_resumed(of_stage, kept, backend); });
-  };
-  return invocation.ranks == nullptr ? choose(request) : fit_on_ranks(request, backend, *invocation.ranks, choose);
-}
-
 // What each rank has planned, measured and exchanged. All ranks call it.
 nlohmann::json ranks_json(Communicator& ranks, const PlanSummary& plan, std::size_t measured) {
   struct Facts {
@@ -245,8 +232,8 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
   const Dataset* const evaluation = data.evaluation.get();
   Backend& backend = *device.backend;
   FitRequest request = fit_request(bundle, options.train, train, evaluation, options.memory);
-  Session session(plan_of(invocation, options, request, backend), backend, known_choices(resume, cache_directory()),
-                  invocation.ranks.get());
+  Session session(plan_of(invocation, request, backend, options.memory.kept_micro_batch_size), backend,
+                  known_choices(resume, cache_directory()), invocation.ranks.get());
   const RunPlan& plan = session.plan();
   if (!invocation.is_first()) {
     TrainObserver nobody;

@@ -6,8 +6,10 @@
 #include <thread>
 
 #include "base/log.h"
+#include "cli/resume.h"
 #include "cli/signals.h"
 #include "cli/usage.h"
+#include "fit/rank_fit.h"
 #include "ranks/mpi_communicator.h"
 
 namespace plimsoll {
@@ -20,13 +22,21 @@ void RankRequest::resolve(MemoryRequest& memory) {
   memory.local_ranks = launch.local_size;
 }
 
-void add_rank_options(Command* command, RankRequest& o) {
+void add_launcher_options(Command* command, RankRequest& o) {
   command->heading("Several processes");
   one_of(command->add_option("--launcher", o.launcher,
-                             "auto: train together with the other processes that mpirun, srun or torchrun has started; "
+                             "auto: work together with the other processes that mpirun, srun or torchrun has started; "
                              "none: alone"),
          {"auto", "none"})
       ->capture_default_str();
+  number(command->add_option("--timeout", o.timeout_seconds,
+                             "Seconds after which a process that says nothing counts as failed"),
+         1, 86400)
+      ->capture_default_str();
+}
+
+void add_rank_options(Command* command, RankRequest& o) {
+  add_launcher_options(command, o);
   one_of(command->add_option(
              "--zero-stage", o.zero_stage,
              "What each process keeps only a part of: 0 nothing, 1 the optimizer's state, 2 gradients too, 3 "
@@ -42,10 +52,6 @@ void add_rank_options(Command* command, RankRequest& o) {
   number(command->add_option("--ddp-bucket-cap-mb", o.bucket_cap_mb,
                              "Size of the buckets that gradients travel in, in MiB"),
          0.001, 4096)
-      ->capture_default_str();
-  number(command->add_option("--timeout", o.timeout_seconds,
-                             "Seconds after which a process that says nothing counts as failed"),
-         1, 86400)
       ->capture_default_str();
 }
 
@@ -73,6 +79,18 @@ void connect_ranks(Invocation& invocation, const RankRequest& request) {
     print_line(fmt::format("{} processes, started by {} ({}); this is rank 0 on {}", launch.size,
                            launcher_name(launch.launcher), launch.variables, invocation.ranks->host(0)));
   }
+}
+
+RunPlan plan_of(const Invocation& invocation, FitRequest& request, Backend& backend,
+                std::optional<std::int64_t> kept_micro_batch) {
+  if (invocation.ranks == nullptr) return fit_resumed(request, kept_micro_batch, backend);
+  const auto attempt = [&](FitRequest& of_stage) {
+    if (kept_micro_batch) of_stage.micro_batch_size = kept_micro_batch;
+    return try_fit(of_stage, backend);
+  };
+  const auto last = [&](FitRequest& of_stage) { return fit_resumed(of_stage, kept_micro_batch, backend); };
+  return fit_on_ranks(request, backend, *invocation.ranks,
+                      [&](FitRequest& r) { return choose_stage(r, attempt, last); });
 }
 
 bool tell_ranks(Invocation& invocation, const Problem& problem, ExitCode code) {

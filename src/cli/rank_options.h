@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "cli/command.h"
+#include "fit/fit.h"
 #include "ranks/launcher.h"
 #include "request/memory.h"
 
@@ -24,10 +26,17 @@ struct RankRequest {
 };
 
 void add_rank_options(Command* command, RankRequest& options);
+// Those of a command that only evaluates.
+void add_launcher_options(Command* command, RankRequest& options);
 
 // Connects the ranks of `request.launch`, says so in a line, and silences all but the first; does nothing for a single
 // process. Call it once signals are watched.
 void connect_ranks(Invocation& invocation, const RankRequest& request);
+
+// Makes the plan of a command's run, of one process or of all ranks together. `kept_micro_batch`: of the checkpoint
+// that the run resumes.
+RunPlan plan_of(const Invocation& invocation, FitRequest& request, Backend& backend,
+                std::optional<std::int64_t> kept_micro_batch = std::nullopt);
 
 // Tells the other ranks of an error that ends this one. Returns false if it need not be printed here, because rank 0
 // says the same.

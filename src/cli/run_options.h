@@ -62,7 +62,7 @@ struct RunOptions {
   BatchOptions batch;
   RankRequest ranks;
   bool trains = false;  // the command has options of a batch to train on
-  bool runs = false;    // and trains, perhaps as one of several processes
+  bool runs = false;    // the command computes, perhaps as one of several processes
   std::string resume_from_checkpoint;
   bool overwrite_output_dir = false;
   bool pad_to_max_length = false;

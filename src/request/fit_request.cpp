@@ -45,7 +45,9 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
       };
   request.step.optimizer.clips = options.max_grad_norm > 0;
   request.step.optimizer.unscales = options.precision == DType::kF16;
-  request.train_batch_size = (options.train_batch_size + options.ranks - 1) / options.ranks;
+  // Ranks divide an update; of an evaluation, each takes whole micro-batches.
+  const std::int64_t ranks = train == nullptr ? 1 : options.ranks;
+  request.train_batch_size = (options.train_batch_size + ranks - 1) / ranks;
   request.step.ranks.rank = options.rank;
   request.step.ranks.ranks = options.ranks;
   request.step.ranks.bucket_bytes = memory.bucket_bytes;
@@ -102,7 +104,7 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
   }
   const LoaderOptions loader = loader_options(memory);
   request.loader_bytes = [model = bundle.definition(), train, evaluation, loader,
-                          ranks = options.ranks](const ModelCapacity& capacity) {
+                          held = options.ranks](const ModelCapacity& capacity) {
     const BatchShape shape = batch_shape(model, capacity);
     std::size_t most = 0;
     for (const Dataset* dataset : {train, evaluation}) {
@@ -110,7 +112,7 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
       const Sampler sampler(dataset->examples(), {.seed = 0, .train_batch_size = capacity.samples});
       const BatchSequence sequence(sampler, capacity.samples, {.epoch = 0, .update = 0, .updates = 1});
       LoaderOptions its = loader;
-      if (dataset == evaluation) its.held = ranks;  // train/predictor.h
+      if (dataset == evaluation) its.held = held;  // train/predictor.h
       most = std::max(most, static_cast<std::size_t>(Loader::host_bytes(*dataset, sequence, shape, its)));
     }
     return most;

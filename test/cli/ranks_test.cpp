@@ -112,6 +112,31 @@ TEST_F(Ranks, EvaluatesAsOneProcessDoes) {
   EXPECT_NEAR(said["loss"].get<double>(), scores["loss"].get<double>(), 1e-6);
 }
 
+TEST_F(Ranks, PredictsTheSameBytesAsOneProcess) {
+  make_model();
+  const Arguments predict = {"predict",
+                             "--model",
+                             path("model"),
+                             "--data",
+                             path("pages/train.jsonl"),
+                             "--threads",
+                             "1",
+                             "--per-device-eval-batch-size",
+                             "1",
+                             "--return-all-scores",
+                             "--output"};
+  Arguments alone = predict;
+  alone.push_back(path("alone.jsonl"));
+  ASSERT_EQ(run(alone).code, 0);
+  for (const int ranks : {2, 3}) {
+    Arguments together = predict;
+    together.push_back(path("together.jsonl"));
+    const Outcome outcome = run_ranks(ranks, together);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_TRUE(file_bytes(at("together.jsonl")) == file_bytes(at("alone.jsonl"))) << ranks;
+  }
+}
+
 TEST_F(Ranks, ABudgetTooSmallIsRefusedByAll) {
   Arguments arguments = train_arguments("small", {"--max-steps", "2"});
   *std::ranges::find(arguments, "1GiB") = "45MiB";
