@@ -7,6 +7,7 @@ packages=(
   chromium       # test/cli/browser_test.cpp opens reports in it
   tesseract-ocr  # the program that bench/ocr.py compares with
   poppler-utils  # pdftotext and pdftoppm, by which PDF files are read
+  libopenmpi-dev openmpi-bin  # training by several processes; the build takes it along where it is installed
 )
 
 cd "$(dirname "$0")/.."

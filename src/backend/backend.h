@@ -2,7 +2,7 @@
 //
 // `prepare` does all slow work (code generation, choice of algorithms, checks) and declares the scratch bytes that the
 // kernel needs while it runs; `run` allocates nothing, throws nothing on valid input (except fetch and store nodes,
-// whose disk may fail) and may be called any number of times.
+// whose disk may fail, and collectives, whose other ranks may) and may be called any number of times.
 //
 //   std::unique_ptr<Kernel> kernel = backend.prepare(graph, node);
 //   kernel->run({.inputs = in, .outputs = out, .scratch = scratch, .row_count = &rows});
@@ -41,6 +41,7 @@ class NoDeviceError : public EnvironmentError {
 };
 
 class Transfers;     // backend/transfers.h
+class Communicator;  // ranks/communicator.h
 class OffloadStore;  // backend/transfers.h
 
 struct KernelArguments {
@@ -49,6 +50,7 @@ struct KernelArguments {
   std::span<std::byte> scratch;             // at least scratch_bytes(), aligned to kAlignmentBytes, contents undefined
   const std::int32_t* row_count = nullptr;  // leading rows that are real; nullptr: all
   Transfers* transfers = nullptr;           // for fetch and store nodes
+  Communicator* ranks = nullptr;            // for collectives
   // An upper bound of the real rows that the host knows; a device's kernels use it for the size of their work where the
   // host cannot read row_count.
   std::int64_t row_bound = std::numeric_limits<std::int64_t>::max();

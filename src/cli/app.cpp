@@ -25,6 +25,7 @@
 #include "cli/config_file.h"
 #include "cli/manual.h"
 #include "cli/option_table.h"
+#include "cli/rank_options.h"
 #include "cli/usage.h"
 #include "fit/fit.h"
 #include "ocr/pdf.h"
@@ -122,6 +123,8 @@ void check_config_file(const std::vector<std::string>& arguments) {
 
 // Set where an output file's option names standard output: nothing else may then be written there.
 bool output_is_standard = false;
+// Set where another rank prints.
+bool is_silent = false;
 
 // How an error is printed: as text, and for --json as an object too; `train` prints it as its last event, in a line.
 struct ErrorForm {
@@ -180,7 +183,10 @@ Option* add_output_file(Command* command, const std::string& name, std::string& 
 
 void print_line(const std::string& text) { print_text(text + "\n"); }
 
+void silence() { is_silent = true; }
+
 void print_text(const std::string& text) {
+  if (is_silent) return;
   std::FILE* const stream = output_is_standard ? stderr : stdout;
   if (std::fwrite(text.data(), 1, text.size(), stream) == text.size() && std::fflush(stream) == 0) return;
   const int error = errno;
@@ -250,6 +256,17 @@ static int parse_and_run(int argc, const char* const* argv, bool json) {
   app.allow_config_extras(CLI::config_extras_mode::error);
   const std::size_t command = !arguments.empty() && arguments.front() == "--config" ? 2 : 0;
   const ErrorForm form{.json = json, .event = arguments.size() > command && arguments[command] == "train"};
+  // Where the process is one of several, it says which, unless rank 0 says the same, and tells the others.
+  const auto report_here = [&](ExitCode code, Problem problem, const nlohmann::json& more) {
+    if (!tell_ranks(invocation, problem, code)) return static_cast<int>(code);
+    if (invocation.ranks != nullptr && !problem.where.starts_with("rank ")) {
+      const Communicator& ranks = *invocation.ranks;
+      problem.where = fmt::format("rank {} on {}{}{}", ranks.rank(), ranks.host(ranks.rank()),
+                                  problem.where.empty() ? "" : ", ", problem.where);
+    }
+    return report(form, code, problem, more);
+  };
+  const nlohmann::json nothing = nlohmann::json::object();
   try {
     arguments = without_elsewhere_options(app, arguments);
     arguments = join_flag_values(app, arguments);
@@ -261,17 +278,22 @@ static int parse_and_run(int argc, const char* const* argv, bool json) {
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     return report(form, ExitCode::kUsage, usage_problem(error, arguments));
+  } catch (const RankError& error) {
+    // That rank has its own message; the first one repeats it, because its output is what is looked at.
+    const int code = static_cast<int>(error.exit_code_of_rank());
+    return invocation.is_first() ? report_here(error.exit_code_of_rank(), error.problem(), nothing) : code;
   } catch (const BudgetTooSmall& error) {
-    return report(form, error.exit_code(), error.problem(),
-                  nlohmann::json::object({{"smallest_budget_bytes", error.smallest_budget_bytes()}}));
+    return report_here(error.exit_code(), error.problem(),
+                       nlohmann::json::object({{"smallest_budget_bytes", error.smallest_budget_bytes()}}));
   } catch (const Error& error) {
-    return report(form, error.exit_code(), error.problem());
+    return report_here(error.exit_code(), error.problem(), nothing);
   } catch (const std::filesystem::filesystem_error& error) {
-    return report(form, ExitCode::kEnvironment,
-                  {.what = "a file or directory cannot be accessed",
-                   .where = error.path1().string(),
-                   .found = error.code().message(),
-                   .remedy = "check the path, its permissions and the disk"});
+    return report_here(ExitCode::kEnvironment,
+                       {.what = "a file or directory cannot be accessed",
+                        .where = error.path1().string(),
+                        .found = error.code().message(),
+                        .remedy = "check the path, its permissions and the disk"},
+                       nothing);
   } catch (const std::system_error& error) {
     const bool thread = error.code() == std::errc::resource_unavailable_try_again;
     return report(form, ExitCode::kEnvironment,
@@ -282,9 +304,10 @@ static int parse_and_run(int argc, const char* const* argv, bool json) {
   } catch (const std::bad_alloc&) {
     throw;  // to where nothing is allocated
   } catch (const std::exception& error) {
-    return report(form, ExitCode::kInternal,
-                  {.what = fmt::format("unexpected error: {}", error.what()),
-                   .remedy = "this is a bug in Plimsoll: please report it with the command that caused it"});
+    return report_here(ExitCode::kInternal,
+                       {.what = fmt::format("unexpected error: {}", error.what()),
+                        .remedy = "this is a bug in Plimsoll: please report it with the command that caused it"},
+                       nothing);
   }
 }
 

@@ -29,7 +29,7 @@ std::int64_t BatchOptions::per_device() const {
 
 std::int64_t BatchOptions::effective() const {
   const std::int64_t pages = per_device_train_batch_size, steps = gradient_accumulation_steps;
-  const std::int64_t product = (pages > 0 ? pages : kPerDevice) * (steps > 0 ? steps : kAccumulation);
+  const std::int64_t product = (pages > 0 ? pages : kPerDevice) * (steps > 0 ? steps : kAccumulation) * ranks;
   const std::int64_t total = train_batch_size > 0 ? train_batch_size : product;
   if (total > kMostPages) {
     throw UsageError({.what = "an update has too many pages",

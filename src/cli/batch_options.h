@@ -19,6 +19,7 @@ struct BatchOptions {
   std::int64_t per_device_train_batch_size = 0;
   std::int64_t gradient_accumulation_steps = 0;
   std::int64_t micro_batch_size = 0;
+  std::int64_t ranks = 1;  // processes that share an update
 
   // --per-device-train-batch-size, as given or by its default.
   std::int64_t per_device() const;

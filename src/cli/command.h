@@ -3,12 +3,14 @@
 
 #include <deque>
 #include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "cli/command_line.h"
+#include "ranks/communicator.h"
 
 namespace plimsoll {
 
@@ -20,6 +22,9 @@ struct Invocation {
   std::deque<Command> commands;  // all that there are, whichever is chosen
   // What a command that ran to its end returns: kData after `check` found errors.
   mutable ExitCode exit_code = ExitCode::kDone;
+  std::unique_ptr<Communicator> ranks{};  // the other processes of a run that has several
+
+  bool is_first() const { return ranks == nullptr || ranks->rank() == 0; }
 };
 
 // Adds a subcommand with --json, --threads and --config. Options added next stand under a heading that
@@ -34,6 +39,8 @@ nlohmann::json problem_json(const Problem& problem);
 nlohmann::json error_json(ExitCode exit_code, const Problem& problem);
 // The same as print_line, of text that has its line feeds.
 void print_text(const std::string& text);
+// From now on nothing is printed on standard output: another rank says it.
+void silence();
 
 // An option that names one output file. "-" is standard output; what the command has to say then goes to standard
 // error.

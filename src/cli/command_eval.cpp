@@ -21,9 +21,9 @@ struct EvalOptions {
   std::string draw_dir;
 };
 
-// Predicts the pages with the highest loss again, to draw what was found on them.
+// Predicts the pages with the highest loss again, to draw what was found on them; ranks without pictures only predict.
 void draw_worst(const Session& session, const ModelBundle& bundle, const Dataset& dataset, const RunOptions& options,
-                const std::vector<PageLoss>& worst, PagePictures& pictures) {
+                const std::vector<PageLoss>& worst, PagePictures* pictures) {
   ReadOptions reading = read_options(bundle, options.data, true);
   reading.parts = PageParts();
   const std::unique_ptr<PageSource> pages = open_pages(options.data.data, reading);
@@ -34,8 +34,9 @@ void draw_worst(const Session& session, const ModelBundle& bundle, const Dataset
   const std::unique_ptr<Predictions> predictions = bundle.task().predictions(bundle.config.task, {});
   predict_pages(session, bundle.definition(), dataset, loader_options(options.memory), *predictions, only,
                 [&](std::uint32_t index) {
+                  if (pictures == nullptr) return;
                   Page page = pages->read(index);
-                  pictures.draw(*predictions, page, options.data.box_format);
+                  pictures->draw(*predictions, page, options.data.box_format);
                 });
 }
 
@@ -49,7 +50,8 @@ std::string worst_table(const Evaluation& evaluation, const Dataset& dataset) {
   return text;
 }
 
-void run_eval(const Invocation& invocation, RunOptions& options, const EvalOptions& eval) {
+void run_eval(Invocation& invocation, RunOptions& options, const EvalOptions& eval) {
+  options.runs = true;
   options.resolve();
   if (!eval.draw_dir.empty() && eval.worst == 0) {
     throw UsageError({.what = "--draw is for the pages with the highest loss",
@@ -59,6 +61,7 @@ void run_eval(const Invocation& invocation, RunOptions& options, const EvalOptio
                       .remedy = "pass --worst 10 too; for all pages: plimsoll predict --draw"});
   }
   refuse_replacing({{"--draw", eval.draw_dir}}, options.inputs());
+  connect_ranks(invocation, options.ranks);
   const Device device = open_run_device(invocation, options);
   Backend& backend = *device.backend;
   const ModelBundle bundle = open_evaluated_model(options);
@@ -68,9 +71,10 @@ void run_eval(const Invocation& invocation, RunOptions& options, const EvalOptio
     ReadOptions reading = read_options(bundle, options.data, false);
     reading.parts = PageParts();
     options.memory.drawing_bytes = PagePictures::bytes(*open_pages(options.data.data, reading));
-    pictures.emplace(eval.draw_dir, "eval");
+    if (invocation.is_first()) pictures.emplace(eval.draw_dir, "eval");
   }
-  Session session(fit(fit_request(bundle, options.train, nullptr, dataset.get(), options.memory), backend), backend);
+  FitRequest request = fit_request(bundle, options.train, nullptr, dataset.get(), options.memory);
+  Session session(plan_of(invocation, request, backend), backend, std::nullopt, invocation.ranks.get());
   load_model(bundle, options.train.seed, [&](const std::string& name) { return session.parameter(name); });
   // A page that cannot be read costs that page; the exit code says so.
   std::vector<SkippedPage> skipped;
@@ -79,7 +83,9 @@ void run_eval(const Invocation& invocation, RunOptions& options, const EvalOptio
   }};
   const Evaluation evaluation = evaluate(session, bundle, *dataset, loader_options(options.memory), control,
                                          static_cast<std::size_t>(eval.worst));
-  if (pictures) draw_worst(session, bundle, *dataset, options, evaluation.worst, *pictures);
+  if (!eval.draw_dir.empty()) {
+    draw_worst(session, bundle, *dataset, options, evaluation.worst, pictures ? &*pictures : nullptr);
+  }
   log_skipped_pages(skipped);
   if (!skipped.empty()) invocation.exit_code = ExitCode::kData;
   if (invocation.json) {
@@ -110,6 +116,7 @@ void add_eval(CLI::App& app, Invocation& invocation) {
   add_data_options(command, *options);
   add_memory_options(command, *options);
   add_evaluation_size_option(command, *options);
+  add_launcher_options(command, options->ranks);
   command->heading("Output");
   whole_number(command->add_option("--worst", eval->worst, "List so many pages, those with the highest loss"), 0)
       ->capture_default_str();

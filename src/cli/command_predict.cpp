@@ -84,14 +84,23 @@ std::filesystem::path named_image(const std::filesystem::path& output, const std
   return relative.begin() != relative.end() && *relative.begin() == ".." ? image : relative;
 }
 
-void run_predict(const Invocation& invocation, RunOptions& options, const PredictOptions& predict) {
+void run_predict(Invocation& invocation, RunOptions& options, const PredictOptions& predict) {
   check_one_source(options, predict);
   if (!predict.input.files.empty()) watch_signals();
+  options.runs = true;
   options.resolve();
+  if (options.ranks.launch.size > 1 && !predict.input.files.empty()) {
+    throw UsageError({.what = "several processes cannot read documents together",
+                      .where = "--input",
+                      .found = fmt::format("{} processes", options.ranks.launch.size),
+                      .allowed = "--data with pages that plimsoll ocr has read, or --launcher none",
+                      .remedy = "run plimsoll ocr first, and pass its output as --data"});
+  }
   const std::vector<NamedPath> outputs = {
       {"--output", predict.output}, {"--draw", predict.draw_dir}, {"--draw-pdf", predict.draw_pdf}};
   refuse_replacing(outputs, options.inputs());
   refuse_replacing(outputs, predict.input.inputs());
+  connect_ranks(invocation, options.ranks);
   const Device device = open_run_device(invocation, options);
   Backend& backend = *device.backend;
   const ModelBundle bundle = open_evaluated_model(options);
@@ -108,13 +117,15 @@ void run_predict(const Invocation& invocation, RunOptions& options, const Predic
   if (draws) reading.parts = PageParts();
   const std::unique_ptr<PageSource> pages = open_pages(options.data.data, reading);
   std::unique_ptr<OutputFile> file;
-  if (!predict.output.empty()) file = std::make_unique<OutputFile>(predict.output);
+  // With ranks, the first one writes.
+  if (!predict.output.empty() && invocation.is_first()) file = std::make_unique<OutputFile>(predict.output);
   std::optional<PagePictures> pictures;
   if (draws) {
     options.memory.drawing_bytes = PagePictures::bytes(*pages, !predict.draw_pdf.empty());
-    pictures.emplace(predict.draw_dir, "predict", predict.draw_pdf);
+    if (invocation.is_first()) pictures.emplace(predict.draw_dir, "predict", predict.draw_pdf);
   }
-  Session session(fit(fit_request(bundle, options.train, nullptr, dataset.get(), options.memory), backend), backend);
+  FitRequest request = fit_request(bundle, options.train, nullptr, dataset.get(), options.memory);
+  Session session(plan_of(invocation, request, backend), backend, std::nullopt, invocation.ranks.get());
   load_model(bundle, options.train.seed, [&](const std::string& name) { return session.parameter(name); });
   std::int64_t done = 0, unpredicted = 0;
   const auto leave_out = [&skipped](const BadPageError& error) {
@@ -142,7 +153,7 @@ void run_predict(const Invocation& invocation, RunOptions& options, const Predic
                                       : path_from(predict.output, image);
                   lines.add(page, predictions->to_json(page));
                   page.image = image;
-                  if (draws && (predict.draw_limit == 0 || done < predict.draw_limit)) {
+                  if (pictures && (predict.draw_limit == 0 || done < predict.draw_limit)) {
                     pictures->draw(*predictions, page, options.data.box_format);
                   }
                   unpredicted += predictions->unpredicted_words(page);
@@ -187,6 +198,7 @@ void add_predict(CLI::App& app, Invocation& invocation) {
   add_document_options(command, predict->input);
   add_memory_options(command, *options);
   add_evaluation_size_option(command, *options);
+  add_launcher_options(command, options->ranks);
   command->heading("Output");
   add_output_file(command, "--output", predict->output,
                   "File with a line a page: its words, what was found, and fields (default: standard output)");

@@ -170,6 +170,59 @@ void write_findings(const Findings& findings, const fs::path& path) {
                                     findings.count(Severity::kWarning), findings.to_json()));
 }
 
+// What several processes cannot do yet.
+void refuse_on_ranks(const RunOptions& options) {
+  if (options.train.ranks == 1) return;
+  const auto refuse = [&](bool given, const char* option, const char* what) {
+    if (!given) return;
+    throw UsageError({.what = fmt::format("several processes cannot {}", what),
+                      .where = option,
+                      .found = fmt::format("{} processes", options.train.ranks),
+                      .allowed = "a single process",
+                      .remedy = fmt::format("omit {}, or pass --launcher none", option)});
+  };
+  refuse(options.train.detect_anomaly, "--detect-anomaly", "look at every op");
+  refuse(options.fp16_fallback != "none", "--fp16-fallback", "continue in another precision");
+  refuse(options.device.device.starts_with("cuda"), "--device", "exchange gradients between GPUs");
+}
+
+// What each rank has planned, measured and exchanged. All ranks call it.
+nlohmann::json ranks_json(Communicator& ranks, const PlanSummary& plan, std::size_t measured) {
+  struct Facts {
+    std::size_t predicted, measured, budget;
+    Communicator::Traffic traffic;
+  };
+  nlohmann::json list = nlohmann::json::array();
+  for (const Facts& facts : all_gather(ranks, Facts{.predicted = plan.predicted_peak_bytes,
+                                              .measured = measured,
+                                              .budget = plan.budget_bytes,
+                                              .traffic = ranks.traffic()})) {
+    list.push_back({{"rank", list.size()},
+                    {"host", ranks.host(static_cast<int>(list.size()))},
+                    {"predicted_peak_bytes", facts.predicted},
+                    {"measured_peak_bytes", facts.measured},
+                    {"budget_bytes", facts.budget},
+                    {"sent_bytes", facts.traffic.sent_bytes},
+                    {"received_bytes", facts.traffic.received_bytes},
+                    {"sent_messages", facts.traffic.sent_messages},
+                    {"exchange_wait_seconds", facts.traffic.wait_seconds}});
+  }
+  return list;
+}
+
+std::string ranks_table(const nlohmann::json& ranks, double seconds) {
+  std::string text = fmt::format("{:<24}{:>12}{:>12}{:>12}{:>12}", "rank", "predicted", "measured", "sent", "waited");
+  for (const nlohmann::json& rank : ranks) {
+    text += fmt::format("\n{:<24}{:>12}{:>12}{:>12}{:>11.1f} %",
+                        fmt::format("{} on {}", rank["rank"].get<int>(), rank["host"].get<std::string>()),
+                        format_bytes(rank["predicted_peak_bytes"].get<std::size_t>()),
+                        format_bytes(rank["measured_peak_bytes"].get<std::size_t>()),
+                        format_bytes(rank["sent_bytes"].get<std::size_t>()),
+                        seconds > 0 ? 100 * rank["exchange_wait_seconds"].get<double>() / seconds : 0);
+  }
+  return text;
+}
+
 // Plans and runs, from the beginning or from a checkpoint.
 void train_planned(const Invocation& invocation, const RunOptions& options, const ModelBundle& bundle,
                    const RunData& data, const Device& device, const std::optional<fs::path>& resume,
@@ -179,9 +232,21 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
   const Dataset* const evaluation = data.evaluation.get();
   Backend& backend = *device.backend;
   FitRequest request = fit_request(bundle, options.train, train, evaluation, options.memory);
-  Session session(fit_resumed(request, options.memory.kept_micro_batch_size, backend), backend,
-                  known_choices(resume, cache_directory()));
+  Session session(plan_of(invocation, request, backend, options.memory.kept_micro_batch_size), backend,
+                  known_choices(resume, cache_directory()), invocation.ranks.get());
   const RunPlan& plan = session.plan();
+  if (!invocation.is_first()) {
+    TrainObserver nobody;
+    const TrainSummary summary = Trainer(session, bundle, {.train = train, .evaluation = evaluation}, options.train,
+                                         loader_options(options.memory), device.threads, nobody)
+                                     .run(resume, interrupt_on_signals());
+    if (summary.evaluation) {
+      write_worst_pages(session, bundle, *evaluation, loader_options(options.memory), options.data.box_format,
+                        summary.evaluation->worst, output_dir / "worst.json");
+    }
+    ranks_json(*invocation.ranks, plan, measured_peak_bytes(backend));
+    return;
+  }
   if (!goes_on_in(output_dir, resume)) {
     if (const auto aside = set_run_aside(output_dir)) log_warning(set_aside_text(output_dir, *aside));
   }
@@ -232,7 +297,8 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
                       summary.evaluation->worst, output_dir / "worst.json");
   }
   const std::size_t measured = measured_peak_bytes(backend);
-  const nlohmann::json object = summary_json(plan, summary, measured);
+  nlohmann::json object = summary_json(plan, summary, measured);
+  if (invocation.ranks != nullptr) object["ranks"] = ranks_json(*invocation.ranks, plan, measured);
   write_text_file(output_dir / "summary.json", object.dump(2) + "\n");
   log_skipped_pages(summary.skipped_pages);
   events.write("end", object);
@@ -246,6 +312,7 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
     print_line(fmt::format("the GPU was busy {:.1f} % of that time", 100 * *summary.device_busy));
   }
   print_line(peak_line(plan, measured));
+  if (object.contains("ranks")) print_line(ranks_table(object["ranks"], summary.seconds));
   constexpr double kMuchWait = 0.05;
   if (summary.data_wait > kMuchWait) {
     log_info(fmt::format("to reduce waiting for data: {}more threads (--dataloader-num-workers, {} now)",
@@ -308,26 +375,41 @@ void train_with(const Invocation& invocation, RunOptions& options, ModelBundle& 
   }
 }
 
-void run_train(const Invocation& command, RunOptions& options) {
+// Returns when every process has come here.
+void wait_for_ranks(const Invocation& invocation) {
+  if (invocation.ranks != nullptr) barrier(*invocation.ranks);
+}
+
+void run_train(Invocation& invocation, RunOptions& options) {
+  options.runs = true;
   options.resolve();
   watch_signals();
-  Invocation invocation = command;
   invocation.json = invocation.json || options.events == "-";
+  connect_ranks(invocation, options.ranks);
+  refuse_on_ranks(options);
   const fs::path output_dir = options.train.output_dir;
-  check_output_dir(options);
-  make_directory(output_dir, "--output-dir");
-  const DirectoryLock lock(output_dir, "--output-dir");
-  recover_run_directory(output_dir);
+  std::optional<DirectoryLock> lock;
+  if (invocation.is_first()) {
+    check_output_dir(options);
+    make_directory(output_dir, "--output-dir");
+    lock.emplace(output_dir, "--output-dir");
+    recover_run_directory(output_dir);
+  }
+  wait_for_ranks(invocation);
   const std::optional<fs::path> resume = find_resume(options.resume_from_checkpoint, output_dir);
   const Device device = open_run_device(invocation, options);
-  options.memory.speeds = machine_speeds(device, options.train.precision, options.memory.budget_bytes);
+  // The plan is made with rank 0's speeds.
+  if (invocation.is_first()) {
+    options.memory.speeds = machine_speeds(device, options.train.precision, options.memory.budget_bytes);
+  }
   ModelBundle bundle = open_model(options.model.model, options.model.tokenizer, options.model.base_model);
   refuse_replacing({{"--output-dir", output_dir}}, {{"the adapter's base model", bundle.base}});
   options.resolve_padding(bundle.facts());
   set_task_and_labels(bundle, options.model);
   choose_trained_parts(bundle, options.parts);
-  check_earlier_run(options, resume);
-  const fs::path file = options.events == "-" ? fs::path() : fs::path(options.events);
+  if (invocation.is_first()) check_earlier_run(options, resume);
+  wait_for_ranks(invocation);
+  const fs::path file = options.events == "-" || !invocation.is_first() ? fs::path() : fs::path(options.events);
   refuse_replacing({{"--events", file}}, options.inputs());
   RunEvents events(invocation.json, file);
   try {

@@ -14,7 +14,7 @@ namespace {
 
 using Effect = ElsewhereOption::Effect;
 
-constexpr std::string_view kOneProcess = "one process trains on one device";
+constexpr std::string_view kOwnExchange = "what processes exchange is planned, and the first one writes";
 constexpr std::string_view kLoaderThreads = "pages are loaded by threads that last as long as the run";
 constexpr std::string_view kOwnMetrics = "metrics are the task's own, over whole pages";
 constexpr std::string_view kOwnKernels = "kernels are Plimsoll's own";
@@ -22,7 +22,8 @@ constexpr std::string_view kLogsAlone = "it changes logs alone; --json has all t
 constexpr std::string_view kForPush = "nothing is uploaded";
 constexpr std::string_view kForTrackers =
     "it is for experiment trackers, which the Python package's callbacks report to (docs/python.md)";
-constexpr std::string_view kOneDevice = "omit it: Plimsoll trains on one device";
+constexpr std::string_view kByLauncher =
+    "omit it: mpirun or srun starts several processes, and --zero-stage says what each keeps (docs/scale.md)";
 constexpr std::string_view kNoHub = "omit it: Plimsoll neither downloads nor uploads anything";
 constexpr std::string_view kPlannedEvaluation = "the planner chooses how many pages are evaluated at once";
 constexpr std::string_view kFullEvaluation = "omit it: evaluation runs in the precision of training";
@@ -71,12 +72,12 @@ constexpr ElsewhereOption kOptions[] = {
     // TrainingArguments of transformers 5.17. What has the same name and the same meaning here is not listed.
     {"--accelerator-config",
      {},
-     "one process reads all data",
+     "pages are dealt so that processes have equal work",
      Effect::kAny,
      R"({"dispatch_batches":null,"even_batches":true,"gradient_accumulation_kwargs":null,"non_blocking":false,)"
      R"("split_batches":false,"use_seedable_sampler":true})"},
     {"--auto-find-batch-size", {}, "the planner always splits an update to fit the budget", Effect::kAny},
-    {"--average-tokens-across-devices", {}, kOneProcess, Effect::kAny, "true"},
+    {"--average-tokens-across-devices", {}, "losses are divided by the tokens of all processes", Effect::kAny, "true"},
     {"--batch-eval-metrics", {}, kOwnMetrics, Effect::kAny},
     {"--bf16-full-eval", {}, kFullEvaluation, Effect::kUsual},
     {"--dataloader-in-order", {}, "batches always come in order", Effect::kAny, "true"},
@@ -84,16 +85,16 @@ constexpr ElsewhereOption kOptions[] = {
     {"--dataloader-persistent-workers", {}, kLoaderThreads, Effect::kAny},
     {"--dataloader-pin-memory", {}, "buffers are planned, and pinned where the device needs it", Effect::kAny, "true"},
     {"--dataloader-prefetch-factor", {}, "the plan says how many batches are loaded ahead", Effect::kAny},
-    {"--ddp-backend", {}, kOneProcess, Effect::kAny},
-    {"--ddp-broadcast-buffers", {}, kOneProcess, Effect::kAny},
-    {"--ddp-bucket-cap-mb", {}, kOneProcess, Effect::kAny},
-    {"--ddp-find-unused-parameters", {}, kOneProcess, Effect::kAny},
-    {"--ddp-static-graph", {}, kOneProcess, Effect::kAny},
-    {"--ddp-timeout", {}, kOneProcess, Effect::kAny, "1800"},
+    {"--ddp-backend", {}, kOwnExchange, Effect::kAny},
+    {"--ddp-broadcast-buffers", {}, kOwnExchange, Effect::kAny},
+    {"--ddp-find-unused-parameters", {}, kOwnExchange, Effect::kAny},
+    {"--ddp-static-graph", {}, kOwnExchange, Effect::kAny},
+    {"--ddp-timeout", {}, "--timeout says when a process that says nothing counts as failed", Effect::kAny, "1800"},
     {"--debug", {}, "omit it: --detect-anomaly looks for NaN and infinities in every op", Effect::kUsual},
     {"--deepspeed",
      {},
-     "omit it: --budget sets the memory; --offload DIR moves states and activations to disk",
+     "omit it: --zero-stage says what each of several processes keeps, --offload DIR moves states and activations to "
+     "disk",
      Effect::kUsual},
     {"--disable-tqdm", {}, "the progress bar is shown only on a terminal, and not with --json", Effect::kAny},
     {"--do-eval", {}, "train evaluates on --eval-data, and plimsoll eval is a separate command", Effect::kAny},
@@ -102,9 +103,9 @@ constexpr ElsewhereOption kOptions[] = {
     {"--enable-jit-checkpoint", {}, "SIGTERM always saves a checkpoint", Effect::kAny},
     {"--eval-accumulation-steps", {}, kPlannedEvaluation, Effect::kAny},
     {"--eval-do-concat-batches", {}, kOwnMetrics, Effect::kAny, "true"},
-    {"--eval-use-gather-object", {}, kOneProcess, Effect::kAny},
+    {"--eval-use-gather-object", {}, kOwnExchange, Effect::kAny},
     {"--fp16-full-eval", {}, kFullEvaluation, Effect::kUsual},
-    {"--fsdp", {}, "omit it: Plimsoll trains on one device, and --budget sets its memory", Effect::kUsual},
+    {"--fsdp", {}, "omit it: --zero-stage says what each of several processes keeps", Effect::kUsual},
     {"--fsdp-config", {}, "it is for --fsdp alone", Effect::kAny},
     {"--full-determinism", {}, "runs always repeat bit for bit", Effect::kAny},
     {"--gradient-checkpointing-kwargs",
@@ -130,10 +131,10 @@ constexpr ElsewhereOption kOptions[] = {
      "labels"},
     {"--length-column-name", {}, "omit it: lengths are counted in tokens", Effect::kUsual, "length"},
     {"--liger-kernel-config", {}, kOwnKernels, Effect::kAny},
-    {"--local-rank", {}, kOneDevice, Effect::kUsual},
+    {"--local-rank", {}, kByLauncher, Effect::kUsual},
     {"--log-level", {}, kLogsAlone, Effect::kAny, "passive"},
     {"--log-level-replica", {}, kLogsAlone, Effect::kAny, "warning"},
-    {"--log-on-each-node", {}, kOneProcess, Effect::kAny, "true"},
+    {"--log-on-each-node", {}, kOwnExchange, Effect::kAny, "true"},
     {"--logging-nan-inf-filter",
      {},
      "logs say what happened; --on-nonfinite says what to do about it",
@@ -142,7 +143,7 @@ constexpr ElsewhereOption kOptions[] = {
     {"--neftune-noise-alpha", {}, "omit it: embeddings get no noise beside dropout", Effect::kUsual},
     {"--optim-args", {}, "omit it: AdamW has --adam-beta1, --adam-beta2 and --adam-epsilon", Effect::kUsual},
     {"--optim-target-modules", {}, "omit it: it is for GaLore and APOLLO, which Plimsoll lacks", Effect::kUsual},
-    {"--parallelism-config", {}, kOneDevice, Effect::kUsual},
+    {"--parallelism-config", {}, kByLauncher, Effect::kUsual},
     {"--per-device-eval-batch-size", {}, kPlannedEvaluation, Effect::kAny, "8"},
     {"--prediction-loss-only", {}, "metrics cost nothing beside the loss, and are always computed", Effect::kAny},
     {"--project", {}, kForTrackers, Effect::kAny, "huggingface"},
@@ -153,7 +154,7 @@ constexpr ElsewhereOption kOptions[] = {
      "callbacks run in the Python package, and keep their own state",
      Effect::kAny},
     {"--run-name", {}, kForTrackers, Effect::kAny},
-    {"--save-on-each-node", {}, kOneProcess, Effect::kAny},
+    {"--save-on-each-node", {}, kOwnExchange, Effect::kAny},
     {"--skip-memory-metrics", {}, "memory is always measured, and compared with the plan", Effect::kAny, "true"},
     {"--tf32", {}, "omit it: F32 products are exact; pass --bf16 for faster ones", Effect::kUsual},
     {"--torch-compile", {}, "every step runs as a fixed plan", Effect::kAny},
@@ -171,13 +172,13 @@ constexpr ElsewhereOption kOptions[] = {
     {"--evaluation-strategy", "--eval-strategy", {}},
     {"--fp32", {}, "omit it: F32 is the precision unless --bf16 or --fp16 is given"},
     {"--fp16-opt-level", {}, "pass --fp16 or --bf16 alone"},
-    {"--fsdp-min-num-params", {}, kOneDevice},
+    {"--fsdp-min-num-params", {}, kByLauncher},
     {"--group-by-length", "--train-sampling-strategy", {}},
     {"--half-precision-backend", {}, "pass --fp16 or --bf16 alone"},
     {"--include-inputs-for-metrics", {}, kOwnMetrics, Effect::kAny},
     {"--include-tokens-per-second", {}, kLogsAlone, Effect::kAny},
     {"--jit-mode-eval", {}, kOwnKernels, Effect::kAny},
-    {"--mp-parameters", {}, kOneDevice},
+    {"--mp-parameters", {}, kByLauncher},
     {"--no-cuda", {}, "--device is cpu unless --device cuda is given", Effect::kAny},
     {"--overwrite-cache", {}, "omit it: --cache is rebuilt when data or options change"},
     {"--past-index", {}, {}, Effect::kUsual},
@@ -188,10 +189,10 @@ constexpr ElsewhereOption kOptions[] = {
     {"--push-to-hub-token", {}, kNoHub},
     {"--ray-scope", {}, {}, Effect::kAny, "last"},
     {"--save-safetensors", {}, "models are always saved as safetensors", Effect::kAny, "true"},
-    {"--sharded-ddp", {}, kOneDevice},
+    {"--sharded-ddp", {}, kByLauncher},
     {"--torchdynamo", {}, "every step runs as a fixed plan", Effect::kAny},
-    {"--tpu-metrics-debug", {}, kOneProcess, Effect::kAny},
-    {"--tpu-num-cores", {}, kOneProcess, Effect::kAny},
+    {"--tpu-metrics-debug", {}, kOwnExchange, Effect::kAny},
+    {"--tpu-num-cores", {}, kOwnExchange, Effect::kAny},
     {"--use-ipex", {}, kOwnKernels, Effect::kAny},
     {"--use-legacy-prediction-loop", {}, kOwnMetrics, Effect::kAny},
     {"--use-mps-device", {}, "omit it: --device is cpu or cuda", Effect::kUsual},
@@ -253,7 +254,7 @@ constexpr ElsewhereOption kOptions[] = {
     {"--lora-bias", {}, kLoraForm, Effect::kUsual},
     {"--lora-ga-config", {}, kLoraForm, Effect::kUsual},
     {"--lora-r", "--lora-rank", {}},
-    {"--megatron-config", {}, kOneDevice, Effect::kUsual},
+    {"--megatron-config", {}, kByLauncher, Effect::kUsual},
     {"--megatron-core", {}, "it is for --megatron-config alone", Effect::kAny, "megatron.core"},
     {"--modules-to-save", {}, kLoraForm, Effect::kUsual},
     {"--monteclora-config", {}, kLoraForm, Effect::kUsual},

@@ -97,6 +97,14 @@ std::string plan_table(const RunPlan& plan) {
   if (plan.levers.update != UpdateMode::kAfterBackward) {
     text += fmt::format("\n  parameters are updated {}", update_mode_name(plan.levers.update));
   }
+  if (plan.ranks > 1) {
+    constexpr std::array<const char*, 4> kKept = {"each keeps all", "each keeps its part of the optimizer's state",
+                                                  "each keeps its part of gradients and optimizer state",
+                                                  "each keeps its part of parameters, gradients and optimizer state"};
+    text += fmt::format("\n  {} processes, ZeRO stage {}: {}; each sends up to {} per update", plan.ranks,
+                        plan.levers.zero_stage, kKept.at(static_cast<std::size_t>(plan.levers.zero_stage)),
+                        format_bytes(static_cast<std::size_t>(plan.exchange.sent_bytes)));
+  }
   if (!plan.levers.recompute.empty()) {
     const double extra = recomputed_seconds(plan.levers) * static_cast<double>(plan.accumulation_steps) *
                          (plan.levers.update == UpdateMode::kTwoPasses ? 2 : 1);

@@ -63,6 +63,12 @@ void RunOptions::resolve() {
   resolve_memory();
   resolve_training();
   resolve_parts();
+  if (runs) {
+    ranks.resolve(memory);
+    train.rank = ranks.launch.rank;
+    train.ranks = ranks.launch.size;
+    batch.ranks = ranks.launch.size;
+  }
   if (!trains) return;
   train.train_batch_size = batch.effective();
   if (drop_last) train.drop_last_of = batch.per_device();

@@ -7,6 +7,7 @@
 #include "cli/batch_options.h"
 #include "cli/devices.h"
 #include "cli/outputs.h"
+#include "cli/rank_options.h"
 #include "request/labels.h"
 #include "request/memory.h"
 #include "request/reading.h"
@@ -59,7 +60,9 @@ struct RunOptions {
   std::string on_bad_page = "skip";
   bool no_decode_images = false;
   BatchOptions batch;
+  RankRequest ranks;
   bool trains = false;  // the command has options of a batch to train on
+  bool runs = false;    // the command computes, perhaps as one of several processes
   std::string resume_from_checkpoint;
   bool overwrite_output_dir = false;
   bool pad_to_max_length = false;

@@ -304,6 +304,7 @@ void add_train_options(Command* command, RunOptions& o) {
   add_memory_options(command, o);
   add_batch_options(command, o);
   add_offload_option(command, o);
+  add_rank_options(command, o.ranks);
   add_training_options(command, o);
   add_parts_options(command, o);
   add_log_options(command, o);

@@ -16,9 +16,9 @@ namespace {
 int worker_count(LoaderOptions options) { return std::max(1, options.workers); }
 
 int slot_count(LoaderOptions options) {
-  if (options.workers == 0) return 1;
-  // One batch is in use while each worker fills another.
-  return std::max(2, options.slots > 0 ? options.slots : options.workers + 1);
+  if (options.workers == 0) return options.held;
+  // Some batches are in use while each worker fills another.
+  return std::max(1 + options.held, options.slots > 0 ? options.slots : options.workers + options.held);
 }
 
 // Waiting batches keep pixels as bytes, a quarter of the size of floats.
@@ -31,7 +31,12 @@ BatchShape with_pixel_bytes(BatchShape shape) {
 
 Loader::Loader(const Dataset& dataset, BatchSequence& sequence, const BatchShape& shape, std::int64_t pad_to,
                LoaderOptions options)
-    : dataset_(dataset), sequence_(sequence), pad_to_(pad_to) {
+    : dataset_(dataset),
+      sequence_(sequence),
+      pad_to_(pad_to),
+      held_(options.held),
+      images_every_(options.images_every),
+      images_from_(options.images_from) {
   check(options.workers >= 0 && options.workers <= kMaxWorkers,
         [&] { return fmt::format("a loader has 0 to {} workers, not {}", kMaxWorkers, options.workers); });
   check(sequence.samples_per_micro_batch() <= shape.max_samples, "a batch has room for a micro-batch's samples");
@@ -45,6 +50,7 @@ Loader::Loader(const Dataset& dataset, BatchSequence& sequence, const BatchShape
   for (Worker& worker : workers_) {
     worker.scratch.decoding = &decoding_;
     worker.item.examples.reserve(static_cast<std::size_t>(sequence.samples_per_micro_batch()));
+    worker.item.keys.reserve(static_cast<std::size_t>(sequence.samples_per_micro_batch()));
   }
   if (options.workers > 0) start_workers();
 }
@@ -81,18 +87,19 @@ void Loader::stop() {
 
 bool Loader::fill(std::uint64_t index, Worker& worker, Slot& slot, const Interrupt* interrupt) {
   slot.error = nullptr;
+  const bool images = static_cast<int>(index % static_cast<std::uint64_t>(images_every_)) == images_from_;
   try {
     sequence_.get(index, worker.item);
     Batch& batch = slot.batch;
     batch.begin(worker.item.info);
-    std::int32_t key = worker.item.first_key;
-    for (const std::uint32_t index_of_example : worker.item.examples) {
+    for (std::size_t i = 0; i < worker.item.examples.size(); ++i) {
+      const std::uint32_t index_of_example = worker.item.examples[i];
       if (stop_.load(std::memory_order_relaxed) || (interrupt != nullptr && interrupt->pending())) return false;
       const Example& example = dataset_.examples()[index_of_example];
       // Pixels are loaded first, so that a sample that cannot be loaded never enters the batch in part.
       try {
-        dataset_.load(index_of_example, worker.scratch, worker.example, batch.pixel_bytes(batch.samples()),
-                      worker.item.info.epoch);
+        dataset_.load(index_of_example, worker.scratch, worker.example,
+                      images ? batch.pixel_bytes(batch.samples()) : std::span<std::uint8_t>(), worker.item.info.epoch);
       } catch (const DataError& error) {
         throw BadPageError(example.page, error.problem());
       }
@@ -103,7 +110,7 @@ bool Loader::fill(std::uint64_t index, Worker& worker, Slot& slot, const Interru
                  .items = example.items,
                  .window = example.window,
                  .windows = example.windows},
-                key++, pad_to_);
+                worker.item.keys[i], pad_to_);
     }
     batch.finish();
   } catch (...) {
@@ -135,7 +142,7 @@ Loader::Slot* Loader::next_slot(const Interrupt* interrupt) {
     return &slot;
   }
   std::unique_lock lock(mutex_);
-  if (released_ < next_use_) {
+  if (next_use_ - released_ >= static_cast<std::uint64_t>(held_)) {
     slot_of(released_++).ready = false;
     freed_.notify_one();
   }
@@ -156,8 +163,10 @@ const Batch* Loader::next(const Interrupt* interrupt) {
     if (slot == nullptr) return nullptr;
     if (slot->error != nullptr) std::rethrow_exception(slot->error);
     ++next_use_;
-    // A micro-batch whose pages are all left out is skipped, unless it stands for the whole update.
+    // A micro-batch whose pages are all left out is skipped, unless it stands for the whole update, or other ranks have
+    // theirs beside it.
     const MicroBatchInfo& info = slot->batch.info();
+    if (sequence_.ranks() > 1 && info.samples_in_update > 0) return &slot->batch;
     if (slot->batch.samples() > 0 || (info.samples_in_update == 0 && info.micro_batch == 0)) return &slot->batch;
   }
   return nullptr;
@@ -167,7 +176,7 @@ const Batch* Loader::peek() {
   if (next_use_ >= sequence_.size() || !workers_.front().thread.joinable()) return nullptr;
   const std::lock_guard lock(mutex_);
   const Slot& slot = slot_of(next_use_);
-  return slot.ready && slot.error == nullptr && slot.batch.samples() > 0 ? &slot.batch : nullptr;
+  return slot.ready && slot.error == nullptr && slot.batch.info().samples_in_update > 0 ? &slot.batch : nullptr;
 }
 
 std::uint64_t Loader::host_bytes(const Dataset& dataset, const BatchSequence& sequence, const BatchShape& shape,

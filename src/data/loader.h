@@ -32,7 +32,11 @@ inline constexpr int kMaxWorkers = 64;
 
 struct LoaderOptions {
   int workers = 2;  // 0: `next` loads on the caller's thread; at most kMaxWorkers
-  int slots = 0;    // number of batch buffers; 0: workers + 1 (one in use while each worker fills another)
+  int slots = 0;    // number of batch buffers; 0: workers + held (these in use while each worker fills another)
+  int held = 1;     // batches stay valid until so many further calls of `next`
+  // Images are decoded for every so manieth batch alone, beginning with the one of that index; other batches hold
+  // zeros.
+  int images_every = 1, images_from = 0;
 };
 
 // If more pages than this in a row cannot be read, the fault is not in the pages: their disk or folder is gone.
@@ -60,10 +64,10 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  // Returns the next batch, valid until the next call; nullptr at the end, or if `interrupt` is pending and the batch
-  // is not ready yet. Rethrows, in order, what a worker threw while filling this batch, a BadPageError for a page that
-  // cannot be read; every later call throws it again. A batch without samples stands for an update whose pages are all
-  // left out.
+  // Returns the next batch, valid until the next call (or until as many as are held); nullptr at the end, or if
+  // `interrupt` is pending and the batch is not ready yet. Rethrows, in order, what a worker threw while filling this
+  // batch, a BadPageError for a page that cannot be read; every later call throws it again. A batch without samples
+  // stands for an update whose pages are all left out.
   const Batch* next(const Interrupt* interrupt = nullptr);
   // Returns what `next` will return if ready, else (or at the end, or for an error) nullptr. The batch in use stays.
   const Batch* peek();
@@ -98,6 +102,7 @@ class Loader {
   const Dataset& dataset_;
   BatchSequence& sequence_;
   std::int64_t pad_to_;
+  int held_, images_every_, images_from_;
   ByteGate decoding_{Dataset::kDecodingBytes};
   std::vector<std::unique_ptr<Slot>> slots_;
   std::vector<Worker> workers_;
@@ -106,7 +111,7 @@ class Loader {
   std::condition_variable filled_, freed_;
   std::uint64_t next_fill_ = 0;  // the first micro-batch that no worker has taken
   std::uint64_t next_use_ = 0;   // the next one to return
-  std::uint64_t released_ = 0;   // handed out and returned: next_use_, or one less while a batch is in use
+  std::uint64_t released_ = 0;   // handed out and returned: next_use_, or less by the batches in use
   std::atomic<bool> stop_{false};
 };
 

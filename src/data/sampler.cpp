@@ -8,6 +8,11 @@
 #include "base/philox.h"
 
 namespace plimsoll {
+namespace {
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
 
 void permute(std::uint64_t seed, std::uint64_t epoch, std::span<std::uint32_t> order) {
   constexpr std::uint32_t kShuffle = 0x5348554C;  // "SHUL": keeps these numbers apart from every other use of the seed
@@ -59,12 +64,12 @@ std::int64_t Sampler::samples_in_update(std::int64_t update) const {
 }
 
 std::int64_t Sampler::micro_batches_in_update(std::int64_t update, std::int64_t samples_per_micro_batch) const {
-  return (samples_in_update(update) + samples_per_micro_batch - 1) / samples_per_micro_batch;
+  return divide_up(divide_up(samples_in_update(update), options_.ranks), samples_per_micro_batch);
 }
 
 std::int64_t Sampler::micro_batches_per_epoch(std::int64_t samples_per_micro_batch) const {
   const std::int64_t last = updates_per_epoch() - 1;
-  const std::int64_t whole = (options_.train_batch_size + samples_per_micro_batch - 1) / samples_per_micro_batch;
+  const std::int64_t whole = divide_up(divide_up(options_.train_batch_size, options_.ranks), samples_per_micro_batch);
   return last * whole + micro_batches_in_update(last, samples_per_micro_batch);
 }
 
@@ -100,6 +105,24 @@ std::span<const std::uint32_t> Sampler::update(std::span<const std::uint32_t> or
                        static_cast<std::size_t>(samples_in_update(update)));
 }
 
+void Sampler::deal(std::span<const std::uint32_t> update, int rank, std::vector<std::uint32_t>& places) const {
+  const auto ranks = static_cast<std::size_t>(options_.ranks);
+  places.resize(update.size());
+  std::iota(places.begin(), places.end(), 0U);
+  std::sort(places.begin(), places.end(), [&](std::uint32_t a, std::uint32_t b) {
+    const std::int32_t of_a = examples_[update[a]].tokens, of_b = examples_[update[b]].tokens;
+    return of_a != of_b ? of_a > of_b : a < b;
+  });
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const std::size_t turn = i / ranks, at = i % ranks;
+    const std::size_t to = turn % 2 == 0 ? at : ranks - 1 - at;
+    if (to == static_cast<std::size_t>(rank)) places[count++] = places[i];
+  }
+  places.resize(count);
+  std::sort(places.begin(), places.end());
+}
+
 std::int64_t Sampler::text_rows(std::span<const std::uint32_t> examples) const {
   std::int64_t rows = 0;
   for (const std::uint32_t example : examples) {
@@ -122,9 +145,20 @@ std::int64_t Sampler::largest_text_rows(std::uint64_t first, std::uint64_t count
   // In the data's order, every epoch is the same.
   const bool repeats = options_.order == SampleOrder::kSequential;
   const std::uint64_t different = repeats ? std::min<std::uint64_t>(count, 1) : count;
+  std::vector<std::uint32_t> places, dealt;
   for (std::uint64_t epoch = first; epoch < first + different; ++epoch) {
     epoch_order(epoch, order);
     for (std::int64_t u = 0; u < updates_per_epoch(); ++u) {
+      for (int rank = 0; options_.ranks > 1 && rank < options_.ranks; ++rank) {
+        deal(update(order, u), rank, places);
+        dealt.clear();
+        for (const std::uint32_t place : places) dealt.push_back(update(order, u)[place]);
+        for (std::span<const std::uint32_t> rest = dealt; !rest.empty();
+             rest = rest.subspan(std::min(micro, rest.size()))) {
+          largest = std::max(largest, text_rows(rest.first(std::min(micro, rest.size()))));
+        }
+      }
+      if (options_.ranks > 1) continue;
       for (auto rest = update(order, u); !rest.empty(); rest = rest.subspan(std::min(micro, rest.size()))) {
         largest = std::max(largest, text_rows(rest.first(std::min(micro, rest.size()))));
       }
@@ -141,19 +175,22 @@ BatchSequence::BatchSequence(const Sampler& sampler, std::int64_t samples_per_mi
   // Counts the micro-batches before update u from the start of the range's first epoch.
   const auto before = [&](std::int64_t u) {
     const std::int64_t epochs = u / sampler_.updates_per_epoch(), rest = u % sampler_.updates_per_epoch();
-    const std::int64_t whole = (sampler_.options().train_batch_size + micro_ - 1) / micro_;
+    const std::int64_t whole =
+        divide_up(divide_up(sampler_.options().train_batch_size, sampler_.options().ranks), micro_);
     return static_cast<std::uint64_t>(epochs * sampler_.micro_batches_per_epoch(micro_) + rest * whole);
   };
   first_ = before(range.update);
   size_ = before(range.update + range.updates) - first_;
   for (Epoch& epoch : epochs_) epoch.order.resize(sampler.size());
+  if (sampler.options().ranks > 1) places_.reserve(static_cast<std::size_t>(sampler.options().train_batch_size));
 }
 
 void BatchSequence::get(std::uint64_t index, Item& item) {
   check(index < size_, "a sequence has such a micro-batch");
   const std::uint64_t position = first_ + index;
   const auto per_epoch = static_cast<std::uint64_t>(sampler_.micro_batches_per_epoch(micro_));
-  const std::int64_t per_update = (sampler_.options().train_batch_size + micro_ - 1) / micro_;
+  const std::int64_t per_update =
+      divide_up(divide_up(sampler_.options().train_batch_size, sampler_.options().ranks), micro_);
   const std::uint64_t number = range_.epoch + position / per_epoch;
   const auto within = static_cast<std::int64_t>(position % per_epoch);
   const std::int64_t update = within / per_update, micro_batch = within % per_update;
@@ -165,17 +202,46 @@ void BatchSequence::get(std::uint64_t index, Item& item) {
     epoch.number = number;
   }
   const auto samples = sampler_.update(epoch.order, update);
-  const auto begin = static_cast<std::size_t>(micro_batch * micro_);
-  const auto mine = samples.subspan(begin, std::min(static_cast<std::size_t>(micro_), samples.size() - begin));
-  item.examples.assign(mine.begin(), mine.end());
-  item.first_key = static_cast<std::int32_t>(begin);
   item.info = {.epoch = number,
                .update = static_cast<std::uint64_t>(update),
                .micro_batch = static_cast<std::uint32_t>(micro_batch),
                .micro_batches = static_cast<std::uint32_t>(sampler_.micro_batches_in_update(update, micro_)),
                .samples_in_update = static_cast<std::int64_t>(samples.size()),
                .loss_terms_in_update = sampler_.loss_terms(samples)};
-  if (sampler_.leaves_out_any()) remove_left_out(samples, begin, item);
+  if (sampler_.options().ranks > 1) return get_of_rank(samples, micro_batch, item);
+  const auto begin = static_cast<std::size_t>(micro_batch * micro_);
+  const auto mine = samples.subspan(begin, std::min(static_cast<std::size_t>(micro_), samples.size() - begin));
+  item.examples.assign(mine.begin(), mine.end());
+  if (sampler_.leaves_out_any()) {
+    remove_left_out(samples, begin, item);
+  } else {
+    item.keys.resize(mine.size());
+    std::iota(item.keys.begin(), item.keys.end(), static_cast<std::int32_t>(begin));
+  }
+}
+
+void BatchSequence::get_of_rank(std::span<const std::uint32_t> update, std::int64_t micro_batch, Item& item) {
+  sampler_.deal(update, sampler_.options().rank, places_);
+  const auto begin = std::min(static_cast<std::size_t>(micro_batch * micro_), places_.size());
+  const std::size_t count = std::min(static_cast<std::size_t>(micro_), places_.size() - begin);
+  MicroBatchInfo& info = item.info;
+  info.samples_in_update = info.loss_terms_in_update = 0;
+  item.examples.clear();
+  item.keys.clear();
+  std::int32_t key = 0;
+  std::size_t next = begin;  // of this micro-batch's places
+  for (std::uint32_t place = 0; place < update.size(); ++place) {
+    const bool mine = next < begin + count && places_[next] == place;
+    if (mine) ++next;
+    if (sampler_.leaves_out(update[place])) continue;
+    if (mine) {
+      item.examples.push_back(update[place]);
+      item.keys.push_back(key);
+    }
+    ++key;
+    ++info.samples_in_update;
+    info.loss_terms_in_update += sampler_.loss_terms({&update[place], 1});
+  }
 }
 
 void BatchSequence::remove_left_out(std::span<const std::uint32_t> update, std::size_t begin, Item& item) const {
@@ -183,7 +249,7 @@ void BatchSequence::remove_left_out(std::span<const std::uint32_t> update, std::
   MicroBatchInfo& info = item.info;
   info.micro_batch = info.micro_batches = 0;
   info.samples_in_update = info.loss_terms_in_update = 0;
-  item.first_key = 0;
+  std::int32_t first_key = 0;
   for (std::size_t first = 0; first < update.size(); first += micro) {
     const auto samples = update.subspan(first, std::min(micro, update.size() - first));
     std::int32_t kept = 0;
@@ -193,11 +259,13 @@ void BatchSequence::remove_left_out(std::span<const std::uint32_t> update, std::
       info.loss_terms_in_update += sampler_.loss_terms({&example, 1});
     }
     info.samples_in_update += kept;
-    if (first < begin) item.first_key += kept;
+    if (first < begin) first_key += kept;
     if (first < begin && kept > 0) ++info.micro_batch;
     if (kept > 0) ++info.micro_batches;
   }
   std::erase_if(item.examples, [this](std::uint32_t example) { return sampler_.leaves_out(example); });
+  item.keys.resize(item.examples.size());
+  std::iota(item.keys.begin(), item.keys.end(), first_key);
   // In an update that has lost all samples, the first micro-batch stands for the whole, and the others are skipped.
   if (info.samples_in_update == 0) info.micro_batch = begin == 0 ? 0 : 1;
 }

@@ -42,6 +42,7 @@ struct SamplerOptions {
   SampleOrder order = SampleOrder::kRandom;
   std::int64_t multiple = 1;  // an epoch has a multiple of so many samples; what is left over at its end is left out
   std::int64_t pad_to = 0;    // tokens that every sample's text is padded to; 0: no padding
+  int rank = 0, ranks = 1;    // of the processes that share every update
 };
 
 class Sampler {
@@ -60,6 +61,7 @@ class Sampler {
   std::int64_t updates_per_epoch() const;
   // The samples and micro-batches of update `update` of an epoch, and the micro-batches of a whole epoch.
   std::int64_t samples_in_update(std::int64_t update) const;
+  // With ranks, of each rank: all have as many micro-batches, of which the last ones may be empty.
   std::int64_t micro_batches_in_update(std::int64_t update, std::int64_t samples_per_micro_batch) const;
   std::int64_t micro_batches_per_epoch(std::int64_t samples_per_micro_batch) const;
 
@@ -67,11 +69,15 @@ class Sampler {
   void epoch_order(std::uint64_t epoch, std::span<std::uint32_t> order) const;
   // Returns the examples of an update within an epoch's order.
   std::span<const std::uint32_t> update(std::span<const std::uint32_t> order, std::int64_t update) const;
+  // Deals an update's samples to the ranks, so that each has as many (one less where they do not divide) and about as
+  // many tokens: by length, to and fro. `places` becomes the places in `update` of that rank's samples, ascending; it
+  // allocates nothing if it has room for as many as the update has.
+  void deal(std::span<const std::uint32_t> update, int rank, std::vector<std::uint32_t>& places) const;
   // The text rows and terms of the loss of some examples together.
   std::int64_t text_rows(std::span<const std::uint32_t> examples) const;
   std::int64_t loss_terms(std::span<const std::uint32_t> examples) const;
 
-  // Returns the most text rows of any micro-batch of the epochs [first, first + count).
+  // Returns the most text rows of any micro-batch, of any rank, of the epochs [first, first + count).
   std::int64_t largest_text_rows(std::uint64_t first, std::uint64_t count, std::int64_t samples_per_micro_batch) const;
 
  private:
@@ -95,7 +101,7 @@ class BatchSequence {
   };
   struct Item {
     std::vector<std::uint32_t> examples;
-    std::int32_t first_key = 0;  // that of the first sample, within its update
+    std::vector<std::int32_t> keys;  // of each sample: its index within the update
     MicroBatchInfo info;
   };
 
@@ -104,9 +110,11 @@ class BatchSequence {
 
   std::uint64_t size() const { return size_; }
   std::int64_t samples_per_micro_batch() const { return micro_; }
-  // Gets micro-batch `index` < size(). Allocates nothing once `item.examples` has its capacity. Where pages are left
-  // out, the micro-batches that are not empty are renumbered; an empty one comes without examples, and with
-  // `samples_in_update` 0 and `micro_batch` 0 if it is the first of an update that has lost all.
+  int ranks() const { return sampler_.options().ranks; }
+  // Gets micro-batch `index` < size(), of the sampler's rank. Allocates nothing once `item.examples` and `item.keys`
+  // have their capacity. Where pages are left out, the micro-batches that are not empty are renumbered; an empty one
+  // comes without examples, and with `samples_in_update` 0 and `micro_batch` 0 if it is the first of an update that has
+  // lost all. With ranks nothing is renumbered: a rank's empty micro-batches take part in the exchange of gradients.
   void get(std::uint64_t index, Item& item);
   std::uint64_t host_bytes() const;
 
@@ -117,6 +125,8 @@ class BatchSequence {
   };
   // Removes left-out pages from a micro-batch that begins at sample `begin` of its update.
   void remove_left_out(std::span<const std::uint32_t> update, std::size_t begin, Item& item) const;
+  // Fills a micro-batch of one of several ranks.
+  void get_of_rank(std::span<const std::uint32_t> update, std::int64_t micro_batch, Item& item);
 
   const Sampler& sampler_;
   std::int64_t micro_;
@@ -125,6 +135,7 @@ class BatchSequence {
   std::uint64_t size_ = 0;
   std::mutex mutex_;
   std::array<Epoch, 2> epochs_;
+  std::vector<std::uint32_t> places_;  // of this rank's samples within an update
 };
 
 }  // namespace plimsoll

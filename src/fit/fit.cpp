@@ -37,13 +37,16 @@ StepOptions step_options(const FitRequest& request, const Levers& levers) {
   }
   for (const Offloading& offloading : levers.offload) options.offload.insert(offloading.name);
   options.speeds = request.speeds;
+  options.ranks.zero_stage = levers.zero_stage;
+  options.ranks.sums_each_micro_batch = request.sums_each_micro_batch.value_or(levers.zero_stage >= 2);
   return options;
 }
 
 // Builds a program without its kernels, which are prepared later.
 PlannedProgram build_program(ProgramKind kind, const FitRequest& request, const Levers& levers,
-                             const ModelCapacity& capacity, OffloadLayout& layout) {
+                             const ModelCapacity& capacity, OffloadLayout& layout, Shards& shards) {
   StepGraph step = build_step_graph(kind, step_options(request, levers), capacity, request.update_text_rows, &layout);
+  if (step.shards.ranks() > 1) shards = step.shards;
   return {.kind = kind,
           .capacity = capacity,
           .loss = step.loss,
@@ -175,9 +178,29 @@ double longest_seconds(const PreparedGraph& prepared, const OpSpeeds& speeds, do
 
 }  // namespace
 
+namespace {
+
+// What ranks hold beside the arena: the predictions of a round of an evaluation, and pieces of states and parameters
+// while they save (train/predictor.cpp, train/run_memory.cpp).
+std::size_t rank_buffer_bytes(const RunPlan& run) {
+  constexpr std::size_t kPieces = 2 * kMiB;
+  if (run.ranks == 1) return 0;
+  std::size_t logits = 0;
+  for (const PlannedProgram& program : run.programs) {
+    if (program.kind != ProgramKind::kEvaluate) continue;
+    logits = program.prepared.graph.type(program.logits).bytes();
+  }
+  return kPieces + static_cast<std::size_t>(run.ranks) * logits;
+}
+
+}  // namespace
+
 RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backend, PlanDepth depth) {
   RunPlan run;
   run.levers = levers;
+  run.rank = request.step.ranks.rank;
+  run.ranks = request.step.ranks.ranks;
+  run.sums_each_micro_batch = step_options(request, levers).ranks.sums_each_micro_batch;
   run.optimizer = request.step.optimizer.kind;
   run.precision = request.step.precision;
   const std::vector<ParameterSpec> specs = request.step.definition.specs(request.step.model);
@@ -197,16 +220,18 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
     const ModelCapacity capacity{.samples = micro, .text_rows = request.text_rows(micro)};
     loader = request.loader_bytes ? request.loader_bytes(capacity) : 0;
     if (run.accumulation_steps == 1) {
-      run.programs.push_back(build_program(ProgramKind::kStep, request, levers, capacity, run.offload));
+      run.programs.push_back(build_program(ProgramKind::kStep, request, levers, capacity, run.offload, run.shards));
     } else {
-      run.programs.push_back(build_program(ProgramKind::kAccumulate, request, levers, capacity, run.offload));
-      run.programs.push_back(build_program(ProgramKind::kAccumulateAndStep, request, levers, capacity, run.offload));
+      run.programs.push_back(
+          build_program(ProgramKind::kAccumulate, request, levers, capacity, run.offload, run.shards));
+      run.programs.push_back(
+          build_program(ProgramKind::kAccumulateAndStep, request, levers, capacity, run.offload, run.shards));
     }
   }
   if (request.evaluates) {
     const ModelCapacity capacity{.samples = micro, .text_rows = request.evaluation_text_rows(micro)};
     if (request.loader_bytes) loader = std::max(loader, request.loader_bytes(capacity));
-    run.programs.push_back(build_program(ProgramKind::kEvaluate, request, levers, capacity, run.offload));
+    run.programs.push_back(build_program(ProgramKind::kEvaluate, request, levers, capacity, run.offload, run.shards));
   }
   for (const PlannedProgram& program : run.programs) run.layout.add(program.prepared.graph);
   const bool prepares = depth == PlanDepth::kComplete || needs_kernels(run, request, loader);
@@ -222,6 +247,10 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
                                                                         real_row_share(request, program.capacity)));
     if (program.kind != ProgramKind::kEvaluate) {
       const std::int64_t runs = program.kind == ProgramKind::kAccumulate ? run.accumulation_steps - 1 : 1;
+      const ExchangeSize exchange = exchange_size(graph);
+      run.exchange.messages += runs * exchange.messages;
+      run.exchange.sent_bytes += static_cast<double>(runs) * exchange.sent_bytes;
+      run.exchange.received_bytes += static_cast<double>(runs) * exchange.received_bytes;
       run.seconds_per_update += static_cast<double>(runs) *
                                 estimate_seconds(graph, request.speeds, real_row_share(request, program.capacity));
     }
@@ -239,6 +268,7 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
                                         {"loader buffers", loader},
                                         {"drawing of pictures", request.drawing_bytes},
                                         {"offload thread and its buffer", to_file ? kOffloadThreadBytes : 0},
+                                        {"messages between processes", rank_buffer_bytes(run)},
                                         {"reserve for libraries", kReserveBytes + backend.library_bytes()}};
   run.on_device = backend.device_use().has_value();
   if (run.on_device) {

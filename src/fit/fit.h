@@ -67,9 +67,12 @@ class BudgetTooSmall : public BudgetError {
 
 struct FitRequest {
   StepOptions step;                              // the search sets its `update` and `recompute`
-  std::int64_t train_batch_size = 1;             // samples per update, the effective batch
+  std::int64_t train_batch_size = 1;             // samples per update, the effective batch; with ranks, of one of them
   std::optional<std::int64_t> micro_batch_size;  // pinned by the user
-  std::optional<UpdateMode> update;              // pinned by the user
+  std::optional<int> zero_stage;                 // pinned by the user; else the first that fits
+  // When an update of several micro-batches sums gradients over ranks; pinned, or as the stage keeps them.
+  std::optional<bool> sums_each_micro_batch{};
+  std::optional<UpdateMode> update;  // pinned by the user
   RecomputeMode recompute = RecomputeMode::kAuto;
   OpSpeeds speeds = typical_speeds();  // used to compare plans
   // Where tensors may be offloaded if the budget requires it; their transfer costs are among `speeds`.
@@ -114,6 +117,7 @@ struct Levers {
   UpdateMode update = UpdateMode::kAfterBackward;
   std::vector<Recomputation> recompute{};  // a prefix of rank_step_recomputations
   std::vector<Offloading> offload{};       // entries of rank_step_offloads
+  int zero_stage = 0;                      // with ranks: what each of them keeps (transform/data_parallel.h)
 };
 
 // The bytes that recomputation frees at the end of forward, and the time that it adds to each backward.
@@ -127,6 +131,10 @@ struct PlanSummary {
   DType precision = DType::kF32;                    // as requested
   std::int64_t parameters = 0, trained_parameters = 0;
   std::string trained_parts;  // model/trained_parts.h; empty if everything is trained
+  int rank = 0, ranks = 1;
+  bool sums_each_micro_batch = false;  // over ranks
+  Shards shards;                       // with ranks: who owns what
+  ExchangeSize exchange;               // of an update, with as many real rows as there may be
   std::int64_t accumulation_steps = 0;
   std::int64_t train_batch_size = 0, update_text_rows = 0;  // as requested
   OffloadLayout offload;                                    // the tensors that are offloaded

@@ -245,6 +245,8 @@ class Search {
     }
     if (request_.update) return {*request_.update};
     if (!request_.step.optimizer.waits_for_norm()) return {UpdateMode::kInBackward};
+    if (request_.step.ranks.ranks > 1)
+      return {UpdateMode::kAfterBackward};  // a second backward would exchange all again
     return {UpdateMode::kAfterBackward, UpdateMode::kTwoPasses};
   }
 
@@ -264,7 +266,7 @@ class Search {
 
   // Uses as much recomputation as the user pinned.
   Levers plain(std::int64_t micro, UpdateMode mode) {
-    Levers levers{.micro_batch_size = micro, .update = mode};
+    Levers levers{.micro_batch_size = micro, .update = mode, .zero_stage = request_.zero_stage.value_or(0)};
     if (request_.trains && request_.recompute == RecomputeMode::kLayers) levers.recompute = ranking(micro);
     return levers;
   }
@@ -282,7 +284,8 @@ class Search {
     const std::vector<Recomputation>& ranked = ranking(micro);
     return {.micro_batch_size = micro,
             .update = mode,
-            .recompute = {ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(count)}};
+            .recompute = {ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(count)},
+            .zero_stage = request_.zero_stage.value_or(0)};
   }
 
   // The last offload may be large enough to make the first ones unnecessary.

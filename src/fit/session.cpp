@@ -20,10 +20,22 @@ std::size_t count_tickets(const RunPlan& plan) {
   return static_cast<std::size_t>(most + 1);
 }
 
+// One more than the largest ticket of a collective.
+std::int64_t count_exchanges(const RunPlan& plan) {
+  std::int64_t count = 1;
+  for (const PlannedProgram& program : plan.programs) {
+    for (const Node& node : program.prepared.graph.nodes()) {
+      if (is_collective(node.op)) count = std::max(count, std::get<CollectiveAttributes>(node.attributes).ticket + 1);
+    }
+  }
+  return count;
+}
+
 }  // namespace
 
-Session::Session(RunPlan plan, Backend& backend, const std::optional<KnownChoices>& known)
-    : plan_(std::move(plan)), memory_(backend.allocate(plan_.arena_bytes)) {
+Session::Session(RunPlan plan, Backend& backend, const std::optional<KnownChoices>& known, Communicator* ranks)
+    : plan_(std::move(plan)), ranks_(ranks), memory_(backend.allocate(plan_.arena_bytes)) {
+  if (ranks_ != nullptr) ranks_->reserve(count_exchanges(plan_));
   if (known) choices_ = choose(backend, *memory_, *known);
   if (plan_.offload.bytes() > 0) {
     if (plan_.offload_target == OffloadTarget::kHost) {
@@ -34,10 +46,14 @@ Session::Session(RunPlan plan, Backend& backend, const std::optional<KnownChoice
     }
   }
   for (PlannedProgram& program : plan_.programs) {
-    programs_.emplace_back(std::move(program.prepared), program.plan, *memory_, store_.get());
+    programs_.emplace_back(std::move(program.prepared), program.plan, *memory_, store_.get(), ranks_);
     if (!memory_->is_host()) backend.prepare_bounds(programs_.back().row_bounds());
   }
   settle(plan_, backend);
+}
+
+bool Session::keeps_part_of(const std::string& parameter) const {
+  return plan_.levers.zero_stage >= 3 && plan_.shards.divides(parameter);
 }
 
 TensorType Session::state_type(const std::string& name) const {
@@ -88,7 +104,8 @@ const PlannedProgram& Session::planned(ProgramKind kind) const { return plan_.pr
 
 ParameterPlace Session::parameter(const std::string& name) const {
   const std::string low = name + std::string(kLowHalfSuffix);
-  return ParameterPlace(persistent(name), plan_.layout.entries().count(low) > 0 ? persistent(low) : DeviceTensor());
+  return ParameterPlace(persistent(name), plan_.layout.entries().count(low) > 0 ? persistent(low) : DeviceTensor(),
+                        keeps_part_of(name) ? plan_.shards.own(name).first : 0);
 }
 
 DeviceTensor Session::persistent(const std::string& name) const {

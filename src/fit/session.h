@@ -16,6 +16,7 @@
 #include "fit/choices.h"
 #include "fit/fit.h"
 #include "model/parameter_place.h"
+#include "ranks/communicator.h"
 #include "runtime/transfer_queue.h"
 
 namespace plimsoll {
@@ -24,10 +25,14 @@ class Session {
  public:
   // With `known`, algorithms that differ in the last bits of results are the recorded ones, or are chosen by time here
   // (see choose); without it, they are the libraries' defaults. Throws EnvironmentError if the arena or the disk space
-  // cannot be allocated; BudgetError as settle() does.
-  Session(RunPlan plan, Backend& backend, const std::optional<KnownChoices>& known = std::nullopt);
+  // cannot be allocated; BudgetError as settle() does. `ranks` connects the processes of a run that has several, and
+  // must outlive the session.
+  Session(RunPlan plan, Backend& backend, const std::optional<KnownChoices>& known = std::nullopt,
+          Communicator* ranks = nullptr);
 
   const RunPlan& plan() const { return plan_; }
+  // nullptr: one process.
+  Communicator* ranks() const { return ranks_; }
   // The choices of this run; empty if none were made.
   const Choices& choices() const { return choices_; }
   bool has(ProgramKind kind) const;
@@ -38,7 +43,9 @@ class Session {
   // Returns a parameter or state by name; it must not be offloaded.
   DeviceTensor persistent(const std::string& name) const;
   // Returns a parameter's place, whatever form the run keeps it in.
+  // With ranks that keep parts of parameters, the place of this rank's part.
   ParameterPlace parameter(const std::string& name) const;
+  bool keeps_part_of(const std::string& parameter) const;
 
   // Waits for the transfers of a program that was not run to its end.
   void finish_transfers() const;
@@ -55,6 +62,7 @@ class Session {
   void visit_offloaded(const OffloadLayout::State& state, bool fills, const OffloadStore::Visit& visit) const;
 
   RunPlan plan_;
+  Communicator* ranks_;
   Choices choices_;
   std::unique_ptr<OffloadFile> file_;  // nullptr: nothing is offloaded to a file
   std::unique_ptr<DeviceMemory> memory_;

@@ -7,6 +7,7 @@
 #include "autodiff/autodiff.h"
 #include "tensor/dynamic_code.h"
 #include "transform/early_updates.h"
+#include "transform/parameter_shards.h"
 #include "transform/recompute.h"
 
 namespace plimsoll {
@@ -86,11 +87,20 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
       kind == ProgramKind::kStep || kind == ProgramKind::kAccumulate || kind == ProgramKind::kAccumulateAndStep;
   ModelGraph model = options.definition.build(capacity, /*dropout=*/trains, options.model, options.precision);
   StepGraph step;
+  const RankOptions& ranks = options.ranks;
+  if (ranks.ranks > 1) {
+    step.shards =
+        divide_parameters(model.graph, model.trained, ranks, options.optimizer.kind == OptimizerKind::kAdafactor);
+  }
   if (!trains) model.graph.mark_output(model.logits);
   if (kind == ProgramKind::kEvaluate) {
-    step.loss = model.loss;
-    step.logits = model.logits;
+    const Node& makes_logits = model.graph.node(model.graph.value(model.logits).producer);
+    const std::string name = makes_logits.name;
+    const auto output = static_cast<std::size_t>(model.graph.value(model.logits).output_index);
     step.graph = std::move(model.graph);
+    if (ranks.keeps_parameter_shards()) step.graph = shard_parameters(step.graph, step.shards, ranks);
+    step.loss = find_output(step.graph, "loss", 0);
+    step.logits = find_output(step.graph, name, output);
     return step;
   }
   const Seed seed = loss_seed(model.graph, model.loss);
@@ -109,17 +119,32 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
     return step;
   }
   Graph graph = std::move(model.graph);
+  ParameterFacts facts = parameter_facts(options);
+  if (ranks.ranks > 1) {
+    facts.shards = &step.shards;
+    facts.updates_shards = ranks.updates_shards();
+  }
+  const bool sums_first = ranks.ranks > 1 && ranks.sums_each_micro_batch;
+  if (sums_first) graph = sum_over_ranks(graph, gradients, step.shards, ranks);
+  // Rows that are summed over ranks in each micro-batch are those of all of them.
+  if (sums_first) row_capacity *= ranks.ranks;
   if (kind != ProgramKind::kStep) graph = accumulate_gradients(graph, row_capacity, gradients);
+  if (ranks.ranks > 1 && !sums_first && kind != ProgramKind::kAccumulate) {
+    graph = sum_over_ranks(graph, gradients, step.shards, ranks);
+  }
   if (kind != ProgramKind::kAccumulate) {
     OptimizerOptions optimizer = options.optimizer;
     optimizer.updates_early = kind == ProgramKind::kStep && options.update == UpdateMode::kInBackward;
-    append_optimizer(graph, gradients, optimizer, parameter_facts(options));
+    append_optimizer(graph, gradients, optimizer, facts);
   }
   if (options.recompute_cheap) graph = recompute(graph, recompute_policy(options.recompute));
   if (kind == ProgramKind::kStep && options.update != UpdateMode::kAfterBackward) {
     if (options.update == UpdateMode::kTwoPasses) graph = repeat_backward(graph);
     graph = update_early(graph);
   }
+  // Last, because ranks update different parameters, and yet exchange in one order.
+  if (kind != ProgramKind::kAccumulate && ranks.updates_shards()) gather_parameters(graph, step.shards, ranks);
+  if (ranks.keeps_parameter_shards()) graph = shard_parameters(graph, step.shards, ranks);
   if (layout != nullptr && !options.offload.empty()) {
     graph = offload(graph, options.offload, offload_options(options.speeds), *layout);
   }

@@ -10,6 +10,7 @@
 #include "graph/graph.h"
 #include "model/definition.h"
 #include "plan/cost.h"
+#include "transform/data_parallel.h"
 #include "transform/offload.h"
 #include "transform/optimizer.h"
 #include "transform/recompute_choice.h"
@@ -46,6 +47,7 @@ struct StepOptions {
   bool recompute_cheap = true;                     // false: recomputes nothing, to measure what it saves
   std::set<std::string> offload{};                 // updates and activations of rank_offloads
   OpSpeeds speeds{};                               // used to place transfers among the nodes
+  RankOptions ranks{};                             // the processes that train together
 };
 
 struct StepGraph {
@@ -54,6 +56,7 @@ struct StepGraph {
   ValueId logits = kNoValue;         // for kEvaluate and kGradients; elsewhere its bytes become its gradient
   ValueId gradient_norm = kNoValue;  // for kinds that update
   Gradients gradients;               // for kGradients: all outputs
+  Shards shards;                     // of kinds that train, where there are several ranks
 };
 
 // Ranks what a training step of that capacity could recompute, best first; never further back than a layer.

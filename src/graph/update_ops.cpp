@@ -47,8 +47,11 @@ void require_moments(const ShapeRule& rule, const UpdateForm& form, const Shape&
   const auto& attributes = rule.attributes<AdamWAttributes>();
   const bool part = attributes.count > 0;
   rule.require(!part || (attributes.first >= 0 && attributes.first % kStateBlock == 0 &&
-                         attributes.first + attributes.count <= parameter.elements()),
+                         attributes.first >= attributes.parameter_first &&
+                         attributes.first + attributes.count <= attributes.parameter_first + parameter.elements()),
                "updates whole blocks of its parameter");
+  rule.require(part || (attributes.parameter_first == 0 && attributes.gradient_first == 0),
+               "begins with the first element if it updates all of them");
   const Shape shape = part ? Shape{attributes.count} : parameter;
   rule.require(form.state_parts == (form.coded ? 4U : 2U), "takes two moments, of one part each or of two");
   for (std::size_t moment = 0; moment < 2; ++moment) {
@@ -99,6 +102,12 @@ Types parameter_update_types(const ShapeRule& rule) {
     rule.expect(form.gradient(), i32({rows.shape[0]}));
     rule.expect(form.gradient() + 1, i32({1}));
     rule.require(shape.rank() == 2 && rows.shape[1] == shape[1], "rows and table share D");
+  } else if (const auto* part = std::get_if<AdamWAttributes>(&rule.node().attributes);
+             part != nullptr && part->count > 0) {
+    const TensorType& gradient = rule.in(form.gradient());
+    rule.require(gradient.dtype == f && part->first >= part->gradient_first &&
+                     part->first + part->count <= part->gradient_first + gradient.shape.elements(),
+                 "has the gradient of what it updates");
   } else {
     rule.expect(form.gradient(), {f, shape});
   }

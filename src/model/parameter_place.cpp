@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 #include <vector>
 
 #include "tensor/block_code.h"
@@ -20,7 +21,10 @@ std::size_t offset_of(std::size_t element, DType dtype) { return element * dtype
 ParameterPlace::ParameterPlace(std::span<float> floats)
     : value_(TensorView({DType::kF32, {static_cast<std::int64_t>(floats.size())}}, floats.data())) {}
 
-ParameterPlace::ParameterPlace(const DeviceTensor& value, const DeviceTensor& low) : value_(value), low_(low) {
+ParameterPlace::ParameterPlace(std::int64_t elements, Read read) : elements_(elements), read_(std::move(read)) {}
+
+ParameterPlace::ParameterPlace(const DeviceTensor& value, const DeviceTensor& low, std::int64_t first)
+    : value_(value), low_(low), first_(first) {
   check(value.dtype() == DType::kF32 || value.dtype() == DType::kBF16 || is_coded(value.dtype()),
         "a parameter is F32, BF16 or coded");
   check(!low.exists() ||
@@ -29,13 +33,14 @@ ParameterPlace::ParameterPlace(const DeviceTensor& value, const DeviceTensor& lo
 }
 
 std::span<float> ParameterPlace::floats() const {
-  if (value_.dtype() != DType::kF32 || value_.host_bytes().empty()) return {};
+  if (read_ || value_.dtype() != DType::kF32 || value_.host_bytes().empty()) return {};
   return value_.view().span<float>();
 }
 
-std::int64_t ParameterPlace::granularity() const { return is_coded(value_.dtype()) ? value_.shape()[1] : 1; }
+std::int64_t ParameterPlace::granularity() const { return !read_ && is_coded(value_.dtype()) ? value_.shape()[1] : 1; }
 
 void ParameterPlace::write(std::int64_t first, std::span<const float> values) const {
+  check(!read_, "a parameter that others have parts of is written by each of them");
   if (is_coded(value_.dtype())) return write_coded(first, values);
   auto at = static_cast<std::size_t>(first);
   if (value_.dtype() == DType::kF32) return value_.write(std::as_bytes(values), offset_of(at, DType::kF32));
@@ -56,6 +61,7 @@ void ParameterPlace::write(std::int64_t first, std::span<const float> values) co
 }
 
 void ParameterPlace::read(std::int64_t first, std::span<float> values) const {
+  if (read_) return read_(first, values);
   if (is_coded(value_.dtype())) return read_coded(first, values);
   auto at = static_cast<std::size_t>(first);
   if (value_.dtype() == DType::kF32) {

@@ -4,11 +4,14 @@
 //   split: BF16, which products read, and I16, which brings the float back exactly (tensor/split_float.h); a program
 //   that only reads parameters has no need of the second.
 //
+// With ranks, a place may hold a part of a parameter, from its element `first()` on.
+//
 //   ParameterPlace(value, low).write(0, floats);  // in any form
 //   ParameterPlace(value, low).read(0, floats);   // exactly what was written; of BF16 alone, what it holds
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "tensor/device_tensor.h"
@@ -18,17 +21,21 @@ namespace plimsoll {
 class ParameterPlace {
  public:
   ParameterPlace(std::span<float> floats);  // NOLINT: floats are a place as they are
-  // `low` is empty unless `value` is BF16.
-  explicit ParameterPlace(const DeviceTensor& value, const DeviceTensor& low = {});
+  // `low` is empty unless `value` is BF16. `first`: the element of the whole parameter with which the place begins.
+  explicit ParameterPlace(const DeviceTensor& value, const DeviceTensor& low = {}, std::int64_t first = 0);
+  // A whole parameter of F32 that other ranks have parts of: `read` gives its values, from an element on.
+  using Read = std::function<void(std::int64_t first, std::span<float> values)>;
+  ParameterPlace(std::int64_t elements, Read read);
 
-  std::int64_t elements() const { return value_.elements(); }
+  std::int64_t elements() const { return read_ ? elements_ : value_.elements(); }
+  std::int64_t first() const { return first_; }
   // Whether `read` gives what was written: not of BF16 alone.
-  bool is_exact() const { return value_.dtype() == DType::kF32 || low_.exists(); }
+  bool is_exact() const { return read_ || value_.dtype() == DType::kF32 || low_.exists(); }
   // All values where they lie; empty unless they are floats in the host's memory.
   std::span<float> floats() const;
   // Writes begin at multiples of it and end there or at the end: a row of a coded parameter, else 1.
   std::int64_t granularity() const;
-  // Values from element `first` on.
+  // Values from element `first` of the place on.
   void write(std::int64_t first, std::span<const float> values) const;
   void read(std::int64_t first, std::span<float> values) const;
 
@@ -37,6 +44,8 @@ class ParameterPlace {
   void read_coded(std::int64_t first, std::span<float> values) const;
 
   DeviceTensor value_, low_;
+  std::int64_t first_ = 0, elements_ = 0;
+  Read read_{};
 };
 
 }  // namespace plimsoll

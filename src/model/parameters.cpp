@@ -207,21 +207,22 @@ ParameterReport load_parameters(const std::vector<ParameterSpec>& specs, const P
       specs, source,
       [&](const ParameterSpec& spec, const WeightsFile& weights, const std::string& name) {
         const ParameterPlace place = memory(spec.name);
-        if (const std::span<float> values = place.floats(); !values.empty()) {
+        const bool whole = place.elements() == spec.shape.elements();
+        if (const std::span<float> values = place.floats(); whole && !values.empty()) {
           weights.read_as_f32(name, values, staging);
           refuse_bad(weights, name, 0, values);
           return;
         }
         for_each_chunk(place, buffer, [&](std::int64_t first, std::span<float> values) {
-          weights.read_as_f32(name, first, values, staging);
-          refuse_bad(weights, name, first, values);
+          weights.read_as_f32(name, place.first() + first, values, staging);
+          refuse_bad(weights, name, place.first() + first, values);
           place.write(first, values);
         });
       },
       [&](const ParameterSpec& spec) {
         const ParameterPlace place = memory(spec.name);
         for_each_chunk(place, buffer, [&](std::int64_t first, std::span<float> values) {
-          initialise_parameter(spec, source.seed, values, first);
+          initialise_parameter(spec, source.seed, values, place.first() + first);
           place.write(first, values);
         });
       });

@@ -34,9 +34,71 @@ double transfer_seconds(const TransferAttributes& transfer, bool writes, const O
   return bytes * (writes ? speeds.offload_write_seconds_per_byte : speeds.offload_read_seconds_per_byte);
 }
 
+ExchangeSize exchange_size(const Graph& graph, const Node& begin) {
+  const auto& attributes = std::get<CollectiveAttributes>(begin.attributes);
+  const std::int64_t others = attributes.ranks - 1;
+  ExchangeSize size;
+  const auto rank = static_cast<std::size_t>(attributes.rank);
+  if (begin.op == Op::kGatherRowsBegin) {
+    double bytes = 0;
+    for (const ValueId input : begin.inputs) bytes += static_cast<double>(graph.type(input).bytes());
+    size.messages = 3 * others;
+    size.sent_bytes = size.received_bytes = static_cast<double>(others) * bytes;
+    return size;
+  }
+  for (const auto& part : attributes.parts) {
+    const auto elements = static_cast<double>(part.type.shape.elements());
+    const double each = elements > 0 ? static_cast<double>(part.type.bytes()) / elements : 0;
+    const double own = static_cast<double>(part.bounds[rank + 1] - part.bounds[rank]) * each;
+    const double rest = elements * each - own, all = static_cast<double>(others);
+    size.messages += others;
+    switch (begin.op) {
+      case Op::kReduceScatterBegin:
+        size.sent_bytes += rest;
+        size.received_bytes += all * own;
+        break;
+      case Op::kAllReduceBegin:
+        size.sent_bytes += all * elements * each;
+        size.received_bytes += all * elements * each;
+        break;
+      default:  // gathers
+        size.sent_bytes += all * own;
+        size.received_bytes += rest;
+    }
+  }
+  return size;
+}
+
+namespace {
+
+bool begins_exchange(Op op) {
+  return op == Op::kReduceScatterBegin || op == Op::kAllGatherBegin || op == Op::kGatherShardsBegin ||
+         op == Op::kAllReduceBegin || op == Op::kGatherRowsBegin;
+}
+
+}  // namespace
+
+ExchangeSize exchange_size(const Graph& graph) {
+  ExchangeSize all;
+  for (const Node& node : graph.nodes()) {
+    if (!begins_exchange(node.op)) continue;
+    const ExchangeSize size = exchange_size(graph, node);
+    all.messages += size.messages;
+    all.sent_bytes += size.sent_bytes;
+    all.received_bytes += size.received_bytes;
+  }
+  return all;
+}
+
+double exchange_seconds(const ExchangeSize& size, const OpSpeeds& speeds) {
+  return static_cast<double>(size.messages) * speeds.network_seconds_per_message +
+         std::max(size.sent_bytes, size.received_bytes) * speeds.network_seconds_per_byte;
+}
+
 double estimate_seconds(const Graph& graph, const OpSpeeds& speeds, double row_share) {
-  double now = 0, disk_free = 0;        // seconds since the start
-  std::map<std::int64_t, double> done;  // by ticket
+  double now = 0, disk_free = 0, network_free = 0;  // seconds since the start
+  std::map<std::int64_t, double> exchanged;         // by ticket
+  std::map<std::int64_t, double> done;              // by ticket
   for (const Node& node : graph.nodes()) {
     if (is_transfer(node.op)) {
       const auto& transfer = std::get<TransferAttributes>(node.attributes);
@@ -45,6 +107,16 @@ double estimate_seconds(const Graph& graph, const OpSpeeds& speeds, double row_s
         done[transfer.ticket] = disk_free;
       } else {
         now = std::max(now, done[transfer.ticket]);
+      }
+      continue;
+    }
+    if (is_collective(node.op)) {
+      const std::int64_t ticket = std::get<CollectiveAttributes>(node.attributes).ticket;
+      if (begins_exchange(node.op)) {
+        network_free = std::max(network_free, now) + exchange_seconds(exchange_size(graph, node), speeds);
+        exchanged[ticket] = network_free;
+      } else {
+        now = std::max(now, exchanged[ticket]);
       }
       continue;
     }

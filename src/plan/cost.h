@@ -23,6 +23,9 @@ struct OpSpeeds {
   std::array<double, kSpeedCount> seconds_per_unit{};
   // The speeds of the offload directory, measured there (base/offload_file.h) and not stored.
   double offload_read_seconds_per_byte = 0, offload_write_seconds_per_byte = 0;
+  // The network between ranks, as the alpha-beta model has it: a message of n bytes takes network_seconds_per_message +
+  // n * network_seconds_per_byte of its sender's time (Hockney 1994). Measured when the ranks connect, or given.
+  double network_seconds_per_message = 20e-6, network_seconds_per_byte = 1 / 4e9;
 
   double seconds(const Graph& graph, const Node& node) const;
 };
@@ -30,7 +33,18 @@ struct OpSpeeds {
 // The time of the transfer that a fetch_begin or store_begin starts, by itself.
 double transfer_seconds(const TransferAttributes& transfer, bool writes, const OpSpeeds& speeds);
 
-// Estimates one run of all nodes; transfers run beside them, one at a time, and are waited for where the graph says so.
+// What one rank sends and receives in the exchange that a collective begins, with all of a gradient's rows real.
+struct ExchangeSize {
+  std::int64_t messages = 0;  // sent
+  double sent_bytes = 0, received_bytes = 0;
+};
+ExchangeSize exchange_size(const Graph& graph, const Node& begin);
+// Of one run of all nodes.
+ExchangeSize exchange_size(const Graph& graph);
+double exchange_seconds(const ExchangeSize& size, const OpSpeeds& speeds);
+
+// Estimates one run of all nodes; transfers and exchanges run beside them, one of a kind at a time, and are waited for
+// where the graph says so.
 // `row_share` is the fraction of the capacity that is real, for nodes that work by rows.
 double estimate_seconds(const Graph& graph, const OpSpeeds& speeds, double row_share = 1);
 

@@ -45,7 +45,14 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
       };
   request.step.optimizer.clips = options.max_grad_norm > 0;
   request.step.optimizer.unscales = options.precision == DType::kF16;
-  request.train_batch_size = options.train_batch_size;
+  // Ranks divide an update; of an evaluation, each takes whole micro-batches.
+  const std::int64_t ranks = train == nullptr ? 1 : options.ranks;
+  request.train_batch_size = (options.train_batch_size + ranks - 1) / ranks;
+  request.step.ranks.rank = options.rank;
+  request.step.ranks.ranks = options.ranks;
+  request.step.ranks.bucket_bytes = memory.bucket_bytes;
+  request.zero_stage = memory.zero_stage;
+  request.sums_each_micro_batch = memory.sums_each_micro_batch;
   request.micro_batch_size = memory.micro_batch_size;
   request.update = memory.update;
   request.recompute = memory.recompute;
@@ -86,7 +93,7 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
       return Sampler(train->examples(), order).largest_text_rows(0, static_cast<std::uint64_t>(epochs), micro);
     };
     request.text_rows = [most_rows](std::int64_t micro) { return rounded_rows(most_rows(micro)); };
-    request.update_text_rows = rounded_rows(most_rows(options.train_batch_size));
+    request.update_text_rows = rounded_rows(most_rows(request.train_batch_size));
   }
   if (evaluation != nullptr) {
     request.evaluation_text_rows = [evaluation](std::int64_t micro) {
@@ -96,14 +103,17 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
     };
   }
   const LoaderOptions loader = loader_options(memory);
-  request.loader_bytes = [model = bundle.definition(), train, evaluation, loader](const ModelCapacity& capacity) {
+  request.loader_bytes = [model = bundle.definition(), train, evaluation, loader,
+                          held = options.ranks](const ModelCapacity& capacity) {
     const BatchShape shape = batch_shape(model, capacity);
     std::size_t most = 0;
     for (const Dataset* dataset : {train, evaluation}) {
       if (dataset == nullptr) continue;
       const Sampler sampler(dataset->examples(), {.seed = 0, .train_batch_size = capacity.samples});
       const BatchSequence sequence(sampler, capacity.samples, {.epoch = 0, .update = 0, .updates = 1});
-      most = std::max(most, static_cast<std::size_t>(Loader::host_bytes(*dataset, sequence, shape, loader)));
+      LoaderOptions its = loader;
+      if (dataset == evaluation) its.held = held;  // train/predictor.h
+      most = std::max(most, static_cast<std::size_t>(Loader::host_bytes(*dataset, sequence, shape, its)));
     }
     return most;
   };

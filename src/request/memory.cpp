@@ -63,7 +63,8 @@ LoaderOptions loader_options(const MemoryRequest& memory) {
 }
 
 std::size_t resolve_budget(const MemoryRequest& memory) {
-  return memory.budget_bytes > 0 ? memory.budget_bytes : usual_budget(resident_bytes(), available_memory_bytes());
+  if (memory.budget_bytes > 0) return memory.budget_bytes;
+  return usual_budget(resident_bytes(), available_memory_bytes() / static_cast<std::size_t>(memory.local_ranks));
 }
 
 void resolve_device_memory(MemoryRequest& memory, Backend& backend) {

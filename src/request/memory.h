@@ -20,6 +20,7 @@ struct MemoryRequest {
   std::optional<UpdateMode> update;
   RecomputeMode recompute = RecomputeMode::kAuto;
   OpSpeeds speeds = typical_speeds();
+  int local_ranks = 1;      // that share this machine's free memory
   int loader_workers = -1;  // below 0: chosen
   OffloadTarget offload = OffloadTarget::kNone;
   std::filesystem::path offload_directory{};            // for a file
@@ -31,6 +32,10 @@ struct MemoryRequest {
   bool resumes = false;                                 // FitRequest's members of these names
   std::int64_t least_window = 0;
   std::size_t drawing_bytes = 0;
+  // With ranks (fit/fit.h, transform/data_parallel.h).
+  std::optional<int> zero_stage{};
+  std::optional<bool> sums_each_micro_batch{};
+  std::size_t bucket_bytes = RankOptions().bucket_bytes;
   std::filesystem::path root = "/";  // where /proc and /sys are; tests may pretend
 };
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "graph/update_form.h"
+#include "ranks/communicator.h"
 
 namespace plimsoll {
 namespace {
@@ -55,8 +56,9 @@ PreparedGraph prepare(Graph graph, Backend& backend) {
   return prepared;
 }
 
-Program::Program(PreparedGraph prepared, MemoryPlan plan, const DeviceMemory& memory, Transfers* transfers)
-    : prepared_(std::move(prepared)), plan_(std::move(plan)), arena_(&memory), transfers_(transfers) {
+Program::Program(PreparedGraph prepared, MemoryPlan plan, const DeviceMemory& memory, Transfers* transfers,
+                 Communicator* ranks)
+    : prepared_(std::move(prepared)), plan_(std::move(plan)), arena_(&memory), transfers_(transfers), ranks_(ranks) {
   const Graph& graph = prepared_.graph;
   const std::span<std::byte> arena = memory.bytes();
   check(arena.size() >= plan_.arena_bytes(), "the arena holds the plan");
@@ -193,8 +195,10 @@ void Program::run_node(std::size_t node, std::int64_t level) const {
                                 .scratch = call.scratch,
                                 .row_count = call.row_count,
                                 .transfers = transfers_,
+                                .ranks = ranks_,
                                 .row_bound = call.counter == kNoCounter ? std::numeric_limits<std::int64_t>::max()
                                                                         : bound_at(row_counts_[call.counter], level)});
+  if (ranks_ != nullptr) ranks_->poll();
 }
 
 DeviceTensor Program::source(std::string_view name) const {

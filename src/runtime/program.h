@@ -35,7 +35,9 @@ class Program {
  public:
   // `arena` must hold at least plan.arena_bytes() and outlive the program, as must `transfers`, which a graph with
   // fetch and store nodes needs.
-  Program(PreparedGraph prepared, MemoryPlan plan, const DeviceMemory& arena, Transfers* transfers = nullptr);
+  // `ranks` is for a graph with collectives.
+  Program(PreparedGraph prepared, MemoryPlan plan, const DeviceMemory& arena, Transfers* transfers = nullptr,
+          Communicator* ranks = nullptr);
 
   const Graph& graph() const { return prepared_.graph; }
   const MemoryPlan& plan() const { return plan_; }
@@ -112,6 +114,7 @@ class Program {
   std::vector<Joined> joined_;                // in the order of nodes
   mutable std::vector<RowCount> row_counts_;  // the counts in the arena, as the host has written them
   Transfers* transfers_;
+  Communicator* ranks_;
 };
 
 }  // namespace plimsoll

@@ -51,6 +51,8 @@ nlohmann::json to_json(const TrainerState& state) {
           {"seed", state.seed},
           {"train_batch_size", state.train_batch_size},
           {"micro_batch_size", state.micro_batch_size},
+          {"ranks", state.ranks},
+          {"gradient_sync", state.gradient_sync},
           {"examples", state.examples},
           {"max_length", state.max_length},
           {"device", state.device},
@@ -138,6 +140,7 @@ fs::path save_checkpoint(const fs::path& output_dir, const TrainerState& state, 
   const fs::path aside = make_work_directory(output_dir, own_name);
   try {
     FileSums sums = save_model(aside, bundle, original, parameters);
+    if (states.begin) states.begin();
     if (!state.only_model) sums[kOptimizerFile] = write_states(aside / kOptimizerFile, state_names, states);
     sums[kStateFile] = write_text_file(aside / kStateFile, to_json(state).dump(2) + "\n");
     write_checksums(aside, sums);
@@ -213,6 +216,8 @@ TrainerState read_trainer_state(const fs::path& checkpoint) {
     state.seed = static_cast<std::uint64_t>(whole("seed"));
     state.train_batch_size = whole("train_batch_size");
     state.micro_batch_size = whole("micro_batch_size");
+    state.ranks = object.value("ranks", 1);
+    state.gradient_sync = object.value("gradient_sync", std::string());
     state.examples = whole("examples");
     state.max_length = whole("max_length");
     state.threads = static_cast<int>(whole("threads"));
@@ -327,7 +332,7 @@ void load_checkpoint(const fs::path& checkpoint, const ModelBundle& bundle, cons
                                  checkpoint.string()});
     }
     const TensorEntry& entry = file.at(name);
-    std::uint64_t first = 0;  // element of the next piece
+    std::uint64_t first = states.first ? states.first(name) : 0;  // element of the next piece
     states.fill(name, [&](std::span<std::byte> bytes) {
       file.read_elements(entry, first, bytes);
       first += bytes.size() / dtype_bytes(expected.dtype);

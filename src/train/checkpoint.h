@@ -27,7 +27,9 @@ struct TrainerState {
   std::uint64_t seed = 0;
   std::int64_t train_batch_size = 0;
   std::int64_t micro_batch_size = 0;
-  std::int64_t examples = 0;  // windows of the training data
+  int ranks = 1;
+  std::string gradient_sync{};  // of several ranks and micro-batches: "update" or "micro-batch"
+  std::int64_t examples = 0;    // windows of the training data
   std::int64_t max_length = 0;
   std::string device;                     // "cpu" or "cuda"; empty in checkpoints of old
   int threads = 0;                        // of the CPU
@@ -58,6 +60,10 @@ struct StateAccess {
   std::function<TensorType(const std::string& name)> type;
   std::function<void(const std::string& name, const std::function<void(std::span<const std::byte>)>&)> read;
   std::function<void(const std::string& name, const std::function<void(std::span<std::byte>)>&)> fill;
+  // Called once all parameters are saved, before the first state is read.
+  std::function<void()> begin{};
+  // With ranks that share a state: the element of the whole with which `fill` begins. Empty: the first.
+  std::function<std::uint64_t(const std::string& name)> first{};
 };
 
 // Writes output_dir/checkpoint-<state.step> and returns its path. Throws EnvironmentError (disk full, …), leaving what

@@ -76,6 +76,12 @@ std::string options_text(const TrainOptions& options, const ModelOptions& model,
          parts_text(model) + (augments ? ", augmented" : "");
 }
 
+// When several ranks sum the gradients of an update of several micro-batches; empty for others.
+std::string gradient_sync(const PlanSummary& plan) {
+  if (plan.ranks == 1 || plan.accumulation_steps == 1) return {};
+  return plan.sums_each_micro_batch ? "micro-batch" : "update";
+}
+
 }  // namespace
 
 TrainerState initial_state(const Session& session, const ModelBundle& bundle, const Dataset& pages,
@@ -86,6 +92,8 @@ TrainerState initial_state(const Session& session, const ModelBundle& bundle, co
       .seed = options.seed,
       .train_batch_size = options.train_batch_size,
       .micro_batch_size = session.plan().levers.micro_batch_size,
+      .ranks = options.ranks,
+      .gradient_sync = gradient_sync(session.plan()),
       .examples = static_cast<std::int64_t>(sampler.size()),
       .max_length = pages.options().windows.max_length,
       .device = session.plan().on_device ? "cuda" : "cpu",

@@ -27,7 +27,9 @@ SamplerOptions sampler_options(const TrainOptions& options) {
           .train_batch_size = options.train_batch_size,
           .order = options.sampling,
           .multiple = options.drop_last_of,
-          .pad_to = options.pad_to};
+          .pad_to = options.pad_to,
+          .rank = options.rank,
+          .ranks = options.ranks};
 }
 
 IntervalStrategy evaluation_strategy(const TrainOptions& options) {

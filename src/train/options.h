@@ -26,6 +26,7 @@ IntervalStrategy parse_strategy(std::string_view name, const std::string& option
 struct TrainOptions {
   std::filesystem::path output_dir;
   std::int64_t train_batch_size = 8;
+  int rank = 0, ranks = 1;  // of the processes that share every update
   double learning_rate = 5e-5;
   double num_train_epochs = 3;
   std::int64_t max_steps = 0;  // above 0: overrides num_train_epochs

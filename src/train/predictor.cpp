@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/error.h"
@@ -11,6 +13,7 @@
 #include "runtime/checked_run.h"
 #include "train/batch_binding.h"
 #include "train/batch_shape.h"
+#include "train/rank_agreement.h"
 
 namespace plimsoll {
 namespace {
@@ -95,13 +98,13 @@ std::string pages_of(const Batch& batch, const Dataset& dataset) {
 }
 
 // Runs the batch again, node by node, and says where the first number that is not finite comes from.
-[[noreturn]] void throw_not_finite(const Program& program, const BatchBinding& binding, const Batch& batch,
-                                   const Dataset& dataset) {
+DivergedError not_finite(const Program& program, const BatchBinding& binding, const Batch& batch,
+                         const Dataset& dataset) {
   binding.copy(batch);
   binding.set_loss_scale(1);
   binding.set_dropout_key({0, 0});
   const std::optional<StepFault> fault = CheckedRun(program).run();
-  throw DivergedError(
+  return DivergedError(
       {.what = "the model's predictions are NaN or infinite",
        .where = pages_of(batch, dataset),
        .found = fault ? describe(*fault) : "NaN or infinite logits, but finite ones when the step was run again",
@@ -110,11 +113,146 @@ std::string pages_of(const Batch& batch, const Dataset& dataset) {
            "the weights overflowed in training: use an earlier checkpoint, or train with a lower --learning-rate"});
 }
 
+// predict_pages of several ranks. They go through the micro-batches in rounds: each computes one, all exchange loss and
+// logits, and each reader is shown the round in order.
+class SharedPrediction {
+ public:
+  SharedPrediction(const Session& session, const ModelDefinition& model, const Dataset& dataset,
+                   const LoaderOptions& options, const PredictControl& control)
+      : session_(session),
+        ranks_(*session.ranks()),
+        agreement_(session.ranks()),
+        model_(model),
+        dataset_(dataset),
+        options_(options),
+        control_(control),
+        planned_(session.planned(ProgramKind::kEvaluate)),
+        program_(session.program(ProgramKind::kEvaluate)),
+        logits_(program_.tensor(planned_.logits)),
+        all_logits_(static_cast<std::size_t>(ranks_.size()) * logits_.view().bytes()),
+        losses_(static_cast<std::size_t>(ranks_.size())),
+        round_(static_cast<std::size_t>(ranks_.size())) {
+    options_.held = options_.images_every = ranks_.size();
+    options_.images_from = ranks_.rank();
+  }
+
+  PredictionTotals run(WindowReader& reader, const std::function<void(std::uint32_t)>& on_page) {
+    const std::int64_t micro = planned_.capacity.samples;
+    Sampler sampler(dataset_.examples(), {.seed = 0, .train_batch_size = micro, .order = SampleOrder::kSequential});
+    for (const std::uint32_t page : control_.skipped) sampler.leave_out(page);
+    PageSequence pages(
+        reader, on_page,
+        control_.all_pages ? pages_without_windows(dataset_, control_.skipped) : std::vector<std::uint32_t>());
+    std::int64_t done = 0;  // micro-batches
+    int bad_in_a_row = 0;
+    while (done < sampler.updates_per_epoch()) {
+      BatchSequence sequence(sampler, micro,
+                             {.epoch = 0, .update = done, .updates = sampler.updates_per_epoch() - done});
+      Loader loader(dataset_, sequence, batch_shape(model_, planned_.capacity), 0, options_);
+      std::optional<BadPageError> bad;
+      while (!bad && done < sampler.updates_per_epoch()) {
+        const std::int64_t count = std::min<std::int64_t>(ranks_.size(), sampler.updates_per_epoch() - done);
+        load_round(loader, count, bad);
+        if (agreement_.before_micro_batch(false, bad) != RankAgreement::Verdict::kGoOn) break;
+        compute_round(count);
+        read_round(count, pages);
+        bad_in_a_row = 0;
+        done += count;
+      }
+      if (!bad) continue;
+      if (!control_.on_bad_page || ++bad_in_a_row >= kMostBadPagesInARow) throw *bad;
+      control_.on_bad_page(*bad);
+      sampler.leave_out(bad->page());
+    }
+    pages.finish_all();
+    totals_.pages = pages.pages();
+    return totals_;
+  }
+
+ private:
+  std::span<std::byte> logits_of(std::size_t member) {
+    const std::size_t each = logits_.view().bytes();
+    return std::span(all_logits_).subspan(member * each, each);
+  }
+
+  void load_round(Loader& loader, std::int64_t count, std::optional<BadPageError>& bad) {
+    try {
+      for (std::int64_t i = 0; i < count; ++i) round_[static_cast<std::size_t>(i)] = loader.next();
+    } catch (const BadPageError& error) {
+      bad = error;
+    }
+  }
+
+  // A rank for which the last round has nothing left computes its first micro-batch too, because the others may need
+  // what this one has of the parameters; nobody looks at the result.
+  void compute_round(std::int64_t count) {
+    const bool has_own = ranks_.rank() < count;
+    const Batch& batch = *round_[has_own ? static_cast<std::size_t>(ranks_.rank()) : 0];
+    if (!binding_) binding_ = std::make_unique<BatchBinding>(program_, batch);
+    binding_->copy(batch);
+    binding_->set_loss_scale(1);
+    binding_->set_dropout_key({0, 0});
+    program_.run();
+    logits_.refresh();
+    const float loss = program_.tensor(planned_.loss).get<float>();
+    const float mine = has_own && batch.samples() > 0 ? loss : 0;
+    all_gather(ranks_, std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(losses_)));
+    all_gather(ranks_, std::as_const(logits_).view().byte_span(), all_logits_);
+  }
+
+  void read_round(std::int64_t count, PageSequence& pages) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      const auto member = static_cast<std::size_t>(i);
+      const Batch& batch = *round_[member];
+      const TensorView view(logits_.view().type(), logits_of(member).data());
+      bool finite = std::isfinite(losses_[member]);
+      for (std::int64_t sample = 0; finite && sample < batch.samples(); ++sample) {
+        finite = pages.add(batch, sample, view);
+      }
+      if (!finite) throw_fault(member);
+      totals_.loss_sum += losses_[member];
+      totals_.loss_terms += batch.loss_terms();
+    }
+  }
+
+  // All ranks have seen it. The one that computed it looks for its source, and all say what it has found.
+  [[noreturn]] void throw_fault(std::size_t member) {
+    std::string text;
+    if (static_cast<std::size_t>(ranks_.rank()) == member) {
+      const Problem found = not_finite(program_, *binding_, *round_[member], dataset_).problem();
+      text = nlohmann::json({found.what, found.where, found.found, found.allowed, found.remedy})
+                 .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    }
+    const auto said = nlohmann::json::parse(all_gather_texts(ranks_, text).at(member)).get<std::vector<std::string>>();
+    throw DivergedError(
+        {.what = said.at(0), .where = said.at(1), .found = said.at(2), .allowed = said.at(3), .remedy = said.at(4)});
+  }
+
+  const Session& session_;
+  Communicator& ranks_;
+  RankAgreement agreement_;
+  const ModelDefinition& model_;
+  const Dataset& dataset_;
+  LoaderOptions options_;
+  const PredictControl& control_;
+  const PlannedProgram& planned_;
+  const Program& program_;
+  HostCopy logits_;
+  std::vector<std::byte> all_logits_;  // of a round
+  std::vector<float> losses_;
+  std::vector<const Batch*> round_;
+  std::unique_ptr<BatchBinding> binding_;
+  PredictionTotals totals_;
+};
+
 }  // namespace
 
 PredictionTotals predict_pages(const Session& session, const ModelDefinition& model, const Dataset& dataset,
                                const LoaderOptions& options, WindowReader& reader, const PredictControl& control,
                                const std::function<void(std::uint32_t)>& on_page) {
+  if (session.ranks() != nullptr) {
+    return SharedPrediction(session, model, dataset, options, control).run(reader, on_page);
+  }
   const PlannedProgram& planned = session.planned(ProgramKind::kEvaluate);
   const Program& program = session.program(ProgramKind::kEvaluate);
   const std::int64_t micro = planned.capacity.samples;
@@ -138,11 +276,11 @@ PredictionTotals predict_pages(const Session& session, const ModelDefinition& mo
     }
     logits.refresh();
     const float loss = program.tensor(planned.loss).get<float>();
-    if (!std::isfinite(loss)) throw_not_finite(program, *binding, *batch, dataset);
+    if (!std::isfinite(loss)) throw not_finite(program, *binding, *batch, dataset);
     totals.loss_sum += loss;
     totals.loss_terms += batch->loss_terms();
     for (std::int64_t sample = 0; sample < batch->samples(); ++sample) {
-      if (!pages.add(*batch, sample, logits.view())) throw_not_finite(program, *binding, *batch, dataset);
+      if (!pages.add(*batch, sample, logits.view())) throw not_finite(program, *binding, *batch, dataset);
     }
     return true;
   };

@@ -33,6 +33,10 @@ struct PredictControl {
   bool all_pages = false;  // those without a window too, which have nothing to be predicted
 };
 
+// With ranks, each computes every so manieth micro-batch, and all get the logits of all, so that every rank's reader
+// sees what a single process would show it. All ranks call it, with the same data and pages to leave out; none heeds
+// `interrupt`, and a page that one of them cannot read is told to all.
+//
 // Every page that has a window (or every one) and is not left out goes to `reader`, in the data's order; `on_page`, if
 // there is one, is called once it has ended there. Throws DivergedError, which names the first tensor that is not
 // finite, where logits are not.

@@ -28,6 +28,10 @@ std::string resume_changes(const TrainerState& then, const TrainerState& now) {
   differs("--seed", then.seed, now.seed);
   differs("--train-batch-size", then.train_batch_size, now.train_batch_size);
   differs("micro-batch", then.micro_batch_size, now.micro_batch_size);
+  differs("ranks", then.ranks, now.ranks);
+  if (then.ranks == now.ranks && then.gradient_sync != now.gradient_sync) {
+    differs("--gradient-sync", then.gradient_sync, now.gradient_sync);
+  }
   differs("windows of training data", then.examples, now.examples);
   differs("--max-length", then.max_length, now.max_length);
   differs("updates in all", then.total_steps, now.total_steps);

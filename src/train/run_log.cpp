@@ -16,8 +16,10 @@ constexpr double kSecondsBetweenLooks = 1;
 
 }  // namespace
 
-RunLog::RunLog(const TrainOptions& options, std::optional<std::int64_t> resumed_at, const GrowthWatch::Options& growth)
+RunLog::RunLog(const TrainOptions& options, std::optional<std::int64_t> resumed_at, const GrowthWatch::Options& growth,
+               bool writes)
     : scales_loss_(options.precision == DType::kF16), skips_nonfinite_(options.skip_nonfinite), growth_(growth) {
+  if (!writes) return;
   const std::int64_t keep = resumed_at.value_or(-1);
   metrics_ = std::make_unique<JsonLinesLog>(options.output_dir / "metrics.jsonl", keep);
   if (!options.log_order) return;
@@ -49,7 +51,7 @@ void RunLog::after_update(const StepReport& report, double step_seconds) {
     growth_seconds_ = step_seconds;
     if (const auto growth = growth_.add(report.step, step_seconds, memory)) log_warning(describe(*growth));
   }
-  if (report.logs) write_metrics(report, memory);
+  if (report.logs && metrics_ != nullptr) write_metrics(report, memory);
 }
 
 void RunLog::write_metrics(const StepReport& report, const ProcessMemory& memory) {
@@ -73,6 +75,7 @@ void RunLog::write_metrics(const StepReport& report, const ProcessMemory& memory
 }
 
 void RunLog::write_evaluation(const StepReport& report, const Evaluation& evaluation) {
+  if (metrics_ == nullptr) return;
   nlohmann::json line = {{"step", report.step}, {"epoch", report.epoch}};
   const nlohmann::json scores = to_json(evaluation);
   for (const auto& [key, value] : scores.items()) line["eval_" + key] = value;

@@ -20,7 +20,9 @@ class RunLog {
  public:
   // `resumed_at`: the updates that are done in a resumed run; the lines of later ones are dropped. Without it the files
   // start empty.
-  RunLog(const TrainOptions& options, std::optional<std::int64_t> resumed_at, const GrowthWatch::Options& growth);
+  // `writes`: false for all ranks but the first, which watch their memory alone.
+  RunLog(const TrainOptions& options, std::optional<std::int64_t> resumed_at, const GrowthWatch::Options& growth,
+         bool writes = true);
 
   // The pages and windows of the update after `step` updates, with log_order; of a page with several questions, also
   // which.

@@ -13,6 +13,85 @@ RunMemory::RunMemory(const Session& session, const ModelBundle& bundle) : sessio
   }
   for (const auto& [name, state] : session.plan().offload.states()) state_names_.push_back(name);
   std::sort(state_names_.begin(), state_names_.end());  // a checkpoint does not depend on what is offloaded
+  if (session.ranks() == nullptr || session.plan().levers.zero_stage == 0) return;
+  rank_states_.emplace(session, state_names_);
+  state_names_ = rank_states_->names();
+  for (const ParameterSpec& spec : bundle.specs()) {
+    const bool trains_split = session.plan().precision == DType::kBF16 && session.plan().shards.has(spec.name) &&
+                              session.persistent(spec.name).dtype() == DType::kBF16;
+    if (session.keeps_part_of(spec.name) || trains_split) divided_.push_back(spec.name);
+  }
+}
+
+namespace {
+
+// What rank 0 asks another rank for: values of a parameter. Below 0: nothing more.
+struct Asked {
+  std::int64_t parameter = -1, first = 0, count = 0;
+};
+// Of a part that is asked for at a time.
+constexpr std::int64_t kAskedElements = RankStates::kPieceBytes / sizeof(float);
+
+template <typename T>
+std::span<std::byte> bytes_of(T& value) {
+  return std::as_writable_bytes(std::span(&value, 1));
+}
+
+}  // namespace
+
+ParameterMemory RunMemory::whole_parameters() const {
+  if (divided_.empty()) return parameters();
+  return [this](const std::string& name) {
+    const auto found = std::ranges::find(divided_, name);
+    if (found == divided_.end()) return session_.parameter(name);
+    const std::vector<std::int64_t>& bounds = session_.plan().shards.bounds(name);
+    const auto read = [this, name, number = found - divided_.begin(), bounds](std::int64_t first,
+                                                                              std::span<float> values) {
+      Communicator& ranks = *session_.ranks();
+      while (!values.empty()) {
+        const auto owner = static_cast<int>(std::ranges::upper_bound(bounds, first) - bounds.begin()) - 1;
+        const std::int64_t left = bounds[static_cast<std::size_t>(owner) + 1] - first;
+        const std::int64_t count = std::min({left, static_cast<std::int64_t>(values.size()), kAskedElements});
+        const std::span<float> part = values.first(static_cast<std::size_t>(count));
+        if (owner == ranks.rank()) {
+          const ParameterPlace own = session_.parameter(name);
+          own.read(first - own.first(), part);
+        } else {
+          Asked asked{.parameter = number, .first = first, .count = count};
+          ranks.receive(Communicator::kHostTicket, owner, std::as_writable_bytes(part));
+          ranks.send(Communicator::kHostTicket, owner, bytes_of(asked));
+          ranks.wait(Communicator::kHostTicket);
+        }
+        first += count;
+        values = values.subspan(part.size());
+      }
+    };
+    return ParameterPlace(bounds.back(), read);
+  };
+}
+
+void RunMemory::serve_parameters() const {
+  if (divided_.empty()) return;
+  Communicator& ranks = *session_.ranks();
+  std::vector<float> values(static_cast<std::size_t>(kAskedElements));
+  for (Asked asked;;) {
+    ranks.receive(Communicator::kHostTicket, 0, bytes_of(asked));
+    ranks.wait(Communicator::kHostTicket);
+    if (asked.parameter < 0) return;
+    const ParameterPlace own = session_.parameter(divided_.at(static_cast<std::size_t>(asked.parameter)));
+    const std::span<float> part = std::span(values).first(static_cast<std::size_t>(asked.count));
+    own.read(asked.first - own.first(), part);
+    ranks.send(Communicator::kHostTicket, 0, std::as_bytes(part));
+    ranks.wait(Communicator::kHostTicket);
+  }
+}
+
+void RunMemory::end_serving() const {
+  if (divided_.empty()) return;
+  Communicator& ranks = *session_.ranks();
+  Asked nothing;
+  for (int other = 1; other < ranks.size(); ++other) ranks.send(Communicator::kHostTicket, other, bytes_of(nothing));
+  ranks.wait(Communicator::kHostTicket);
 }
 
 ParameterMemory RunMemory::parameters() const {
@@ -20,6 +99,11 @@ ParameterMemory RunMemory::parameters() const {
 }
 
 StateAccess RunMemory::states() const {
+  if (rank_states_) {
+    StateAccess access = rank_states_->access();
+    access.begin = [this] { end_serving(); };
+    return access;
+  }
   return {.type = [this](const std::string& name) { return session_.state_type(name); },
           .read = [this](const std::string& name, const auto& visit) { session_.read_state(name, visit); },
           .fill = [this](const std::string& name, const auto& visit) { session_.fill_state(name, visit); }};
@@ -29,7 +113,7 @@ void RunMemory::fill_fresh(std::uint64_t seed) {
   original_ = bundle_.source(seed);
   load_model(bundle_, seed, parameters());
   for (const std::string& name : state_names_) {
-    session_.fill_state(name, [](std::span<std::byte> bytes) { std::ranges::fill(bytes, std::byte{0}); });
+    states().fill(name, [](std::span<std::byte> bytes) { std::ranges::fill(bytes, std::byte{0}); });
   }
 }
 
@@ -52,7 +136,7 @@ WrittenBytes RunMemory::written_bytes(bool only_model) const {
     written.model += static_cast<std::uint64_t>(spec.shape.elements()) * dtype_bytes(DType::kF32);
   }
   std::uint64_t state_bytes = 0;
-  for (const std::string& name : state_names_) state_bytes += session_.state_type(name).bytes();
+  for (const std::string& name : state_names_) state_bytes += states().type(name).bytes();
   written.checkpoint = written.model + (only_model ? 0 : state_bytes);
   // Weights are one file, the optimizer's state another; a run that is interrupted writes both.
   written.largest_file = std::max(written.model - kSmallFiles, state_bytes) + 64 * kKiB;  // its header

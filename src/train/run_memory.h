@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "fit/session.h"
 #include "train/checkpoint.h"
 #include "train/disk_need.h"
+#include "train/rank_states.h"
 
 namespace plimsoll {
 
@@ -31,9 +33,18 @@ class RunMemory {
   void fill_parameters_from(const std::filesystem::path& checkpoint) const;
 
   ParameterMemory parameters() const;
+  // The same for whoever saves them: with ranks that each keep a part of a parameter, the whole of it, on rank 0, while
+  // the others serve theirs until it ends that.
+  ParameterMemory whole_parameters() const;
+  void serve_parameters() const;
+  void end_serving() const;
   const ParameterSource& original() const { return original_; }
   // The optimizer's, sorted.
   const std::vector<std::string>& state_names() const { return state_names_; }
+  // Of these, those of which each rank has a part.
+  std::vector<std::string> shared_state_names() const {
+    return rank_states_ ? state_names_ : std::vector<std::string>();
+  }
   StateAccess states() const;
   // Sizes of the files that hold all this; `only_model`: checkpoints have no optimizer state, unless a signal asks for
   // one.
@@ -43,6 +54,9 @@ class RunMemory {
   const Session& session_;
   const ModelBundle& bundle_;
   std::vector<std::string> state_names_;
+  std::optional<RankStates> rank_states_;  // where ranks share the states
+  // Parameters of which each rank keeps a part, or, of one that is split in two halves, the lower half of a part.
+  std::vector<std::string> divided_;
   std::shared_ptr<const WeightsFile> resumed_;  // the whole model of the checkpoint
   ParameterSource original_;
 };

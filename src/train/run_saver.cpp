@@ -46,29 +46,45 @@ void RunSaver::save_due(const TrainerState& state) {
 }
 
 void RunSaver::rotate(const TrainerState& state) const {
+  if (!agreement_.is_first()) return;
   rotate_checkpoints(options_.output_dir, options_.save_total_limit,
                      options_.load_best_model_at_end ? state.best_step : -1);
 }
 
 void RunSaver::write(const TrainerState& state) {
+  if (!agreement_.is_first()) {
+    // The first rank reads every parameter and state, of which this one may have a part.
+    memory_.serve_parameters();
+    for (const std::string& name : state.only_model ? std::vector<std::string>() : memory_.shared_state_names()) {
+      memory_.states().read(name, [](std::span<const std::byte>) {});
+    }
+    return agreement_.wait_for_all();
+  }
   std::filesystem::path path;
   try {
-    path = save_checkpoint(options_.output_dir, state, bundle_, memory_.original(), memory_.parameters(),
+    path = save_checkpoint(options_.output_dir, state, bundle_, memory_.original(), memory_.whole_parameters(),
                            memory_.state_names(), memory_.states());
   } catch (const EnvironmentError& error) {
     throw_unwritten(fmt::format("cannot write the checkpoint of update {}", state.step), error, options_.output_dir);
   }
   observer_.on_checkpoint(path);
+  agreement_.wait_for_all();
 }
 
-void RunSaver::save_model() const {
+void RunSaver::save_model() {
+  if (!agreement_.is_first()) {
+    memory_.serve_parameters();
+    return agreement_.wait_for_all();
+  }
   try {
     write_model(options_.output_dir, [&](const std::filesystem::path& aside) {
-      return plimsoll::save_model(aside, bundle_, memory_.original(), memory_.parameters());
+      return plimsoll::save_model(aside, bundle_, memory_.original(), memory_.whole_parameters());
     });
+    memory_.end_serving();
   } catch (const EnvironmentError& error) {
     throw_unwritten("cannot write the model at the end of the run", error, options_.output_dir);
   }
+  agreement_.wait_for_all();
 }
 
 }  // namespace plimsoll

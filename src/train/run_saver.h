@@ -7,6 +7,7 @@
 
 #include "train/observer.h"
 #include "train/options.h"
+#include "train/rank_agreement.h"
 #include "train/run_memory.h"
 
 namespace plimsoll {
@@ -18,8 +19,10 @@ std::string continue_remedy(const std::filesystem::path& output_dir);
 class RunSaver {
  public:
   // All arguments must outlive this object.
-  RunSaver(const TrainOptions& options, const ModelBundle& bundle, const RunMemory& memory, TrainObserver& observer)
-      : options_(options), bundle_(bundle), memory_(memory), observer_(observer) {}
+  // With ranks the first one writes, and each method returns on all of them once it has.
+  RunSaver(const TrainOptions& options, const ModelBundle& bundle, const RunMemory& memory, TrainObserver& observer,
+           Communicator* ranks = nullptr)
+      : options_(options), bundle_(bundle), memory_(memory), observer_(observer), agreement_(ranks) {}
 
   // Writes a checkpoint of `state` unless there is one, and removes those beyond the limit. Throws EnvironmentError
   // (disk full, …) that says from which update the run can be continued.
@@ -35,7 +38,7 @@ class RunSaver {
   void outdate() { saved_step_ = -1; }
 
   // Writes the model to the output directory. Throws as save() does.
-  void save_model() const;
+  void save_model();
 
  private:
   void write(const TrainerState& state);
@@ -45,6 +48,7 @@ class RunSaver {
   const ModelBundle& bundle_;
   const RunMemory& memory_;
   TrainObserver& observer_;
+  RankAgreement agreement_;
   std::int64_t saved_step_ = -1;
 };
 

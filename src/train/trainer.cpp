@@ -56,8 +56,9 @@ Trainer::Trainer(const Session& session, const ModelBundle& bundle, const TrainD
       state_(initial_state(session, bundle, *data.train, sampler_, options, threads)),
       scaler_(options.precision == DType::kF16 ? GradScaler({.scale = options.fp16_initial_scale}) : GradScaler()),
       schedule_(options, state_.total_steps, sampler_.updates_per_epoch(), data.evaluation != nullptr),
+      agreement_(session.ranks()),
       memory_(session, bundle),
-      saver_(options_, bundle, memory_, observer),
+      saver_(options_, bundle, memory_, observer, session.ranks()),
       learning_rate_({.schedule = options_.schedule,
                       .peak = options_.learning_rate,
                       .warmup_steps = warmup_updates(options_, state_.total_steps),
@@ -75,6 +76,7 @@ TrainSummary Trainer::run(const std::optional<std::filesystem::path>& resume, In
   const auto begin_time = Clock::now();
   while (!is_done(options_, state_)) {
     interrupt.set_saved(saver_.holds(state_.step));
+    agreement_.share(interrupt);
     if (interrupt.pending()) {
       obey(interrupt);
     } else if (state_.evaluation_due) {
@@ -102,7 +104,8 @@ TrainSummary Trainer::run(const std::optional<std::filesystem::path>& resume, In
 }
 
 void Trainer::begin(const std::optional<std::filesystem::path>& resume) {
-  recover_run_directory(options_.output_dir);
+  if (agreement_.is_first()) recover_run_directory(options_.output_dir);
+  agreement_.wait_for_all();
   if (resume) {
     state_ = plimsoll::resume(*resume, std::move(state_), options_, data_.evaluation != nullptr, memory_);
     if (scaler_.on()) scaler_ = GradScaler(state_.scaler);
@@ -111,19 +114,24 @@ void Trainer::begin(const std::optional<std::filesystem::path>& resume) {
     saver_.resume_at(state_.step);
   } else {
     memory_.fill_fresh(options_.seed);
-    if (const auto aside = set_run_aside(options_.output_dir)) log_warning(set_aside_text(options_.output_dir, *aside));
+    if (const auto aside = agreement_.is_first() ? set_run_aside(options_.output_dir) : std::nullopt) {
+      log_warning(set_aside_text(options_.output_dir, *aside));
+    }
     state_.evaluation_due = options_.eval_on_start && data_.evaluation != nullptr;
   }
-  check_disk(options_.output_dir,
-             {.every = schedule_.save_every(),
-              .limit = options_.save_total_limit,
-              .step = state_.step,
-              .total_steps = state_.total_steps,
-              .existing = static_cast<std::int64_t>(list_checkpoints(options_.output_dir).size())},
-             memory_.written_bytes(options_.save_only_model));
+  if (agreement_.is_first()) {
+    check_disk(options_.output_dir,
+               {.every = schedule_.save_every(),
+                .limit = options_.save_total_limit,
+                .step = state_.step,
+                .total_steps = state_.total_steps,
+                .existing = static_cast<std::int64_t>(list_checkpoints(options_.output_dir).size())},
+               memory_.written_bytes(options_.save_only_model));
+  }
   log_.emplace(
       options_, resume ? std::optional(state_.step) : std::nullopt,
-      GrowthWatch::Options{.budget_bytes = session_.plan().resident_budget_bytes(), .total_steps = state_.total_steps});
+      GrowthWatch::Options{.budget_bytes = session_.plan().resident_budget_bytes(), .total_steps = state_.total_steps},
+      agreement_.is_first());
 }
 
 StepScalars Trainer::scalars() const {
@@ -161,9 +169,7 @@ void Trainer::update(const Interrupt& interrupt) {
       break;
   }
   ++state_.step;
-  throughput_.add({.pages = static_cast<std::int64_t>(result.samples.size()),
-                   .seconds = seconds_since(begin_time),
-                   .wait_seconds = result.wait_seconds});
+  throughput_.add({.pages = result.pages, .seconds = seconds_since(begin_time), .wait_seconds = result.wait_seconds});
   after_update(result, changed);
 }
 

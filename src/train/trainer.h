@@ -109,6 +109,7 @@ class Trainer {
   TrainerState state_;
   GradScaler scaler_;
   RunSchedule schedule_;
+  RankAgreement agreement_;
   RunMemory memory_;
   RunSaver saver_;
   LearningRate learning_rate_;

@@ -40,6 +40,7 @@ Updates::Updates(const Session& session, const ModelBundle& bundle, const Datase
       loader_options_(loader),
       total_steps_(total_steps),
       scales_loss_(options.precision == DType::kF16),
+      agreement_(session.ranks()),
       bindings_(static_cast<std::size_t>(ProgramKind::kGradients) + 1),
       checked_(bindings_.size()) {
   samples_.reserve(static_cast<std::size_t>(options.train_batch_size));
@@ -84,14 +85,18 @@ UpdateResult Updates::run_micro_batches(const StepScalars& scalars, const Interr
       batch = loader_->next(&interrupt);
     } catch (const BadPageError& error) {
       result.bad_page = error;
-      return ended(End::kBadPage);
     }
     result.wait_seconds += std::chrono::duration<double>(Clock::now() - wait_time).count();
-    if (batch == nullptr) {
-      check(interrupt.pending(), "the loader has a batch for every update");
-      return ended(End::kDropped);
+    check(batch != nullptr || result.bad_page || interrupt.pending(), "the loader has a batch for every update");
+    switch (agreement_.before_micro_batch(batch == nullptr, result.bad_page)) {
+      case RankAgreement::Verdict::kBadPage:
+        return ended(End::kBadPage);
+      case RankAgreement::Verdict::kDrop:
+        return ended(End::kDropped);
+      case RankAgreement::Verdict::kGoOn:
+        break;
     }
-    if (batch->samples() == 0) {
+    if (batch->info().samples_in_update == 0) {
       result.loss = result.gradient_norm = kNaN;  // which nobody computed
       return ended(End::kWithoutPages);
     }
@@ -99,7 +104,9 @@ UpdateResult Updates::run_micro_batches(const StepScalars& scalars, const Interr
     const ProgramKind kind = step_program(session_, last);
     try {
       const Program& program = bind(*batch, scalars);
-      if (!run_program(program, kind, interrupt, result.fault)) return ended(End::kDropped);
+      // Ranks drop an update together, between micro-batches.
+      if (!run_program(program, kind, agreement_.alone() ? interrupt : never_, result.fault))
+        return ended(End::kDropped);
       if (result.fault) {
         result.gradient_norm = kNaN;
         return ended(End::kFaulty);
@@ -111,7 +118,9 @@ UpdateResult Updates::run_micro_batches(const StepScalars& scalars, const Interr
     } catch (const EnvironmentError& error) {
       throw_unfinished(scalars.step, error);
     }
-    if (!scales_loss_ && !(std::isfinite(result.loss) && (!last || std::isfinite(result.gradient_norm)))) {
+    if (last) result.loss = agreement_.sum(result.loss);
+    if (!scales_loss_ && (last || agreement_.alone()) &&
+        !(std::isfinite(result.loss) && (!last || std::isfinite(result.gradient_norm)))) {
       if (!last) result.gradient_norm = kNaN;
       return ended(End::kFaulty);
     }
@@ -119,8 +128,9 @@ UpdateResult Updates::run_micro_batches(const StepScalars& scalars, const Interr
     samples_.insert(samples_.end(), samples.begin(), samples.end());
     result.samples = samples_;
     result.last_samples = result.samples.last(samples.size());
+    result.pages = batch->info().samples_in_update;
     if (last) return result;
-    if (interrupt.pending()) return ended(End::kDropped);
+    if (agreement_.alone() && interrupt.pending()) return ended(End::kDropped);
   }
 }
 

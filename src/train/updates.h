@@ -20,13 +20,14 @@
 #include <vector>
 
 #include "base/interrupt.h"
+#include "bundle/model_bundle.h"
 #include "data/loader.h"
 #include "data/sampler.h"
 #include "fit/session.h"
 #include "runtime/checked_run.h"
 #include "train/batch_binding.h"
-#include "bundle/model_bundle.h"
 #include "train/options.h"
+#include "train/rank_agreement.h"
 #include "train/step_record.h"
 
 namespace plimsoll {
@@ -40,10 +41,12 @@ struct UpdateResult {
     kBadPage        // a page of it can no longer be read
   };
   End end = End::kWhole;
-  double loss = 0;           // mean over labelled tokens; NaN without pages
+  double loss = 0;           // mean over labelled tokens, of all ranks; NaN without pages
   double gradient_norm = 0;  // before clipping; NaN where nobody knows it
   double wait_seconds = 0;   // for the loader
-  // Pages and windows of the micro-batches that were run and are finite, in order, and those of the last one alone.
+  std::int64_t pages = 0;    // of all ranks
+  // Pages and windows of the micro-batches that this rank has run and that are finite, in order, and those of the last
+  // one alone.
   std::span<const SampleReference> samples{};
   std::span<const SampleReference> last_samples{};
   std::optional<StepFault> fault{};        // found by --detect-anomaly
@@ -90,12 +93,14 @@ class Updates {
   LoaderOptions loader_options_;
   std::int64_t total_steps_;
   bool scales_loss_;  // gradients may overflow, which is the scaler's business
+  RankAgreement agreement_;
   std::unique_ptr<BatchSequence> sequence_;
   std::unique_ptr<Loader> loader_;
   std::vector<std::optional<BatchBinding>> bindings_;  // by ProgramKind
   std::vector<std::optional<CheckedRun>> checked_;     // by ProgramKind, for --detect-anomaly
   const Batch* copied_ = nullptr;                      // lies in its program's inputs already
   std::vector<SampleReference> samples_;               // of the update
+  const Interrupt never_{};
 };
 
 }  // namespace plimsoll

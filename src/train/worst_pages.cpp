@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "base/file.h"
@@ -68,8 +69,9 @@ std::string line_of(const Predictions& predictions, Page& page, double loss, Box
 void write_worst_pages(const Session& session, const ModelBundle& bundle, const Dataset& dataset,
                        const LoaderOptions& loader, BoxFormat format, const std::vector<PageLoss>& worst,
                        const std::filesystem::path& path) {
-  OutputFile file(path);
-  file.write("{\"version\":1,\"pages\":[");
+  std::optional<OutputFile> file;
+  if (session.ranks() == nullptr || session.ranks()->rank() == 0) file.emplace(path);
+  if (file) file->write("{\"version\":1,\"pages\":[");
   PredictControl control{.on_bad_page = [](const BadPageError&) {}};
   for (std::uint32_t page = 0; page < dataset.source().size(); ++page) {
     if (std::ranges::find(worst, page, &PageLoss::page) == worst.end()) control.skipped.push_back(page);
@@ -77,18 +79,20 @@ void write_worst_pages(const Session& session, const ModelBundle& bundle, const 
   const std::unique_ptr<Predictions> predictions = bundle.task().predictions(bundle.config.task, {});
   const char* comma = "\n";
   const auto write_page = [&](std::uint32_t index) {
+    if (!file) return;
     try {
       Page page = dataset.source().read(index);
       const double loss = std::ranges::find(worst, index, &PageLoss::page)->loss;
       const std::string line = line_of(*predictions, page, loss, format);
-      file.write(comma + line);
+      file->write(comma + line);
       comma = ",\n";
     } catch (const DataError&) {  // its image is gone
     }
   };
   if (!worst.empty()) predict_pages(session, bundle.definition(), dataset, loader, *predictions, control, write_page);
-  file.write("]}\n");
-  file.close();
+  if (!file) return;
+  file->write("]}\n");
+  file->close();
 }
 
 }  // namespace plimsoll

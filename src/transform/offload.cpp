@@ -136,7 +136,8 @@ class Offloader {
       }
       const UpdateForm form = update_form(graph_, node);
       const std::size_t element_bytes = dtype_bytes(graph_.type(node.inputs[form.states()]).dtype);
-      const std::int64_t elements = graph_.type(node.inputs[0]).shape.elements();
+      // An update may be one of a part of its parameter itself, of which the states are.
+      const std::int64_t elements = graph_.type(node.inputs[form.states()]).shape.elements();
       for (const Stretch& part : stretches(elements, element_bytes, options_.piece_bytes)) {
         steps_.push_back({.node = &node,
                           .part = part,
@@ -316,7 +317,7 @@ class Offloader {
     Node part = whole;
     part.name = fmt::format("{}.part{}", whole.name, step.part.index);
     auto attributes = std::get<AdamWAttributes>(whole.attributes);
-    attributes.first = step.part.first;
+    attributes.first += step.part.first;
     attributes.count = step.part.count;
     part.attributes = attributes;
     for (std::size_t i = 0; i < part.inputs.size(); ++i) {

@@ -105,10 +105,12 @@ class Accumulator {
 // Collects the inputs of a parameter's update up to its gradient and adds its states to the graph.
 class UpdateInputs {
  public:
-  UpdateInputs(Graph& graph, ValueId parameter)
+  // `own`: the elements that are updated.
+  UpdateInputs(Graph& graph, ValueId parameter, Shards::Range own)
       : inputs{parameter}, graph_(graph), name_(graph.value(parameter).name), shape_(graph.type(parameter).shape) {
     const DType dtype = graph.type(parameter).dtype;
     f_ = dtype == DType::kBF16 ? DType::kF32 : dtype;
+    state_shape_ = own.count < shape_.elements() ? Shape{own.count} : shape_;
     if (dtype == DType::kBF16) add(kLowHalfSuffix, {DType::kI16, shape_});
   }
 
@@ -116,10 +118,10 @@ class UpdateInputs {
   void add_adamw(std::int64_t coded_from) {
     for (const std::string moment : {".exp_avg", ".exp_avg_sq"}) {
       if (shape_.elements() >= coded_from) {
-        add(moment, {DType::kU8, shape_});
-        add(moment + ".absmax", {f_, {code_blocks(shape_.elements())}});
+        add(moment, {DType::kU8, state_shape_});
+        add(moment + ".absmax", {f_, {code_blocks(state_shape_.elements())}});
       } else {
-        add(moment, {f_, shape_});
+        add(moment, {f_, state_shape_});
       }
     }
   }
@@ -139,8 +141,72 @@ class UpdateInputs {
 
   Graph& graph_;
   std::string name_;
-  Shape shape_;
+  Shape shape_, state_shape_;
   DType f_;
+};
+
+// Appends the sums of squares that the gradients' norm is made of. With ranks, each sums its own elements, and all sums
+// of all ranks are added in one exchange.
+class SquareSums {
+ public:
+  SquareSums(Graph& graph, const ParameterFacts& facts) : graph_(graph), shards_(facts.shards) {}
+
+  void add(ValueId parameter, const Gradient& gradient) {
+    const std::string& name = graph_.value(parameter).name;
+    ValueId values = gradient.by_rows() ? gradient.rows : gradient.dense;
+    ValueId rows = gradient.by_rows() ? gradient.row_count : kNoValue;
+    if (shards_ != nullptr) {
+      const std::int64_t elements = graph_.type(values).shape.elements();
+      const bool whole = gradient.by_rows() || elements == graph_.type(parameter).shape.elements();
+      // Every rank has all rows of all; the first one counts them.
+      const Shards::Range own = gradient.by_rows() ? Shards::Range{0, shards_->rank() == 0 ? elements : 0}
+                                : whole            ? shards_->own(name)
+                                                   : Shards::Range{0, elements};
+      if (own.count < elements) {
+        values = add_single(graph_, {.op = Op::kSlice,
+                                     .name = name + ".own_gradient",
+                                     .attributes = SliceAttributes{.first = own.first, .count = own.count},
+                                     .inputs = {values},
+                                     .phase = Phase::kUpdate});
+        rows = kNoValue;
+      }
+    }
+    parameters_.push_back(parameter);
+    sums_.push_back(add_single(graph_, {.op = Op::kSumSquares,
+                                        .name = name + ".sum_squares",
+                                        .inputs = {values},
+                                        .row_count = rows,
+                                        .phase = Phase::kUpdate}));
+  }
+
+  ValueId of(ValueId parameter) const {
+    return sums_[static_cast<std::size_t>(std::ranges::find(parameters_, parameter) - parameters_.begin())];
+  }
+
+  const std::vector<ValueId>& over_ranks() {
+    if (shards_ == nullptr) return sums_;
+    CollectiveAttributes attributes{.rank = shards_->rank(), .ranks = shards_->ranks(), .parts = {}};
+    for (const Node& node : graph_.nodes()) {
+      if (!is_collective(node.op)) continue;
+      attributes.ticket = std::max(attributes.ticket, std::get<CollectiveAttributes>(node.attributes).ticket + 1);
+    }
+    std::vector<std::int64_t> bounds(static_cast<std::size_t>(shards_->ranks()) + 1, 1);
+    bounds.front() = 0;
+    for (const ValueId sum : sums_) attributes.parts.push_back({.type = graph_.type(sum), .bounds = bounds});
+    for (const Op op : {Op::kAllReduceBegin, Op::kAllReduceEnd}) {
+      sums_ = graph_.add_node({.op = op,
+                               .name = fmt::format("sum_squares.{}", op_name(op)),
+                               .attributes = attributes,
+                               .inputs = sums_,
+                               .phase = Phase::kUpdate});
+    }
+    return sums_;
+  }
+
+ private:
+  Graph& graph_;
+  const Shards* shards_;
+  std::vector<ValueId> parameters_, sums_;
 };
 
 constexpr std::array<std::pair<OptimizerKind, std::string_view>, 3> kOptimizerNames = {
@@ -204,15 +270,9 @@ ValueId append_optimizer(Graph& graph, const Gradients& gradients, const Optimiz
   const ValueId step = graph.add_input(kStepInput, {DType::kI32, {1}});
   std::vector<ValueId> norm_inputs = {graph.add_input(kMaxGradNormInput, {DType::kF32, {1}})};
   if (options.unscales) norm_inputs.push_back(graph.add_input(kUnscaleInput, {DType::kF32, {1}}));
-  std::map<ValueId, ValueId> squares;  // by parameter
-  for (const auto& [parameter, gradient] : gradients) {
-    squares[parameter] = add_single(graph, {.op = Op::kSumSquares,
-                                            .name = graph.value(parameter).name + ".sum_squares",
-                                            .inputs = {gradient.by_rows() ? gradient.rows : gradient.dense},
-                                            .row_count = gradient.by_rows() ? gradient.row_count : kNoValue,
-                                            .phase = Phase::kUpdate});
-    norm_inputs.push_back(squares[parameter]);
-  }
+  SquareSums squares(graph, facts);
+  for (const auto& [parameter, gradient] : gradients) squares.add(parameter, gradient);
+  for (const ValueId sum : squares.over_ranks()) norm_inputs.push_back(sum);
   const std::vector<ValueId> norm = graph.add_node({.op = Op::kGradientNorm,
                                                     .name = "gradient_norm",
                                                     .attributes = GradientNormAttributes{options.unscales},
@@ -225,13 +285,16 @@ ValueId append_optimizer(Graph& graph, const Gradients& gradients, const Optimiz
                               : graph.add_node({.op = Op::kGradientNorm,
                                                 .name = name + ".norm",
                                                 .attributes = GradientNormAttributes{},
-                                                .inputs = {norm_inputs.front(), squares.at(parameter)},
+                                                .inputs = {norm_inputs.front(), squares.of(parameter)},
                                                 .phase = Phase::kUpdate})[1];
     const double decay =
         (options.decays ? options.decays(name) : decays_by_default(name)) ? options.adamw.weight_decay : 0;
     const double rate_factor = options.rate_factor ? options.rate_factor(name) : 1;
     const bool factored = options.kind == OptimizerKind::kAdafactor;
-    UpdateInputs parts(graph, parameter);
+    const std::int64_t elements = graph.type(parameter).shape.elements();
+    const Shards::Range own = facts.updates_shards ? facts.shards->own(name) : Shards::Range{0, elements};
+    if (own.count == 0 && elements > 0) continue;  // another rank's
+    UpdateInputs parts(graph, parameter, own);
     Node update{.name = name + ".update", .inputs = {}, .phase = Phase::kUpdate};
     if (factored) {
       update.op = gradient.by_rows() ? Op::kAdafactorRows : Op::kAdafactor;
@@ -242,6 +305,12 @@ ValueId append_optimizer(Graph& graph, const Gradients& gradients, const Optimiz
       AdamWAttributes attributes = options.adamw;
       attributes.weight_decay = decay;
       attributes.rate_factor = rate_factor;
+      if (own.count < elements) {
+        attributes.first = own.first;
+        attributes.count = own.count;
+        const bool has_all = gradient.by_rows() || graph.type(gradient.dense).shape.elements() == elements;
+        attributes.gradient_first = has_all ? 0 : own.first;
+      }
       update.op = gradient.by_rows() ? Op::kAdamWRows : Op::kAdamW;
       update.attributes = attributes;
       const bool coded = options.kind == OptimizerKind::kAdamW8bit && (!facts.takes_codes || facts.takes_codes(name));

@@ -8,6 +8,7 @@
 
 #include "autodiff/autodiff.h"
 #include "graph/graph.h"
+#include "transform/shards.h"
 
 namespace plimsoll {
 
@@ -58,6 +59,10 @@ struct ParameterFacts {
   std::function<Shape(const std::string& parameter)> factored_shape{};
   // Says if kAdamW8bit codes the moments of a parameter of coded_from elements or more; the default is yes.
   std::function<bool(const std::string& parameter)> takes_codes{};
+  // Where gradients were summed over ranks (transform/data_parallel.h): what each rank owns, and whether it updates
+  // that alone. The norm is the sum of what each rank finds for its own elements, in the order of ranks.
+  const Shards* shards = nullptr;
+  bool updates_shards = false;
 };
 // False for biases and layer norms, by the name patterns of the `transformers` Trainer (get_decay_parameter_names).
 bool decays_by_default(const std::string& parameter);

@@ -51,6 +51,16 @@ OpCase sum_squares_case(std::int64_t capacity, std::int32_t rows, std::int64_t w
           }};
 }
 
+OpCase slice_case(std::string name, Shape shape, std::int64_t first, std::int64_t count) {
+  return {"slice/" + name, [=](CaseBuilder& b) {
+            b.graph.add_node({.op = Op::kSlice,
+                              .name = "slice",
+                              .attributes = SliceAttributes{.first = first, .count = count},
+                              .inputs = {b.constant("x", shape, shape[0])},
+                              .phase = Phase::kUpdate});
+          }};
+}
+
 OpCase gradient_norm_case(std::string name, double max_norm, std::vector<double> squares, double unscale = 0) {
   return {"gradient_norm/" + name, [=](CaseBuilder& b) {
             std::vector<ValueId> inputs = {b.values("max_grad_norm", {DType::kF32, {1}}, {max_norm})};
@@ -93,6 +103,7 @@ struct UpdateCase {
   std::int64_t capacity = 0;
   std::int64_t first = 0, count = 0;  // for updates of a part
   std::optional<Shape> factored{};    // for adafactor: the stack of matrices as which the parameter is read
+  bool own_gradient = false;          // of a part: its gradient alone, flat
 };
 
 class UpdateBuilder {
@@ -109,7 +120,8 @@ class UpdateBuilder {
       add_moment("v", {0, 1});
     }
     if (c_.op == Op::kAdamW || c_.op == Op::kAdafactor) {
-      inputs_.push_back(b_.values("gradient", {f_, c_.shape}, numbers(c_.shape.elements(), {-1, 1})));
+      const Shape shape = c_.own_gradient ? Shape{c_.count} : c_.shape;
+      inputs_.push_back(b_.values("gradient", {f_, shape}, numbers(shape.elements(), {-1, 1})));
     } else {
       add_rows();
     }
@@ -117,6 +129,7 @@ class UpdateBuilder {
     AdamWAttributes adamw = c_.update.attributes;
     adamw.first = c_.first;
     adamw.count = c_.count;
+    if (c_.own_gradient) adamw.gradient_first = c_.first;
     Attributes attributes = adamw;
     if (c_.states == States::kMeans) {
       attributes = AdafactorAttributes{.weight_decay = c_.update.attributes.weight_decay,
@@ -239,6 +252,12 @@ std::vector<OpCase> parameter_update_cases() {
     part(0, 512);
     dense({33, 65}, {"last_part", 4, 1e-3, 0.5, other});
     part(1792, 353);
+    dense({33, 65}, {"part_of_its_own_gradient", 4, 1e-3, 0.5, other});
+    part(768, 777);
+    list.back().own_gradient = true;
+    dense({7, 600}, {"first_part_of_its_own_gradient", 9, 1e-3, 1.0});
+    part(0, 1024);
+    list.back().own_gradient = true;
     rows({300, 67}, every_third, 120, {"part_of_many_rows", 30, 1e-3, 1.0});
     part(256 * 13, 256 * 21);
     rows({9, 768}, {2, 7}, 3, {"part_without_rows", 9, 1e-3, 1.0});
@@ -257,6 +276,10 @@ std::vector<OpCase> parameter_update_cases() {
 
 std::vector<OpCase> update_cases() {
   std::vector<OpCase> cases = {
+      slice_case("middle", {7, 9}, 5, 40),
+      slice_case("all", {4, 33}, 0, 132),
+      slice_case("nothing", {3, 5}, 15, 0),
+      slice_case("last_of_many", {33, 1025}, 33 * 1024, 1001),
       merge_case("interleaved", 9, {1, 4, 7}, 5, {2, 4, 9}, true, 12),
       merge_case("all_before", 9, {11, 12}, 5, {2, 4, 9}, true, 5),
       merge_case("all_behind", 9, {1, 2}, 5, {3, 4, 9}, true, 24),

@@ -63,6 +63,14 @@ inline Tolerance tolerance_of(Op op) {
     case Op::kFetchEnd:
     case Op::kStoreBegin:
     case Op::kStoreEnd:
+    case Op::kAllGatherBegin:
+    case Op::kAllGatherEnd:
+    case Op::kGatherShardsBegin:
+    case Op::kGatherRowsBegin:
+    case Op::kGatherRowsEnd:
+    case Op::kReduceScatterBegin:
+    case Op::kAllReduceBegin:
+    case Op::kSlice:
     case Op::kCast:
     case Op::kRelu:
     case Op::kReluGrad:
@@ -70,6 +78,8 @@ inline Tolerance tolerance_of(Op op) {
     case Op::kAdd:
     case Op::kAccumulate:
     case Op::kMergeRowGrads:
+    case Op::kReduceScatterEnd:
+    case Op::kAllReduceEnd:
     case Op::kVisualEmbedding:
       return {0, 0, "one addition, rounded once by everybody"};
     case Op::kSpatialEmbedding:

@@ -49,9 +49,10 @@ inline void end_with_parent() { ::prctl(PR_SET_PDEATHSIG, SIGKILL); }
 class Process {
  public:
   // `input`: a file for its standard input; empty: the test's own.
-  Process(const Arguments& arguments, const fs::path& log, const fs::path& input = {}) : log_(log) {
+  Process(const Arguments& arguments, const fs::path& log, const fs::path& input = {},
+          std::string program = program_path().string())
+      : log_(log) {
     std::vector<char*> argv;
-    std::string program = program_path().string();
     Arguments copy = arguments;
     argv.push_back(program.data());
     for (std::string& argument : copy) argv.push_back(argument.data());

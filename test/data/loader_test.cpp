@@ -171,7 +171,7 @@ TEST_F(LoaderTest, BatchesHoldTheirExamples) {
       EXPECT_EQ(batch->tensor("row_keys")
                     .span<std::int32_t>()[static_cast<std::size_t>(
                         2 * batch->tensor("sample_offsets").span<std::int32_t>()[b])],
-                item.first_key + static_cast<std::int32_t>(b));
+                item.keys[b]);
     }
   }
 }
@@ -227,7 +227,7 @@ TEST_F(LoaderTest, LeavesPagesOut) {
       EXPECT_EQ(kept.examples, item.examples);
       if (kept.examples.empty()) continue;
       Update& update = updates[{kept.info.epoch, kept.info.update}];
-      EXPECT_EQ(kept.first_key, update.samples);
+      EXPECT_EQ(kept.keys.front(), update.samples);
       EXPECT_EQ(kept.info.micro_batch, update.micro_batches);
       ++update.micro_batches;
       update.samples += static_cast<std::int64_t>(kept.examples.size());

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
+#include "fit/rank_fit.h"
 #include "harness/paths.h"
 #include "request/fit_request.h"
 #include "request/open_data.h"
@@ -125,18 +126,26 @@ class SmallRun {
     Backend& backend = other ? *other : far_memory ? static_cast<Backend&>(far) : near;
     ModelBundle bundle = model.empty() ? small_model() : open_model(model.string());
     choose_trained_parts(bundle, parts);
+    if (ranks != nullptr) {
+      options.rank = ranks->rank();
+      options.ranks = ranks->size();
+    }
     const DataRequest reading{.data = {pages_ / "pages.jsonl"}, .box_format = BoxFormat::k1000};
     const RunPages pages = open_run_pages(bundle, {}, reading, evaluates ? reading.data : PagePaths());
     const auto [data, held_out, findings] = open_run_data(bundle, reading, pages, {.skipped = skipped});
     // A device's budget includes its context.
     const MemoryRequest memory{.budget_bytes = std::size_t{make_backend ? 4U : 1U} << 30,
-                               .micro_batch_size = micro_batch,
+                               .micro_batch_size = micro_batch_here(),
                                .update = update,
                                .recompute = recompute,
-                               .loader_workers = 1};
-    const FitRequest request = fit_request(bundle, options, data.get(), held_out.get(), memory);
-    const Session session(offload ? offloaded_plan(request, backend) : fit(request, backend), backend,
-                          known_choices(resume, cache));
+                               .loader_workers = 1,
+                               .zero_stage = zero_stage,
+                               .sums_each_micro_batch = sums_each_micro_batch,
+                               .bucket_bytes = std::size_t{20} << 10};
+    FitRequest request = fit_request(bundle, options, data.get(), held_out.get(), memory);
+    const auto choose = [&](FitRequest& r) { return offload ? offloaded_plan(r, backend) : fit(r, backend); };
+    const Session session(ranks == nullptr ? choose(request) : fit_on_ranks(request, backend, *ranks, choose), backend,
+                          known_choices(resume, cache), ranks);
     choices = session.choices();
     offloaded_state_bytes = session.plan().offload.state_bytes();
     offloaded_activation_bytes = session.plan().offload.activation_bytes();
@@ -182,12 +191,20 @@ class SmallRun {
         backend);
   }
 
+  // A rank has at most its share of an update.
+  std::int64_t micro_batch_here() const {
+    return std::min<std::int64_t>(micro_batch, (options.train_batch_size + options.ranks - 1) / options.ranks);
+  }
+
   const fs::path& data_folder() const { return pages_; }
 
   TrainOptions options;
   fs::path model;  // empty: small_model()
   PartsRequest parts;
   std::int64_t micro_batch = 2;
+  Communicator* ranks = nullptr;  // of several that train together
+  int zero_stage = 0;
+  std::optional<bool> sums_each_micro_batch;
   std::optional<UpdateMode> update;
   RecomputeMode recompute = RecomputeMode::kAuto;
   bool evaluates = false;

@@ -161,8 +161,9 @@ std::unique_ptr<Kernel> make_adamw(const Graph& graph, const Node& node) {
   const auto attributes = std::get<AdamWAttributes>(node.attributes);
   const UpdateForm form = update_form(graph, node);
   const Shape& shape = graph.type(node.inputs[0]).shape;
-  const std::int64_t start = attributes.first;
+  const std::int64_t start = attributes.first - attributes.parameter_first;
   const std::int64_t elements = attributes.count > 0 ? attributes.count : shape.elements();
+  const std::int64_t gradient_first = attributes.first - (form.by_rows ? 0 : attributes.gradient_first);
   const std::int64_t width = form.by_rows ? shape[1] : shape.elements();
   const auto update = HWY_DYNAMIC_DISPATCH(adamw_block);
   return make_kernel([=](const KernelArguments& a) {
@@ -174,7 +175,7 @@ std::unique_ptr<Kernel> make_adamw(const Graph& graph, const Node& node) {
       for (std::int64_t first = begin; first < end; first += kStateBlock) {
         const std::int64_t count = std::min(kStateBlock, end - first);
         update(scalars, parts, static_cast<std::size_t>(first), static_cast<std::size_t>(count),
-               gradient.elements(start + first, count, buffer));
+               gradient.elements(gradient_first + first, count, buffer));
       }
     });
   });

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "backend/collectives.h"
 #include "backend/cpu/dnnl_matmul.h"
 #include "backend/cpu/kernels.h"
 #include "backend/skippable_update.h"
@@ -162,6 +163,8 @@ CpuBackend::~CpuBackend() = default;
 
 std::unique_ptr<Kernel> CpuBackend::prepare(const Graph& graph, const Node& node) {
   if (is_transfer(node.op)) return make_transfer_kernel(node);
+  if (is_collective(node.op)) return make_collective_kernel(node);
+  if (node.op == Op::kSlice) return make_slice_kernel(node);
   const OpFacts& facts = op_facts(node.op);
   for (const auto& list : {node.inputs, node.outputs}) {
     for (const ValueId id : list) {

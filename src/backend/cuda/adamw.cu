@@ -189,8 +189,9 @@ struct Task {
   Gradient gradient;
   UpdateScalars scalars;
   Settings settings;
-  std::int64_t start, elements;  // elements [start, start + elements) of the parameter, and moments that are theirs
-  unsigned blocks;               // of the grid, from first_block on
+  std::int64_t start,
+      elements;     // elements [start, start + elements) of the whole; all pointers are to the first of them
+  unsigned blocks;  // of the grid, from first_block on
   unsigned first_block = 0;
 };
 
@@ -224,7 +225,7 @@ __global__ void __launch_bounds__(kRowThreads) adamw(const PLIMSOLL_IN_PLACE Tas
   for (std::int64_t block = first; block * kStateBlock < elements; block += std::int64_t{t.blocks} * kRowWarps) {
     Values p, m, v, g;
     for (int i = 0; i < kPacks; ++i) {
-      t.parameter.load_from(start + pack_at(block, i), pack_count(pack_at(block, i), elements), p[i]);
+      t.parameter.load_from(pack_at(block, i), pack_count(pack_at(block, i), elements), p[i]);
     }
     load_moment<kCoded>(t.moment, tables.signed_map, block, elements, m);
     load_moment<kCoded>(t.square, tables.unsigned_map, block, elements, v);
@@ -237,12 +238,12 @@ __global__ void __launch_bounds__(kRowThreads) adamw(const PLIMSOLL_IN_PLACE Tas
     } else {
       for (int i = 0; i < kPacks; ++i) {
         const std::int64_t at = pack_at(block, i);
-        load(t.gradient.values + start + at, pack_count(at, elements), g[i]);
+        load(t.gradient.values + at, pack_count(at, elements), g[i]);
       }
     }
     for (int i = 0; i < kPacks; ++i) {
       for (int k = 0; k < kPack; ++k) adamw_step(s, p[i][k], m[i][k], v[i][k], g[i][k]);
-      t.parameter.store_to(start + pack_at(block, i), pack_count(pack_at(block, i), elements), p[i]);
+      t.parameter.store_to(pack_at(block, i), pack_count(pack_at(block, i), elements), p[i]);
     }
     store_moment<kCoded, true>(t.moment, tables, block, elements, m);
     store_moment<kCoded, false>(t.square, tables, block, elements, v);
@@ -298,6 +299,8 @@ class AdamW final : public Kernel {
               .start = attributes_.first,
               .elements = elements_,
               .blocks = row_blocks(code_blocks(elements_))};
+    task.parameter.advance(attributes_.first - attributes_.parameter_first);
+    if (!form_.by_rows) task.gradient.values += attributes_.first - attributes_.gradient_first;
     const std::size_t first = form_.states();
     if (form_.coded) {
       task.moment = {nullptr, output<std::uint8_t>(a, first), output<float>(a, first + 1)};

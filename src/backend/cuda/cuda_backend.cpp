@@ -12,6 +12,28 @@
 #include "backend/transfers.h"
 
 namespace plimsoll {
+namespace {
+
+class Slice final : public Kernel {
+ public:
+  Slice(const cuda::Context& context, const Node& node)
+      : context_(context), first_(std::get<SliceAttributes>(node.attributes).first) {}
+
+  void run(const KernelArguments& a) const override {
+    const TensorView& slice = a.outputs[0];
+    if (slice.bytes() == 0) return;
+    const auto offset = static_cast<std::size_t>(first_) * dtype_bytes(slice.dtype());
+    cuda::check_cuda(cudaMemcpyAsync(slice.raw(), static_cast<const std::byte*>(a.inputs[0].raw()) + offset,
+                                     slice.bytes(), cudaMemcpyDeviceToDevice, context_.stream()),
+                     "the copy of a part of a tensor");
+  }
+
+ private:
+  const cuda::Context& context_;
+  std::int64_t first_;
+};
+
+}  // namespace
 
 CudaBackend::CudaBackend(int device) : context_(std::make_unique<cuda::Context>(device)) {}
 CudaBackend::~CudaBackend() = default;
@@ -81,6 +103,22 @@ std::unique_ptr<Kernel> CudaBackend::prepare(const Graph& graph, const Node& nod
     case Op::kStoreBegin:
     case Op::kStoreEnd:
       return make_transfer_kernel(node);
+    case Op::kSlice:
+      return std::make_unique<Slice>(*context_, node);
+    case Op::kReduceScatterBegin:
+    case Op::kReduceScatterEnd:
+    case Op::kAllGatherBegin:
+    case Op::kAllGatherEnd:
+    case Op::kGatherShardsBegin:
+    case Op::kAllReduceBegin:
+    case Op::kAllReduceEnd:
+    case Op::kGatherRowsBegin:
+    case Op::kGatherRowsEnd:
+      throw UsageError({.what = "GPUs do not exchange gradients yet",
+                        .where = "--device cuda",
+                        .found = "several ranks",
+                        .allowed = "one rank on a GPU, or several on processors",
+                        .remedy = "pass --launcher none, or omit --device cuda"});
   }
   check(false, [&] { return fmt::format("the CUDA backend knows every op of the catalogue; node '{}'", node.name); });
   return nullptr;

@@ -20,6 +20,13 @@ struct Parameter {
   std::uint16_t* high;
   std::int16_t* low;
 
+  // From now on the first element is the one that had that number.
+  void advance(std::int64_t elements) {
+    whole = whole == nullptr ? nullptr : whole + elements;
+    high = high == nullptr ? nullptr : high + elements;
+    low = low == nullptr ? nullptr : low + elements;
+  }
+
   // `count` of N elements from `at` on.
   template <int N>
   __device__ void load_from(std::int64_t at, int count, float (&to)[N]) const {

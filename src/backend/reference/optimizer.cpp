@@ -78,7 +78,8 @@ void adamw(const KernelArguments& a, const UpdateForm& form, const AdamWAttribut
   // Every row of a table moves: rows that are absent have gradient 0, but their m and v decay.
   const GradientRows<T> gradient(form.by_rows, form.by_rows ? shape[1] : shape.elements(), shape[0],
                                  a.inputs.subspan(form.gradient()));
-  const std::int64_t start = attributes.first;  // first element of the updated part
+  const std::int64_t start = attributes.first - attributes.parameter_first;  // first element of the updated part
+  const std::int64_t gradient_first = attributes.first - (form.by_rows ? 0 : attributes.gradient_first);
   const std::int64_t elements = attributes.count > 0 ? attributes.count : shape.elements();
   for (std::int64_t first = 0; first < elements; first += kStateBlock) {
     const std::int64_t count = std::min(kStateBlock, elements - first);
@@ -87,7 +88,7 @@ void adamw(const KernelArguments& a, const UpdateForm& form, const AdamWAttribut
     square.load(first, count, v);
     for (std::int64_t i = 0; i < count; ++i) {
       T value = parameter.get(start + first + i);
-      step(value, m[i], v[i], gradient.at(start + first + i));
+      step(value, m[i], v[i], gradient.at(gradient_first + first + i));
       parameter.set(start + first + i, value);
     }
     moment.store(first, count, m);

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 
+#include "backend/collectives.h"
 #include "backend/reference/loop_kernel.h"
 #include "backend/skippable_update.h"
 #include "backend/transfers.h"
@@ -53,6 +54,8 @@ DType computing_type(const Graph& graph, const Node& node) {
 std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node& node) {
   using namespace reference;
   if (is_transfer(node.op)) return make_transfer_kernel(node);
+  if (is_collective(node.op)) return make_collective_kernel(node);
+  if (node.op == Op::kSlice) return make_slice_kernel(node);
   if (needs_widening(graph, node) && !is_parameter_update(node.op)) {
     return widened_kernel(graph, node, [this](const Graph& g, const Node& n) { return prepare(g, n); });
   }
@@ -119,6 +122,16 @@ std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node
     case Op::kFetchEnd:
     case Op::kStoreBegin:
     case Op::kStoreEnd:
+    case Op::kReduceScatterBegin:
+    case Op::kReduceScatterEnd:
+    case Op::kAllGatherBegin:
+    case Op::kAllGatherEnd:
+    case Op::kGatherShardsBegin:
+    case Op::kAllReduceBegin:
+    case Op::kAllReduceEnd:
+    case Op::kGatherRowsBegin:
+    case Op::kGatherRowsEnd:
+    case Op::kSlice:
       break;  // above
   }
   check(false,

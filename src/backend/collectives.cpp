@@ -1,0 +1,277 @@
+#include "backend/collectives.h"
+
+#include <algorithm>
+#include <cstring>
+#include <variant>
+
+#include "base/error.h"
+#include "ranks/communicator.h"
+#include "tensor/block_code.h"
+
+namespace plimsoll {
+namespace {
+
+using Part = CollectiveAttributes::Part;
+
+class CollectiveKernel : public Kernel {
+ public:
+  explicit CollectiveKernel(const Node& node) : attributes_(std::get<CollectiveAttributes>(node.attributes)) {}
+
+  void run(const KernelArguments& arguments) const final {
+    check(arguments.ranks != nullptr && arguments.ranks->size() == attributes_.ranks &&
+              arguments.ranks->rank() == attributes_.rank,
+          "a program of many ranks is given their communicator");
+    run(arguments, *arguments.ranks);
+  }
+
+ protected:
+  virtual void run(const KernelArguments& arguments, Communicator& ranks) const = 0;
+
+  const std::vector<Part>& parts() const { return attributes_.parts; }
+  std::int64_t ticket() const { return attributes_.ticket; }
+  int rank() const { return attributes_.rank; }
+  int ranks() const { return attributes_.ranks; }
+
+  // The others, beginning with the one behind this rank, so that not all send to the same one first.
+  template <typename Body>
+  void for_each_other(const Body& body) const {
+    for (int i = 1; i < ranks(); ++i) body((rank() + i) % ranks());
+  }
+  static std::span<std::byte> owned(const TensorView& tensor, const Part& part, int rank) {
+    // A coded matrix is divided between its rows, which have whole blocks.
+    const bool coded = is_coded(part.type.dtype);
+    const auto unit = coded ? static_cast<std::size_t>(part.type.shape[1]) : std::size_t{1};
+    const std::size_t each =
+        coded ? coded_row_bytes(part.type.dtype, part.type.shape[1]) : dtype_bytes(part.type.dtype);
+    const auto begin = static_cast<std::size_t>(part.bounds[static_cast<std::size_t>(rank)]) / unit * each;
+    const auto end = static_cast<std::size_t>(part.bounds[static_cast<std::size_t>(rank) + 1]) / unit * each;
+    return tensor.byte_span().subspan(begin, end - begin);
+  }
+  // Where in the staging buffer a rank's bytes arrive, of all parts one after the other.
+  std::size_t staging_place(int other) const { return static_cast<std::size_t>(other > rank() ? other - 1 : other); }
+
+ private:
+  CollectiveAttributes attributes_;
+};
+
+// reduce_scatter sends every rank what it owns, and receives what this rank owns; all_reduce sends and receives all.
+class ReduceBegin final : public CollectiveKernel {
+ public:
+  ReduceBegin(const Node& node, bool whole) : CollectiveKernel(node), whole_(whole) {}
+
+ private:
+  void run(const KernelArguments& a, Communicator& ranks) const override {
+    std::span<std::byte> staging = a.outputs.back().byte_span();
+    const std::size_t each = staging.size() / static_cast<std::size_t>(std::max(1, this->ranks() - 1));
+    for_each_other([&](int other) {
+      std::span<std::byte> place = staging.subspan(staging_place(other) * each, each);
+      for (std::size_t i = 0; i < parts().size(); ++i) {
+        const TensorView& tensor = a.outputs[i];
+        const std::size_t mine = whole_ ? tensor.bytes() : owned(tensor, parts()[i], rank()).size();
+        ranks.receive(ticket(), other, place.first(mine));
+        place = place.subspan(mine);
+      }
+    });
+    for_each_other([&](int other) {
+      for (std::size_t i = 0; i < parts().size(); ++i) {
+        const TensorView& tensor = a.outputs[i];
+        ranks.send(ticket(), other, whole_ ? tensor.byte_span() : owned(tensor, parts()[i], other));
+      }
+    });
+  }
+
+  bool whole_;
+};
+
+class ReduceEnd final : public CollectiveKernel {
+ public:
+  ReduceEnd(const Node& node, bool whole) : CollectiveKernel(node), whole_(whole) {}
+
+ private:
+  void run(const KernelArguments& a, Communicator& ranks) const override {
+    ranks.wait(ticket());
+    const std::span<std::byte> staging = a.inputs.back().byte_span();
+    const std::size_t each = staging.size() / static_cast<std::size_t>(std::max(1, this->ranks() - 1));
+    std::size_t first = 0;
+    for (std::size_t i = 0; i < parts().size(); ++i) {
+      const TensorView& tensor = a.outputs[i];
+      const std::span<std::byte> mine = whole_ ? tensor.byte_span() : owned(tensor, parts()[i], rank());
+      if (tensor.dtype() == DType::kF64) {
+        sum<double>(mine, staging, first, each);
+      } else {
+        check(tensor.dtype() == DType::kF32, "ranks sum F32 or F64");
+        sum<float>(mine, staging, first, each);
+      }
+      first += mine.size();
+    }
+  }
+
+  // mine = the sum over ranks in their order, of which only this rank's is not in the staging buffer. Goes through
+  // blocks that stay in the cache.
+  template <typename T>
+  void sum(std::span<std::byte> mine, std::span<std::byte> staging, std::size_t first, std::size_t each) const {
+    constexpr std::size_t kBlock = 2048;
+    T* const own = reinterpret_cast<T*>(mine.data());
+    const std::size_t count = mine.size() / sizeof(T);
+    for (std::size_t begin = 0; begin < count; begin += kBlock) {
+      const std::size_t size = std::min(kBlock, count - begin);
+      T total[kBlock];
+      for (int r = 0; r < ranks(); ++r) {
+        const T* const from =
+            r == rank() ? own + begin
+                        : reinterpret_cast<const T*>(staging.data() + staging_place(r) * each + first) + begin;
+        if (r == 0) {
+          std::copy_n(from, size, total);
+        } else {
+          for (std::size_t k = 0; k < size; ++k) total[k] += from[k];
+        }
+      }
+      std::copy_n(total, size, own + begin);
+    }
+  }
+
+  bool whole_;
+};
+
+// What this rank owns lies in its place in the parts already, or in tensors of its own.
+class AllGatherBegin final : public CollectiveKernel {
+ public:
+  AllGatherBegin(const Node& node, bool from_shards) : CollectiveKernel(node), from_shards_(from_shards) {}
+
+ private:
+  void run(const KernelArguments& a, Communicator& ranks) const override {
+    for (std::size_t i = 0; from_shards_ && i < parts().size(); ++i) {
+      std::ranges::copy(a.inputs[i].byte_span(), owned(a.outputs[i], parts()[i], rank()).begin());
+    }
+    for_each_other([&](int other) {
+      for (std::size_t i = 0; i < parts().size(); ++i) {
+        ranks.receive(ticket(), other, owned(a.outputs[i], parts()[i], other));
+      }
+    });
+    for_each_other([&](int other) {
+      for (std::size_t i = 0; i < parts().size(); ++i) {
+        ranks.send(ticket(), other, owned(a.outputs[i], parts()[i], rank()));
+      }
+    });
+  }
+
+  bool from_shards_;
+};
+
+class AllGatherEnd final : public CollectiveKernel {
+ public:
+  using CollectiveKernel::CollectiveKernel;
+
+ private:
+  void run(const KernelArguments&, Communicator& ranks) const override { ranks.wait(ticket()); }
+};
+
+// Rows travel as they are counted: a message is as long as its sender has rows.
+class GatherRowsBegin final : public CollectiveKernel {
+ public:
+  using CollectiveKernel::CollectiveKernel;
+
+ private:
+  void run(const KernelArguments& a, Communicator& ranks) const override {
+    const auto capacity = static_cast<std::size_t>(a.inputs[0].elements());
+    const std::size_t row_bytes = capacity == 0 ? 0 : a.inputs[2].bytes() / capacity;
+    const auto count = static_cast<std::size_t>(*a.inputs[1].data<std::int32_t>());
+    const auto id_place = [&](int r) {
+      return a.outputs[0].byte_span().subspan(static_cast<std::size_t>(r) * capacity * sizeof(std::int32_t),
+                                              capacity * sizeof(std::int32_t));
+    };
+    const auto row_place = [&](int r) {
+      return a.outputs[1].byte_span().subspan(static_cast<std::size_t>(r) * capacity * row_bytes, capacity * row_bytes);
+    };
+    const auto count_place = [&](int r) {
+      return a.outputs[2].byte_span().subspan(static_cast<std::size_t>(r) * sizeof(std::int32_t), sizeof(std::int32_t));
+    };
+    const auto ids = id_place(rank()).first(count * sizeof(std::int32_t));
+    const auto rows = row_place(rank()).first(count * row_bytes);
+    std::memcpy(ids.data(), a.inputs[0].raw(), ids.size());
+    std::memcpy(rows.data(), a.inputs[2].raw(), rows.size());
+    std::memcpy(count_place(rank()).data(), a.inputs[1].raw(), sizeof(std::int32_t));
+    for_each_other([&](int other) {
+      ranks.receive(ticket(), other, count_place(other));
+      ranks.receive(ticket(), other, id_place(other));
+      ranks.receive(ticket(), other, row_place(other));
+    });
+    for_each_other([&](int other) {
+      ranks.send(ticket(), other, count_place(rank()));
+      ranks.send(ticket(), other, ids);
+      ranks.send(ticket(), other, rows);
+    });
+  }
+};
+
+// Closes the gaps behind each rank's rows.
+class GatherRowsEnd final : public CollectiveKernel {
+ public:
+  using CollectiveKernel::CollectiveKernel;
+
+ private:
+  void run(const KernelArguments& a, Communicator& ranks) const override {
+    ranks.wait(ticket());
+    const std::size_t capacity = static_cast<std::size_t>(a.inputs[0].elements() / this->ranks());
+    const std::size_t row_bytes =
+        capacity == 0 ? 0 : a.inputs[1].bytes() / (capacity * static_cast<std::size_t>(this->ranks()));
+    auto* const ids = a.outputs[0].data<std::int32_t>();
+    auto* const rows = static_cast<std::byte*>(a.outputs[1].raw());
+    std::size_t total = 0;
+    for (int r = 0; r < this->ranks(); ++r) {
+      const auto count = static_cast<std::size_t>(a.inputs[2].data<std::int32_t>()[r]);
+      const std::size_t from = static_cast<std::size_t>(r) * capacity;
+      std::memmove(ids + total, ids + from, count * sizeof(std::int32_t));
+      std::memmove(rows + total * row_bytes, rows + from * row_bytes, count * row_bytes);
+      total += count;
+    }
+    *a.outputs[2].data<std::int32_t>() = static_cast<std::int32_t>(total);
+  }
+};
+
+class SliceKernel final : public Kernel {
+ public:
+  explicit SliceKernel(const Node& node) : attributes_(std::get<SliceAttributes>(node.attributes)) {}
+
+  void run(const KernelArguments& a) const override {
+    const std::size_t each = dtype_bytes(a.outputs[0].dtype());
+    std::memcpy(a.outputs[0].raw(),
+                static_cast<const std::byte*>(a.inputs[0].raw()) + static_cast<std::size_t>(attributes_.first) * each,
+                a.outputs[0].bytes());
+  }
+
+ private:
+  SliceAttributes attributes_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_collective_kernel(const Node& node) {
+  switch (node.op) {
+    case Op::kReduceScatterBegin:
+      return std::make_unique<ReduceBegin>(node, false);
+    case Op::kReduceScatterEnd:
+      return std::make_unique<ReduceEnd>(node, false);
+    case Op::kAllReduceBegin:
+      return std::make_unique<ReduceBegin>(node, true);
+    case Op::kAllReduceEnd:
+      return std::make_unique<ReduceEnd>(node, true);
+    case Op::kAllGatherBegin:
+      return std::make_unique<AllGatherBegin>(node, false);
+    case Op::kGatherShardsBegin:
+      return std::make_unique<AllGatherBegin>(node, true);
+    case Op::kAllGatherEnd:
+      return std::make_unique<AllGatherEnd>(node);
+    case Op::kGatherRowsBegin:
+      return std::make_unique<GatherRowsBegin>(node);
+    case Op::kGatherRowsEnd:
+      return std::make_unique<GatherRowsEnd>(node);
+    default:
+      check(false, "the op is one that ranks exchange tensors by");
+      return nullptr;
+  }
+}
+
+std::unique_ptr<Kernel> make_slice_kernel(const Node& node) { return std::make_unique<SliceKernel>(node); }
+
+}  // namespace plimsoll

@@ -1,0 +1,119 @@
+#include "cli/rank_options.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <thread>
+
+#include "base/log.h"
+#include "cli/resume.h"
+#include "cli/signals.h"
+#include "cli/usage.h"
+#include "fit/rank_fit.h"
+#include "ranks/mpi_communicator.h"
+
+namespace plimsoll {
+
+void RankRequest::resolve(MemoryRequest& memory) {
+  launch = launcher == "none" ? Launch{} : find_launch();
+  if (zero_stage != "auto") memory.zero_stage = std::stoi(zero_stage);
+  if (gradient_sync != "auto") memory.sums_each_micro_batch = gradient_sync == "micro-batch";
+  memory.bucket_bytes = static_cast<std::size_t>(bucket_cap_mb * static_cast<double>(kMiB));
+  memory.local_ranks = launch.local_size;
+}
+
+void add_launcher_options(Command* command, RankRequest& o) {
+  command->heading("Several processes");
+  one_of(command->add_option("--launcher", o.launcher,
+                             "auto: work together with the other processes that mpirun, srun or torchrun has started; "
+                             "none: alone"),
+         {"auto", "none"})
+      ->capture_default_str();
+  number(command->add_option("--timeout", o.timeout_seconds,
+                             "Seconds after which a process that says nothing counts as failed"),
+         1, 86400)
+      ->capture_default_str();
+}
+
+void add_rank_options(Command* command, RankRequest& o) {
+  add_launcher_options(command, o);
+  one_of(command->add_option(
+             "--zero-stage", o.zero_stage,
+             "What each process keeps only a part of: 0 nothing, 1 the optimizer's state, 2 gradients too, 3 "
+             "parameters too; auto: the lowest that fits the budget"),
+         {"auto", "0", "1", "2", "3"})
+      ->capture_default_str();
+  one_of(
+      command->add_option("--gradient-sync", o.gradient_sync,
+                          "When gradients are summed over the processes if an update has several micro-batches: once "
+                          "an update, or in each micro-batch; auto: in each from stage 2 on"),
+      {"auto", "update", "micro-batch"})
+      ->capture_default_str();
+  number(command->add_option("--ddp-bucket-cap-mb", o.bucket_cap_mb,
+                             "Size of the buckets that gradients travel in, in MiB"),
+         0.001, 4096)
+      ->capture_default_str();
+}
+
+void connect_ranks(Invocation& invocation, const RankRequest& request) {
+  const Launch& launch = request.launch;
+  if (launch.size == 1) return;
+  if (!launch.speaks_mpi()) {
+    throw UsageError({.what = fmt::format("{} has started {} processes, which only GPUs can connect",
+                                          launcher_name(launch.launcher), launch.size),
+                      .where = launch.variables,
+                      .found = "--device cpu",
+                      .allowed = "mpirun or srun, which bring MPI, or --launcher none for processes of their own",
+                      .remedy = fmt::format("mpirun -n {} plimsoll train …", launch.size)});
+  }
+  // Asked in the thread that waits, while another one takes the signals.
+  Interrupt& interrupt = interrupt_on_signals();
+  invocation.ranks = connect_by_mpi(
+      launch, {.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(request.timeout_seconds * 1000)),
+               .end_signal = [&interrupt] { return interrupt.end_signal(); }});
+  if (launch.rank > 0) {
+    silence();
+    set_log_sink([](LogLevel, std::string_view) {});
+    invocation.json = false;
+  } else if (!invocation.json) {
+    print_line(fmt::format("{} processes, started by {} ({}); this is rank 0 on {}", launch.size,
+                           launcher_name(launch.launcher), launch.variables, invocation.ranks->host(0)));
+  }
+}
+
+RunPlan plan_of(const Invocation& invocation, FitRequest& request, Backend& backend,
+                std::optional<std::int64_t> kept_micro_batch) {
+  if (invocation.ranks == nullptr) return fit_resumed(request, kept_micro_batch, backend);
+  const auto attempt = [&](FitRequest& of_stage) {
+    if (kept_micro_batch) of_stage.micro_batch_size = kept_micro_batch;
+    return try_fit(of_stage, backend);
+  };
+  const auto last = [&](FitRequest& of_stage) { return fit_resumed(of_stage, kept_micro_batch, backend); };
+  return fit_on_ranks(request, backend, *invocation.ranks,
+                      [&](FitRequest& r) { return choose_stage(r, attempt, last); });
+}
+
+bool tell_ranks(Invocation& invocation, const Problem& problem, ExitCode code) {
+  if (invocation.ranks == nullptr) return true;
+  Communicator& ranks = *invocation.ranks;
+  if (ranks.rank() == 0) {
+    ranks.fail(problem, code);
+    return true;
+  }
+  // The same error on all ranks, bad data say, is told once: rank 0's message is on its way then.
+  constexpr auto kPatience = std::chrono::milliseconds(500);
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  try {
+    while (std::chrono::steady_clock::now() < end) {
+      for (int i = 0; i < 64; ++i) ranks.poll();
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  } catch (const RankError& error) {
+    if (error.problem().what.ends_with(problem.what)) return false;
+  } catch (const Error&) {  // nobody can be reached
+  }
+  ranks.fail(problem, code);
+  return true;
+}
+
+}  // namespace plimsoll

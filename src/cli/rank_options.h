@@ -1,0 +1,45 @@
+// The options of a run of several processes, and its connection: which launcher has started this process, as which
+// rank. Every rank parses, reads and plans alike; the first one prints and writes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "cli/command.h"
+#include "fit/fit.h"
+#include "ranks/launcher.h"
+#include "request/memory.h"
+
+namespace plimsoll {
+
+struct RankRequest {
+  // As typed.
+  std::string launcher = "auto", zero_stage = "auto", gradient_sync = "auto";
+  double bucket_cap_mb = 25;
+  double timeout_seconds = 600;
+
+  Launch launch{};  // after `resolve`
+
+  // Finds the launcher, and sets what the planner is asked for. Throws UsageError.
+  void resolve(MemoryRequest& memory);
+};
+
+void add_rank_options(Command* command, RankRequest& options);
+// Those of a command that only evaluates.
+void add_launcher_options(Command* command, RankRequest& options);
+
+// Connects the ranks of `request.launch`, says so in a line, and silences all but the first; does nothing for a single
+// process. Call it once signals are watched.
+void connect_ranks(Invocation& invocation, const RankRequest& request);
+
+// Makes the plan of a command's run, of one process or of all ranks together. `kept_micro_batch`: of the checkpoint
+// that the run resumes.
+RunPlan plan_of(const Invocation& invocation, FitRequest& request, Backend& backend,
+                std::optional<std::int64_t> kept_micro_batch = std::nullopt);
+
+// Tells the other ranks of an error that ends this one. Returns false if it need not be printed here, because rank 0
+// says the same.
+bool tell_ranks(Invocation& invocation, const Problem& problem, ExitCode code);
+
+}  // namespace plimsoll

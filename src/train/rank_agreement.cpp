@@ -1,0 +1,76 @@
+#include "train/rank_agreement.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace plimsoll {
+namespace {
+
+std::string page_text(const BadPageError& error) {
+  const Problem& p = error.problem();
+  return nlohmann::json({{"page", error.page()},
+                         {"what", p.what},
+                         {"where", p.where},
+                         {"found", p.found},
+                         {"allowed", p.allowed},
+                         {"remedy", p.remedy}})
+      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+BadPageError parse_page(const std::string& text) {
+  const nlohmann::json json = nlohmann::json::parse(text);
+  return BadPageError(json.at("page").get<std::uint32_t>(), {.what = json.at("what"),
+                                                             .where = json.at("where"),
+                                                             .found = json.at("found"),
+                                                             .allowed = json.at("allowed"),
+                                                             .remedy = json.at("remedy")});
+}
+
+}  // namespace
+
+RankAgreement::RankAgreement(Communicator* ranks) : ranks_(ranks) {
+  if (ranks != nullptr) words_.resize(static_cast<std::size_t>(ranks->size()));
+}
+
+void RankAgreement::exchange(const Word& mine) {
+  all_gather(*ranks_, std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(words_)));
+}
+
+RankAgreement::Verdict RankAgreement::before_micro_batch(bool drops, std::optional<BadPageError>& bad) {
+  const Verdict mine = bad ? Verdict::kBadPage : drops ? Verdict::kDrop : Verdict::kGoOn;
+  if (alone()) return mine;
+  exchange({.code = static_cast<std::int32_t>(mine)});
+  Verdict all = Verdict::kGoOn;
+  for (const Word& word : words_) all = std::max(all, static_cast<Verdict>(word.code));
+  if (all != Verdict::kBadPage) return all;
+  for (const std::string& text : all_gather_texts(*ranks_, bad ? page_text(*bad) : std::string())) {
+    if (text.empty()) continue;
+    bad = parse_page(text);
+    break;
+  }
+  return all;
+}
+
+double RankAgreement::sum(double mine) {
+  if (alone()) return mine;
+  exchange({.number = mine});
+  double total = 0;
+  for (const Word& word : words_) total += word.number;
+  return total;
+}
+
+void RankAgreement::share(Interrupt& interrupt) {
+  if (alone()) return;
+  exchange({.code = interrupt.end_signal(), .saves = interrupt.pending() && interrupt.end_signal() == 0 ? 1 : 0});
+  for (const Word& word : words_) {
+    if (word.code != 0) interrupt.request_end(word.code);
+    if (word.saves != 0) interrupt.request_save();
+  }
+}
+
+void RankAgreement::wait_for_all() {
+  if (!alone()) barrier(*ranks_);
+}
+
+}  // namespace plimsoll

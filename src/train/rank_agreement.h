@@ -1,0 +1,53 @@
+// RankAgreement: what the ranks of a run tell each other between their programs, so that all take the same decisions: a
+// page that one of them cannot read, a signal that one of them was sent, the loss that each has a part of.
+//
+//   RankAgreement agreement(session.ranks());            // nullptr: one process, and nothing is exchanged
+//   const auto verdict = agreement.before_micro_batch(interrupt.pending(), bad);
+//   loss = agreement.sum(loss);
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/interrupt.h"
+#include "data/loader.h"
+#include "ranks/communicator.h"
+
+namespace plimsoll {
+
+class RankAgreement {
+ public:
+  // `ranks` must outlive this object. Nothing but a page that cannot be read allocates afterwards.
+  explicit RankAgreement(Communicator* ranks);
+
+  bool alone() const { return ranks_ == nullptr; }
+  bool is_first() const { return ranks_ == nullptr || ranks_->rank() == 0; }
+
+  enum class Verdict : std::uint8_t { kGoOn, kDrop, kBadPage };
+  // What all ranks do with the micro-batch that comes next. `bad` is the page that this rank cannot read, and becomes
+  // that of the first rank that has one.
+  Verdict before_micro_batch(bool drops, std::optional<BadPageError>& bad);
+
+  // The sum over ranks, in their order.
+  double sum(double mine);
+
+  // Makes every rank see the requests that any rank was sent.
+  void share(Interrupt& interrupt);
+
+  // Returns when all ranks have come here.
+  void wait_for_all();
+
+ private:
+  struct Word {
+    std::int32_t code = 0;  // a verdict, or a signal
+    std::int32_t saves = 0;
+    double number = 0;
+  };
+  void exchange(const Word& mine);
+
+  Communicator* ranks_;
+  std::vector<Word> words_;  // of all ranks
+};
+
+}  // namespace plimsoll

@@ -1,0 +1,23 @@
+// Stage 3 of ZeRO: a rank keeps its own part of each large parameter, and fetches the others' shortly before they are
+// used, in forward and again in backward. (Rajbhandari et al. 2020; PyTorch's FSDP does the same.)
+//
+// Parameters travel in buckets, in the order in which nodes use them. While the nodes of one bucket compute, the next
+// one is on its way; a fetched parameter's bytes are free after its last use in that phase. Updates work on the own
+// part where it lies.
+//
+//   graph = shard_parameters(graph, shards, options);   // of a step, or of an evaluation; after all but offload
+#pragma once
+
+#include "graph/graph.h"
+#include "transform/data_parallel.h"
+
+namespace plimsoll {
+
+// Replaces every parameter that all ranks own a part of (Shards::divides) by that part, of as many rows, under the same
+// name; what belongs to it (its low half, tensor/split_float.h) likewise.
+Graph shard_parameters(const Graph& graph, const Shards& shards, const RankOptions& options);
+
+// The type of the part of a parameter that a rank keeps.
+TensorType shard_type(const TensorType& whole, const Shards::Range& range);
+
+}  // namespace plimsoll

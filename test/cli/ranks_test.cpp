@@ -1,0 +1,210 @@
+// Several processes that mpirun has started, as users start them. Skipped where there is no MPI.
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include "program_fixture.h"
+
+namespace plimsoll {
+namespace {
+
+using namespace test;
+
+// mpirun, if it is on the PATH, and the library by which the program speaks to it beside the program.
+std::optional<std::string> find_mpirun() {
+  if (!fs::exists(program_path().parent_path() / "libplimsoll_mpi.so")) return std::nullopt;
+  std::stringstream folders(std::getenv("PATH") == nullptr ? "" : std::getenv("PATH"));
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (const fs::path file = fs::path(folder) / "mpirun"; ::access(file.c_str(), X_OK) == 0) return file.string();
+  }
+  return std::nullopt;
+}
+
+class Ranks : public ProgramTest {
+ protected:
+  void SetUp() override {
+    mpirun_ = find_mpirun();
+    if (!mpirun_) GTEST_SKIP() << "there is no MPI: apt-get install libopenmpi-dev openmpi-bin";
+    draw_pages();
+  }
+
+  Arguments of_ranks(int count, const Arguments& arguments) const {
+    Arguments all = {"--allow-run-as-root", "--oversubscribe",      "--bind-to", "none", "-n",
+                     std::to_string(count), program_path().string()};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    return all;
+  }
+  Process start(int count, const Arguments& arguments) const {
+    return Process(of_ranks(count, arguments), at("log"), {}, *mpirun_);
+  }
+  Outcome run_ranks(int count, const Arguments& arguments) const { return start(count, arguments).wait(); }
+
+  std::vector<double> losses(const std::string& run) const {
+    std::vector<double> all;
+    std::ifstream file(at(run) / "metrics.jsonl");
+    for (std::string line; std::getline(file, line);) {
+      const nlohmann::json object = nlohmann::json::parse(line);
+      if (object.contains("loss")) all.push_back(object["loss"]);
+    }
+    return all;
+  }
+
+  std::optional<std::string> mpirun_;
+};
+
+TEST_F(Ranks, EveryStageTrainsTheSameModel) {
+  const Arguments common = {"--max-steps", "4", "--save-steps", "2", "--train-batch-size", "4"};
+  ASSERT_EQ(run(train_arguments("alone", common)).code, 0);
+  for (const int ranks : {2, 4}) {
+    std::string model, states;
+    for (const char* stage : {"0", "1", "2", "3"}) {
+      Arguments more = common;
+      more.insert(more.end(), {"--zero-stage", stage});
+      const std::string name = std::string("stage") + stage;
+      fs::remove_all(at(name));
+      const Outcome outcome = run_ranks(ranks, train_arguments(name, more));
+      ASSERT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+      EXPECT_THAT(outcome.out, testing::HasSubstr(std::to_string(ranks) + " processes, started by mpirun"));
+      const std::string its_model = file_bytes(at(name) / "model.safetensors");
+      const std::string its_states = file_bytes(at(name) / "checkpoint-4" / "optimizer.safetensors");
+      if (model.empty()) model = its_model, states = its_states;
+      EXPECT_TRUE(its_model == model) << ranks << " ranks, stage " << stage;
+      EXPECT_TRUE(its_states == states) << ranks << " ranks, stage " << stage;
+      const std::vector<double> found = losses(name), expected = losses("alone");
+      ASSERT_EQ(found.size(), expected.size());
+      for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5 * expected[i]);
+      const nlohmann::json summary = nlohmann::json::parse(file_bytes(at(name) / "summary.json"));
+      EXPECT_EQ(summary["ranks"].size(), static_cast<std::size_t>(ranks));
+    }
+  }
+}
+
+TEST_F(Ranks, ARunResumesOnAnyNumberOfRanks) {
+  ASSERT_EQ(run_ranks(2, train_arguments("whole", {"--max-steps", "4", "--save-steps", "2"})).code, 0);
+  for (const int ranks : {1, 2, 4}) {
+    fs::remove_all(at("again"));
+    fs::create_directories(at("again"));
+    fs::copy(at("whole") / "checkpoint-2", at("again") / "checkpoint-2", fs::copy_options::recursive);
+    Arguments resume = train_arguments("again", {"--max-steps", "4", "--save-steps", "2", "--train-batch-size", "2",
+                                                 "--resume-from-checkpoint", "latest", "--zero-stage", "1"});
+    resume.erase(resume.begin() + static_cast<std::ptrdiff_t>(resume.size()) - 2, resume.end());
+    if (ranks > 1) resume.insert(resume.end(), {"--zero-stage", "1"});
+    const Outcome outcome = ranks == 1 ? run(resume) : run_ranks(ranks, resume);
+    ASSERT_EQ(outcome.code, 0) << ranks << outcome.out << outcome.err;
+    const bool same = file_bytes(at("again") / "model.safetensors") == file_bytes(at("whole") / "model.safetensors");
+    if (ranks == 2) {
+      EXPECT_TRUE(same);
+    } else {
+      EXPECT_THAT(outcome.err, testing::HasSubstr("ranks: 2 then, " + std::to_string(ranks) + " now"));
+    }
+  }
+}
+
+TEST_F(Ranks, EvaluatesAsOneProcessDoes) {
+  const Arguments more = {"--max-steps", "2", "--eval-data", path("pages/train.jsonl"), "--eval-steps", "1"};
+  ASSERT_EQ(run_ranks(2, train_arguments("two", more)).code, 0);
+  const nlohmann::json said = nlohmann::json::parse(file_bytes(at("two") / "summary.json"))["evaluation"];
+  const Outcome alone =
+      run({"eval", "--model", path("two"), "--data", path("pages/train.jsonl"), "--json", "--threads", "1"});
+  ASSERT_EQ(alone.code, 0) << alone.err;
+  const nlohmann::json scores = nlohmann::json::parse(alone.out);
+  for (const char* key : {"f1", "support", "confusion", "per_label", "pages"}) EXPECT_EQ(said[key], scores[key]) << key;
+  EXPECT_NEAR(said["loss"].get<double>(), scores["loss"].get<double>(), 1e-6);
+}
+
+TEST_F(Ranks, PredictsTheSameBytesAsOneProcess) {
+  make_model();
+  const Arguments predict = {"predict",
+                             "--model",
+                             path("model"),
+                             "--data",
+                             path("pages/train.jsonl"),
+                             "--threads",
+                             "1",
+                             "--per-device-eval-batch-size",
+                             "1",
+                             "--return-all-scores",
+                             "--output"};
+  Arguments alone = predict;
+  alone.push_back(path("alone.jsonl"));
+  ASSERT_EQ(run(alone).code, 0);
+  for (const int ranks : {2, 3}) {
+    Arguments together = predict;
+    together.push_back(path("together.jsonl"));
+    const Outcome outcome = run_ranks(ranks, together);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_TRUE(file_bytes(at("together.jsonl")) == file_bytes(at("alone.jsonl"))) << ranks;
+  }
+}
+
+TEST_F(Ranks, ABudgetTooSmallIsRefusedByAll) {
+  Arguments arguments = train_arguments("small", {"--max-steps", "2"});
+  *std::ranges::find(arguments, "1GiB") = "45MiB";
+  const Outcome outcome = run_ranks(2, arguments);
+  EXPECT_EQ(outcome.code, 4) << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.err, testing::HasSubstr("the run does not fit the memory budget"));
+  // It is said once, by rank 0.
+  const std::size_t first = outcome.err.find("error: the run");
+  EXPECT_EQ(outcome.err.find("error: the run", first + 1), std::string::npos) << outcome.err;
+}
+
+TEST_F(Ranks, BadDataIsToldOnce) {
+  std::vector<nlohmann::json> pages = read_pages("train.jsonl");
+  pages[1]["boxes"][0] = {1, 2, 99999, 4};
+  write_pages("train.jsonl", pages);
+  const Outcome outcome = run_ranks(2, train_arguments("bad", {"--max-steps", "2"}));
+  EXPECT_EQ(outcome.code, 3) << outcome.out << outcome.err;
+  const std::size_t first = outcome.err.find("error: ");
+  ASSERT_NE(first, std::string::npos);
+  EXPECT_EQ(outcome.err.find("error: ", first + 1), std::string::npos) << outcome.err;
+}
+
+// The others end with it, and the last checkpoint is whole.
+TEST_F(Ranks, ARankThatIsKilledEndsTheRun) {
+  Process process = start(2, train_arguments("killed", {"--max-steps", "100000", "--save-steps", "2"}));
+  for (int i = 0; i < 6000 && !fs::exists(at("killed") / "checkpoint-2"); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  ASSERT_TRUE(fs::exists(at("killed") / "checkpoint-2"));
+  pid_t victim = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator("/proc")) {
+    std::ifstream file(entry.path() / "stat");
+    std::string text;
+    std::getline(file, text);
+    const std::size_t name = text.find("(plimsoll) ");
+    if (name == std::string::npos) continue;
+    if (std::atoi(text.c_str() + name + std::string("(plimsoll) S ").size()) == process.id())
+      victim = std::atoi(text.c_str());
+  }
+  ASSERT_GT(victim, 0);
+  ::kill(victim, SIGKILL);
+  const auto begin = std::chrono::steady_clock::now();
+  const Outcome outcome = process.wait();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+  EXPECT_NE(outcome.code, 0);
+  const Outcome again =
+      run_ranks(2, train_arguments("killed", {"--max-steps", "4", "--resume-from-checkpoint", "latest"}));
+  EXPECT_EQ(again.code, 0) << again.out << again.err;
+}
+
+TEST_F(Ranks, ASignalToTheLauncherSaves) {
+  Process process = start(2, train_arguments("saves", {"--max-steps", "100000", "--save-steps", "0"}));
+  for (int i = 0; i < 6000 && !fs::exists(at("saves") / "plan.json"); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  process.signal(SIGUSR1);
+  const auto saved = [&] {
+    for (const fs::directory_entry& entry : fs::directory_iterator(at("saves"))) {
+      if (entry.path().filename().string().starts_with("checkpoint-")) return true;
+    }
+    return false;
+  };
+  for (int i = 0; i < 2000 && !saved(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_TRUE(saved());
+  process.signal(SIGTERM);
+  process.wait();
+}
+
+}  // namespace
+}  // namespace plimsoll

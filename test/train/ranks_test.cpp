@@ -1,0 +1,141 @@
+// Several ranks, as threads, train one model: every stage gives the same bits, and one process the same losses.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "bundle/adapter.h"
+#include "support/thread_ranks.h"
+#include "train/trainer_fixture.h"
+
+namespace plimsoll::test {
+namespace {
+
+struct Trained {
+  std::vector<double> losses, norms;
+  std::string model;      // the bytes of its weights
+  std::string optimizer;  // of the last checkpoint
+};
+
+using Setup = std::function<void(SmallRun&)>;
+
+// A model directory that adapters can be trained for, made once.
+fs::path base_model() {
+  static const ScratchFolder folder;
+  static const fs::path path = [] {
+    const fs::path model = folder.path() / "base";
+    fs::create_directories(model);
+    SmallRun run(model);
+    run.options.max_steps = 1;
+    run.train();
+    return model;
+  }();
+  return path;
+}
+
+Trained train(int ranks, int stage, const Setup& setup, const ScratchFolder& folder) {
+  const fs::path output = folder.path() / "run";
+  fs::remove_all(output);
+  fs::create_directories(output);
+  Trained trained;
+  const auto run = [&](Communicator* communicator) {
+    SmallRun small(output);
+    small.options.save_steps = 3;
+    setup(small);
+    small.ranks = communicator;
+    small.zero_stage = stage;
+    small.train();
+    if (communicator != nullptr && communicator->rank() > 0) return;
+    for (const StepReport& report : small.reports) {
+      trained.losses.push_back(report.loss);
+      trained.norms.push_back(report.gradient_norm);
+    }
+  };
+  if (ranks == 1) {
+    run(nullptr);
+  } else {
+    run_ranks(ranks, [&](Communicator& communicator) { run(&communicator); });
+  }
+  const bool adapter = fs::exists(output / "adapter_model.safetensors");
+  trained.model = file_bytes(output / (adapter ? "adapter_model.safetensors" : "model.safetensors"));
+  trained.optimizer = file_bytes(output / "checkpoint-6" / "optimizer.safetensors");
+  return trained;
+}
+
+struct Case {
+  std::string name;
+  Setup setup;
+  double tolerance = 1e-5;  // of losses against one process, relative
+};
+void PrintTo(const Case& of, std::ostream* out) { *out << of.name; }
+
+class Ranks : public testing::TestWithParam<Case> {
+ protected:
+  ScratchFolder folder_;
+};
+
+TEST_P(Ranks, EveryStageTrainsTheSameBits) {
+  const Trained alone = train(1, 0, GetParam().setup, folder_);
+  for (const int ranks : {2, 3}) {
+    const Trained first = train(ranks, 0, GetParam().setup, folder_);
+    ASSERT_EQ(first.losses.size(), alone.losses.size());
+    for (std::size_t i = 0; i < first.losses.size(); ++i) {
+      EXPECT_NEAR(first.losses[i], alone.losses[i], GetParam().tolerance * alone.losses[i]) << ranks << " ranks, " << i;
+      EXPECT_NEAR(first.norms[i], alone.norms[i], 10 * GetParam().tolerance * alone.norms[i])
+          << ranks << " ranks, " << i;
+    }
+    EXPECT_EQ(first.optimizer.size(), alone.optimizer.size()) << "a checkpoint does not depend on the ranks";
+    for (const int stage : {1, 2, 3}) {
+      const Trained other = train(ranks, stage, GetParam().setup, folder_);
+      EXPECT_EQ(other.losses, first.losses) << ranks << " ranks, stage " << stage;
+      EXPECT_EQ(other.norms, first.norms) << ranks << " ranks, stage " << stage;
+      EXPECT_TRUE(other.model == first.model) << ranks << " ranks, stage " << stage;
+      EXPECT_TRUE(other.optimizer == first.optimizer) << ranks << " ranks, stage " << stage;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    , Ranks,
+    testing::Values(Case{.name = "AdamW", .setup = [](SmallRun& run) { run.micro_batch = 4; }},
+                    Case{.name = "MicroBatches",
+                         .setup =
+                             [](SmallRun& run) {
+                               run.micro_batch = 1;
+                               run.sums_each_micro_batch = false;
+                             }},
+                    Case{.name = "SumsInEachMicroBatch",
+                         .setup =
+                             [](SmallRun& run) {
+                               run.micro_batch = 1;
+                               run.sums_each_micro_batch = true;
+                             }},
+                    Case{.name = "UpdatesInBackward",
+                         .setup =
+                             [](SmallRun& run) {
+                               run.micro_batch = 4;
+                               run.options.max_grad_norm = 0;
+                             }},
+                    Case{.name = "Adafactor",
+                         .setup = [](SmallRun& run) { run.options.optim = OptimizerKind::kAdafactor; }},
+                    Case{.name = "AdamW8bit",
+                         .setup = [](SmallRun& run) { run.options.optim = OptimizerKind::kAdamW8bit; },
+                         .tolerance = 1e-2},
+                    Case{.name = "BFloat16",
+                         .setup = [](SmallRun& run) { run.options.precision = DType::kBF16; },
+                         .tolerance = 1e-2},
+                    Case{.name = "Evaluates",
+                         .setup =
+                             [](SmallRun& run) {
+                               run.evaluates = true;
+                               run.options.eval_steps = 2;
+                               run.options.load_best_model_at_end = true;
+                             }},
+                    Case{.name = "Adapters",
+                         .setup =
+                             [](SmallRun& run) {
+                               run.parts.lora_rank = 4;
+                               run.model = base_model();
+                             }}),
+    [](const testing::TestParamInfo<Case>& of) { return of.param.name; });
+
+}  // namespace
+}  // namespace plimsoll::test
