@@ -37,10 +37,14 @@ enum class Op : std::uint8_t {
   kLinear,            // x f[n,K], weight f or w[M,K], bias w[M] (optional) -> f[n,M] = x weight^T + bias
   kLinearAdd,         // x f[n,K], weight f or w[M,K], addend f[n,M]   -> addend + x weight^T, its sum rounded once
   kScale,             // x f[n,K]                                      -> f[n,K] = factor x   ScaleAttributes
+  kMultiply,          // a, b the same type                            -> a's type, element by element
+  kInverseRowNorms,   // weight f or w[M,K], a w[R,K], b w[M,R]        -> w[M] = 1 / the norm of each row of weight +
+                      //                                                  factor b a; a constant: no gradient passes it
+                      //                                                                               ScaleAttributes
   kLayerNorm,         // x f[n,D], gamma w[D], beta w[D]               -> y f[n,D], normalized f[n,D], rstd w[n]
                       //                                                  LayerNormAttributes; y is computed from the
-                      //                                                  stored `normalized`, exactly as kLayerNormAffine
-  kLayerNormAffine,   // normalized f[n,D], gamma, beta                -> f[n,D] = normalized * gamma + beta
+                      //                                                  stored `normalized`, exactly as kAffine
+  kAffine,            // x f[n,D], gamma w[D] (, beta w[D])            -> f[n,D] = x * gamma (+ beta)
   kDropout,           // x f[n,D], row_keys i32[n,2], dropout_key i32[2] -> f[n,D]      DropoutAttributes (base/dropout.h);
                       //                                                  its own gradient
   kPackRows,          // text f[nt,D], visual f[nv,D], source i32[n], text_index i32[nt], visual_index i32[nv]
