@@ -65,8 +65,8 @@ SETTINGS = {
     "dora-with-all": Setting(
         ["--use-dora", "--use-rslora", "--rank-pattern", "key=2", "--alpha-pattern", "output.dense=3",
          "--modules-to-save", "attention.output.LayerNorm"],
-        {"target_modules": ["query", "key", "value", "dense"], "use_dora": True, "use_rslora": True, "rank_pattern": {"value": 1},
-         "modules_to_save": ["layer.1.output.LayerNorm"]}),
+        {"target_modules": ["query", "key", "value", "dense"], "use_dora": True, "use_rslora": True,
+         "rank_pattern": {"value": 1}, "modules_to_save": ["layer.1.output.LayerNorm"]}),
 }
 
 
@@ -145,8 +145,9 @@ def compare_merged(report, plimsoll, base, adapter, batch, work):
 
 def save_with_peft(base, directory, setting):
     """PEFT's own adapter, with numbers in everything that trains; saved modules differ from the base's."""
+    config = copy.deepcopy(setting.config)  # PEFT adds to its lists
     model = peft.get_peft_model(AutoModelForTokenClassification.from_pretrained(base),
-                                peft.LoraConfig(task_type="TOKEN_CLS", r=3, lora_alpha=7, **copy.deepcopy(setting.config)))  # PEFT adds to its lists
+                                peft.LoraConfig(task_type="TOKEN_CLS", r=3, lora_alpha=7, **config))
     torch.manual_seed(5)
     with torch.no_grad():
         for name, value in model.named_parameters():
@@ -193,7 +194,8 @@ def main():
     for preset, family in FAMILIES.items():
         base = work / preset / "base"
         run(plimsoll, "init", "--model", preset, "--labels", ",".join(reference.SROIE_LABELS), "--output-dir", base)
-        batch = make_batch.make_batch(2, 64, LABELS, synthetic=True, vocabulary=AutoConfig.from_pretrained(base).vocab_size)
+        vocabulary = AutoConfig.from_pretrained(base).vocab_size
+        batch = make_batch.make_batch(2, 64, LABELS, synthetic=True, vocabulary=vocabulary)
         if family == "roberta":
             batch = {name: value for name, value in batch.items() if name not in ("bbox", "pixel_values")}
         batch_file = work / preset / "batch.safetensors"

@@ -43,20 +43,6 @@ OpCase row_norms_case(std::int64_t rows, std::int64_t width, std::int64_t rank, 
           }};
 }
 
-// DoRA's map, with a magnitude that has a gradient: the norms are a constant, though they are computed from `a` and
-// `b`.
-OpCase magnitude_case() {
-  return {"inverse_row_norms/with_a_magnitude", [](CaseBuilder& b) {
-            const ValueId rows = b.rows(5), x = b.tensor("x", {7, 12}, 5);
-            const ValueId weight = b.constant("weight", {9, 12});
-            const ValueId norms = inverse_row_norms(b.graph, "norms", weight, b.wide_constant("a", {3, 12}),
-                                                    b.wide_constant("b", {9, 3}), 0.7);
-            const ValueId gamma = multiply(b.graph, "gamma", b.wide_tensor("magnitude", {9}), norms, kNoValue);
-            const ValueId y = linear(b.graph, "linear", x, weight, kNoValue, rows);
-            b.objective(affine(b.graph, "y", y, gamma, b.wide_tensor("beta", {9}), rows));
-          }};
-}
-
 }  // namespace
 
 std::vector<OpCase> normalisation_cases() {
@@ -73,7 +59,6 @@ std::vector<OpCase> normalisation_cases() {
     cases.push_back(affine_case(7, 0, 5, shifts));
     cases.push_back(affine_case(33, 33, 100, shifts));
   }
-  cases.push_back(magnitude_case());
   for (const DType code : {DType::kF32, DType::kQ8, DType::kNF4}) {
     cases.push_back(row_norms_case(1, 1, 1, 1, code));
     cases.push_back(row_norms_case(5, 24, 3, -0.5, code));
