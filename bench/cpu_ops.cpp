@@ -89,7 +89,7 @@ Ops::Ops(CpuBackend& backend, DType dtype) {
   };
   node(Op::kAdd, {x, dy});
   node(Op::kLayerNorm, {x, gamma, beta}, LayerNormAttributes{});
-  node(Op::kLayerNormAffine, {x, gamma, beta});
+  node(Op::kAffine, {x, gamma, beta});
   node(Op::kLayerNormGrad, {dy, x, rstd, gamma});
   node(Op::kDropout, {x, keys, key}, dropout_attributes);
   node(Op::kGelu, {wide});

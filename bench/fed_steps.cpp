@@ -90,7 +90,7 @@ class FedSteps {
       scalars.dropout_key = dropout_key(1, static_cast<std::uint64_t>(step));
       scalars.learning_rate = 1e-5;
       scalars.max_grad_norm = 1;
-      scalars.labelled = batch->info().loss_terms_in_update;
+      scalars.labelled = batch->info().loss_weight_in_update;
       bind_scalars(*binding, scalars, batch->info().micro_batch == 0);
       program.run();
       step += last ? 1 : 0;

@@ -6,7 +6,7 @@ PyTorch the updates that Plimsoll recorded in order.jsonl ({"update": u, "exampl
 transformers' own tokenizer, image processor and weight-decay grouping. Afterwards transformers loads the directory that
 Plimsoll saved, and its logits are compared with Plimsoll's on one batch (bar 1e-5). Exit 1 if a bar fails.
 
-  tools/check_training.py [--shape base] [--updates 20] [--work build/training]
+  tools/check_training.py [--shape base] [--updates 20] [--work build/training] [--class-weights balanced]
 """
 
 import argparse
@@ -40,8 +40,10 @@ def logged_losses(directory):
 
 
 def train_with_pytorch(model, windows, order, options):
+    weights = torch.tensor(options.weights_of_labels) if options.weights_of_labels else None
     trainer = reference.Trainer(model.train(), options.learning_rate, len(order),
-                                warmup_updates=-(-len(order) * options.warmup_percent // 100))
+                                warmup_updates=-(-len(order) * options.warmup_percent // 100), class_weights=weights,
+                                label_smoothing=options.label_smoothing_factor)
     steps = []
     for line in order:
         examples = line["examples"]
@@ -75,6 +77,8 @@ def main():
     parser.add_argument("--micro-batch", type=int, default=2, help="of the PyTorch run, to spare memory")
     parser.add_argument("--learning-rate", type=float, default=5e-5)
     parser.add_argument("--warmup-percent", type=int, default=10)
+    parser.add_argument("--class-weights", help="as plimsoll train takes them; what they are is read from args.json")
+    parser.add_argument("--label-smoothing-factor", type=float, default=0.0)
     parser.add_argument("--budget", default="8GiB")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--data", type=Path, default=reference.SHARED / "data" / "sroie" / "train.jsonl")
@@ -94,7 +98,11 @@ def main():
          "--budget", options.budget, "--max-steps", options.updates, "--train-batch-size", options.train_batch_size,
          "--learning-rate", options.learning_rate, "--warmup-ratio", options.warmup_percent / 100,
          "--weight-decay", 0.01, "--max-grad-norm", 1.0, "--lr-scheduler-type", "linear", "--log-order", "--logging-steps", 1,
-         "--seed", 1, "--threads", options.threads])
+         "--seed", 1, "--threads", options.threads, "--label-smoothing-factor", options.label_smoothing_factor,
+         *(["--class-weights", options.class_weights] if options.class_weights else [])])
+    options.weights_of_labels = json.loads((trained / "args.json").read_text(encoding="utf-8")).get("class_weights")
+    if options.weights_of_labels:
+        print("class weights:", ", ".join(f"{weight:.4g}" for weight in options.weights_of_labels))
 
     windows = receipts.Windows(options.data, receipts.load_tokenizer(options.tokenizer),
                                receipts.load_label_ids(start))

@@ -199,8 +199,9 @@ class Trainer:
     """
 
     def __init__(self, model, learning_rate, updates, warmup_updates=0, weight_decay=0.01, max_grad_norm=1.0,
-                 optim="adamw_torch"):
+                 optim="adamw_torch", class_weights=None, label_smoothing=0.0):
         self.model = model
+        self.class_weights, self.label_smoothing = class_weights, label_smoothing
         self.learning_rate, self.updates, self.warmup_updates = learning_rate, updates, warmup_updates
         self.max_grad_norm = max_grad_norm
         groups = parameter_groups(model, weight_decay)
@@ -212,19 +213,34 @@ class Trainer:
             self.optimizer = torch.optim.AdamW(groups, lr=learning_rate, betas=(0.9, 0.999), eps=1e-8, fused=True)
         self.update = 0
 
+    def weight(self, labels):
+        """Returns what the mean over the labels is divided by: their number, or the sum of their classes' weights."""
+        labels = labels[labels != IGNORED_LABEL]
+        return len(labels) if self.class_weights is None else float(self.class_weights[labels].double().sum())
+
+    def loss(self, batch):
+        output = self.model(**batch)
+        if self.class_weights is None and self.label_smoothing == 0:
+            return output.loss
+        loss = torch.nn.CrossEntropyLoss(weight=self.class_weights, ignore_index=IGNORED_LABEL, reduction="mean",
+                                         label_smoothing=self.label_smoothing)
+        labels = batch["labels"]
+        logits = output.logits[:, :labels.shape[1]]
+        return loss(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1))
+
     def step(self, micro_batches):
         """Returns (loss before the update, gradient norm before clipping, learning rate)."""
-        labelled = sum(int((batch["labels"] != IGNORED_LABEL).sum()) for batch in micro_batches)
+        labelled = sum(self.weight(batch["labels"]) for batch in micro_batches)
         rate = self.learning_rate * linear_schedule(self.update, self.updates, self.warmup_updates)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.model.zero_grad(set_to_none=True)
         total = 0.0
         for batch in micro_batches:
-            weight = int((batch["labels"] != IGNORED_LABEL).sum()) / max(1, labelled)
+            weight = self.weight(batch["labels"])
             if weight == 0:
                 continue
-            loss = self.model(**batch).loss * weight
+            loss = self.loss(batch) * (weight / labelled)
             loss.backward()
             total += float(loss.detach())
         norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.max_grad_norm))

@@ -170,6 +170,8 @@ class TrainOptions(TypedDict, total=False):
     """Fraction of a label's weight that is spread over all labels (default: 0)"""
     focal_gamma: float
     """Focal loss: words and pages whose label is found easily weigh less, by (1 - p)^gamma (0: all weigh the same) (default: 0)"""
+    class_weights: Union[str, Sequence[str]]
+    """Weights of labels in the loss: balanced (by how often --data has each), or NAME=WEIGHT, separated by commas, or a JSON object; the others weigh 1. The loss is divided by the sum of the weights, as torch.nn.CrossEntropyLoss does. May be given several times"""
     max_grad_norm: float
     """Clip gradients to this global norm (0: no clipping) (default: 1)"""
     lr_scheduler_type: Literal["linear", "cosine", "cosine_with_restarts", "polynomial", "constant", "constant_with_warmup", "inverse_sqrt", "reduce_lr_on_plateau", "cosine_with_min_lr", "cosine_warmup_with_min_lr", "warmup_stable_decay", "greedy"]
@@ -202,6 +204,20 @@ class TrainOptions(TypedDict, total=False):
     """Dropout on the input of adapters (default: 0)"""
     lora_target_modules: Union[str, Sequence[str]]
     """Linear layers that get adapters, separated by commas, by the end of their names: query, key, value, attention.output.dense, intermediate.dense, output.dense (which matches both of a layer's), or patterns as in --freeze (default: all of them)"""
+    exclude_modules: Union[str, Sequence[str]]
+    """Linear layers that get no adapter although --lora-target-modules names them, in the same way"""
+    layers_to_transform: Union[str, Sequence[str]]
+    """Numbers of the encoder's layers that get adapters, from 0, separated by commas (default: all)"""
+    modules_to_save: Union[str, Sequence[str]]
+    """Modules that train in full beside the adapters and are saved with them, separated by commas, by the end of their names, such as LayerNorm or layer.11. Linear layers within them get no adapter; the head is trained and saved in any case"""
+    use_rslora: bool
+    """Scale adapters by alpha / sqrt(rank) (rank-stabilized LoRA)"""
+    use_dora: bool
+    """Also train a magnitude for each row of an adapted weight, whose direction the adapter changes (weight-decomposed adapters, DoRA): slower, often better at small ranks"""
+    rank_pattern: Union[str, Sequence[str]]
+    """Other ranks for some linear layers, PATTERN=RANK, separated by commas, or a JSON object. As in PEFT a pattern is a regular expression for a module's name or for what follows a dot in it, and the first that matches counts: 'layer.0.output.dense=16,query=4'. May be given several times"""
+    alpha_pattern: Union[str, Sequence[str]]
+    """Other values of --lora-alpha for some linear layers, in the same way"""
     load_in_8bit: bool
     """Store the encoder's frozen weights in 8 bits, in blocks of 64 (with --lora-rank or --freeze)"""
     load_in_4bit: bool
@@ -304,6 +320,7 @@ TRAIN: Dict[str, Option] = {
     "weight_decay": Option("--weight-decay", "float", False),
     "label_smoothing_factor": Option("--label-smoothing-factor", "float", False),
     "focal_gamma": Option("--focal-gamma", "float", False),
+    "class_weights": Option("--class-weights", "str", False),
     "max_grad_norm": Option("--max-grad-norm", "float", False),
     "lr_scheduler_type": Option("--lr-scheduler-type", "str", False),
     "lr_scheduler_kwargs": Option("--lr-scheduler-kwargs", "str", False),
@@ -320,6 +337,13 @@ TRAIN: Dict[str, Option] = {
     "lora_alpha": Option("--lora-alpha", "float", False),
     "lora_dropout": Option("--lora-dropout", "float", False),
     "lora_target_modules": Option("--lora-target-modules", "str", False),
+    "exclude_modules": Option("--exclude-modules", "str", False),
+    "layers_to_transform": Option("--layers-to-transform", "str", False),
+    "modules_to_save": Option("--modules-to-save", "str", False),
+    "use_rslora": Option("--use-rslora", "flag", False),
+    "use_dora": Option("--use-dora", "flag", False),
+    "rank_pattern": Option("--rank-pattern", "str", False),
+    "alpha_pattern": Option("--alpha-pattern", "str", False),
     "load_in_8bit": Option("--load-in-8bit", "flag", False),
     "load_in_4bit": Option("--load-in-4bit", "flag", False),
     "logging_strategy": Option("--logging-strategy", "str", False),
@@ -722,7 +746,6 @@ ACCEPTED: FrozenSet[str] = frozenset((
     "use_legacy_prediction_loop",
     "use_mps_device",
     "alora_invocation_tokens",
-    "alpha_pattern",
     "arrow_config",
     "auto_mapping",
     "bias",
@@ -734,24 +757,21 @@ ACCEPTED: FrozenSet[str] = frozenset((
     "init_lora_weights",
     "kasa_config",
     "layer_replication",
+    "layers_pattern",
     "loftq_config",
     "lora_bias",
     "lora_ga_config",
     "megatron_config",
     "megatron_core",
-    "modules_to_save",
     "monteclora_config",
     "peft_type",
     "peft_version",
     "qalora_group_size",
-    "rank_pattern",
     "revision",
     "runtime_config",
     "target_parameters",
     "trainable_token_indices",
     "use_bdlora",
-    "use_dora",
     "use_qalora",
-    "use_rslora",
     "velora_config",
 ))

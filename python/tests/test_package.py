@@ -95,6 +95,8 @@ class Commands(PackageTest):
         arguments = {"torch_compile": True, "accelerator_config": {"split_batches": False}, "report_to": ["jsonl"],
                      "lr_scheduler_type": "cosine_with_min_lr", "lr_scheduler_kwargs": {"min_lr": 1e-6}}
         plimsoll.plan(**TINY, data=self.train_file, budget="1GiB", **arguments)
+        plimsoll.plan(**TINY, data=self.train_file, budget="1GiB", class_weights={"B-TOTAL": 5, "O": 0.5})
+        plimsoll.plan(**TINY, data=self.train_file, budget="1GiB", class_weights="balanced")
         with self.assertRaises(plimsoll.UsageError) as caught:
             plimsoll.plan(**TINY, data=self.train_file, neftune_noise_alpha=5)
         self.assertIn("--neftune-noise-alpha", caught.exception.what)

@@ -23,6 +23,7 @@ BackwardWalk::BackwardWalk(Graph& graph, std::span<const ValueId> wanted)
   for (const ValueId value : wanted) needed_.at(static_cast<std::size_t>(value)) = true;
   // A value is needed if a wanted value depends on it.
   for (const Node& node : graph.nodes()) {
+    if (is_constant(node.op)) continue;
     const bool flows = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) { return needs(input); });
     if (!flows) continue;
     for (const ValueId output : node.outputs) needed_[static_cast<std::size_t>(output)] = true;

@@ -78,6 +78,28 @@ void scale_rule(BackwardWalk& walk, const Node& node) {
                   node.row_count);
 }
 
+void multiply_rule(BackwardWalk& walk, const Node& node) {
+  const ValueId dy = upstream(walk, node);
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (!walk.needs(node.inputs[i])) continue;
+    walk.contribute(node.inputs[i], walk.append(node, Op::kMultiply, {dy, node.inputs[1 - i]})[0], node.row_count);
+  }
+}
+
+// gamma's gradient is summed over rows as a bias's is, of dy x.
+void affine_rule(BackwardWalk& walk, const Node& node) {
+  const ValueId dy = upstream(walk, node);
+  const ValueId x = node.inputs[0], gamma = node.inputs[1];
+  if (walk.needs(gamma)) {
+    const ValueId product = walk.append(node, Op::kMultiply, {dy, x})[0];
+    walk.contribute(gamma, walk.append(node, Op::kBiasGrad, {product})[0], kNoValue);
+  }
+  if (node.inputs.size() == 3 && walk.needs(node.inputs[2])) {
+    walk.contribute(node.inputs[2], walk.append(node, Op::kBiasGrad, {dy})[0], kNoValue);
+  }
+  if (walk.needs(x)) walk.contribute(x, walk.append(node, Op::kAffine, {dy, gamma})[0], node.row_count);
+}
+
 void layer_norm_rule(BackwardWalk& walk, const Node& node) {
   const auto outputs =
       walk.append(node, Op::kLayerNormGrad, {upstream(walk, node), node.outputs[1], node.outputs[2], node.inputs[1]});
@@ -184,7 +206,9 @@ constexpr OpTable<Rule> kRules = {
     {Op::kLinear, linear_rule},
     {Op::kLinearAdd, linear_add_rule},
     {Op::kScale, scale_rule},
+    {Op::kMultiply, multiply_rule},
     {Op::kLayerNorm, layer_norm_rule},
+    {Op::kAffine, affine_rule},
     {Op::kDropout, dropout_rule},
     {Op::kPackRows, pack_rows_rule},
     {Op::kGatherRows, gather_rows_rule},
@@ -199,6 +223,8 @@ constexpr OpTable<Rule> kRules = {
 };
 
 }  // namespace
+
+bool is_constant(Op op) { return op == Op::kInverseRowNorms; }
 
 void apply_rule(BackwardWalk& walk, const Node& node) {
   const Rule rule = kRules[node.op];

@@ -68,7 +68,7 @@ class WidenedKernel final : public Kernel {
     kernel_ = prepare(wide_graph, wide_graph.nodes().back());
     std::size_t inner_bytes = kernel_->scratch_bytes();
     if (node.op == Op::kLayerNorm) {
-      wide_graph.add_node({.op = Op::kLayerNormAffine,
+      wide_graph.add_node({.op = Op::kAffine,
                            .name = node.name,
                            .inputs = {wide_node.outputs[1], wide_node.inputs[1], wide_node.inputs[2]},
                            .row_count = wide_node.row_count});

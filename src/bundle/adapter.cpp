@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <stdexcept>
 #include <vector>
 
 #include "base/counted.h"
@@ -23,9 +25,10 @@ using nlohmann::json;
 constexpr const char* kWeightsFile = "adapter_model.safetensors";
 constexpr const char* kWeightsBinFile = "adapter_model.bin";
 
-// The module of "base_model.model.<module>.lora_A.weight", empty for other names.
-std::string module_of(const std::string& tensor) {
-  for (const std::string suffix : {".lora_A.weight", ".lora_B.weight"}) {
+// The module of "base_model.model.<module>.lora_A.weight", or of its magnitude with DoRA; empty for other names.
+std::string module_of(const std::string& tensor, bool dora) {
+  for (const std::string suffix : {".lora_A.weight", ".lora_B.weight", ".lora_magnitude_vector"}) {
+    if (suffix == ".lora_magnitude_vector" && !dora) continue;
     if (!tensor.starts_with(kAdapterPrefix) || !tensor.ends_with(suffix)) continue;
     const std::size_t begin = std::string_view(kAdapterPrefix).size();
     return tensor.substr(begin, tensor.size() - begin - suffix.size());
@@ -45,8 +48,25 @@ std::set<std::string> head_modules(const ModelDefinition& model) {
   return modules;
 }
 
-// The modules of the file's tensors. Each tensor must be an adapter's or the head's.
-std::set<std::string> modules_in(const WeightsFile& weights, const ModelDefinition& model) {
+// The modules of the encoder that modules_to_save means, without those within another, as PEFT matches it: by the end
+// of the name, dot or not. A name that means none is passed over, as PEFT does, whose list has "score" by default.
+std::set<std::string> saved_in(const AdapterConfig& config, const ModelDefinition& model) {
+  std::set<std::string> modules;
+  for (const ParameterSpec& spec : model.specs()) {
+    if (spec.is_head()) continue;
+    for (std::size_t dot = spec.name.find('.'); dot != std::string::npos; dot = spec.name.find('.', dot + 1)) {
+      const std::string module = spec.name.substr(0, dot);
+      if (std::ranges::none_of(config.saved, [&](const std::string& end) { return module.ends_with(end); })) continue;
+      modules.insert(module);
+      break;
+    }
+  }
+  return modules;
+}
+
+// The modules of the file's tensors that have an adapter. Each tensor must be an adapter's, the head's or of a saved
+// module.
+std::set<std::string> modules_in(const WeightsFile& weights, const ModelDefinition& model, const LoraOptions& lora) {
   std::set<std::string> maps, modules, ignored, head;
   for (const LinearMap& map : model.encoder().linear_maps()) maps.insert(map.name);
   for (const ParameterSpec& spec : model.specs()) {
@@ -54,10 +74,10 @@ std::set<std::string> modules_in(const WeightsFile& weights, const ModelDefiniti
     if (unused || spec.part == ParameterSpec::Part::kAttentionTable) {
       ignored.insert(spec.name.substr(0, spec.name.rfind('.')));
     }
-    if (spec.is_head()) head.insert(kAdapterPrefix + spec.name);
+    if (spec.is_head() || lora.saves(spec.name)) head.insert(kAdapterPrefix + spec.name);
   }
   for (const TensorEntry& entry : weights.entries()) {
-    const std::string module = module_of(entry.name);
+    const std::string module = module_of(entry.name, lora.dora);
     if (maps.contains(module)) {
       modules.insert(module);
       continue;
@@ -70,7 +90,7 @@ std::set<std::string> modules_in(const WeightsFile& weights, const ModelDefiniti
                      .where = weights.path().string(),
                      .found = fmt::format("'{}' {}", entry.name, to_string(entry.type)),
                      .allowed = fmt::format("lora_A and lora_B of linear maps of the encoder's layers, such as '{}{}', "
-                                            "and the head's, such as '{}'",
+                                            "the head's, such as '{}', and what is in modules_to_save",
                                             kAdapterPrefix, lora_a_name(*maps.begin()), *head.begin()),
                      .remedy = "pass the base model that it was trained on with --base-model, or merge it with PEFT"});
   }
@@ -88,10 +108,31 @@ std::set<std::string> modules_asked_for(const AdapterConfig& adapter, const Mode
   return modules;
 }
 
+// The number as PEFT writes it: 16 rather than 16.0.
+json number_json(double value) {
+  return value == std::floor(value) ? json(static_cast<std::int64_t>(value)) : json(value);
+}
+
+template <typename Number>
+json pattern_json(const std::map<std::string, Number>& values, const std::vector<LinearMap>& maps) {
+  json object = json::object();
+  for (const auto& [pattern, value] : patterns_of({values.begin(), values.end()}, maps)) {
+    object[pattern] = number_json(value);
+  }
+  return object;
+}
+
+// The head's, and the others by their whole names, because PEFT takes any module that ends so.
+std::set<std::string> modules_to_save(const ModelBundle& bundle) {
+  std::set<std::string> modules = head_modules(bundle.definition());
+  modules.insert(bundle.options.lora.saved.begin(), bundle.options.lora.saved.end());
+  return modules;
+}
+
 json config_of(const ModelBundle& bundle) {
   const LoraOptions& lora = bundle.options.lora;
-  const bool whole = lora.alpha == std::floor(lora.alpha);
-  return {{"alpha_pattern", json::object()},
+  const std::vector<LinearMap> maps = bundle.definition().encoder().linear_maps();
+  return {{"alpha_pattern", pattern_json(lora.alphas, maps)},
           {"auto_mapping", nullptr},
           {"base_model_name_or_path", bundle.base},
           {"bias", "none"},
@@ -100,21 +141,23 @@ json config_of(const ModelBundle& bundle) {
           {"init_lora_weights", true},
           {"layers_pattern", nullptr},
           {"layers_to_transform", nullptr},
-          {"lora_alpha", whole ? json(static_cast<std::int64_t>(lora.alpha)) : json(lora.alpha)},
+          {"lora_alpha", number_json(lora.alpha)},
           {"lora_dropout", lora.dropout},
-          {"modules_to_save", head_modules(bundle.definition())},
+          {"modules_to_save", modules_to_save(bundle)},
           {"peft_type", "LORA"},
           {"r", lora.rank},
-          {"rank_pattern", json::object()},
+          {"rank_pattern", pattern_json(lora.ranks, maps)},
           {"revision", nullptr},
-          {"target_modules", lora_targets(bundle.definition().encoder().linear_maps(), lora.modules)},
+          {"target_modules", lora_targets(maps, lora.modules)},
           {"task_type", bundle.task().adapter_type()},
-          {"use_dora", false},
-          {"use_rslora", false}};
+          {"use_dora", lora.dora},
+          {"use_rslora", lora.rslora}};
 }
 
-// w[out, in] += scale b[out, rank] a[rank, in], each element in double.
-void fold(std::span<float> w, std::span<const float> a, std::span<const float> b, std::int64_t rank, double scale) {
+// w[out, in] += scale b[out, rank] a[rank, in], each element in double; with magnitudes[out] each row is then brought
+// to that length. Rounded once.
+void fold(std::span<float> w, std::span<const float> a, std::span<const float> b, std::int64_t rank, double scale,
+          std::span<const float> magnitudes) {
   const auto r = static_cast<std::size_t>(rank);
   const std::size_t in = a.size() / r, out = b.size() / r;
   std::vector<double> sums(in);
@@ -123,7 +166,13 @@ void fold(std::span<float> w, std::span<const float> a, std::span<const float> b
     for (std::size_t k = 0; k < r; ++k) {
       for (std::size_t i = 0; i < in; ++i) sums[i] += double{b[m * r + k]} * double{a[k * in + i]};
     }
-    for (std::size_t i = 0; i < in; ++i) w[m * in + i] = static_cast<float>(double{w[m * in + i]} + scale * sums[i]);
+    double squares = 0;
+    for (std::size_t i = 0; i < in; ++i) {
+      sums[i] = double{w[m * in + i]} + scale * sums[i];
+      squares += sums[i] * sums[i];
+    }
+    const double factor = magnitudes.empty() ? 1 : double{magnitudes[m]} / std::sqrt(squares);
+    for (std::size_t i = 0; i < in; ++i) w[m * in + i] = static_cast<float>(factor * sums[i]);
   }
 }
 
@@ -144,6 +193,26 @@ class ParameterReader {
 
 }  // namespace
 
+namespace {
+
+void read_patterns(const fs::path& directory, const AdapterConfig& config, LoraOptions& lora) {
+  const auto values = [&](const LoraPatterns& patterns, const char* key) {
+    try {
+      return pattern_values(patterns, lora.modules);
+    } catch (const std::invalid_argument&) {
+      json texts = json::array();
+      for (const auto& [pattern, value] : patterns) texts.push_back(pattern);
+      refuse_adapter_key(directory, key, {{key, texts}}, "regular expressions without what Python's alone have");
+    }
+  };
+  lora.alphas = values(config.alpha_pattern, "alpha_pattern");
+  for (const auto& [module, rank] : values(config.rank_pattern, "rank_pattern")) {
+    lora.ranks[module] = static_cast<std::int64_t>(rank);
+  }
+}
+
+}  // namespace
+
 bool is_adapter(const fs::path& directory) {
   std::error_code error;
   return fs::is_regular_file(directory / kAdapterConfigFile, error);
@@ -156,6 +225,8 @@ Adapter open_adapter(const fs::path& directory, const ModelDefinition& model) {
   result.lora.rank = adapter.rank;
   result.lora.alpha = adapter.alpha;
   result.lora.dropout = adapter.dropout;
+  result.lora.rslora = adapter.rslora;
+  result.lora.dora = adapter.dora;
   const bool safe = fs::exists(directory / kWeightsFile) || !fs::exists(directory / kWeightsBinFile);
   if (safe && !fs::exists(directory / kWeightsFile)) {
     throw DataError({.what = "the adapter has no weights",
@@ -165,12 +236,16 @@ Adapter open_adapter(const fs::path& directory, const ModelDefinition& model) {
                      .remedy = "copy the adapter again"});
   }
   result.weights = std::make_shared<WeightsFile>(open_weights(directory / (safe ? kWeightsFile : kWeightsBinFile)));
-  result.lora.modules = modules_in(*result.weights, model);
+  result.lora.saved = saved_in(adapter, model);
+  result.lora.modules = modules_in(*result.weights, model, result.lora);
   result.lora.modules.merge(modules_asked_for(adapter, model));
+  // PEFT puts no adapter into what trains in full.
+  std::erase_if(result.lora.modules, [&](const std::string& module) { return is_within(module, result.lora.saved); });
   if (result.lora.modules.empty()) {
     refuse_adapter_key(directory, "target_modules", {{"target_modules", adapter.targets}},
                        "at least one linear map of the encoder's layers");
   }
+  read_patterns(directory, adapter, result.lora);
   return result;
 }
 
@@ -182,7 +257,7 @@ std::string readme(const ModelBundle& bundle) {
       fmt::format("{}For{}", bundle.config.encoder->class_name(), bundle.config.task.architecture);
   return fmt::format(R"(# A LoRA adapter for {0}
 
-This directory holds an adapter of rank {1} and a classification head for {2} labels. The base model's weights are not in
+This directory holds {1}; the head is for {2} labels. The base model's weights are not in
 it: they are in `{3}`.
 
 With PEFT (`pip install peft transformers`), from this directory:
@@ -199,7 +274,7 @@ model = PeftModel.from_pretrained(base, ".").eval()
 With Plimsoll: `plimsoll predict --model . --data pages.jsonl` (`--base-model DIR` if the base has moved), or
 `plimsoll merge --adapter . --output-dir merged` for a whole model that needs no adapter.
 )",
-                     model_class, bundle.options.lora.rank, bundle.config.task.num_labels(), bundle.base);
+                     model_class, adapters_text(bundle.options.lora), bundle.config.task.num_labels(), bundle.base);
 }
 
 }  // namespace
@@ -210,7 +285,7 @@ FileSums save_adapter(const fs::path& directory, const ModelBundle& bundle, cons
   sums["README.md"] = write_text_file(directory / "README.md", readme(bundle));
   std::vector<ParameterSpec> saved;
   for (ParameterSpec& spec : bundle.specs()) {
-    if (!spec.is_adapter() && !spec.is_head()) continue;
+    if (!spec.in_adapter_file()) continue;
     spec.name.insert(0, kAdapterPrefix);
     saved.push_back(std::move(spec));
   }
@@ -237,7 +312,7 @@ FileSums merge_adapter(const fs::path& directory, const ModelBundle& bundle) {
   }
   FileSums sums = save_model_parts(directory, bundle);
   SafetensorsWriter writer(directory / "model.safetensors", std::move(declarations));
-  std::vector<float> values, a, b;
+  std::vector<float> values, a, b, magnitudes;
   for (const ParameterSpec& spec : merged) {
     reader.read(spec, values);
     constexpr std::string_view kSuffix = ".weight";
@@ -245,7 +320,8 @@ FileSums merge_adapter(const fs::path& directory, const ModelBundle& bundle) {
     if (spec.name.ends_with(kSuffix) && lora.modules.contains(module)) {
       reader.read(adapters.at(lora_a_name(module)), a);
       reader.read(adapters.at(lora_b_name(module)), b);
-      fold(values, a, b, lora.rank, lora.scale());
+      if (lora.dora) reader.read(adapters.at(magnitude_name(module)), magnitudes);
+      fold(values, a, b, lora.rank_of(module), lora.scale_of(module), magnitudes);
     }
     writer.write(std::as_bytes(std::span(values)));
   }

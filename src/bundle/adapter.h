@@ -27,8 +27,9 @@ Adapter open_adapter(const std::filesystem::path& directory, const ModelDefiniti
 // Writes both files. bundle.options.lora is enabled.
 FileSums save_adapter(const std::filesystem::path& directory, const ModelBundle& bundle, const ParameterMemory& memory);
 
-// Writes a model directory whose weights are W + (alpha / rank) B A, computed in double and rounded once to F32;
-// `bundle` was opened from an adapter. No more than one tensor is held at a time, with its adapter.
+// Writes a model directory whose weights are W + scale B A, with DoRA of each row's magnitude, computed in double and
+// rounded once to F32; `bundle` was opened from an adapter. No more than one tensor is held at a time, with its
+// adapter.
 FileSums merge_adapter(const std::filesystem::path& directory, const ModelBundle& bundle);
 
 }  // namespace plimsoll

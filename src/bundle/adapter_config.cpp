@@ -17,15 +17,26 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 // The keys of LoraConfig in PEFT 0.21. First those whose values are used below, or by the caller.
-constexpr std::array<std::string_view, 10> kRead = {
-    "peft_type",       "task_type",          "base_model_name_or_path", "r",
-    "lora_alpha",      "lora_dropout",       "init_lora_weights",       "target_modules",
-    "exclude_modules", "layers_to_transform"};
+constexpr std::array<std::string_view, 15> kRead = {"peft_type",
+                                                    "task_type",
+                                                    "base_model_name_or_path",
+                                                    "r",
+                                                    "lora_alpha",
+                                                    "lora_dropout",
+                                                    "init_lora_weights",
+                                                    "target_modules",
+                                                    "exclude_modules",
+                                                    "layers_to_transform",
+                                                    "use_rslora",
+                                                    "rank_pattern",
+                                                    "alpha_pattern",
+                                                    "modules_to_save",
+                                                    "use_dora"};
 
 struct Harmless {
   std::string_view key, why;  // why the adapter is the same whatever its value is
 };
-constexpr std::array<Harmless, 14> kHarmless = {{
+constexpr std::array<Harmless, 13> kHarmless = {{
     {"auto_mapping", "it names the Python class of the base model"},
     {"corda_config", "only init_lora_weights \"corda\" reads it, which is refused"},
     {"ensure_weight_tying", "LayoutLMv3 has no tied weights"},
@@ -36,7 +47,6 @@ constexpr std::array<Harmless, 14> kHarmless = {{
     {"loftq_config", "only init_lora_weights \"loftq\" reads it, which is refused"},
     {"lora_ga_config", "only init_lora_weights \"lora_ga\" reads it, which is refused"},
     {"megatron_core", "it names a Python module, which only megatron_config uses"},
-    {"modules_to_save", "the file's tensors say which they were, and any but the head's is refused"},
     {"peft_version", "it says who wrote the file"},
     {"qalora_group_size", "only use_qalora reads it, which is refused"},
     {"revision", "it belongs to the base model's name on the hub; the base is checked by its tensors' shapes"},
@@ -46,9 +56,8 @@ constexpr std::array<Harmless, 14> kHarmless = {{
 struct Neutral {
   std::string_view key, value;  // the one value besides null that leaves the adapter as it is, as JSON
 };
-constexpr std::array<Neutral, 18> kNeutral = {{
+constexpr std::array<Neutral, 14> kNeutral = {{
     {"alora_invocation_tokens", "null"},
-    {"alpha_pattern", "{}"},
     {"arrow_config", "null"},
     {"bias", "\"none\""},
     {"fan_in_fan_out", "false"},
@@ -57,13 +66,10 @@ constexpr std::array<Neutral, 18> kNeutral = {{
     {"lora_bias", "false"},
     {"megatron_config", "null"},
     {"monteclora_config", "null"},
-    {"rank_pattern", "{}"},
     {"target_parameters", "[]"},
     {"trainable_token_indices", "null"},
     {"use_bdlora", "null"},
-    {"use_dora", "false"},
     {"use_qalora", "false"},
-    {"use_rslora", "false"},
     {"velora_config", "null"},
 }};
 
@@ -121,7 +127,7 @@ std::string task_type_of(const json& config) {
   return known ? config.at("task_type").get<std::string>() : std::string();
 }
 
-// What would make the adapter mean something else than y + (alpha / r) B A x.
+// What would make the adapter mean something else than W x + scale B A x.
 void refuse_other_kinds(const fs::path& directory, const json& config) {
   if (config.value("peft_type", json("LORA")) != "LORA") refuse_adapter_key(directory, "peft_type", config, "\"LORA\"");
   if (has(config, "task_type") && config.at("task_type") != kNoTask && task_type_of(config).empty()) {
@@ -151,6 +157,43 @@ double number_of(const fs::path& directory, const json& config, const char* key,
                        fmt::format("a {}number from {} to {}", whole ? "whole " : "", low, high));
   }
   return config.at(key).get<double>();
+}
+
+bool flag_of(const fs::path& directory, const json& config, const char* key) {
+  if (!has(config, key)) return false;
+  if (!config.at(key).is_boolean()) refuse_adapter_key(directory, key, config, "true or false");
+  return config.at(key).get<bool>();
+}
+
+// Of rank_pattern and alpha_pattern the first pattern that matches counts, so that the file's order matters.
+LoraPatterns patterns_of(const fs::path& directory, const json& config, const char* key, double low, bool whole) {
+  if (!has(config, key)) return {};
+  const std::string allowed = fmt::format("an object of {}numbers from {} to 65536", whole ? "whole " : "", low);
+  if (!config.at(key).is_object()) refuse_adapter_key(directory, key, config, allowed);
+  const fs::path path = directory / kAdapterConfigFile;
+  const auto ordered = nlohmann::ordered_json::parse(read_text_file(path, 1 << 24));
+  LoraPatterns patterns;
+  for (const auto& [pattern, value] : ordered.at(key).items()) {
+    const double number = value.is_number() ? value.get<double>() : -1;
+    if (number < low || number > 65536 || (whole && !value.is_number_integer())) {
+      refuse_adapter_key(directory, key, config, allowed);
+    }
+    patterns.emplace_back(pattern, number);
+  }
+  return patterns;
+}
+
+std::vector<std::string> names_of(const fs::path& directory, const json& config, const char* key) {
+  if (!has(config, key)) return {};
+  std::vector<std::string> names;
+  for (const json& name : config.at(key)) {
+    if (!name.is_string()) break;
+    names.push_back(name.get<std::string>());
+  }
+  if (!config.at(key).is_array() || names.size() != config.at(key).size()) {
+    refuse_adapter_key(directory, key, config, "a list of names of modules");
+  }
+  return names;
 }
 
 std::vector<std::string> targets_of(const json& config) {
@@ -183,7 +226,12 @@ AdapterConfig read_adapter_config(const fs::path& directory) {
   result.rank = static_cast<std::int64_t>(number_of(directory, config, "r", 1, 65536, true));
   result.alpha = number_of(directory, config, "lora_alpha", 0, 1e9, false);
   if (has(config, "lora_dropout")) result.dropout = number_of(directory, config, "lora_dropout", 0, 0.999999, false);
+  result.rslora = flag_of(directory, config, "use_rslora");
+  result.dora = flag_of(directory, config, "use_dora");
+  result.rank_pattern = patterns_of(directory, config, "rank_pattern", 1, true);
+  result.alpha_pattern = patterns_of(directory, config, "alpha_pattern", 0, false);
   result.targets = targets_of(config);
+  result.saved = names_of(directory, config, "modules_to_save");
   result.task_type = task_type_of(config);
   return result;
 }

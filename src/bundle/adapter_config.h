@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "model/lora.h"
+
 namespace plimsoll {
 
 inline constexpr const char* kAdapterConfigFile = "adapter_config.json";
@@ -18,14 +20,18 @@ inline constexpr const char* kAdapterConfigFile = "adapter_config.json";
 struct AdapterConfig {
   std::int64_t rank = 0;
   double alpha = 0, dropout = 0;
+  bool rslora = false, dora = false;
+  LoraPatterns rank_pattern, alpha_pattern;
   // What `target_modules` lists, names or ends of names; empty where it is a pattern, or where other keys narrow it:
   // then the tensors in the adapter's file alone say which modules it has.
   std::vector<std::string> targets;
+  // `modules_to_save`, ends of names of modules.
+  std::vector<std::string> saved;
   // `task_type`: "TOKEN_CLS", "SEQ_CLS"; empty where it names no task.
   std::string task_type;
 };
 
-// Throws DataError for an adapter that is not y + (alpha / rank) B A x on an untouched base model.
+// Throws DataError for an adapter that is not W x + scale B A x on an untouched base model.
 AdapterConfig read_adapter_config(const std::filesystem::path& directory);
 
 // base_model_name_or_path alone, empty where there is none; the other keys may be anything.

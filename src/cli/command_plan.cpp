@@ -145,8 +145,10 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
   check_weights(bundle);
   std::optional<TrainerState> saved;
   if (resume) saved = read_trainer_state(*resume);
-  const auto [train, evaluation, findings] = open_run_data(
-      bundle, options.data, pages, {.skipped = saved ? saved->skipped_pages : std::vector<SkippedPage>()});
+  const auto [train, evaluation, findings] =
+      open_run_data(bundle, options.data, pages,
+                    {.skipped = saved ? saved->skipped_pages : std::vector<SkippedPage>(),
+                     .class_weights = options.model.class_weights});
   if (saved) keep_micro_batch(options, *resume, *saved);
   refuse_replacing_images(plan_options.outputs(), train->source());
   FitRequest request = fit_request(bundle, options.train, train.get(), evaluation.get(), options.memory);

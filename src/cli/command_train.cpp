@@ -329,12 +329,13 @@ RunPages read_pages_to_train(const Invocation& invocation, const RunOptions& opt
 
 // Opens the data once every page's image was decoded, unless the user or a cache, which decodes them, makes that
 // needless. Pages that a resumed run has skipped are not looked at again.
-RunData open_data_to_train(const Invocation& invocation, const RunOptions& options, const ModelBundle& bundle,
+RunData open_data_to_train(const Invocation& invocation, const RunOptions& options, ModelBundle& bundle,
                            const RunPages& pages, const std::optional<fs::path>& resume) {
   PageBar bar("images decoded (--no-decode-images skips this)", invocation.json, true);
   return open_run_data(bundle, options.data, pages,
                        {.decode_images = !options.no_decode_images,
                         .skipped = resume ? read_trainer_state(*resume).skipped_pages : std::vector<SkippedPage>(),
+                        .class_weights = options.model.class_weights,
                         .on_progress = [&bar](std::size_t done, std::size_t all) { bar.draw(done, all); }});
 }
 

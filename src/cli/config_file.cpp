@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <sstream>
 
@@ -17,7 +18,9 @@
 namespace plimsoll {
 namespace {
 
-std::string text_of(const nlohmann::json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+std::string text_of(const nlohmann::ordered_json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
 
 class ConfigReader : public CLI::ConfigTOML {
  public:
@@ -78,24 +81,25 @@ class ConfigReader : public CLI::ConfigTOML {
     values = {joined};
   }
 
-  // Options of TrainingArguments that are objects.
+  // Options of TrainingArguments and LoraConfig that are objects.
   static bool takes_object(const std::string& name) {
     std::string option = "--" + name;
     std::replace(option.begin(), option.end(), '_', '-');
     const ElsewhereOption* const elsewhere = find_elsewhere(option);
-    return option == "--lr-scheduler-kwargs" ||
+    constexpr std::array kObjects = {"--lr-scheduler-kwargs", "--rank-pattern", "--alpha-pattern", "--class-weights"};
+    return std::ranges::find(kObjects, option) != kObjects.end() ||
            (elsewhere != nullptr && elsewhere->effect != ElsewhereOption::Effect::kRefused);
   }
 
   static std::vector<CLI::ConfigItem> from_json(const std::string& text) {
-    const auto object = parse_json(text, "--config");
-    if (!object.is_object()) {
+    if (!parse_json(text, "--config").is_object()) {
       throw UsageError({.what = "the config file is not a JSON object",
                         .where = "--config",
                         .found = counted(text.size(), "byte") + " that begin with a brace and are not valid JSON",
                         .allowed = R"({"learning_rate": 5e-5, "max_steps": 1000})",
                         .remedy = "fix the JSON: usually it is an extra comma or an unclosed bracket"});
     }
+    const auto object = nlohmann::ordered_json::parse(text);  // of patterns the first that matches counts
     std::vector<CLI::ConfigItem> found;
     for (const auto& [name, value] : object.items()) {
       if (value.is_null()) continue;

@@ -28,7 +28,7 @@ constexpr std::string_view kNoHub = "omit it: Plimsoll neither downloads nor upl
 constexpr std::string_view kPlannedEvaluation = "the planner chooses how many pages are evaluated at once";
 constexpr std::string_view kFullEvaluation = "omit it: evaluation runs in the precision of training";
 constexpr std::string_view kLoraForm =
-    "omit it: adapters are plain LoRA (W + alpha/rank B A), without bias; the head is trained in full";
+    "omit it: adapters are LoRA, rsLoRA or DoRA of linear layers, without bias";
 constexpr std::string_view kFourBits =
     "omit it: --load-in-4bit is NormalFloat (nf4) in blocks of 64, with F32 scales and F32 arithmetic";
 constexpr std::string_view kEightBits =
@@ -226,7 +226,6 @@ constexpr ElsewhereOption kOptions[] = {
     {"--validation-file", "--eval-data --data", {}},
     // PEFT and bitsandbytes.
     {"--alora-invocation-tokens", {}, kLoraForm, Effect::kUsual},
-    {"--alpha-pattern", {}, kLoraForm, Effect::kUsual},
     {"--arrow-config", {}, kLoraForm, Effect::kUsual},
     {"--auto-mapping", {}, "it is written into adapter_config.json as the model has it", Effect::kAny},
     {"--base-model-name-or-path", "--model", {}},
@@ -238,14 +237,16 @@ constexpr ElsewhereOption kOptions[] = {
     {"--corda-config", {}, kLoraForm, Effect::kUsual},
     {"--ensure-weight-tying", {}, "no weight of these models is tied to another", Effect::kAny},
     {"--eva-config", {}, kLoraForm, Effect::kUsual},
-    {"--exclude-modules", "--lora-target-modules", {}},
     {"--fan-in-fan-out", {}, "weights are stored as nn.Linear has them", Effect::kUsual},
     {"--inference-mode", {}, "train trains, and predict does not", Effect::kAny},
     {"--init-lora-weights", {}, kLoraForm, Effect::kUsual, "true"},
     {"--kasa-config", {}, kLoraForm, Effect::kUsual},
     {"--layer-replication", {}, kLoraForm, Effect::kUsual},
-    {"--layers-pattern", "--lora-target-modules", {}},
-    {"--layers-to-transform", "--lora-target-modules", {}},
+    {"--layers-pattern",
+     {},
+     "omit it: --layers-to-transform counts the encoder's layers, which are called layer",
+     Effect::kUsual,
+     "layer"},
     {"--llm-int8-enable-fp32-cpu-offload", {}, kEightBits},
     {"--llm-int8-has-fp16-weight", {}, kEightBits},
     {"--llm-int8-skip-modules", {}, kEightBits},
@@ -256,13 +257,11 @@ constexpr ElsewhereOption kOptions[] = {
     {"--lora-r", "--lora-rank", {}},
     {"--megatron-config", {}, kByLauncher, Effect::kUsual},
     {"--megatron-core", {}, "it is for --megatron-config alone", Effect::kAny, "megatron.core"},
-    {"--modules-to-save", {}, kLoraForm, Effect::kUsual},
     {"--monteclora-config", {}, kLoraForm, Effect::kUsual},
     {"--peft-type", {}, "omit it: adapters are LoRA", Effect::kUsual, "LORA"},
     {"--peft-version", {}, "files have the form that PEFT 0.21 reads", Effect::kAny},
     {"--qalora-group-size", {}, "it is for --use-qalora alone", Effect::kAny},
     {"--r", "--lora-rank", {}},
-    {"--rank-pattern", {}, kLoraForm, Effect::kUsual},
     {"--revision", {}, kForPush, Effect::kAny},
     {"--runtime-config", {}, "it says how PEFT computes, not what", Effect::kAny},
     {"--target-modules", "--lora-target-modules", {}},
@@ -270,10 +269,8 @@ constexpr ElsewhereOption kOptions[] = {
     {"--task-type", "--task", {}},
     {"--trainable-token-indices", {}, kLoraForm, Effect::kUsual},
     {"--use-bdlora", {}, kLoraForm, Effect::kUsual},
-    {"--use-dora", {}, kLoraForm, Effect::kUsual},
     {"--use-peft", "--lora-rank", {}},
     {"--use-qalora", {}, kLoraForm, Effect::kUsual},
-    {"--use-rslora", {}, kLoraForm, Effect::kUsual},
     {"--velora-config", {}, kLoraForm, Effect::kUsual},
 };
 

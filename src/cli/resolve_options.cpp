@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "base/bytes.h"
@@ -126,6 +127,21 @@ void RunOptions::resolve_training() {
                       .allowed = "only one of them",
                       .remedy = "omit one of them"});
   }
+  model.class_weights = {};
+  for (const std::string& text : class_weights) {
+    if (text == "balanced") {
+      model.class_weights.balanced = true;
+    } else {
+      std::ranges::move(numbers_in("--class-weights", text, "B-TOTAL=5,O=0.2"),
+                        std::back_inserter(model.class_weights.named));
+    }
+  }
+  if (model.class_weights.balanced && !model.class_weights.named.empty()) {
+    throw UsageError({.what = "class weights are to be balanced, and are given",
+                      .where = "--class-weights",
+                      .found = fmt::format("balanced and {}", model.class_weights.named.front().first),
+                      .allowed = "only one of them"});
+  }
   train.rates.rates.clear();
   for (const std::string& list : rates) {
     for (const std::string& text : names_in(list)) train.rates.rates.push_back(parse_rate(text, train.learning_rate));
@@ -142,30 +158,6 @@ void RunOptions::resolve_training() {
                       .where = "--fp16-fallback",
                       .found = "no --fp16",
                       .remedy = "pass --fp16 too, or omit --fp16-fallback"});
-  }
-}
-
-void RunOptions::resolve_parts() {
-  if (parts.lora_rank == 0 && (parts.lora_alpha > 0 || parts.lora_dropout > 0 || !lora_targets.empty())) {
-    throw UsageError({.what = "an adapter option needs --lora-rank",
-                      .where = parts.lora_alpha > 0     ? "--lora-alpha"
-                               : parts.lora_dropout > 0 ? "--lora-dropout"
-                                                        : "--lora-target-modules",
-                      .found = "no --lora-rank",
-                      .allowed = "--lora-rank of 1 or more",
-                      .remedy = "pass --lora-rank 8, or omit the option"});
-  }
-  if (load_in_8bit && load_in_4bit) {
-    throw UsageError({.what = "8-bit and 4-bit weights are both requested",
-                      .where = "--load-in-8bit, --load-in-4bit",
-                      .found = "both",
-                      .allowed = "only one of them"});
-  }
-  parts.frozen_weights = load_in_8bit ? DType::kQ8 : load_in_4bit ? DType::kNF4 : DType::kF32;
-  parts.lora_targets = names_in(lora_targets);
-  parts.freeze.clear();
-  for (const std::string& pattern : freeze) {
-    for (std::string& name : names_in(pattern)) parts.freeze.push_back(std::move(name));
   }
 }
 

@@ -42,6 +42,7 @@ struct RunOptions {
   std::string scheduler = "linear", scheduler_arguments{};
   double warmup_steps = 0;
   std::string optimizer = "adamw_torch";
+  std::vector<std::string> class_weights{};
   std::string logging_strategy = "steps", save_strategy = "steps", eval_strategy{};
   std::string sampling = "random";
   std::int64_t data_seed = -1;  // -1: not given
@@ -52,7 +53,8 @@ struct RunOptions {
   std::string report_to = "none";
   std::filesystem::path logging_dir{};  // empty: tensorboard, in the output directory
   std::vector<std::string> freeze;
-  std::string lora_targets;
+  std::string lora_targets, lora_excluded, lora_layers, saved_modules;
+  std::vector<std::string> rank_patterns, alpha_patterns;
   bool load_in_8bit = false, load_in_4bit = false;
   PrecisionOptions precision;
   std::string fp16_fallback = "none";

@@ -48,6 +48,9 @@ nlohmann::json run_record(const Command& command, const ModelBundle& bundle, con
        {{"data", data_json(train)},
         {"model", weights_json(bundle.weights.get())},
         {"tokenizer", bundle.tokenizer == nullptr ? std::string() : hex(bundle.tokenizer->fingerprint())}}}};
+  if (const LossOptions& loss = bundle.config.task.loss; !loss.class_weights.empty()) {
+    record["class_weights"] = loss.class_weights;  // in the order of the labels
+  }
   if (evaluation != nullptr) record["fingerprints"]["eval_data"] = data_json(*evaluation);
   if (bundle.adapter != nullptr) record["fingerprints"]["adapter"] = weights_json(bundle.adapter.get());
   return record;

@@ -38,12 +38,6 @@ std::string metrics_by_task() {
   return text;
 }
 
-void add_code_options(Command* command, RunOptions& o) {
-  command->add_flag("--load-in-8bit", o.load_in_8bit,
-                    "Store the encoder's frozen weights in 8 bits, in blocks of 64 (with --lora-rank or --freeze)");
-  command->add_flag("--load-in-4bit", o.load_in_4bit, "Store them in 4 bits: NormalFloat (nf4), as in QLoRA");
-}
-
 void strategy(Option* option, std::vector<std::string> names) {
   one_of(option, std::move(names))->type_name("WHEN")->capture_default_str();
 }
@@ -209,6 +203,13 @@ void add_training_options(Command* command, RunOptions& o) {
                              "all weigh the same)"),
          0, 20)
       ->capture_default_str();
+  command
+      ->add_option("--class-weights", o.class_weights,
+                   "Weights of labels in the loss: balanced (by how often --data has each), or NAME=WEIGHT, separated "
+                   "by commas, or a JSON object; the others weigh 1. The loss is divided by the sum of the weights, as "
+                   "torch.nn.CrossEntropyLoss does. May be given several times")
+      ->type_name("WEIGHTS")
+      ->repeatable();
   number(command->add_option("--max-grad-norm", t.max_grad_norm, "Clip gradients to this global norm (0: no clipping)"),
          0)
       ->capture_default_str();
@@ -244,36 +245,6 @@ void add_training_options(Command* command, RunOptions& o) {
       ->capture_default_str();
   command->add_flag("--dataloader-drop-last", o.drop_last,
                     "Leave out the pages at an epoch's end that fill no whole --per-device-train-batch-size");
-}
-
-void add_parts_options(Command* command, RunOptions& o) {
-  PartsRequest& p = o.parts;
-  command->heading("Trained parameters");
-  command
-      ->add_option("--freeze", o.freeze,
-                   "Parameters that are not trained: a pattern for whole Hugging Face names, where * is any text (dots "
-                   "too), ? one character, [0-5] one of a set; such as 'layoutlmv3.embeddings.*' or "
-                   "'layoutlmv3.encoder.layer.[0-5].*'. May be given several times, or as a list with commas. Frozen "
-                   "parameters have no gradient and no optimizer state")
-      ->type_name("PATTERN")
-      ->repeatable();
-  whole_number(command->add_option("--lora-rank", p.lora_rank,
-                                   "Train LoRA adapters of this rank and the classification head; everything else is "
-                                   "frozen, and --output-dir gets an adapter in PEFT's format (0: no adapters)"),
-               0, 4096)
-      ->capture_default_str();
-  number(command->add_option("--lora-alpha", p.lora_alpha,
-                             "LoRA's alpha: adapters are scaled by alpha / rank (default: twice the rank)"),
-         0, 1e6, true);
-  number(command->add_option("--lora-dropout", p.lora_dropout, "Dropout on the input of adapters"), 0, 0.99)
-      ->capture_default_str();
-  command
-      ->add_option("--lora-target-modules", o.lora_targets,
-                   "Linear layers that get adapters, separated by commas, by the end of their names: query, key, "
-                   "value, attention.output.dense, intermediate.dense, output.dense (which matches both of a layer's), "
-                   "or patterns as in --freeze (default: all of them)")
-      ->type_name("LIST");
-  add_code_options(command, o);
 }
 
 void add_bad_page_options(Command* command, RunOptions& o) {

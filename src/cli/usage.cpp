@@ -8,6 +8,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
@@ -34,6 +35,30 @@ std::vector<std::string> names_in(const std::string& list) {
     begin = end + 1;
   }
   return names;
+}
+
+std::vector<std::pair<std::string, double>> numbers_in(const std::string& option, const std::string& text,
+                                                       const std::string& example) {
+  std::vector<std::pair<std::string, double>> numbers;
+  const auto refuse = [&](const std::string& found) {
+    throw bad_value(option, found, fmt::format("NAME=NUMBER, such as {}; or a JSON object with numbers", example));
+  };
+  if (text.starts_with("{")) {
+    const auto object = nlohmann::ordered_json::parse(text, nullptr, false);
+    if (!object.is_object()) refuse(text);
+    for (const auto& [name, value] : object.items()) {
+      if (!value.is_number()) refuse(fmt::format("{}: {}", name, value.dump()));
+      numbers.emplace_back(name, value.get<double>());
+    }
+    return numbers;
+  }
+  for (const std::string& part : names_in(text)) {
+    const std::size_t equals = std::min(part.rfind('='), part.size());
+    double number = 0;
+    if (equals == 0 || equals == part.size() || !parse_number(part.substr(equals + 1), number)) refuse(part);
+    numbers.emplace_back(part.substr(0, equals), number);
+  }
+  return numbers;
 }
 
 UsageError bad_value(const std::string& option, const std::string& found, std::string allowed) {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -28,6 +29,11 @@ UsageError bad_value(const std::string& option, const std::string& found, std::s
 
 // "a,b" as two names.
 std::vector<std::string> names_in(const std::string& list);
+
+// "a=1,b=2", or a JSON object with numbers, as names with numbers, in their order. `example` is for the message that
+// refuses anything else.
+std::vector<std::pair<std::string, double>> numbers_in(const std::string& option, const std::string& text,
+                                                       const std::string& example);
 
 // What a flag's value says, as HfArgumentParser reads it: true, yes, t, y, 1 or false, no, f, n, 0 in any case;
 // nullopt: none of these.

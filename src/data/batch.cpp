@@ -115,6 +115,10 @@ Batch::Batch(const BatchShape& shape, const PixelValues& values) : shape_(shape)
     items_ = tensor(input::kItemKeys).elements() / (2 * samples);
     item_keys_ = take(input::kItemKeys, 2 * items_ * samples);
   }
+  if (has(input::kClassWeights)) {
+    class_weights_ = tensor(input::kClassWeights).span<float>();
+    ++known;
+  }
   counts_ = {take(input::kTextRows, 1), take(input::kVisualRows, 1), take(input::kPatchRows, 1), take(input::kRows, 1),
              take(input::kSamples, 1)};
   if (const auto found = std::ranges::find(tensors_, input::kPixelValues, &NamedTensor::first);
@@ -144,8 +148,13 @@ TensorView Batch::tensor(std::string_view name) const {
 void Batch::begin(const MicroBatchInfo& info) {
   info_ = info;
   samples_ = text_rows_ = visual_rows_ = loss_terms_ = 0;
+  loss_weight_ = 0;
   references_.clear();
   std::memset(storage_.get(), 0, index_bytes_);
+  if (!class_weights_.empty()) {
+    const auto declared = std::ranges::find(shape_.inputs, input::kClassWeights, &InputSpec::name);
+    std::ranges::copy(declared->constants, class_weights_.begin());
+  }
   std::fill(labels_.begin(), labels_.end(), kIgnoredLabel);
   std::ranges::fill(first_rows_, -1);
   std::ranges::fill(first_row_of_, -1);
@@ -178,7 +187,13 @@ void Batch::add_text_row(const TextToken& token, std::int32_t key) {
   set_row<2>(text_row_keys_, text, {key, token.coordinate});
   set_row(key_mask_, row, token.mask);
   loss_terms_ += token.label != kIgnoredLabel ? 1 : 0;
+  if (!labels_.empty()) count_class(token.label);
   ++text_rows_;
+}
+
+void Batch::count_class(std::int32_t label) {
+  if (label == kIgnoredLabel || class_weights_.empty()) return;
+  loss_weight_ += double{class_weights_[static_cast<std::size_t>(label)]};
 }
 
 void Batch::close_sample(const SampleReference& reference, std::int32_t key) {
@@ -237,6 +252,9 @@ void Batch::set_targets(std::span<const std::int32_t> values) {
   for (const Target& target : targets_) {
     const auto each = static_cast<std::size_t>(target.each);
     check(values.size() >= each, "an example has as many targets as the task's head reads");
+    if (target.kind == Kind::kValue && !class_weights_.empty()) {
+      for (const std::int32_t value : values.first(each)) count_class(value);
+    }
     const auto to = target.values.byte_span().subspan(4 * each * static_cast<std::size_t>(samples_), 4 * each);
     std::ranges::copy(std::as_bytes(values.first(each)), to.begin());
     if (target.kind != Kind::kValue) {

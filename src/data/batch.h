@@ -69,7 +69,7 @@ struct MicroBatchInfo {
   std::uint32_t micro_batch = 0;          // within the update
   std::uint32_t micro_batches = 1;        // of the update
   std::int64_t samples_in_update = 0;     // the effective batch
-  std::int64_t loss_terms_in_update = 0;  // what the update's loss is divided by
+  double loss_weight_in_update = 0;       // what the update's loss is divided by
   friend bool operator==(const MicroBatchInfo&, const MicroBatchInfo&) = default;
 };
 
@@ -111,6 +111,7 @@ class Batch {
   //     row this is, -1 elsewhere; sample_keys[B,2]: the first row's row_keys
   //   item_keys[B E,2]: for E items of each sample, the sample's index within the effective batch and the item's number
   //   text_rows, visual_rows, patch_rows, rows, samples [1]: how much is used
+  //   class_weights f32[C]: the constants that are declared
   // Inputs that are targets hold what the examples bring.
   std::span<const NamedTensor> tensors() const { return tensors_; }
   // f32[B,3,size,size] whatever the batch holds; 0 where no sample is.
@@ -126,6 +127,8 @@ class Batch {
   std::int64_t rows() const { return text_rows_ + samples_ * shape_.image.visual_tokens(); }
   // Numbers that the batch's loss is a sum of: text rows with a label other than -100, or what the task says.
   std::int64_t loss_terms() const { return loss_terms_; }
+  // What the batch's loss is to be divided by, were it alone: its terms, or the sum of their class weights.
+  double loss_weight() const { return class_weights_.empty() ? static_cast<double>(loss_terms_) : loss_weight_; }
   // One per sample.
   std::span<const SampleReference> references() const { return references_; }
   // Per text row: the word whose prediction is read from it, or kNoWord.
@@ -141,6 +144,7 @@ class Batch {
     std::int32_t type = 0;
   };
   void add_text_row(const TextToken& token, std::int32_t key);
+  void count_class(std::int32_t label);
   // Copies a sample's targets: all inputs' one after the other. -100 and 0 for a sample that brings none.
   void set_targets(std::span<const std::int32_t> values);
   // The visual rows behind a sample's text, and the sample's end.
@@ -173,6 +177,8 @@ class Batch {
   std::vector<std::int32_t> predicts_;
   std::vector<SampleReference> references_;
   MicroBatchInfo info_;
+  std::span<float> class_weights_;  // within storage_; empty: 1 each
+  double loss_weight_ = 0;          // counted where there are class weights
   std::int64_t samples_ = 0, text_rows_ = 0, visual_rows_ = 0, loss_terms_ = 0;
 };
 

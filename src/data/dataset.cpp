@@ -175,9 +175,23 @@ void Dataset::scan() {
     }
   }
   examples_.shrink_to_fit();
+  loss_weights_.shrink_to_fit();
   missed_.shrink_to_fit();
   if (cached) open_cache(key);
 }
+
+namespace {
+
+// The sum of the weights of an example's labels, or of the class that is its target.
+float weight_of(const EncodedExample& example, std::span<const float> class_weights) {
+  double weight = 0;
+  for (const std::int32_t label : example.targets.empty() ? example.labels : example.targets) {
+    if (label != kIgnoredLabel) weight += double{class_weights[static_cast<std::size_t>(label)]};
+  }
+  return static_cast<float>(weight);
+}
+
+}  // namespace
 
 void Dataset::scan_item(const Example& first, Scratch& scratch, EncodedExample& encoded, CacheKey* key) {
   cut_item(first.item, scratch);
@@ -200,6 +214,7 @@ void Dataset::scan_item(const Example& first, Scratch& scratch, EncodedExample& 
     targets_ = encoded.targets.size();
     longest_example_ = std::max(longest_example_, static_cast<int>(example.tokens));
     examples_.push_back(example);
+    if (!options_.class_weights.empty()) loss_weights_.push_back(weight_of(encoded, options_.class_weights));
   }
 }
 

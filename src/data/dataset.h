@@ -77,6 +77,8 @@ struct DatasetOptions {
   std::optional<LabelSet> labels{};
   // The task's own targets; nullptr: none.
   std::shared_ptr<const Targets> targets{};
+  // By label, or by the number that is an example's target; empty: 1 each. What a loss is divided by is their sum.
+  std::vector<float> class_weights{};
   // Keeps labels only in the window that owns the word, so that each word counts once (evaluation).
   bool label_owned_words_only = false;
   CacheOptions cache{};
@@ -119,6 +121,8 @@ class Dataset {
   Dataset(std::shared_ptr<const TokenizedPages> pages, ImageProcessor processor, DatasetOptions options);
 
   std::span<const Example> examples() const { return examples_; }
+  // The sum of the class weights of each example; empty without class weights, where it is Example::loss_terms.
+  std::span<const float> loss_weights() const { return loss_weights_; }
   std::size_t size() const { return examples_.size(); }
   const PageSource& source() const { return *pages_; }
   const DatasetOptions& options() const { return options_; }
@@ -176,6 +180,7 @@ class Dataset {
   ImageProcessor processor_;
   DatasetOptions options_;
   std::vector<Example> examples_;
+  std::vector<float> loss_weights_;
   std::vector<MissedWord> missed_;  // in the order of pages
   ImageLimits image_limits_;
   std::unique_ptr<PageCache> cache_;

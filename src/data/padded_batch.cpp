@@ -89,7 +89,7 @@ class PaddedBatchPacker {
         if (tensor.raw() != nullptr) batch.loss_terms_ += terms_of(tensor);
       }
     }
-    batch.info_.loss_terms_in_update = batch.loss_terms();
+    batch.info_.loss_weight_in_update = batch.loss_weight();
   }
 
  private:

@@ -28,9 +28,10 @@ void permute(std::uint64_t seed, std::uint64_t epoch, std::span<std::uint32_t> o
   }
 }
 
-Sampler::Sampler(std::span<const Example> examples, const SamplerOptions& options)
-    : examples_(examples), options_(options) {
+Sampler::Sampler(std::span<const Example> examples, const SamplerOptions& options, std::span<const float> loss_weights)
+    : examples_(examples), loss_weights_(loss_weights), options_(options) {
   check(!examples.empty(), "there is at least one example");
+  check(loss_weights.empty() || loss_weights.size() == examples.size(), "each example has a weight, or none has");
   check(options.train_batch_size > 0 && options.multiple > 0, "an update has at least one sample");
   if (samples_per_epoch() > 0) return;
   throw UsageError({.what = "an epoch has no complete batch",
@@ -131,10 +132,13 @@ std::int64_t Sampler::text_rows(std::span<const std::uint32_t> examples) const {
   return rows;
 }
 
-std::int64_t Sampler::loss_terms(std::span<const std::uint32_t> examples) const {
-  std::int64_t terms = 0;
-  for (const std::uint32_t example : examples) terms += examples_[example].loss_terms;
-  return terms;
+double Sampler::loss_weight(std::span<const std::uint32_t> examples) const {
+  double weight = 0;
+  for (const std::uint32_t example : examples) {
+    weight += loss_weights_.empty() ? static_cast<double>(examples_[example].loss_terms)
+                                    : static_cast<double>(loss_weights_[example]);
+  }
+  return weight;
 }
 
 std::int64_t Sampler::largest_text_rows(std::uint64_t first, std::uint64_t count,
@@ -207,7 +211,7 @@ void BatchSequence::get(std::uint64_t index, Item& item) {
                .micro_batch = static_cast<std::uint32_t>(micro_batch),
                .micro_batches = static_cast<std::uint32_t>(sampler_.micro_batches_in_update(update, micro_)),
                .samples_in_update = static_cast<std::int64_t>(samples.size()),
-               .loss_terms_in_update = sampler_.loss_terms(samples)};
+               .loss_weight_in_update = sampler_.loss_weight(samples)};
   if (sampler_.options().ranks > 1) return get_of_rank(samples, micro_batch, item);
   const auto begin = static_cast<std::size_t>(micro_batch * micro_);
   const auto mine = samples.subspan(begin, std::min(static_cast<std::size_t>(micro_), samples.size() - begin));
@@ -225,7 +229,8 @@ void BatchSequence::get_of_rank(std::span<const std::uint32_t> update, std::int6
   const auto begin = std::min(static_cast<std::size_t>(micro_batch * micro_), places_.size());
   const std::size_t count = std::min(static_cast<std::size_t>(micro_), places_.size() - begin);
   MicroBatchInfo& info = item.info;
-  info.samples_in_update = info.loss_terms_in_update = 0;
+  info.samples_in_update = 0;
+  info.loss_weight_in_update = 0;
   item.examples.clear();
   item.keys.clear();
   std::int32_t key = 0;
@@ -240,7 +245,7 @@ void BatchSequence::get_of_rank(std::span<const std::uint32_t> update, std::int6
     }
     ++key;
     ++info.samples_in_update;
-    info.loss_terms_in_update += sampler_.loss_terms({&update[place], 1});
+    info.loss_weight_in_update += sampler_.loss_weight({&update[place], 1});
   }
 }
 
@@ -248,7 +253,8 @@ void BatchSequence::remove_left_out(std::span<const std::uint32_t> update, std::
   const auto micro = static_cast<std::size_t>(micro_);
   MicroBatchInfo& info = item.info;
   info.micro_batch = info.micro_batches = 0;
-  info.samples_in_update = info.loss_terms_in_update = 0;
+  info.samples_in_update = 0;
+  info.loss_weight_in_update = 0;
   std::int32_t first_key = 0;
   for (std::size_t first = 0; first < update.size(); first += micro) {
     const auto samples = update.subspan(first, std::min(micro, update.size() - first));
@@ -256,7 +262,7 @@ void BatchSequence::remove_left_out(std::span<const std::uint32_t> update, std::
     for (const std::uint32_t example : samples) {
       if (sampler_.leaves_out(example)) continue;
       ++kept;
-      info.loss_terms_in_update += sampler_.loss_terms({&example, 1});
+      info.loss_weight_in_update += sampler_.loss_weight({&example, 1});
     }
     info.samples_in_update += kept;
     if (first < begin) first_key += kept;

@@ -48,7 +48,8 @@ struct SamplerOptions {
 class Sampler {
  public:
   // Throws UsageError if there are fewer examples than `multiple`.
-  Sampler(std::span<const Example> examples, const SamplerOptions& options);
+  // `loss_weights`: Dataset::loss_weights of the examples' data set.
+  Sampler(std::span<const Example> examples, const SamplerOptions& options, std::span<const float> loss_weights = {});
 
   const SamplerOptions& options() const { return options_; }
   // Leaves the page out of every update from now on; not allowed while a BatchSequence is in use.
@@ -73,9 +74,9 @@ class Sampler {
   // many tokens: by length, to and fro. `places` becomes the places in `update` of that rank's samples, ascending; it
   // allocates nothing if it has room for as many as the update has.
   void deal(std::span<const std::uint32_t> update, int rank, std::vector<std::uint32_t>& places) const;
-  // The text rows and terms of the loss of some examples together.
+  // The text rows of some examples together, and what the mean of their losses is divided by.
   std::int64_t text_rows(std::span<const std::uint32_t> examples) const;
-  std::int64_t loss_terms(std::span<const std::uint32_t> examples) const;
+  double loss_weight(std::span<const std::uint32_t> examples) const;
 
   // Returns the most text rows of any micro-batch, of any rank, of the epochs [first, first + count).
   std::int64_t largest_text_rows(std::uint64_t first, std::uint64_t count, std::int64_t samples_per_micro_batch) const;
@@ -84,6 +85,7 @@ class Sampler {
   void group_by_length(std::span<std::uint32_t> order) const;
 
   std::span<const Example> examples_;
+  std::span<const float> loss_weights_;
   SamplerOptions options_;
   std::vector<std::uint32_t> left_out_;  // pages, ascending
 };

@@ -27,6 +27,7 @@ void fill_inputs(const Program& program, const std::vector<InputSpec>& inputs) {
     program.tensor(static_cast<ValueId>(value)).fill_zeros();
   }
   for (const InputSpec& input : inputs) {
+    if (!input.constants.empty()) program.source(input.name).write(std::as_bytes(std::span(input.constants)));
     if (input.full == InputSpec::Full::kZeros) continue;
     const auto count = static_cast<std::int32_t>(input.full == InputSpec::Full::kOnes ? 1 : input.count);
     std::vector<std::int32_t> values(static_cast<std::size_t>(input.type.shape.elements()), count);

@@ -111,11 +111,11 @@ class LeverNotes {
 
   void trained_parts() {
     const LoraOptions& lora = request_.step.model.lora;
-    notes_.push_back({.lever = "trained",
-                      .choice = fmt::format("{} of {}", run_.trained_parameters, counted(run_.parameters, "parameter")),
-                      .why = lora.enabled() ? fmt::format("adapters of rank {} and the head", lora.rank)
-                                            : counted(request_.step.model.freeze.size(), "frozen pattern"),
-                      .alternative = {}});
+    notes_.push_back(
+        {.lever = "trained",
+         .choice = fmt::format("{} of {}", run_.trained_parameters, counted(run_.parameters, "parameter")),
+         .why = lora.enabled() ? adapters_text(lora) : counted(request_.step.model.freeze.size(), "frozen pattern"),
+         .alternative = {}});
   }
 
   void micro_batch() {

@@ -53,6 +53,23 @@ ValueId scale(Graph& graph, std::string name, ValueId x, double factor, ValueId 
                             .row_count = rows});
 }
 
+ValueId multiply(Graph& graph, std::string name, ValueId a, ValueId b, ValueId rows) {
+  return add_single(graph, {.op = Op::kMultiply, .name = std::move(name), .inputs = {a, b}, .row_count = rows});
+}
+
+ValueId affine(Graph& graph, std::string name, ValueId x, ValueId gamma, ValueId beta, ValueId rows) {
+  Node node{.op = Op::kAffine, .name = std::move(name), .inputs = {x, gamma}, .row_count = rows};
+  if (beta != kNoValue) node.inputs.push_back(beta);
+  return add_single(graph, std::move(node));
+}
+
+ValueId inverse_row_norms(Graph& graph, std::string name, ValueId weight, ValueId a, ValueId b, double factor) {
+  return add_single(graph, {.op = Op::kInverseRowNorms,
+                            .name = std::move(name),
+                            .attributes = ScaleAttributes{factor},
+                            .inputs = {weight, a, b}});
+}
+
 ValueId concat_heads(Graph& graph, std::string name, ValueId first, ValueId second, HeadsAttributes attributes,
                      ValueId rows) {
   attributes.first_size = graph.type(first).shape[1] / attributes.heads;

@@ -34,6 +34,11 @@ ValueId linear(Graph& graph, std::string name, ValueId x, ValueId weight, ValueI
 ValueId linear_add(Graph& graph, std::string name, ValueId x, ValueId weight, ValueId addend, ValueId rows);
 // Returns x itself if the factor is 1.
 ValueId scale(Graph& graph, std::string name, ValueId x, double factor, ValueId rows);
+ValueId multiply(Graph& graph, std::string name, ValueId a, ValueId b, ValueId rows);
+// x * gamma + beta, by columns; beta may be kNoValue.
+ValueId affine(Graph& graph, std::string name, ValueId x, ValueId gamma, ValueId beta, ValueId rows);
+// 1 / the norm of each row of weight + factor b a.
+ValueId inverse_row_norms(Graph& graph, std::string name, ValueId weight, ValueId a, ValueId b, double factor);
 // `second` may be kNoValue: zeros. The sizes and `second` of the attributes are set from the values' widths, but for
 // second_size where there is no second.
 ValueId concat_heads(Graph& graph, std::string name, ValueId first, ValueId second, HeadsAttributes attributes, ValueId rows);

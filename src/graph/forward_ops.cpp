@@ -86,6 +86,25 @@ Types scale_types(const ShapeRule& rule) {
   return {rule.floating(0, 2)};
 }
 
+Types multiply_types(const ShapeRule& rule) {
+  rule.inputs(2);
+  rule.require(is_floating(rule.in(0).dtype), "multiplies floating numbers");
+  rule.expect(1, rule.in(0));
+  return {rule.in(0)};
+}
+
+Types inverse_row_norms_types(const ShapeRule& rule) {
+  rule.inputs(3);
+  const TensorType& weight = rule.matrix(0);
+  const TensorType& a = rule.floating(1, 2);
+  rule.require(!is_half(a.dtype), "a is wide");
+  rule.require(a.shape[1] == weight.shape[1], "weight and a share K");
+  rule.require(is_coded(weight.dtype) || wide(weight.dtype) == a.dtype, "a has the weight's wide type");
+  rule.expect(2, {a.dtype, {weight.shape[0], a.shape[0]}});
+  rule.attributes<ScaleAttributes>();
+  return {{a.dtype, {weight.shape[0]}}};
+}
+
 Types layer_norm_types(const ShapeRule& rule) {
   rule.inputs(3);
   const TensorType& x = rule.floating(0, 2);
@@ -95,11 +114,11 @@ Types layer_norm_types(const ShapeRule& rule) {
   return {x, x, {wide(x.dtype), {x.shape[0]}}};
 }
 
-Types layer_norm_affine_types(const ShapeRule& rule) {
-  rule.inputs(3);
+Types affine_types(const ShapeRule& rule) {
+  rule.inputs(2, 3);
   const TensorType& x = rule.floating(0, 2);
   rule.expect(1, {wide(x.dtype), {x.shape[1]}});
-  rule.expect(2, rule.in(1));
+  if (rule.count() == 3) rule.expect(2, rule.in(1));
   return {x};
 }
 
@@ -287,6 +306,19 @@ constexpr OpFacts kRows[] = {
      .work = element_work,
      .aliases = may_take(0, {0}),
      .takes_halves = true},
+    {.op = Op::kMultiply,
+     .name = "multiply",
+     .types = multiply_types,
+     .work = element_work,
+     .aliases = may_take(0, {0, 1}),
+     .takes_halves = true},
+    {.op = Op::kInverseRowNorms,
+     .name = "inverse_row_norms",
+     .types = inverse_row_norms_types,
+     .work = row_norms_work,
+     .priced_like = Op::kLinear,
+     .takes_halves = true,
+     .takes_codes = true},
     {.op = Op::kLayerNorm,
      .name = "layer_norm",
      .types = layer_norm_types,
@@ -294,9 +326,9 @@ constexpr OpFacts kRows[] = {
      .aliases = may_take(1, {0}),  // normalized in place of x
      .takes_halves = true,
      .cheap_outputs = 1},  // from the kept normalized output: transform/recompute.h
-    {.op = Op::kLayerNormAffine,
-     .name = "layer_norm_affine",
-     .types = layer_norm_affine_types,
+    {.op = Op::kAffine,
+     .name = "affine",
+     .types = affine_types,
      .work = element_work,
      .aliases = may_take(0, {0}),
      .takes_halves = true,

@@ -2,10 +2,10 @@
 // Values that change from step to step (learning rate, loss scale, dropout key, row counts) are always inputs.
 //
 // Shapes use the letters of docs/architecture.md: n rows (packed tokens, capacity), K/M features, D hidden, H heads,
-// B samples, V visual tokens a sample, P patches a sample, C labels, R table rows. f = the node's floating type: F32,
-// F64, or a half (BF16, F16). w = wide(f), the type of what is summed or small: F32 where f is a half. Kernels compute
-// in w and round once, when they store; linear and linear_input_grad in halves may first round a weight or bias that is
-// wider, or coded, to f. A weight or table that does not train may be coded, Q8 or NF4 (tensor/block_code.h).
+// B samples, V visual tokens a sample, P patches a sample, C labels, R table rows. f = the node's floating type: F32, F64, or
+// a half (BF16, F16). w = wide(f), the type of what is summed or small: F32 where f is a half. Kernels compute in w and
+// round once, when they store; linear and linear_input_grad in halves may first round a weight or bias that is wider, or
+// coded, to f. A weight or table that does not train may be coded, Q8 or NF4 (tensor/block_code.h).
 //
 // Packed rows: a batch's tokens lie one after the other without padding. A row-wise node's `Node::row_count` names an
 // i32[1] value, the number of real leading rows; rows beyond it are neither read nor defined. A kernel may overwrite
@@ -30,86 +30,85 @@ enum class Op : std::uint8_t {
                       //                                                  x(x0) y(y0) x(x1) y(y1) h(y1-y0) w(x1-x0),
                       //                                                  sizes clipped (box_size.h); their sum, with
                       //                                                  D = c = s, where SpatialAttributes say so
-  kPatchify,         // pixels f[B,C,Y,X]                             -> f[B*P, C*s*s] PatchAttributes; patch row-major,
-                     //                                                  inside a patch channel, y, x
-  kVisualEmbedding,  // patches f[B*P,D], cls f[1,1,D], positions f[1,P+1,D] -> f[B*V,D], V = P+1: cls first
-  kAdd,              // a, b the same type                            -> a's type
-  kLinear,           // x f[n,K], weight f or w[M,K], bias w[M] (optional) -> f[n,M] = x weight^T + bias
-  kLinearAdd,        // x f[n,K], weight f or w[M,K], addend f[n,M]   -> addend + x weight^T, its sum rounded once
-  kScale,            // x f[n,K]                                      -> f[n,K] = factor x   ScaleAttributes
-  kLayerNorm,        // x f[n,D], gamma w[D], beta w[D]               -> y f[n,D], normalized f[n,D], rstd w[n]
-                     //                                                  LayerNormAttributes; y is computed from the
-  //                                                  stored `normalized`, exactly as kLayerNormAffine
-  kLayerNormAffine,  // normalized f[n,D], gamma, beta                -> f[n,D] = normalized * gamma + beta
-  kDropout,      // x f[n,D], row_keys i32[n,2], dropout_key i32[2] -> f[n,D]      DropoutAttributes (base/dropout.h);
-                 //                                                  its own gradient
-  kPackRows,     // text f[nt,D], visual f[nv,D], source i32[n], text_index i32[nt], visual_index i32[nv]
-                 //                                               -> f[n,D]: source >= 0: that text row, else visual row
-                 //                                                  -1-source; the indices (row in n of each text and
-                 //                                                  visual row) are for the gradient
-  kGatherRows,   // x f[n,D], index i32[m], inverse i32[n]        -> f[m,D]: row index[i] of x, zeros where index < 0;
-                 //                                                  `inverse` is the gradient's index
-  kConcatHeads,  // a f[n,H*A] (, b f[n,H*B])                     -> f[n,H*(A+B)]: for each head its columns of a, times
-                 //                                                  first_factor, then those of b, times
-                 //                                                  second_factor, or zeros without b
-                 //                                                  HeadsAttributes; kSplitHeads is its gradient
-  kSplitHeads,   // x f[n,H*(A+B)]                                -> a f[n,H*A] (, b f[n,H*B]): each head's first
-                 // columns,
-                 //                                                  times first_factor, and its last, times
-                 //                                                  second_factor; kConcatHeads is its gradient
-  kPairScores,   // heads f[n,P], tails f[n,C*P], head_terms f[n,C], tail_terms f[n,C] -> f[n*E,C]: of every two of
-                 //                                                  E rows, n = B*E; row (b E + h) E + t, column c:
-                 //                                                  heads[b E + h] . tails[b E + t, c P ...] +
-                 //                                                  head_terms[b E + h, c] + tail_terms[b E + t, c]
-                 //                                                  PairAttributes; without a row count
-  kAttention,    // q,k,v f[n,D], sample_offsets i32[B+1], key_mask i32[n], row_keys i32[n,2], dropout_key i32[2]
-                 // (, relative_coordinates i32[n,3], position_table w[H,bins], x_table w[H,bins2], y_table
-                 // w[H,bins2]: graph/attention_form.h)           -> output f[n,D], log_sum_exp w[n,2H]
-                 //                                                  AttentionAttributes
-  kGelu,         // x f[n,K]                                      -> f[n,K], erf form
-  kTanh,         // x f[n,K]                                      -> f[n,K]
-  kRelu,         // x f[n,K]                                      -> f[n,K], max(x, 0); NaN where x is
-  kCast,         // x f[n,K]                                      -> [n,K] in CastAttributes' type, to nearest, ties to
-                 //                                                  even
-  kCrossEntropy,  // logits f[n,C], labels i32[n], loss_scale f[1] (, class_weights f[C])
-  //                                               -> loss f[1] = loss_scale * sum over labels != -100 of
-  //                                                  -log softmax, grad f[n,C] = d loss / d logits
-  //                                                  CrossEntropyAttributes
-  kElementLoss,  // logits f[n,C], targets f[n,C], loss_scale f[1] -> loss f[1] = loss_scale * sum over the elements,
-                 //                                                  grad f[n,C]       ElementLossAttributes
+  kPatchify,          // pixels f[B,C,Y,X]                             -> f[B*P, C*s*s] PatchAttributes; patch row-major,
+                      //                                                  inside a patch channel, y, x
+  kVisualEmbedding,   // patches f[B*P,D], cls f[1,1,D], positions f[1,P+1,D] -> f[B*V,D], V = P+1: cls first
+  kAdd,               // a, b the same type                            -> a's type
+  kLinear,            // x f[n,K], weight f or w[M,K], bias w[M] (optional) -> f[n,M] = x weight^T + bias
+  kLinearAdd,         // x f[n,K], weight f or w[M,K], addend f[n,M]   -> addend + x weight^T, its sum rounded once
+  kScale,             // x f[n,K]                                      -> f[n,K] = factor x   ScaleAttributes
+  kMultiply,          // a, b the same type                            -> a's type, element by element
+  kInverseRowNorms,   // weight f or w[M,K], a w[R,K], b w[M,R]        -> w[M] = 1 / the norm of each row of weight +
+                      //                                                  factor b a; a constant: no gradient passes it
+                      //                                                                               ScaleAttributes
+  kLayerNorm,         // x f[n,D], gamma w[D], beta w[D]               -> y f[n,D], normalized f[n,D], rstd w[n]
+                      //                                                  LayerNormAttributes; y is computed from the
+                      //                                                  stored `normalized`, exactly as kAffine
+  kAffine,            // x f[n,D], gamma w[D] (, beta w[D])            -> f[n,D] = x * gamma (+ beta)
+  kDropout,           // x f[n,D], row_keys i32[n,2], dropout_key i32[2] -> f[n,D]      DropoutAttributes (base/dropout.h);
+                      //                                                  its own gradient
+  kPackRows,          // text f[nt,D], visual f[nv,D], source i32[n], text_index i32[nt], visual_index i32[nv]
+                      //                                               -> f[n,D]: source >= 0: that text row, else visual row
+                      //                                                  -1-source; the indices (row in n of each text and
+                      //                                                  visual row) are for the gradient
+  kGatherRows,        // x f[n,D], index i32[m], inverse i32[n]        -> f[m,D]: row index[i] of x, zeros where index < 0;
+                      //                                                  `inverse` is the gradient's index
+  kConcatHeads,       // a f[n,H*A] (, b f[n,H*B])                     -> f[n,H*(A+B)]: for each head its columns of a, times
+                      //                                                  first_factor, then those of b, times
+                      //                                                  second_factor, or zeros without b
+                      //                                                  HeadsAttributes; kSplitHeads is its gradient
+  kSplitHeads,        // x f[n,H*(A+B)]                                -> a f[n,H*A] (, b f[n,H*B]): each head's first columns,
+                      //                                                  times first_factor, and its last, times
+                      //                                                  second_factor; kConcatHeads is its gradient
+  kPairScores,        // heads f[n,P], tails f[n,C*P], head_terms f[n,C], tail_terms f[n,C] -> f[n*E,C]: of every two of
+                      //                                                  E rows, n = B*E; row (b E + h) E + t, column c:
+                      //                                                  heads[b E + h] . tails[b E + t, c P ...] +
+                      //                                                  head_terms[b E + h, c] + tail_terms[b E + t, c]
+                      //                                                  PairAttributes; without a row count
+  kAttention,         // q,k,v f[n,D], sample_offsets i32[B+1], key_mask i32[n], row_keys i32[n,2], dropout_key i32[2]
+                      // (, relative_coordinates i32[n,3], position_table w[H,bins], x_table w[H,bins2], y_table
+                      // w[H,bins2]: graph/attention_form.h)           -> output f[n,D], log_sum_exp w[n,2H]
+                      //                                                  AttentionAttributes
+  kGelu,              // x f[n,K]                                      -> f[n,K], erf form
+  kTanh,              // x f[n,K]                                      -> f[n,K]
+  kRelu,              // x f[n,K]                                      -> f[n,K], max(x, 0); NaN where x is
+  kCast,              // x f[n,K]                                      -> [n,K] in CastAttributes' type, to nearest, ties to
+                      //                                                  even
+  kCrossEntropy,      // logits f[n,C], labels i32[n], loss_scale f[1] (, class_weights f[C])
+                      //                                               -> loss f[1] = loss_scale * sum over labels != -100 of
+                      //                                                  -log softmax, grad f[n,C] = d loss / d logits
+                      //                                                  CrossEntropyAttributes
+  kElementLoss,       // logits f[n,C], targets f[n,C], loss_scale f[1] -> loss f[1] = loss_scale * sum over the elements,
+                      //                                                  grad f[n,C]       ElementLossAttributes
   kSpanCrossEntropy,  // logits f[n,K], positions i32[B,K], sample_offsets i32[B+1], loss_scale f[1] -> loss f[1] =
-  //                                                  loss_scale * sum over samples and columns whose
-  //                                                  position is not -100 of -log softmax over the
-  //                                                  sample's rows, at its row `position`;
-  //                                                  grad f[n,K]
+                      //                                                  loss_scale * sum over samples and columns whose
+                      //                                                  position is not -100 of -log softmax over the
+                      //                                                  sample's rows, at its row `position`;
+                      //                                                  grad f[n,K]
   // --- backward -----------------------------------------------------------------------------------------------------
   kEmbeddingGrad,         // dy f[n,D], ids i32[n]                     -> f[R,D]        EmbeddingAttributes
-  kEmbeddingRowGrad,      // dy f[n,D], ids i32[n]                     -> ids i32[n], count i32[1], rows f[n,D]: the
-                          // distinct
+  kEmbeddingRowGrad,      // dy f[n,D], ids i32[n]                     -> ids i32[n], count i32[1], rows f[n,D]: the distinct
                           //                                              ids ascending and their summed rows
-  kSpatialEmbeddingGrad,  // dy f[n,D], bbox i32[n,4]                  -> gradients of x, y, h, w tables
-                          // SpatialAttributes
-  kVisualEmbeddingGrad,   // dy f[B*V,D]                               -> dpatches f[B*P,D], dcls f[1,1,D], dpositions
-                          // f[1,P+1,D]
+  kSpatialEmbeddingGrad,  // dy f[n,D], bbox i32[n,4]                  -> gradients of x, y, h, w tables  SpatialAttributes
+  kVisualEmbeddingGrad,   // dy f[B*V,D]                               -> dpatches f[B*P,D], dcls f[1,1,D], dpositions f[1,P+1,D]
                           //                                              VisualAttributes
   kLinearInputGrad,       // dy f[n,M], weight f or w[M,K]             -> f[n,K] = dy weight
-  kLinearWeightGrad,  // dy f[n,M], x f[n,K] (, sum w[M,K], keep i32[1]) -> w[M,K] = dy^T x (+ sum where keep != 0; the
-                      //                                              output takes sum's bytes)
-  kBiasGrad,          // dy f[n,M]                                 -> w[M], column sums
-  kLayerNormGrad,     // dy f[n,D], normalized f[n,D], rstd w[n], gamma w[D] -> dx f[n,D], dgamma w[D], dbeta w[D]
-  kAttentionGrad,     // doutput, q, k, v, output, log_sum_exp, then kAttention's inputs from sample_offsets on
-  //                                           -> dq, dk, dv f[n,D] (+ gradients of its tables, w, if
-  //                                              AttentionAttributes::table_gradients)
-  kPairScoresGrad,  // dy f[n*E,C], heads f[n,P], tails f[n,C*P] -> gradients of kPairScores' inputs; pairs whose dy is
-                    //                                              0 cost nothing, on a CPU
-  kReluGrad,        // dy f[n,K], y f[n,K] (relu's output)       -> f[n,K]
-  kGeluGrad,        // dy f[n,K], x f[n,K]                       -> f[n,K]
-  kTanhGrad,        // dy f[n,K], y f[n,K] (tanh's output)       -> f[n,K]
+  kLinearWeightGrad,      // dy f[n,M], x f[n,K] (, sum w[M,K], keep i32[1]) -> w[M,K] = dy^T x (+ sum where keep != 0; the
+                          //                                              output takes sum's bytes)
+  kBiasGrad,              // dy f[n,M]                                 -> w[M], column sums
+  kLayerNormGrad,         // dy f[n,D], normalized f[n,D], rstd w[n], gamma w[D] -> dx f[n,D], dgamma w[D], dbeta w[D]
+  kAttentionGrad,         // doutput, q, k, v, output, log_sum_exp, then kAttention's inputs from sample_offsets on
+                          //                                           -> dq, dk, dv f[n,D] (+ gradients of its tables, w, if
+                          //                                              AttentionAttributes::table_gradients)
+  kPairScoresGrad,        // dy f[n*E,C], heads f[n,P], tails f[n,C*P] -> gradients of kPairScores' inputs; pairs whose dy is
+                          //                                              0 cost nothing, on a CPU
+  kReluGrad,              // dy f[n,K], y f[n,K] (relu's output)       -> f[n,K]
+  kGeluGrad,              // dy f[n,K], x f[n,K]                       -> f[n,K]
+  kTanhGrad,              // dy f[n,K], y f[n,K] (tanh's output)       -> f[n,K]
   // --- accumulation and update --------------------------------------------------------------------------------------
   // `keep` i32[1]: 0 in the first micro-batch of an update, where what the sum held is forgotten (it may be anything).
   kAccumulate,     // sum, x the same type, keep i32[1]                -> x (+ sum where keep != 0), in sum's bytes
-  kMergeRowGrads,  // sum ids i32[c], count i32[1], rows f[c,D], then ids i32[n], count i32[1], rows f[n,D], then keep
-                   // i32[1]
+  kMergeRowGrads,  // sum ids i32[c], count i32[1], rows f[c,D], then ids i32[n], count i32[1], rows f[n,D], then keep i32[1]
                    //                                                  -> the three sums, in their bytes, ids ascending
   kSumSquares,     // x f[...] (row_count: leading rows that count)    -> f64[1]
   kGradientNorm,   // max_grad_norm f32[1] (, unscale f32[1]), sums of squares f64[1]... -> norm f32[1], clip f32[1] =
@@ -120,14 +119,14 @@ enum class Op : std::uint8_t {
   // A NaN clip makes an update change nothing, so that no NaN or infinite gradient reaches a parameter. Updates have
   // the forms of graph/update_form.h. The parameter is f, or split in two (bf16 and i16); the gradient is multiplied by
   // `clip` first; `step` is 1 for the first update.
-  kAdamW,      // parameter, m, v, gradient f[...], learning_rate f32[1], step i32[1], clip f32[1]
-               //                                                  -> parameter, m, v in their bytes   AdamWAttributes
-               //                                                  m and v: f[...] each, or u8[...] codes and f[blocks]
-  kAdamWRows,  // parameter [R,D], m, v, ids i32[c], count i32[1], rows f[c,D], learning_rate, step, clip
-               //                                                  -> as kAdamW; absent rows have gradient 0
-  kAdafactor,  // parameter, row mean f[..,M], column mean f[..,K] (read as f[..,M,K]) or mean f[M] (of f[M]), gradient,
-               // learning_rate, step, clip                        -> parameter, means in their bytes
-               //                                                                                AdafactorAttributes
+  kAdamW,          // parameter, m, v, gradient f[...], learning_rate f32[1], step i32[1], clip f32[1]
+                   //                                                  -> parameter, m, v in their bytes   AdamWAttributes
+                   //                                                  m and v: f[...] each, or u8[...] codes and f[blocks]
+  kAdamWRows,      // parameter [R,D], m, v, ids i32[c], count i32[1], rows f[c,D], learning_rate, step, clip
+                   //                                                  -> as kAdamW; absent rows have gradient 0
+  kAdafactor,      // parameter, row mean f[..,M], column mean f[..,K] (read as f[..,M,K]) or mean f[M] (of f[M]), gradient,
+                   // learning_rate, step, clip                        -> parameter, means in their bytes
+                   //                                                                                AdafactorAttributes
   kAdafactorRows,  // parameter [R,D], row mean f[R], column mean f[D], ids, count, rows, learning_rate, step, clip
                    //                                                  -> as kAdafactor; absent rows have gradient 0
   // --- offload: tensors that live in a file between their uses (transform/offload.h) ---------------------------------
@@ -151,10 +150,10 @@ enum class Op : std::uint8_t {
   kAllReduceEnd,        // parts, staging                              -> parts in their bytes: their sums over ranks
   kGatherRowsBegin,     // ids i32[n], count i32[1], rows f[n,D]       -> ids i32[R n], rows f[R n,D], counts i32[R],
                         //                                                being sent, R ranks
-  kGatherRowsEnd,  // ids, rows, counts                           -> ids, rows in their bytes: those of all ranks one
-                   //                                                after the other; their number i32[1]
-  kSlice,          // x f[...]                                    -> f[count]: elements `first` on, in order
-                   //                                                SliceAttributes
+  kGatherRowsEnd,       // ids, rows, counts                           -> ids, rows in their bytes: those of all ranks one
+                        //                                                after the other; their number i32[1]
+  kSlice,               // x f[...]                                    -> f[count]: elements `first` on, in order
+                        //                                                SliceAttributes
 };
 inline constexpr std::size_t kOpCount = static_cast<std::size_t>(Op::kSlice) + 1;
 
@@ -195,9 +194,9 @@ struct CastAttributes {
   DType to = DType::kF32;
   friend bool operator==(const CastAttributes&, const CastAttributes&) = default;
 };
-// The loss of a row with label y, where l_c is -log softmax at class c, p_c its exp(-l_c), w the class weights (1
-// without them) and s the smoothing: (1 - s) w_y l_y + s / C * sum of w_c l_c (torch.nn.CrossEntropyLoss), or, with a
-// gamma, w_y (1 - p_y)^gamma l_y (Lin et al. 2017). One of the two at most.
+// The loss of a row with label y, where l_c is -log softmax at class c, p_c its exp(-l_c), w the class weights (1 without
+// them) and s the smoothing: (1 - s) w_y l_y + s / C * sum of w_c l_c (torch.nn.CrossEntropyLoss), or, with a gamma,
+// w_y (1 - p_y)^gamma l_y (Lin et al. 2017). One of the two at most.
 struct CrossEntropyAttributes {
   double label_smoothing = 0;  // s
   double focal_gamma = 0;
@@ -266,7 +265,7 @@ struct AdamWAttributes {
 };
 // Shazeer, Stern 2018, without first moment or relative steps; at update t the decay of the means is 1 - t^decay_rate.
 struct AdafactorAttributes {
-  double eps = 1e-30;           // added to squared gradients
+  double eps = 1e-30;  // added to squared gradients
   double clip_threshold = 1.0;  // limit on the root mean square of an update
   double decay_rate = -0.8;
   double weight_decay = 0;
@@ -300,9 +299,9 @@ struct SliceAttributes {
 };
 using Attributes =
     std::variant<NoAttributes, EmbeddingAttributes, SpatialAttributes, PatchAttributes, VisualAttributes,
-                 LayerNormAttributes, CastAttributes, CrossEntropyAttributes, ElementLossAttributes, ScaleAttributes,
-                 HeadsAttributes, PairAttributes, DropoutAttributes, AttentionAttributes, GradientNormAttributes,
-                 AdamWAttributes, AdafactorAttributes, TransferAttributes, CollectiveAttributes, SliceAttributes>;
+                 LayerNormAttributes, CastAttributes, CrossEntropyAttributes, ElementLossAttributes, ScaleAttributes, HeadsAttributes, PairAttributes,
+                 DropoutAttributes, AttentionAttributes, GradientNormAttributes, AdamWAttributes, AdafactorAttributes, TransferAttributes,
+                 CollectiveAttributes, SliceAttributes>;
 
 // Ops that end a forward graph: outputs loss and gradient of their first input, the logits.
 constexpr bool is_loss(Op op) { return op >= Op::kCrossEntropy && op <= Op::kSpanCrossEntropy; }

@@ -33,6 +33,10 @@ double linear_work(const Graph& graph, const Node& node) {
   return elements(graph, node.outputs[0]) * last_dimension(graph, node.inputs[0]);
 }
 
+double row_norms_work(const Graph& graph, const Node& node) {
+  return elements(graph, node.inputs[0]) * (last_dimension(graph, node.inputs[2]) + 1);
+}
+
 double linear_input_grad_work(const Graph& graph, const Node& node) {
   return elements(graph, node.inputs[0]) * last_dimension(graph, node.outputs[0]);
 }

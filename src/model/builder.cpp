@@ -62,16 +62,39 @@ ValueId ModelBuilder::norm(const std::string& name, ValueId x, double eps, Value
 }
 
 ValueId ModelBuilder::dense(const std::string& name, ValueId x, ValueId rows) {
+  const bool adapts = lora_.enabled() && lora_.modules.contains(name);
+  if (adapts && lora_.dora) return dora(name, x, rows);
   const ValueId y = linear(graph_, name, x, parameter(name + ".weight"), parameter(name + ".bias"), rows);
-  return lora_.enabled() && lora_.modules.contains(name) ? adapt(name, x, y, rows) : y;
+  return adapts ? add_low_rank(name, drop_adapter_input(name, x, rows), y, rows) : y;
 }
 
-// Returns y + scale B A dropout(x), for a map of the encoder.
-ValueId ModelBuilder::adapt(const std::string& name, ValueId x, ValueId y, ValueId rows) {
+// With g = magnitude / norm: W x + b + (g - 1) W x' + g scale B A x', where x' is x after the adapter's dropout, as
+// PEFT has it; that is g (W + scale B A) x' + W (x - x') + b. Without dropout x' is x.
+ValueId ModelBuilder::dora(const std::string& name, ValueId x, ValueId rows) {
+  const ValueId weight = parameter(name + ".weight"), bias = parameter(name + ".bias");
+  const ValueId norms = inverse_row_norms(graph_, name + ".dora_norms", weight, parameter(lora_a_name(name)),
+                                          parameter(lora_b_name(name)), lora_.scale_of(name));
+  const ValueId factors = multiply(graph_, name + ".dora_factors", parameter(magnitude_name(name)), norms, kNoValue);
+  const ValueId dropped = drop_adapter_input(name, x, rows);
+  const ValueId base = linear(graph_, name + ".dora_base", dropped, weight, kNoValue, rows);
+  const ValueId y = add_low_rank(name, dropped, base, rows);
+  if (dropped == x) return affine(graph_, name, y, factors, bias, rows);
+  const ValueId minus = scale(graph_, name + ".dora_minus", dropped, -1, rows);
+  const ValueId lost = add(graph_, name + ".dora_lost", x, minus, rows);  // of x, by dropout
+  const ValueId rest = linear(graph_, name + ".dora_rest", lost, weight, bias, rows);
+  return add(graph_, name, affine(graph_, name + ".dora_scaled", y, factors, kNoValue, rows), rest, rows);
+}
+
+ValueId ModelBuilder::drop_adapter_input(const std::string& name, ValueId x, ValueId rows) {
   const DropoutAttributes attributes{.p = rate(lora_.dropout), .site = adapter_sites_.at(name)};
-  x = dropout(graph_, name + ".lora_dropout", x, input(input::kRowKeys), input(input::kDropoutKey), attributes, rows);
+  return dropout(graph_, name + ".lora_dropout", x, input(input::kRowKeys), input(input::kDropoutKey), attributes,
+                 rows);
+}
+
+// Returns y + scale B A x, for a map of the encoder.
+ValueId ModelBuilder::add_low_rank(const std::string& name, ValueId x, ValueId y, ValueId rows) {
   ValueId low = linear(graph_, name + ".lora_A", x, parameter(lora_a_name(name)), kNoValue, rows);
-  low = scale(graph_, name + ".lora_scale", low, lora_.scale(), rows);
+  low = scale(graph_, name + ".lora_scale", low, lora_.scale_of(name), rows);
   return linear_add(graph_, name + ".lora_B", low, parameter(lora_b_name(name)), y, rows);
 }
 

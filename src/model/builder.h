@@ -54,7 +54,9 @@ class ModelBuilder {
   ValueId first_rows(const Encoded& encoded);
 
  private:
-  ValueId adapt(const std::string& name, ValueId x, ValueId y, ValueId rows);
+  ValueId add_low_rank(const std::string& name, ValueId x, ValueId y, ValueId rows);
+  ValueId dora(const std::string& name, ValueId x, ValueId rows);
+  ValueId drop_adapter_input(const std::string& name, ValueId x, ValueId rows);
 
   const LoraOptions& lora_;
   const bool with_dropout_;

@@ -16,17 +16,27 @@ std::vector<ParameterSpec> ModelDefinition::specs(const ModelOptions& options) c
   std::ranges::move(head_->specs(encoder_->facts().hidden_size), std::back_inserter(specs));
   const LoraOptions& lora = options.lora;
   if (lora.enabled()) {
-    for (ParameterSpec& spec : specs) spec.trains = spec.is_head();
+    for (ParameterSpec& spec : specs) {
+      spec.saved = !spec.is_head() && lora.saves(spec.name);
+      spec.trains = spec.is_head() || (spec.saved && spec.trains);
+    }
     for (const LinearMap& map : encoder_->linear_maps()) {
       if (!lora.modules.contains(map.name)) continue;
-      add_spec(specs, lora_a_name(map.name), {lora.rank, map.in}, ParameterSpec::Init::kKaimingUniform,
+      const std::int64_t rank = lora.rank_of(map.name);
+      add_spec(specs, lora_a_name(map.name), {rank, map.in}, ParameterSpec::Init::kKaimingUniform,
                ParameterSpec::Part::kAdapter);
-      add_spec(specs, lora_b_name(map.name), {map.out, lora.rank}, ParameterSpec::Init::kZeros,
+      add_spec(specs, lora_b_name(map.name), {map.out, rank}, ParameterSpec::Init::kZeros,
                ParameterSpec::Part::kAdapter);
+      if (lora.dora) {
+        // PEFT: the norms of W + scale B A, where B begins as 0.
+        add_spec(specs, magnitude_name(map.name), {map.out}, ParameterSpec::Init::kRowNorms,
+                 ParameterSpec::Part::kAdapter);
+        specs.back().norms_of = map.name + ".weight";
+      }
       const auto base = std::ranges::find(specs, map.name + ".weight", &ParameterSpec::name);
       check(base != specs.end(), "a linear map has a weight");
       const std::int64_t layer = base->layer;
-      specs[specs.size() - 2].layer = specs.back().layer = layer;
+      for (std::size_t i = specs.size() - (lora.dora ? 3 : 2); i < specs.size(); ++i) specs[i].layer = layer;
     }
   }
   for (ParameterSpec& spec : specs) {

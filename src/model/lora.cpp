@@ -3,6 +3,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <iterator>
+#include <regex>
+#include <stdexcept>
+
+#include "base/counted.h"
 #include "base/error.h"
 #include "model/trained_parts.h"
 
@@ -13,9 +21,91 @@ bool means(const std::string& target, const std::string& module) {
   return matches_pattern(target, module) || matches_pattern("*." + target, module);
 }
 
+std::regex expression_of(const std::string& text) {
+  try {
+    return std::regex(text);
+  } catch (const std::regex_error& error) {
+    throw std::invalid_argument(error.what());
+  }
+}
+
 }  // namespace
 
-std::set<std::string> lora_modules(const std::vector<LinearMap>& maps, const std::vector<std::string>& targets) {
+std::int64_t LoraOptions::rank_of(const std::string& module) const {
+  const auto other = ranks.find(module);
+  return other == ranks.end() ? rank : other->second;
+}
+
+double LoraOptions::scale_of(const std::string& module) const {
+  const auto other = alphas.find(module);
+  const auto columns = static_cast<double>(rank_of(module));
+  return (other == alphas.end() ? alpha : other->second) / (rslora ? std::sqrt(columns) : columns);
+}
+
+bool LoraOptions::saves(const std::string& parameter) const { return is_within(parameter, saved); }
+
+bool is_within(const std::string& name, const std::set<std::string>& modules) {
+  return std::ranges::any_of(
+      modules, [&](const std::string& module) { return name == module || name.starts_with(module + "."); });
+}
+
+std::set<std::string> saved_modules(const std::vector<std::string>& parameters, const std::vector<std::string>& names) {
+  std::set<std::string> all;  // every module above a parameter
+  for (const std::string& parameter : parameters) {
+    for (std::size_t dot = parameter.find('.'); dot != std::string::npos; dot = parameter.find('.', dot + 1)) {
+      all.insert(parameter.substr(0, dot));
+    }
+  }
+  const auto refuse = [&](std::string what, const std::string& name, std::string allowed) {
+    throw UsageError({.what = std::move(what),
+                      .where = "--modules-to-save",
+                      .found = name,
+                      .allowed = std::move(allowed),
+                      .remedy = "the head is trained and saved in any case"});
+  };
+  std::set<std::string> modules;
+  for (const std::string& name : names) {
+    bool any = false;
+    for (const std::string& module : all) {
+      if (!means(name, module)) continue;
+      const auto is_layer = [&](const std::string& other) {
+        return other.starts_with(module + ".") &&
+               std::isdigit(static_cast<unsigned char>(other[module.size() + 1])) != 0;
+      };
+      if (std::ranges::any_of(all, is_layer)) {
+        refuse("a list of layers is no module that PEFT could save", name, fmt::format("{}.0 and the like", name));
+      }
+      modules.insert(module);
+      any = true;
+    }
+    if (!any) {
+      refuse("no module of the model has that name", name,
+             fmt::format("the name of a module, or the end of one, such as LayerNorm or {}", *std::next(all.begin())));
+    }
+  }
+  std::erase_if(modules, [outer = modules](const std::string& module) {
+    const std::size_t dot = module.rfind('.');
+    return dot != std::string::npos && is_within(module.substr(0, dot), outer);
+  });
+  return modules;
+}
+
+std::string adapters_text(const LoraOptions& lora) {
+  std::int64_t least = lora.rank, most = lora.rank;
+  if (!lora.modules.empty()) least = most = lora.rank_of(*lora.modules.begin());
+  for (const std::string& module : lora.modules) {
+    least = std::min(least, lora.rank_of(module));
+    most = std::max(most, lora.rank_of(module));
+  }
+  const std::string kind = lora.dora ? "DoRA adapters" : "adapters";
+  const std::string ranks =
+      least == most ? fmt::format("{} of rank {}", kind, most) : fmt::format("{} of ranks {} to {}", kind, least, most);
+  return lora.saved.empty() ? ranks + " and the head"
+                            : fmt::format("{}, the head and {}", ranks, counted(lora.saved.size(), "module"));
+}
+
+std::set<std::string> lora_modules(const std::vector<LinearMap>& maps, const std::vector<std::string>& targets,
+                                   const char* option) {
   std::set<std::string> modules;
   for (const std::string& target : targets) {
     bool any = false;
@@ -26,7 +116,7 @@ std::set<std::string> lora_modules(const std::vector<LinearMap>& maps, const std
     }
     if (any) continue;
     throw UsageError({.what = "no linear map of the encoder has that name",
-                      .where = "--lora-target-modules",
+                      .where = option,
                       .found = target,
                       .allowed = fmt::format("all-linear, {}, or a map's whole name: {}", fmt::join(kLoraTargets, ", "),
                                              maps.front().name),
@@ -44,6 +134,33 @@ std::vector<std::string> lora_targets(const std::vector<LinearMap>& maps, const 
   }
   if (!targets.empty() && lora_modules(maps, targets) == modules) return targets;
   return {modules.begin(), modules.end()};
+}
+
+std::int64_t layer_of(const std::string& module) {
+  std::smatch number;
+  static const std::regex kNumber("\\.([0-9]{1,9})\\.");
+  return std::regex_search(module, number, kNumber) ? std::stoll(number[1]) : -1;
+}
+
+std::map<std::string, double> pattern_values(const LoraPatterns& patterns, const std::set<std::string>& modules) {
+  std::map<std::string, double> values;
+  for (const auto& [pattern, value] : patterns) {
+    const std::regex expression = expression_of("(.*\\.)?(" + pattern + ")");
+    for (const std::string& module : modules) {
+      if (std::regex_match(module, expression)) values.emplace(module, value);  // an earlier one stays
+    }
+  }
+  return values;
+}
+
+LoraPatterns patterns_of(const std::map<std::string, double>& values, const std::vector<LinearMap>& maps) {
+  std::map<double, std::set<std::string>> modules;
+  for (const auto& [module, value] : values) modules[value].insert(module);
+  LoraPatterns patterns;
+  for (const auto& [value, group] : modules) {
+    for (std::string& target : lora_targets(maps, group)) patterns.emplace_back(std::move(target), value);
+  }
+  return patterns;
 }
 
 }  // namespace plimsoll

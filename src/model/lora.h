@@ -1,5 +1,8 @@
-// Low-rank adapters (Hu et al. 2021, LoRA) beside the encoder's linear maps: y = W x + b + (alpha / rank) B A
-// dropout(x), where only A f[rank, in] and B f[out, rank] train. Names and defaults are those of Hugging Face's PEFT.
+// Low-rank adapters (Hu et al. 2021, LoRA) beside the encoder's linear maps: y = W x + b + scale B A dropout(x), where
+// only A f[rank, in] and B f[out, rank] train. The scale is alpha / rank, or alpha / sqrt(rank) (Kalajdzievski 2023,
+// rsLoRA). With DoRA (Liu et al. 2024) a magnitude m[out] trains too: each row of W + scale B A is divided by its norm,
+// which counts as a constant in gradients, and multiplied by the row's magnitude. Names, defaults and what dropout is
+// applied to are those of Hugging Face's PEFT.
 //
 //   LoraOptions lora{.rank = 8, .alpha = 16};
 //   lora.modules = lora_modules(model.encoder().linear_maps(), {"query", "value"});
@@ -8,8 +11,10 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tensor/shape.h"
@@ -19,11 +24,21 @@ namespace plimsoll {
 struct LoraOptions {
   std::int64_t rank = 0;  // 0: no adapters
   double alpha = 0;
-  double dropout = 0;               // of the adapter's input
+  double dropout = 0;   // of the adapter's input
+  bool rslora = false;  // the scale is alpha / sqrt(rank)
+  bool dora = false;
   std::set<std::string> modules{};  // "encoder.layer.0.attention.self.query", …
+  // Of those modules whose rank or alpha is another.
+  std::map<std::string, std::int64_t> ranks{};
+  std::map<std::string, double> alphas{};
+  // Modules of the encoder that train in full and are saved with the adapters, PEFT's modules_to_save:
+  // "layoutlmv3.embeddings.LayerNorm". They hold none of `modules`.
+  std::set<std::string> saved{};
 
   bool enabled() const { return rank > 0; }
-  double scale() const { return alpha / static_cast<double>(rank); }
+  std::int64_t rank_of(const std::string& module) const;
+  double scale_of(const std::string& module) const;
+  bool saves(const std::string& parameter) const;
   friend bool operator==(const LoraOptions&, const LoraOptions&) = default;
 };
 
@@ -37,13 +52,34 @@ struct LinearMap {
 };
 // The modules among `maps` that targets mean, as PEFT reads a list of them: those of that name, or whose name ends in
 // "." and the target. So "output.dense" is both of a layer's. Shell patterns are taken, too. Throws UsageError for a
-// target that means none.
-std::set<std::string> lora_modules(const std::vector<LinearMap>& maps, const std::vector<std::string>& targets);
+// target that means none, which `option` named.
+std::set<std::string> lora_modules(const std::vector<LinearMap>& maps, const std::vector<std::string>& targets,
+                                   const char* option = "--lora-target-modules");
+// The number of the encoder's layer that a module belongs to: the first part of its name that is a number; -1: none.
+std::int64_t layer_of(const std::string& module);
+
+// PEFT's rank_pattern or alpha_pattern, in its order.
+using LoraPatterns = std::vector<std::pair<std::string, double>>;
+// The number that the first pattern that means a module gives it, for each of `modules` that one means. A pattern is a
+// regular expression for a name or for the end of one that follows a dot, as PEFT's get_pattern_key has it. Throws
+// std::invalid_argument for a text that is no regular expression.
+std::map<std::string, double> pattern_values(const LoraPatterns& patterns, const std::set<std::string>& modules);
+// Patterns that give each of `maps` in `values` its number, and mean no other map.
+LoraPatterns patterns_of(const std::map<std::string, double>& values, const std::vector<LinearMap>& maps);
 
 // The shortest list that PEFT and `lora_modules` read as these modules.
 std::vector<std::string> lora_targets(const std::vector<LinearMap>& maps, const std::set<std::string>& modules);
 
+// Whether a parameter, or a module, is within one of these modules.
+bool is_within(const std::string& name, const std::set<std::string>& modules);
+// The modules of these parameters that names mean, as targets mean maps, without those that are within another of them.
+// Throws UsageError for a name that means none, or a list of layers, which is no module that could be replaced.
+std::set<std::string> saved_modules(const std::vector<std::string>& parameters, const std::vector<std::string>& names);
+// "adapters of rank 8, the head and 2 modules".
+std::string adapters_text(const LoraOptions& lora);
+
 inline std::string lora_a_name(const std::string& module) { return module + ".lora_A.weight"; }
+inline std::string magnitude_name(const std::string& module) { return module + ".lora_magnitude_vector"; }
 inline std::string lora_b_name(const std::string& module) { return module + ".lora_B.weight"; }
 
 }  // namespace plimsoll

@@ -25,7 +25,8 @@ struct ParameterSpec {
     kAdapter          // model/lora.h; not part of the base model
   };
   // kNormalPaddingRow: `padding_row` is zero. kKaimingUniform: within 1 / sqrt(columns), as nn.Linear begins.
-  enum class Init : std::uint8_t { kNormal, kZeros, kOnes, kNormalPaddingRow, kKaimingUniform };
+  // kRowNorms: the norms of the rows of `norms_of`, as memory has it; that parameter comes before this one.
+  enum class Init : std::uint8_t { kNormal, kZeros, kOnes, kNormalPaddingRow, kKaimingUniform, kRowNorms };
   std::string name;  // in the graph and in files: "encoder.layer.0.output.dense.weight"
   Shape shape;       // in the graph
   Shape file_shape;  // in weight files; the same elements in the same order
@@ -33,12 +34,15 @@ struct ParameterSpec {
   Part part = Part::kOther;
   double normal_std = 0.02;      // of kNormal: `initializer_range`
   std::int64_t padding_row = 0;  // of kNormalPaddingRow: pad_token_id
+  std::string norms_of{};        // of kRowNorms: a weight's name
   bool in_base = false;          // of a head's: published with the encoder, so that a new head keeps it
   std::int64_t layer = -1;       // of the encoder, from 0; -1: before the layers, or of a head
   bool trains = true;            // the relative position tables do not, as in `transformers`; nor does what is frozen
+  bool saved = false;            // of LoraOptions::saved: trained beside adapters, and in their file
 
   bool is_head() const { return part == Part::kHead; }
   bool is_adapter() const { return part == Part::kAdapter; }
+  bool in_adapter_file() const { return is_adapter() || is_head() || saved; }
   bool is_embedding() const { return part == Part::kEmbedding || part == Part::kWordEmbedding; }
 };
 
@@ -47,7 +51,7 @@ struct ModelOptions {
   bool train_relative_position_tables = false;
   // Parameters that match one of these do not train (model/trained_parts.h).
   std::vector<std::string> freeze{};
-  // With adapters, they and the classification head train, all else is frozen.
+  // With adapters, they, the classification head and the saved modules train; all else is frozen.
   LoraOptions lora{};
   // Q8 or NF4: weight matrices of the encoder that do not train are held so, and a word embedding that does not in Q8.
   DType frozen_weights = DType::kF32;

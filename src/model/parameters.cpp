@@ -74,6 +74,19 @@ void for_each_chunk(const ParameterPlace& place, std::vector<float>& buffer, con
   }
 }
 
+// Writes the norms of a weight's rows.
+void write_row_norms(const ParameterPlace& weight, const ParameterPlace& norms) {
+  const std::int64_t rows = norms.elements();
+  std::vector<float> row(static_cast<std::size_t>(weight.elements() / rows));
+  for (std::int64_t r = 0; r < rows; ++r) {
+    weight.read(r * std::ssize(row), row);
+    double squares = 0;
+    for (const float value : row) squares += double{value} * double{value};
+    const auto norm = static_cast<float>(std::sqrt(squares));
+    norms.write(r, {&norm, 1});
+  }
+}
+
 // Walks over the specs: calls `read` for those that the file has, `fresh` for the others; collects the report.
 template <typename Read, typename Fresh>
 ParameterReport visit(const std::vector<ParameterSpec>& specs, const ParameterSource& source, const Read& read,
@@ -111,7 +124,7 @@ ParameterReport visit(const std::vector<ParameterSpec>& specs, const ParameterSo
       read_checked(spec, *source.adapter, adapter_name);
       continue;
     }
-    if (spec.is_adapter() && source.adapter != nullptr) {
+    if ((spec.is_adapter() || spec.saved) && source.adapter != nullptr) {
       throw DataError({.what = "the adapter lacks a tensor",
                        .where = source.adapter->path().string(),
                        .found = fmt::format("{}, none named '{}'", counted(source.adapter->entries().size(), "tensor"),
@@ -155,6 +168,7 @@ ParameterReport visit(const std::vector<ParameterSpec>& specs, const ParameterSo
 
 void initialise_parameter(const ParameterSpec& spec, std::uint64_t seed, std::span<float> values, std::int64_t first) {
   check(first % 4 == 0, "random numbers come in fours");
+  check(spec.init != ParameterSpec::Init::kRowNorms, "row norms are those of a weight in memory");
   using Init = ParameterSpec::Init;
   if (spec.init == Init::kZeros || spec.init == Init::kOnes) {
     std::fill(values.begin(), values.end(), spec.init == Init::kOnes ? 1.0F : 0.0F);
@@ -221,6 +235,7 @@ ParameterReport load_parameters(const std::vector<ParameterSpec>& specs, const P
       },
       [&](const ParameterSpec& spec) {
         const ParameterPlace place = memory(spec.name);
+        if (spec.init == ParameterSpec::Init::kRowNorms) return write_row_norms(memory(spec.norms_of), place);
         for_each_chunk(place, buffer, [&](std::int64_t first, std::span<float> values) {
           initialise_parameter(spec, source.seed, values, place.first() + first);
           place.write(first, values);

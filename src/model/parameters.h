@@ -37,7 +37,7 @@ struct ParameterReport {
   std::vector<std::string> unused;  // tensors in the file that the model has no place for
 };
 
-// Fills every parameter. The weights' names may have the encoder's prefix or not. Throws DataError for a missing
+// Fills every parameter, in the order of the specs. The weights' names may have the encoder's prefix or not. Throws DataError for a missing
 // tensor outside the head, or one of another shape, naming it, the shape found and the shape allowed.
 ParameterReport load_parameters(const std::vector<ParameterSpec>& specs, const ParameterSource& source,
                                 const ParameterMemory& memory);

@@ -8,12 +8,15 @@
 
 namespace plimsoll {
 
-// How a loss over classes is trained; no part of config.json. One of the two at most.
+// How a loss over classes is trained; no part of config.json. Smoothing and a focal loss exclude each other.
 struct LossOptions {
   double label_smoothing = 0;  // label_smoothing_factor of `transformers`
   double focal_gamma = 0;      // Lin et al. 2017; 0: plain cross-entropy
+  // By label; empty: 1 each. An update's loss is divided by the sum of the weights of its labels, as
+  // torch.nn.CrossEntropyLoss(weight=...) divides.
+  std::vector<float> class_weights{};
 
-  bool is_plain() const { return label_smoothing == 0 && focal_gamma == 0; }
+  bool is_plain() const { return label_smoothing == 0 && focal_gamma == 0 && class_weights.empty(); }
 };
 
 struct TaskConfig {

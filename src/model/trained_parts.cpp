@@ -87,7 +87,7 @@ std::string trained_parts_text(const ModelDefinition& model, const ModelOptions&
   if (options.trains_all()) return {};
   const std::vector<ParameterSpec> specs = model.specs(options);
   std::vector<std::string> why;
-  if (options.lora.enabled()) why.push_back(fmt::format("adapters of rank {} and the head", options.lora.rank));
+  if (options.lora.enabled()) why.push_back(adapters_text(options.lora));
   if (!options.freeze.empty()) why.push_back(fmt::format("frozen: {}", fmt::join(options.freeze, ", ")));
   return fmt::format("{} of {} train ({})", trained_parameter_count(specs),
                      counted(parameter_count(specs), "parameter"), fmt::join(why, "; "));

@@ -101,16 +101,16 @@ void log_findings(const Findings& findings) {
   for (const std::string& line : findings.to_lines(Severity::kInfo)) log_info(line);
 }
 
-Findings refuse_bad_data(const ModelBundle& bundle, const RunPages& pages, const CheckRequest& request) {
+DataCheck refuse_bad_data(const ModelBundle& bundle, const RunPages& pages, const CheckRequest& request) {
   const LabelSet labels(bundle.config.task.labels, "the model's labels");
-  const DataCheck result = check_with(bundle, pages, request, &labels, true);
+  DataCheck result = check_with(bundle, pages, request, &labels, true);
   for (const std::string& line : result.findings.to_lines(Severity::kWarning)) log_warning(line);
   if (result.findings.count(Severity::kError) > 0) {
     const std::string train = listed(pages.train->paths());
     throw result.findings.to_error(pages.evaluation == nullptr ? train
                                                                : train + " and " + listed(pages.evaluation->paths()));
   }
-  return result.findings;
+  return result;
 }
 
 std::vector<SkippedPage> find_bad_pages(const ModelBundle& bundle, const RunPages& pages, const CheckRequest& request) {

@@ -51,7 +51,7 @@ void log_findings(const Findings& findings);
 
 // The same checks before a run, for this model, whose labels are settled: warnings are logged, errors thrown as one
 // DataError. Returns what was found, without an error.
-Findings refuse_bad_data(const ModelBundle& bundle, const RunPages& pages, const CheckRequest& request);
+DataCheck refuse_bad_data(const ModelBundle& bundle, const RunPages& pages, const CheckRequest& request);
 // The same before a prediction, where a bad page costs that page alone: returns those with an error, in their order.
 // Throws DataError if there are no others.
 std::vector<SkippedPage> find_bad_pages(const ModelBundle& bundle, const RunPages& pages, const CheckRequest& request);

@@ -41,6 +41,7 @@ void set_task_and_labels(ModelBundle& bundle, const ModelRequest& model) {
   set_task(bundle, model.task, model.problem_type);
   bundle.config.task.loss = model.loss;
   check_loss(bundle);
+  check_class_weights(bundle, model.class_weights);
   if (!model.labels.empty()) set_labels(bundle, LabelSet::parse(model.labels));
 }
 

@@ -5,6 +5,7 @@
 
 #include "bundle/model_bundle.h"
 #include "data/findings.h"
+#include "request/class_weights.h"
 #include "request/reading.h"
 
 namespace plimsoll {
@@ -16,7 +17,8 @@ struct ModelRequest {
   std::string task{};          // empty: the model's
   std::string problem_type{};  // empty: the model's or the data's
   std::string base_model{};    // empty: where an adapter says
-  LossOptions loss{};
+  LossOptions loss{};          // its class weights follow from the labels and the data
+  ClassWeightRequest class_weights{};
 };
 
 // Gives the model the task, the problem type and the labels that were asked for. It precedes the reading of pages,

@@ -34,6 +34,7 @@ std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataReque
     options.labels = LabelSet(bundle.config.task.labels, "the model's labels");
   }
   options.targets = bundle.task().targets(bundle.config.task, with_labels);
+  if (with_labels) options.class_weights = bundle.config.task.loss.class_weights;
   options.label_owned_words_only = owned_only;
   // A run that goes on without pages keeps their places; a prediction has none for them.
   (with_labels ? options.skipped : options.left_out) = skipped;
@@ -81,7 +82,7 @@ std::unique_ptr<Dataset> open_to_predict(const ModelBundle& bundle, const DataRe
   return open_checked(bundle, request, pages.train, false, false, indices_of(bad, false));
 }
 
-RunData open_run_data(const ModelBundle& bundle, const DataRequest& request, const RunPages& pages,
+RunData open_run_data(ModelBundle& bundle, const DataRequest& request, const RunPages& pages,
                       const RunDataOptions& options) {
   say_scheme(bundle);
   CheckRequest check{.data = request,
@@ -90,10 +91,12 @@ RunData open_run_data(const ModelBundle& bundle, const DataRequest& request, con
                      .skipped = options.skipped,
                      .threads = reading_threads()};
   if (check.decode_images) check.on_progress = options.on_progress;
-  Findings findings = refuse_bad_data(bundle, pages, check);
+  DataCheck checked = refuse_bad_data(bundle, pages, check);
+  set_class_weights(bundle, options.class_weights, checked.train.labels);
+  if (options.class_weights.balanced) log_info("class weights: " + class_weights_text(bundle.config.task));
   RunData data{.train = open_checked(bundle, request, pages.train, true, false, indices_of(options.skipped, false)),
                .evaluation = nullptr,
-               .findings = std::move(findings)};
+               .findings = std::move(checked.findings)};
   if (pages.evaluation == nullptr) return data;
   DataRequest held_out = request;
   held_out.augment.reset();

@@ -27,11 +27,13 @@ struct RunData {
   Findings findings{};  // of the checks on both
 };
 struct RunDataOptions {
-  bool decode_images = false;                                              // every page's, unless a cache decodes them
-  std::vector<SkippedPage> skipped{};                                      // that a resumed run goes on without
+  bool decode_images = false;          // every page's, unless a cache decodes them
+  std::vector<SkippedPage> skipped{};  // that a resumed run goes on without
+  ClassWeightRequest class_weights{};
   std::function<void(std::size_t done, std::size_t pages)> on_progress{};  // of decoding
 };
-RunData open_run_data(const ModelBundle& bundle, const DataRequest& request, const RunPages& pages,
+// Gives the bundle's loss its class weights, which may depend on the data.
+RunData open_run_data(ModelBundle& bundle, const DataRequest& request, const RunPages& pages,
                       const RunDataOptions& options = {});
 
 }  // namespace plimsoll

@@ -3,11 +3,105 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <stdexcept>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "model/trained_parts.h"
 
 namespace plimsoll {
+namespace {
+
+// Of --modules-to-save without the head, which trains and is saved in any case.
+std::set<std::string> chosen_to_save(const PartsRequest& request, const ModelDefinition& model) {
+  std::vector<std::string> names;
+  std::set<std::string> head;
+  for (const ParameterSpec& spec : model.specs()) {
+    names.push_back(spec.name);
+    if (spec.is_head()) head.insert(spec.name);
+  }
+  std::set<std::string> modules = saved_modules(names, request.saved_modules);
+  std::erase_if(modules, [&](const std::string& module) {
+    return std::ranges::all_of(
+        names, [&](const std::string& name) { return !is_within(name, {module}) || head.contains(name); });
+  });
+  return modules;
+}
+
+std::set<std::string> chosen_modules(const PartsRequest& request, const std::vector<LinearMap>& maps,
+                                     const std::set<std::string>& saved) {
+  const std::vector<std::string> all(kLoraTargets.begin(), kLoraTargets.end());
+  std::set<std::string> modules = lora_modules(maps, request.lora_targets.empty() ? all : request.lora_targets);
+  for (const std::string& name : lora_modules(maps, request.lora_excluded, "--exclude-modules")) modules.erase(name);
+  for (const std::int64_t layer : request.lora_layers) {
+    if (std::ranges::any_of(maps, [layer](const LinearMap& map) { return layer_of(map.name) == layer; })) continue;
+    throw UsageError({.what = "the encoder has no such layer",
+                      .where = "--layers-to-transform",
+                      .found = fmt::format("{}", layer),
+                      .allowed = fmt::format("0 to {}", layer_of(maps.back().name))});
+  }
+  if (!request.lora_layers.empty()) {
+    std::erase_if(modules, [&](const std::string& module) {
+      return std::ranges::find(request.lora_layers, layer_of(module)) == request.lora_layers.end();
+    });
+  }
+  std::erase_if(modules, [&](const std::string& module) { return is_within(module, saved); });
+  if (!modules.empty()) return modules;
+  throw UsageError({.what = "no linear map is left to have an adapter",
+                    .where = "--lora-target-modules, --exclude-modules, --layers-to-transform, --modules-to-save",
+                    .found = "every map is left out, or trains in full",
+                    .allowed = "at least one linear map that is targeted and not left out",
+                    .remedy = "exclude or save fewer modules"});
+}
+
+// What --rank-pattern or --alpha-pattern gives to which of the modules.
+std::map<std::string, double> values_of(const LoraPatterns& patterns, const std::set<std::string>& modules,
+                                        const char* option, double least, bool whole) {
+  for (const auto& [pattern, value] : patterns) {
+    if (!(value >= least) || value > 65536 || (whole && value != std::floor(value))) {
+      throw UsageError({.what = "a pattern has an invalid number",
+                        .where = option,
+                        .found = fmt::format("{}={}", pattern, value),
+                        .allowed = fmt::format("a {}number from {} to 65536", whole ? "whole " : "", least)});
+    }
+    std::map<std::string, double> matched;
+    try {
+      matched = pattern_values({{pattern, value}}, modules);
+    } catch (const std::invalid_argument& error) {
+      throw UsageError({.what = fmt::format("a pattern is no regular expression: {}", error.what()),
+                        .where = option,
+                        .found = pattern,
+                        .allowed = "a regular expression, such as query or layer\\.[0-5]\\..*"});
+    }
+    if (!matched.empty()) continue;
+    throw UsageError({.what = "the pattern matches no linear map that has an adapter",
+                      .where = option,
+                      .found = pattern,
+                      .allowed = fmt::format("a regular expression for the name of at least one of {}, or for what "
+                                             "follows a dot in it, such as {}",
+                                             counted(modules.size(), "map"), *modules.begin())});
+  }
+  return pattern_values(patterns, modules);
+}
+
+LoraOptions chosen_adapters(const PartsRequest& request, const ModelDefinition& model) {
+  const std::set<std::string> saved = chosen_to_save(request, model);
+  LoraOptions lora{.rank = request.lora_rank,
+                   .alpha = request.lora_alpha > 0 ? request.lora_alpha : 2 * static_cast<double>(request.lora_rank),
+                   .dropout = request.lora_dropout,
+                   .rslora = request.lora_rslora,
+                   .dora = request.lora_dora,
+                   .modules = chosen_modules(request, model.encoder().linear_maps(), saved),
+                   .saved = saved};
+  lora.alphas = values_of(request.alpha_pattern, lora.modules, "--alpha-pattern", 0, false);
+  for (const auto& [module, rank] : values_of(request.rank_pattern, lora.modules, "--rank-pattern", 1, true)) {
+    lora.ranks[module] = static_cast<std::int64_t>(rank);
+  }
+  return lora;
+}
+
+}  // namespace
 
 void choose_trained_parts(ModelBundle& bundle, const PartsRequest& request) {
   bundle.options.freeze = request.freeze;
@@ -31,14 +125,8 @@ void choose_trained_parts(ModelBundle& bundle, const PartsRequest& request) {
            .remedy = fmt::format("omit --lora-rank; or merge them first: plimsoll merge --adapter {} --output-dir DIR",
                                  bundle.origin)});
     }
-    const std::vector<std::string> all(kLoraTargets.begin(), kLoraTargets.end());
     bundle.base = std::filesystem::absolute(bundle.origin).lexically_normal().string();
-    bundle.options.lora = {
-        .rank = request.lora_rank,
-        .alpha = request.lora_alpha > 0 ? request.lora_alpha : 2 * static_cast<double>(request.lora_rank),
-        .dropout = request.lora_dropout,
-        .modules = lora_modules(bundle.definition().encoder().linear_maps(),
-                                request.lora_targets.empty() ? all : request.lora_targets)};
+    bundle.options.lora = chosen_adapters(request, bundle.definition());
   }
   check_trained_parts(bundle.definition(), bundle.options);
   if (!is_coded(request.frozen_weights)) return;

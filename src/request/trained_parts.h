@@ -10,12 +10,17 @@
 namespace plimsoll {
 
 struct PartsRequest {
-  std::vector<std::string> freeze;  // patterns
-  std::int64_t lora_rank = 0;       // 0: no new adapters
-  double lora_alpha = 0;            // 0: twice the rank
+  std::vector<std::string> freeze{};  // patterns
+  std::int64_t lora_rank = 0;         // 0: no new adapters
+  double lora_alpha = 0;              // 0: twice the rank
   double lora_dropout = 0;
-  std::vector<std::string> lora_targets;  // empty: every linear map of the encoder
-  DType frozen_weights = DType::kF32;     // Q8 or NF4: what does not train is held in 8 or 4 bits
+  std::vector<std::string> lora_targets{};   // empty: every linear map of the encoder
+  std::vector<std::string> lora_excluded{};  // but these of them
+  std::vector<std::int64_t> lora_layers{};   // of the encoder, from 0; empty: all
+  std::vector<std::string> saved_modules{};  // trained in full beside adapters, and saved with them
+  bool lora_rslora = false, lora_dora = false;
+  LoraPatterns rank_pattern{}, alpha_pattern{};
+  DType frozen_weights = DType::kF32;  // Q8 or NF4: what does not train is held in 8 or 4 bits
 };
 
 // Gives the model new adapters and freezes what is asked for. Throws UsageError for what makes no sense: patterns that

@@ -23,7 +23,8 @@ inline constexpr std::string_view kInputIds = "input_ids", kBbox = "bbox", kPosi
                                   kRelativeCoordinates = "relative_coordinates", kKeyMask = "key_mask",
                                   kTextRows = "text_rows", kVisualRows = "visual_rows", kPatchRows = "patch_rows",
                                   kRows = "rows", kFirstRows = "first_rows", kFirstRowOf = "first_row_of",
-                                  kSampleKeys = "sample_keys", kSamples = "samples", kItemKeys = "item_keys";
+                                  kSampleKeys = "sample_keys", kSamples = "samples", kItemKeys = "item_keys",
+                                  kClassWeights = "class_weights";
 // The scalars that every model's graph reads beside its arrays; a step sets them, not a batch.
 inline constexpr std::string_view kDropoutKey = "dropout_key", kLossScale = "loss_scale";
 }  // namespace input
@@ -59,6 +60,7 @@ struct InputSpec {
   Full full = Full::kZeros;
   std::int64_t count = 0;
   TargetForm target{};
+  std::vector<float> constants{};  // what every batch has in it
 
   bool is_target() const { return !target.names.empty(); }
   friend bool operator==(const InputSpec&, const InputSpec&) = default;

@@ -75,7 +75,7 @@ Evaluation evaluate_once(const Session& session, const ModelBundle& bundle, cons
   };
   const PredictionTotals totals = predict_pages(session, bundle.definition(), dataset, loader, *scorer, control, keep);
   Evaluation result{.scores = scorer->scores(), .worst = std::move(kept)};
-  if (totals.loss_terms > 0) result.loss = totals.loss_sum / static_cast<double>(totals.loss_terms);
+  if (totals.loss_weight > 0) result.loss = totals.loss_sum / totals.loss_weight;
   result.pages = totals.pages;
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   result.interrupted = totals.interrupted;

@@ -45,7 +45,7 @@ fs::path FaultRecorder::write(const UpdateResult& result, const StepScalars& sca
   };
   const std::optional<StepFault> found = updates_.find_fault(scalars, write_micro_batch);
   if (!record.fault) record.fault = found;
-  write_step_record(aside, record, session_.plan(), bundle_.options);
+  write_step_record(aside, record, session_.plan(), bundle_);
   sync_directory(aside);
   replace_directory(aside, final_path);
   remove_work_directory(options_.output_dir, name);

@@ -59,7 +59,7 @@ GradientReport compute_gradients(const ModelBundle& bundle, const std::filesyste
   const BatchBinding binding(program, batch);
   binding.copy(batch);
   // A batch without labels has no loss to divide; its gradients are zero, not NaN.
-  binding.set_loss_scale(1.0F / static_cast<float>(std::max<std::int64_t>(1, batch.loss_terms())));
+  binding.set_loss_scale(batch.loss_terms() > 0 ? static_cast<float>(1 / batch.loss_weight()) : 1.0F);
   binding.set_dropout_key({0, 0});
   program.run();
 

@@ -1,6 +1,7 @@
 #include "train/initial_state.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 
@@ -40,8 +41,14 @@ std::string parts_text(const ModelOptions& options) {
   for (const std::string& pattern : options.freeze) text += fmt::format(", frozen {}", pattern);
   const LoraOptions& lora = options.lora;
   if (!lora.enabled()) return text;
-  return text + fmt::format(", adapters of rank {}, alpha {}, dropout {}, on {}", lora.rank, lora.alpha, lora.dropout,
-                            counted(lora.modules.size(), "map"));
+  text += fmt::format(", adapters of rank {}, alpha {}, dropout {}, on {}", lora.rank, lora.alpha, lora.dropout,
+                      counted(lora.modules.size(), "map"));
+  if (lora.rslora) text += ", rank-stabilized";
+  if (lora.dora) text += ", DoRA";
+  for (const std::string& module : lora.saved) text += fmt::format(", with {}", module);
+  for (const auto& [module, rank] : lora.ranks) text += fmt::format(", rank {} of {}", rank, module);
+  for (const auto& [module, alpha] : lora.alphas) text += fmt::format(", alpha {} of {}", alpha, module);
+  return text;
 }
 
 // Options that change results, as far as they are not at their defaults: checkpoints of old do not name them.
@@ -56,6 +63,7 @@ std::string unusual_options(const TrainOptions& options, const LossOptions& loss
   add("adam_epsilon", options.adam_epsilon, usual.adam_epsilon);
   add("label smoothing", loss.label_smoothing, 0.0);
   add("focal gamma", loss.focal_gamma, 0.0);
+  if (!loss.class_weights.empty()) text += fmt::format(", class weights {}", fmt::join(loss.class_weights, " "));
   add("data_seed", options.data_seed.value_or(options.seed), options.seed);
   add("batches without the last of", options.drop_last_of, usual.drop_last_of);
   add("layer-wise decay", options.rates.layer_decay, usual.rates.layer_decay);

@@ -278,7 +278,7 @@ PredictionTotals predict_pages(const Session& session, const ModelDefinition& mo
     const float loss = program.tensor(planned.loss).get<float>();
     if (!std::isfinite(loss)) throw not_finite(program, *binding, *batch, dataset);
     totals.loss_sum += loss;
-    totals.loss_terms += batch->loss_terms();
+    totals.loss_weight += batch->loss_weight();
     for (std::int64_t sample = 0; sample < batch->samples(); ++sample) {
       if (!pages.add(*batch, sample, logits.view())) throw not_finite(program, *binding, *batch, dataset);
     }

@@ -18,7 +18,7 @@ namespace plimsoll {
 
 struct PredictionTotals {
   double loss_sum = 0;
-  std::int64_t loss_terms = 0;  // what the sum is over
+  double loss_weight = 0;  // what the mean divides the sum by
   std::int64_t pages = 0;
   bool interrupted = false;  // there are more pages than these
 };

@@ -132,7 +132,7 @@ WrittenBytes RunMemory::written_bytes(bool only_model) const {
   constexpr std::uint64_t kSmallFiles = 4 * kMiB;
   WrittenBytes written{.checkpoint = 0, .model = kSmallFiles};
   for (const ParameterSpec& spec : bundle_.specs()) {
-    if (bundle_.options.lora.enabled() && !spec.trains) continue;  // an adapter leaves them out
+    if (bundle_.options.lora.enabled() && !spec.in_adapter_file()) continue;
     written.model += static_cast<std::uint64_t>(spec.shape.elements()) * dtype_bytes(DType::kF32);
   }
   std::uint64_t state_bytes = 0;

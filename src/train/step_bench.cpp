@@ -80,7 +80,7 @@ StepBench bench_step(const ModelBundle& bundle, const std::filesystem::path& bat
   }
   load_model(bundle, 0, [&](const std::string& name) { return session.parameter(name); });
   const BatchBinding binding(program, *batch);
-  const float loss_scale = 1.0F / static_cast<float>(std::max<std::int64_t>(1, batch->loss_terms()));
+  const float loss_scale = batch->loss_terms() > 0 ? static_cast<float>(1 / batch->loss_weight()) : 1.0F;
   StepBench result{.step_seconds = {},
                    .losses = {},
                    .predicted_peak_bytes = session.plan().predicted_peak_bytes,

@@ -58,7 +58,7 @@ StepRecord record_of(const nlohmann::json& json, const std::string& where) {
   s.learning_rate = number_of(json.at("learning_rate"));
   s.max_grad_norm = number_of(json.at("max_grad_norm"));
   s.scale = number_of(json.at("loss_scale"));
-  s.labelled = json.at("labelled_tokens").get<std::int64_t>();
+  s.labelled = json.at("labelled_tokens").get<double>();
   record.loss = number_of(json.at("loss"));
   record.gradient_norm = number_of(json.at("gradient_norm"));
   record.micro_batches_in_update = json.at("micro_batches_in_update").get<std::int64_t>();
@@ -100,8 +100,7 @@ ProgramKind step_program(const Session& session, bool last) {
 
 void bind_scalars(const BatchBinding& binding, const StepScalars& scalars, bool first) {
   // An update without a single label has nothing to learn from: its loss and gradients are 0.
-  binding.set_loss_scale(
-      scalars.labelled > 0 ? static_cast<float>(scalars.scale / static_cast<double>(scalars.labelled)) : 0.0F);
+  binding.set_loss_scale(scalars.labelled > 0 ? static_cast<float>(scalars.scale / scalars.labelled) : 0.0F);
   binding.set_dropout_key(scalars.dropout_key);
   binding.set_keep_gradients(!first);
   binding.set_update(scalars.learning_rate, scalars.optimizer_step, scalars.max_grad_norm, scalars.scale);
@@ -127,7 +126,9 @@ nlohmann::json to_json(const StepFault& fault) {
 }
 
 void write_step_record(const std::filesystem::path& directory, const StepRecord& record, const RunPlan& plan,
-                       const ModelOptions& options) {
+                       const ModelBundle& bundle) {
+  const ModelOptions& options = bundle.options;
+  const LossOptions& loss = bundle.config.task.loss;
   const StepScalars& s = record.scalars;
   nlohmann::json micro_batches = nlohmann::json::array();
   for (const MicroBatchRecord& micro : record.micro_batches) {
@@ -155,6 +156,10 @@ void write_step_record(const std::filesystem::path& directory, const StepRecord&
                                  {"frozen_weights", dtype_name(options.frozen_weights)},
                                  {"lora_dropout", options.lora.dropout},
                                  {"train_relative_position_tables", options.train_relative_position_tables}}},
+                               {"loss_options",
+                                {{"label_smoothing", loss.label_smoothing},
+                                 {"focal_gamma", loss.focal_gamma},
+                                 {"class_weights", loss.class_weights}}},
                                {"plan",
                                 {{"precision", precision_name(plan.precision)},
                                  {"optim", optimizer_name(plan.optimizer)},
@@ -190,6 +195,12 @@ Replay replay_step(const std::filesystem::path& directory, Backend& backend) {
     bundle.options.frozen_weights = weights_type_of(model.at("frozen_weights").get<std::string>());
     bundle.options.lora.dropout = model.at("lora_dropout").get<double>();
     bundle.options.train_relative_position_tables = model.at("train_relative_position_tables").get<bool>();
+    if (json.contains("loss_options")) {  // earlier versions replayed a plain loss
+      const nlohmann::json& loss = json.at("loss_options");
+      bundle.config.task.loss = {.label_smoothing = loss.at("label_smoothing").get<double>(),
+                                 .focal_gamma = loss.at("focal_gamma").get<double>(),
+                                 .class_weights = loss.at("class_weights").get<std::vector<float>>()};
+    }
     const KnownChoices known{.recorded = replay.record.choices, .recorded_in = path.string(), .cache = {}};
     const Session session(plan_of(json, bundle, backend), backend, known);
     // Numbers that are not finite may be what there is to show.

@@ -30,8 +30,8 @@ struct StepScalars {
   PhiloxKey dropout_key{};
   double learning_rate = 0;
   double max_grad_norm = 0;
-  double scale = 1;           // of --fp16's loss
-  std::int64_t labelled = 0;  // tokens of the whole update
+  double scale = 1;     // of --fp16's loss
+  double labelled = 0;  // tokens of the whole update, or the sum of their class weights
 };
 
 struct MicroBatchRecord {
@@ -61,7 +61,7 @@ inline constexpr const char* kRecordedModel = "model";
 
 // `directory`/step.json. The caller writes the batches and the model.
 void write_step_record(const std::filesystem::path& directory, const StepRecord& record, const RunPlan& plan,
-                       const ModelOptions& options);
+                       const ModelBundle& bundle);
 
 struct Replay {
   StepRecord record;               // as written

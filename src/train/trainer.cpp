@@ -52,7 +52,7 @@ Trainer::Trainer(const Session& session, const ModelBundle& bundle, const TrainD
       options_(options),
       loader_options_(loader),
       observer_(observer),
-      sampler_(data.train->examples(), sampler_options(options)),
+      sampler_(data.train->examples(), sampler_options(options), data.train->loss_weights()),
       state_(initial_state(session, bundle, *data.train, sampler_, options, threads)),
       scaler_(options.precision == DType::kF16 ? GradScaler({.scale = options.fp16_initial_scale}) : GradScaler()),
       schedule_(options, state_.total_steps, sampler_.updates_per_epoch(), data.evaluation != nullptr),

@@ -142,7 +142,7 @@ const Program& Updates::bind(const Batch& batch, const StepScalars& scalars) {
   if (!binding) binding.emplace(program, batch);
   if (std::exchange(copied_, nullptr) != &batch) binding->copy(batch);
   StepScalars of_batch = scalars;
-  of_batch.labelled = info.loss_terms_in_update;
+  of_batch.labelled = info.loss_weight_in_update;
   bind_scalars(*binding, of_batch, info.micro_batch == 0);
   return program;
 }
@@ -175,7 +175,7 @@ std::optional<StepFault> Updates::find_fault(const StepScalars& scalars,
     const Batch& batch = *loader_->next();
     last = is_last(batch.info());
     StepScalars of_batch = scalars;
-    of_batch.labelled = batch.info().loss_terms_in_update;
+    of_batch.labelled = batch.info().loss_weight_in_update;
     visit(batch, of_batch);
     found = CheckedRun(bind(batch, scalars)).run(scales_loss_);
   }

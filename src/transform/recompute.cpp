@@ -49,7 +49,7 @@ class Recomputer {
     copy.row_count = node.row_count == kNoValue ? kNoValue : rewriter_.mapped(node.row_count);
     if (node.op == Op::kLayerNorm && output == 0 && !policy_(graph_, node, 1)) {
       // The copy is computed from the normalized output, which backward keeps anyway.
-      copy.op = Op::kLayerNormAffine;
+      copy.op = Op::kAffine;
       copy.attributes = NoAttributes{};
       copy.inputs = {for_backward(node.outputs[1]), for_backward(node.inputs[1]), for_backward(node.inputs[2])};
       again_[node.outputs[0]] = rewriter_.graph().add_node(std::move(copy))[0];

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "backend/reference/reference_backend.h"
 #include "graph/build.h"
@@ -244,6 +245,44 @@ TEST(Autodiff, AnOpWithoutARuleIsNamed) {
     EXPECT_NE(std::string(error.what()).find("patchify has no gradient rule (node 'cut')"), std::string::npos);
   }
   net.expect_gradients(loss, {weight});
+}
+
+// DoRA's map: the norms are computed from `a` and `b`, and gradients are those of a map whose norms are given numbers.
+TEST(Autodiff, RowNormsCountAsAConstant) {
+  const auto build = [](Net& net, bool computes) {
+    const ValueId x = net.input("x", {4, 5}), weight = net.input("weight", {3, 5});
+    const ValueId a = net.parameter("a", {2, 5}), b = net.parameter("b", {3, 2});
+    const ValueId magnitude = net.parameter("magnitude", {3});
+    const ValueId norms = computes ? inverse_row_norms(net.graph, "norms", weight, a, b, 0.7) : net.input("norms", {3});
+    const ValueId low = scale(net.graph, "low", linear(net.graph, "xa", x, a, kNoValue, kNoValue), 0.7, kNoValue);
+    ValueId y = linear_add(net.graph, "xab", low, b, linear(net.graph, "xw", x, weight, kNoValue, kNoValue), kNoValue);
+    y = affine(net.graph, "y", y, multiply(net.graph, "factors", magnitude, norms, kNoValue),
+               net.parameter("bias", {3}), kNoValue);
+    return std::pair(net.loss(y), std::vector<ValueId>{x, a, b, magnitude, net.graph.find_source("bias")});
+  };
+  Net computed, given;
+  const auto [loss, wanted] = build(computed, true);
+  const auto [other_loss, other_wanted] = build(given, false);
+  computed.graph.mark_output(loss);
+  fill(computed.graph, computed.data);
+  Graph both = computed.graph;
+  const Seed seed = loss_seed(both, loss);
+  const auto gradients = append_backward(both, {&seed, 1}, wanted);
+  EXPECT_NO_THROW(verify(both));
+  ASSERT_EQ(computed.graph.nodes().front().op, Op::kInverseRowNorms);
+  const ValueId norm_values = computed.graph.nodes().front().outputs[0];
+  computed.graph.mark_output(norm_values);
+  given.data = computed.data;
+  given.data["norms"] = made_by_running(computed.graph, computed.data, norm_values);
+  given.graph.mark_output(other_loss);
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const std::string& name = computed.graph.value(wanted[i]).name;
+    const std::vector<double> found = made_by_running(both, computed.data, gradients.at(wanted[i]).dense);
+    const std::vector<double> expected = differences(given.graph, given.data, name, other_loss);
+    ASSERT_EQ(found.size(), expected.size()) << name;
+    for (std::size_t e = 0; e < found.size(); ++e) EXPECT_NEAR(found[e], expected[e], 1e-9) << name << " " << e;
+  }
+  EXPECT_EQ(count_ops(both, Op::kInverseRowNorms), 1U);
 }
 
 TEST(Autodiff, ATableWithRowGradientsIsLookedUpOnce) {

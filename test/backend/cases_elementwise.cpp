@@ -24,6 +24,13 @@ OpCase add_case(Rows s) {
           }};
 }
 
+OpCase multiply_case(Rows s) {
+  return {label("multiply", s), [s](CaseBuilder& b) {
+            const ValueId x = b.tensor("a", {s.capacity, s.width}, s.rows);
+            b.objective(multiply(b.graph, "y", x, b.tensor("b", {s.capacity, s.width}, s.rows), b.rows(s.rows)));
+          }};
+}
+
 OpCase map_case(Op op, Rows s, Range range) {
   return {label(op_name(op), s) + fmt::format("_to_{}", range.high), [=](CaseBuilder& b) {
             const ValueId x = b.tensor("x", {s.capacity, s.width}, s.rows, range);
@@ -82,6 +89,7 @@ std::vector<OpCase> elementwise_cases() {
   std::vector<OpCase> cases;
   for (const Rows& shape : kShapes) {
     cases.push_back(add_case(shape));
+    cases.push_back(multiply_case(shape));
     for (const Op op : {Op::kGelu, Op::kTanh, Op::kRelu}) cases.push_back(map_case(op, shape, {-3, 3}));
     for (const bool keep : {false, true}) cases.push_back(accumulate_case(shape, keep));
     cases.push_back(dropout_case(shape, 0.1));
@@ -100,6 +108,10 @@ std::vector<OpCase> elementwise_cases() {
   cases.push_back({"add/no_row_count_rank_3", [](CaseBuilder& b) {
                      const ValueId x = b.tensor("a", {3, 5, 7});
                      b.objective(add(b.graph, "y", x, b.tensor("b", {3, 5, 7}), kNoValue));
+                   }});
+  cases.push_back({"multiply/the_same_vector_twice", [](CaseBuilder& b) {
+                     const ValueId x = b.tensor("x", {37});
+                     b.objective(multiply(b.graph, "y", x, x, kNoValue));
                    }});
   return cases;
 }

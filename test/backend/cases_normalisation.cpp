@@ -23,13 +23,23 @@ OpCase layer_norm_case(NormShape s) {
           }};
 }
 
-OpCase affine_case(std::int64_t capacity, std::int32_t rows, std::int64_t width) {
-  return {fmt::format("layer_norm_affine/n{}_of_{}_d{}", rows, capacity, width), [=](CaseBuilder& b) {
-            const ValueId x = b.constant("normalized", {capacity, width}, rows);
-            b.graph.add_node({.op = Op::kLayerNormAffine,
-                              .name = "affine",
-                              .inputs = {x, b.wide_constant("gamma", {width}), b.wide_constant("beta", {width})},
-                              .row_count = b.rows(rows)});
+OpCase affine_case(std::int64_t capacity, std::int32_t rows, std::int64_t width, bool shifts) {
+  return {fmt::format("affine/n{}_of_{}_d{}{}", rows, capacity, width, shifts ? "" : "_without_beta"),
+          [=](CaseBuilder& b) {
+            const ValueId x = b.tensor("x", {capacity, width}, rows), gamma = b.wide_tensor("gamma", {width});
+            const ValueId beta = shifts ? b.wide_tensor("beta", {width}) : kNoValue;
+            b.objective(affine(b.graph, "y", x, gamma, beta, b.rows(rows)));
+          }};
+}
+
+// Code kF32: the weight is of the case's type.
+OpCase row_norms_case(std::int64_t rows, std::int64_t width, std::int64_t rank, double factor, DType code) {
+  return {fmt::format("inverse_row_norms/m{}_k{}_r{}_by_{}_{}", rows, width, rank, factor, dtype_name(code)),
+          [=](CaseBuilder& b) {
+            const ValueId weight =
+                is_coded(code) ? b.coded("weight", code, {rows, width}) : b.constant("weight", {rows, width});
+            inverse_row_norms(b.graph, "norms", weight, b.wide_constant("a", {rank, width}),
+                              b.wide_constant("b", {rows, rank}), factor);
           }};
 }
 
@@ -44,9 +54,17 @@ std::vector<OpCase> normalisation_cases() {
         NormShape{9, 6, 24, 1e-5, {-1e-4, 1e-4}}}) {                         // a variance far below eps
     cases.push_back(layer_norm_case(shape));
   }
-  cases.push_back(affine_case(7, 5, 12));
-  cases.push_back(affine_case(7, 0, 5));
-  cases.push_back(affine_case(33, 33, 100));
+  for (const bool shifts : {false, true}) {
+    cases.push_back(affine_case(7, 5, 12, shifts));
+    cases.push_back(affine_case(7, 0, 5, shifts));
+    cases.push_back(affine_case(33, 33, 100, shifts));
+  }
+  for (const DType code : {DType::kF32, DType::kQ8, DType::kNF4}) {
+    cases.push_back(row_norms_case(1, 1, 1, 1, code));
+    cases.push_back(row_norms_case(5, 24, 3, -0.5, code));
+    cases.push_back(row_norms_case(33, 130, 4, 2, code));
+    cases.push_back(row_norms_case(70, 600, 17, 0.25, code));
+  }
   return cases;
 }
 

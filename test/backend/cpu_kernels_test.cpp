@@ -268,7 +268,7 @@ TEST(CpuKernels, LayerNormAffineRepeatsLayerNorm) {
     const ValueId x = b.constant("x", {9, width}, kAllRows, {-2, 5});
     const ValueId gamma = b.constant("gamma", {width}), beta = b.constant("beta", {width});
     const LayerNormValues norm = layer_norm(b.graph, "norm", x, gamma, beta, 1e-5, kNoValue);
-    add_single(b.graph, {.op = Op::kLayerNormAffine, .name = "again", .inputs = {norm.normalized, gamma, beta}});
+    add_single(b.graph, {.op = Op::kAffine, .name = "again", .inputs = {norm.normalized, gamma, beta}});
     CpuBackend cpu(2);
     GraphRunner runner(b.graph, cpu);
     for (const ValueId source : {x, gamma, beta}) {

@@ -84,13 +84,14 @@ inline Tolerance tolerance_of(Op op) {
       return {0, 0, "one addition, rounded once by everybody"};
     case Op::kSpatialEmbedding:
       return {0, 2 * kRounding, "a float sum of six rows"};
+    case Op::kMultiply:
     case Op::kScale:
     case Op::kConcatHeads:
     case Op::kSplitHeads:
       return {2 * kRounding, 0, "one product; the factor may be rounded first"};
     case Op::kDropout:
       return {2 * kRounding, 0, "one product; the scale may be rounded otherwise. A wrong mask is an error of 1"};
-    case Op::kLayerNormAffine:
+    case Op::kAffine:
       return {2 * kRounding, 2 * kRounding, "a product and a sum, fused or not"};
     case Op::kEmbeddingGrad:
     case Op::kEmbeddingRowGrad:
@@ -105,6 +106,8 @@ inline Tolerance tolerance_of(Op op) {
     case Op::kLinearWeightGrad:
     case Op::kBiasGrad:
       return {0, 6e-7, "float sums of up to 600 products, in any order"};
+    case Op::kInverseRowNorms:
+      return {5e-7, 0, "a float sum of squares, in any order; each is a sum of a few products"};
     case Op::kLayerNorm:
     case Op::kLayerNormGrad:
       return {0, 5e-7, "float sums over a row; the mean, up to ten times the spread, in float too"};

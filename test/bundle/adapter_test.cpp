@@ -1,9 +1,12 @@
 // Tests runs that train a part of the model: frozen parameters, low-rank adapters, their files, and merging them.
 #include "bundle/adapter.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
 
 #include "formats/safetensors.h"
 #include "harness/paths.h"
@@ -163,6 +166,34 @@ TEST(Adapters, BeginAsTheBaseModelBitForBit) {
   EXPECT_EQ(losses[0], losses[1]);
 }
 
+// With the magnitudes that DoRA begins with, its maps are the base's, whatever the dropout: what dropout takes from the
+// adapted part of a map it adds to the rest. The magnitudes are the norms of the weights as memory has them.
+TEST(Adapters, WithMagnitudesBeginAsTheBaseModelToo) {
+  const ScratchFolder folder;
+  const fs::path base = write_base(folder.path() / "base");
+  for (const auto& [name, precision, weights] :
+       {std::tuple("f32", DType::kF32, DType::kF32), std::tuple("q8", DType::kF32, DType::kQ8),
+        std::tuple("nf4", DType::kF32, DType::kNF4), std::tuple("bf16", DType::kBF16, DType::kF32)}) {
+    SCOPED_TRACE(name);
+    std::vector<double> losses;
+    for (const bool dora : {false, true}) {
+      for (const double dropout : {0.0, 0.3}) {
+        SmallRun run(folder.make(fmt::format("{}-{}-{}", name, dora, dropout)));
+        run.model = base;
+        run.parts = adapters(4, dropout);
+        run.parts.lora_dora = dora;
+        run.parts.frozen_weights = weights;
+        run.options.precision = precision;
+        run.options.max_steps = 1;
+        run.train();
+        losses.push_back(run.reports.at(0).loss);
+      }
+    }
+    const double allowed = precision == DType::kF32 ? 2e-6 : 2e-2;
+    for (const double loss : losses) EXPECT_NEAR(loss, losses.front(), allowed * losses.front());
+  }
+}
+
 TEST(Adapters, LearnAndAreReadBackAsTheyWere) {
   const ScratchFolder folder;
   for (const DType precision : {DType::kF32, DType::kBF16}) {
@@ -213,10 +244,71 @@ TEST(Adapters, ARunIsResumedBitForBit) {
   }
 }
 
+// Every setting of PEFT's LoraConfig that this run has, in the types that weights may have.
+TEST(Adapters, OfEverySettingAreResumedAndReadBack) {
+  const ScratchFolder folder;
+  const fs::path base = write_base(folder.path() / "base");
+  for (const auto& [name, precision, weights] :
+       {std::tuple("f32", DType::kF32, DType::kF32), std::tuple("bf16", DType::kBF16, DType::kF32),
+        std::tuple("fp16", DType::kF16, DType::kF32), std::tuple("q8", DType::kF32, DType::kQ8),
+        std::tuple("nf4", DType::kBF16, DType::kNF4)}) {
+    SCOPED_TRACE(name);
+    SmallRun whole(folder.make(std::string("whole-") + name)), stopped(folder.make(std::string("stopped-") + name));
+    for (SmallRun* run : {&whole, &stopped}) {
+      run->model = base;
+      run->parts = adapters(4, 0.1);
+      run->parts.lora_rslora = run->parts.lora_dora = true;
+      run->parts.rank_pattern = {{"query", 2}, {"output.dense", 6}};
+      run->parts.alpha_pattern = {{"value", 9}};
+      run->parts.lora_excluded = {"key"};
+      run->parts.saved_modules = {"LayerNorm", "intermediate", "word_embeddings"};
+      run->parts.frozen_weights = weights;
+      run->options.precision = precision;
+      run->options.learning_rate = 1e-2;
+      run->evaluates = true;
+    }
+    const TrainSummary summary = whole.train();
+    EXPECT_LT(summary.last_loss, whole.reports.front().loss);
+    EXPECT_THROW(stopped.train(std::nullopt, 3), InterruptedError);
+    stopped.train(checkpoint_path(stopped.options.output_dir, 3));
+    const fs::path file = whole.options.output_dir / "adapter_model.safetensors";
+    EXPECT_TRUE(file_bytes(stopped.options.output_dir / "adapter_model.safetensors") == file_bytes(file));
+
+    ModelBundle bundle = open_model(whole.options.output_dir.string());
+    const LoraOptions& lora = bundle.options.lora;
+    const std::string layer = "layoutlmv3.encoder.layer.0.";
+    EXPECT_TRUE(lora.rslora && lora.dora);
+    EXPECT_EQ(lora.modules, (std::set<std::string>{layer + "attention.output.dense", layer + "attention.self.query",
+                                                   layer + "attention.self.value", layer + "output.dense"}));
+    EXPECT_EQ(lora.ranks, (std::map<std::string, std::int64_t>{{layer + "attention.output.dense", 6},
+                                                               {layer + "attention.self.query", 2},
+                                                               {layer + "output.dense", 6}}));
+    EXPECT_EQ(lora.alphas, (std::map<std::string, double>{{layer + "attention.self.value", 9}}));
+    EXPECT_EQ(lora.saved,
+              (std::set<std::string>{"layoutlmv3.LayerNorm", "layoutlmv3.embeddings.LayerNorm",
+                                     "layoutlmv3.embeddings.word_embeddings", layer + "attention.output.LayerNorm",
+                                     layer + "intermediate", layer + "output.LayerNorm"}));
+    // The saved modules have moved, and are in the adapter's file.
+    const Floats before = read_file(base / "model.safetensors"), after = read_file(file);
+    for (const ParameterSpec& spec : bundle.specs()) {
+      EXPECT_EQ(after.contains("base_model.model." + spec.name), spec.in_adapter_file()) << spec.name;
+      EXPECT_TRUE(!spec.saved || after.at("base_model.model." + spec.name) != before.at(spec.name)) << spec.name;
+    }
+    if (precision != DType::kF32) continue;
+    bundle.options.frozen_weights = weights;
+    EXPECT_EQ(whole.evaluate(bundle).loss, summary.evaluation->loss);
+  }
+}
+
 // An adapter of the golden model with nonzero numbers in every tensor.
 fs::path write_adapter(const fs::path& directory) {
   ModelBundle bundle = golden_model();
-  choose_trained_parts(bundle, adapters(3));
+  PartsRequest parts = adapters(3);
+  parts.lora_rslora = parts.lora_dora = true;
+  parts.rank_pattern = {{"query", 2}};
+  parts.alpha_pattern = {{"layer.0.output.dense", 5}};
+  parts.saved_modules = {"layer.1.output.LayerNorm"};
+  choose_trained_parts(bundle, parts);
   Floats values;
   float next = 0;
   for (const ParameterSpec& spec : bundle.specs()) {
@@ -281,7 +373,7 @@ class WrongAdapter : public testing::Test {
 
 TEST_F(WrongAdapter, OfAnotherRank) {
   config_["r"] = 5;
-  refused({"another shape", query_ + ".lora_A.weight", "[3, ", "[5, ", "r in adapter_config.json"});
+  refused({"another shape", ".lora_A.weight", "[3, ", "[5, ", "r in adapter_config.json"});
 }
 
 TEST_F(WrongAdapter, WithoutATensor) {
@@ -298,9 +390,32 @@ TEST_F(WrongAdapter, WithoutAModuleThatItsConfigNames) {
 
 TEST_F(WrongAdapter, OfABaseWithAnotherShape) {
   const std::string name = query_ + ".lora_A.weight";
-  shapes_[name] = {3, shapes_[name][1] / 2};
+  shapes_[name] = {2, shapes_[name][1] / 2};
   values_[name].resize(values_[name].size() / 2);
-  refused({"another shape", name, to_string(shapes_[name]), "[3, ", "--base-model"});
+  refused({"another shape", name, to_string(shapes_[name]), "[2, ", "--base-model"});
+}
+
+// Without "use_dora" magnitudes would be passed over, and the adapter would be another.
+TEST_F(WrongAdapter, WithMagnitudesThatItsConfigDoesNotName) {
+  config_["use_dora"] = false;
+  refused({"that the model does not have", "lora_magnitude_vector"});
+}
+
+TEST_F(WrongAdapter, WithoutAMagnitude) {
+  values_.erase(query_ + ".lora_magnitude_vector");
+  refused({"lacks a tensor", query_ + ".lora_magnitude_vector", "again"});
+}
+
+TEST_F(WrongAdapter, WithoutATensorOfASavedModule) {
+  const std::string norm = "base_model.model.layoutlmv3.encoder.layer.1.output.LayerNorm.bias";
+  ASSERT_TRUE(values_.contains(norm));
+  values_.erase(norm);
+  refused({"lacks a tensor", "adapter_model.safetensors", norm, "again"});
+}
+
+TEST_F(WrongAdapter, WithATensorThatIsNotInASavedModule) {
+  config_["modules_to_save"] = {"classifier", "score"};
+  refused({"that the model does not have", "layer.1.output.LayerNorm", "modules_to_save"});
 }
 
 TEST_F(WrongAdapter, WithATensorOfNoPlace) {
@@ -312,12 +427,15 @@ TEST_F(WrongAdapter, WithATensorOfNoPlace) {
 
 TEST_F(WrongAdapter, OfAnotherKind) {
   for (const auto& [key, value] : std::map<std::string, nlohmann::json>{{"peft_type", "IA3"},
-                                                                        {"use_dora", true},
-                                                                        {"use_rslora", true},
+                                                                        {"use_dora", "true"},
+                                                                        {"use_rslora", "yes"},
+                                                                        {"alpha_pattern", {{"query", "4"}}},
+                                                                        {"alpha_pattern", {{"(", 4}}},
+                                                                        {"modules_to_save", "LayerNorm"},
                                                                         {"bias", "all"},
                                                                         {"r", 0},
                                                                         {"lora_alpha", "16"},
-                                                                        {"rank_pattern", {{"query", 4}}}}) {
+                                                                        {"rank_pattern", {{"query", 0}}}}) {
     const nlohmann::json good = config_;
     config_[key] = value;
     refused(
@@ -344,14 +462,13 @@ TEST_F(WrongAdapter, OfAChangedBase) {
 TEST_F(WrongAdapter, WithAnyKeyThatIsNotUnderstood) {
   nlohmann::json defaults = nlohmann::json::parse(file_bytes(test_data_dir() / "adapter_config.json"));
   ASSERT_GE(defaults.size(), 40U);
-  const std::set<std::string> used = {
-      "peft_type",           "task_type",        "base_model_name_or_path", "r",
-      "lora_alpha",          "lora_dropout",     "target_modules",          "exclude_modules",
-      "layers_to_transform", "init_lora_weights"};
-  const std::set<std::string> harmless = {
-      "auto_mapping", "corda_config",   "ensure_weight_tying", "eva_config",      "inference_mode", "layers_pattern",
-      "loftq_config", "lora_ga_config", "megatron_core",       "modules_to_save", "peft_version",   "qalora_group_size",
-      "revision"};
+  const std::set<std::string> used = {"peft_type",    "task_type",     "base_model_name_or_path", "r",
+                                      "lora_alpha",   "lora_dropout",  "target_modules",          "init_lora_weights",
+                                      "use_rslora",   "use_dora",      "exclude_modules",         "layers_to_transform",
+                                      "rank_pattern", "alpha_pattern", "modules_to_save"};
+  const std::set<std::string> harmless = {"auto_mapping",   "corda_config",   "ensure_weight_tying", "eva_config",
+                                          "inference_mode", "layers_pattern", "loftq_config",        "lora_ga_config",
+                                          "megatron_core",  "peft_version",   "qalora_group_size",   "revision"};
   for (const std::string& key : used) defaults[key] = config_.contains(key) ? config_[key] : nlohmann::json();
   config_ = defaults;
   accepted();

@@ -72,6 +72,153 @@ TEST_F(PartsTest, AdaptersAreTrainedOpenedAndMerged) {
   EXPECT_EQ(losses["adapter"], before);
 }
 
+// PEFT's LoraConfig as options, and as the keys of a config file.
+TEST_F(PartsTest, AdaptersHaveTheSettingsOfPeft) {
+  draw_pages();
+  make_model();
+  const Arguments settings = {"--lora-rank",
+                              "2",
+                              "--use-rslora",
+                              "--use_dora",
+                              "True",
+                              "--rank-pattern",
+                              "query=4",
+                              "--rank-pattern",
+                              R"({"layer\\.1\\..*": 3})",
+                              "--alpha_pattern",
+                              "value=6",
+                              "--modules-to-save",
+                              "LayerNorm,classifier",
+                              "--exclude_modules",
+                              "key",
+                              "--layers-to-transform",
+                              "1",
+                              "--max-steps",
+                              "2",
+                              "--lora-dropout",
+                              "0.1"};
+  const Outcome trained = run(with_model(settings));
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_THAT(trained.out, testing::HasSubstr("DoRA adapters of ranks 3 to 4, the head and 6 modules"));
+  const nlohmann::json config = nlohmann::json::parse(file_bytes(at("adapter/adapter_config.json")));
+  EXPECT_EQ(config.at("use_rslora"), true);
+  EXPECT_EQ(config.at("use_dora"), true);
+  EXPECT_EQ(config.at("r"), 2);
+  EXPECT_EQ(config.at("target_modules").size(), 5U);  // whole names: layer 1 alone, without key
+  const std::string layer = "layoutlmv3.encoder.layer.1.";
+  EXPECT_EQ(config.at("rank_pattern").at(layer + "attention.self.query"), 4);
+  EXPECT_EQ(config.at("rank_pattern").at(layer + "intermediate.dense"), 3);
+  EXPECT_EQ(config.at("alpha_pattern"), (nlohmann::json{{layer + "attention.self.value", 6}}));
+  EXPECT_EQ(config.at("modules_to_save").size(), 7U);
+  EXPECT_THAT(config.at("modules_to_save").dump(), testing::HasSubstr("layoutlmv3.encoder.layer.0.output.LayerNorm"));
+
+  // The same from a file, and the plan of it.
+  const nlohmann::ordered_json file = {{"lora_rank", 2},
+                                       {"use_rslora", true},
+                                       {"use_dora", true},
+                                       {"rank_pattern", {{"query", 4}, {R"(layer\.1\..*)", 3}}},
+                                       {"alpha_pattern", {{"value", 6}}},
+                                       {"modules_to_save", {"LayerNorm", "classifier"}},
+                                       {"exclude_modules", {"key"}},
+                                       {"layers_to_transform", {1}},
+                                       {"layers_pattern", "layer"},
+                                       {"lora_dropout", 0.1}};
+  const auto planned = [&](const Arguments& more) {
+    Arguments arguments = {"plan",     "--model", path("model"), "--data", path("pages/train.jsonl"),
+                           "--budget", "1GiB",    "--threads",   "1",      "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return nlohmann::json::parse(outcome.out);
+  };
+  write_bytes(at("lora.json"), file.dump());
+  Arguments typed(settings.begin(), settings.end());
+  const nlohmann::json one = planned(typed), other = planned({"--config", path("lora.json")});
+  for (const char* key : {"trained_parameters", "parameters", "arena_bytes"}) EXPECT_EQ(one.at(key), other.at(key));
+  EXPECT_GT(one.at("trained_parameters"),
+            planned({"--lora-rank", "2", "--layers-to-transform", "[1]"}).at("trained_parameters"));
+
+  // eval opens it, merge folds it, and the run is resumed with the same settings alone.
+  std::map<std::string, double> losses;
+  const Outcome merged = run({"merge", "--adapter", path("adapter"), "--output-dir", path("merged")});
+  ASSERT_EQ(merged.code, 0) << merged.err;
+  for (const char* name : {"adapter", "merged"}) {
+    Arguments arguments = eval_arguments();
+    arguments[2] = path(name);
+    arguments.emplace_back("--json");
+    const Outcome outcome = run(arguments);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    losses[name] = nlohmann::json::parse(outcome.out).at("loss").get<double>();
+  }
+  EXPECT_NEAR(losses["merged"], losses["adapter"], 1e-5);
+}
+
+TEST_F(PartsTest, SettingsOfAdaptersThatMakeNoSenseAreRefused) {
+  draw_pages();
+  make_model();
+  const auto refused = [&](const Arguments& more, const std::vector<std::string>& says) {
+    expect_message(run(with_model(more)), 2, says);
+  };
+  for (const char* flag : {"--use-rslora", "--use-dora"}) refused({flag}, {"needs --lora-rank", flag, "--lora-rank 8"});
+  for (const auto& [option, value] : std::map<std::string, std::string>{{"--rank-pattern", "query=4"},
+                                                                        {"--alpha-pattern", "query=4"},
+                                                                        {"--modules-to-save", "LayerNorm"},
+                                                                        {"--exclude-modules", "key"},
+                                                                        {"--layers-to-transform", "0"}}) {
+    refused({option, value}, {"needs --lora-rank", option});
+  }
+  const auto with_rank = [&](const std::string& option, const std::string& value,
+                             const std::vector<std::string>& says) {
+    refused({"--lora-rank", "2", option, value}, says);
+  };
+  with_rank("--rank-pattern", "qery=4", {"--rank-pattern", "qery", "matches no linear map", "12 maps"});
+  with_rank("--rank-pattern", "query=2.5", {"--rank-pattern", "query=2.5", "whole number from 1"});
+  with_rank("--rank-pattern", "query=0", {"--rank-pattern", "query=0", "whole number from 1"});
+  with_rank("--rank-pattern", "(=2", {"--rank-pattern", "(", "no regular expression"});
+  with_rank("--rank-pattern", "query", {"--rank-pattern", "'query'", "NAME=NUMBER", "query=4", "JSON object"});
+  with_rank("--alpha-pattern", R"({"query": "4"})", {"--alpha-pattern", "query", "JSON object with numbers"});
+  with_rank("--alpha-pattern", "query=-1", {"--alpha-pattern", "query=-1", "from 0"});
+  with_rank("--modules-to-save", "LayerNrm", {"--modules-to-save", "LayerNrm", "no module"});
+  with_rank("--exclude-modules", "q_proj", {"--exclude-modules", "q_proj", "query, key, value"});
+  with_rank("--layers-to-transform", "2", {"--layers-to-transform", "2", "0 to 1"});
+  with_rank("--layers-to-transform", "one", {"--layers-to-transform", "'one'", "numbers of layers"});
+  with_rank("--modules-to-save", "encoder", {"no linear map is left", "--modules-to-save", "fewer"});
+  with_rank("--layers-pattern", "blocks", {"--layers-pattern", "blocks", "layer"});
+}
+
+TEST_F(PartsTest, LabelsHaveWeights) {
+  draw_pages();
+  const auto train = [&](const std::string& name, const Arguments& more) { return run(train_arguments(name, more)); };
+  const Outcome balanced = train("balanced", {"--class-weights", "balanced", "--max-steps", "2"});
+  ASSERT_EQ(balanced.code, 0) << balanced.err;
+  EXPECT_THAT(balanced.err, testing::HasSubstr("class weights: "));
+  const nlohmann::json record = nlohmann::json::parse(file_bytes(at("balanced/args.json")));
+  EXPECT_EQ(record.at("options").at("class_weights"), "balanced");
+  ASSERT_EQ(record.at("class_weights").size(), record.at("labels").size());
+  // Counted over the words of the pages that are trained on.
+  std::map<std::string, double> counts;
+  double all = 0;
+  for (const nlohmann::json& page : read_pages("train.jsonl")) {
+    for (const nlohmann::json& label : page.at("labels")) ++counts[label], ++all;
+  }
+  for (std::size_t i = 0; i < record.at("labels").size(); ++i) {
+    const double count = counts[record.at("labels")[i]];
+    EXPECT_NEAR(record.at("class_weights")[i].get<double>(),
+                count > 0 ? all / (static_cast<double>(counts.size()) * count) : 1, 1e-4);
+  }
+  const Outcome named = train("named", {"--class-weights", "O=0.5", "--class-weights", R"({"B-TOTAL": 3})",
+                                        "--focal-gamma", "2", "--max-steps", "1"});
+  ASSERT_EQ(named.code, 0) << named.err;
+  const auto refused = [&](const Arguments& more, const std::vector<std::string>& says) {
+    expect_message(train("refused", more), 2, says);
+  };
+  refused({"--class-weights", "B-TOTL=3"}, {"--class-weights", "B-TOTL", "did you mean B-TOTAL?"});
+  refused({"--class-weights", "B-TOTAL"}, {"--class-weights", "'B-TOTAL'", "NAME=NUMBER", "JSON object"});
+  refused({"--class-weights", "O=-1"}, {"--class-weights", "O=-1", "0 or more"});
+  refused({"--class-weights", "balanced", "--class-weights", "O=2"}, {"--class-weights", "balanced and O", "only one"});
+  refused({"--class-weights", "balanced", "--task", "question-answering"}, {"--class-weights", "question-answering"});
+}
+
 TEST_F(PartsTest, WhatMakesNoSenseIsRefused) {
   train_adapter();
   expect_message(run(with_model({"--freeze", "layoutlmv3.embedings.*"})), 2,
@@ -90,7 +237,8 @@ TEST_F(PartsTest, WhatMakesNoSenseIsRefused) {
                  {"stored weights", "--lora-rank", "layoutlmv3-tiny", "a model directory", "plimsoll init"});
   Arguments again = train_arguments("other", {"--lora-rank", "2"});
   again[2] = path("adapter");
-  expect_message(run(again), 2, {"adapters already", "--lora-rank", "adapters of rank 2", "without adapters", "plimsoll merge"});
+  expect_message(run(again), 2,
+                 {"adapters already", "--lora-rank", "adapters of rank 2", "without adapters", "plimsoll merge"});
   expect_message(run({"merge", "--adapter", path("model"), "--output-dir", path("merged")}), 2,
                  {"not an adapter", "--adapter", path("model"), "adapter_config.json", "no merging"});
   expect_message(
@@ -101,8 +249,8 @@ TEST_F(PartsTest, WhatMakesNoSenseIsRefused) {
 TEST_F(PartsTest, FrozenPartsAreInThePlan) {
   draw_pages();
   const auto plan = [&](const Arguments& more) {
-    Arguments arguments = {"plan", "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"), "--budget", "1GiB",
-                           "--threads", "1", "--json"};
+    Arguments arguments = {"plan",     "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"),
+                           "--budget", "1GiB",    "--threads",       "1",      "--json"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     const Outcome outcome = run(arguments);
     EXPECT_EQ(outcome.code, 0) << outcome.err;

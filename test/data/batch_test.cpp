@@ -275,7 +275,7 @@ TEST(PaddedBatch, KeepsEveryPosition) {
   EXPECT_THAT(ints(batch, "relative_coordinates").subspan(3 * 11, 6), ElementsAre(2, 5, 5, 3, 5, 5));
   EXPECT_THAT(batch.tensor("pixel_values").span<float>(), Each(0.25F));
   EXPECT_EQ(batch.loss_terms(), 2);
-  EXPECT_EQ(batch.info().loss_terms_in_update, 2);
+  EXPECT_EQ(batch.info().loss_weight_in_update, 2);
 
   fixture.labels.clear();
   PaddedTensors unlabelled = fixture.tensors();

@@ -231,13 +231,13 @@ TEST_F(LoaderTest, LeavesPagesOut) {
       EXPECT_EQ(kept.info.micro_batch, update.micro_batches);
       ++update.micro_batches;
       update.samples += static_cast<std::int64_t>(kept.examples.size());
-      update.labelled += fewer.loss_terms(kept.examples);
+      update.labelled += fewer.loss_weight(kept.examples);
     }
     for (std::uint64_t i = 0; i < sequence.size(); ++i) {
       sequence.get(i, kept);
       const Update& update = updates[{kept.info.epoch, kept.info.update}];
       EXPECT_EQ(kept.info.samples_in_update, update.samples);
-      EXPECT_EQ(kept.info.loss_terms_in_update, update.labelled);
+      EXPECT_EQ(kept.info.loss_weight_in_update, update.labelled);
       if (!kept.examples.empty()) {
         EXPECT_EQ(kept.info.micro_batches, update.micro_batches);
       }

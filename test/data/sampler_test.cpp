@@ -174,7 +174,7 @@ TEST(BatchSequence, WalksOverEpochs) {
                                            .micro_batch = m,
                                            .micro_batches = update == 2 ? 2U : 3U,
                                            .samples_in_update = update == 2 ? 5 : 8,
-                                           .loss_terms_in_update = sampler.loss_terms(samples)}));
+                                           .loss_weight_in_update = sampler.loss_weight(samples)}));
       seen.insert(seen.end(), item.examples.begin(), item.examples.end());
     }
     EXPECT_TRUE(std::equal(seen.begin(), seen.end(), samples.begin(), samples.end()));

@@ -1,12 +1,18 @@
 // Compiles the examples of src/request.
 #include <filesystem>
 
+#include "data/check.h"
 #include "request/arena_json.h"
+#include "request/class_weights.h"
 
 namespace plimsoll::examples {
 
 void of_arena_json(const Session& session, const OpSpeeds& speeds, const std::filesystem::path& output_dir) {
 #include "request/arena_json.h.inc"
+}
+
+void of_class_weights(ModelBundle& bundle, const ClassWeightRequest& request, const CheckReport& report) {
+#include "request/class_weights.h.inc"
 }
 
 }  // namespace plimsoll::examples

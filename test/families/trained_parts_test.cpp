@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <stdexcept>
 
 #include "model/parameters.h"
 #include "support/expect_error.h"
@@ -145,6 +146,118 @@ TEST(TrainedParts, TargetsAreReadAsPeftReadsThem) {
   }
   EXPECT_EQ(lora_targets(maps_of(config), lora_modules(maps_of(config), {"value", "query"})),
             (std::vector<std::string>{"query", "value"}));
+}
+
+TEST(TrainedParts, PatternsGiveNumbersAsPeftReadsThem) {
+  const std::set<std::string> modules = lora_modules(maps_of(tiny()), {"all-linear"});
+  const std::string layer = "layoutlmv3.encoder.layer.0.";
+  // PEFT's re.match(rf"(.*\\.)?({key})$", name), the first key that matches.
+  const auto value = [&](const LoraPatterns& patterns, const std::string& module) {
+    const std::map<std::string, double> values = pattern_values(patterns, modules);
+    return values.contains(module) ? values.at(module) : 0;
+  };
+  EXPECT_EQ(value({{"query", 4}}, layer + "attention.self.query"), 4);
+  EXPECT_EQ(value({{"uery", 4}}, layer + "attention.self.query"), 0);  // not the end of a part of the name
+  EXPECT_EQ(value({{"self", 4}}, layer + "attention.self.query"), 0);
+  EXPECT_EQ(value({{layer + "attention.self.query", 4}}, layer + "attention.self.query"), 4);
+  EXPECT_EQ(value({{R"(layer\.0\..*)", 5}, {"query", 4}}, layer + "attention.self.query"), 5);
+  EXPECT_EQ(value({{"query", 4}, {R"(layer\.0\..*)", 5}}, layer + "attention.self.query"), 4);
+  EXPECT_EQ(value({{R"(layer\.[1-9]\..*)", 5}}, layer + "output.dense"), 0);
+  EXPECT_EQ(value({{"output.dense", 2}}, layer + "attention.output.dense"), 2);
+  EXPECT_THROW(pattern_values({{"(", 1}}, modules), std::invalid_argument);
+  // What is written gives every map the same number again, whatever the order in which a reader takes it.
+  std::map<std::string, double> numbers = pattern_values(
+      {{"attention.output.dense", 3}, {"layer.1.output.dense", 3}, {"query", 4}, {R"(layer\.0\..*)", 5}}, modules);
+  LoraPatterns written = patterns_of(numbers, maps_of(tiny()));
+  EXPECT_EQ(pattern_values(written, modules), numbers);
+  std::ranges::reverse(written);
+  EXPECT_EQ(pattern_values(written, modules), numbers);
+  EXPECT_EQ(patterns_of(pattern_values({{"query", 4}}, modules), maps_of(tiny())), (LoraPatterns{{"query", 4}}));
+}
+
+TEST(TrainedParts, RanksAndScalesAreThoseOfEachMap) {
+  const std::string query = "layoutlmv3.encoder.layer.0.attention.self.query",
+                    value = "layoutlmv3.encoder.layer.1.attention.self.value";
+  ModelOptions options{.lora = {.rank = 4, .alpha = 8}};
+  options.lora.modules = {query, value};
+  options.lora.ranks[value] = 16;
+  options.lora.alphas[query] = 2;
+  EXPECT_EQ(options.lora.scale_of(query), 0.5);
+  EXPECT_EQ(options.lora.scale_of(value), 0.5);
+  options.lora.rslora = true;
+  EXPECT_EQ(options.lora.scale_of(query), 1);
+  EXPECT_EQ(options.lora.scale_of(value), 2);
+  for (const ParameterSpec& spec : layoutlmv3(tiny()).specs(options)) {
+    if (!spec.is_adapter()) continue;
+    const std::int64_t rank = spec.name.starts_with(query) ? 4 : 16;
+    EXPECT_EQ(spec.shape, spec.name.ends_with("lora_A.weight") ? (Shape{rank, 96}) : (Shape{96, rank})) << spec.name;
+  }
+  EXPECT_EQ(adapters_text(options.lora), "adapters of ranks 4 to 16 and the head");
+}
+
+TEST(TrainedParts, MagnitudesTrainBesideAdapters) {
+  ModelOptions options{.lora = {.rank = 2, .alpha = 4, .dropout = 0.1, .dora = true}};
+  options.lora.modules = lora_modules(maps_of(tiny()), {"query", "output.dense"});
+  const std::string dense = "layoutlmv3.encoder.layer.1.output.dense";
+  const std::set<std::string> names = trained(options);
+  EXPECT_EQ(names.size(), 2 + 3 * options.lora.modules.size());
+  EXPECT_TRUE(names.contains(dense + ".lora_magnitude_vector"));
+  // The norms are those of the weight in memory, row by row.
+  std::map<std::string, std::vector<float>> values;
+  for (const ParameterSpec& spec : layoutlmv3(tiny()).specs(options)) {
+    values[spec.name].resize(static_cast<std::size_t>(spec.shape.elements()));
+    if (!spec.is_adapter()) continue;
+    EXPECT_EQ(spec.layer, spec.name.starts_with("layoutlmv3.encoder.layer.1") ? 1 : 0) << spec.name;
+  }
+  load_parameters(layoutlmv3(tiny()).specs(options), {.seed = 7},
+                  [&](const std::string& name) { return ParameterPlace(std::span<float>(values.at(name))); });
+  const std::vector<float>&weight = values.at(dense + ".weight"), &norms = values.at(dense + ".lora_magnitude_vector");
+  for (std::size_t row = 0; row < norms.size(); ++row) {
+    double squares = 0;
+    for (std::size_t i = 0; i < 384; ++i) squares += double{weight[row * 384 + i]} * double{weight[row * 384 + i]};
+    EXPECT_FLOAT_EQ(norms[row], static_cast<float>(std::sqrt(squares)));
+  }
+  EXPECT_EQ(adapters_text(options.lora), "DoRA adapters of rank 2 and the head");
+  // Every gradient is there, and no temporary has a weight's size: the norms are computed row by row.
+  const ModelGraph model = layoutlmv3(tiny()).build({.samples = 1, .text_rows = 8}, true, options);
+  EXPECT_EQ(model.trained.size(), names.size());
+  for (const Node& node : model.graph.nodes()) {
+    for (const ValueId output : node.outputs) {
+      EXPECT_NE(model.graph.type(output).shape, (Shape{96, 384})) << node.name;
+    }
+  }
+}
+
+TEST(TrainedParts, SavedModulesTrainBesideAdapters) {
+  std::vector<std::string> parameters;
+  for (const ParameterSpec& spec : layoutlmv3(tiny()).specs()) parameters.push_back(spec.name);
+  const std::string layer = "layoutlmv3.encoder.layer.1";
+  EXPECT_EQ(saved_modules(parameters, {"layer.1.output", "output.LayerNorm"}),
+            (std::set<std::string>{layer + ".output", layer + ".attention.output.LayerNorm",
+                                   "layoutlmv3.encoder.layer.0.output.LayerNorm",
+                                   "layoutlmv3.encoder.layer.0.attention.output.LayerNorm"}));
+  EXPECT_EQ(saved_modules(parameters, {"layer.1", "query"}),
+            (std::set<std::string>{layer, "layoutlmv3.encoder.layer.0.attention.self.query"}));
+  EXPECT_TRUE(saved_modules(parameters, {}).empty());
+  expect_error<UsageError>([&] { saved_modules(parameters, {"LayerNrm"}); },
+                           {"--modules-to-save", "LayerNrm", "no module", "end of one"});
+  expect_error<UsageError>([&] { saved_modules(parameters, {"encoder.layer"}); },
+                           {"--modules-to-save", "encoder.layer", "list of layers", "encoder.layer.0"});
+  ModelOptions options{.lora = {.rank = 2, .alpha = 4}, .frozen_weights = DType::kNF4};
+  options.lora.modules = {"layoutlmv3.encoder.layer.0.attention.self.query"};
+  options.lora.saved = {layer + ".output", "layoutlmv3.encoder.rel_pos_bias"};
+  const std::set<std::string> names = trained(options);
+  EXPECT_EQ(names.size(), 4U + 4U);  // A, B and the head; dense and LayerNorm
+  EXPECT_TRUE(names.contains(layer + ".output.dense.weight"));
+  for (const ParameterSpec& spec : layoutlmv3(tiny()).specs(options)) {
+    EXPECT_EQ(spec.saved, is_within(spec.name, options.lora.saved)) << spec.name;
+    // A saved weight trains in full precision; what does not train is in the file all the same, and exactly.
+    EXPECT_TRUE(!spec.saved || parameter_type(spec, DType::kF32, options) == DType::kF32) << spec.name;
+    if (spec.name == "layoutlmv3.encoder.rel_pos_bias.weight") {
+      EXPECT_TRUE(spec.saved && !spec.trains);
+      EXPECT_EQ(parameter_type(spec, DType::kBF16, options), DType::kF32);
+    }
+  }
 }
 
 TEST(TrainedParts, SenselessPatternsAreRefusedWithWhatWasMeant) {

@@ -130,9 +130,10 @@ class SmallRun {
       options.rank = ranks->rank();
       options.ranks = ranks->size();
     }
+    bundle.config.task.loss = loss;
     const DataRequest reading{.data = {pages_ / "pages.jsonl"}, .box_format = BoxFormat::k1000};
     const RunPages pages = open_run_pages(bundle, {}, reading, evaluates ? reading.data : PagePaths());
-    const auto [data, held_out, findings] = open_run_data(bundle, reading, pages, {.skipped = skipped});
+    const auto [data, held_out, findings] = open_run_data(bundle, reading, pages, {.skipped = skipped, .class_weights = class_weights});
     // A device's budget includes its context.
     const MemoryRequest memory{.budget_bytes = std::size_t{make_backend ? 4U : 1U} << 30,
                                .micro_batch_size = micro_batch_here(),
@@ -201,6 +202,8 @@ class SmallRun {
   TrainOptions options;
   fs::path model;  // empty: small_model()
   PartsRequest parts;
+  ClassWeightRequest class_weights;
+  LossOptions loss;
   std::int64_t micro_batch = 2;
   Communicator* ranks = nullptr;  // of several that train together
   int zero_stage = 0;

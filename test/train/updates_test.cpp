@@ -133,7 +133,7 @@ TEST_F(OneUpdate, IsFaultyIfItsLossIsNotFinite) {
   const std::optional<StepFault> found =
       updates_->find_fault(scalars(1), [&](const Batch& batch, const StepScalars& s) {
         ++micro_batches;
-        EXPECT_EQ(s.labelled, batch.info().loss_terms_in_update);
+        EXPECT_EQ(s.labelled, batch.info().loss_weight_in_update);
       });
   ASSERT_TRUE(found);
   EXPECT_EQ(found->kind, StepFault::Kind::kHeld);

@@ -131,7 +131,7 @@ TEST(Recompute, ALayerNormsOutputComesFromItsNormalizedOne) {
   const Graph result = recompute(step_graph(), is_cheap);
   for (const Node& node : result.nodes()) {
     if (node.name != "first.LayerNorm.again") continue;
-    EXPECT_EQ(node.op, Op::kLayerNormAffine);
+    EXPECT_EQ(node.op, Op::kAffine);
     EXPECT_EQ(result.value(node.inputs[0]).name, "first.LayerNorm:1");
     EXPECT_NE(node.row_count, kNoValue);
     return;
@@ -178,7 +178,7 @@ TEST(Recompute, KeepsLessFromForwardToBackward) {
 TEST(IsCheap, IsWhatCostsNextToNothing) {
   const Graph graph;
   const auto cheap = [&](Op op, std::size_t output = 0) { return is_cheap(graph, {.op = op, .name = ""}, output); };
-  for (const Op op : {Op::kGelu, Op::kDropout, Op::kLayerNormAffine, Op::kGatherRows, Op::kPatchify, Op::kLayerNorm}) {
+  for (const Op op : {Op::kGelu, Op::kDropout, Op::kAffine, Op::kGatherRows, Op::kPatchify, Op::kLayerNorm}) {
     EXPECT_TRUE(cheap(op)) << op_name(op);
   }
   EXPECT_FALSE(cheap(Op::kLayerNorm, 1));

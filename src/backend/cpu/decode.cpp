@@ -96,5 +96,10 @@ void decode_rows(DType dtype, const void* matrix, std::int64_t columns, std::int
   });
 }
 
+void decode_columns(DType dtype, const void* row, std::int64_t first_column, std::int64_t count, float* to) {
+  const std::size_t offset = static_cast<std::size_t>(first_column / kCodeBlock) * code_block_bytes(dtype);
+  HWY_DYNAMIC_DISPATCH(decode_part)(dtype, static_cast<const std::byte*>(row) + offset, count, to, DType::kF32);
+}
+
 }  // namespace plimsoll
 #endif  // HWY_ONCE

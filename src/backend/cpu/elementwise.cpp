@@ -1,4 +1,4 @@
-// add, scale, accumulate, gelu, tanh, relu and their gradients, cast, concat_heads and split_heads, each in one pass over the
+// add, multiply, scale, accumulate, gelu, tanh, relu and their gradients, cast, concat_heads and split_heads, each in one pass over the
 // real rows.
 #include <cstdint>
 #include <cstring>
@@ -48,6 +48,12 @@ struct AddOp {
   template <class D, class V>
   HWY_INLINE V operator()(D, V a, V b) const {
     return hn::Add(a, b);
+  }
+};
+struct MultiplyOp {
+  template <class D, class V>
+  HWY_INLINE V operator()(D, V a, V b) const {
+    return hn::Mul(a, b);
   }
 };
 struct ScaleOp {
@@ -106,6 +112,9 @@ struct ReluGradOp {
 };
 
 void add_range(DType t, const void* a, const void* b, void* y, std::size_t count) { map2(t, a, b, y, count, AddOp()); }
+void multiply_range(DType t, const void* a, const void* b, void* y, std::size_t count) {
+  map2(t, a, b, y, count, MultiplyOp());
+}
 void scale_range(DType t, const void* x, void* y, std::size_t count, float factor) {
   map2(t, x, x, y, count, ScaleOp{factor});
 }
@@ -131,6 +140,7 @@ namespace plimsoll {
 namespace {
 
 HWY_EXPORT(add_range);
+HWY_EXPORT(multiply_range);
 HWY_EXPORT(scale_range);
 HWY_EXPORT(gelu_range);
 HWY_EXPORT(gelu_grad_range);
@@ -186,6 +196,9 @@ void for_each_head(const KernelArguments& arguments, const Shape& shape, const H
 }  // namespace
 
 std::unique_ptr<Kernel> make_add(const Graph&, const Node&) { return make_binary(HWY_DYNAMIC_DISPATCH(add_range)); }
+std::unique_ptr<Kernel> make_multiply(const Graph&, const Node&) {
+  return make_binary(HWY_DYNAMIC_DISPATCH(multiply_range));
+}
 std::unique_ptr<Kernel> make_scale(const Graph&, const Node& node) {
   const auto factor = static_cast<float>(std::get<ScaleAttributes>(node.attributes).factor);
   const auto range = HWY_DYNAMIC_DISPATCH(scale_range);

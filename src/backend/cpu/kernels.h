@@ -30,6 +30,7 @@ std::unique_ptr<Kernel> make_attention_grad(const Graph& graph, const Node& node
 
 // elementwise.cpp
 std::unique_ptr<Kernel> make_add(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_multiply(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_accumulate(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_scale(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_gelu(const Graph& graph, const Node& node);
@@ -45,8 +46,11 @@ std::unique_ptr<Kernel> make_dropout(const Graph& graph, const Node& node);
 
 // layer_norm.cpp
 std::unique_ptr<Kernel> make_layer_norm(const Graph& graph, const Node& node);
-std::unique_ptr<Kernel> make_layer_norm_affine(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_affine(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_layer_norm_grad(const Graph& graph, const Node& node);
+
+// row_norms.cpp
+std::unique_ptr<Kernel> make_inverse_row_norms(const Graph& graph, const Node& node);
 
 // rows.cpp: copies of rows
 std::unique_ptr<Kernel> make_embedding(const Graph& graph, const Node& node);

@@ -1,4 +1,4 @@
-// layer_norm, layer_norm_affine, layer_norm_grad (Ba, Kiros, Hinton 2016; the variance is the biased one).
+// layer_norm, affine, layer_norm_grad (Ba, Kiros, Hinton 2016; the variance is the biased one).
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -26,17 +26,27 @@ template <class D, class T>
 HWY_INLINE void affine_step(D d, const T* normalized, const float* gamma, const float* beta, T* y) {
   store_floats(hn::MulAdd(load_floats(d, normalized), hn::LoadU(d, gamma), hn::LoadU(d, beta)), d, y);
 }
+template <class D, class T>
+HWY_INLINE void multiply_step(D d, const T* x, const float* gamma, T* y) {
+  store_floats(hn::Mul(load_floats(d, x), hn::LoadU(d, gamma)), d, y);
+}
 
+// `beta` may be nullptr: zeros.
 template <class T>
 HWY_INLINE void affine_row(const T* normalized, const float* gamma, const float* beta, T* y, std::size_t width) {
   const hn::ScalableTag<float> d;
   const std::size_t lanes = hn::Lanes(d);
   std::size_t i = 0;
+  if (beta == nullptr) {
+    for (; i + lanes <= width; i += lanes) multiply_step(d, normalized + i, gamma + i, y + i);
+    for (; i < width; ++i) multiply_step(OneLane(), normalized + i, gamma + i, y + i);
+    return;
+  }
   for (; i + lanes <= width; i += lanes) affine_step(d, normalized + i, gamma + i, beta + i, y + i);
   for (; i < width; ++i) affine_step(OneLane(), normalized + i, gamma + i, beta + i, y + i);
 }
 
-void layer_norm_affine_rows(DType dtype, const void* normalized, const float* gamma, const float* beta, void* y,
+void affine_rows(DType dtype, const void* normalized, const float* gamma, const float* beta, void* y,
                             std::size_t rows, std::size_t width) {
   for_element_type(dtype, [&](auto element) {
     using T = decltype(element);
@@ -165,7 +175,7 @@ namespace plimsoll {
 namespace {
 
 HWY_EXPORT(layer_norm_rows);
-HWY_EXPORT(layer_norm_affine_rows);
+HWY_EXPORT(affine_rows);
 HWY_EXPORT(layer_norm_grad_block);
 
 constexpr std::int64_t kRowGrain = 8;
@@ -190,16 +200,16 @@ std::unique_ptr<Kernel> make_layer_norm(const Graph& graph, const Node& node) {
   });
 }
 
-std::unique_ptr<Kernel> make_layer_norm_affine(const Graph& graph, const Node& node) {
+std::unique_ptr<Kernel> make_affine(const Graph& graph, const Node& node) {
   const std::int64_t capacity = graph.type(node.inputs[0]).shape[0];
   const std::int64_t width = graph.type(node.inputs[0]).shape[1];
-  const auto rows_function = HWY_DYNAMIC_DISPATCH(layer_norm_affine_rows);
+  const auto rows_function = HWY_DYNAMIC_DISPATCH(affine_rows);
   return make_kernel([=](const KernelArguments& a) {
-    const TensorView &normalized = a.inputs[0], &y = a.outputs[0];
+    const TensorView &x = a.inputs[0], &y = a.outputs[0];
     const float* const gamma = a.inputs[1].data<float>();
-    const float* const beta = a.inputs[2].data<float>();
+    const float* const beta = a.inputs.size() > 2 ? a.inputs[2].data<float>() : nullptr;
     parallel_for(a.rows(capacity), kRowGrain, [&](std::int64_t begin, std::int64_t end) {
-      rows_function(y.dtype(), element(normalized, begin * width), gamma, beta, element(y, begin * width),
+      rows_function(y.dtype(), element(x, begin * width), gamma, beta, element(y, begin * width),
                     static_cast<std::size_t>(end - begin), static_cast<std::size_t>(width));
     });
   });

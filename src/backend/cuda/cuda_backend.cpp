@@ -41,6 +41,7 @@ CudaBackend::~CudaBackend() = default;
 std::unique_ptr<Kernel> CudaBackend::prepare(const Graph& graph, const Node& node) {
   switch (node.op) {
     case Op::kAdd:
+    case Op::kMultiply:
     case Op::kScale:
     case Op::kDropout:
     case Op::kGelu:
@@ -53,9 +54,11 @@ std::unique_ptr<Kernel> CudaBackend::prepare(const Graph& graph, const Node& nod
     case Op::kAccumulate:
       return cuda::make_elementwise(*context_, graph, node);
     case Op::kLayerNorm:
-    case Op::kLayerNormAffine:
+    case Op::kAffine:
     case Op::kLayerNormGrad:
       return cuda::make_normalisation(*context_, graph, node);
+    case Op::kInverseRowNorms:
+      return cuda::make_inverse_row_norms(*context_, graph, node);
     case Op::kLinear:
     case Op::kLinearAdd:
     case Op::kLinearInputGrad:

@@ -1,4 +1,4 @@
-// add, scale, accumulate, dropout, gelu, tanh and their gradients, cast. Each thread takes neighbours of one pack at a
+// add, multiply, scale, accumulate, dropout, gelu, tanh and their gradients, cast. Each thread takes neighbours of one pack at a
 // time, 16 bytes where a type has them, and reads them before it writes: an output may lie in either input's bytes.
 #include <algorithm>
 #include <cmath>
@@ -98,6 +98,9 @@ struct Relu {
 };
 struct Add {
   __device__ float operator()(float x, float y) const { return x + y; }
+};
+struct Multiply {
+  __device__ float operator()(float x, float y) const { return x * y; }
 };
 template <typename T>
 struct GeluGrad {
@@ -208,6 +211,8 @@ std::unique_ptr<Kernel> make_elementwise(const Context& context, const Graph& gr
     switch (node.op) {
       case Op::kAdd:
         return make_map2<T>(context, Add{});
+      case Op::kMultiply:
+        return make_map2<T>(context, Multiply{});
       case Op::kScale:
         return make_map<T>(context, Scale{static_cast<float>(std::get<ScaleAttributes>(node.attributes).factor)});
       case Op::kGelu:

@@ -14,6 +14,7 @@ std::unique_ptr<Kernel> make_attention(const Context& context, const Graph& grap
 std::unique_ptr<Kernel> make_attention_grad(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_elementwise(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_normalisation(const Context& context, const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_inverse_row_norms(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_linear(const Context& context, Matmuls& matmuls, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_embedding(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_rows(const Context& context, const Graph& graph, const Node& node);

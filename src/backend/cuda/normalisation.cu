@@ -1,4 +1,4 @@
-// layer_norm, layer_norm_affine, layer_norm_grad: a warp a row, each lane neighbours of one pack at a time; a row is
+// layer_norm, affine, layer_norm_grad: a warp a row, each lane neighbours of one pack at a time; a row is
 // read twice from the cache, once for the mean and once for the squares around it, as the reference does. Sums over
 // rows are taken in blocks of rows whose number does not depend on the device, then over the blocks in order, so that
 // they repeat bit for bit.
@@ -64,13 +64,20 @@ __global__ void layer_norm(const T* x, const float* gamma, const float* beta, T*
 }
 
 template <int N, typename T>
-__global__ void layer_norm_affine(const T* normalized, const float* gamma, const float* beta, T* y, Rows rows) {
+__global__ void affine(const T* x, const float* gamma, const float* beta, T* y, Rows rows) {
   const std::int64_t width = rows.columns, count = rows.real();
   for (std::int64_t row = first_row(); row < count; row += row_stride()) {
     for_each_pack_of_row<N>(width, [&](std::int64_t c) {
       float z[N];
-      load(normalized + row * width + c, N, z);
-      store_affine(z, gamma + c, beta + c, y + row * width + c);
+      load(x + row * width + c, N, z);
+      if (beta == nullptr) {
+        float scale[N];
+        load(gamma + c, N, scale);
+        for (int i = 0; i < N; ++i) z[i] *= scale[i];
+        store(z, N, y + row * width + c);
+      } else {
+        store_affine(z, gamma + c, beta + c, y + row * width + c);
+      }
     });
   }
 }
@@ -145,13 +152,13 @@ std::unique_ptr<Kernel> make_layer_norm(const Context& context, double eps) {
 }
 
 template <typename T>
-std::unique_ptr<Kernel> make_layer_norm_affine(const Context& context) {
+std::unique_ptr<Kernel> make_affine(const Context& context) {
   return make_launch(0, [&context](const KernelArguments& a) {
     const Rows rows = rows_of(a, a.inputs[0]);
     for_pack(rows.columns, [&](auto pack) {
-      launch(context.stream(), layer_norm_affine<pack(), T>,
+      launch(context.stream(), affine<pack(), T>,
              {.blocks = row_blocks(rows.capacity), .threads = kRowThreads}, input<T>(a, 0), input<float>(a, 1),
-             input<float>(a, 2), output<T>(a, 0), rows);
+             a.inputs.size() > 2 ? input<float>(a, 2) : nullptr, output<T>(a, 0), rows);
     });
   });
 }
@@ -184,7 +191,7 @@ std::unique_ptr<Kernel> make_normalisation(const Context& context, const Graph& 
     if (node.op == Op::kLayerNorm) {
       return make_layer_norm<T>(context, std::get<LayerNormAttributes>(node.attributes).eps);
     }
-    if (node.op == Op::kLayerNormAffine) return make_layer_norm_affine<T>(context);
+    if (node.op == Op::kAffine) return make_affine<T>(context);
     check(node.op == Op::kLayerNormGrad, "make_normalisation knows the op");
     return make_layer_norm_grad<T>(context, first);
   });

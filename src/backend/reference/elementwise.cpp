@@ -1,4 +1,4 @@
-// add, scale, accumulate, dropout, gelu, tanh and their gradients, and cast. An output may alias either input, because
+// add, multiply, scale, accumulate, dropout, gelu, tanh and their gradients, and cast. An output may alias either input, because
 // every element is read before it is written.
 #include <algorithm>
 #include <cmath>
@@ -66,6 +66,9 @@ std::unique_ptr<Kernel> make_elementwise_kernel(const Graph&, const Node& node, 
       case Op::kAdd:
         return make_kernel(node,
                            [](const KernelArguments& a) { map2<T>(a, [](double x, double y) { return x + y; }); });
+      case Op::kMultiply:
+        return make_kernel(node,
+                           [](const KernelArguments& a) { map2<T>(a, [](double x, double y) { return x * y; }); });
       case Op::kAccumulate:
         return make_kernel(node, [](const KernelArguments& a) {
           const bool keep = *a.inputs[2].data<std::int32_t>() != 0;

@@ -1,4 +1,4 @@
-// layer_norm, layer_norm_affine, layer_norm_grad (Ba, Kiros, Hinton 2016; the variance is the biased one).
+// layer_norm, affine, layer_norm_grad (Ba, Kiros, Hinton 2016; the variance is the biased one), inverse_row_norms.
 #include <algorithm>
 #include <cmath>
 
@@ -7,11 +7,11 @@
 namespace plimsoll::reference {
 namespace {
 
-// y = normalized * gamma + beta, rounded once; layer_norm and layer_norm_affine agree bit for bit.
+// y = x * gamma (+ beta), rounded once; layer_norm and affine agree bit for bit.
 template <typename T>
-void affine_row(const T* normalized, const T* gamma, const T* beta, T* y, std::int64_t width) {
+void affine_row(const T* x, const T* gamma, const T* beta, T* y, std::int64_t width) {
   for (std::int64_t c = 0; c < width; ++c) {
-    y[c] = static_cast<T>(double{normalized[c]} * double{gamma[c]} + double{beta[c]});
+    y[c] = static_cast<T>(double{x[c]} * double{gamma[c]} + (beta == nullptr ? 0.0 : double{beta[c]}));
   }
 }
 
@@ -37,11 +37,12 @@ void layer_norm(const KernelArguments& a, double eps) {
 }
 
 template <typename T>
-void layer_norm_affine(const KernelArguments& a) {
-  const Matrix<const T> normalized(a.inputs[0]);
+void affine(const KernelArguments& a) {
+  const Matrix<const T> x(a.inputs[0]);
+  const T* const beta = a.inputs.size() > 2 ? a.inputs[2].data<T>() : nullptr;
   const Matrix<T> y(a.outputs[0]);
   for (std::int64_t row = 0; row < a.rows(y.rows()); ++row) {
-    affine_row<T>(normalized[row], a.inputs[1].data<T>(), a.inputs[2].data<T>(), y[row], y.columns());
+    affine_row<T>(x[row], a.inputs[1].data<T>(), beta, y[row], y.columns());
   }
 }
 
@@ -78,6 +79,23 @@ void layer_norm_grad(const KernelArguments& a) {
   }
 }
 
+// One over the norms of the rows of weight[M,K] + factor b[M,R] a[R,K].
+template <typename T>
+void inverse_row_norms(const KernelArguments& arguments, double factor) {
+  const Matrix<const T> weight(arguments.inputs[0]), a(arguments.inputs[1]), b(arguments.inputs[2]);
+  T* const inverse = arguments.outputs[0].data<T>();
+  for (std::int64_t row = 0; row < weight.rows(); ++row) {
+    double squares = 0.0;
+    for (std::int64_t column = 0; column < weight.columns(); ++column) {
+      double sum = 0.0;
+      for (std::int64_t r = 0; r < a.rows(); ++r) sum += double{b[row][r]} * double{a[r][column]};
+      const double element = double{weight[row][column]} + factor * sum;
+      squares += element * element;
+    }
+    inverse[row] = static_cast<T>(1.0 / std::sqrt(squares));
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_normalisation_kernel(const Graph& graph, const Node& node, DType dtype) {
@@ -87,8 +105,12 @@ std::unique_ptr<Kernel> make_normalisation_kernel(const Graph& graph, const Node
         const double eps = std::get<LayerNormAttributes>(node.attributes).eps;
         return make_kernel(node, [eps](const KernelArguments& a) { layer_norm<T>(a, eps); });
       }
-      case Op::kLayerNormAffine:
-        return make_kernel(node, [](const KernelArguments& a) { layer_norm_affine<T>(a); });
+      case Op::kAffine:
+        return make_kernel(node, [](const KernelArguments& a) { affine<T>(a); });
+      case Op::kInverseRowNorms: {
+        const double factor = std::get<ScaleAttributes>(node.attributes).factor;
+        return make_kernel(node, [factor](const KernelArguments& a) { inverse_row_norms<T>(a, factor); });
+      }
       default: {
         check(node.op == Op::kLayerNormGrad, "make_normalisation_kernel knows the op");
         const auto width = static_cast<std::size_t>(graph.type(node.inputs[3]).shape.elements());

@@ -75,6 +75,7 @@ std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node
     case Op::kSplitHeads:
       return make_rows_kernel(graph, node, dtype);
     case Op::kAdd:
+    case Op::kMultiply:
     case Op::kScale:
     case Op::kDropout:
     case Op::kGelu:
@@ -96,7 +97,8 @@ std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node
     case Op::kBiasGrad:
       return make_linear_kernel(graph, node, dtype);
     case Op::kLayerNorm:
-    case Op::kLayerNormAffine:
+    case Op::kAffine:
+    case Op::kInverseRowNorms:
     case Op::kLayerNormGrad:
       return make_normalisation_kernel(graph, node, dtype);
     case Op::kAttention:

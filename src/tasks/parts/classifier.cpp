@@ -1,6 +1,7 @@
 #include "tasks/parts/classifier.h"
 
 #include <string>
+#include <utility>
 
 #include "graph/build.h"
 
@@ -42,13 +43,22 @@ ValueId append_classifier(ModelBuilder& builder, const ClassifierForm& form, con
   return builder.dense(last_layer(form), x, rows);
 }
 
+std::vector<InputSpec> class_loss_inputs(const LossOptions& loss) {
+  if (loss.class_weights.empty()) return {};
+  return {{.name = std::string(input::kClassWeights),
+           .type = {DType::kF32, {static_cast<std::int64_t>(loss.class_weights.size())}},
+           .constants = loss.class_weights}};
+}
+
 ValueId append_class_loss(ModelBuilder& builder, const LossOptions& loss, ValueId logits, ValueId labels,
                           ValueId row_count) {
+  std::vector<ValueId> inputs = {logits, labels, builder.input(input::kLossScale)};
+  if (!loss.class_weights.empty()) inputs.push_back(builder.input(input::kClassWeights));
   return builder.graph().add_node(
       {.op = Op::kCrossEntropy,
        .name = "loss",
        .attributes = CrossEntropyAttributes{.label_smoothing = loss.label_smoothing, .focal_gamma = loss.focal_gamma},
-       .inputs = {logits, labels, builder.input(input::kLossScale)},
+       .inputs = std::move(inputs),
        .row_count = row_count})[0];
 }
 

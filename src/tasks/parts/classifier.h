@@ -23,6 +23,8 @@ std::vector<ParameterSpec> classifier_specs(const ClassifierForm& form, std::int
 // Returns logits f32[n, outputs].
 ValueId append_classifier(ModelBuilder& builder, const ClassifierForm& form, const ClassifierRows& rows);
 
+// The arrays that append_class_loss reads beside logits and labels.
+std::vector<InputSpec> class_loss_inputs(const LossOptions& loss);
 // Returns the cross-entropy of logits f32[n, C] over `labels` i32[n], as LossOptions have it. `row_count` may be
 // kNoValue.
 ValueId append_class_loss(ModelBuilder& builder, const LossOptions& loss, ValueId logits, ValueId labels,

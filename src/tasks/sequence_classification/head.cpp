@@ -1,5 +1,8 @@
 #include "tasks/sequence_classification/head.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "graph/build.h"
 #include "tasks/parts/classifier.h"
 
@@ -29,11 +32,14 @@ class SequenceHead final : public Head {
     const bool single = problem_ == ClassProblem::kSingleLabel;
     const TensorType type = single ? TensorType{DType::kI32, {samples}} : TensorType{DType::kF32, {samples, labels_}};
     const Shape of_page = problem_ == ClassProblem::kMultiLabel ? Shape{labels_} : Shape{};
-    return {ints(input::kFirstRows, {samples}), ints(input::kFirstRowOf, {encoder_->rows(capacity)}),
-            ints(input::kSampleKeys, {samples, 2}), ints(input::kSamples, {1}, Full::kCount, samples),
-            InputSpec{.name = std::string(input::kLabels),
-                      .type = type,
-                      .target = {.names = {std::string(input::kLabels)}, .shape = of_page, .limit = labels_}}};
+    std::vector<InputSpec> inputs = {
+        ints(input::kFirstRows, {samples}), ints(input::kFirstRowOf, {encoder_->rows(capacity)}),
+        ints(input::kSampleKeys, {samples, 2}), ints(input::kSamples, {1}, Full::kCount, samples),
+        InputSpec{.name = std::string(input::kLabels),
+                  .type = type,
+                  .target = {.names = {std::string(input::kLabels)}, .shape = of_page, .limit = labels_}}};
+    std::ranges::move(class_loss_inputs(loss_), std::back_inserter(inputs));
+    return inputs;
   }
 
   HeadValues append(ModelBuilder& builder, const Encoded& encoded) const override {

@@ -16,7 +16,9 @@ class TokenHead final : public Head {
   }
 
   std::vector<InputSpec> inputs(const ModelCapacity& capacity) const override {
-    return {{.name = std::string(input::kLabels), .type = {DType::kI32, {capacity.text_rows}}}};
+    std::vector<InputSpec> inputs = class_loss_inputs(loss_);
+    inputs.insert(inputs.begin(), {.name = std::string(input::kLabels), .type = {DType::kI32, {capacity.text_rows}}});
+    return inputs;
   }
 
   HeadValues append(ModelBuilder& builder, const Encoded& encoded) const override {
