@@ -105,6 +105,23 @@ TEST_F(Documents, WordsAndBoxesAreRead) {
   EXPECT_EQ(summary_.words, page.words.size());
 }
 
+// In gray pale yellow is nearly white; it is dark in the blue channel.
+TEST_F(Documents, PalePrintInAColourIsRead) {
+  draw_text(at("a.png"), kInvoice);
+  Pix* pix = pixRead(at("a.png").c_str());
+  for (int y = 0; y < pixGetHeight(pix); ++y) {
+    for (int x = 0; x < pixGetWidth(pix); ++x) {
+      int red = 0, green = 0, blue = 0;
+      pixGetRGBPixel(pix, x, y, &red, &green, &blue);
+      // The first line stays black.
+      if (y > 110) pixSetRGBPixel(pix, x, y, 255, 255, 40 + blue * 215 / 255);
+    }
+  }
+  pixWrite(at("b.png").c_str(), pix, IFF_PNG);
+  pixDestroy(&pix);
+  EXPECT_EQ(text_of(read({"b.png"}).at(0)), invoice());
+}
+
 TEST_F(Documents, PagesComeInOrderAndAreTheSameWithAnyThreads) {
   for (const char* name : {"c.png", "a.png", "b.png"}) draw_text(at(name), {std::string("This is page ") + name});
   const auto once = read({"."});
