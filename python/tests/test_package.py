@@ -305,6 +305,20 @@ class Installed(unittest.TestCase):
         self.assertTrue(done.stdout.startswith("plimsoll "), done.stdout)
 
 
+    def test_the_program_reads_pdf_files_by_the_packages_python(self):
+        try:
+            import pypdfium2  # noqa: F401
+        except ImportError:
+            self.skipTest("pypdfium2 is not installed")
+        from plimsoll import program
+
+        with tempfile.TemporaryDirectory() as folder:  # without Poppler and python3
+            environment = {**program.environment(), "PATH": folder,
+                           "PYTHONPATH": str(Path(plimsoll.__file__).parent.parent)}
+            done = subprocess.run([executable(), "--version"], env=environment, capture_output=True, text=True, check=True)
+        self.assertIn("PDF: pypdfium2 ", done.stdout)
+
+
 class Tools(unittest.TestCase):
     def run_tool(self, name, *arguments):
         tool = Path(__file__).resolve().parents[2] / "tools" / name
