@@ -4,9 +4,10 @@
   bench/ocr.py --data receipts/validation.jsonl [--pages 100] [--threads 2] [--rounds 3]
 
 Prints for both the normalised edit distance to the given words (letters changed, added and left out, over the longer
-text; 0 is perfect), the share of words found (as a bag), and pages per second. The two take turns on the same pages, with
-as many processes as threads; `tesseract` gets a list of pictures for each process, so that it starts once. The speeds of
-a busy machine say little, their ratio within a round more.
+text; 0 is perfect), the share of words found (as a bag), and pages per second; and of the two bars, words no worse and
+speed, whether each holds. The two take turns on the same pages, with as many processes as threads; `tesseract` gets a
+list of pictures for each process, so that it starts once. The speeds of a busy machine say little, their ratio within a
+round more, and the ratio of the time that cores have worked most.
 
 Needs the built program, `tesseract` (apt-get install tesseract-ocr), and Python's standard library.
 """
@@ -15,6 +16,7 @@ import argparse
 import collections
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -22,7 +24,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from program import PLIMSOLL, run
+from program import PLIMSOLL, holds, run
+
+SLOWEST = 0.9  # of tesseract's pages a second
 
 
 def edit_distance(a, b):
@@ -77,6 +81,12 @@ def score(found, wanted):
     return {"edit_distance": edits / letters, "mean_of_pages": statistics.mean(distances), "words_found": hits / words}
 
 
+def core_seconds():
+    """Returns the time that cores have worked for programs which this script started."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="JSONL with image and words")
@@ -92,25 +102,27 @@ def main():
     pages = [json.loads(line) for line in open(options.data, encoding="utf-8")][:options.pages]
     pictures = [str((options.data.parent / page["image"]).resolve()) for page in pages]
     readers = {"plimsoll": read_by_plimsoll, "tesseract": read_by_tesseract}
-    found, ratios = {}, []
+    found, ratios, work = {}, [], []
     with tempfile.TemporaryDirectory() as name:
         for turn in range(options.rounds):
-            seconds = {}
+            seconds, cores = {}, {}
             for reader in sorted(readers, reverse=turn % 2 == 1):
-                begin = time.perf_counter()
+                begin, before = time.perf_counter(), core_seconds()
                 found[reader] = readers[reader](options, pictures, Path(name))
-                seconds[reader] = time.perf_counter() - begin
+                seconds[reader], cores[reader] = time.perf_counter() - begin, core_seconds() - before
             ratios.append(seconds["tesseract"] / seconds["plimsoll"])
+            work.append(cores["tesseract"] / cores["plimsoll"])
             print(f"round {turn + 1}: " + ", ".join(f"{reader} {len(pages) / seconds[reader]:.2f} pages/s"
-                                                    for reader in readers) + f", ratio {ratios[-1]:.2f}", flush=True)
+                                                    for reader in readers)
+                  + f", ratio {ratios[-1]:.2f} (by the cores' time {work[-1]:.2f})", flush=True)
     scores = {reader: score(found[reader], [page["words"] for page in pages]) for reader in readers}
     for reader, numbers in scores.items():
         print(f"{reader:10}", "  ".join(f"{name} {value:.4f}" for name, value in numbers.items()))
-    speed = statistics.median(ratios)
-    ok = scores["plimsoll"]["edit_distance"] <= scores["tesseract"]["edit_distance"] and speed >= 0.9
-    print(f"speed ratio {speed:.2f} (median; at least 0.9 is wanted); edit distance no worse than tesseract's is wanted: "
-          f"{'ok' if ok else 'MISSED'}")
-    return 0 if ok else 1
+    speed, mine, its = statistics.median(ratios), *(scores[reader]["edit_distance"] for reader in readers)
+    bars = [holds("edit distance", f"{mine:.4f}", f"at most tesseract's {its:.4f}", mine <= its),
+            holds("pages/s, of tesseract's", f"{speed:.2f}", f"at least {SLOWEST}", speed >= SLOWEST)]
+    print(f"(by the cores' time, which other programs disturb less: {statistics.median(work):.2f})")
+    return 0 if all(bars) else 1
 
 
 if __name__ == "__main__":

@@ -23,3 +23,9 @@ def words_of(result):
     """Returns the message of a failed program, without the warnings before it."""
     text = (result.stderr or result.stdout).strip()
     return text[max(0, text.find("error: ")):][-2000:]
+
+
+def holds(name, found, bar, does):
+    """Prints a figure beside its bar, and returns whether it holds."""
+    print(f"{name}: {found}; bar: {bar}; {'holds' if does else 'MISSED'}", flush=True)
+    return does

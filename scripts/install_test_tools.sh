@@ -25,7 +25,7 @@ else
 fi
 
 # The Python packages whose readers open what Plimsoll writes; tests take the interpreter of .venv where there is one.
-modules=(pillow==13.0.0 transformers==5.17.0 datasets tensorboard label-studio-sdk)
+modules=(pillow==13.0.0 transformers==5.17.0 datasets tensorboard label-studio-sdk pypdfium2)
 if [ -x .venv/bin/python ]; then
   echo "test tools: .venv is there"
 elif command -v python3 >/dev/null && python3 -m venv .venv >"$log" 2>&1 \

@@ -483,6 +483,8 @@ class PredictOptions(TypedDict, total=False):
     """Dots per inch at which pages of PDF files are drawn to be read (default: 300)"""
     ignore_pdf_text: bool
     """Read the pages of PDF files from their pictures, even if they have text"""
+    pdf_reader: Literal["auto", "poppler", "pypdfium2"]
+    """Who reads PDF files: poppler (its programs), pypdfium2 (pip install plimsoll[pdf]), auto (Poppler where it is installed, else pypdfium2) (default: auto)"""
     keep_rotation: bool
     """Do not turn pages that lie on a side or upside down"""
     device: Union[str, Sequence[str]]
@@ -534,6 +536,7 @@ PREDICT: Dict[str, Option] = {
     "word_order": Option("--word-order", "str", False),
     "dpi": Option("--dpi", "int", False),
     "ignore_pdf_text": Option("--ignore-pdf-text", "flag", False),
+    "pdf_reader": Option("--pdf-reader", "str", False),
     "keep_rotation": Option("--keep-rotation", "flag", False),
     "device": Option("--device", "str", False),
     "enforce_eager": Option("--enforce-eager", "flag", False),

@@ -26,7 +26,13 @@ def main() -> None:
     """Becomes the program: what the command `plimsoll` of an installed package runs."""
     if not BUNDLED.is_file():
         sys.exit(f"error: this package was installed without its program: {BUNDLED} is missing")
-    os.execv(BUNDLED, ["plimsoll", *sys.argv[1:]])
+    os.execve(BUNDLED, ["plimsoll", *sys.argv[1:]], environment())
+
+
+def environment() -> Dict[str, str]:
+    """Returns this process's environment, in which the program finds the Python that has this package (plimsoll.pdf)."""
+    # An embedded interpreter may not know its own path.
+    return {"PLIMSOLL_PDF_PYTHON": sys.executable, **os.environ} if sys.executable else dict(os.environ)
 
 
 def executable() -> str:
@@ -51,7 +57,7 @@ class Process:
         self._process = subprocess.Popen([executable(), *arguments], stdin=subprocess.PIPE if takes_requests else subprocess.DEVNULL,
                                          stdout=subprocess.PIPE,
                                          stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace",
-                                         start_new_session=True)
+                                         start_new_session=True, env=environment())
         self._said: Deque[str] = deque(maxlen=40)
         self._reader = threading.Thread(target=self._read_errors, daemon=True)
         self._reader.start()

@@ -228,6 +228,37 @@ class Reports(PackageTest):
         evaluations = [event for event in events if isinstance(event, plimsoll.Evaluated)]
         self.assertAlmostEqual(board.Scalars("eval/f1")[-1].value, evaluations[-1].evaluation.scores["f1"], places=5)
         self.assertIn(b"predicted peak", board.Tensors("plan")[0].tensor_proto.string_val[0])
+        self.assertIn(b"drawing of pictures", board.Tensors("plan")[0].tensor_proto.string_val[0])
+
+        plan = plimsoll.plan(**TINY, data=self.train_file, max_steps=4, budget="1GiB", **options)
+        (planned,) = [event.raw for event in events if isinstance(event, plimsoll.Planned)]
+        drawing = [[part for part in each["items"] if part["name"] == "drawing of pictures"] for each in (plan.raw, planned)]
+        self.assertGreater(drawing[0][0]["bytes"], 0)
+        self.assertEqual(*drawing)
+
+    @unittest.skipIf(EventAccumulator is None or Image is None, "tensorboard or Pillow is not installed")
+    def test_tensorboard_shows_the_worst_pages(self):
+        import io
+
+        run = self.train("worst", eval_data=self.train_file, report_to="tensorboard")
+        run.wait()
+        board = EventAccumulator(str(self.root / "worst" / "tensorboard"))
+        board.Reload()
+        worst = json.loads((self.root / "worst" / "worst.json").read_text())["pages"]
+        self.assertEqual(len(worst), 6)
+        worst.sort(key=lambda page: -page["loss"])
+        self.assertEqual(sorted(board.Tags()["images"]), [f"worst/{rank}" for rank in range(1, len(worst) + 1)])
+        table = board.Tensors("worst")[0].tensor_proto.string_val[0].decode()
+        for rank, page in enumerate(worst, 1):
+            (event,) = board.Images(f"worst/{rank}")
+            self.assertEqual(event.step, 4)
+            picture = Image.open(io.BytesIO(event.encoded_image_string))
+            self.assertEqual((event.width, event.height), picture.size)
+            # The page, and a legend below it.
+            self.assertEqual(picture.width, page["width"])
+            self.assertGreaterEqual(picture.height, page["height"])
+            self.assertIn(f"worst/{rank}  loss {page['loss']:.4f}  {page['where']}", table)
+        self.assertEqual(list((self.root / "worst").rglob("worst.png")), [])
 
 
 class WarmPredictor(PackageTest):
@@ -305,6 +336,20 @@ class Installed(unittest.TestCase):
                 f"program.BUNDLED = Path({executable()!r}); sys.argv = ['plimsoll', '--version']; program.main()")
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         self.assertTrue(done.stdout.startswith("plimsoll "), done.stdout)
+
+
+    def test_the_program_reads_pdf_files_by_the_packages_python(self):
+        try:
+            import pypdfium2  # noqa: F401
+        except ImportError:
+            self.skipTest("pypdfium2 is not installed")
+        from plimsoll import program
+
+        with tempfile.TemporaryDirectory() as folder:  # without Poppler and python3
+            environment = {**program.environment(), "PATH": folder,
+                           "PYTHONPATH": str(Path(plimsoll.__file__).parent.parent)}
+            done = subprocess.run([executable(), "--version"], env=environment, capture_output=True, text=True, check=True)
+        self.assertIn("PDF: pypdfium2 ", done.stdout)
 
 
 class Tools(unittest.TestCase):

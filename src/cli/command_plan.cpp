@@ -17,6 +17,7 @@
 #include "cli/speeds.h"
 #include "cli/sweep_chart.h"
 #include "cli/usage.h"
+#include "cli/worst_pictures.h"
 #include "report/memory_viz.h"
 #include "report/read_run.h"
 #include "report/report_page.h"
@@ -151,6 +152,7 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
                      .class_weights = options.model.class_weights});
   if (saved) keep_micro_batch(options, *resume, *saved);
   refuse_replacing_images(plan_options.outputs(), train->source());
+  WorstPictures::plan(options, evaluation.get());
   FitRequest request = fit_request(bundle, options.train, train.get(), evaluation.get(), options.memory);
   if (device.absent) {
     request.process_bytes = [more = device.absent->assumed.host_bytes] { return resident_bytes() + more; };

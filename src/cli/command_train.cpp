@@ -26,6 +26,7 @@
 #include "cli/speeds.h"
 #include "cli/tensorboard_log.h"
 #include "cli/usage.h"
+#include "cli/worst_pictures.h"
 #include "formats/json.h"
 #include "request/arena_json.h"
 #include "request/check_data.h"
@@ -293,8 +294,14 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
   const TrainSummary summary = trainer.run(resume, interrupt);
   bar.clear();
   if (summary.evaluation) {
+    std::optional<WorstPictures> pictures;
+    if (tensorboard) {
+      pictures.emplace(tensorboard->file(), summary.evaluation->worst, summary.steps, work_folder(output_dir));
+    }
     write_worst_pages(session, bundle, *evaluation, loader_options(options.memory), options.data.box_format,
-                      summary.evaluation->worst, output_dir / "worst.json");
+                      summary.evaluation->worst, output_dir / "worst.json",
+                      pictures ? pictures->observer() : WorstPageObserver());
+    if (pictures) pictures->write_table();
   }
   const std::size_t measured = measured_peak_bytes(backend);
   nlohmann::json object = summary_json(plan, summary, measured);
@@ -351,6 +358,7 @@ void train_with(const Invocation& invocation, RunOptions& options, ModelBundle& 
   metric_name(bundle, options.train.metric_for_best_model);  // refuses a name that the task lacks
   RunData data = open_data_to_train(invocation, options, bundle, pages, resume);
   data.findings.merge(said);
+  WorstPictures::plan(options, data.evaluation.get());
   if (resume) {
     const TrainerState saved = read_trainer_state(*resume);
     if (left_nothing(events, options.train, *data.train, *resume, saved)) return;

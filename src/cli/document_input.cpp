@@ -30,6 +30,10 @@ TextLayout layout_of(const std::string& name) {
   return name == "block" ? TextLayout::kBlock : name == "sparse" ? TextLayout::kSparse : TextLayout::kAuto;
 }
 
+PdfReader pdf_reader_of(const std::string& name) {
+  return name == "poppler" ? PdfReader::kPoppler : name == "pypdfium2" ? PdfReader::kPypdfium2 : PdfReader::kAuto;
+}
+
 std::string line_of(const DocumentPage& page, const PagesPlace& place) {
   nlohmann::ordered_json line = {{"id", page.id}};
   if (!page.document.empty()) line["document"] = page.document;
@@ -125,6 +129,12 @@ void add_document_options(Command* command, DocumentInput& input) {
       ->capture_default_str();
   command->add_flag("--ignore-pdf-text", input.ignore_pdf_text,
                     "Read the pages of PDF files from their pictures, even if they have text");
+  one_of(command->add_option("--pdf-reader", input.pdf_reader,
+                             "Who reads PDF files: poppler (its programs), pypdfium2 (pip install plimsoll[pdf]), auto "
+                             "(Poppler where it is installed, else pypdfium2)"),
+         {"auto", "poppler", "pypdfium2"})
+      ->type_name("NAME")
+      ->capture_default_str();
   command->add_flag("--keep-rotation", input.keep_rotation, "Do not turn pages that lie on a side or upside down");
 }
 
@@ -135,6 +145,7 @@ DocumentSummary write_pages(const Invocation& invocation, const DocumentInput& i
                           .layout = layout_of(input.layout),
                           .threads = invocation.threads > 0 ? invocation.threads : available_cores(),
                           .pdf_dpi = input.dpi,
+                          .pdf_reader = pdf_reader_of(input.pdf_reader),
                           .use_pdf_text = !input.ignore_pdf_text,
                           .turn_pages = !input.keep_rotation,
                           .enlarge = input.enlarge == "auto",

@@ -24,6 +24,7 @@ struct DocumentInput {
   std::string layout = "auto";
   std::string enlarge = "never";
   std::string word_order = "found";
+  std::string pdf_reader = "auto";
   double min_confidence = 0;
   int dpi = 300;
   bool ignore_pdf_text = false, keep_rotation = false, drop_specks = false;

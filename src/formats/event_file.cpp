@@ -168,27 +168,33 @@ void EventFile::add_text(std::int64_t step, std::string_view tag, std::string_vi
 
 void EventFile::add_image(std::int64_t step, std::string_view tag, std::string_view png, std::int64_t width,
                           std::int64_t height) {
+  // The picture's bytes end all of these messages, so they are written from where they are.
   const std::string image = message([&](auto& fields) {
     fields.number(kHeight, static_cast<std::uint64_t>(height));
     fields.number(kWidth, static_cast<std::uint64_t>(width));
     fields.number(kColorspace, 3);  // RGB
-    fields.text(kEncoded, png);
+    fields.begin(kEncoded, png.size());
   });
   const std::string value = message([&](auto& fields) {
     fields.text(kTag, tag);
-    fields.text(kImage, image);
+    fields.begin(kImage, image.size() + png.size());
   });
-  write_event(step, kSummary, message([&](auto& summary) { summary.text(kValue, value); }));
+  const std::string summary =
+      message([&](auto& fields) { fields.begin(kValue, value.size() + image.size() + png.size()); });
+  write_event(step, kSummary, summary + value + image, png);
 }
 
-void EventFile::write_event(std::int64_t step, std::uint32_t field, std::string_view content) {
+void EventFile::write_event(std::int64_t step, std::uint32_t field, std::string_view content, std::string_view rest) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  FixedBytes<64> head;
+  // A tag and the sizes and keys of four messages fit.
+  FixedBytes<2 * kLongestTag + 64> head;
   MessageWriter writer(head);
   writer.real(kWallTime, std::chrono::duration<double>(now).count());
   if (step != 0) writer.number(kStep, static_cast<std::uint64_t>(step));
-  writer.begin(field, content.size());
-  write_record(head, content);
+  writer.begin(field, content.size() + rest.size());
+  if (rest.empty()) return write_record(head, content);
+  for (const char c : content) head.push_back(c);
+  write_record(head, rest);
 }
 
 void EventFile::write_record(std::string_view head, std::string_view content) {

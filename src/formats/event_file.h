@@ -34,14 +34,14 @@ class EventFile {
   void add_scalars(std::int64_t step, std::span<const Scalar> scalars);
   // Shown as Markdown.
   void add_text(std::int64_t step, std::string_view tag, std::string_view text);
-  // `png`: the bytes of a PNG file of that size in pixels.
+  // `png`: the bytes of a PNG file of that size in pixels, which are not copied; the tag has at most kLongestTag bytes.
   void add_image(std::int64_t step, std::string_view tag, std::string_view png, std::int64_t width,
                  std::int64_t height);
 
   const std::filesystem::path& path() const { return file_->path(); }
 
  private:
-  void write_event(std::int64_t step, std::uint32_t field, std::string_view content);
+  void write_event(std::int64_t step, std::uint32_t field, std::string_view content, std::string_view rest = {});
   void write_record(std::string_view head, std::string_view content);
 
   std::optional<AppendedFile> file_;

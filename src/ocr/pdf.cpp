@@ -22,21 +22,13 @@ constexpr ChildLimits kLimits{.time = std::chrono::seconds(60), .output_bytes = 
 // A page that is drawn takes longer, and is at most as large as its pixels.
 constexpr ChildLimits kDrawingLimits{.time = std::chrono::seconds(300), .output_bytes = std::uint64_t{512} << 20};
 
-fs::path expect_program(const std::string& name) {
-  if (std::optional<fs::path> program = find_program(name)) return *program;
-  throw EnvironmentError({.what = "a program that reads PDF files is not installed",
-                          .where = "PATH",
-                          .found = "no " + name,
-                          .allowed = "pdfinfo, pdftotext and pdftoppm, of Poppler",
-                          .remedy = "apt-get install poppler-utils; or turn the pages into pictures elsewhere"});
-}
-
 std::string first_line(std::string_view text) {
   const std::size_t begin = std::min(text.find_first_not_of(" \t\r\n"), text.size());
   return std::string(text.substr(begin, text.find('\n', begin) - begin));
 }
 
-[[noreturn]] void throw_unreadable(const fs::path& path, const std::string& program, const ChildResult& result) {
+[[noreturn]] void throw_unreadable(const fs::path& path, const PdfCommand& command, const ChildLimits& limits,
+                                   const ChildResult& result) {
   if (result.errors.find("Incorrect password") != std::string::npos) {
     throw DataError({.what = "a PDF file is encrypted",
                      .where = path.string(),
@@ -47,18 +39,13 @@ std::string first_line(std::string_view text) {
   const std::string said = first_line(result.errors);
   throw DataError({.what = "a PDF file cannot be read",
                    .where = path.string(),
-                   .found = result.too_slow
-                                ? fmt::format("{} took longer than {} s", program,
-                                              (program == "pdftoppm" ? kDrawingLimits : kLimits).time.count())
-                            : result.too_long ? fmt::format("{} wrote more than a page can have", program)
-                            : said.empty()    ? fmt::format("{} ended with exit code {}", program, result.exit_code)
-                                              : fmt::format("{}: {}", program, said),
+                   .found = result.too_slow ? fmt::format("{} took longer than {} s", command.name, limits.time.count())
+                            : result.too_long ? fmt::format("{} wrote more than a page can have", command.name)
+                            : said.empty() ? fmt::format("{} ended with exit code {}", command.name, result.exit_code)
+                                           : fmt::format("{}: {}", command.name, said),
                    .allowed = "a complete PDF file",
                    .remedy = "open it in a viewer; print or save it again as PDF"});
 }
-
-// A file whose name begins with "-" would be taken for an option.
-std::string argument(const fs::path& path) { return fs::absolute(path).string(); }
 
 std::optional<double> number_after(std::string_view text, std::string_view name) {
   const std::size_t at = text.find(name);
@@ -136,48 +123,36 @@ void count_letters(std::string_view text, std::size_t& letters, std::size_t& mea
 
 }  // namespace
 
-PdfFile::PdfFile(fs::path path) : path_(std::move(path)) {
-  // All three are looked for at once, so that a run does not end at its first scan.
-  for (const char* const name : {"pdftotext", "pdftoppm"}) expect_program(name);
-  const ChildResult result = run_child(expect_program("pdfinfo"), {argument(path_)}, kLimits);
+PdfFile::PdfFile(fs::path path, PdfPrograms programs) : path_(std::move(path)), programs_(std::move(programs)) {
+  const PdfCommand command = programs_.info(path_);
+  const ChildResult result = run_child(command.program, command.arguments, kLimits);
   const std::size_t at = result.output.find("\nPages:");
-  if (!result.succeeded() || at == std::string::npos) throw_unreadable(path_, "pdfinfo", result);
+  if (!result.succeeded() || at == std::string::npos) throw_unreadable(path_, command, kLimits, result);
   const std::size_t digits = result.output.find_first_of("0123456789", at);
   if (digits != std::string::npos) {
     std::from_chars(result.output.data() + digits, result.output.data() + result.output.size(), pages_);
   }
-  if (pages_ < 1) throw_unreadable(path_, "pdfinfo", result);
+  if (pages_ < 1) throw_unreadable(path_, command, kLimits, result);
 }
 
 PdfText PdfFile::read_text(int page) const {
-  const std::string number = std::to_string(page + 1);
-  const ChildResult result =
-      run_child(expect_program("pdftotext"),
-                {"-bbox", "-q", "-enc", "UTF-8", "-f", number, "-l", number, argument(path_), "-"}, kLimits);
-  if (!result.succeeded()) throw_unreadable(path_, "pdftotext", result);
+  const PdfCommand command = programs_.text(path_, page);
+  const ChildResult result = run_child(command.program, command.arguments, kLimits);
+  if (!result.succeeded()) throw_unreadable(path_, command, kLimits, result);
   return parse_pdf_text(result.output);
 }
 
 void PdfFile::write_picture(int page, int dpi, const fs::path& png) const {
-  const std::string number = std::to_string(page + 1);
+  const PdfCommand command = programs_.drawing(path_, page, dpi);
   OutputFile file(png);
   bool is_empty = true;
   const ChildResult result =
-      run_child(expect_program("pdftoppm"),
-                {"-png", "-q", "-r", std::to_string(dpi), "-f", number, "-l", number, "-singlefile", argument(path_)},
-                kDrawingLimits, [&](std::span<const std::byte> piece) {
-                  file.write(piece);
-                  is_empty = false;
-                });
-  if (!result.succeeded() || is_empty) throw_unreadable(path_, "pdftoppm", result);
+      run_child(command.program, command.arguments, kDrawingLimits, [&](std::span<const std::byte> piece) {
+        file.write(piece);
+        is_empty = false;
+      });
+  if (!result.succeeded() || is_empty) throw_unreadable(path_, command, kDrawingLimits, result);
   file.close();
-}
-
-std::string describe_pdf_reader() {
-  for (const char* const name : {"pdfinfo", "pdftotext", "pdftoppm"}) {
-    if (!find_program(name)) return fmt::format("no {} (apt-get install poppler-utils)", name);
-  }
-  return "pdfinfo, pdftotext and pdftoppm (Poppler)";
 }
 
 PdfText parse_pdf_text(const std::string& xhtml) {

@@ -1,7 +1,6 @@
-// PDF files, through Poppler's programs: pdfinfo, pdftotext and pdftoppm. They are called where they are installed;
-// Poppler is under the GPL, so it is neither linked nor shipped.
+// PDF files, through the programs that read them (ocr/pdf_programs.h).
 //
-//   const PdfFile file("contract.pdf");
+//   const PdfFile file("contract.pdf", find_pdf_programs(PdfReader::kAuto));
 //   const PdfText text = file.read_text(0);
 //   file.write_picture(0, 150, "contract-1.png");
 #pragma once
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "data/page.h"
+#include "ocr/pdf_programs.h"
 
 namespace plimsoll {
 
@@ -28,9 +28,8 @@ struct PdfText {
 
 class PdfFile {
  public:
-  // Throws EnvironmentError that names the package if a program is missing, and DataError if the file is no PDF,
-  // damaged, or needs a password.
-  explicit PdfFile(std::filesystem::path path);
+  // Throws DataError if the file is no PDF, damaged, or needs a password.
+  PdfFile(std::filesystem::path path, PdfPrograms programs);
 
   int pages() const { return pages_; }
   // The words of a page, from 0, in their order in the file. Thread-safe. Throws DataError.
@@ -40,13 +39,11 @@ class PdfFile {
 
  private:
   std::filesystem::path path_;
+  PdfPrograms programs_;
   int pages_ = 0;
 };
 
-// Returns "pdfinfo, pdftotext and pdftoppm (Poppler)", or what is missing and in which package it is.
-std::string describe_pdf_reader();
-
-// Reads what `pdftotext -bbox` writes. Broken text gives fewer words.
+// Reads what `pdftotext -bbox` writes, and plimsoll.pdf after it. Broken text gives fewer words.
 PdfText parse_pdf_text(const std::string& xhtml);
 
 }  // namespace plimsoll

@@ -120,12 +120,10 @@ int Picture::dpi() const { return pixGetXRes(pix_.get()); }
 
 int Picture::letter_height() const {
   constexpr std::size_t kFewSpots = 20;
-  const Pixels gray(pixConvertTo8(pix_.get(), 0));
-  if (gray == nullptr) throw std::bad_alloc();
+  const Picture plain = gray();
   // One threshold for the page is enough to measure by.
   Pix* thresholded = nullptr;
-  pixOtsuAdaptiveThreshold(gray.get(), pixGetWidth(gray.get()), pixGetHeight(gray.get()), 0, 0, 0.1F, nullptr,
-                           &thresholded);
+  pixOtsuAdaptiveThreshold(plain.pix(), width(), height(), 0, 0, 0.1F, nullptr, &thresholded);
   const Pixels dark(thresholded);
   if (dark == nullptr) throw std::bad_alloc();
   BOXA* boxes = pixConnCompBB(dark.get(), 8);
@@ -143,10 +141,35 @@ int Picture::letter_height() const {
   return *middle;
 }
 
+bool Picture::is_gray_in_colours() const {
+  // The channels of a gray pixel differ by up to some 50 where a scanner or JPEG's coarse colours blur it.
+  constexpr int kLeastColour = 64;
+  // One pixel in so many may have a colour: a speck, but no word.
+  constexpr std::int64_t kPixelsForOne = 10'000;
+  if (pixGetDepth(pix_.get()) != 32) return false;
+  const std::int64_t most = std::int64_t{width()} * height() / kPixelsForOne;
+  std::int64_t coloured = 0;
+  for (int y = 0; y < height(); ++y) {
+    const std::uint32_t* const row = pixGetData(pix_.get()) + static_cast<std::ptrdiff_t>(y) * pixGetWpl(pix_.get());
+    for (int x = 0; x < width(); ++x) {
+      const int red = row[x] >> L_RED_SHIFT & 0xFFU, green = row[x] >> L_GREEN_SHIFT & 0xFFU,
+                blue = row[x] >> L_BLUE_SHIFT & 0xFFU;
+      coloured += std::max({red, green, blue}) - std::min({red, green, blue}) > kLeastColour ? 1 : 0;
+    }
+    if (coloured > most) return false;
+  }
+  return true;
+}
+
+Picture Picture::gray() const {
+  Pix* const pix = pixConvertTo8(pix_.get(), 0);
+  if (pix == nullptr) throw std::bad_alloc();
+  return Picture(pix, file_width_, file_height_);
+}
+
 Picture Picture::enlarged() const {
-  const Pixels gray(pixConvertTo8(pix_.get(), 0));
-  if (gray == nullptr) throw std::bad_alloc();
-  Pix* const pix = pixScaleGray2xLI(gray.get());
+  const Picture plain = gray();
+  Pix* const pix = pixScaleGray2xLI(plain.pix());
   if (pix == nullptr) throw std::bad_alloc();
   return Picture(pix, file_width_, file_height_);
 }

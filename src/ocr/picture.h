@@ -42,6 +42,10 @@ class Picture {
   // The height of small letters in pixels, roughly: the median of all dark spots that may be letters. 0 if there are
   // few.
   int letter_height() const;
+  // Whether the picture is stored in colours though next to none of its pixels has one, as most scans are.
+  bool is_gray_in_colours() const;
+  // The picture in gray: a quarter of the bytes of one in colours. For reading only.
+  Picture gray() const;
   // The picture at twice its size, in gray: `scale` is halved. For reading only.
   Picture enlarged() const;
   // A quarter of the picture: its middle rows.

@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "data/page.h"
+#include "ocr/pdf_programs.h"
 #include "ocr/text_reader.h"
 
 namespace plimsoll {
@@ -43,6 +44,7 @@ struct DocumentOptions {
   int threads = 1;
   // At this many dots per inch a PDF's page is drawn to be read; a page that has text, at kTextPageDpi at most.
   int pdf_dpi = 300;
+  PdfReader pdf_reader = PdfReader::kAuto;
   bool use_pdf_text = true;  // false: PDF pages are read as if they were scans
   bool turn_pages = true;    // pages that lie on a side or upside down are turned
   // Reads pages with small print at twice their size: more words are right, in twice the time.

@@ -8,7 +8,6 @@
 #include <string>
 
 #include "base/file.h"
-#include "data/annotated_page.h"
 #include "data/label_scheme.h"
 
 namespace plimsoll {
@@ -42,11 +41,7 @@ nlohmann::json words_json(const AnnotatedPage& drawn, const Page& page, bool has
   return words;
 }
 
-std::string line_of(const Predictions& predictions, Page& page, double loss, BoxFormat format) {
-  const bool has_boxes = page.boxes.size() == page.words.size();
-  if (!has_boxes) page.boxes.assign(page.words.size(), Box{});
-  if (page.width == 0 && !page.image.empty()) read_page_image_info(page);
-  const AnnotatedPage drawn = predictions.drawing(page, format);
+std::string line_of(const AnnotatedPage& drawn, const Page& page, double loss, bool has_boxes) {
   nlohmann::json links = nlohmann::json::array();
   for (const AnnotatedLink& link : drawn.links) {
     links.push_back({link.from_word, link.to_word, state_name(link.state)});
@@ -68,7 +63,7 @@ std::string line_of(const Predictions& predictions, Page& page, double loss, Box
 
 void write_worst_pages(const Session& session, const ModelBundle& bundle, const Dataset& dataset,
                        const LoaderOptions& loader, BoxFormat format, const std::vector<PageLoss>& worst,
-                       const std::filesystem::path& path) {
+                       const std::filesystem::path& path, const WorstPageObserver& observer) {
   std::optional<OutputFile> file;
   if (session.ranks() == nullptr || session.ranks()->rank() == 0) file.emplace(path);
   if (file) file->write("{\"version\":1,\"pages\":[");
@@ -82,10 +77,14 @@ void write_worst_pages(const Session& session, const ModelBundle& bundle, const 
     if (!file) return;
     try {
       Page page = dataset.source().read(index);
-      const double loss = std::ranges::find(worst, index, &PageLoss::page)->loss;
-      const std::string line = line_of(*predictions, page, loss, format);
-      file->write(comma + line);
+      const PageLoss& of = *std::ranges::find(worst, index, &PageLoss::page);
+      const bool has_boxes = page.boxes.size() == page.words.size();
+      if (!has_boxes) page.boxes.assign(page.words.size(), Box{});
+      if (page.width == 0 && !page.image.empty()) read_page_image_info(page);
+      const AnnotatedPage drawn = predictions->drawing(page, format);
+      file->write(comma + line_of(drawn, page, of.loss, has_boxes));
       comma = ",\n";
+      if (observer && has_boxes && !page.image.empty()) observer(of, page, drawn);
     } catch (const DataError&) {  // its image is gone
     }
   };

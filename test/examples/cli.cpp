@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "base/work_folder.h"
 #include "cli/app.h"
 #include "cli/app.h.inc"
 #include "cli/arguments.h"
@@ -23,6 +24,7 @@
 #include "cli/signals.h"
 #include "cli/tensorboard_log.h"
 #include "cli/usage.h"
+#include "cli/worst_pictures.h"
 #include "examples/use.h"
 #include "request/memory.h"
 #include "train/trainer.h"
@@ -75,6 +77,12 @@ void of_page_bar(bool quiet, std::size_t done, std::size_t pages) {
 
 void of_run_events(const nlohmann::json& plan) {
 #include "cli/run_events.h.inc"
+}
+
+void of_worst_pictures(RunOptions& options, TensorBoardLog& log, const Evaluation& evaluation, std::int64_t steps,
+                       const Session& session, const ModelBundle& bundle, const Dataset& held_out,
+                       const LoaderOptions& loader, BoxFormat format, const std::filesystem::path& path) {
+#include "cli/worst_pictures.h.inc"
 }
 
 void of_tensorboard_log(const std::string& table) {

@@ -3,8 +3,10 @@
 #include <string>
 #include <vector>
 
+#include "base/child_process.h"
 #include "examples/use.h"
 #include "ocr/pdf.h"
+#include "ocr/pdf_programs.h"
 #include "ocr/picture.h"
 #include "ocr/read_documents.h"
 #include "ocr/reading_order.h"
@@ -14,6 +16,10 @@ namespace plimsoll {
 
 void of_pdf() {
 #include "ocr/pdf.h.inc"
+}
+
+void of_pdf_programs() {
+#include "ocr/pdf_programs.h.inc"
 }
 
 void of_picture() {

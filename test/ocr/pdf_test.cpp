@@ -1,4 +1,4 @@
-// PDF files through Poppler's programs, and the programs that are run for them.
+// PDF files through Poppler's programs and pypdfium2, and the programs that are run for them.
 #include "ocr/pdf.h"
 
 #include <gmock/gmock.h>
@@ -9,43 +9,30 @@
 #include <optional>
 
 #include "base/child_process.h"
+#include "base/file.h"
 #include "ocr/picture.h"
 #include "support/drawn_text.h"
 #include "support/expect_error.h"
+#include "support/pdf_readers.h"
 #include "support/scratch_folder.h"
 
 namespace plimsoll {
 namespace {
 
 using test::expect_error;
-
-// Sets PATH while it lives.
-class PathOf {
- public:
-  explicit PathOf(const std::string& value) : before_(std::getenv("PATH")) { ::setenv("PATH", value.c_str(), 1); }
-  ~PathOf() { ::setenv("PATH", before_.c_str(), 1); }
-  PathOf(const PathOf&) = delete;
-  PathOf& operator=(const PathOf&) = delete;
-
- private:
-  std::string before_;
-};
-
-#define SKIP_WITHOUT_POPPLER()                                                                     \
-  for (const char* name : {"pdfinfo", "pdftotext", "pdftoppm"}) {                                  \
-    if (!find_program(name)) GTEST_SKIP() << name << " is missing: apt-get install poppler-utils"; \
-  }
+using test::PdfPython;
+using test::Variable;
 
 TEST(ChildProcess, IsLookedForInAbsoluteDirectoriesOfPath) {
   const test::ScratchFolder folder;
   folder.write("tool", "#!/bin/sh\n");
   {
-    const PathOf path(folder.path().string());
+    const Variable path("PATH", folder.path().string());
     EXPECT_EQ(find_program("tool"), std::nullopt) << "it cannot be executed";
     ::chmod((folder / "tool").c_str(), 0755);
     EXPECT_EQ(find_program("tool"), folder / "tool");
   }
-  const PathOf path(".:relative");
+  const Variable path("PATH", ".:relative");
   EXPECT_EQ(find_program("tool"), std::nullopt);
 }
 
@@ -72,47 +59,131 @@ TEST(PdfText, LettersWithoutMeaningAreNoText) {
   EXPECT_TRUE(parse_pdf_text(page).is_garbled);
 }
 
-TEST(PdfFile, GivesItsWordsAndAPictureThatFitsThem) {
-  SKIP_WITHOUT_POPPLER();
-  const test::ScratchFolder folder;
-  test::draw_pdf(folder / "-a b.pdf", {{"Invoice 4711", "TOTAL 12.50"}, {"second page"}});
-  const PdfFile file(folder / "-a b.pdf");
+// A PDF file that needs a password: the keys in it are of no password at all.
+std::string encrypted_pdf() {
+  const std::string key = "<" + std::string(64, '5') + ">";
+  return "%PDF-1.4\n1 0 obj\n<</Type/Catalog/Pages 2 0 R>>\nendobj\n"
+         "2 0 obj\n<</Type/Pages/Kids[3 0 R]/Count 1>>\nendobj\n"
+         "3 0 obj\n<</Type/Page/Parent 2 0 R/MediaBox[0 0 100 100]>>\nendobj\n"
+         "4 0 obj\n<</Filter/Standard/V 1/R 2/P -4/O " +
+         key + "/U " + key +
+         ">>\nendobj\n"
+         "trailer\n<</Size 5/Root 1 0 R/Encrypt 4 0 R/ID[<00><00>]>>\n%%EOF\n";
+}
+
+class PdfFiles : public testing::TestWithParam<PdfReader> {
+ protected:
+  void SetUp() override { SKIP_WITHOUT_PDF_READER(GetParam()); }
+  PdfFile open(const std::string& name) const { return PdfFile(folder_ / name, find_pdf_programs(GetParam())); }
+
+  PdfPython python_;
+  test::ScratchFolder folder_;
+};
+
+INSTANTIATE_TEST_SUITE_P(, PdfFiles, testing::Values(PdfReader::kPoppler, PdfReader::kPypdfium2), test::name_of_reader);
+
+TEST_P(PdfFiles, GiveTheirWordsAndAPictureThatFitsThem) {
+  test::draw_pdf(folder_ / "-a b.pdf", {{"Invoice <4711> & Co", "TOTAL 12.50 \u20AC"}, {"second page"}});
+  const PdfFile file = open("-a b.pdf");
   ASSERT_EQ(file.pages(), 2);
   const PdfText text = file.read_text(0);
-  ASSERT_EQ(text.words.size(), 4U);
-  EXPECT_EQ(text.words[0].text, "Invoice");
-  EXPECT_EQ(text.words[3].text, "12.50");
+  std::vector<std::string> words;
+  for (const PdfWord& word : text.words) words.push_back(word.text);
+  EXPECT_THAT(words, testing::ElementsAre("Invoice", "<4711>", "&", "Co", "TOTAL", "12.50", "\u20AC"));
+  EXPECT_FALSE(text.is_garbled);
+  EXPECT_NEAR(text.width, 595, 1);
+  EXPECT_NEAR(text.height, 842, 1);
+  // Letters of 14 points begin at 28 points, on the baselines 42 and 70.
+  const Box first = text.words.at(0).box, total = text.words.at(4).box;
+  EXPECT_NEAR(first[0], 28, 3);
+  EXPECT_NEAR(first[3], 44, 3);
+  EXPECT_NEAR(first[3] - first[1], 15, 4);
+  EXPECT_NEAR(total[0], 28, 3);
+  EXPECT_NEAR(total[3], 72, 3);
   EXPECT_EQ(file.read_text(1).words.at(0).text, "second");
-  file.write_picture(0, 72, folder / "a.png");
-  const Picture picture = open_picture(folder / "a.png");
-  EXPECT_NEAR(picture.width(), text.width, 1);
-  EXPECT_NEAR(picture.height(), text.height, 1);
+  file.write_picture(0, 144, folder_ / "a.png");
+  const Picture picture = open_picture(folder_ / "a.png");
+  EXPECT_NEAR(picture.width(), 2 * text.width, 2);
+  EXPECT_NEAR(picture.height(), 2 * text.height, 2);
+  EXPECT_NEAR(picture.dpi(), 144, 1);
 }
 
-TEST(PdfFile, DamagedAndMissingFilesAreNamed) {
-  SKIP_WITHOUT_POPPLER();
-  const test::ScratchFolder folder;
-  folder.write("a.pdf", "%PDF-1.7\nnothing follows");
-  expect_error<DataError>([&] { PdfFile(folder / "a.pdf"); }, {"a.pdf", "cannot be read"});
-  expect_error<DataError>([&] { PdfFile(folder / "none.pdf"); }, {"none.pdf"});
+TEST_P(PdfFiles, ThatAreDamagedOrMissingAreNamed) {
+  folder_.write("a.pdf", "%PDF-1.7\nnothing follows");
+  expect_error<DataError>([&] { open("a.pdf"); }, {"a.pdf", "cannot be read"});
+  expect_error<DataError>([&] { open("none.pdf"); }, {"none.pdf"});
 }
 
-TEST(PdfFile, MissingProgramsAreNamedWithTheirPackage) {
-  const test::ScratchFolder folder;
-  const PathOf path(folder.path().string());
-  expect_error<EnvironmentError>([&] { PdfFile(folder / "a.pdf"); }, {"pdftotext", "poppler-utils"});
-  EXPECT_THAT(describe_pdf_reader(), testing::HasSubstr("poppler-utils"));
+TEST_P(PdfFiles, WithAPasswordAreNamed) {
+  folder_.write("a.pdf", encrypted_pdf());
+  expect_error<DataError>([&] { open("a.pdf"); }, {"a.pdf", "encrypted", "qpdf"});
 }
 
-TEST(PdfFile, APasswordIsAskedForInAMessage) {
+// Words lie where the page shows them, not where it was written.
+TEST(PdfFile, MayBeTurnedAndCroppedForPypdfium2) {
+  const PdfPython python;
+  SKIP_WITHOUT_PDF_READER(PdfReader::kPypdfium2);
   const test::ScratchFolder folder;
+  test::draw_pdf(folder / "a.pdf", {{"Invoice 4711"}});
+  std::string bytes = read_text_file(folder / "a.pdf");
+  const std::size_t at = bytes.find("/MediaBox");
+  ASSERT_NE(at, std::string::npos);
+  bytes.insert(at, "/Rotate 90 /CropBox [ 20 700 320 842 ] ");
+  folder.write("b.pdf", bytes);
+  const PdfFile file(folder / "b.pdf", find_pdf_programs(PdfReader::kPypdfium2));
+  file.write_picture(0, 72, folder / "b.png");
+  const Picture picture = open_picture(folder / "b.png");
+  EXPECT_NEAR(picture.width(), 142, 1);
+  EXPECT_NEAR(picture.height(), 300, 1);
+  // The line runs from top to bottom now, at the right edge, with its baseline 42 points from it.
+  const PdfText text = file.read_text(0);
+  EXPECT_NEAR(text.width, 142, 1);
+  const Box box = text.words.at(0).box;
+  EXPECT_GT(box[3] - box[1], box[2] - box[0]);
+  EXPECT_NEAR(box[1], 28 - 20, 3);
+  EXPECT_NEAR(box[0], 142 - 44, 3);
+}
+
+TEST(PdfPrograms, AreNamedWithTheirPackagesWhereTheyAreMissing) {
+  const test::ScratchFolder folder;
+  const Variable path("PATH", folder.path().string());
+  const Variable python("PLIMSOLL_PDF_PYTHON", "");
+  const auto find = [](PdfReader reader) { return [reader] { find_pdf_programs(reader); }; };
+  expect_error<EnvironmentError>(find(PdfReader::kAuto),
+                                 {"pdfinfo", "python3", "apt-get install poppler-utils", "pip install plimsoll[pdf]"});
+  expect_error<EnvironmentError>(find(PdfReader::kPoppler), {"pdfinfo", "apt-get install poppler-utils"});
+  expect_error<EnvironmentError>(find(PdfReader::kPypdfium2), {"python3", "pip install plimsoll[pdf]"});
+  EXPECT_THAT(describe_pdf_reader(), testing::AllOf(testing::HasSubstr("poppler-utils"), testing::HasSubstr("pip")));
+  // A Python without the package says so itself.
+  folder.write("python3", "#!/bin/sh\necho Traceback >&2\necho 'ModuleNotFoundError: plimsoll' >&2\nexit 1\n");
+  ::chmod((folder / "python3").c_str(), 0755);
+  expect_error<EnvironmentError>(find(PdfReader::kAuto), {"pdfinfo", "ModuleNotFoundError: plimsoll"});
+}
+
+TEST(PdfPrograms, PopplersComeFirstAndPypdfium2TakesTheirPlace) {
+  const PdfPython python;
+  SKIP_WITHOUT_PDF_READER(PdfReader::kPypdfium2);
+  const test::ScratchFolder folder;
+  const Variable path("PATH", folder.path().string());
   for (const char* name : {"pdfinfo", "pdftotext", "pdftoppm"}) {
-    folder.write(name, "#!/bin/sh\necho 'Command Line Error: Incorrect password' >&2\nexit 1\n");
+    EXPECT_THAT(find_pdf_programs(PdfReader::kAuto).description(), testing::StartsWith("pypdfium2 ")) << name;
+    folder.write(name, "#!/bin/sh\nexit 0\n");
     ::chmod((folder / name).c_str(), 0755);
   }
-  folder.write("a.pdf", "%PDF-1.7\n");
-  const PathOf path(folder.path().string());
-  expect_error<DataError>([&] { PdfFile(folder / "a.pdf"); }, {"a.pdf", "encrypted", "qpdf"});
+  EXPECT_THAT(find_pdf_programs(PdfReader::kAuto).description(), testing::HasSubstr("Poppler"));
+  EXPECT_THAT(find_pdf_programs(PdfReader::kPypdfium2).description(), testing::StartsWith("pypdfium2 "));
+}
+
+// A module of the same name in the folder where the user happens to be is not run.
+TEST(PdfPrograms, TakeNoModuleFromTheCurrentFolder) {
+  const PdfPython python;
+  SKIP_WITHOUT_PDF_READER(PdfReader::kPypdfium2);
+  const test::ScratchFolder folder;
+  folder.write("pypdfium2.py", "raise SystemExit('the wrong module')\n");
+  const std::filesystem::path here = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  EXPECT_NO_THROW(find_pdf_programs(PdfReader::kPypdfium2));
+  std::filesystem::current_path(here);
 }
 
 }  // namespace

@@ -41,6 +41,22 @@ TEST(Picture, KeepsSizeColourAndResolution) {
   EXPECT_EQ(std::vector<int>({red, green, blue}), std::vector<int>({200, 100, 50}));
 }
 
+// A picture in colours that has none is read in gray; a word in a colour keeps the colours.
+TEST(Picture, ColoursAreToldFromGrayThatIsStoredInColours) {
+  const OwnedPix gray = white(200, 100, 8);
+  EXPECT_FALSE(Picture(pixCopy(nullptr, gray.get()), 200, 100).is_gray_in_colours());
+  OwnedPix pix = white(200, 100, 32);
+  for (int x = 0; x < 200; ++x) pixSetRGBPixel(pix.get(), x, 50, 120, 150, 100);  // as JPEG blurs gray
+  pixSetRGBPixel(pix.get(), 3, 3, 255, 0, 0);
+  EXPECT_TRUE(Picture(pixCopy(nullptr, pix.get()), 200, 100).is_gray_in_colours()) << "one speck is no word";
+  for (int x = 0; x < 10; ++x) pixSetRGBPixel(pix.get(), x, 60, 255, 255, 120);
+  const Picture coloured(pixCopy(nullptr, pix.get()), 200, 100);
+  EXPECT_FALSE(coloured.is_gray_in_colours());
+  const Picture plain = coloured.gray();
+  EXPECT_EQ(pixGetDepth(plain.pix()), 8);
+  EXPECT_EQ(plain.file_width(), 200);
+}
+
 TEST(Picture, WhatIsTransparentIsPaper) {
   const test::ScratchFolder folder;
   const OwnedPix pix(pixCreate(30, 20, 32));  // black, and all of it transparent
