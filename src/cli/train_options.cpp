@@ -38,6 +38,14 @@ std::string metrics_by_task() {
   return text;
 }
 
+void add_rank_option(Command* command, RunOptions& o) {
+  whole_number(command->add_option("--lora-rank", o.parts.lora_rank,
+                                   "Train LoRA adapters of this rank and the classification head; everything else is "
+                                   "frozen, and --output-dir gets an adapter in PEFT's format (0: no adapters)"),
+               0, 4096)
+      ->capture_default_str();
+}
+
 void add_code_options(Command* command, RunOptions& o) {
   command->add_flag("--load-in-8bit", o.load_in_8bit,
                     "Store the encoder's frozen weights in 8 bits, in blocks of 64 (with --lora-rank or --freeze)");
@@ -257,11 +265,7 @@ void add_parts_options(Command* command, RunOptions& o) {
                    "parameters have no gradient and no optimizer state")
       ->type_name("PATTERN")
       ->repeatable();
-  whole_number(command->add_option("--lora-rank", p.lora_rank,
-                                   "Train LoRA adapters of this rank and the classification head; everything else is "
-                                   "frozen, and --output-dir gets an adapter in PEFT's format (0: no adapters)"),
-               0, 4096)
-      ->capture_default_str();
+  add_rank_option(command, o);
   number(command->add_option("--lora-alpha", p.lora_alpha,
                              "LoRA's alpha: adapters are scaled by alpha / rank (default: twice the rank)"),
          0, 1e6, true);
@@ -273,6 +277,11 @@ void add_parts_options(Command* command, RunOptions& o) {
                    "value, attention.output.dense, intermediate.dense, output.dense (which matches both of a layer's), "
                    "or patterns as in --freeze (default: all of them)")
       ->type_name("LIST");
+  add_code_options(command, o);
+}
+
+void add_bench_parts_options(Command* command, RunOptions& o) {
+  add_rank_option(command, o);
   add_code_options(command, o);
 }
 
