@@ -1,5 +1,7 @@
-# plimsoll_library(NAME [DEPENDS lib...] [LINK external...])
-#   One folder of src/ = one library: every *.cpp of the current folder (not of its subfolders).
+# plimsoll_library(NAME [DEPENDS lib...] [LINK external...] [ALONE file...])
+#   One folder of src/ = one library: every *.cpp of the current folder (not of its subfolders). With PLIMSOLL_UNITY
+#   several files are compiled as one, so that the headers that they share are read once.
+#   Those after ALONE are not: names of theirs are also names of other files.
 # plimsoll_test(NAME [WITHOUT file...] [DEPENDS lib...] [LINK external...])
 #   One folder of test/ = one GoogleTest program test_NAME from its *.cpp files, but for those of a library beside it,
 #   and one ctest test NAME.1, NAME.2, ... per core.
@@ -9,6 +11,13 @@ set(plimsoll_options -Wall -Wextra -Wshadow -Wnon-virtual-dtor)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 sees overlaps in string concatenation that are not there (GCC bug 105651).
   list(APPEND plimsoll_options -Wno-restrict)
+endif()
+if(PLIMSOLL_UNITY)
+  # Files that are compiled as one see each other's unnamed namespaces.
+  list(APPEND plimsoll_options -Wno-shadow)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    list(APPEND plimsoll_options -Wno-subobject-linkage)
+  endif()
 endif()
 if(PLIMSOLL_WERROR)
   list(APPEND plimsoll_options -Werror)
@@ -28,11 +37,15 @@ if(PLIMSOLL_SANITIZE)
 endif()
 
 function(plimsoll_library name)
-  cmake_parse_arguments(ARG "" "" "DEPENDS;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "DEPENDS;LINK;ALONE" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
   list(TRANSFORM ARG_DEPENDS PREPEND plimsoll_)
   if(sources)
     add_library(plimsoll_${name} STATIC ${sources})
+    if(ARG_ALONE)
+      set_source_files_properties(${ARG_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    endif()
+    set_target_properties(plimsoll_${name} PROPERTIES UNITY_BUILD ${PLIMSOLL_UNITY} UNITY_BUILD_BATCH_SIZE 12)
     target_link_libraries(plimsoll_${name} PUBLIC plimsoll_flags ${ARG_DEPENDS} ${ARG_LINK})
   else()
     add_library(plimsoll_${name} INTERFACE)

@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 preset=${1:-release}
 targets=("${@:2}")
 refuse() {
-  echo "error: $1; scripts/build.sh [PRESET [--target NAME...]], PRESET one of release, dev, asan, tsan, fuzz" >&2
+  echo "error: $1; scripts/build.sh [PRESET [--target NAME...]], PRESET one of release, program, dev, asan, tsan, fuzz" >&2
   exit 2
 }
 if ! [[ $preset =~ ^[a-z]+$ ]]; then refuse "'$preset' is no preset"; fi

@@ -5,8 +5,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/install_dependencies.sh
-scripts/build.sh release --target plimsoll
+scripts/build.sh program
 directory=demo
 if [ "${1:-}" = --short ]; then directory=demo/short; fi
 rm -rf "$directory"
-build/release/plimsoll demo --output-dir "$directory" "$@"
+build/program/plimsoll demo --output-dir "$directory" "$@"

@@ -17,8 +17,7 @@ struct BenchOptions {
   std::string model, batch, optimizer = "adamw_torch", kept_activations;
   int steps = 5;
   bool profile = false;
-  PrecisionOptions precision;
-  DeviceOptions device;
+  RunOptions run;  // its parts, precision and device
 };
 
 void print_profile(const std::map<std::string, double>& op_seconds, int steps) {
@@ -31,13 +30,15 @@ void print_profile(const std::map<std::string, double>& op_seconds, int steps) {
   }
 }
 
-void run_bench_step(const Invocation& invocation, const BenchOptions& options) {
-  const Device device = open_device(invocation, options.device);
-  const ModelBundle bundle = open_weights_only(options.model);
+void run_bench_step(const Invocation& invocation, BenchOptions& options) {
+  const Device device = open_device(invocation, options.run.device);
+  ModelBundle bundle = open_weights_only(options.model);
+  options.run.resolve_parts();
+  choose_trained_parts(bundle, options.run.parts);
   std::map<std::string, double> op_seconds;
   StepBenchOptions bench{.steps = options.steps,
                          .optimizer = parse_optimizer(options.optimizer),
-                         .precision = options.precision.resolve()};
+                         .precision = options.run.precision.resolve()};
   bench.choices.cache = cache_directory();
   bench.recompute_cheap = options.kept_activations != "all";
   if (bench.recompute_cheap && !options.kept_activations.empty())
@@ -83,8 +84,9 @@ void add_bench_step(CLI::App& app, Invocation& invocation) {
          {"adamw_torch", "adamw_8bit", "adafactor"})
       ->type_name("NAME")
       ->capture_default_str();
-  add_precision_options(command, options->precision);
-  add_device_option(command, options->device);
+  add_precision_options(command, options->run.precision);
+  add_device_option(command, options->run.device);
+  add_bench_parts_options(command, options->run);
   command
       ->add_option("--kept-activations", options->kept_activations,
                    "Recompute activations in backward until forward keeps at most SIZE; all: recompute nothing "

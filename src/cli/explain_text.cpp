@@ -14,7 +14,7 @@
 namespace plimsoll {
 namespace {
 
-constexpr std::size_t kColumns = 80;
+constexpr std::size_t kTerminalColumns = 80;
 constexpr std::size_t kMostGroups = 12;
 
 // The end of a name says more than its beginning.
@@ -23,13 +23,13 @@ std::string shortened(const std::string& text, std::size_t width) {
 }
 
 // Breaks a sentence into lines that begin with `indent` spaces.
-std::string wrapped(const std::string& text, std::size_t indent) {
+std::string wrapped_explanation(const std::string& text, std::size_t indent) {
   std::string result(indent, ' ');
   std::size_t column = indent;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find(' ', begin), text.size());
     const std::size_t length = end - begin;
-    if (column > indent && column + 1 + length > kColumns) {
+    if (column > indent && column + 1 + length > kTerminalColumns) {
       result += "\n" + std::string(indent, ' ');
       column = indent;
     } else if (column > indent) {
@@ -62,7 +62,7 @@ std::string items_text(const PlanSummary& run) {
   for (const MemoryItem& item : run.items) {
     if (item.bytes > 0) text += item_row(item.name, item.bytes, percent(static_cast<double>(item.bytes) / whole));
   }
-  text += "  " + std::string(kColumns - 2, '-') + "\n";
+  text += "  " + std::string(kTerminalColumns - 2, '-') + "\n";
   text += item_row(run.on_device ? "predicted peak on the GPU" : "predicted peak of the process",
                    run.predicted_peak_bytes, "100.0 %");
   if (run.budget_bytes > 0) {
@@ -74,7 +74,7 @@ std::string items_text(const PlanSummary& run) {
 std::string peak_text(const Explanation& e) {
   std::string text = fmt::format("\nthe peak within a step (program \"{}\")\n", program_kind_name(e.program));
   text += fmt::format("  node {} of {}, {}: {}\n", e.peak_position + 1, e.nodes, e.peak_phase, e.peak_op);
-  text += fmt::format("  {}\n", shortened(e.peak_node, kColumns - 2));
+  text += fmt::format("  {}\n", shortened(e.peak_node, kTerminalColumns - 2));
   text += fmt::format("  alive at the peak: {} {} ({}), the largest first\n", grouped_digits(e.alive_bytes),
                       noun_for(e.alive_bytes, "byte"), format_bytes(e.alive_bytes));
   std::size_t rest = 0, rest_count = 0;
@@ -121,11 +121,11 @@ std::string time_text(const FitRequest& request, const PlanSummary& run, const E
 std::string notes_text(const PlanSummary& run, const Explanation& e) {
   std::string text = "\nlevers\n";
   for (const LeverNote& note : e.levers) {
-    text += fmt::format("  {:<13}{}\n", note.lever, note.choice) + wrapped(note.why, 15);
+    text += fmt::format("  {:<13}{}\n", note.lever, note.choice) + wrapped_explanation(note.why, 15);
     if (note.alternative.empty()) continue;
     const auto bytes = static_cast<std::size_t>(std::abs(note.freed_bytes));
     const double share = note.extra_seconds / std::max(run.seconds_per_update - note.extra_seconds, 1e-12);
-    text += wrapped(fmt::format("against {}: {} {}, {} % {}", note.alternative, format_bytes(bytes),
+    text += wrapped_explanation(fmt::format("against {}: {} {}, {} % {}", note.alternative, format_bytes(bytes),
                                 note.freed_bytes >= 0 ? "less" : "more", std::lround(100 * std::abs(share)),
                                 share >= 0 ? "slower" : "faster"),
                     15);
@@ -139,7 +139,7 @@ std::string neighbour_row(const char* name, const FitRequest& request, const Pla
   return fmt::format("  {:<13}{}: {:.3g} pages/s, {:.0f} % {}\n", name, format_bytes(other.budget_bytes),
                      pages_per_second(other, request.train_batch_size), 100 * std::abs(change),
                      change > 0 ? "slower" : "faster") +
-         wrapped(levers_text(other), 15);
+         wrapped_explanation(levers_text(other), 15);
 }
 
 std::string neighbours_text(const FitRequest& request, const PlanSummary& run, const Explanation& e) {

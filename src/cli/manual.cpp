@@ -12,17 +12,17 @@
 namespace plimsoll {
 namespace {
 
-constexpr std::size_t kWidth = 100;
+constexpr std::size_t kManualWidth = 100;
 constexpr const char* kGeneral = "General";  // what every command has, listed last
 constexpr std::size_t kColumn = 36;          // where explanations begin
 
-// Words of `text` in lines that end before kWidth; lines after the first begin at `indent`.
-std::string wrapped(const std::string& text, std::size_t indent) {
+// Words of `text` in lines that end before kManualWidth; lines after the first begin at `indent`.
+std::string wrapped_usage(const std::string& text, std::size_t indent) {
   std::istringstream words(text);
   std::string out, word;
   std::size_t column = indent;
   while (words >> word) {
-    if (column > indent && column + 1 + word.size() > kWidth) {
+    if (column > indent && column + 1 + word.size() > kManualWidth) {
       out += "\n" + std::string(indent, ' ');
       column = indent;
     }
@@ -39,7 +39,7 @@ std::string wrapped(const std::string& text, std::size_t indent) {
 std::string entry(const std::string& name, const std::string& text) {
   std::string line = "  " + name;
   line += line.size() + 2 > kColumn ? "\n" + std::string(kColumn, ' ') : std::string(kColumn - line.size(), ' ');
-  return line + wrapped(text, kColumn) + "\n";
+  return line + wrapped_usage(text, kColumn) + "\n";
 }
 
 // "N" for whole numbers, "X" for others, or what type_name() said.
@@ -80,7 +80,7 @@ std::string Manual::make_help(const CLI::App* app, std::string name, CLI::AppFor
   const auto commands = app->get_subcommands([](const CLI::App* each) { return !each->get_name().empty(); });
   const bool top = !commands.empty();
   std::string out = app->get_description() + "\n\nUsage: ";
-  out += top ? fmt::format("{} COMMAND [options]", name) : wrapped(usage_line(*app, name), 12);
+  out += top ? fmt::format("{} COMMAND [options]", name) : wrapped_usage(usage_line(*app, name), 12);
   out += "\n";
   if (top) out += "\nCommands\n";
   for (const CLI::App* command : commands) out += entry(command->get_name(), command->get_description());

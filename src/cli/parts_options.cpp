@@ -18,6 +18,14 @@ void add_code_options(Command* command, RunOptions& o) {
   command->add_flag("--load-in-4bit", o.load_in_4bit, "Store them in 4 bits: NormalFloat (nf4), as in QLoRA");
 }
 
+void add_lora_rank_option(Command* command, RunOptions& o) {
+  whole_number(command->add_option("--lora-rank", o.parts.lora_rank,
+                                   "Train LoRA adapters of this rank and the classification head; everything else is "
+                                   "frozen, and --output-dir gets an adapter in PEFT's format (0: no adapters)"),
+               0, 4096)
+      ->capture_default_str();
+}
+
 LoraPatterns patterns_in(const std::string& option, const std::vector<std::string>& texts) {
   LoraPatterns patterns;
   for (const std::string& text : texts) {
@@ -43,11 +51,7 @@ std::vector<std::int64_t> layers_in(std::string text) {
 
 void add_adapter_options(Command* command, RunOptions& o) {
   PartsRequest& p = o.parts;
-  whole_number(command->add_option("--lora-rank", p.lora_rank,
-                                   "Train LoRA adapters of this rank and the classification head; everything else is "
-                                   "frozen, and --output-dir gets an adapter in PEFT's format (0: no adapters)"),
-               0, 4096)
-      ->capture_default_str();
+  add_lora_rank_option(command, o);
   number(command->add_option("--lora-alpha", p.lora_alpha,
                              "LoRA's alpha: adapters are scaled by alpha / rank (default: twice the rank)"),
          0, 1e6, true);
@@ -105,6 +109,11 @@ void add_parts_options(Command* command, RunOptions& o) {
       ->type_name("PATTERN")
       ->repeatable();
   add_adapter_options(command, o);
+  add_code_options(command, o);
+}
+
+void add_bench_parts_options(Command* command, RunOptions& o) {
+  add_lora_rank_option(command, o);
   add_code_options(command, o);
 }
 

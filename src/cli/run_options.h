@@ -80,6 +80,8 @@ struct RunOptions {
   bool given(const std::string& option) const { return command != nullptr && command->count(option) > 0; }
   // Turns the typed texts into values, and refuses those that contradict each other; throws UsageError.
   void resolve();
+  // Does so for what trains alone.
+  void resolve_parts();
   // Returns every path that the command reads, with the option that named it.
   std::vector<NamedPath> inputs() const;
   bool reports_to_tensorboard() const;
@@ -93,7 +95,6 @@ struct RunOptions {
   void resolve_reports();     // what the run is told to besides the terminal
   void resolve_memory();
   void resolve_training();
-  void resolve_parts();
 };
 
 // The device that a run computes on, and its budgets, as far as they depend on it.
@@ -123,6 +124,8 @@ void add_training_options(Command* command, RunOptions& options);
 void add_bad_page_options(Command* command, RunOptions& options);
 // --freeze and low-rank adapters.
 void add_parts_options(Command* command, RunOptions& options);
+// Those of them that change how long a step takes.
+void add_bench_parts_options(Command* command, RunOptions& options);
 // All that a training run is asked for: what `train` takes, and `plan` too.
 void add_train_options(Command* command, RunOptions& options);
 

@@ -9,10 +9,10 @@
 namespace plimsoll {
 namespace {
 
-constexpr Loss kStructure{"list of entities, form fields or tables is left out: words alone are taken",
+constexpr Loss kDocumentAiStructure{"list of entities, form fields or tables is left out: words alone are taken",
                           "lists of entities, form fields or tables are left out: words alone are taken"};
 
-constexpr Loss kUndivided{"line has no tokens, and its box is divided among its words",
+constexpr Loss kDocumentAiUndivided{"line has no tokens, and its box is divided among its words",
                           "lines have no tokens, and their boxes are divided among their words"};
 constexpr Loss kUnplaced{"page has text of which neither tokens nor lines say the place, so it is left out",
                          "pages have text of which neither tokens nor lines say the place, so it is left out"};
@@ -20,7 +20,7 @@ constexpr Loss kUnplaced{"page has text of which neither tokens nor lines say th
 constexpr std::initializer_list<const char*> kAnchor = {"textAnchor", "text_anchor"};
 constexpr std::initializer_list<const char*> kSegments = {"textSegments", "text_segments"};
 constexpr std::initializer_list<const char*> kPoly = {"boundingPoly", "bounding_poly"};
-constexpr std::initializer_list<const char*> kNormalized = {"normalizedVertices", "normalized_vertices"};
+constexpr std::initializer_list<const char*> kDocumentAiNormalized = {"normalizedVertices", "normalized_vertices"};
 
 // Where each character of the document's text begins: indices count characters, not bytes.
 class Characters {
@@ -67,7 +67,7 @@ std::vector<Range> ranges_of(const JsonNode& layout) {
 std::optional<Box> box_of(const JsonNode& layout, const FoundPage& page) {
   const std::optional<JsonNode> poly = layout.find(kPoly);
   if (!poly) return std::nullopt;
-  const std::optional<JsonNode> shares = poly->find(kNormalized);
+  const std::optional<JsonNode> shares = poly->find(kDocumentAiNormalized);
   if (shares && shares->size() > 0) return box_of_points(*shares);
   const std::optional<JsonNode> pixels = poly->find("vertices");
   if (!pixels || pixels->size() == 0) return std::nullopt;
@@ -96,7 +96,7 @@ void read_page(FoundPage& page, const JsonNode& node, const Characters& text, Lo
   const std::optional<JsonNode> tokens = node.find("tokens");
   if (!tokens || tokens->size() == 0) {
     for (const Range& line : lines) {
-      losses.add(kUndivided, page.where);
+      losses.add(kDocumentAiUndivided, page.where);
       add_divided(page, text.piece(line.begin, line.end, node), rectangle_of(line.box), losses);
     }
     const std::optional<JsonNode> layout = node.find("layout");
@@ -139,13 +139,13 @@ void read_document_ai(const std::filesystem::path& file, const Reading& reading)
   const std::string empty;
   const Characters characters(text ? text->text() : empty);
   const std::optional<JsonNode> entities = document.find("entities");
-  if (entities && entities->size() > 0) reading.losses.add(kStructure, entities->where());
+  if (entities && entities->size() > 0) reading.losses.add(kDocumentAiStructure, entities->where());
   const JsonNode pages = document.at("pages");
   for (std::size_t i = 0; i < pages.size(); ++i) {
     const JsonNode node = pages.item(i);
     for (const char* other : {"formFields", "form_fields", "tables"}) {
       const std::optional<JsonNode> list = node.find(other);
-      if (list && list->size() > 0) reading.losses.add(kStructure, list->where());
+      if (list && list->size() > 0) reading.losses.add(kDocumentAiStructure, list->where());
     }
     const std::optional<JsonNode> number = node.find({"pageNumber", "page_number"});
     FoundPage page = new_page(

@@ -9,12 +9,12 @@
 namespace plimsoll {
 namespace {
 
-constexpr Loss kOther{"response has labels, faces or objects, which are left out",
+constexpr Loss kVisionOther{"response has labels, faces or objects, which are left out",
                       "responses have labels, faces or objects, which are left out"};
 
 constexpr std::initializer_list<const char*> kFullText = {"fullTextAnnotation", "full_text_annotation"};
 constexpr std::initializer_list<const char*> kTexts = {"textAnnotations", "text_annotations"};
-constexpr std::initializer_list<const char*> kNormalized = {"normalizedVertices", "normalized_vertices"};
+constexpr std::initializer_list<const char*> kVisionNormalized = {"normalizedVertices", "normalized_vertices"};
 
 // The box of a polygon, whose corners are in pixels or in shares of the page: a page has one of the two.
 Box box_of(FoundPage& page, const JsonNode& polygon) {
@@ -24,7 +24,7 @@ Box box_of(FoundPage& page, const JsonNode& polygon) {
       polygon.refuse("a page has boxes of two units", "vertices, or normalizedVertices");
     return box_of_points(*pixels);
   }
-  const std::optional<JsonNode> shares = polygon.find(kNormalized);
+  const std::optional<JsonNode> shares = polygon.find(kVisionNormalized);
   if (!shares) polygon.refuse("a polygon has no corners", "\"vertices\" or \"normalizedVertices\"");
   if (page.unit == BoxUnit::kPixels) {
     if (!page.words.empty()) polygon.refuse("a page has boxes of two units", "vertices, or normalizedVertices");
@@ -81,7 +81,7 @@ void read_response(const std::filesystem::path& file, const Response& response, 
     error->refuse("a response is an error", "a response with text", "send the page again, or leave the file out");
   }
   for (const char* other : {"labelAnnotations", "faceAnnotations", "logoAnnotations", "localizedObjectAnnotations"}) {
-    if (node.find(other)) reading.losses.add(kOther, node.where());
+    if (node.find(other)) reading.losses.add(kVisionOther, node.where());
   }
   const std::optional<JsonNode> full = node.find(kFullText), texts = node.find(kTexts);
   const std::optional<JsonNode> pages = full ? full->find("pages") : std::nullopt;

@@ -11,7 +11,7 @@
 namespace plimsoll {
 namespace {
 
-constexpr Loss kUndivided{"line has no boxes of its words, and its own is divided",
+constexpr Loss kHocrUndivided{"line has no boxes of its words, and its own is divided",
                           "lines have no boxes of their words, and their own are divided"};
 
 constexpr Loss kLoose{"page has text outside words and lines, which is left out",
@@ -134,7 +134,7 @@ class HocrPage {
     const std::string text = node.text();
     if (trimmed(text).empty()) return;
     if (!box) node.refuse("a line has neither words nor a box", in_quotes(text), "title=\"bbox 10 20 60 32\"");
-    losses_.add(kUndivided, page_.where);
+    losses_.add(kHocrUndivided, page_.where);
     std::string line;
     for (const std::string& word : words_of(text)) line += (line.empty() ? "" : " ") + word;
     add_divided(page_, line, rectangle_of(*box), losses_);

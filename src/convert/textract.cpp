@@ -12,7 +12,7 @@
 namespace plimsoll {
 namespace {
 
-constexpr Loss kStructure{"block of a form, a table or a query is left out: words alone are taken",
+constexpr Loss kTextractStructure{"block of a form, a table or a query is left out: words alone are taken",
                           "blocks of forms, tables and queries are left out: words alone are taken"};
 constexpr Loss kNoSuchWord{"line names a word that is not there", "words that lines name are not there"};
 
@@ -109,7 +109,7 @@ void read_textract(const std::filesystem::path& file, const Reading& reading) {
         if (id) page.by_id.emplace(id->text(), page.words.size());
         page.words.push_back(block);
       } else if (type != "PAGE") {
-        reading.losses.add(kStructure, block.where());
+        reading.losses.add(kTextractStructure, block.where());
       }
     }
   }

@@ -21,7 +21,7 @@ namespace {
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kLongestConfigBytes = 16 * kMiB;
+constexpr std::uint64_t kLongestLabelConfigBytes = 16 * kMiB;
 
 std::string trimmed(std::string_view text) {
   constexpr std::string_view kSpace = " \t\r\n";
@@ -97,7 +97,7 @@ LabelSet LabelSet::parse(const std::string& list_or_file) {
                       .allowed = "a file with one label name per line, or names: O,B-X,I-X",
                       .remedy = "check the path"});
   }
-  const std::string text = is_file ? read_text_file(list_or_file, kLongestConfigBytes) : list_or_file;
+  const std::string text = is_file ? read_text_file(list_or_file, kLongestLabelConfigBytes) : list_or_file;
   std::vector<std::string> names;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find_first_of(is_file ? ",\n" : ",", begin), text.size());
@@ -110,7 +110,7 @@ LabelSet LabelSet::parse(const std::string& list_or_file) {
 }
 
 std::optional<LabelSet> LabelSet::from_config(const fs::path& config_json) {
-  const std::string text = read_text_file(config_json, kLongestConfigBytes);
+  const std::string text = read_text_file(config_json, kLongestLabelConfigBytes);
   const Json config = parse_json(text, config_json.string());
   if (!config.is_object()) {
     throw bad_config(config_json, "not valid JSON", in_quotes(std::string_view(text).substr(0, 40)), "a JSON object");

@@ -14,13 +14,13 @@ namespace plimsoll {
 namespace {
 
 using nlohmann::json;
-using Kind = NormalizerStep::Kind;
+using StepKind = NormalizerStep::Kind;
 
 // In XLM-RoBERTa's numbering four tokens stand before the pieces.
 constexpr std::int32_t kFairseqUnknown = 3;
 constexpr std::size_t kPiecesLeftOut = 3;  // <unk>, <s> and </s> of the model file
 
-UnigramOptions& options_of(TokenizerReading& reading) { return std::get<UnigramOptions>(reading.definition.model); }
+UnigramOptions& unigram_options(TokenizerReading& reading) { return std::get<UnigramOptions>(reading.definition.model); }
 
 [[noreturn]] void refuse_step(const TokenizerReading& reading, const json& step) {
   reading.refuse("the tokenizer normalises text in another way", step.dump().substr(0, 200),
@@ -39,27 +39,27 @@ NormalizerStep read_step(const TokenizerReading& reading, const json& step) {
     const std::optional<std::string> bytes = decode_base64(step.at("precompiled_charsmap").get<std::string>());
     if (!bytes) reading.refuse("the character map is not base64", "precompiled_charsmap", "base64");
     check_charsmap(reading, *bytes);
-    return {.kind = Kind::kCharsMap, .text = *bytes};
+    return {.kind = StepKind::kCharsMap, .text = *bytes};
   }
   if (type == "Strip") {
-    return {.kind = Kind::kStrip, .left = step.value("strip_left", false), .right = step.value("strip_right", false)};
+    return {.kind = StepKind::kStrip, .left = step.value("strip_left", false), .right = step.value("strip_right", false)};
   }
   if (type != "Replace") refuse_step(reading, step);
   const json& pattern = step.at("pattern");
   const std::string text = step.at("content");
-  if (pattern.contains("Regex") && pattern["Regex"] == " {2,}") return {.kind = Kind::kReplaceSpaces, .text = text};
+  if (pattern.contains("Regex") && pattern["Regex"] == " {2,}") return {.kind = StepKind::kReplaceSpaces, .text = text};
   if (!pattern.contains("String") || pattern["String"] == "") refuse_step(reading, step);
-  return {.kind = Kind::kReplace, .text = text, .pattern = pattern["String"]};
+  return {.kind = StepKind::kReplace, .text = text, .pattern = pattern["String"]};
 }
 
-std::vector<NormalizerStep> read_normalizer(const TokenizerReading& reading, const json& normalizer) {
+std::vector<NormalizerStep> read_unigram_normalizer(const TokenizerReading& reading, const json& normalizer) {
   if (normalizer.is_null()) return {};
   std::vector<json> sections = {normalizer};
   if (section_type(normalizer) == "Sequence") sections = normalizer.at("normalizers").get<std::vector<json>>();
   std::vector<NormalizerStep> steps;
   for (const json& section : sections) {
     steps.push_back(read_step(reading, section));
-    const auto is_map = [](const NormalizerStep& step) { return step.kind == Kind::kCharsMap; };
+    const auto is_map = [](const NormalizerStep& step) { return step.kind == StepKind::kCharsMap; };
     if (std::ranges::count_if(steps, is_map) > 1) refuse_step(reading, "a second Precompiled");
   }
   return steps;
@@ -90,24 +90,24 @@ void read_pre_tokenizer(const TokenizerReading& reading, const json& section, Un
 
 // Takes the vocabulary's next token.
 void add_piece(TokenizerReading& reading, const std::string& text, double score) {
-  std::vector<double>& scores = options_of(reading).scores;
+  std::vector<double>& scores = unigram_options(reading).scores;
   if (!text.empty()) reading.put(static_cast<std::int32_t>(scores.size()), text);
   scores.push_back(score);
 }
 
 // Sets what the class of `transformers` makes of the vocabulary, whatever else the file says.
 void apply_class(TokenizerReading& reading, const json& config) {
-  UnigramOptions& options = options_of(reading);
+  UnigramOptions& options = unigram_options(reading);
   options.unknown = kFairseqUnknown;
   options.replacement = "\u2581";
   options.split = true;
   options.prepend = config.value("add_prefix_space", true);
   if (options.class_name == "LayoutXLMTokenizer") {
     options.split_white_space = false;
-    options.normalization = {{.kind = Kind::kStrip, .right = true}, {.kind = Kind::kReplaceSpaces, .text = "\u2581"}};
+    options.normalization = {{.kind = StepKind::kStrip, .right = true}, {.kind = StepKind::kReplaceSpaces, .text = "\u2581"}};
   } else {
     options.split_white_space = true;
-    std::erase_if(options.normalization, [](const NormalizerStep& step) { return step.kind != Kind::kCharsMap; });
+    std::erase_if(options.normalization, [](const NormalizerStep& step) { return step.kind != StepKind::kCharsMap; });
   }
 }
 
@@ -130,7 +130,7 @@ void read_pieces(TokenizerReading& reading, const json& config) {
     const SentencePiece& piece = model.pieces[i];
     const bool control = piece.kind == SentencePiece::Kind::kControl;
     if (control || piece.kind == SentencePiece::Kind::kUserDefined) {
-      added.push_back({.id = static_cast<std::int32_t>(options_of(reading).scores.size()),
+      added.push_back({.id = static_cast<std::int32_t>(unigram_options(reading).scores.size()),
                        .content = piece.text,
                        .special = control});
     }
@@ -139,7 +139,7 @@ void read_pieces(TokenizerReading& reading, const json& config) {
   add_piece(reading, token("mask_token", "<mask>"), 0.0);
   if (!model.charsmap.empty()) {
     check_charsmap(reading, model.charsmap);
-    options_of(reading).normalization = {{.kind = Kind::kCharsMap, .text = model.charsmap}};
+    unigram_options(reading).normalization = {{.kind = StepKind::kCharsMap, .text = model.charsmap}};
   }
   // The classes look for the model's own symbols in text, unless the configuration lists tokens of this kind.
   if (config.contains("additional_special_tokens") || config.contains("extra_special_tokens")) return;
@@ -168,12 +168,12 @@ void read_unigram(TokenizerReading& reading, const json& file) {
   }
   const json unknown = model.value("unk_id", json());
   options.unknown = unknown.is_null() ? kNoToken : reading.small_id(unknown);
-  options.normalization = read_normalizer(reading, file.value("normalizer", json()));
+  options.normalization = read_unigram_normalizer(reading, file.value("normalizer", json()));
   read_pre_tokenizer(reading, file.value("pre_tokenizer", json()), options);
 }
 
 void read_unigram_config(TokenizerReading& reading, const json& config, const TokenizerClass& rules) {
-  UnigramOptions& options = options_of(reading);
+  UnigramOptions& options = unigram_options(reading);
   const bool from_json = reading.definition.files.front().name == "tokenizer.json";
   if (from_json && rules.from_file) {
     options.class_name = "PreTrainedTokenizerFast";

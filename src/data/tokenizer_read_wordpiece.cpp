@@ -18,9 +18,9 @@ constexpr std::array<std::string_view, 10> kBertClasses = {
     "BertTokenizer",       "LayoutLMTokenizer",    "LayoutLMv2Tokenizer", "DistilBertTokenizer", "ElectraTokenizer",
     "MobileBertTokenizer", "SqueezeBertTokenizer", "ConvBertTokenizer",   "LxmertTokenizer",     "PreTrainedTokenizer"};
 
-WordPieceOptions& options_of(TokenizerReading& reading) { return std::get<WordPieceOptions>(reading.definition.model); }
+WordPieceOptions& wordpiece_options(TokenizerReading& reading) { return std::get<WordPieceOptions>(reading.definition.model); }
 
-BertNormalization read_normalizer(const TokenizerReading& reading, json normalizer) {
+BertNormalization read_bert_normalizer(const TokenizerReading& reading, json normalizer) {
   if (section_type(normalizer) == "Sequence" && normalizer.at("normalizers").size() == 1) {
     normalizer = json(normalizer.at("normalizers").at(0));
   }
@@ -71,7 +71,7 @@ void read_word_piece(TokenizerReading& reading, const json& file) {
                    "a whole number");
   }
   options.max_word_chars = longest;
-  options.normalization = read_normalizer(reading, file.value("normalizer", json()));
+  options.normalization = read_bert_normalizer(reading, file.value("normalizer", json()));
   json pre_tokenizer = file.value("pre_tokenizer", json());
   if (section_type(pre_tokenizer) == "Sequence" && pre_tokenizer.at("pretokenizers").size() == 1) {
     pre_tokenizer = json(pre_tokenizer.at("pretokenizers").at(0));
@@ -109,7 +109,7 @@ void read_word_piece_vocabulary(TokenizerReading& reading, std::string_view line
 }
 
 void read_word_piece_config(TokenizerReading& reading, const json& config, const TokenizerClass& rules) {
-  WordPieceOptions& options = options_of(reading);
+  WordPieceOptions& options = wordpiece_options(reading);
   const bool from_json = reading.definition.files.front().name == "tokenizer.json";
   options.from_file = from_json && rules.from_file;
   if (!options.from_file) {
@@ -135,7 +135,7 @@ void read_word_piece_config(TokenizerReading& reading, const json& config, const
 }
 
 void finish_word_piece(TokenizerReading& reading) {
-  WordPieceOptions& options = options_of(reading);
+  WordPieceOptions& options = wordpiece_options(reading);
   if (!options.from_file) options.unknown = reading.definition.special.unk;
   if (options.unknown == kNoToken) {
     reading.refuse("the vocabulary lacks the token of unknown words", "no such token", "unk_token as \"[UNK]\"",

@@ -117,7 +117,7 @@ Types elementwise_grad_types(const ShapeRule& rule) {
 // A gradient of a parameter sums all rows.
 constexpr OutputRows kWhole = {.count = 0};
 
-constexpr OpFacts kRows[] = {
+constexpr OpFacts kBackwardRows[] = {
     {.op = Op::kEmbeddingGrad,
      .name = "embedding_grad",
      .types = embedding_grad_types,
@@ -200,6 +200,6 @@ constexpr OpFacts kRows[] = {
 
 }  // namespace
 
-std::span<const OpFacts> backward_ops() { return kRows; }
+std::span<const OpFacts> backward_ops() { return kBackwardRows; }
 
 }  // namespace plimsoll

@@ -266,7 +266,7 @@ IndexRange cross_entropy_indices(const Graph& graph, const Node& node) {
 // A loss is whole; its gradient, the second output, has the rows of the logits.
 constexpr OutputRows kRowsOfGradient = {.first = 1, .count = 1};
 
-constexpr OpFacts kRows[] = {
+constexpr OpFacts kForwardRows[] = {
     {.op = Op::kEmbedding,
      .name = "embedding",
      .types = embedding_types,
@@ -419,6 +419,6 @@ constexpr OpFacts kRows[] = {
 
 }  // namespace
 
-std::span<const OpFacts> forward_ops() { return kRows; }
+std::span<const OpFacts> forward_ops() { return kForwardRows; }
 
 }  // namespace plimsoll

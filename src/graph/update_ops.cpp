@@ -140,7 +140,7 @@ Types transfer_types(const ShapeRule& rule) {
 // count and rows, and three scalars.
 constexpr std::size_t kBehindStates = 4, kBehindStatesByRows = 6;
 
-constexpr OpFacts kRows[] = {
+constexpr OpFacts kUpdateRows[] = {
     {.op = Op::kAccumulate,
      .name = "accumulate",
      .types = accumulate_types,
@@ -190,6 +190,6 @@ constexpr OpFacts kRows[] = {
 
 }  // namespace
 
-std::span<const OpFacts> update_ops() { return kRows; }
+std::span<const OpFacts> update_ops() { return kUpdateRows; }
 
 }  // namespace plimsoll

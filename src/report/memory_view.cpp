@@ -223,7 +223,7 @@ Json tensor_facts(const Tensor& tensor, bool lives, const ViewLimits& limits) {
   return row;
 }
 
-double rounded(double value) { return value == 0 ? 0 : std::stod(fmt::format("{:.3g}", value)); }
+double three_digits(double value) { return value == 0 ? 0 : std::stod(fmt::format("{:.3g}", value)); }
 
 }  // namespace
 
@@ -272,7 +272,7 @@ Json arena_facts(const RunFacts& run, const ViewLimits& limits) {
       nodes.push_back(cut_text(node.name, limits.texts));
       ops.push_back(cut_text(node.op, limits.texts));
       phases.push_back(number_in(map_phases(), node.phase));
-      seconds.push_back(rounded(node.seconds));
+      seconds.push_back(three_digits(node.seconds));
     }
     Json tensors = Json::array();
     for (const Tensor* tensor : largest_of(program.tensors, limits.tensors)) {

@@ -126,13 +126,13 @@ std::uint64_t resident_budget(const RunFacts& run) {
   return count_at(run.plan, is_on_device(run) ? "host_budget_bytes" : "budget_bytes").value_or(0);
 }
 
-double rounded(double value) { return value == 0 ? 0 : std::stod(fmt::format("{:.5g}", value)); }
+double five_digits(double value) { return value == 0 ? 0 : std::stod(fmt::format("{:.5g}", value)); }
 
 Json column_of(const RunFacts& run, Column column) {
   Json list = Json::array();
   for (const StepLine& line : run.steps) {
     const double value = line.*column;
-    list.push_back(std::isfinite(value) ? Json(rounded(value)) : Json());
+    list.push_back(std::isfinite(value) ? Json(five_digits(value)) : Json());
   }
   return list;
 }
@@ -230,9 +230,9 @@ Json progress_facts(const RunFacts& run) {
   Json evaluations = Json::array();
   for (const Evaluation& evaluation : run.evaluations) {
     Json metrics = Json::object();
-    for (const Metric& metric : evaluation.metrics) metrics[metric.name] = rounded(metric.value);
+    for (const Metric& metric : evaluation.metrics) metrics[metric.name] = five_digits(metric.value);
     evaluations.push_back({{"step", evaluation.step},
-                           {"loss", evaluation.loss ? Json(rounded(*evaluation.loss)) : Json()},
+                           {"loss", evaluation.loss ? Json(five_digits(*evaluation.loss)) : Json()},
                            {"metrics", std::move(metrics)}});
   }
   Json limits = Json::array();

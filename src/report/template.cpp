@@ -13,7 +13,7 @@ namespace {
 using Json = nlohmann::json;
 constexpr const char* kReplacement = "\xEF\xBF\xBD";  // U+FFFD in UTF-8
 
-std::string text_of(const Json& value) {
+std::string shown_text(const Json& value) {
   if (value.is_null()) return {};
   if (value.is_string()) return value.get<std::string>();
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -48,7 +48,7 @@ class Filler {
         fill_section(name, inverted, text.substr(at, close - at), out);
         at = text.find("}}", close) + 2;
       } else {
-        const std::string value = text_of(look_up(name));
+        const std::string value = shown_text(look_up(name));
         out += raw ? value : escape_html(value);
       }
     }

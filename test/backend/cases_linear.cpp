@@ -102,7 +102,8 @@ std::vector<OpCase> linear_cases() {
   for (const DType code : {DType::kQ8, DType::kNF4}) {
     for (const LinearShape& shape :
          {LinearShape{7, 3, 12, 5, true}, LinearShape{7, 0, 12, 5, true}, LinearShape{19, -1, 64, 7, false},
-          LinearShape{300, 259, 130, 258, true}, LinearShape{40, 33, 270, 70, true}}) {
+          LinearShape{300, 259, 130, 258, true}, LinearShape{40, 33, 270, 70, true},
+          LinearShape{20, 17, 1000, 270, true}}) {  // the last is multiplied tile by tile
       cases.push_back(coded_linear_case(shape, code));
     }
   }

@@ -92,6 +92,27 @@ void expect_products_agree(std::int32_t rows, std::int64_t capacity, std::int64_
   expect_identical(built.graph, again, found);
 }
 
+// A coded weight of so many elements is decoded and multiplied tile by tile, the last tile narrower, both ways.
+TEST(CpuProducts, TilesOfCodedWeights) {
+  constexpr std::int64_t kRows = 300, kCapacity = 310, kInner = 700, kColumns = 400;
+  const OpCase coded = {"coded", [](CaseBuilder& b) {
+                          const ValueId x = b.tensor("x", {kCapacity, kInner}, kRows);
+                          const ValueId weight = b.coded("weight", DType::kNF4, {kColumns, kInner});
+                          b.objective(linear(b.graph, "y", x, weight, b.tensor("bias", {kColumns}), b.rows(kRows)));
+                        }};
+  const BuiltCase built = coded.build(DType::kF32, true);
+  ReferenceBackend reference;
+  CpuBackend cpu(2);
+  PreparedProducts fixed;
+  GraphRunner expected(built.graph, reference), found(built.graph, cpu), prepared(built.graph, fixed);
+  for (GraphRunner* const runner : {&expected, &found, &prepared}) {
+    built.set_data(*runner);
+    runner->run();
+  }
+  expect_near_long(built.graph, found, expected);
+  expect_near_long(built.graph, prepared, expected);
+}
+
 TEST(CpuProducts, EveryEdgeOfTheGroups) {
   for (const std::int32_t rows :
        {0, 1, 15, 16, 17, 127, 128, 129, 143, 144, 145, 255, 256, 257, 271, 272, 273, 512, 530}) {

@@ -1,5 +1,5 @@
 // linear and its input's gradient with a weight in Q8 or NF4: the weight is decoded one tile of output columns at a
-// time, so that it is never in memory whole, and each tile is multiplied with all rows.
+// time, so that a large one is never in memory whole, and each tile is multiplied with all rows.
 #include <algorithm>
 #include <cstring>
 
@@ -16,6 +16,8 @@ namespace {
 
 constexpr std::int64_t kTile = 256;  // output columns
 static_assert(kTile % kCodeBlock == 0);
+// A matrix of at most so many elements is one tile: it takes a MiB at most, and its product is stored where it belongs.
+constexpr std::int64_t kSmallMatrix = 1 << 18;
 
 // y[n, columns] = x[n, inner] b (+ bias) for n real rows; b is the weight [inner, columns], or, transposed, [columns,
 // inner].
@@ -29,9 +31,10 @@ class CodedProduct final : public Kernel {
         capacity_(graph.type(node.inputs[0]).shape[0]),
         inner_(graph.type(node.inputs[0]).shape[1]),
         columns_(graph.type(node.outputs[0]).shape[1]),
+        tile_(inner_ * columns_ <= kSmallMatrix ? columns_ : std::min(kTile, columns_)),
         is_general_(cache.is_general(product_, product_)),
         chunk_(stores_directly() ? capacity_ : std::min(kChunk, capacity_)) {
-    const std::int64_t width = std::min(kTile, columns_);
+    const std::int64_t width = tile_;
     tile_parts_ = {.shape = {.columns = width,
                              .inner = inner_,
                              .operands = product_,
@@ -72,11 +75,11 @@ class CodedProduct final : public Kernel {
     if (rows == 0) return;
     std::byte* const scratch = arguments.scratch.data();
     const float* const bias = arguments.inputs.size() > 2 ? arguments.inputs[2].data<float>() : nullptr;
-    for (std::int64_t column = 0; column < columns_; column += kTile) {
-      const std::int64_t width = std::min(kTile, columns_ - column);
+    for (std::int64_t column = 0; column < columns_; column += tile_) {
+      const std::int64_t width = std::min(tile_, columns_ - column);
       decode_tile(arguments.inputs[1].raw(), column, width, scratch + tile_at_);
       const void* const weight = scratch + tile_at_;
-      const bool whole = width == std::min(kTile, columns_);
+      const bool whole = width == tile_;
       const Ladder& products = whole ? tiles_ : last_tile_;
       const RowParts& parts = whole ? tile_parts_ : last_tile_parts_;
       const float* const tile_bias = bias == nullptr ? nullptr : bias + column;
@@ -106,7 +109,7 @@ class CodedProduct final : public Kernel {
  private:
   // Otherwise a tile goes through scratch: oneDNN's prepared products store dense rows only, or allocate memory when
   // they run.
-  bool stores_directly() const { return x_type_ == product_ && (columns_ <= kTile || is_general_); }
+  bool stores_directly() const { return x_type_ == product_ && (columns_ == tile_ || is_general_); }
 
   void decode_tile(const void* weight, std::int64_t column, std::int64_t width, void* to) const {
     const std::int64_t weight_columns = weight_.shape[1];
@@ -122,6 +125,7 @@ class CodedProduct final : public Kernel {
   bool transposed_;
   DType product_;  // type that oneDNN reads and writes
   std::int64_t capacity_, inner_, columns_;
+  std::int64_t tile_;  // output columns of a tile
   bool is_general_;
   std::int64_t chunk_;
   Ladder tiles_{chunk_}, last_tile_{chunk_};  // the second serves a last tile that is narrower

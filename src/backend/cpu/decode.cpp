@@ -36,6 +36,25 @@ HWY_INLINE void decode_q8(const std::byte* block, T* to) {
   }
 }
 
+// kNormalFloats by their codes, 0 to 15. Vectors hold the table where they are wide enough, because gathering from
+// memory is several times slower.
+template <class Codes>
+HWY_INLINE hn::Vec<Floats> normal_floats(Codes codes) {
+  const Floats d;
+  constexpr std::size_t kTable = kNormalFloats.size();
+  if constexpr (hn::MaxLanes(Floats()) == kTable) {
+    return hn::TableLookupLanes(hn::LoadU(d, kNormalFloats.data()), hn::IndicesFromVec(d, codes));
+  } else if constexpr (hn::MaxLanes(Floats()) == kTable / 2) {
+    const hn::RebindToSigned<Floats> di;
+    const auto half = hn::IndicesFromVec(d, hn::And(codes, hn::Set(di, kTable / 2 - 1)));
+    const auto low = hn::TableLookupLanes(hn::LoadU(d, kNormalFloats.data()), half);
+    const auto high = hn::TableLookupLanes(hn::LoadU(d, kNormalFloats.data() + kTable / 2), half);
+    return hn::IfThenElse(hn::RebindMask(d, hn::Gt(codes, hn::Set(di, kTable / 2 - 1))), high, low);
+  } else {
+    return hn::GatherIndex(d, kNormalFloats.data(), codes);
+  }
+}
+
 template <class T>
 HWY_INLINE void decode_nf4(const std::byte* block, T* to) {
   const Floats d;
@@ -48,8 +67,8 @@ HWY_INLINE void decode_nf4(const std::byte* block, T* to) {
   constexpr std::int64_t kHalf = kCodeBlock / 2;
   for (std::int64_t i = 0; i < kHalf; i += static_cast<std::int64_t>(hn::Lanes(d))) {
     const auto pairs = hn::PromoteTo(di, hn::LoadU(du8, codes + i));
-    const auto low = hn::GatherIndex(d, kNormalFloats.data(), hn::And(pairs, hn::Set(di, 15)));
-    const auto high = hn::GatherIndex(d, kNormalFloats.data(), hn::ShiftRight<4>(pairs));
+    const auto low = normal_floats(hn::And(pairs, hn::Set(di, 15)));
+    const auto high = normal_floats(hn::ShiftRight<4>(pairs));
     store_floats(hn::Mul(low, scale), d, to + i);
     store_floats(hn::Mul(high, scale), d, to + kHalf + i);
   }
