@@ -211,7 +211,7 @@ class SharedPrediction {
       }
       if (!finite) throw_fault(member);
       totals_.loss_sum += losses_[member];
-      totals_.loss_terms += batch.loss_terms();
+      totals_.loss_weight += batch.loss_weight();
     }
   }
 
