@@ -32,7 +32,7 @@ struct LoraOptions {
   std::map<std::string, std::int64_t> ranks{};
   std::map<std::string, double> alphas{};
   // Modules of the encoder that train in full and are saved with the adapters, PEFT's modules_to_save:
-  // "layoutlmv3.embeddings.LayerNorm". They hold none of `modules`.
+  // "encoder.layer.0.output.LayerNorm". They hold none of `modules`.
   std::set<std::string> saved{};
 
   bool enabled() const { return rank > 0; }

@@ -201,10 +201,10 @@ TEST_F(PartsTest, LabelsHaveWeights) {
   for (const nlohmann::json& page : read_pages("train.jsonl")) {
     for (const nlohmann::json& label : page.at("labels")) ++counts[label], ++all;
   }
+  const auto classes = static_cast<double>(counts.size());
   for (std::size_t i = 0; i < record.at("labels").size(); ++i) {
     const double count = counts[record.at("labels")[i]];
-    EXPECT_NEAR(record.at("class_weights")[i].get<double>(),
-                count > 0 ? all / (static_cast<double>(counts.size()) * count) : 1, 1e-4);
+    EXPECT_NEAR(record.at("class_weights")[i].get<double>(), count > 0 ? all / (classes * count) : 1, 1e-4);
   }
   const Outcome named = train("named", {"--class-weights", "O=0.5", "--class-weights", R"({"B-TOTAL": 3})",
                                         "--focal-gamma", "2", "--max-steps", "1"});
