@@ -153,6 +153,49 @@ TEST(Sampler, GroupsByLength) {
   }
 }
 
+// Ranks share every update: each sample is dealt once, with the key that it has in a run of one process, and ranks have
+// equal work. An update of fewer samples leaves a rank without any, and it has as many micro-batches all the same.
+TEST(BatchSequence, DealsUpdatesToRanks) {
+  const auto examples = examples_of(61);
+  for (const int ranks : {2, 3, 4}) {
+    for (const std::int64_t micro : {1, 2, 4}) {
+      std::map<std::pair<std::uint64_t, std::uint64_t>, std::map<std::int32_t, std::uint32_t>> dealt;
+      std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<std::int64_t>> tokens;
+      std::vector<std::uint64_t> sizes;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const Sampler sampler(examples, {.seed = 5, .train_batch_size = 12, .rank = rank, .ranks = ranks});
+        BatchSequence sequence(sampler, micro, {.epoch = 1, .update = 0, .updates = 6});
+        sizes.push_back(sequence.size());
+        BatchSequence::Item item;
+        for (std::uint64_t i = 0; i < sequence.size(); ++i) {
+          sequence.get(i, item);
+          const std::pair update(item.info.epoch, item.info.update);
+          ASSERT_EQ(item.examples.size(), item.keys.size());
+          EXPECT_LE(item.examples.size(), static_cast<std::size_t>(micro));
+          auto& counts = tokens[update];
+          counts.resize(static_cast<std::size_t>(ranks));
+          for (std::size_t e = 0; e < item.examples.size(); ++e) {
+            EXPECT_TRUE(dealt[update].emplace(item.keys[e], item.examples[e]).second) << "dealt twice";
+            counts[static_cast<std::size_t>(rank)] += examples[item.examples[e]].tokens;
+          }
+          EXPECT_EQ(item.info.samples_in_update, sampler.samples_in_update(static_cast<std::int64_t>(update.second)));
+        }
+      }
+      for (const std::uint64_t size : sizes) EXPECT_EQ(size, sizes.front());
+      const Sampler alone(examples, {.seed = 5, .train_batch_size = 12});
+      std::vector<std::uint32_t> order(examples.size());
+      for (const auto& [update, samples] : dealt) {
+        alone.epoch_order(update.first, order);
+        const auto expected = alone.update(order, static_cast<std::int64_t>(update.second));
+        ASSERT_EQ(samples.size(), expected.size());
+        for (const auto& [key, example] : samples) EXPECT_EQ(example, expected[static_cast<std::size_t>(key)]);
+        const auto [least, most] = std::ranges::minmax(tokens[update]);
+        if (expected.size() == 12) EXPECT_LE(most - least, 510) << "by no more than one page";
+      }
+    }
+  }
+}
+
 TEST(BatchSequence, WalksOverEpochs) {
   const auto examples = examples_of(21);
   const Sampler sampler(examples, {.seed = 1, .train_batch_size = 8});
@@ -168,7 +211,7 @@ TEST(BatchSequence, WalksOverEpochs) {
     std::vector<std::uint32_t> seen;
     for (std::uint32_t m = 0; m < sampler.micro_batches_in_update(update, 3); ++m) {
       sequence.get(index++, item);
-      EXPECT_EQ(item.first_key, static_cast<std::int32_t>(seen.size()));
+      EXPECT_EQ(item.keys.front(), static_cast<std::int32_t>(seen.size()));
       EXPECT_EQ(item.info, (MicroBatchInfo{.epoch = static_cast<std::uint64_t>(epoch),
                                            .update = static_cast<std::uint64_t>(update),
                                            .micro_batch = m,
