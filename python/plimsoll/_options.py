@@ -134,6 +134,16 @@ class TrainOptions(TypedDict, total=False):
     """When parameters are updated: after-backward, in-backward (needs --max-grad-norm 0), two-passes (backward runs twice), or auto (default: auto)"""
     offload: Path
     """Keep optimizer state and activations in a temporary file in this directory if the budget requires it: gigabytes are written per update, results do not change. With --device cuda they go to the machine's memory instead, up to --host-budget, without being asked; none forbids that"""
+    launcher: Literal["auto", "none"]
+    """auto: work together with the other processes that mpirun, srun or torchrun has started; none: alone (default: auto)"""
+    timeout: float
+    """Seconds after which a process that says nothing counts as failed (default: 600)"""
+    zero_stage: Literal["auto", "0", "1", "2", "3"]
+    """What each process keeps only a part of: 0 nothing, 1 the optimizer's state, 2 gradients too, 3 parameters too; auto: the lowest that fits the budget (default: auto)"""
+    gradient_sync: Literal["auto", "update", "micro-batch"]
+    """When gradients are summed over the processes if an update has several micro-batches: once an update, or in each micro-batch; auto: in each from stage 2 on (default: auto)"""
+    ddp_bucket_cap_mb: float
+    """Size of the buckets that gradients travel in, in MiB (default: 25)"""
     eval_data: Union[Path, Sequence[Path]]
     """Pages for evaluation during training, in the format of --data"""
     task: Union[str, Sequence[str]]
@@ -302,6 +312,11 @@ TRAIN: Dict[str, Option] = {
     "gradient_checkpointing": Option("--gradient-checkpointing", "flag", False),
     "update_mode": Option("--update-mode", "str", False),
     "offload": Option("--offload", "path", False),
+    "launcher": Option("--launcher", "str", False),
+    "timeout": Option("--timeout", "float", False),
+    "zero_stage": Option("--zero-stage", "str", False),
+    "gradient_sync": Option("--gradient-sync", "str", False),
+    "ddp_bucket_cap_mb": Option("--ddp-bucket-cap-mb", "float", False),
     "eval_data": Option("--eval-data", "path", True),
     "task": Option("--task", "str", False),
     "problem_type": Option("--problem-type", "str", False),
@@ -409,6 +424,10 @@ class EvalOptions(TypedDict, total=False):
     """Threads that load pages in the background (-1: chosen by the number of cores) (default: -1)"""
     per_device_eval_batch_size: int
     """Maximum number of pages processed at once (default: 8)"""
+    launcher: Literal["auto", "none"]
+    """auto: work together with the other processes that mpirun, srun or torchrun has started; none: alone (default: auto)"""
+    timeout: float
+    """Seconds after which a process that says nothing counts as failed (default: 600)"""
     worst: int
     """List so many pages, those with the highest loss (default: 0)"""
     draw: Path
@@ -433,6 +452,8 @@ EVAL: Dict[str, Option] = {
     "host_budget": Option("--host-budget", "size", False),
     "dataloader_num_workers": Option("--dataloader-num-workers", "int", False),
     "per_device_eval_batch_size": Option("--per-device-eval-batch-size", "int", False),
+    "launcher": Option("--launcher", "str", False),
+    "timeout": Option("--timeout", "float", False),
     "worst": Option("--worst", "int", False),
     "draw": Option("--draw", "path", False),
 }
@@ -499,6 +520,10 @@ class PredictOptions(TypedDict, total=False):
     """Threads that load pages in the background (-1: chosen by the number of cores) (default: -1)"""
     per_device_eval_batch_size: int
     """Maximum number of pages processed at once (default: 8)"""
+    launcher: Literal["auto", "none"]
+    """auto: work together with the other processes that mpirun, srun or torchrun has started; none: alone (default: auto)"""
+    timeout: float
+    """Seconds after which a process that says nothing counts as failed (default: 600)"""
     output: Path
     """File with a line a page: its words, what was found, and fields (default: standard output); - for standard output"""
     format: Literal["jsonl", "json", "csv"]
@@ -544,6 +569,8 @@ PREDICT: Dict[str, Option] = {
     "host_budget": Option("--host-budget", "size", False),
     "dataloader_num_workers": Option("--dataloader-num-workers", "int", False),
     "per_device_eval_batch_size": Option("--per-device-eval-batch-size", "int", False),
+    "launcher": Option("--launcher", "str", False),
+    "timeout": Option("--timeout", "float", False),
     "output": Option("--output", "path", False),
     "format": Option("--format", "str", False),
     "return_all_scores": Option("--return-all-scores", "flag", False),
@@ -675,7 +702,6 @@ ACCEPTED: FrozenSet[str] = frozenset((
     "dataloader_prefetch_factor",
     "ddp_backend",
     "ddp_broadcast_buffers",
-    "ddp_bucket_cap_mb",
     "ddp_find_unused_parameters",
     "ddp_static_graph",
     "ddp_timeout",
