@@ -190,7 +190,9 @@ TEST(BatchSequence, DealsUpdatesToRanks) {
         ASSERT_EQ(samples.size(), expected.size());
         for (const auto& [key, example] : samples) EXPECT_EQ(example, expected[static_cast<std::size_t>(key)]);
         const auto [least, most] = std::ranges::minmax(tokens[update]);
-        if (expected.size() == 12) EXPECT_LE(most - least, 510) << "by no more than one page";
+        if (expected.size() == 12) {
+          EXPECT_LE(most - least, 510) << "by no more than one page";
+        }
       }
     }
   }
