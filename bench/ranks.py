@@ -142,9 +142,10 @@ def largest_fetched(output):
     most = 0
     for program in json.loads((output / "arena.json").read_text())["programs"]:
         events = []
-        for band in program["bands"]:
-            if band.get("fetched"):
-                events += [(band["begin"], band["bytes"]), (band["end"], -band["bytes"])]
+        for band in program["tensors"]:
+            name, _, _, _, size, begin, end = band
+            if "gather_shards_begin" in name:
+                events += [(begin, size), (end, -size)]
         alive = 0
         for _, size in sorted(events, key=lambda event: (event[0], event[1])):
             alive += size
@@ -251,10 +252,10 @@ def children(pid):
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = status.read_text().rsplit(")", 1)[1].split()
-            name = (status.parent / "comm").read_text().strip()
+            program = os.readlink(status.parent / "exe")
         except OSError:
             continue
-        if int(fields[1]) == pid and name == "plimsoll":
+        if int(fields[1]) == pid and Path(program).name == "plimsoll":
             found.append(int(status.parent.name))
     return found
 

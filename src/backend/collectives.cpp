@@ -47,6 +47,13 @@ class CollectiveKernel : public Kernel {
     const auto end = static_cast<std::size_t>(part.bounds[static_cast<std::size_t>(rank) + 1]) / unit * each;
     return tensor.byte_span().subspan(begin, end - begin);
   }
+  // Of what one of the two owns nothing, both know it, and no message is sent.
+  void send(Communicator& ranks, int other, std::span<const std::byte> bytes) const {
+    if (!bytes.empty()) ranks.send(ticket(), other, bytes);
+  }
+  void receive(Communicator& ranks, int other, std::span<std::byte> bytes) const {
+    if (!bytes.empty()) ranks.receive(ticket(), other, bytes);
+  }
   // Where in the staging buffer a rank's bytes arrive, of all parts one after the other.
   std::size_t staging_place(int other) const { return static_cast<std::size_t>(other > rank() ? other - 1 : other); }
 
@@ -68,14 +75,14 @@ class ReduceBegin final : public CollectiveKernel {
       for (std::size_t i = 0; i < parts().size(); ++i) {
         const TensorView& tensor = a.outputs[i];
         const std::size_t mine = whole_ ? tensor.bytes() : owned(tensor, parts()[i], rank()).size();
-        ranks.receive(ticket(), other, place.first(mine));
+        receive(ranks, other, place.first(mine));
         place = place.subspan(mine);
       }
     });
     for_each_other([&](int other) {
       for (std::size_t i = 0; i < parts().size(); ++i) {
         const TensorView& tensor = a.outputs[i];
-        ranks.send(ticket(), other, whole_ ? tensor.byte_span() : owned(tensor, parts()[i], other));
+        send(ranks, other, whole_ ? tensor.byte_span() : owned(tensor, parts()[i], other));
       }
     });
   }
@@ -145,12 +152,12 @@ class AllGatherBegin final : public CollectiveKernel {
     }
     for_each_other([&](int other) {
       for (std::size_t i = 0; i < parts().size(); ++i) {
-        ranks.receive(ticket(), other, owned(a.outputs[i], parts()[i], other));
+        receive(ranks, other, owned(a.outputs[i], parts()[i], other));
       }
     });
     for_each_other([&](int other) {
       for (std::size_t i = 0; i < parts().size(); ++i) {
-        ranks.send(ticket(), other, owned(a.outputs[i], parts()[i], rank()));
+        send(ranks, other, owned(a.outputs[i], parts()[i], rank()));
       }
     });
   }

@@ -28,6 +28,7 @@ void add_launcher_options(Command* command, RankRequest& o) {
                              "auto: work together with the other processes that mpirun, srun or torchrun has started; "
                              "none: alone"),
          {"auto", "none"})
+      ->type_name("WHICH")
       ->capture_default_str();
   number(command->add_option("--timeout", o.timeout_seconds,
                              "Seconds after which a process that says nothing counts as failed"),
@@ -42,12 +43,14 @@ void add_rank_options(Command* command, RankRequest& o) {
              "What each process keeps only a part of: 0 nothing, 1 the optimizer's state, 2 gradients too, 3 "
              "parameters too; auto: the lowest that fits the budget"),
          {"auto", "0", "1", "2", "3"})
+      ->type_name("STAGE")
       ->capture_default_str();
   one_of(
       command->add_option("--gradient-sync", o.gradient_sync,
                           "When gradients are summed over the processes if an update has several micro-batches: once "
                           "an update, or in each micro-batch; auto: in each from stage 2 on"),
       {"auto", "update", "micro-batch"})
+      ->type_name("WHEN")
       ->capture_default_str();
   number(command->add_option("--ddp-bucket-cap-mb", o.bucket_cap_mb,
                              "Size of the buckets that gradients travel in, in MiB"),

@@ -33,6 +33,7 @@ Levers parse_levers(const FitRequest& request, const nlohmann::json& json) {
   Levers levers{.micro_batch_size = json.at("micro_batch_size").get<std::int64_t>(),
                 .update = static_cast<UpdateMode>(json.at("update").get<int>()),
                 .zero_stage = json.at("zero_stage").get<int>()};
+  if (!request.trains) return levers;
   const ModelCapacity capacity{.samples = levers.micro_batch_size,
                                .text_rows = request.text_rows(levers.micro_batch_size)};
   if (const auto count = json.at("recompute").get<std::size_t>(); count > 0) {

@@ -51,17 +51,23 @@ ExchangeSize exchange_size(const Graph& graph, const Node& begin) {
     const double each = elements > 0 ? static_cast<double>(part.type.bytes()) / elements : 0;
     const double own = static_cast<double>(part.bounds[rank + 1] - part.bounds[rank]) * each;
     const double rest = elements * each - own, all = static_cast<double>(others);
-    size.messages += others;
+    std::int64_t others_that_own = 0;
+    for (std::size_t r = 0; r + 1 < part.bounds.size(); ++r) {
+      if (r != rank && part.bounds[r + 1] > part.bounds[r]) ++others_that_own;
+    }
     switch (begin.op) {
       case Op::kReduceScatterBegin:
+        size.messages += others_that_own;
         size.sent_bytes += rest;
         size.received_bytes += all * own;
         break;
       case Op::kAllReduceBegin:
+        size.messages += others;
         size.sent_bytes += all * elements * each;
         size.received_bytes += all * elements * each;
         break;
       default:  // gathers
+        size.messages += own > 0 ? others : 0;
         size.sent_bytes += all * own;
         size.received_bytes += rest;
     }

@@ -50,7 +50,7 @@ class Communicator {
 
   // Makes room for messages with tickets below `tickets`.
   virtual void reserve(std::int64_t tickets) = 0;
-  // Begins a message. A received message may be shorter than `bytes`.
+  // Begins a message, which may be empty. A received message may be shorter than `bytes`.
   virtual void send(std::int64_t ticket, int to, std::span<const std::byte> bytes) = 0;
   virtual void receive(std::int64_t ticket, int from, std::span<std::byte> bytes) = 0;
   // Waits until every message with that ticket has arrived. Throws RankError if another rank has failed, or has been

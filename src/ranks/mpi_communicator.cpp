@@ -96,7 +96,8 @@ class MpiCommunicator final : public Communicator {
       traffic_.sent_bytes += bytes.size();
       ++traffic_.sent_messages;
     }
-    for (std::size_t first = 0; first < bytes.size(); first += kPieceBytes) {
+    // An empty message is one, too: its receiver may not know that it is.
+    for (std::size_t first = 0; first == 0 || first < bytes.size(); first += kPieceBytes) {
       const auto piece = bytes.subspan(first, std::min(kPieceBytes, bytes.size() - first));
       check_error(part_.send(piece.data(), piece.size(), to, take_slot(ticket, to)));
     }
@@ -104,7 +105,7 @@ class MpiCommunicator final : public Communicator {
 
   void receive(std::int64_t ticket, int from, std::span<std::byte> bytes) override {
     if (ticket != kHostTicket) traffic_.received_bytes += bytes.size();
-    for (std::size_t first = 0; first < bytes.size(); first += kPieceBytes) {
+    for (std::size_t first = 0; first == 0 || first < bytes.size(); first += kPieceBytes) {
       const auto piece = bytes.subspan(first, std::min(kPieceBytes, bytes.size() - first));
       check_error(part_.receive(piece.data(), piece.size(), from, take_slot(ticket, from)));
     }

@@ -334,9 +334,9 @@ TEST_F(Usage, GuessesDoNotCrossMeanings) {
       {"predict", "--bf16", "not of plimsoll predict"},
       {"train", "--cache-dir", "neither downloads nor uploads"},
       {"train", "--optim-args", "--adam-epsilon"},
-      {"train", "--fsdp", "one device"},
+      {"train", "--fsdp", "--zero-stage"},
       {"train", "--tf16", "Plimsoll has no equivalent; see plimsoll train --help"},
-      {"train", "--sharded-ddp", "one device"},
+      {"train", "--sharded-ddp", "mpirun or srun"},
       {"train", "--load", "Plimsoll has no equivalent"},
   };
   for (const auto& [command, option, expected] : meant) {

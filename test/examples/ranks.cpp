@@ -12,6 +12,7 @@
 #include "ranks/launcher.h"
 #include "train/rank_agreement.h"
 #include "transform/data_parallel.h"
+#include "transform/parameter_shards.h"
 #include "transform/shards.h"
 
 namespace plimsoll::examples {
@@ -32,6 +33,10 @@ void of_shards(const std::vector<ShardedParameter>& parameters) {
 
 void of_data_parallel(Graph graph, Gradients& gradients, const Shards& shards, const RankOptions& options) {
 #include "transform/data_parallel.h.inc"
+}
+
+void of_parameter_shards(Graph graph, const Shards& shards, const RankOptions& options) {
+#include "transform/parameter_shards.h.inc"
 }
 
 void of_rank_agreement(const Session& session, const Interrupt& interrupt, std::optional<BadPageError>& bad,
