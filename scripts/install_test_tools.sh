@@ -26,13 +26,13 @@ fi
 
 # The Python packages whose readers open what Plimsoll writes; tests take the interpreter of .venv where there is one.
 modules=(pillow==13.0.0 transformers==5.17.0 datasets tensorboard label-studio-sdk pypdfium2)
-if [ -x .venv/bin/python ]; then
-  echo "test tools: .venv is there"
-elif command -v python3 >/dev/null && python3 -m venv .venv >"$log" 2>&1 \
+made=
+[ -x .venv/bin/python ] || made=yes
+if command -v python3 >/dev/null && { [ -z "$made" ] || python3 -m venv .venv >"$log" 2>&1; } \
   && timeout 600 .venv/bin/pip install --quiet "${modules[@]}" >"$log" 2>&1; then
   echo "test tools: ${modules[*]} are in .venv"
 else
-  rm -rf .venv
   tail -n 3 "$log"
+  [ -z "$made" ] || rm -rf .venv  # one that was there keeps what it has
   echo "test tools: SKIPPED, ${modules[*]} cannot be installed here; the tests that need them will be skipped"
 fi

@@ -15,6 +15,7 @@
 #include <tesseract/capi.h>
 
 #include <algorithm>
+#include <mutex>
 #include <new>
 #include <string_view>
 #include <system_error>
@@ -248,9 +249,12 @@ class TesseractReader final : public TextReader {
  public:
   explicit TesseractReader(const TextReaderOptions& options) : library_(expect_library()), handle_(library_.create()) {
     if (handle_ == nullptr) throw std::bad_alloc();
+    const fs::path data = find_data(options);
+    // Tesseract keeps some parameters once for all readers of a process, and setting up a reader writes them.
+    static std::mutex set_up;
+    const std::lock_guard lock(set_up);
     // It prints what it thinks to standard error unless it has a file for that.
     library_.set_variable(handle_.get(), "debug_file", "/dev/null");
-    const fs::path data = find_data(options);
     if (library_.init(handle_.get(), data.c_str(), options.language.c_str(), tesseract::OEM_DEFAULT) != 0) {
       throw EnvironmentError({.what = "Tesseract cannot use the data of a language",
                               .where = data.string(),
