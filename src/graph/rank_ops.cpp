@@ -1,4 +1,7 @@
 // The shape rules and the facts of what ranks exchange.
+#include <algorithm>
+#include <cstdint>
+
 #include "graph/op_facts.h"
 #include "graph/op_work.h"
 #include "graph/shape_rule.h"
@@ -108,7 +111,8 @@ Types slice_types(const ShapeRule& rule) {
 }
 
 double slice_work(const Graph& graph, const Node& node) {
-  return 2 * static_cast<double>(graph.type(node.outputs[0]).shape.elements());
+  // A rank may hold nothing of a parameter; the plan's costs are of something.
+  return 2 * static_cast<double>(std::max<std::int64_t>(1, graph.type(node.outputs[0]).shape.elements()));
 }
 
 constexpr OpFacts kRows[] = {

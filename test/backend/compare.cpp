@@ -36,6 +36,14 @@ Tolerance tolerance_at(const Graph& graph, const Node& node, ValueId output) {
   // Rows side by side are copies; their sum is not.
   const auto* const spatial = std::get_if<SpatialAttributes>(&node.attributes);
   if (node.op == Op::kSpatialEmbedding && (spatial == nullptr || !spatial->sums)) return tolerance_of(Op::kGatherRows);
+  // What multiply adds to the gradient of a vector that it takes twice is two products, rounded before their sum.
+  if (node.op == Op::kAdd) {
+    const auto is_product = [&](ValueId input) {
+      const NodeId producer = graph.value(input).producer;
+      return producer != kNoNode && graph.node(producer).op == Op::kMultiply;
+    };
+    if (std::any_of(node.inputs.begin(), node.inputs.end(), is_product)) return tolerance_of(Op::kMultiply);
+  }
   return tolerance_of(node.op);
 }
 
