@@ -31,7 +31,7 @@ class BackwardWalk {
   std::vector<Gradient> gradients_;
 };
 
-// Whether what the op gives counts as a constant, though it is computed from values that have a gradient.
+// Says whether an op's output counts as a constant, though it is computed from values that have a gradient.
 bool is_constant(Op op);
 
 // Appends the gradients of `node`'s inputs, given those of its outputs.

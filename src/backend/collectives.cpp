@@ -47,14 +47,14 @@ class CollectiveKernel : public Kernel {
     const auto end = static_cast<std::size_t>(part.bounds[static_cast<std::size_t>(rank) + 1]) / unit * each;
     return tensor.byte_span().subspan(begin, end - begin);
   }
-  // Of what one of the two owns nothing, both know it, and no message is sent.
+  // Where one of the two owns nothing, both know it, and no message is sent.
   void send(Communicator& ranks, int other, std::span<const std::byte> bytes) const {
     if (!bytes.empty()) ranks.send(ticket(), other, bytes);
   }
   void receive(Communicator& ranks, int other, std::span<std::byte> bytes) const {
     if (!bytes.empty()) ranks.receive(ticket(), other, bytes);
   }
-  // Where in the staging buffer a rank's bytes arrive, of all parts one after the other.
+  // This is where in the staging buffer a rank's bytes arrive; its parts follow one another.
   std::size_t staging_place(int other) const { return static_cast<std::size_t>(other > rank() ? other - 1 : other); }
 
  private:
@@ -140,7 +140,7 @@ class ReduceEnd final : public CollectiveKernel {
   bool whole_;
 };
 
-// What this rank owns lies in its place in the parts already, or in tensors of its own.
+// This tells where the elements that this rank owns lie: in their place in the parts, or in tensors of their own.
 class AllGatherBegin final : public CollectiveKernel {
  public:
   AllGatherBegin(const Node& node, bool from_shards) : CollectiveKernel(node), from_shards_(from_shards) {}

@@ -127,7 +127,7 @@ std::string task_type_of(const json& config) {
   return known ? config.at("task_type").get<std::string>() : std::string();
 }
 
-// What would make the adapter mean something else than W x + scale B A x.
+// Each of these would make the adapter mean something else than W x + scale B A x.
 void refuse_other_kinds(const fs::path& directory, const json& config) {
   if (config.value("peft_type", json("LORA")) != "LORA") refuse_adapter_key(directory, "peft_type", config, "\"LORA\"");
   if (has(config, "task_type") && config.at("task_type") != kNoTask && task_type_of(config).empty()) {
@@ -165,7 +165,7 @@ bool flag_of(const fs::path& directory, const json& config, const char* key) {
   return config.at(key).get<bool>();
 }
 
-// Of rank_pattern and alpha_pattern the first pattern that matches counts, so that the file's order matters.
+// PEFT takes the first pattern of rank_pattern or alpha_pattern that matches, so the file's order matters.
 LoraPatterns patterns_of(const fs::path& directory, const json& config, const char* key, double low, bool whole) {
   if (!has(config, key)) return {};
   const std::string allowed = fmt::format("an object of {}numbers from {} to 65536", whole ? "whole " : "", low);

@@ -1,7 +1,6 @@
 // Compares the CPU's attention and its gradient with loops in double, on odd shapes, on every vector width of this
 // machine.
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 
 #include <algorithm>
 #include <array>
@@ -17,6 +16,7 @@
 
 #include "backend/cpu/attention_problem.h"
 #include "backend/cpu/cpu_backend.h"
+#include "backend/every_target.h"
 #include "base/dropout.h"
 #include "graph/build.h"
 #include "graph/relative_bucket.h"
@@ -374,18 +374,8 @@ std::string describe(const Case& c) {
          std::to_string(a.dropout_p) + ", biases " + std::to_string(a.position_bias) + std::to_string(a.spatial_bias);
 }
 
-// Every test runs once for each vector width.
-class CpuAttention : public testing::TestWithParam<std::int64_t> {
- protected:
-  void SetUp() override { hwy::SetSupportedTargetsForTest(GetParam()); }
-  void TearDown() override {
-    hwy::SetSupportedTargetsForTest(0);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  }
-};
-std::vector<std::int64_t> targets() { return hwy::SupportedAndGeneratedTargets(); }
-INSTANTIATE_TEST_SUITE_P(Targets, CpuAttention, testing::ValuesIn(targets()),
-                         [](const auto& target) { return std::string(hwy::TargetName(target.param)); });
+class CpuAttention : public test::EveryTarget {};
+INSTANTIATE_TEST_SUITE_P(Targets, CpuAttention, test::all_targets(), test::target_name);
 
 TEST_P(CpuAttention, OddLengths) {
   for (const std::int32_t length : {1, 3, 17, 63, 64, 65, 197, 211}) {

@@ -6,24 +6,14 @@
 
 #include <vector>
 
-#include "hwy/targets.h"
+#include "backend/every_target.h"
 #include "tensor/block_code.h"
 #include "tensor/half.h"
 
 namespace plimsoll {
 namespace {
 
-class Decode : public testing::TestWithParam<std::int64_t> {
- protected:
-  void SetUp() override {
-    hwy::SetSupportedTargetsForTest(GetParam());
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  }
-  void TearDown() override {
-    hwy::SetSupportedTargetsForTest(0);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  }
-};
+class Decode : public test::EveryTarget {};
 
 constexpr std::int64_t kRows = 19, kColumns = 200;  // the last block of a row is short
 
@@ -63,8 +53,7 @@ TEST_P(Decode, HasTheBitsOfTheReference) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, Decode, testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
-                         [](const auto& parameter) { return std::string(hwy::TargetName(parameter.param)); });
+INSTANTIATE_TEST_SUITE_P(Targets, Decode, test::all_targets(), test::target_name);
 
 }  // namespace
 }  // namespace plimsoll

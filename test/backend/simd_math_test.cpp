@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "backend/every_target.h"
 #include "base/philox.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -58,18 +59,7 @@ HWY_EXPORT(erf_all);
 HWY_EXPORT(tanh_all);
 HWY_EXPORT(philox_all);
 
-// Runs the test once for each instruction set of the machine.
-class SimdMath : public testing::TestWithParam<std::int64_t> {
- protected:
-  void SetUp() override {
-    hwy::SetSupportedTargetsForTest(GetParam());
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  }
-  void TearDown() override {
-    hwy::SetSupportedTargetsForTest(0);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  }
-};
+class SimdMath : public test::EveryTarget {};
 
 // Returns two million evenly spaced values and all magnitudes between the two; their number is a multiple of 64.
 std::vector<float> floats_between(float low, float high) {
@@ -171,8 +161,7 @@ TEST_P(SimdMath, PhiloxEqualsTheScalarOne) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, SimdMath, testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
-                         [](const auto& target) { return std::string(hwy::TargetName(target.param)); });
+INSTANTIATE_TEST_SUITE_P(Targets, SimdMath, test::all_targets(), test::target_name);
 
 }  // namespace
 }  // namespace plimsoll
