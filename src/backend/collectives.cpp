@@ -48,11 +48,11 @@ class CollectiveKernel : public Kernel {
     return tensor.byte_span().subspan(begin, end - begin);
   }
   // Where one of the two owns nothing, both know it, and no message is sent.
-  void send(Communicator& ranks, int other, std::span<const std::byte> bytes) const {
-    if (!bytes.empty()) ranks.send(ticket(), other, bytes);
+  void send(Communicator& ranks, int other, std::span<const std::byte> bytes, bool rows = false) const {
+    if (!bytes.empty()) ranks.send(ticket(), other, bytes, rows);
   }
-  void receive(Communicator& ranks, int other, std::span<std::byte> bytes) const {
-    if (!bytes.empty()) ranks.receive(ticket(), other, bytes);
+  void receive(Communicator& ranks, int other, std::span<std::byte> bytes, bool rows = false) const {
+    if (!bytes.empty()) ranks.receive(ticket(), other, bytes, rows);
   }
   // This is where in the staging buffer a rank's bytes arrive; its parts follow one another.
   std::size_t staging_place(int other) const { return static_cast<std::size_t>(other > rank() ? other - 1 : other); }
@@ -165,7 +165,8 @@ class AllGatherBegin final : public CollectiveKernel {
   bool from_shards_;
 };
 
-class AllGatherEnd final : public CollectiveKernel {
+// What arrives needs nothing done to it.
+class ArrivalEnd final : public CollectiveKernel {
  public:
   using CollectiveKernel::CollectiveKernel;
 
@@ -200,13 +201,13 @@ class GatherRowsBegin final : public CollectiveKernel {
     std::memcpy(count_place(rank()).data(), a.inputs[1].raw(), sizeof(std::int32_t));
     for_each_other([&](int other) {
       ranks.receive(ticket(), other, count_place(other));
-      ranks.receive(ticket(), other, id_place(other));
-      ranks.receive(ticket(), other, row_place(other));
+      ranks.receive(ticket(), other, id_place(other), true);
+      ranks.receive(ticket(), other, row_place(other), true);
     });
     for_each_other([&](int other) {
       ranks.send(ticket(), other, count_place(rank()));
-      ranks.send(ticket(), other, ids);
-      ranks.send(ticket(), other, rows);
+      ranks.send(ticket(), other, ids, true);
+      ranks.send(ticket(), other, rows, true);
     });
   }
 };
@@ -233,6 +234,77 @@ class GatherRowsEnd final : public CollectiveKernel {
       total += count;
     }
     *a.outputs[2].data<std::int32_t>() = static_cast<std::int32_t>(total);
+  }
+};
+
+// Goes through the rows that a rank wants of one owner, in the order of its ids. Ids that follow their equal, as
+// padding does, share its row. `body` gets the position of the id, the row of the table, and whether it is a row of its
+// own.
+template <typename Body>
+void for_each_wanted(std::span<const std::int32_t> ids, std::int64_t first, std::int64_t end, const Body& body) {
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] >= first && ids[i] < end) body(i, ids[i], i == 0 || ids[i] != ids[i - 1]);
+  }
+}
+
+// All know all ids, so nobody needs to be told how many rows a message has. What arrives lies owner after owner.
+class AllToAllRowsBegin final : public CollectiveKernel {
+ public:
+  using CollectiveKernel::CollectiveKernel;
+
+ private:
+  void run(const KernelArguments& a, Communicator& ranks) const override {
+    const Part& table = parts()[0];
+    const auto n = static_cast<std::size_t>(a.outputs[1].elements());
+    const std::int64_t width = table.type.shape[1];
+    const std::size_t row_bytes = static_cast<std::size_t>(width) * dtype_bytes(table.type.dtype);
+    const auto ids_of = [&](int rank) {
+      const bool counted = a.inputs.size() == 3;
+      const auto count = counted ? static_cast<std::size_t>(a.inputs[2].data<std::int32_t>()[rank]) : n;
+      check(count <= n, "a rank has no more ids than there is room for");
+      return std::span(a.inputs[1].data<std::int32_t>() + static_cast<std::size_t>(rank) * n, count);
+    };
+    const auto bound = [&](int rank) { return table.bounds[static_cast<std::size_t>(rank)] / width; };
+    const std::span<const std::int32_t> own_ids = ids_of(rank());
+    std::byte* const rows = static_cast<std::byte*>(a.outputs[0].raw());
+    auto* const places = a.outputs[1].data<std::int32_t>();
+    std::fill_n(places, n, 0);  // of ids that are not real
+    std::size_t arriving = 0;
+    for (int owner = 0; owner < this->ranks(); ++owner) {
+      const std::size_t before = arriving;
+      for_each_wanted(own_ids, bound(owner), bound(owner + 1), [&](std::size_t i, std::int64_t, bool first) {
+        if (first) ++arriving;
+        places[i] = static_cast<std::int32_t>(arriving - 1);
+      });
+      const std::span<std::byte> place(rows + before * row_bytes, (arriving - before) * row_bytes);
+      if (owner == rank()) {
+        copy(a.inputs[0], row_bytes, own_ids, place.data());
+      } else {
+        receive(ranks, owner, place, true);
+      }
+    }
+    std::byte* const sent = static_cast<std::byte*>(a.outputs[2].raw());
+    for_each_other([&](int other) {
+      std::byte* const place = sent + staging_place(other) * n * row_bytes;
+      send(ranks, other, {place, copy(a.inputs[0], row_bytes, ids_of(other), place)}, true);
+    });
+  }
+
+  // Copies the own rows that somebody wants; returns their bytes.
+  std::size_t copy(const TensorView& own, std::size_t row_bytes, std::span<const std::int32_t> ids,
+                   std::byte* to) const {
+    const std::int64_t width = parts()[0].type.shape[1];
+    const std::int64_t first = parts()[0].bounds[static_cast<std::size_t>(rank())] / width;
+    const std::int64_t end = parts()[0].bounds[static_cast<std::size_t>(rank()) + 1] / width;
+    std::size_t bytes = 0;
+    for_each_wanted(ids, first, end, [&](std::size_t, std::int64_t row, bool is_first) {
+      if (!is_first) return;
+      std::memcpy(to + bytes,
+                  static_cast<const std::byte*>(own.raw()) + static_cast<std::size_t>(row - first) * row_bytes,
+                  row_bytes);
+      bytes += row_bytes;
+    });
+    return bytes;
   }
 };
 
@@ -268,11 +340,14 @@ std::unique_ptr<Kernel> make_collective_kernel(const Node& node) {
     case Op::kGatherShardsBegin:
       return std::make_unique<AllGatherBegin>(node, true);
     case Op::kAllGatherEnd:
-      return std::make_unique<AllGatherEnd>(node);
+    case Op::kAllToAllRowsEnd:
+      return std::make_unique<ArrivalEnd>(node);
     case Op::kGatherRowsBegin:
       return std::make_unique<GatherRowsBegin>(node);
     case Op::kGatherRowsEnd:
       return std::make_unique<GatherRowsEnd>(node);
+    case Op::kAllToAllRowsBegin:
+      return std::make_unique<AllToAllRowsBegin>(node);
     default:
       check(false, "the op is one that ranks exchange tensors by");
       return nullptr;

@@ -206,6 +206,7 @@ nlohmann::json ranks_json(Communicator& ranks, const PlanSummary& plan, std::siz
                     {"sent_bytes", facts.traffic.sent_bytes},
                     {"received_bytes", facts.traffic.received_bytes},
                     {"sent_messages", facts.traffic.sent_messages},
+                    {"sent_row_bytes", facts.traffic.sent_row_bytes},
                     {"exchange_wait_seconds", facts.traffic.wait_seconds}});
   }
   return list;
@@ -218,7 +219,7 @@ std::string ranks_table(const nlohmann::json& ranks, double seconds) {
                         fmt::format("{} on {}", rank["rank"].get<int>(), rank["host"].get<std::string>()),
                         format_bytes(rank["predicted_peak_bytes"].get<std::size_t>()),
                         format_bytes(rank["measured_peak_bytes"].get<std::size_t>()),
-                        format_bytes(rank["sent_bytes"].get<std::size_t>()),
+                        format_bytes(rank["sent_bytes"].get<std::size_t>() + rank["sent_row_bytes"].get<std::size_t>()),
                         seconds > 0 ? 100 * rank["exchange_wait_seconds"].get<double>() / seconds : 0);
   }
   return text;

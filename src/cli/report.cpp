@@ -103,7 +103,7 @@ std::string plan_table(const RunPlan& plan) {
                                                   "each keeps its part of parameters, gradients and optimizer state"};
     text += fmt::format("\n  {} processes, ZeRO stage {}: {}; each sends up to {} per update", plan.ranks,
                         plan.levers.zero_stage, kKept.at(static_cast<std::size_t>(plan.levers.zero_stage)),
-                        format_bytes(static_cast<std::size_t>(plan.exchange.sent_bytes)));
+                        format_bytes(static_cast<std::size_t>(plan.exchange.sent_bytes + plan.exchange.row_bytes)));
   }
   if (!plan.levers.recompute.empty()) {
     const double extra = recomputed_seconds(plan.levers) * static_cast<double>(plan.accumulation_steps) *

@@ -251,6 +251,8 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
       run.exchange.messages += runs * exchange.messages;
       run.exchange.sent_bytes += static_cast<double>(runs) * exchange.sent_bytes;
       run.exchange.received_bytes += static_cast<double>(runs) * exchange.received_bytes;
+      run.exchange.row_messages += runs * exchange.row_messages;
+      run.exchange.row_bytes += static_cast<double>(runs) * exchange.row_bytes;
       run.seconds_per_update += static_cast<double>(runs) *
                                 estimate_seconds(graph, request.speeds, real_row_share(request, program.capacity));
     }

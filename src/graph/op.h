@@ -152,6 +152,11 @@ enum class Op : std::uint8_t {
                         //                                                being sent, R ranks
   kGatherRowsEnd,       // ids, rows, counts                           -> ids, rows in their bytes: those of all ranks one
                         //                                                after the other; their number i32[1]
+  kAllToAllRowsBegin,   // own rows f[r,D] of a table, ids i32[R n] of all ranks, counts i32[R] of the real
+                        //                                                ones (without them: all)
+                        //                                             -> rows f[n,D], the place of each own id among them
+                        //                                                i32[n], what is sent f[(R-1) n,D]; one part, the table
+  kAllToAllRowsEnd,     // rows, what is sent                          -> rows in their bytes, arrived
   kSlice,               // x f[...]                                    -> f[count]: elements `first` on, in order
                         //                                                SliceAttributes
 };
@@ -306,7 +311,7 @@ using Attributes =
 // Ops that end a forward graph: outputs loss and gradient of their first input, the logits.
 constexpr bool is_loss(Op op) { return op >= Op::kCrossEntropy && op <= Op::kSpanCrossEntropy; }
 constexpr bool is_transfer(Op op) { return op >= Op::kFetchBegin && op <= Op::kStoreEnd; }
-constexpr bool is_collective(Op op) { return op >= Op::kReduceScatterBegin && op <= Op::kGatherRowsEnd; }
+constexpr bool is_collective(Op op) { return op >= Op::kReduceScatterBegin && op <= Op::kAllToAllRowsEnd; }
 
 // Returns the op's only name in graphs, kernels, tests and benchmarks, such as "layer_norm".
 std::string_view op_name(Op op);

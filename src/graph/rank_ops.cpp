@@ -99,6 +99,38 @@ Types gather_rows_end_types(const ShapeRule& rule) {
   return {rule.in(0), rows, i32({1})};
 }
 
+// The ids that every rank has, of the ones that `ids` holds of all.
+std::int64_t ids_a_rank(const ShapeRule& rule, std::int64_t ids) {
+  const std::int64_t ranks = rule.attributes<CollectiveAttributes>().ranks;
+  rule.require(ranks > 0 && ids % ranks == 0, "has as many ids of each rank");
+  return ids / ranks;
+}
+
+Types all_to_all_rows_begin_types(const ShapeRule& rule) {
+  const auto& attributes = rule.attributes<CollectiveAttributes>();
+  rule.inputs(2, 3);
+  rule.require(attributes.parts.size() == 1 && attributes.parts[0].type.shape.rank() == 2, "has a table as its part");
+  const auto& part = attributes.parts[0];
+  const auto rank = static_cast<std::size_t>(attributes.rank);
+  rule.require(part.bounds.size() == static_cast<std::size_t>(attributes.ranks) + 1, "divides the table");
+  const std::int64_t width = part.type.shape[1];
+  const std::int64_t own = part.bounds[rank + 1] - part.bounds[rank];
+  rule.require(std::ranges::all_of(part.bounds, [&](std::int64_t bound) { return bound % width == 0; }),
+               "divides the table between its rows");
+  rule.expect(0, {part.type.dtype, {own / width, width}});
+  const std::int64_t n = ids_a_rank(rule, rule.in(1).shape.elements());
+  rule.expect(1, i32({attributes.ranks * n}));
+  if (rule.count() == 3) rule.expect(2, i32({attributes.ranks}));
+  return {{part.type.dtype, {n, width}}, i32({n}), {part.type.dtype, {(attributes.ranks - 1) * n, width}}};
+}
+
+Types all_to_all_rows_end_types(const ShapeRule& rule) {
+  rule.inputs(2);
+  const TensorType& rows = rule.floating(0, 2);
+  rule.expect(1, {rows.dtype, {(rule.attributes<CollectiveAttributes>().ranks - 1) * rows.shape[0], rows.shape[1]}});
+  return {rows};
+}
+
 Types slice_types(const ShapeRule& rule) {
   rule.inputs(1);
   const auto& attributes = rule.attributes<SliceAttributes>();
@@ -151,6 +183,15 @@ constexpr OpFacts kRows[] = {
     {.op = Op::kGatherRowsEnd,
      .name = "gather_rows_end",
      .types = gather_rows_end_types,
+     .work = no_work,
+     .aliases = in_place_but(1)},
+    {.op = Op::kAllToAllRowsBegin,
+     .name = "all_to_all_rows_begin",
+     .types = all_to_all_rows_begin_types,
+     .work = no_work},
+    {.op = Op::kAllToAllRowsEnd,
+     .name = "all_to_all_rows_end",
+     .types = all_to_all_rows_end_types,
      .work = no_work,
      .aliases = in_place_but(1)},
     {.op = Op::kSlice, .name = "slice", .types = slice_types, .work = slice_work},

@@ -40,10 +40,20 @@ ExchangeSize exchange_size(const Graph& graph, const Node& begin) {
   ExchangeSize size;
   const auto rank = static_cast<std::size_t>(attributes.rank);
   if (begin.op == Op::kGatherRowsBegin) {
-    double bytes = 0;
-    for (const ValueId input : begin.inputs) bytes += static_cast<double>(graph.type(input).bytes());
-    size.messages = 3 * others;
-    size.sent_bytes = size.received_bytes = static_cast<double>(others) * bytes;
+    const double counts = static_cast<double>(graph.type(begin.inputs[1]).bytes());
+    const double rows = static_cast<double>(graph.type(begin.inputs[0]).bytes() + graph.type(begin.inputs[2]).bytes());
+    size.messages = others;
+    size.sent_bytes = size.received_bytes = static_cast<double>(others) * counts;
+    size.row_messages = 2 * others;
+    size.row_bytes = static_cast<double>(others) * rows;
+    return size;
+  }
+  if (begin.op == Op::kAllToAllRowsBegin) {
+    // Each rank wants as many rows, and finds them where they happen to be; its own it need not send itself.
+    const TensorType& rows = graph.type(begin.outputs[0]);
+    size.row_messages = others;
+    size.row_bytes =
+        static_cast<double>(rows.bytes()) * static_cast<double>(others) / static_cast<double>(attributes.ranks);
     return size;
   }
   for (const auto& part : attributes.parts) {
@@ -79,7 +89,7 @@ namespace {
 
 bool begins_exchange(Op op) {
   return op == Op::kReduceScatterBegin || op == Op::kAllGatherBegin || op == Op::kGatherShardsBegin ||
-         op == Op::kAllReduceBegin || op == Op::kGatherRowsBegin;
+         op == Op::kAllReduceBegin || op == Op::kGatherRowsBegin || op == Op::kAllToAllRowsBegin;
 }
 
 }  // namespace
@@ -92,13 +102,15 @@ ExchangeSize exchange_size(const Graph& graph) {
     all.messages += size.messages;
     all.sent_bytes += size.sent_bytes;
     all.received_bytes += size.received_bytes;
+    all.row_messages += size.row_messages;
+    all.row_bytes += size.row_bytes;
   }
   return all;
 }
 
 double exchange_seconds(const ExchangeSize& size, const OpSpeeds& speeds) {
-  return static_cast<double>(size.messages) * speeds.network_seconds_per_message +
-         std::max(size.sent_bytes, size.received_bytes) * speeds.network_seconds_per_byte;
+  return static_cast<double>(size.messages + size.row_messages) * speeds.network_seconds_per_message +
+         (std::max(size.sent_bytes, size.received_bytes) + size.row_bytes) * speeds.network_seconds_per_byte;
 }
 
 double estimate_seconds(const Graph& graph, const OpSpeeds& speeds, double row_share) {

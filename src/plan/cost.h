@@ -33,10 +33,14 @@ struct OpSpeeds {
 // The time of the transfer that a fetch_begin or store_begin starts, by itself.
 double transfer_seconds(const TransferAttributes& transfer, bool writes, const OpSpeeds& speeds);
 
-// What one rank sends and receives in the exchange that a collective begins, with all of a gradient's rows real.
+// What one rank sends and receives in the exchange that a collective begins.
 struct ExchangeSize {
   std::int64_t messages = 0;  // sent
   double sent_bytes = 0, received_bytes = 0;
+  // The same of rows of tokens, of which there are as many as the data have: with every row of the capacity real, and
+  // as many as are owned by other ranks on average.
+  std::int64_t row_messages = 0;
+  double row_bytes = 0;
 };
 ExchangeSize exchange_size(const Graph& graph, const Node& begin);
 // Of one run of all nodes.

@@ -50,9 +50,19 @@ class Communicator {
 
   // Makes room for messages with tickets below `tickets`.
   virtual void reserve(std::int64_t tickets) = 0;
-  // Begins a message, which may be empty. A received message may be shorter than `bytes`.
-  virtual void send(std::int64_t ticket, int to, std::span<const std::byte> bytes) = 0;
-  virtual void receive(std::int64_t ticket, int from, std::span<std::byte> bytes) = 0;
+  // Begins a message, which may be empty. A received message may be shorter than `bytes`, which are then as many as it
+  // may have at most. `rows`: it holds rows of tokens, so that its length is the data's, not the plan's.
+  void send(std::int64_t ticket, int to, std::span<const std::byte> bytes, bool rows = false) {
+    if (ticket != kHostTicket) {
+      (rows ? traffic_.sent_row_bytes : traffic_.sent_bytes) += bytes.size();
+      traffic_.sent_messages += rows ? 0 : 1;
+    }
+    begin_send(ticket, to, bytes);
+  }
+  void receive(std::int64_t ticket, int from, std::span<std::byte> bytes, bool rows = false) {
+    if (ticket != kHostTicket && !rows) traffic_.received_bytes += bytes.size();
+    begin_receive(ticket, from, bytes);
+  }
   // Waits until every message with that ticket has arrived. Throws RankError if another rank has failed, or has been
   // silent for too long.
   virtual void wait(std::int64_t ticket) = 0;
@@ -61,12 +71,21 @@ class Communicator {
   // Tells the other ranks that this one ends because of `problem`; they throw RankError. Does not throw.
   virtual void fail(const Problem& problem, ExitCode code) noexcept = 0;
 
-  // What nodes have exchanged so far, without the host's own messages, and how long they have waited for it.
+  // What nodes have exchanged so far, without the host's own messages, and how long they have waited for it. Messages
+  // of rows are counted apart from the others.
   struct Traffic {
-    std::uint64_t sent_bytes = 0, received_bytes = 0, sent_messages = 0;
+    std::uint64_t sent_bytes = 0, received_bytes = 0, sent_messages = 0, sent_row_bytes = 0;
     double wait_seconds = 0;
   };
-  virtual Traffic traffic() const = 0;
+  Traffic traffic() const { return traffic_; }
+
+ protected:
+  virtual void begin_send(std::int64_t ticket, int to, std::span<const std::byte> bytes) = 0;
+  virtual void begin_receive(std::int64_t ticket, int from, std::span<std::byte> bytes) = 0;
+  void count_wait(double seconds) { traffic_.wait_seconds += seconds; }
+
+ private:
+  Traffic traffic_{};
 };
 
 // Gives every rank the bytes of all, rank after rank; `all` has size() times as many bytes as `mine`. Allocates

@@ -91,11 +91,7 @@ class MpiCommunicator final : public Communicator {
     pending_.resize(std::max(pending_.size(), static_cast<std::size_t>(tickets)), 0);
   }
 
-  void send(std::int64_t ticket, int to, std::span<const std::byte> bytes) override {
-    if (ticket != kHostTicket) {
-      traffic_.sent_bytes += bytes.size();
-      ++traffic_.sent_messages;
-    }
+  void begin_send(std::int64_t ticket, int to, std::span<const std::byte> bytes) override {
     // An empty message is one, too: its receiver may not know that it is.
     for (std::size_t first = 0; first == 0 || first < bytes.size(); first += kPieceBytes) {
       const auto piece = bytes.subspan(first, std::min(kPieceBytes, bytes.size() - first));
@@ -103,8 +99,7 @@ class MpiCommunicator final : public Communicator {
     }
   }
 
-  void receive(std::int64_t ticket, int from, std::span<std::byte> bytes) override {
-    if (ticket != kHostTicket) traffic_.received_bytes += bytes.size();
+  void begin_receive(std::int64_t ticket, int from, std::span<std::byte> bytes) override {
     for (std::size_t first = 0; first == 0 || first < bytes.size(); first += kPieceBytes) {
       const auto piece = bytes.subspan(first, std::min(kPieceBytes, bytes.size() - first));
       check_error(part_.receive(piece.data(), piece.size(), from, take_slot(ticket, from)));
@@ -116,9 +111,7 @@ class MpiCommunicator final : public Communicator {
     if (is_done()) return;
     const auto begin = Clock::now();
     wait_until(is_done);
-    if (ticket != kHostTicket) {
-      traffic_.wait_seconds += std::chrono::duration<double>(Clock::now() - begin).count();
-    }
+    if (ticket != kHostTicket) count_wait(std::chrono::duration<double>(Clock::now() - begin).count());
   }
 
   void poll() override {
@@ -134,8 +127,6 @@ class MpiCommunicator final : public Communicator {
     } catch (...) {  // others then notice that this rank has ended
     }
   }
-
-  Traffic traffic() const override { return traffic_; }
 
  private:
   struct InSlot {
@@ -242,7 +233,6 @@ class MpiCommunicator final : public Communicator {
   std::vector<int> pending_;  // by ticket
   int used_ = 0;              // no slot from this one on has a message
   std::uint64_t polls_ = 0;
-  Traffic traffic_{};
   bool failed_ = false;
 };
 

@@ -24,6 +24,9 @@ class ParameterSharder {
   Graph run() {
     find_buckets();
     copy_sources();
+    for (Lookup& lookup : lookups_) {
+      if (asks_at_once(lookup)) ask(lookup);
+    }
     std::size_t next = 0;  // the bucket that begins next
     if (!buckets_.empty()) begin(buckets_[next++]);
     for (std::size_t n = 0; n < graph_.nodes().size(); ++n) {
@@ -32,7 +35,12 @@ class ParameterSharder {
         end(buckets_[b]);
         if (next < buckets_.size()) begin(buckets_[next++]);
       }
-      copy(graph_.nodes()[n]);
+      const auto lookup = std::ranges::find(lookups_, n, &Lookup::node);
+      if (lookup == lookups_.end()) {
+        copy(graph_.nodes()[n]);
+      } else {
+        look_up(*lookup);
+      }
     }
     rewriter_.copy_outputs();
     return rewriter_.take();
@@ -47,6 +55,23 @@ class ParameterSharder {
     std::size_t bytes = 0;
     Phase phase = Phase::kForward;
   };
+
+  // An embedding that fetches the rows that it needs, not its table.
+  struct Lookup {
+    std::size_t node = 0;
+    std::int64_t ids_ticket = 0, rows_ticket = 0;
+    std::vector<ValueId> asked{};  // of the new graph: all ranks' ids, and their counts, on their way
+  };
+
+  const Node& node_of(const Lookup& lookup) const { return graph_.nodes()[lookup.node]; }
+
+  // Rows are fetched where all ranks together ask for fewer than the table has: then what is sent, and the room that
+  // it is sent from, are smaller than the table. Codes are fetched whole, because a row of them is no row of numbers.
+  bool fetches_rows(const Node& node) const {
+    if (node.op != Op::kEmbedding || !is_sharded(node.inputs[0])) return false;
+    const TensorType& table = graph_.type(node.inputs[0]);
+    return is_floating(table.dtype) && options_.ranks * graph_.type(node.inputs[1]).shape.elements() < table.shape[0];
+  }
 
   bool is_sharded(ValueId id) const {
     const Value& value = graph_.value(id);
@@ -64,16 +89,18 @@ class ParameterSharder {
     for (std::size_t n = 0; n < graph_.nodes().size(); ++n) {
       const Node& node = graph_.nodes()[n];
       if (is_parameter_update(node.op)) continue;
+      if (fetches_rows(node)) {
+        lookups_.push_back({.node = n, .ids_ticket = ticket, .rows_ticket = ticket + 1});
+        ticket += 2;
+        continue;
+      }
       for (const ValueId input : node.inputs) {
         if (!is_sharded(input) || !seen.insert({node.phase, input}).second) continue;
         const Value& value = graph_.value(input);
         const bool full =
             buckets_.empty() || buckets_.back().bytes >= options_.bucket_bytes || buckets_.back().phase != node.phase;
         if (full) {
-          buckets_.push_back(
-              {.first_use = n,
-               .attributes = {.ticket = ticket++, .rank = options_.rank, .ranks = options_.ranks, .parts = {}},
-               .phase = node.phase});
+          buckets_.push_back({.first_use = n, .attributes = attributes(ticket++), .phase = node.phase});
         }
         Bucket& bucket = buckets_.back();
         bucket.parameters.push_back(input);
@@ -114,6 +141,61 @@ class ParameterSharder {
          .phase = bucket.phase});
   }
 
+  CollectiveAttributes attributes(std::int64_t ticket) const {
+    return {.ticket = ticket, .rank = options_.rank, .ranks = options_.ranks, .parts = {}};
+  }
+
+  bool asks_at_once(const Lookup& lookup) const {
+    const Node& node = node_of(lookup);
+    const auto is_source = [&](ValueId id) { return id == kNoValue || graph_.value(id).producer == kNoNode; };
+    return node.phase == Phase::kForward && is_source(node.inputs[1]) && is_source(node.row_count);
+  }
+
+  void ask(Lookup& lookup) {
+    const Node& node = node_of(lookup);
+    CollectiveAttributes all = attributes(lookup.ids_ticket);
+    std::vector<ValueId> own;
+    for (const ValueId value : {node.inputs[1], node.row_count}) {
+      if (value == kNoValue) continue;
+      const std::int64_t each = graph_.type(value).shape.elements();
+      auto& part = all.parts.emplace_back();
+      part.type = {DType::kI32, {options_.ranks * each}};
+      for (int r = 0; r <= options_.ranks; ++r) part.bounds.push_back(r * each);
+      own.push_back(rewriter_.mapped(value));
+    }
+    lookup.asked = rewriter_.graph().add_node({.op = Op::kGatherShardsBegin,
+                                               .name = node.name + ".ids.gather_shards_begin",
+                                               .attributes = std::move(all),
+                                               .inputs = std::move(own),
+                                               .phase = node.phase});
+  }
+
+  void look_up(Lookup& lookup) {
+    if (lookup.asked.empty()) ask(lookup);
+    const Node& node = node_of(lookup);
+    Graph& to = rewriter_.graph();
+    const ValueId table = node.inputs[0];
+    const Node& asked = to.node(to.value(lookup.asked[0]).producer);
+    std::vector<ValueId> inputs = to.add_node({.op = Op::kAllGatherEnd,
+                                               .name = node.name + ".ids.all_gather_end",
+                                               .attributes = asked.attributes,
+                                               .inputs = lookup.asked,
+                                               .phase = node.phase});
+    inputs.insert(inputs.begin(), shard_of_.at(table));
+    CollectiveAttributes of_rows = attributes(lookup.rows_ticket);
+    of_rows.parts.push_back({.type = graph_.type(table), .bounds = shards_.bounds(graph_.value(table).name)});
+    const auto add_rows = [&](Op op, std::vector<ValueId> from) {
+      return to.add_node({.op = op,
+                          .name = fmt::format("{}.{}", node.name, op_name(op)),
+                          .attributes = of_rows,
+                          .inputs = std::move(from),
+                          .phase = node.phase});
+    };
+    const std::vector<ValueId> begun = add_rows(Op::kAllToAllRowsBegin, std::move(inputs));
+    const std::vector<ValueId> rows = add_rows(Op::kAllToAllRowsEnd, {begun[0], begun[2]});
+    rewriter_.copy_node(node, {rows[0], begun[1]});
+  }
+
   void begin(Bucket& bucket) {
     std::vector<ValueId> own;
     for (const ValueId parameter : bucket.parameters) own.push_back(shard_of_.at(parameter));
@@ -146,6 +228,7 @@ class ParameterSharder {
   const RankOptions& options_;
   Rewriter rewriter_;
   std::vector<Bucket> buckets_;
+  std::vector<Lookup> lookups_;
   std::map<ValueId, ValueId> shard_of_;  // source of the old graph -> of the new one
 };
 

@@ -3,7 +3,9 @@
 //
 // Parameters travel in buckets, in the order in which nodes use them. While the nodes of one bucket compute, the next
 // one is on its way; a fetched parameter's bytes are free after its last use in that phase. Updates work on the own
-// part where it lies.
+// part where it lies. Of a table that tokens are looked up in, only the rows of a micro-batch are fetched, where all
+// ranks together have fewer tokens than the table has rows: each rank tells the others its ids, and gets from every
+// owner the rows that it has of them.
 //
 //   graph = shard_parameters(graph, shards, options);   // of a step, or of an evaluation; after all but offload
 #pragma once

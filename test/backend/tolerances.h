@@ -68,6 +68,8 @@ inline Tolerance tolerance_of(Op op) {
     case Op::kGatherShardsBegin:
     case Op::kGatherRowsBegin:
     case Op::kGatherRowsEnd:
+    case Op::kAllToAllRowsBegin:
+    case Op::kAllToAllRowsEnd:
     case Op::kReduceScatterBegin:
     case Op::kAllReduceBegin:
     case Op::kSlice:

@@ -87,27 +87,22 @@ class ThreadCommunicator final : public Communicator {
   void reserve(std::int64_t tickets) override {
     while (pending_.size() < static_cast<std::size_t>(tickets)) pending_.push_back(std::make_unique<int>(0));
   }
-  void send(std::int64_t ticket, int to, std::span<const std::byte> bytes) override {
+  void begin_send(std::int64_t ticket, int to, std::span<const std::byte> bytes) override {
     check(ticket < static_cast<std::int64_t>(pending_.size()), "a ticket has been made room for");
-    traffic_.sent_bytes += bytes.size();
-    ++traffic_.sent_messages;
     exchange_.send(rank_, to, bytes);
   }
-  void receive(std::int64_t ticket, int from, std::span<std::byte> bytes) override {
-    traffic_.received_bytes += bytes.size();
+  void begin_receive(std::int64_t ticket, int from, std::span<std::byte> bytes) override {
     exchange_.receive(from, rank_, bytes, pending_.at(static_cast<std::size_t>(ticket)).get());
   }
   void wait(std::int64_t ticket) override { exchange_.wait(pending_.at(static_cast<std::size_t>(ticket)).get()); }
   void poll() override {}
   void fail(const Problem& problem, ExitCode code) noexcept override { exchange_.fail(problem.what, code); }
-  Traffic traffic() const override { return traffic_; }
 
  private:
   Exchange& exchange_;
   int rank_;
   std::string host_;
   std::vector<std::unique_ptr<int>> pending_;  // by ticket
-  Traffic traffic_{};
 };
 
 // Runs `body` once for each rank, at the same time, and throws what the first one to fail has thrown.

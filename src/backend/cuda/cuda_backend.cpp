@@ -117,6 +117,8 @@ std::unique_ptr<Kernel> CudaBackend::prepare(const Graph& graph, const Node& nod
     case Op::kAllReduceEnd:
     case Op::kGatherRowsBegin:
     case Op::kGatherRowsEnd:
+    case Op::kAllToAllRowsBegin:
+    case Op::kAllToAllRowsEnd:
       throw UsageError({.what = "GPUs do not exchange gradients yet",
                         .where = "--device cuda",
                         .found = "several ranks",

@@ -133,6 +133,8 @@ std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node
     case Op::kAllReduceEnd:
     case Op::kGatherRowsBegin:
     case Op::kGatherRowsEnd:
+    case Op::kAllToAllRowsBegin:
+    case Op::kAllToAllRowsEnd:
     case Op::kSlice:
       break;  // above
   }
