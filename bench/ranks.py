@@ -5,6 +5,7 @@
   bench/ranks.py peaks                    each rank's resident set against its plan, base shape, stages 0 to 3
   bench/ranks.py bytes                    parameters, gradients, optimizer state at stage 3, 4 ranks, against one process
   bench/ranks.py speed [--rounds 3]       2 ranks of one thread against one process of two, base, in turns
+  bench/ranks.py time [--rounds 3]        an update's time as planned against its time as measured, base, 2 ranks
   bench/ranks.py traffic                  bytes sent and received, against what the plan says
   bench/ranks.py kills [--count 100]      kill -9 of a random rank at a random moment; the run resumes on 1, 2 or 4 ranks
 
@@ -58,9 +59,13 @@ def train(options, data, output, ranks, *arguments, threads=1, allowed=(0,)):
     return run(*command, allowed=allowed)
 
 
-def losses(output):
+def metrics(output):
     lines = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
-    return [line["loss"] for line in lines if "loss" in line]
+    return [line for line in lines if "loss" in line]
+
+
+def losses(output):
+    return [line["loss"] for line in metrics(output)]
 
 
 def summary(output):
@@ -181,6 +186,22 @@ def check_speed(options, folder, bars):
     bars.tell("stage 0: time in which a rank waits for messages", f"{100 * hidden:.1f} %", "5 %", hidden <= 0.05)
 
 
+def check_time(options, folder, bars):
+    data = drawn(folder, options, 60)
+    for stage in STAGES:
+        ratios = []
+        for _ in range(options.rounds):
+            output = folder / "time"
+            train(options, data, output, 2, "--model", options.base, "--train-batch-size", 8, "--max-steps", options.updates,
+                  "--zero-stage", stage)
+            # The first update touches pages of memory that the later ones find.
+            rates = [line["pages_per_second"] for line in metrics(output)][1:]
+            ratios.append(8 / statistics.median(rates) / plan(output)["seconds_per_update"])
+        ratio = statistics.median(ratios)
+        bars.tell(f"2 ranks, stage {stage}: time of an update over the plan's (of {len(ratios)} rounds)", f"{ratio:.3f}",
+                  "15 %", abs(ratio - 1) <= 0.15)
+
+
 def check_traffic(options, folder, bars):
     data = drawn(folder, options, 40)
     for ranks in (2, 4):
@@ -269,7 +290,7 @@ def children(pid):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="+", choices=["stages", "peaks", "bytes", "speed", "traffic", "kills"])
+    parser.add_argument("parts", nargs="+", choices=["stages", "peaks", "bytes", "speed", "time", "traffic", "kills"])
     parser.add_argument("--plimsoll", default=PLIMSOLL)
     parser.add_argument("--model", default="layoutlmv3-tiny", help="of stages, traffic and kills")
     parser.add_argument("--base", default="layoutlmv3-base", help="of peaks, bytes and speed")

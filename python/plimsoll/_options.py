@@ -672,6 +672,18 @@ class PlanOptions(TrainOptions, total=False):
     """Number of budgets in the sweep (default: 10)"""
     svg: Path
     """Draw the sweep as an SVG chart into this file; - for standard output"""
+    ranks: int
+    """Plan for so many processes, without starting them: the bytes of each, and the time of an update with what they exchange"""
+    devices_per_node: int
+    """Number of these processes on each machine, which share its network (default: 1)"""
+    network: Union[str, Sequence[str]]
+    """Speed of the network of a machine, such as 100Gb/s or 12.5GB/s (default: 10Gb/s)"""
+    local_network: Union[str, Sequence[str]]
+    """Speed between two processes of a machine (default: 4GB/s on processors, 25GB/s between GPUs)"""
+    network_latency: float
+    """Time that a message takes beside its bytes, in microseconds (default: 20)"""
+    sweep_ranks: bool
+    """Print a table of 1, 2, 4 ... processes, up to --ranks or 1024: what each needs, and the speed of all together"""
 
 
 PLAN: Dict[str, Option] = {
@@ -683,6 +695,12 @@ PLAN: Dict[str, Option] = {
     "sweep": Option("--sweep", "flag", False),
     "points": Option("--points", "int", False),
     "svg": Option("--svg", "path", False),
+    "ranks": Option("--ranks", "int", False),
+    "devices_per_node": Option("--devices-per-node", "int", False),
+    "network": Option("--network", "str", False),
+    "local_network": Option("--local-network", "str", False),
+    "network_latency": Option("--network-latency", "float", False),
+    "sweep_ranks": Option("--sweep-ranks", "flag", False),
 }
 
 

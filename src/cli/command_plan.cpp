@@ -6,10 +6,12 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/process.h"
+#include "cli/cluster_options.h"
 #include "cli/command.h"
 #include "cli/devices.h"
 #include "cli/explain_text.h"
 #include "cli/first_lines.h"
+#include "cli/rank_options.h"
 #include "cli/report.h"
 #include "cli/resume.h"
 #include "cli/run_options.h"
@@ -18,6 +20,7 @@
 #include "cli/sweep_chart.h"
 #include "cli/usage.h"
 #include "cli/worst_pictures.h"
+#include "fit/rank_fit.h"
 #include "report/memory_viz.h"
 #include "report/read_run.h"
 #include "report/report_page.h"
@@ -37,17 +40,28 @@ struct PlanOptions {
   int points = 10;
   std::string svg;
   std::string html, memory_viz;
+  ClusterOptions cluster;
 
+  bool sweeps() const { return sweep || !svg.empty() || cluster.sweeps; }
   std::vector<NamedPath> outputs() const { return {{"--svg", svg}, {"--html", html}, {"--memory-viz", memory_viz}}; }
   bool draws() const { return !html.empty() || !memory_viz.empty(); }
 };
 
 // A sweep is of many plans, the drawings are of one.
 void check_plan_options(const PlanOptions& options) {
-  if (!options.draws() || (!options.sweep && options.svg.empty())) return;
+  if (options.cluster.sweeps && (options.sweep || !options.svg.empty())) {
+    throw UsageError({.what = "two sweeps are requested",
+                      .where = "--sweep-ranks",
+                      .found = options.sweep ? "--sweep" : "--svg",
+                      .allowed = "a sweep over budgets, or over numbers of processes",
+                      .remedy = "run plan twice, once with each"});
+  }
+  if (!options.draws() || !options.sweeps()) return;
   throw UsageError({.what = "a sweep compares many plans and draws none of them",
                     .where = options.html.empty() ? "--memory-viz" : "--html",
-                    .found = options.svg.empty() ? "--sweep" : "--svg",
+                    .found = options.cluster.sweeps ? "--sweep-ranks"
+                             : options.svg.empty()  ? "--sweep"
+                                                    : "--svg",
                     .allowed = "a drawing of the plan, or a sweep",
                     .remedy = "run plan twice, once with each"});
 }
@@ -121,12 +135,14 @@ std::size_t take_device_memory(const std::string& text, RunOptions& options) {
 }
 
 void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptions& plan_options) {
+  plan_options.cluster.take(options);
+  options.memory.plans_only = true;
   options.resolve();
+  if (options.ranks.launch.rank > 0) return;  // the first of a launcher's processes plans for all
   recover_for_plan(options.train.output_dir);
   const auto resume = find_resume(options.resume_from_checkpoint, options.train.output_dir);
   check_plan_options(plan_options);
   refuse_replacing(plan_options.outputs(), options.inputs());
-  options.memory.plans_only = true;
   const std::size_t memory = take_device_memory(plan_options.device_memory, options);
   const Device device = open_device_to_plan(invocation, options.device, memory, !options.budget.empty());
   Backend& backend = *device.backend;
@@ -153,22 +169,39 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
   if (saved) keep_micro_batch(options, *resume, *saved);
   refuse_replacing_images(plan_options.outputs(), train->source());
   WorstPictures::plan(options, evaluation.get());
-  FitRequest request = fit_request(bundle, options.train, train.get(), evaluation.get(), options.memory);
-  if (device.absent) {
-    request.process_bytes = [more = device.absent->assumed.host_bytes] { return resident_bytes() + more; };
+  const auto request_of = [&](std::int64_t ranks) {
+    const ClusterOptions& cluster = plan_options.cluster;
+    if (cluster.ranks > 0 || cluster.sweeps) {
+      cluster.set_network(options.memory.speeds, ranks, options.device.device != "cpu");
+      options.memory.local_ranks = static_cast<int>(std::min(ranks, cluster.per_node));
+    }
+    options.set_ranks(static_cast<int>(ranks));
+    FitRequest request = fit_request(bundle, options.train, train.get(), evaluation.get(), options.memory);
+    if (device.absent) {
+      request.process_bytes = [more = device.absent->assumed.host_bytes] { return resident_bytes() + more; };
+    }
+    return request;
+  };
+  if (plan_options.cluster.sweeps) {
+    if (!invocation.json && !device.summary.empty()) print_line(device.summary);
+    return print_rank_sweep(invocation, plan_options.cluster, options, static_cast<std::int64_t>(train->size()),
+                            request_of, backend);
   }
+  FitRequest request = request_of(options.train.ranks);
   const std::optional<std::int64_t> kept = options.memory.kept_micro_batch_size;
-  if (plan_options.sweep || !plan_options.svg.empty()) {
+  if (plan_options.sweeps()) {
     if (kept) request.micro_batch_size = kept;
     return print_sweep(invocation, plan_options, request, device);
   }
   if (!invocation.json && !device.summary.empty()) print_line(device.summary);
-  RunPlan plan = fit_resumed(request, kept, backend);
+  RunPlan plan = plan_of(invocation, request, backend, kept);
   const std::int64_t updates = updates_of(options.train, *train);
   nlohmann::json json = plan_json(plan, plan.programs);
   json["updates"] = updates;
   json["seconds"] = plan.seconds_per_update * static_cast<double>(updates);
   json["random_weights"] = bundle.weights == nullptr && !resume;  // a resumed run has the checkpoint's
+  const std::vector<std::size_t> peaks = peaks_of_ranks(request, plan, backend);
+  if (plan.ranks > 1) json["ranks"]["predicted_peak_bytes"] = peaks;
   if (device.absent) json["assumed"] = device.absent->json();
   if (plan_options.draws()) {
     Findings all = findings;
@@ -180,7 +213,11 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
     if (!plan_options.explain) print_line(run_line(bundle, *train, options.train));
     if (const std::string line = weights_line(bundle); !line.empty() && !resume) print_line(line);
   }
-  if (!plan_options.explain) return print_line(plan_table(plan) + "\n" + duration_line(plan, updates));
+  if (!plan_options.explain) {
+    print_line(plan_table(plan) + "\n" + duration_line(plan, updates));
+    if (plan.ranks > 1) print_line(shares_line(plan, peaks));
+    return;
+  }
   const Explanation explanation = explain_run(request, plan, backend);
   json["explanation"] = explain_json(request, explanation);
   if (invocation.json) return print_json(json);
@@ -215,6 +252,7 @@ void add_plan(CLI::App& app, Invocation& invocation) {
   whole_number(command->add_option("--points", plan->points, "Number of budgets in the sweep"), 2, 1000)
       ->capture_default_str();
   add_output_file(command, "--svg", plan->svg, "Draw the sweep as an SVG chart into this file");
+  add_cluster_options(command, plan->cluster);
   command->footer(
       "Like train, reads the data (the page order determines the largest batch), builds the step's graphs\n"
       "and lays out the arena. Exit code 4, with the smallest budget that works and the cheapest changes to\n"

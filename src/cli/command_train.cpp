@@ -171,6 +171,11 @@ void write_findings(const Findings& findings, const fs::path& path) {
                                     findings.count(Severity::kWarning), findings.to_json()));
 }
 
+// Returns when every process has come here.
+void wait_for_ranks(const Invocation& invocation) {
+  if (invocation.ranks != nullptr) barrier(*invocation.ranks);
+}
+
 // What several processes cannot do yet.
 void refuse_on_ranks(const RunOptions& options) {
   if (options.train.ranks == 1) return;
@@ -182,8 +187,6 @@ void refuse_on_ranks(const RunOptions& options) {
                       .allowed = "a single process",
                       .remedy = fmt::format("omit {}, or pass --launcher none", option)});
   };
-  refuse(options.train.detect_anomaly, "--detect-anomaly", "look at every op");
-  refuse(options.fp16_fallback != "none", "--fp16-fallback", "continue in another precision");
   refuse(options.device.device.starts_with("cuda"), "--device", "exchange gradients between GPUs");
 }
 
@@ -223,6 +226,15 @@ std::string ranks_table(const nlohmann::json& ranks, double seconds) {
                         seconds > 0 ? 100 * rank["exchange_wait_seconds"].get<double>() / seconds : 0);
   }
   return text;
+}
+
+// The time of an update and of its messages, as planned and as measured.
+std::string update_time_line(const PlanSummary& plan, const nlohmann::json& ranks, const TrainSummary& summary) {
+  const auto updates = static_cast<double>(std::max<std::int64_t>(1, summary.steps_here));
+  double waited = 0;
+  for (const nlohmann::json& rank : ranks) waited = std::max(waited, rank["exchange_wait_seconds"].get<double>());
+  return fmt::format("an update took {:.3g} s, {:.2g} s of it waiting for messages; planned {:.3g} s and {:.2g} s",
+                     summary.seconds / updates, waited / updates, plan.seconds_per_update, plan.exchange_wait_seconds);
 }
 
 // Plans and runs, from the beginning or from a checkpoint.
@@ -320,7 +332,10 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
     print_line(fmt::format("the GPU was busy {:.1f} % of that time", 100 * *summary.device_busy));
   }
   print_line(peak_line(plan, measured));
-  if (object.contains("ranks")) print_line(ranks_table(object["ranks"], summary.seconds));
+  if (object.contains("ranks")) {
+    print_line(ranks_table(object["ranks"], summary.seconds));
+    print_line(update_time_line(plan, object["ranks"], summary));
+  }
   constexpr double kMuchWait = 0.05;
   if (summary.data_wait > kMuchWait) {
     log_info(fmt::format("to reduce waiting for data: {}more threads (--dataloader-num-workers, {} now)",
@@ -373,21 +388,19 @@ void train_with(const Invocation& invocation, RunOptions& options, ModelBundle& 
   // The run is sure to end only if what it may fall back to fits as well.
   RunOptions fallback = options;
   fallback.train.precision = options.fp16_fallback == "bf16" ? DType::kBF16 : DType::kF32;
-  fit(fit_request(bundle, fallback.train, data.train.get(), data.evaluation.get(), fallback.memory), *device.backend);
+  FitRequest of_fallback =
+      fit_request(bundle, fallback.train, data.train.get(), data.evaluation.get(), fallback.memory);
+  plan_of(invocation, of_fallback, *device.backend);
   try {
     train_planned(invocation, options, bundle, data, device, resume, events);
   } catch (const ScaleCollapsedError& error) {
     log_warning(
         fmt::format("{} ({}): continuing in {}", error.problem().what, error.problem().found, options.fp16_fallback));
+    wait_for_ranks(invocation);  // until the first one has saved
     const std::optional<fs::path> checkpoint = find_resume("latest", output_dir);
     if (checkpoint) fallback.memory.kept_micro_batch_size = read_trainer_state(*checkpoint).micro_batch_size;
     train_planned(invocation, fallback, bundle, data, device, checkpoint, events);
   }
-}
-
-// Returns when every process has come here.
-void wait_for_ranks(const Invocation& invocation) {
-  if (invocation.ranks != nullptr) barrier(*invocation.ranks);
 }
 
 void run_train(Invocation& invocation, RunOptions& options) {

@@ -11,11 +11,19 @@
 #include "cli/usage.h"
 #include "fit/rank_fit.h"
 #include "ranks/mpi_communicator.h"
+#include "ranks/network_speed.h"
 
 namespace plimsoll {
 
 void RankRequest::resolve(MemoryRequest& memory) {
-  launch = launcher == "none" ? Launch{} : find_launch();
+  if (planned > 0) {
+    launch = {.rank = 0,
+              .size = static_cast<int>(planned),
+              .local_size = static_cast<int>(std::min(planned, per_node)),
+              .variables = "--ranks"};
+  } else {
+    launch = launcher == "none" ? Launch{} : find_launch();
+  }
   if (zero_stage != "auto") memory.zero_stage = std::stoi(zero_stage);
   if (gradient_sync != "auto") memory.sums_each_micro_batch = gradient_sync == "micro-batch";
   memory.bucket_bytes = static_cast<std::size_t>(bucket_cap_mb * static_cast<double>(kMiB));
@@ -86,14 +94,20 @@ void connect_ranks(Invocation& invocation, const RankRequest& request) {
 
 RunPlan plan_of(const Invocation& invocation, FitRequest& request, Backend& backend,
                 std::optional<std::int64_t> kept_micro_batch) {
-  if (invocation.ranks == nullptr) return fit_resumed(request, kept_micro_batch, backend);
+  if (request.step.ranks.ranks == 1) return fit_resumed(request, kept_micro_batch, backend);
   const auto attempt = [&](FitRequest& of_stage) {
     if (kept_micro_batch) of_stage.micro_batch_size = kept_micro_batch;
     return try_fit(of_stage, backend);
   };
   const auto last = [&](FitRequest& of_stage) { return fit_resumed(of_stage, kept_micro_batch, backend); };
-  return fit_on_ranks(request, backend, *invocation.ranks,
-                      [&](FitRequest& r) { return choose_stage(r, attempt, last); });
+  const auto choose = [&](FitRequest& of_rank) { return choose_stage(of_rank, attempt, last); };
+  if (invocation.ranks == nullptr) return fit_neediest_rank(request, choose);
+  if (request.trains) {
+    const NetworkSpeed network = measure_network(*invocation.ranks);
+    request.speeds.network_seconds_per_message = network.seconds_per_message;
+    request.speeds.network_seconds_per_byte = network.seconds_per_byte;
+  }
+  return fit_on_ranks(request, backend, *invocation.ranks, choose);
 }
 
 bool tell_ranks(Invocation& invocation, const Problem& problem, ExitCode code) {

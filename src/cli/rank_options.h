@@ -19,6 +19,9 @@ struct RankRequest {
   double bucket_cap_mb = 25;
   double timeout_seconds = 600;
 
+  // `plan` alone: a run of so many processes, none of which is there; 0: as the launcher says.
+  std::int64_t planned = 0, per_node = 1;
+
   Launch launch{};  // after `resolve`
 
   // Finds the launcher, and sets what the planner is asked for. Throws UsageError.

@@ -104,6 +104,8 @@ std::string plan_table(const RunPlan& plan) {
     text += fmt::format("\n  {} processes, ZeRO stage {}: {}; each sends up to {} per update", plan.ranks,
                         plan.levers.zero_stage, kKept.at(static_cast<std::size_t>(plan.levers.zero_stage)),
                         format_bytes(static_cast<std::size_t>(plan.exchange.sent_bytes + plan.exchange.row_bytes)));
+    text += fmt::format("\n  the exchange takes about {:.2g} s per update, {:.2g} s of it while nothing is computed",
+                        plan.exchange_seconds, plan.exchange_wait_seconds);
   }
   if (!plan.levers.recompute.empty()) {
     const double extra = recomputed_seconds(plan.levers) * static_cast<double>(plan.accumulation_steps) *
@@ -134,6 +136,13 @@ std::string duration_line(const PlanSummary& plan, std::int64_t updates) {
                      seconds < 60 || seconds >= 86400 ? ""
                      : seconds < 3600                 ? " (minutes:seconds)"
                                                       : " (hours:minutes:seconds)");
+}
+
+std::string shares_line(const PlanSummary& plan, std::span<const std::size_t> peaks) {
+  const auto [least, most] = std::ranges::minmax_element(peaks);
+  if (*least == *most) return fmt::format("  every rank needs as much; this is the plan of rank {}", plan.rank);
+  return fmt::format("  the ranks need {} to {}; this is the plan of rank {}, which owns most", format_bytes(*least),
+                     format_bytes(*most), plan.rank);
 }
 
 std::string evaluation_table(const Evaluation& evaluation) {

@@ -15,6 +15,8 @@ namespace plimsoll {
 std::string plan_table(const RunPlan& plan);
 // "  20 updates take about 1 s", evaluations not counted.
 std::string duration_line(const PlanSummary& plan, std::int64_t updates);
+// What the ranks of a plan need, the least and the most.
+std::string shares_line(const PlanSummary& plan, std::span<const std::size_t> peaks);
 // Precision, recall and F1 per label and over all, as a table.
 std::string evaluation_table(const Evaluation& evaluation);
 // Shows what is taken for what, in a row for each label of the data. It is empty where a task has no such counts, or

@@ -64,16 +64,20 @@ void RunOptions::resolve() {
   resolve_memory();
   resolve_training();
   resolve_parts();
-  if (runs) {
+  if (runs || memory.plans_only) {
     ranks.resolve(memory);
     train.rank = ranks.launch.rank;
-    train.ranks = ranks.launch.size;
-    batch.ranks = ranks.launch.size;
   }
+  set_ranks(ranks.launch.size);
   if (!trains) return;
-  train.train_batch_size = batch.effective();
   if (drop_last) train.drop_last_of = batch.per_device();
   if (batch.micro_batch_size > 0) memory.micro_batch_size = batch.micro_batch_size;
+}
+
+void RunOptions::set_ranks(int size) {
+  train.ranks = size;
+  batch.ranks = size;
+  if (trains) train.train_batch_size = batch.effective();
 }
 
 void RunOptions::resolve_data() {

@@ -80,6 +80,8 @@ struct RunOptions {
   bool given(const std::string& option) const { return command != nullptr && command->count(option) > 0; }
   // Turns the typed texts into values, and refuses those that contradict each other; throws UsageError.
   void resolve();
+  // How many processes share an update, and so its pages.
+  void set_ranks(int size);
   // Does so for what trains alone.
   void resolve_parts();
   // Returns every path that the command reads, with the option that named it.

@@ -253,8 +253,16 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
       run.exchange.received_bytes += static_cast<double>(runs) * exchange.received_bytes;
       run.exchange.row_messages += runs * exchange.row_messages;
       run.exchange.row_bytes += static_cast<double>(runs) * exchange.row_bytes;
-      run.seconds_per_update += static_cast<double>(runs) *
-                                estimate_seconds(graph, request.speeds, real_row_share(request, program.capacity));
+      run.exchange_seconds += static_cast<double>(runs) * exchange_seconds(exchange, request.speeds);
+      const double row_share = real_row_share(request, program.capacity);
+      const double seconds = estimate_seconds(graph, request.speeds, row_share);
+      run.seconds_per_update += static_cast<double>(runs) * seconds;
+      if (run.ranks > 1) {
+        OpSpeeds without = request.speeds;
+        without.network_seconds_per_message = without.network_seconds_per_byte = 0;
+        run.exchange_wait_seconds +=
+            static_cast<double>(runs) * (seconds - estimate_seconds(graph, without, row_share));
+      }
     }
     run.arena_bytes = std::max(run.arena_bytes, program.plan.arena_bytes());
     if (largest == nullptr || program.plan.arena_bytes() > largest->plan.arena_bytes()) largest = &program;

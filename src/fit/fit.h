@@ -135,6 +135,8 @@ struct PlanSummary {
   bool sums_each_micro_batch = false;  // over ranks
   Shards shards;                       // with ranks: who owns what
   ExchangeSize exchange;               // of an update, with as many real rows as there may be
+  double exchange_seconds = 0;         // the time that it takes by itself
+  double exchange_wait_seconds = 0;    // the part of it that nothing else is done in
   std::int64_t accumulation_steps = 0;
   std::int64_t train_batch_size = 0, update_text_rows = 0;  // as requested
   OffloadLayout offload;                                    // the tensors that are offloaded

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -93,6 +94,40 @@ RunPlan choose_stage(FitRequest& request, const std::function<std::optional<RunP
   }
   request.zero_stage = kLastStage;
   return choose(request);
+}
+
+std::int64_t owned_elements(const Shards& shards, int rank) {
+  std::int64_t elements = 0;
+  for (const std::string& name : shards.names()) elements += shards.range(name, rank).count;
+  return elements;
+}
+
+RunPlan fit_neediest_rank(FitRequest& request, const std::function<RunPlan(FitRequest&)>& choose) {
+  RunPlan run = choose(request);
+  if (run.levers.zero_stage == 0) return run;
+  int neediest = run.rank;
+  for (int rank = 0; rank < run.ranks; ++rank) {
+    if (owned_elements(run.shards, rank) > owned_elements(run.shards, neediest)) neediest = rank;
+  }
+  if (neediest == run.rank) return run;
+  request.step.ranks.rank = neediest;
+  return choose(request);
+}
+
+std::vector<std::size_t> peaks_of_ranks(const FitRequest& request, const PlanSummary& plan, Backend& backend) {
+  std::map<std::int64_t, std::size_t> known;  // by what a rank owns
+  std::vector<std::size_t> peaks;
+  for (int rank = 0; rank < plan.ranks; ++rank) {
+    const std::int64_t owned = plan.levers.zero_stage == 0 ? 0 : owned_elements(plan.shards, rank);
+    const auto [place, is_new] = known.try_emplace(owned);
+    if (is_new) {
+      FitRequest of_rank = request;
+      of_rank.step.ranks.rank = rank;
+      place->second = plan_run(of_rank, plan.levers, backend, PlanDepth::kEstimate).predicted_peak_bytes;
+    }
+    peaks.push_back(place->second);
+  }
+  return peaks;
 }
 
 RunPlan fit_on_ranks(FitRequest& request, Backend& backend, Communicator& ranks,

@@ -2,8 +2,11 @@
 // unless every rank's plan fits its budget.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "fit/fit.h"
 #include "ranks/communicator.h"
@@ -21,5 +24,15 @@ RunPlan fit_on_ranks(FitRequest& request, Backend& backend, Communicator& ranks,
 // the last stage by `choose`, which throws if that does not fit either.
 RunPlan choose_stage(FitRequest& request, const std::function<std::optional<RunPlan>(FitRequest&)>& attempt,
                      const std::function<RunPlan(FitRequest&)>& choose);
+
+// The plan of one rank of a run whose other ranks are not there, for a machine that one does not have: of the rank that
+// owns most. `choose` as above.
+RunPlan fit_neediest_rank(FitRequest& request, const std::function<RunPlan(FitRequest&)>& choose);
+
+// The predicted peak of every rank of that plan, from estimates; those of ranks that own as much are the same.
+std::vector<std::size_t> peaks_of_ranks(const FitRequest& request, const PlanSummary& plan, Backend& backend);
+
+// What a rank owns of the parameters that are divided, in elements.
+std::int64_t owned_elements(const Shards& shards, int rank);
 
 }  // namespace plimsoll

@@ -24,7 +24,8 @@ struct OpSpeeds {
   // The speeds of the offload directory, measured there (base/offload_file.h) and not stored.
   double offload_read_seconds_per_byte = 0, offload_write_seconds_per_byte = 0;
   // The network between ranks, as the alpha-beta model has it: a message of n bytes takes network_seconds_per_message +
-  // n * network_seconds_per_byte of its sender's time (Hockney 1994). Measured when the ranks connect, or given.
+  // n * network_seconds_per_byte of its sender's time (Hockney 1994). Measured when the ranks connect
+  // (ranks/network_speed.h), or given for a network that one does not have.
   double network_seconds_per_message = 20e-6, network_seconds_per_byte = 1 / 4e9;
 
   double seconds(const Graph& graph, const Node& node) const;

@@ -45,6 +45,8 @@ nlohmann::json plan_json(const PlanSummary& plan, std::span<const PlannedProgram
             {"received_bytes", plan.exchange.received_bytes},
             {"sent_messages", plan.exchange.messages},
             {"row_bytes", plan.exchange.row_bytes},
+            {"exchange_seconds", plan.exchange_seconds},
+            {"exchange_wait_seconds", plan.exchange_wait_seconds},
             {"row_messages", plan.exchange.row_messages}}},
           {"seconds_per_update", plan.seconds_per_update},
           {"seconds_to_save", plan.seconds_to_save},

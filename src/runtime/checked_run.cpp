@@ -56,6 +56,7 @@ bool writes_in_place(const Program& program, const Node& node) {
 }  // namespace
 
 std::string describe(const StepFault& fault) {
+  if (!fault.told.empty()) return fault.told;
   const std::string tensor = fmt::format("tensor '{}' {}", fault.tensor, to_string(fault.type));
   const std::string at = fmt::format("{}", fmt::join(fault.index, ", "));
   switch (fault.kind) {
@@ -203,10 +204,21 @@ void CheckedRun::run_node(std::size_t n) const {
 std::optional<StepFault> CheckedRun::run(bool forward_only) {
   const Graph& graph = program_.graph();
   std::fill(checked_.begin(), checked_.end(), false);
+  const bool of_ranks = std::ranges::any_of(graph.nodes(), [](const Node& node) { return is_collective(node.op); });
   bool updated = false;
+  const auto end_at = [&](std::size_t n, std::size_t next, StepFault&& found) {
+    found.place = n;
+    if (of_ranks) {
+      for (; next < graph.nodes().size(); ++next) run_node(next);
+    } else {
+      finish_transfers(next);
+    }
+    return std::move(found);
+  };
   for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
     const Node& node = graph.nodes()[n];
-    const bool lets_pass = is_transfer(node.op) || (forward_only && node.phase != Phase::kForward);
+    const bool lets_pass =
+        is_transfer(node.op) || is_collective(node.op) || (forward_only && node.phase != Phase::kForward);
     for (const ValueId input : node.inputs) {
       const Value& value = graph.value(input);
       const auto at = static_cast<std::size_t>(input);
@@ -217,8 +229,7 @@ std::optional<StepFault> CheckedRun::run(bool forward_only) {
       StepFault found = fault_at(node, input, element, StepFault::Kind::kHeld);
       found.inputs = summarise_inputs(node);
       found.updated = updated;
-      finish_transfers(n);
-      return found;
+      return end_at(n, n, std::move(found));
     }
     if (std::optional<StepFault> outside = index_fault(node)) {
       outside->updated = updated;
@@ -239,8 +250,7 @@ std::optional<StepFault> CheckedRun::run(bool forward_only) {
       StepFault found = fault_at(node, output, element, StepFault::Kind::kMade);
       found.inputs = in_place ? std::move(overwritten) : summarise_inputs(node);
       found.updated = updated || node.phase == Phase::kUpdate;
-      finish_transfers(n + 1);
-      return found;
+      return end_at(n, n + 1, std::move(found));
     }
     updated = updated || std::ranges::any_of(node.outputs, [&](ValueId output) {
                 return graph.value(output).role == Role::kParameter;

@@ -39,6 +39,8 @@ struct StepFault {
   std::vector<TensorSummary> inputs;  // the node's floating inputs as it read them
   bool forward = true;                // the node's phase
   bool updated = false;               // a parameter may already have been changed in this run
+  std::size_t place = 0;              // the node's place in the program
+  std::string told{};                 // of another rank: how it describes what it found, and nothing else is known
 };
 
 // "layer_norm 'encoder.LayerNorm' makes -inf: tensor 'encoder.LayerNorm' F32[8, 48] at [3, 4]"
@@ -54,7 +56,8 @@ class CheckedRun {
   // Runs until a floating output holds a NaN or an infinity, or a parameter or input that is read does, or a look-up
   // would read outside its table. A fault ends the run: later nodes do not run. States, weights in 8 or 4 bits, and
   // rows beyond the real ones are not checked. With `forward_only`, what backward makes is not checked (the scaled loss
-  // of --fp16). A DeviceError that this throws says where the device failed.
+  // of --fp16). A DeviceError that this throws says where the device failed. What ranks exchange is checked by whoever
+  // reads it; as they wait for each other's messages, a rank goes on after its fault, unless an index has none to read.
   std::optional<StepFault> run(bool forward_only = false);
 
  private:

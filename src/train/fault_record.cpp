@@ -55,6 +55,11 @@ fs::path FaultRecorder::write(const UpdateResult& result, const StepScalars& sca
 RecordedFault FaultRecorder::record(const UpdateResult& result, const StepScalars& scalars) {
   RecordedFault recorded;
   recorded.record.fault = result.fault;
+  // A rank's micro-batches and parts of parameters would not be enough to run the step by one process again.
+  if (options_.ranks > 1) {
+    if (!result.fault) recorded.record.fault = updates_.find_fault(scalars, {});
+    return recorded;
+  }
   std::string problem;
   try {
     recorded.directory = write(result, scalars, recorded.record);

@@ -24,7 +24,7 @@ class FaultRecorder {
       : session_(session), bundle_(bundle), pages_(pages), options_(options), memory_(memory), updates_(updates) {}
 
   // `result` is that of update scalars.step. The update changed nothing where its gradients were not finite, so running
-  // it again meets the same numbers.
+  // it again meets the same numbers. With ranks the fault is found, and nothing is written; all call it.
   RecordedFault record(const UpdateResult& result, const StepScalars& scalars);
 
  private:

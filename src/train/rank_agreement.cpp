@@ -1,5 +1,7 @@
 #include "train/rank_agreement.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -58,6 +60,37 @@ double RankAgreement::sum(double mine) {
   double total = 0;
   for (const Word& word : words_) total += word.number;
   return total;
+}
+
+std::optional<StepFault> RankAgreement::first_fault(std::optional<StepFault> mine) {
+  if (alone()) return mine;
+  std::string text;
+  if (mine) {
+    text = nlohmann::json({{"told", fmt::format("{}, on rank {}", describe(*mine), ranks_->rank())},
+                           {"tensor", mine->tensor},
+                           {"kind", static_cast<int>(mine->kind)},
+                           {"forward", mine->forward},
+                           {"updated", mine->updated},
+                           {"place", mine->place}})
+               .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
+  std::optional<StepFault> first;
+  bool updated = false;
+  for (const std::string& told : all_gather_texts(*ranks_, text)) {
+    if (told.empty()) continue;
+    const nlohmann::json json = nlohmann::json::parse(told);
+    updated = updated || json.at("updated").get<bool>();
+    const auto place = json.at("place").get<std::size_t>();
+    if (first && first->place <= place) continue;
+    first.emplace();
+    first->kind = static_cast<StepFault::Kind>(json.at("kind").get<int>());
+    first->tensor = json.at("tensor");
+    first->forward = json.at("forward");
+    first->place = place;
+    first->told = json.at("told");
+  }
+  if (first) first->updated = updated;
+  return first;
 }
 
 void RankAgreement::share(Interrupt& interrupt) {

@@ -8,11 +8,13 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/interrupt.h"
 #include "data/loader.h"
 #include "ranks/communicator.h"
+#include "runtime/checked_run.h"
 
 namespace plimsoll {
 
@@ -31,6 +33,10 @@ class RankAgreement {
 
   // The sum over ranks, in their order.
   double sum(double mine);
+
+  // Of the faults that the ranks have found in a program that each has run node by node, the one that is earliest in
+  // it, because the others may follow from it; as the rank that found it describes it.
+  std::optional<StepFault> first_fault(std::optional<StepFault> mine);
 
   // Makes every rank see the requests that any rank was sent.
   void share(Interrupt& interrupt);

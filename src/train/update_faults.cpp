@@ -16,9 +16,8 @@ std::string where_text(const FaultFacts& facts) {
 
 std::string found_text(const FaultFacts& facts) {
   return fmt::format("loss {}, gradient norm {}; {}", facts.loss, facts.gradient_norm,
-                     facts.fault      ? describe(*facts.fault)
-                     : facts.of_ranks ? std::string("the op is only looked for in a run of one process")
-                                      : std::string("running the update again node by node gave only finite numbers"));
+                     facts.fault ? describe(*facts.fault)
+                                 : std::string("running the update again node by node gave only finite numbers"));
 }
 
 }  // namespace
@@ -72,25 +71,21 @@ UpdateFaults::Verdict UpdateFaults::judge(const UpdateResult& result, const Step
   const bool too_many = !options_.skip_nonfinite || in_a_row_ >= kMostSkippedInARow;
   RecordedFault recorded;
   recorded.record.fault = result.fault;
-  // Ranks would have to run it again together, up to a node that only one of them knows.
-  const bool of_ranks = options_.ranks > 1;
-  if (!of_ranks && (first || too_many)) recorded = recorder_.record(result, scalars);
+  if (first || too_many) recorded = recorder_.record(result, scalars);
   Verdict verdict{.facts = {.step = scalars.step,
                             .loss = result.loss,
                             .gradient_norm = result.gradient_norm,
                             .fault = recorded.record.fault,
                             .directory = recorded.directory,
                             .skips = options_.skip_nonfinite,
-                            .skipped_in_a_row = in_a_row_,
-                            .of_ranks = of_ranks}};
+                            .skipped_in_a_row = in_a_row_}};
   if (!recorded.record.micro_batches.empty()) {
     std::string& pages = verdict.facts.pages;
     for (const std::string& page : recorded.record.micro_batches.back().pages) {
       pages += (pages.empty() ? "" : "; ") + page;
     }
   }
-  verdict.intact =
-      of_ranks ? update_ == UpdateMode::kAfterBackward : leaves_parameters_intact(verdict.facts.fault, update_);
+  verdict.intact = leaves_parameters_intact(verdict.facts.fault, update_);
   verdict.ends = too_many || (first && !verdict.intact);
   if (first && !verdict.ends) log_warning(skipped_text(verdict.facts));
   return verdict;

@@ -30,7 +30,6 @@ struct FaultFacts {
   std::filesystem::path directory{};  // of its record; empty: none
   bool skips = false;                 // --on-nonfinite skip
   std::int64_t skipped_in_a_row = 0;  // this update included
-  bool of_ranks = false;              // that train together: the update is not run again
 };
 // "update 7, train.jsonl:17, page 'a12': the loss or the gradients are NaN or infinite: …; the update is skipped, …"
 std::string skipped_text(const FaultFacts& facts);

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "train/batch_shape.h"
 #include "train/run_saver.h"
+#include "train/update_faults.h"
 
 namespace plimsoll {
 namespace {
@@ -137,6 +138,7 @@ UpdateResult Updates::run_micro_batches(const StepScalars& scalars, const Interr
 const Program& Updates::bind(const Batch& batch, const StepScalars& scalars) {
   const MicroBatchInfo& info = batch.info();
   const ProgramKind kind = step_program(session_, is_last(info));
+  step_ = scalars.step;
   const Program& program = session_.program(kind);
   std::optional<BatchBinding>& binding = bindings_[static_cast<std::size_t>(kind)];
   if (!binding) binding.emplace(program, batch);
@@ -152,8 +154,16 @@ bool Updates::run_program(const Program& program, ProgramKind kind, const Interr
   if (!options_.detect_anomaly) return program.run(interrupt);
   std::optional<CheckedRun>& checked = checked_[static_cast<std::size_t>(kind)];
   if (!checked) checked.emplace(program);
-  fault = checked->run(scales_loss_);
+  fault = of_all_ranks(checked->run(scales_loss_));
   return true;
+}
+
+std::optional<StepFault> Updates::of_all_ranks(std::optional<StepFault> found) {
+  // The others wait for a rank that could not go on; its error ends them.
+  if (!agreement_.alone() && found && found->kind == StepFault::Kind::kIndex) {
+    throw_fault({.step = step_, .fault = std::move(found)}, {});
+  }
+  return agreement_.first_fault(std::move(found));
 }
 
 void Updates::copy_ahead(ProgramKind kind) {
@@ -176,8 +186,8 @@ std::optional<StepFault> Updates::find_fault(const StepScalars& scalars,
     last = is_last(batch.info());
     StepScalars of_batch = scalars;
     of_batch.labelled = batch.info().loss_weight_in_update;
-    visit(batch, of_batch);
-    found = CheckedRun(bind(batch, scalars)).run(scales_loss_);
+    if (visit) visit(batch, of_batch);
+    found = of_all_ranks(CheckedRun(bind(batch, scalars)).run(scales_loss_));
   }
   close();
   return found;

@@ -70,7 +70,8 @@ class Updates {
   UpdateResult run(const StepScalars& scalars, const Interrupt& interrupt);
 
   // Runs the update again node by node, up to the micro-batch in which a fault is found, and closes the loader.
-  // `visit` is given each micro-batch, and the scalars with which it runs.
+  // `visit`, if it is set, is given each micro-batch, and the scalars with which it runs. All ranks call it, and get
+  // the same fault.
   std::optional<StepFault> find_fault(const StepScalars& scalars,
                                       const std::function<void(const Batch&, const StepScalars&)>& visit);
 
@@ -82,6 +83,7 @@ class Updates {
   const Program& bind(const Batch& batch, const StepScalars& scalars);
   bool run_program(const Program& program, ProgramKind kind, const Interrupt& interrupt,
                    std::optional<StepFault>& fault);
+  std::optional<StepFault> of_all_ranks(std::optional<StepFault> found);
   void copy_ahead(ProgramKind kind);
   [[noreturn]] void throw_unfinished(std::int64_t step, const EnvironmentError& error) const;
 
@@ -98,6 +100,7 @@ class Updates {
   std::unique_ptr<Loader> loader_;
   std::vector<std::optional<BatchBinding>> bindings_;  // by ProgramKind
   std::vector<std::optional<CheckedRun>> checked_;     // by ProgramKind, for --detect-anomaly
+  std::int64_t step_ = 0;                              // the update that runs
   const Batch* copied_ = nullptr;                      // lies in its program's inputs already
   std::vector<SampleReference> samples_;               // of the update
   const Interrupt never_{};

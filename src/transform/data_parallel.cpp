@@ -87,16 +87,35 @@ class RankSum {
 
   // A gradient is complete.
   void add(ValueId complete) {
-    const Gradient& gradient = gradients_.at(parameters_of_.find(complete)->second);
-    if (gradient.by_rows()) return begin_rows(complete, gradient);
-    const TensorType& type = graph_.type(complete);
+    const ValueId parameter = parameters_of_.find(complete)->second;
+    const Gradient& gradient = gradients_.at(parameter);
+    if (gradient.by_rows() && !outgrow_table(gradient, parameter)) return begin_rows(complete, gradient);
+    const ValueId whole = gradient.by_rows() ? add_table(gradient, parameter) : rewriter_.mapped(complete);
+    const TensorType type = graph().type(whole);
     // Tensors of one type travel together.
     if (open_.bytes > 0 && graph().type(open_.values.front()).dtype != type.dtype) close();
-    open_.values.push_back(rewriter_.mapped(complete));
+    open_.values.push_back(whole);
     open_.attributes.parts.push_back({.type = type, .bounds = shards_.bounds(name_of(complete))});
     open_.bytes += type.bytes();
     open_gradients_.push_back(complete);
     if (open_.bytes >= options_.bucket_bytes) close();
+  }
+
+  // Every rank receives the rows of all. Where these may be more than the table has, the table is less to send and to
+  // hold.
+  bool outgrow_table(const Gradient& gradient, ValueId parameter) const {
+    return options_.ranks * graph_.type(gradient.rows).shape[0] >= graph_.type(parameter).shape[0];
+  }
+
+  ValueId add_table(const Gradient& gradient, ValueId parameter) {
+    EmbeddingAttributes table;
+    table.table_rows = graph_.type(parameter).shape[0];
+    return add_single(graph(), {.op = Op::kEmbeddingGrad,
+                                .name = graph_.value(parameter).name + ".gradient_table",
+                                .attributes = table,
+                                .inputs = {rewriter_.mapped(gradient.rows), rewriter_.mapped(gradient.row_ids)},
+                                .row_count = rewriter_.mapped(gradient.row_count),
+                                .phase = Phase::kBackward});
   }
 
   // Sends the open bucket off; the one before it has had the time of a bucket to arrive.
@@ -135,7 +154,7 @@ class RankSum {
   ValueId own_part(ValueId complete, ValueId whole) {
     if (!options_.keeps_gradient_shards()) return whole;
     const Shards::Range own = shards_.own(name_of(complete));
-    if (own.count == graph_.type(complete).shape.elements()) return whole;
+    if (own.count == graph().type(whole).shape.elements()) return whole;
     return add_single(graph(), {.op = Op::kSlice,
                                 .name = name_of(complete) + ".gradient_shard",
                                 .attributes = SliceAttributes{.first = own.first, .count = own.count},

@@ -32,6 +32,12 @@ Shards::Shards(std::span<const ShardedParameter> parameters, int rank, int ranks
   }
 }
 
+std::vector<std::string> Shards::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, bounds] : bounds_) names.push_back(name);
+  return names;
+}
+
 bool Shards::divides(const std::string& name) const {
   const auto found = bounds_.find(name);
   if (ranks_ == 1 || found == bounds_.end()) return false;

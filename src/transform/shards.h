@@ -39,6 +39,7 @@ class Shards {
   const std::vector<std::int64_t>& bounds(const std::string& name) const { return bounds_.at(name); }
   Range range(const std::string& name, int rank) const;
   Range own(const std::string& name) const { return range(name, rank_); }
+  std::vector<std::string> names() const;
   bool has(const std::string& name) const { return bounds_.contains(name); }
   // Whether every rank owns a part of it.
   bool divides(const std::string& name) const;

@@ -171,10 +171,37 @@ TEST_F(Ranks, BadDataIsToldOnce) {
   EXPECT_EQ(outcome.err.find("error: ", first + 1), std::string::npos) << outcome.err;
 }
 
+// The op is found on all ranks together, as what one of them meets reaches the others through sums.
+TEST_F(Ranks, ANumberThatIsNotFiniteIsNamedOnce) {
+  for (const char* stage : {"0", "3"}) {
+    for (const bool checked : {false, true}) {
+      const std::string name = std::string("nan") + stage + (checked ? "checked" : "");
+      Arguments arguments = train_arguments(name, {"--max-steps", "4", "--warmup-ratio", "0", "--zero-stage", stage});
+      *(std::ranges::find(arguments, "--learning-rate") + 1) = "1e30";
+      if (checked) arguments.push_back("--detect-anomaly");
+      const Outcome outcome = run_ranks(2, arguments);
+      expect_message({.code = outcome.code, .out = outcome.out, .err = outcome.err.substr(outcome.err.find("error: "))},
+                     6, {"update 2", " on rank "});
+      const std::size_t first = outcome.err.find("error: ");
+      EXPECT_EQ(outcome.err.find("error: ", first + 1), std::string::npos) << outcome.err;
+    }
+  }
+}
+
+TEST_F(Ranks, LookingAtEveryOpChangesNoBit) {
+  const Arguments more = {"--max-steps", "2", "--zero-stage", "3"};
+  ASSERT_EQ(run_ranks(2, train_arguments("quick", more)).code, 0);
+  Arguments checked = more;
+  checked.push_back("--detect-anomaly");
+  const Outcome outcome = run_ranks(2, train_arguments("checked", checked));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(file_bytes(at("checked") / "model.safetensors") == file_bytes(at("quick") / "model.safetensors"));
+}
+
 // The others end with it, and the last checkpoint is whole.
 TEST_F(Ranks, ARankThatIsKilledEndsTheRun) {
-  Process process = start(
-      2, train_arguments("killed", {"--max-steps", "20000", "--save-steps", "2", "--save-total-limit", "2"}));
+  Process process =
+      start(2, train_arguments("killed", {"--max-steps", "20000", "--save-steps", "2", "--save-total-limit", "2"}));
   ASSERT_TRUE(saves("killed"));
   // A rank: a process below mpirun that runs the program.
   pid_t victim = 0;
