@@ -236,6 +236,41 @@ TEST(Verdict, RulesOfOneLineDoNotCompete) {
   EXPECT_TRUE(is_sure(chain)) << chain.doubt;
 }
 
+// Compilers, workers, pools and launchers quote the exception that they caught: where a rule knows that one, it is the
+// cause, and not that something was caught.
+TEST(Verdict, AWrapperQuotesTheCause) {
+  const std::string trace =
+      "Traceback (most recent call last):\n  File \"/opt/env/lib/python3.10/site-packages/torch/x.py\", line 3, in f\n"
+      "    run()\n";
+  for (const char* wrapper : {"torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:\n",
+                              "torch._inductor.exc.InductorError: ", "torch._dynamo.exc.InternalTorchDynamoError: ",
+                              "RuntimeError: Caught RuntimeError in DataLoader worker process 2.\nOriginal Traceback "
+                              "(most recent call last):\n"
+                              "  File \"pages.py\", line 3, in item\n    read()\n",
+                              "RuntimeError: Failed to import transformers.models.bert.modeling_bert because of the "
+                              "following error (look up to "
+                              "see its traceback):\n",
+                              "ray.exceptions.RayTaskError(RuntimeError): ray::train() (pid=7, ip=10.0.0.3)\n",
+                              "torch.multiprocessing.spawn.ProcessRaisedException: \n\n-- Process 1 terminated with "
+                              "the following error:\n"}) {
+    for (const auto& [message, name] : {std::pair{"OSError: [Errno 28] No space left on device: '/tmp/k'", "disk-full"},
+                                        {"OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", "oom"},
+                                        {"RuntimeError: Failed to find C compiler. Please specify via CC environment "
+                                         "variable.",
+                                         "compiler-missing"},
+                                        {"ImportError: cannot import name 'triton_key' from 'triton.compiler.compiler' "
+                                         "(/opt/env/lib/python3.10/site-packages/triton/compiler/compiler.py)",
+                                         "triton-version"},
+                                        {"RuntimeError: CUDA error: no kernel image is available for execution on the "
+                                         "device",
+                                         "no-kernel-image"}}) {
+      const Diagnosis diagnosis = diagnose(trace + wrapper + message + "\n");
+      EXPECT_EQ(name_of(diagnosis), name) << wrapper;
+      EXPECT_TRUE(is_sure(diagnosis)) << wrapper << message << diagnosis.doubt;
+    }
+  }
+}
+
 TEST(Verdict, AWarningIsNoExplanation) {
   const Diagnosis odd = diagnose(kSchedule + kOdd);
   EXPECT_EQ(name_of(odd), "not recognised");
