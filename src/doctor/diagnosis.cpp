@@ -13,6 +13,7 @@
 #include "doctor/loss_scale.h"
 #include "doctor/pattern.h"
 #include "doctor/run_up.h"
+#include "doctor/untrained.h"
 #include "doctor/verdict.h"
 #include "doctor/wrapped_lines.h"
 
@@ -61,6 +62,11 @@ class LogReader::Impl {
       story_.fatal_line = last_.line;
     }
     facts_ = facts_reader_.facts();
+    if (const auto found = untrained_.find()) {
+      last_untrained_ = found->last;
+      hits_[static_cast<std::size_t>(known_.number.at(found->pattern))].push_back(
+          {.updates = story_.updates, .weight = found->pattern.size(), .evidence = found->first});
+    }
     std::vector<Finding> findings;
     std::set<int> explained;
     for (const Rule& rule : all_rules()) {
@@ -318,6 +324,7 @@ class LogReader::Impl {
     if (story_.closing_line == number || found_one_of(known_.summaries)) return;
     const LossLine losses = read_losses(small);
     run_up_.add(losses, number, text, small);
+    untrained_.read(losses, number, text, small);
     // Whatever the form of the line, the rules know it by one of these.
     if (losses.train_nan) found_.push_back(known_.train_nan);
     if (losses.eval_nan) found_.push_back(known_.eval_nan);
@@ -489,6 +496,7 @@ class LogReader::Impl {
     }
     if (found && rule.quotes_losses)
       for (Evidence& evidence : run_up_.evidence()) found->context.push_back(std::move(evidence));
+    if (found && rule.lasting) found->context.push_back(last_untrained_);
     return found;
   }
 
@@ -517,6 +525,8 @@ class LogReader::Impl {
   std::size_t since_preparing_ = kPreparingLines + 1;  // lines since data were being prepared
   std::size_t since_timeout_ = kPreparingLines + 1;    // and since a rank's time ran out
   LossScaleReader loss_scale_;
+  UntrainedReader untrained_;
+  Evidence last_untrained_;          // the last line that shows that nothing is trained
   std::string assertion_;            // the condition that its last source line asserts
   std::size_t exception_lines_ = 0;  // still to be read of the last exception's message
   std::uint64_t exception_line_ = 0;

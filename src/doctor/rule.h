@@ -103,6 +103,7 @@ std::vector<Rule> extension_rules();
 std::vector<Rule> install_rules();
 std::vector<Rule> parallel_rules();
 std::vector<Rule> number_rules();
+std::vector<Rule> untrained_rules();
 std::vector<Rule> shape_rules();
 std::vector<Rule> data_rules();
 std::vector<Rule> load_rules();

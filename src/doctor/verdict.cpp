@@ -32,7 +32,7 @@ bool is_torch_warning(std::string_view small) {
 }
 // A loss that is NaN is no less so in a line that a logger marks as information.
 bool is_mild(const Finding& f) {
-  return f.rule->level == Level::kNote || (only_warns(f.trigger.text) && !f.rule->heals);
+  return f.rule->level == Level::kNote || (only_warns(f.trigger.text) && !f.rule->heals && !f.rule->lasting);
 }
 
 // This many losses that are NaN, each after one that is a number, are no accident.
@@ -92,6 +92,7 @@ class Judge {
     return f.rule->heals && (!story_.eval_finite || story_.relapses >= kRelapses);
   }
   bool is_over(const Finding& f) const {
+    if (f.rule->lasting) return false;
     const bool passes = is_mild(f) || f.rule->heals || f.rule->passes || calls_itself_warning(f.trigger.text);
     if (is_lasting_nan(f)) return ended_well(f.trigger.line, f.updates);
     return passes ? went_on(f.trigger.line, f.updates) : ended_well(f.trigger.line, f.updates);
@@ -367,7 +368,7 @@ class Judge {
     diagnosis.unexplained = unexplained_error(is_cause ? root.trigger.line : 0, !is_cause);
     if (diagnosis.unexplained)
       diagnosis.doubt = "the log also holds an error that Plimsoll does not know, and which may be the failure";
-    else if (went_on(root.trigger.line, root.updates) && !ends_in_failure(root) &&
+    else if (!root.rule->lasting && went_on(root.trigger.line, root.updates) && !ends_in_failure(root) &&
              (!is_lasting_nan(root) || story_.closing_line > root.trigger.line))
       diagnosis.doubt = "losses follow it: the run went on after it, or its output reached the log late";
     else if (is_mild(root))

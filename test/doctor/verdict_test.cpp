@@ -211,6 +211,56 @@ TEST(Verdict, NaNThatComesBackIsAFailure) {
   EXPECT_EQ(name_of(diagnose(megatron)), "no failure");
 }
 
+// A run that trains nothing has failed, though it goes on and comes to its end.
+TEST(Verdict, ARunThatTrainsNothingHasFailed) {
+  const auto skip = [](int scale, int next) {
+    return "[INFO] [deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: " + std::to_string(scale) +
+           ", reducing to " + std::to_string(next) + "\n";
+  };
+  std::string search, minimum;
+  for (int scale = 1 << 16; scale > 1; scale /= 2) search += skip(scale, scale / 2);
+  for (int i = 0; i < 4; ++i) minimum += skip(1, 1);
+  EXPECT_EQ(name_of(diagnose(minimum)), "updates-skipped");
+  EXPECT_TRUE(is_sure(diagnose(search + minimum)));
+  EXPECT_EQ(name_of(diagnose(search + minimum + kRuntime)), "updates-skipped");
+  // Updates that are skipped before the scale is found, or now and then, are usual.
+  EXPECT_EQ(name_of(diagnose(search)), "no failure");
+  EXPECT_EQ(name_of(diagnose(search + kLosses)), "no failure");
+  EXPECT_EQ(name_of(diagnose(minimum + kLosses + kRuntime)), "no failure");
+  EXPECT_EQ(name_of(diagnose(kLosses + skip(1, 1) + kLosses + skip(1, 1) + kLosses)), "no failure");
+  // Of a progress bar's steps nearly all.
+  const auto at = [](int step) { return " 10%|#  | " + std::to_string(step) + "/900 [00:07<06:41,  2.20it/s]"; };
+  std::string all, few;
+  for (int i = 0; i < 4; ++i) {
+    all += at(90 + i) + skip(1, 1);
+    few += at(90 + 10 * i) + skip(1, 1);
+  }
+  EXPECT_EQ(name_of(diagnose(all)), "updates-skipped");
+  EXPECT_NE(name_of(diagnose(few)), "updates-skipped");
+
+  const auto lines = [](const std::string& rest, std::initializer_list<const char*> losses) {
+    std::string log;
+    int step = 0;
+    for (const char* loss : losses)
+      log += "{'loss': " + std::string(loss) + ", " + rest + "'epoch': 0." + std::to_string(++step) + "}\n";
+    return log;
+  };
+  const std::string rate = "'learning_rate': 0.0, ", norm = "'grad_norm': 0.0, 'learning_rate': 1e-05, ";
+  EXPECT_EQ(name_of(diagnose(lines(rate, {"2.3", "2.2", "2.4"}) + kRuntime)), "rate-zero");
+  EXPECT_EQ(name_of(diagnose(lines(norm, {"2.3", "2.2", "2.4"}) + kRuntime)), "gradients-zero");
+  EXPECT_EQ(name_of(diagnose(lines("", {"2.3", "0.0", "0.0", "0.0"}) + kRuntime)), "loss-zero");
+  EXPECT_EQ(name_of(diagnose(lines("", {"0.0", "0.0", "0.0"}) + kRuntime)), "loss-zero");
+  // A warm-up's beginning, a schedule's end, a small number that is rounded, a loss that is learned, rewards.
+  EXPECT_EQ(name_of(diagnose(lines(rate, {"2.3", "2.2", "2.4"}) + kLosses)), "no failure");
+  EXPECT_EQ(name_of(diagnose(kLosses + lines(rate, {"0.3", "0.2", "0.4"}))), "no failure");
+  EXPECT_EQ(name_of(diagnose(lines("'learning_rate': 0.0000, ", {"2.3", "2.2", "2.4"}))), "no failure");
+  EXPECT_EQ(name_of(diagnose(lines("", {"0.3", "0.02", "0.0004", "0.0", "0.0", "0.0"}) + kRuntime)), "no failure");
+  EXPECT_EQ(name_of(diagnose(lines("'grad_norm': 0.31, 'reward': 0.5, ", {"0.0", "0.0", "0.0"}) + kRuntime)),
+            "no failure");
+  // An error that ended the run is what ended it.
+  EXPECT_EQ(name_of(diagnose(minimum + kOom)), "oom");
+}
+
 // Training that goes on with numbers does not heal a NaN in evaluation; a finite evaluation does.
 TEST(Verdict, NaNInEvaluationIsNotHealedByTraining) {
   const std::string nan = "{'eval_loss': nan, 'eval_f1': 0.1, 'epoch': 1.0}\n",
@@ -399,10 +449,11 @@ TEST(Verdict, NoiseChangesNothing) {
       "AssertionError: can only test a child process\n"
       "wandb: Run summary:\nwandb:  eval/loss 0.39\nwandb: train/loss 0.31\nwandb: loss 0.2\n"
       "(layoutlm) kai@iabeng32:~$ echo done\ndone\n";
-  // What a tokenizer warned of picks among an embedding's tables, and losses say that NaN was not the first.
+  // What a tokenizer warned of picks among an embedding's tables, losses say that NaN was not the first, and training
+  // before says that not every line shows none.
   const auto reads_what_is_before = [](const Diagnosis& d) {
-    return d.rule != nullptr &&
-           (d.rule->name == "embedding-index" || d.rule->name == "device-assert" || d.rule->run_up == RunUp::kNone);
+    return d.rule != nullptr && (d.rule->name == "embedding-index" || d.rule->name == "device-assert" ||
+                                 d.rule->run_up == RunUp::kNone || d.rule->lasting);
   };
   for (const auto& path : all_logs()) {
     const std::string log = with_newline(text_of(path));
