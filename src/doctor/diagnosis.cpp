@@ -13,6 +13,7 @@
 #include "doctor/loss_scale.h"
 #include "doctor/pattern.h"
 #include "doctor/run_up.h"
+#include "doctor/signs.h"
 #include "doctor/untrained.h"
 #include "doctor/verdict.h"
 #include "doctor/wrapped_lines.h"
@@ -104,6 +105,7 @@ class LogReader::Impl {
       if (const auto fact = known_.facts.find(pattern); fact != known_.facts.end())
         facts_reader_.read(fact->second, number, small);
     follow_losses(number, text, small);
+    follow_signs(text, small);
     follow_tracebacks(text, small);
     // A traceback may be cut behind its heading, and the first line that is left loses its blanks.
     if (!in_traceback_ && text.starts_with("File \"") && read_frame(text)) {
@@ -317,7 +319,7 @@ class LogReader::Impl {
     if (found_one_of(known_.results)) story_.results = true;
     if (found_one_of(known_.bars)) {
       story_.bar_line = number;
-      ++story_.bars;
+      story_.bars += !is_preparing_bar(small);
     }
     if (found_one_of(known_.exits)) story_.exit_line = story_.closing_line = number;
     // A line that sums a run up says nothing about its last step.
@@ -339,6 +341,13 @@ class LogReader::Impl {
       if (losses.loss != loss_) ++story_.updates;
       loss_ = losses.loss;
     }
+  }
+  // Notices what shows that a run works where it prints no losses, and what takes that away.
+  void follow_signs(std::string_view text, std::string_view small) {
+    if (!story_.troubled && found_one_of(known_.troubles))
+      story_.troubled = !measures_error(small) && !only_warns(text);
+    if (story_.signs || story_.updates >= kUpdatesAfterSurvival || found_one_of(known_.trackers)) return;
+    story_.signs = found_one_of(known_.signs) || signs_.read(small);
   }
   // Notices where a traceback begins, and which chain it belongs to.
   void follow_tracebacks(std::string_view text, std::string_view small) {
@@ -538,6 +547,7 @@ class LogReader::Impl {
   std::string loss_;  // the last one
   RunUpReader run_up_;
   LossTable table_;
+  SignsReader signs_;
   LogFactsReader facts_reader_;
   LogFacts facts_;
   Story story_;

@@ -49,6 +49,8 @@ Known make_known() {
                                                                                   {&made.teardown, kTeardown},
                                                                                   {&made.ranks, kRanks},
                                                                                   {&made.results, kResults},
+                                                                                  {&made.signs, kSigns},
+                                                                                  {&made.troubles, kTroubles},
                                                                                   {&made.bars, kBars},
                                                                                   {&made.preparing, kPreparing},
                                                                                   {&made.timeouts, kTimeouts}};

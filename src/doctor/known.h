@@ -15,7 +15,7 @@ struct Known {
   PatternSet patterns{};
   std::map<std::string_view, int> number{};  // of a rule's pattern
   std::set<int> out_of_memory{}, elsewhere{}, links{}, threads{}, after{}, closings{}, exits{}, trackers{}, tracked{},
-      summaries{}, teardown{}, ranks{}, results{}, bars{}, preparing{}, timeouts{};
+      summaries{}, teardown{}, ranks{}, results{}, signs{}, troubles{}, bars{}, preparing{}, timeouts{};
   std::map<int, std::size_t> facts{};  // of a pattern, which fact it begins (doctor/log_facts.h)
   // What the reader finds by other means than a line's words.
   int traceback = 0, train_nan = 0, eval_nan = 0, own_import = 0, other_import = 0, module_none = 0,

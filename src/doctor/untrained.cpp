@@ -68,7 +68,9 @@ void UntrainedReader::read(const LossLine& losses, std::uint64_t number, std::st
   const std::optional<BarStep> bar = bar_step(small);
   if (bar && (!first_bar_ || first_bar_->total == bar->total)) bar_ = bar;
   read_skips(number, text, small);
-  const std::string_view rate = number_of(small, {"learning_rate", "learning rate", "'lr'", "\"lr\"", " lr", "/lr"});
+  const std::string_view rate =
+      rates_.other ? std::string_view()
+                   : number_of(small, {"learning_rate", "learning rate", "'lr'", "\"lr\"", " lr", "/lr"});
   if (!rate.empty() && number_in(rate) != 0) rates_.end();
   if (losses.train_loss.empty() && losses.finite) return;
   ++losses_since_first_skip_;

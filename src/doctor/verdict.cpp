@@ -102,6 +102,7 @@ class Judge {
   bool made_progress() const {
     if (!story_.eval_finite || story_.relapses >= kRelapses) return false;
     if (story_.closing_line > 0 || story_.results || (story_.tracked && is_clean())) return true;
+    if (story_.signs && story_.finite && is_clean() && !story_.troubled) return true;
     // Not every program prints losses.
     return story_.finite && std::max(story_.updates, is_clean() ? story_.bars : 0) >= kUpdatesAfterSurvival;
   }

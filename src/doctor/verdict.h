@@ -30,6 +30,8 @@ struct Story {
   std::uint64_t bar_line = 0;       // the last line of a progress bar, which is not buffered, as errors are not
   std::uint64_t bars = 0;           // lines of progress bars
   bool results = false;             // it holds the results of an evaluation
+  bool signs = false;               // it holds weaker signs of a run that works (doctor/signs.h)
+  bool troubled = false;            // a line of it tells of some trouble, error or not
   bool tracked = false;             // a tracker repeats such results, as it does however a run ends
   std::uint64_t exit_line = 0;      // the last that says exit status 0
   std::uint64_t error_updates = 0;  // losses printed by the last line that is an error's
