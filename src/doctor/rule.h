@@ -102,6 +102,8 @@ std::vector<Rule> library_rules();
 std::vector<Rule> extension_rules();
 std::vector<Rule> install_rules();
 std::vector<Rule> parallel_rules();
+std::vector<Rule> cluster_rules();
+std::vector<Rule> usage_rules();
 std::vector<Rule> number_rules();
 std::vector<Rule> untrained_rules();
 std::vector<Rule> shape_rules();

@@ -300,7 +300,7 @@ std::vector<Rule> number_rules() {
        .fix = "unscale, clip, step and update once for each optimizer step, after the last micro-batch",
        .command = "plimsoll train --fp16 --max-grad-norm 1 --gradient-accumulation-steps N"},
       {.name = "scaler-no-inf-checks",
-       .when = {"no inf checks were recorded for this optimizer"},
+       .when = {"no inf checks were recorded for this optimizer", "no inf checks were recorded prior to update"},
        .what = "GradScaler saw no gradients before step",
        .cause =
            "backward was not called on the scaled loss, or not before this step\n"

@@ -40,7 +40,7 @@ std::vector<Rule> untrained_rules() {
        .fix = "make the schedule for the number of updates that are really made: len(loader) // accumulation * epochs\n"
               "a warm-up of a tenth of them at most; \"auto\" for the rates in DeepSpeed's configuration\n"
               "a learning rate above 0; when resuming, more epochs than the checkpoint already has",
-       .command = "plimsoll train makes the schedule for its own number of updates, and prints both"},
+       .command = "plimsoll train makes the schedule for its own number of updates"},
       {.name = "gradients-zero",
        .level = Level::kConsequence,
        .when = {kGradientsAreZero},

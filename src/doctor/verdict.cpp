@@ -418,7 +418,8 @@ bool only_warns(std::string_view line) {
   const std::string small = to_small_letters(line);
   // The line that ends a traceback may mention warnings.
   if (const std::optional<Raised> raised = read_raised(line, false); raised && raised->at_start) return false;
-  for (const std::string_view serious : {"cuda initialization", "nccl warn", "failed to clone() tensor"})
+  for (const std::string_view serious : {"cuda initialization", "nccl warn", "failed to clone() tensor",
+                                         "failedscheduling", "failed to pull image", "imagepullbackoff"})
     if (small.find(serious) != std::string::npos) return false;
   // A level's name stands in capitals or brackets: "to debug the error" is none.
   for (const std::string_view level : {"WARN", "INFO", "DEBUG"})

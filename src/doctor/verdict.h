@@ -43,7 +43,8 @@ struct Story {
 };
 
 // True if a line calls itself a warning, or less: no such line ended a run. Except that CUDA tells in one why it found
-// no device, NCCL has no higher word, and FSDP tells in one that it saves a file without some weights.
+// no device, NCCL has no higher word, nor has Kubernetes for what keeps a pod from starting, and FSDP tells in one that
+// it saves a file without some weights.
 bool only_warns(std::string_view line);
 
 // A run that printed so many further losses has outlived an error. Ranks that wait for a dead one print one at most.
