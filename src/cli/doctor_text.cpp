@@ -191,7 +191,7 @@ std::string diagnosis_text(const Diagnosis& d, const std::string& name) {
            "pass the whole log, standard error included (2>&1); CUDA_LAUNCH_BLOCKING=1 makes CUDA name the right line";
   }
   const Rule& rule = *d.rule;
-  say(out, "what", (d.doubt.empty() ? "" : "perhaps: ") + std::string(rule.what));
+  say(out, "what", (d.doubt.empty() ? "" : "perhaps: ") + headline(d));
   say(out, "but", d.doubt);
   if (d.unexplained) out += quote(*d.unexplained);
   say(out, "message", d.ending.text);
@@ -228,7 +228,7 @@ nlohmann::json diagnosis_json(const Diagnosis& d) {
   object["doubt"] = d.doubt;
   if (d.unexplained) object["errors"] = evidence_json(std::span(&*d.unexplained, 1));
   object.update({{"rule", d.rule->name},
-                 {"what", d.rule->what},
+                 {"what", headline(d)},
                  {"message", d.ending.text},
                  {"where", d.ending.where},
                  {"evidence", evidence_json(d.evidence)},

@@ -114,6 +114,12 @@ std::string plan_line(const LogFacts& facts, const OomNumbers& numbers) {
 
 }  // namespace
 
+std::string headline(const Diagnosis& diagnosis) {
+  if (diagnosis.rule == nullptr) return {};
+  const Telling* telling = telling_of(diagnosis);
+  return std::string(telling == nullptr || telling->what.empty() ? diagnosis.rule->what : telling->what);
+}
+
 std::vector<std::string> causes(const Diagnosis& diagnosis) {
   if (diagnosis.rule == nullptr) return {};
   std::vector<std::string> list = lines_of(diagnosis.rule->cause);

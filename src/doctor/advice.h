@@ -8,6 +8,8 @@
 
 namespace plimsoll::doctor {
 
+// Says in one line what failed.
+std::string headline(const Diagnosis& diagnosis);
 // The rule's causes, the likeliest first.
 std::vector<std::string> causes(const Diagnosis& diagnosis);
 // Says what to do, the cheapest first. Where memory ran out, it gives no advice that this model, GPU or run cannot

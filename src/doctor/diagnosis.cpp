@@ -1,20 +1,20 @@
 #include "doctor/diagnosis.h"
 
 #include <algorithm>
-#include <functional>
-#include <map>
 #include <optional>
 #include <set>
-#include <span>
 
 #include "doctor/error_lines.h"
 #include "doctor/extensions.h"
 #include "doctor/hints.h"
+#include "doctor/known.h"
 #include "doctor/log_lines.h"
 #include "doctor/log_words.h"
 #include "doctor/loss_scale.h"
 #include "doctor/pattern.h"
 #include "doctor/run_up.h"
+#include "doctor/signs.h"
+#include "doctor/untrained.h"
 #include "doctor/verdict.h"
 #include "doctor/wrapped_lines.h"
 
@@ -49,48 +49,6 @@ struct Hit {
 
 }  // namespace
 
-std::string printable(std::string_view text, std::size_t limit) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  std::string out;
-  for (std::size_t i = 0; i < text.size() && out.size() < limit;) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    const std::size_t length = c < 0x80                ? 1
-                               : c >= 0xC2 && c < 0xE0 ? 2
-                               : c >= 0xE0 && c < 0xF0 ? 3
-                               : c >= 0xF0 && c < 0xF5 ? 4
-                                                       : 0;
-    bool valid = length > 0 && i + length <= text.size() && !(c < 0x20 || c == 0x7F);
-    for (std::size_t k = 1; valid && k < length; ++k) valid = (static_cast<unsigned char>(text[i + k]) & 0xC0U) == 0x80;
-    // Overlong forms, surrogates, beyond the last, and C1 controls, which some terminals obey.
-    if (valid && length >= 2) {
-      const auto d = static_cast<unsigned char>(text[i + 1]);
-      if ((c == 0xE0 && d < 0xA0) || (c == 0xED && d > 0x9F) || (c == 0xF0 && d < 0x90) || (c == 0xF4 && d > 0x8F) ||
-          (c == 0xC2 && d < 0xA0))
-        valid = false;
-    }
-    if (valid) {
-      out += text.substr(i, length);
-      i += length;
-    } else {
-      out += '?';
-      ++i;
-    }
-  }
-  if (text.size() > limit) out += "…";
-  return out;
-}
-
-std::string printable_around(std::string_view text, Match match) {
-  // The text after a match says more than the text before it.
-  constexpr std::size_t kBefore = kMaxQuoteBytes / 4;
-  if (text.size() <= kMaxQuoteBytes || match.end <= kMaxQuoteBytes) return printable(text);
-  std::size_t begin = match.begin < kBefore ? 0 : match.begin - kBefore;
-  begin = std::min(begin, text.size() - kMaxQuoteBytes);
-  // A character of several bytes stays whole.
-  while (begin < text.size() && (static_cast<unsigned char>(text[begin]) & 0xC0U) == 0x80) ++begin;
-  return "…" + printable(text.substr(begin));
-}
-
 class LogReader::Impl {
  public:
   Impl() { hits_.resize(known_.patterns.size()); }
@@ -105,6 +63,11 @@ class LogReader::Impl {
       story_.fatal_line = last_.line;
     }
     facts_ = facts_reader_.facts();
+    if (const auto found = untrained_.find()) {
+      last_untrained_ = found->last;
+      hits_[static_cast<std::size_t>(known_.number.at(found->pattern))].push_back(
+          {.updates = story_.updates, .weight = found->pattern.size(), .evidence = found->first});
+    }
     std::vector<Finding> findings;
     std::set<int> explained;
     for (const Rule& rule : all_rules()) {
@@ -126,70 +89,6 @@ class LogReader::Impl {
   }
 
  private:
-  static void visit_patterns(const Rule& rule, const std::function<void(std::string_view)>& visit) {
-    std::vector<AnyOf> groups = {rule.when, rule.without, rule.without_anywhere};
-    groups.insert(groups.end(), rule.with.begin(), rule.with.end());
-    groups.insert(groups.end(), rule.anywhere.begin(), rule.anywhere.end());
-    for (const AnyOf& group : groups) std::for_each(group.begin(), group.end(), visit);
-  }
-  // The patterns of all rules, and the numbers of those that mean something here.
-  struct Known {
-    PatternSet patterns{};
-    std::map<std::string_view, int> number{};
-    std::set<int> out_of_memory{}, elsewhere{}, links{}, threads{}, after{}, closings{}, exits{}, trackers{}, tracked{},
-        summaries{}, teardown{}, ranks{}, results{}, bars{}, preparing{}, timeouts{};
-    std::map<int, std::size_t> facts{};  // of a pattern, which fact it begins
-    int traceback = 0, train_nan = 0, eval_nan = 0, own_import = 0, other_import = 0, module_none = 0,
-        preparing_timeout = 0, stale_source = 0, one_letter = 0, scale_fallen = 0, extension_symbol = 0,
-        extension_kernel = 0, image_sizes = 0, image_channels = 0;
-  };
-  // Made once, for every reader.
-  static const Known& known() {
-    static const Known all = [] {
-      Known made;
-      for (const Rule& rule : all_rules()) {
-        visit_patterns(rule, [&](std::string_view pattern) { made.number[pattern] = made.patterns.add(pattern); });
-      }
-      made.traceback = made.patterns.add(kTraceback);
-      made.train_nan = made.patterns.add("loss is nan");
-      made.eval_nan = made.patterns.add("val_loss: nan");
-      made.own_import = made.patterns.add(kImportsFromItself);
-      made.other_import = made.patterns.add(kImportsFromOther);
-      made.module_none = made.patterns.add(kModuleIsNone);
-      made.preparing_timeout = made.patterns.add(kTimedOutPreparing);
-      made.stale_source = made.patterns.add(kStaleSource);
-      made.one_letter = made.patterns.add(kNameOfOneLetter);
-      made.scale_fallen = made.patterns.add(kScaleHasFallen);
-      made.extension_symbol = made.patterns.add(kExtensionSymbol);
-      made.extension_kernel = made.patterns.add(kExtensionKernel);
-      made.image_sizes = made.patterns.add(kImagesOfSizes);
-      made.image_channels = made.patterns.add(kImagesOfChannels);
-      const auto add = [&](std::span<const std::string_view> texts, std::set<int>& numbers) {
-        for (const std::string_view text : texts) numbers.insert(made.patterns.add(text));
-      };
-      add(kOutOfMemory, made.out_of_memory);
-      add(kElsewhere, made.elsewhere);
-      add(kLinks, made.links);
-      add(kThreads, made.threads);
-      add(kAfter, made.after);
-      add(kClosings, made.closings);
-      add(kExits, made.exits);
-      add(kTrackers, made.trackers);
-      add(kTracked, made.tracked);
-      add(kSummaries, made.summaries);
-      add(kTeardown, made.teardown);
-      add(kRanks, made.ranks);
-      add(kResults, made.results);
-      add(kBars, made.bars);
-      add(kPreparing, made.preparing);
-      add(kTimeouts, made.timeouts);
-      const auto& facts = LogFactsReader::patterns();
-      for (std::size_t i = 0; i < facts.size(); ++i) made.facts.emplace(made.patterns.add(facts[i]), i);
-      made.patterns.prepare();
-      return made;
-    }();
-    return all;
-  }
   bool found_one_of(const std::set<int>& patterns) const {
     return std::any_of(found_.begin(), found_.end(), [&](int pattern) { return patterns.contains(pattern); });
   }
@@ -206,6 +105,7 @@ class LogReader::Impl {
       if (const auto fact = known_.facts.find(pattern); fact != known_.facts.end())
         facts_reader_.read(fact->second, number, small);
     follow_losses(number, text, small);
+    follow_signs(text, small);
     follow_tracebacks(text, small);
     // A traceback may be cut behind its heading, and the first line that is left loses its blanks.
     if (!in_traceback_ && text.starts_with("File \"") && read_frame(text)) {
@@ -419,13 +319,14 @@ class LogReader::Impl {
     if (found_one_of(known_.results)) story_.results = true;
     if (found_one_of(known_.bars)) {
       story_.bar_line = number;
-      ++story_.bars;
+      story_.bars += !is_preparing_bar(small);
     }
     if (found_one_of(known_.exits)) story_.exit_line = story_.closing_line = number;
     // A line that sums a run up says nothing about its last step.
     if (story_.closing_line == number || found_one_of(known_.summaries)) return;
     const LossLine losses = read_losses(small);
     run_up_.add(losses, number, text, small);
+    untrained_.read(losses, number, text, small);
     // Whatever the form of the line, the rules know it by one of these.
     if (losses.train_nan) found_.push_back(known_.train_nan);
     if (losses.eval_nan) found_.push_back(known_.eval_nan);
@@ -440,6 +341,13 @@ class LogReader::Impl {
       if (losses.loss != loss_) ++story_.updates;
       loss_ = losses.loss;
     }
+  }
+  // Notices what shows that a run works where it prints no losses, and what takes that away.
+  void follow_signs(std::string_view text, std::string_view small) {
+    if (!story_.troubled && found_one_of(known_.troubles))
+      story_.troubled = !measures_error(small) && !only_warns(text);
+    if (story_.signs || story_.updates >= kUpdatesAfterSurvival || found_one_of(known_.trackers)) return;
+    story_.signs = found_one_of(known_.signs) || signs_.read(small);
   }
   // Notices where a traceback begins, and which chain it belongs to.
   void follow_tracebacks(std::string_view text, std::string_view small) {
@@ -597,10 +505,11 @@ class LogReader::Impl {
     }
     if (found && rule.quotes_losses)
       for (Evidence& evidence : run_up_.evidence()) found->context.push_back(std::move(evidence));
+    if (found && rule.lasting) found->context.push_back(last_untrained_);
     return found;
   }
 
-  const Known& known_ = known();
+  const Known& known_ = known_patterns();
   WrappedLines wrapped_;
   bool goes_on_ = false;                            // the line goes on with the one before it
   std::vector<int> whole_found_;                    // by the lines that belong together
@@ -625,6 +534,8 @@ class LogReader::Impl {
   std::size_t since_preparing_ = kPreparingLines + 1;  // lines since data were being prepared
   std::size_t since_timeout_ = kPreparingLines + 1;    // and since a rank's time ran out
   LossScaleReader loss_scale_;
+  UntrainedReader untrained_;
+  Evidence last_untrained_;          // the last line that shows that nothing is trained
   std::string assertion_;            // the condition that its last source line asserts
   std::size_t exception_lines_ = 0;  // still to be read of the last exception's message
   std::uint64_t exception_line_ = 0;
@@ -636,6 +547,7 @@ class LogReader::Impl {
   std::string loss_;  // the last one
   RunUpReader run_up_;
   LossTable table_;
+  SignsReader signs_;
   LogFactsReader facts_reader_;
   LogFacts facts_;
   Story story_;

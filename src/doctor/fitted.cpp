@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "doctor/argument_news.h"
+#include "doctor/pattern.h"
 
 namespace plimsoll::doctor {
 namespace {
@@ -37,6 +38,13 @@ void replace_part(std::vector<std::string>& lines, std::string_view begin, std::
     const std::size_t from = line.find(begin), to = from == std::string::npos ? from : line.find(end, from);
     if (to != std::string::npos) line.replace(from, to + end.size() - from, by);
   }
+}
+
+// Puts the line that begins so before the others, whose order stays.
+void put_first(std::vector<std::string>& lines, std::string_view beginning) {
+  if (beginning.empty()) return;
+  std::stable_partition(lines.begin(), lines.end(),
+                        [&](const std::string& line) { return line.starts_with(beginning); });
 }
 
 // The index of PyTorch's wheels for a driver: within one generation of CUDA a newer runtime works, too. Empty for
@@ -105,7 +113,18 @@ void fit_card(const LogFacts& facts, std::vector<std::string>& fixes) {
 
 }  // namespace
 
+const Telling* telling_of(const Diagnosis& diagnosis) {
+  std::vector<std::string> lines;
+  for (const Evidence& evidence : diagnosis.evidence) lines.push_back(to_small_letters(evidence.text));
+  for (const Telling& telling : diagnosis.rule->tellings)
+    for (const std::string_view pattern : telling.when)
+      if (std::any_of(lines.begin(), lines.end(), [&](const std::string& line) { return matches(pattern, line); }))
+        return &telling;
+  return nullptr;
+}
+
 void fit_causes(const Diagnosis& diagnosis, std::vector<std::string>& causes) {
+  if (const Telling* telling = telling_of(diagnosis)) put_first(causes, telling->cause);
   if (const ArgumentNews* news = news_of(diagnosis)) {
     // The lists of what was renamed and moved say this of other arguments.
     std::erase_if(causes, [](const std::string& cause) {
@@ -120,6 +139,7 @@ void fit_causes(const Diagnosis& diagnosis, std::vector<std::string>& causes) {
 void fit_fixes(const Diagnosis& diagnosis, std::vector<std::string>& fixes) {
   const std::string_view name = diagnosis.rule->name;
   const LogFacts& facts = diagnosis.facts;
+  if (const Telling* telling = telling_of(diagnosis)) put_first(fixes, telling->fix);
   if (name == "driver-too-old") {
     fit_driver(facts, fixes);
   } else if (name == "deepspeed-cuda" || name == "build-cuda-mismatch") {

@@ -9,7 +9,9 @@
 
 namespace plimsoll::doctor {
 
-// Puts what became of the argument that the message names before the other causes.
+// What the quoted lines tell beside the rule's words; nullptr where they tell no more.
+const Telling* telling_of(const Diagnosis& diagnosis);
+// Puts the cause that the log's facts tell before the others, and what became of the argument that the message names.
 void fit_causes(const Diagnosis& diagnosis, std::vector<std::string>& causes);
 // Takes out examples that the log contradicts, and sets those that it asks for.
 void fit_fixes(const Diagnosis& diagnosis, std::vector<std::string>& fixes);

@@ -58,6 +58,43 @@ inline constexpr std::string_view kResults[] = {"eval_runtime",
                                                 "ndcg@",
                                                 "recall@",
                                                 "mrr@"};
+// These show that a run works, or did, where nothing in the log resembles an error: what libraries print of an
+// evaluation, of a model that they have saved, and of a good end.
+inline constexpr std::string_view kSigns[] = {"evaluation results for",
+                                              "evaluate*in*[*s]",
+                                              "average precision*(ap)*] =",
+                                              "average recall*(ar)*] =",
+                                              "^dataloader*test results",
+                                              "^dataloader*validate results",
+                                              "***** train metrics",
+                                              "results saved to",
+                                              "saved pipeline to output",
+                                              "weights saved in",
+                                              "checkpoint of size*saved to",
+                                              "saved checkpoint",
+                                              "checkpoint saved",
+                                              "saved model checkpoint",
+                                              "saved best model",
+                                              "saved the best model",
+                                              "saved trained model",
+                                              "model has been saved",
+                                              "successfully saved",
+                                              "found better validated model",
+                                              "end of epoch*average epoch stats",
+                                              "training summary epoch",
+                                              "validation summary epoch",
+                                              "optimizer stripped from",
+                                              "training job completed",
+                                              "job completed successfully",
+                                              "finished successfully",
+                                              "completed successfully"};
+// A line that holds one of these may tell of some trouble, in whatever words.
+inline constexpr std::string_view kTroubles[] = {
+    " fail",     "failure",      "exception", "traceback", "fatal",         "killed",       "abort",        "cannot ",
+    "can't ",    "could not",    "couldn't",  "unable to", "denied",        "no such ",     "timed out",    "timeout",
+    "terminat",  "interrupt",    "crash",     "core dump", "out of memory", "not found",    "panic",        "segfault",
+    "cancelled", "evicted",      "oomkill",   "exit code", "non-zero",      "invalid",      "disconnected", "refused",
+    "no space",  "unrecognized", "mismatch",  "nan",       "not enough",    "insufficient", "usage:",       "error"};
 // These prepare data, or fetch them, before training: one rank alone, as a rule.
 inline constexpr std::string_view kPreparing[] = {
     "generating*split:", "examples/s]",    "^map:",          "map (num_proc", "running tokenizer", "tokenizing",
@@ -86,8 +123,9 @@ inline constexpr std::string_view kExits[] = {"exit status 0$", "exit status: 0$
                                               "exited with code 0$"};
 // Trackers repeat the last losses when a run ends, however it ends.
 inline constexpr std::string_view kTrackers[] = {"^wandb:*", "^comet *", "run summary:", "run history:"};
-// These repeat the results of an evaluation.
-inline constexpr std::string_view kTracked[] = {"^wandb:*acc*0.", "^wandb:*f1*0."};
+// These repeat the results of an evaluation, or saw the program end well.
+inline constexpr std::string_view kTracked[] = {"^wandb:*acc*0.", "^wandb:*f1*0.",
+                                                "^wandb:*process to finish... (success)"};
 // How what is left of a program ends when it is ended from outside.
 inline constexpr std::string_view kTeardown[] = {"signalexception", "keyboardinterrupt", "brokenpipeerror",
                                                  "connectionreseterror", "dataloader worker*exited unexpectedly"};

@@ -124,6 +124,11 @@ OomNumbers read_oom_message(std::string_view message) {
   n.unallocated =
       first({before(text, "is reserved by pytorch but unallocated"), before(text, "reserved but unallocated")});
   n.reserved = first({before(text, "reserved in total"), before(text, "cached")});
+  // Up to PyTorch 1.3 "cached" is what the allocator holds beside the tensors, and not all that it holds.
+  if (n.reserved && n.allocated && *n.reserved < *n.allocated) {
+    if (!n.unallocated) n.unallocated = n.reserved;
+    n.reserved.reset();
+  }
   n.limit = first({before(text, "allowed;"), after(text, "max allowed"), after(text, "memory limit of")});
   n.resident = after(text, "anon-rss");
   if (!n.total && n.limit) n.total = n.limit;

@@ -41,11 +41,24 @@ inline constexpr std::string_view kStaleSource = "[found: source lines that are 
 inline constexpr std::string_view kNameOfOneLetter = "[found: a name on the hub that is one letter]";
 inline constexpr std::string_view kTimedOutPreparing = "[found: a time-out while data were prepared]";
 inline constexpr std::string_view kScaleHasFallen = "[found: a loss scale that has fallen until it helps no more]";
+inline constexpr std::string_view kUpdatesAreSkipped = "[found: no update that was not skipped]";
+inline constexpr std::string_view kRateIsZero = "[found: no learning rate but 0]";
+inline constexpr std::string_view kGradientsAreZero = "[found: no gradient but 0]";
+inline constexpr std::string_view kLossIsZero = "[found: no loss but 0]";
 inline constexpr std::string_view kExtensionSymbol = "[found: a symbol that an extension in native code lacks]";
 inline constexpr std::string_view kExtensionKernel =
     "[found: an extension in native code without a kernel for this device]";
 inline constexpr std::string_view kImagesOfSizes = "[found: images of different sizes in one batch]";
 inline constexpr std::string_view kImagesOfChannels = "[found: images of different channels in one batch]";
+
+// Facts in the lines that an answer quotes which tell more than the rule's words: what failed, or which of its causes
+// it was.
+struct Telling {
+  AnyOf when{};             // patterns of one of those lines
+  std::string_view what{};  // the headline; empty: the rule's own
+  // The cause and the fix that begin so come first; empty: their order stays.
+  std::string_view cause{}, fix{};
+};
 
 struct Rule {
   std::string_view name{};
@@ -64,6 +77,7 @@ struct Rule {
   bool heals = false;                        // losses above 0 after it say that it has passed
   bool last_words = false;                   // no program goes on after it: the last one is of the last run of several
   bool passes = false;                       // losses after it say that the run went on without it
+  bool lasting = false;                      // it is about the run to its end: a good end does not heal it
   bool reads_numbers = false;                // the answer tells the numbers of that message
   bool saves_memory = false;                 // after `fix`, what saves a training run's memory (doctor/advice.h)
   std::vector<std::string_view> refines{};   // rules that say less of the same: they give way
@@ -71,8 +85,9 @@ struct Rule {
   std::string_view what{};
   std::string_view cause{};  // one a line, the likeliest first
   std::string_view confirm{};
-  std::string_view fix{};      // one a line, the cheapest first
-  std::string_view command{};  // which command of Plimsoll avoids it; empty where none does
+  std::string_view fix{};           // one a line, the cheapest first
+  std::string_view command{};       // which command of Plimsoll avoids it; empty where none does
+  std::vector<Telling> tellings{};  // the first that holds counts
 };
 
 // Every rule; names are unique.
@@ -87,13 +102,17 @@ std::vector<Rule> library_rules();
 std::vector<Rule> extension_rules();
 std::vector<Rule> install_rules();
 std::vector<Rule> parallel_rules();
+std::vector<Rule> cluster_rules();
+std::vector<Rule> usage_rules();
 std::vector<Rule> number_rules();
+std::vector<Rule> untrained_rules();
 std::vector<Rule> shape_rules();
 std::vector<Rule> data_rules();
 std::vector<Rule> load_rules();
 std::vector<Rule> hub_rules();
 std::vector<Rule> model_rules();
 std::vector<Rule> trainer_rules();
+std::vector<Rule> compile_rules();
 std::vector<Rule> package_rules();
 std::vector<Rule> release_rules();
 std::vector<Rule> own_rules();

@@ -138,7 +138,18 @@ std::vector<Rule> device_rules() {
               "truncation=True, max_length=512 (or config.max_position_embeddings)\n"
               "all ids >= 0: pad with tokenizer.pad_token_id; where there are boxes, bbox.max() <= 1000",
        .command = "plimsoll check --model DIR --data pages.jsonl names file, page, word, value and limit before "
-                  "anything runs"},
+                  "anything runs",
+       // Positions are counted: the first that a table lacks is as many as it has rows, a round number of them (two
+       // more in RoBERTa's).
+       .tellings = {{.when = {"index 64 out of table with 63", "index 100 out of table with 99",
+                              "index 128 out of table with 127", "index 200 out of table with 199",
+                              "index 256 out of table with 255", "index 500 out of table with 499",
+                              "index 512 out of table with 511", "index 514 out of table with 513",
+                              "index 1000 out of table with 999", "index 1024 out of table with 1023",
+                              "index 1026 out of table with 1025", "index 2048 out of table with 2047",
+                              "index 4096 out of table with 4095"},
+                     .cause = "A text of more tokens",
+                     .fix = "truncation=True"}}},
       {.name = "embedding-long-page",
        .when = kEmbeddingIndex,
        .anywhere = {{"token indices sequence length is longer than"}},

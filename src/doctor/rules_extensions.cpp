@@ -150,16 +150,6 @@ std::vector<Rule> extension_rules() {
               "package\n"
               "a ready wheel for the installed PyTorch, CUDA and Python",
        .command = "plimsoll is one program without Python packages"},
-      {.name = "triton-ops",
-       .when = {"no module named 'triton.ops'", "no module named 'triton.ops."},
-       .refines = {"module-missing", "packages-ages", "lazy-import", "import-refused"},
-       .what = "bitsandbytes is older than the installed Triton",
-       .cause = "Triton 3 has no triton.ops any more, and bitsandbytes before 0.45 imports it: PyTorch, which brings "
-                "Triton, was upgraded alone",
-       .confirm = "pip list | grep -iE 'bitsandbytes|triton|^torch '; the file of the last frame",
-       .fix = "pip install -U bitsandbytes, then restart Python\n"
-              "pip uninstall bitsandbytes, where nothing uses it",
-       .command = "plimsoll train --load-in-4bit needs no package"},
       {.name = "extension-build",
        .when = {kExtensionSymbol},
        .refines = {"undefined-symbol", "flash-attention", "library-missing", "lazy-import", "torchvision-version",

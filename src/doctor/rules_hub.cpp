@@ -193,7 +193,8 @@ std::vector<Rule> hub_rules() {
       {.name = "hub-token",
        .when = {"localtokennotfounderror", "token is required*but no token found", "token is required (`token=true`)",
                 "you need to be authenticated", "invalid user token", "user access token*is expired",
-                "illegal header value b'bearer"},
+                "illegal header value b'bearer", "could not read username for 'https://huggingface.co",
+                "could not read password for 'https*huggingface.co"},
        .refines = {"hub-gated", "hub-unreachable", "hub-write", "load-name"},
        .what = "no valid token of the Hugging Face hub is found",
        .cause = "push_to_hub, or a private or gated repository, needs one, and the machine or job is not logged in "

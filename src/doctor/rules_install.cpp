@@ -408,14 +408,22 @@ std::vector<Rule> install_rules() {
               "DatasetCatalog.remove(name) before registering again"},
       {.name = "sft-text",
        .when = {"you didn't pass a `dataset_text_field` or `formatting_func`",
-                "you didn't pass a dataset_text_field or formatting_func"},
+                "you didn't pass a dataset_text_field or formatting_func",
+                "`formatting_func` should return a list of processed strings"},
        .what = "trl's SFTTrainer does not know which text to train on",
        .cause = "Neither dataset_text_field nor formatting_func is given, and the data set has none of the forms that "
                 "trl recognises (messages; prompt and completion)\n"
-                "The argument moved from SFTTrainer to SFTConfig with trl 0.9 to 0.13",
+                "The argument moved from SFTTrainer to SFTConfig with trl 0.9 to 0.13\n"
+                "formatting_func returns one text where this trl calls it with a batch and wants a list of them",
        .confirm = "print(dataset.column_names); pip show trl",
-       .fix = "SFTConfig(dataset_text_field='text') with the column's name, passed as args=\n"
-              "or formatting_func=… that returns the texts"},
+       .fix =
+           "SFTConfig(dataset_text_field='text') with the column's name, passed as args=\n"
+           "or formatting_func=… that returns the texts: a list for the batch that it gets, or one text for a sample "
+           "in newer trl",
+       .tellings = {{.when = {"should return a list"},
+                     .what = "the formatting_func that SFTTrainer was given does not return a list of texts",
+                     .cause = "formatting_func returns",
+                     .fix = "or formatting_func="}}},
       {.name = "paddleocr-version",
        .when = {"unknown argument: show_log", "unknown argument: use_gpu", "unknown argument: use_angle_cls",
                 "unknown argument: use_space_char", "unknown argument: enable_mkldnn"},

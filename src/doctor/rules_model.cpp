@@ -157,24 +157,6 @@ std::vector<Rule> model_rules() {
        .fix = "resume_from_checkpoint='OUTPUT/checkpoint-N', with a path that exists\n"
               "start without resume_from_checkpoint\n"
               "a smaller save_steps; the checkpoint before, if the last one is cut short"},
-      {.name = "compile-failed",
-       .when = {"backendcompilerfailed", "torch._dynamo.exc", "torch._inductor.exc",
-                "cannot find a working triton installation", "inductorerror", "triton.compiler.errors",
-                "failed to find c compiler"},
-       .refines = {"module-missing"},
-       .what = "torch.compile failed",
-       .cause =
-           "Triton or a C compiler is missing (Windows, slim containers), or is of another version than PyTorch wants\n"
-           "The model holds something that cannot be compiled: control flow that depends on data, shapes that change, "
-           "custom operations\n"
-           "A fault in this version of PyTorch, or an old cache of compiled kernels",
-       .confirm = "it passes without torch.compile (torch_compile=False, TORCHDYNAMO_DISABLE=1); the line below \"from "
-                  "user code\"",
-       .fix = "leave torch.compile out: torch_compile=False, or TORCHDYNAMO_DISABLE=1\n"
-              "apt-get install gcc python3-dev; pip install triton (triton-windows on Windows) of PyTorch's version\n"
-              "dynamic=True, or @torch._dynamo.disable on the part that fails\n"
-              "a newer PyTorch; rm -rf /tmp/torchinductor_$USER",
-       .command = "plimsoll is compiled already"},
       {.name = "no-parameters",
        .when = {"optimizer got an empty parameter list",
                 "is not needed when a module doesn't have any parameters that require a gradient"},

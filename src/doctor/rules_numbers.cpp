@@ -173,7 +173,12 @@ std::vector<Rule> number_rules() {
            "a lower learning rate with warm-up; logging_steps=1 shows whether the first step already fails",
        .command =
            "plimsoll check --model DIR --data pages.jsonl names pages, boxes and labels that cannot be; plimsoll "
-           "train names the first tensor that is not finite"},
+           "train names the first tensor that is not finite",
+       .tellings = {{.when = {"'loss': 0.0*'grad_norm': nan", "'grad_norm': nan*'loss': 0.0",
+                              "loss: 0.0*grad_norm: nan", "loss=0.0*grad_norm=nan", "'loss': '0'*'grad_norm': 'nan'"},
+                     .what =
+                         "the norm of the gradients was NaN from the first line on; the loss that is printed as 0.0 "
+                         "is no real one"}}},
       {.name = "response-template",
        .when = kNotFinite,
        .anywhere = {{"could not find response key", "could not find instruction key"}},
@@ -295,7 +300,7 @@ std::vector<Rule> number_rules() {
        .fix = "unscale, clip, step and update once for each optimizer step, after the last micro-batch",
        .command = "plimsoll train --fp16 --max-grad-norm 1 --gradient-accumulation-steps N"},
       {.name = "scaler-no-inf-checks",
-       .when = {"no inf checks were recorded for this optimizer"},
+       .when = {"no inf checks were recorded for this optimizer", "no inf checks were recorded prior to update"},
        .what = "GradScaler saw no gradients before step",
        .cause =
            "backward was not called on the scaled loss, or not before this step\n"
@@ -421,14 +426,17 @@ std::vector<Rule> number_rules() {
        .what = "labels or indices are not whole numbers of 64 bits",
        .cause = "Labels or ids became floats: a column with empty cells, NumPy's or pandas' division, torch.tensor of "
                 "floats\n"
-                "They are int32: NumPy's default on Windows\n"
+                "They are whole numbers of fewer bits (int32, 'Int'): NumPy's default on Windows, torch.int32, .int()\n"
                 "The arguments are swapped, or features were passed where token ids belong (an embedding takes ids)\n"
                 "The loss takes class numbers, and got one-hot rows or probabilities",
        .confirm = "print {k: v.dtype for k, v in batch.items()}",
        .fix = "labels.long(), or torch.tensor(labels, dtype=torch.long), and the same for input_ids\n"
               "loss_fn(logits, labels) in this order; inputs_embeds instead of input_ids for vectors\n"
               "labels.argmax(-1) for one-hot rows; BCEWithLogitsLoss or MSELoss where floats are meant",
-       .command = "plimsoll check --data pages.jsonl"},
+       .command = "plimsoll check --data pages.jsonl",
+       .tellings = {{.when = {"for 'int'", "for 'short'", "for 'byte'", "for 'char'", "found int$", "found int ",
+                              "got int$", "type int ", "got torch.cuda.inttensor", "got torch.inttensor"},
+                     .cause = "They are whole numbers"}}},
       {.name = "dtype-double",
        .when = {"but got scalar type double", "expected float but got double", "but found double",
                 "expected scalar type float but found double", "and weight type (torch.floattensor) should",

@@ -8,6 +8,9 @@ namespace {
 constexpr int kSystemPorts = 1024;
 bool uses_system_port(const OomNumbers&, const LogFacts& facts) { return facts.port && *facts.port < kSystemPorts; }
 
+// Both devices that a message names are GPUs.
+const AnyOf kTwoGpus = {"devices, cuda:* and cuda:", "on cuda:*on cuda:", "different gpus"};
+
 }  // namespace
 
 std::vector<Rule> parallel_rules() {
@@ -361,7 +364,9 @@ std::vector<Rule> parallel_rules() {
       {.name = "device-map",
        .when = {"expected all tensors to be on the same device", "tensors to be on the same device",
                 "is on cpu, but expected", "found at least two devices"},
-       .with = {{"hf_device_map", "device_map", "accelerate/hooks", "dispatch_model", "accelerate\\hooks"}},
+       // The Trainer's sum of losses lies on its first GPU, and the loss of a model that is spread on its last one.
+       .with = {{"hf_device_map", "device_map", "accelerate/hooks", "dispatch_model", "accelerate\\hooks",
+                 "tr_loss += tr_loss_step", "tr_loss = tr_loss + tr_loss_step"}},
        .refines = {"device-mismatch"},
        .what = "a device_map has put parts of a model on different devices, and something crosses between them",
        .cause = "Inputs or labels are on another device than the layer that takes them: the first, or the one that "
@@ -373,7 +378,10 @@ std::vector<Rule> parallel_rules() {
        .fix = "move inputs to model.device, labels to logits.device\n"
               "device_map={'': 0} where the model fits one GPU, or CUDA_VISIBLE_DEVICES=0\n"
               "newer transformers, accelerate and peft\n"
-              "FSDP or ZeRO-3 instead of device_map to train over several GPUs"},
+              "FSDP or ZeRO-3 instead of device_map to train over several GPUs",
+       .tellings = {{.when = {"tr_loss"},
+                     .cause = "A model spread by device_map='auto' is trained",
+                     .fix = "device_map={'': 0}"}}},
       {.name = "device-data-parallel",
        .when = {"expected all tensors to be on the same device", "tensors to be on the same device",
                 "found at least two devices", "arguments are located on different gpus",
@@ -403,6 +411,7 @@ std::vector<Rule> parallel_rules() {
        .when = {"expected all tensors to be on the same device",
                 "tensors to be on the same device",
                 "found at least two devices",
+                "found two different devices",
                 "input type (torch.floattensor) and weight type (torch.cuda.",
                 "input type (torch.halftensor) and weight type (torch.cuda.",
                 "input type (torch.bfloat16tensor) and weight type (torch.cuda.",
@@ -432,13 +441,16 @@ std::vector<Rule> parallel_rules() {
            "The batch, or one of its parts, was not moved to the model's device, or the model was not moved at all\n"
            "A tensor or layer made in forward or the loss stays on the CPU: torch.zeros without device=, class "
            "weights, layers in a plain list, a buffer that is not registered\n"
-           "Several GPUs: ranks or parts of the model on different ones, cuda:0 written into the code\n"
+           "Several GPUs: parts of the model on different ones (device_map='auto'), ranks that do not set theirs, or "
+           "cuda:0 written into the code\n"
            "The model was moved after the optimizer was made or its state was loaded",
        .confirm = "print {k: v.device for k, v in batch.items()} and next(model.parameters()).device",
        .fix = "model.to(device), and batch = {k: v.to(device) for k, v in batch.items()}\n"
               "make new tensors with device=x.device; register_buffer for constants, nn.ModuleList for layers\n"
-              "CUDA_VISIBLE_DEVICES=0 to use one GPU; torch.device('cuda', local_rank) instead of 'cuda:0'\n"
-              "make the optimizer after the model was moved"},
+              "CUDA_VISIBLE_DEVICES=0 to use one GPU, or device_map={'': 0}; torch.device('cuda', local_rank) instead "
+              "of 'cuda:0'\n"
+              "make the optimizer after the model was moved",
+       .tellings = {{.when = kTwoGpus, .cause = "Several GPUs", .fix = "CUDA_VISIBLE_DEVICES=0"}}},
       {.name = "rendezvous-endpoint",
        .when = {"port number of the rendezvous endpoint"},
        .what = "the launcher was not told where the processes meet",

@@ -192,7 +192,8 @@ std::vector<Rule> shape_rules() {
                 "size of tensor a*must match the size of tensor b", "must match the existing size",
                 "the shape of the mask*does not match", "is invalid for input of size",
                 "operands could not be broadcast together", "shape mismatch: indexing tensors",
-                "sizes of tensors must match except in dimension", "attention mask should be of size"},
+                "sizes of tensors must match except in dimension", "attention mask should be of size",
+                "doesn't match the broadcast shape"},
        .what = "two tensors' shapes do not fit one another",
        .cause =
            "The two sizes in the message come from inputs that were made, padded or cut differently: one of the "

@@ -555,33 +555,6 @@ std::vector<Rule> trainer_rules() {
        .fix = "num_labels=2 or more for classes\n"
               "labels.float() for regression or several labels at once\n"
               "CrossEntropyLoss instead of MSELoss or BCEWithLogitsLoss, where labels are class numbers"},
-      {.name = "triton-old-gpu",
-       .when = {"too old to be supported by the triton gpu compiler", "triton only supports devices of cuda capability",
-                "gpu is too old to support triton"},
-       .refines = {"compile-failed"},
-       .what = "Triton, which torch.compile uses, does not serve this GPU",
-       .cause = "It needs compute capability 7.0 (Volta) or newer: Pascal (GTX 10, P100) and older are below",
-       .confirm = "torch.cuda.get_device_capability()",
-       .fix = "torch_compile=False, TORCHDYNAMO_DISABLE=1, and no kernels written in Triton\n"
-              "a newer GPU (a T4 or RTX 20 at least)"},
-      {.name = "triton-resources",
-       .when = {"out of resource: shared memory", "outofresources: out of resource"},
-       .refines = {"compile-failed"},
-       .what = "a Triton kernel wants more shared memory than this GPU has",
-       .cause = "The kernel's block sizes were tuned for a larger GPU",
-       .confirm = "Required and Hardware limit in the message",
-       .fix = "smaller block sizes or num_stages; attn_implementation='sdpa' or 'eager' instead of that kernel"},
-      {.name = "cuda-graph",
-       .when = {"cudaerrorstreamcapture", "previous error during capture",
-                "operation not permitted when stream is capturing", "during cuda graph capture",
-                "offset increment outside graph capture"},
-       .refines = {"illegal-access"},
-       .what = "an operation is not allowed while a CUDA graph is captured",
-       .cause = "Allocation, synchronisation (.item(), print) or random numbers inside the captured part",
-       .confirm = "it passes without mode='reduce-overhead' or CUDA graphs",
-       .fix = "no graph capture: torch.compile without mode='reduce-overhead', enforce_eager=True\n"
-              "move that operation out of the captured part\n"
-              "a newer PyTorch; no other thread (data loader with pin_memory) that uses CUDA during capture"},
       {.name = "context-set",
        .when = {"runtimeerror: context has already been set"},
        .what = "the start method of processes was set twice",

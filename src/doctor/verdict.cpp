@@ -32,7 +32,7 @@ bool is_torch_warning(std::string_view small) {
 }
 // A loss that is NaN is no less so in a line that a logger marks as information.
 bool is_mild(const Finding& f) {
-  return f.rule->level == Level::kNote || (only_warns(f.trigger.text) && !f.rule->heals);
+  return f.rule->level == Level::kNote || (only_warns(f.trigger.text) && !f.rule->heals && !f.rule->lasting);
 }
 
 // This many losses that are NaN, each after one that is a number, are no accident.
@@ -92,6 +92,7 @@ class Judge {
     return f.rule->heals && (!story_.eval_finite || story_.relapses >= kRelapses);
   }
   bool is_over(const Finding& f) const {
+    if (f.rule->lasting) return false;
     const bool passes = is_mild(f) || f.rule->heals || f.rule->passes || calls_itself_warning(f.trigger.text);
     if (is_lasting_nan(f)) return ended_well(f.trigger.line, f.updates);
     return passes ? went_on(f.trigger.line, f.updates) : ended_well(f.trigger.line, f.updates);
@@ -101,6 +102,7 @@ class Judge {
   bool made_progress() const {
     if (!story_.eval_finite || story_.relapses >= kRelapses) return false;
     if (story_.closing_line > 0 || story_.results || (story_.tracked && is_clean())) return true;
+    if (story_.signs && story_.finite && is_clean() && !story_.troubled) return true;
     // Not every program prints losses.
     return story_.finite && std::max(story_.updates, is_clean() ? story_.bars : 0) >= kUpdatesAfterSurvival;
   }
@@ -367,7 +369,7 @@ class Judge {
     diagnosis.unexplained = unexplained_error(is_cause ? root.trigger.line : 0, !is_cause);
     if (diagnosis.unexplained)
       diagnosis.doubt = "the log also holds an error that Plimsoll does not know, and which may be the failure";
-    else if (went_on(root.trigger.line, root.updates) && !ends_in_failure(root) &&
+    else if (!root.rule->lasting && went_on(root.trigger.line, root.updates) && !ends_in_failure(root) &&
              (!is_lasting_nan(root) || story_.closing_line > root.trigger.line))
       diagnosis.doubt = "losses follow it: the run went on after it, or its output reached the log late";
     else if (is_mild(root))
@@ -416,7 +418,8 @@ bool only_warns(std::string_view line) {
   const std::string small = to_small_letters(line);
   // The line that ends a traceback may mention warnings.
   if (const std::optional<Raised> raised = read_raised(line, false); raised && raised->at_start) return false;
-  for (const std::string_view serious : {"cuda initialization", "nccl warn", "failed to clone() tensor"})
+  for (const std::string_view serious : {"cuda initialization", "nccl warn", "failed to clone() tensor",
+                                         "failedscheduling", "failed to pull image", "imagepullbackoff"})
     if (small.find(serious) != std::string::npos) return false;
   // A level's name stands in capitals or brackets: "to debug the error" is none.
   for (const std::string_view level : {"WARN", "INFO", "DEBUG"})

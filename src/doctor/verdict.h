@@ -30,6 +30,8 @@ struct Story {
   std::uint64_t bar_line = 0;       // the last line of a progress bar, which is not buffered, as errors are not
   std::uint64_t bars = 0;           // lines of progress bars
   bool results = false;             // it holds the results of an evaluation
+  bool signs = false;               // it holds weaker signs of a run that works (doctor/signs.h)
+  bool troubled = false;            // a line of it tells of some trouble, error or not
   bool tracked = false;             // a tracker repeats such results, as it does however a run ends
   std::uint64_t exit_line = 0;      // the last that says exit status 0
   std::uint64_t error_updates = 0;  // losses printed by the last line that is an error's
@@ -41,7 +43,8 @@ struct Story {
 };
 
 // True if a line calls itself a warning, or less: no such line ended a run. Except that CUDA tells in one why it found
-// no device, NCCL has no higher word, and FSDP tells in one that it saves a file without some weights.
+// no device, NCCL has no higher word, nor has Kubernetes for what keeps a pod from starting, and FSDP tells in one that
+// it saves a file without some weights.
 bool only_warns(std::string_view line);
 
 // A run that printed so many further losses has outlived an error. Ranks that wait for a dead one print one at most.

@@ -135,6 +135,68 @@ TEST(Advice, FitsTheVersionsInTheLog) {
   EXPECT_THAT(card, AllOf(Contains(HasSubstr("(RTX 5070: cu128 or later)")), Each(Not(HasSubstr("H100")))));
 }
 
+// Of a rule's causes that comes first which the quoted lines tell, and its fix with it.
+TEST(Advice, RanksTheCausesByTheFactsInTheLog) {
+  const auto devices = [](const std::string& found) {
+    return diagnose("RuntimeError: Expected all tensors to be on the same device, but found at least two devices, " +
+                    found + "!\n");
+  };
+  for (const char* found : {"cuda:0 and cuda:1", "cuda:3 and cuda:0"}) {
+    EXPECT_THAT(causes(devices(found)).front(), HasSubstr("Several GPUs")) << found;
+    EXPECT_THAT(fixes(devices(found)).front(), HasSubstr("CUDA_VISIBLE_DEVICES=0")) << found;
+  }
+  for (const char* found : {"cpu and cuda:0", "cuda:0 and cpu", "cuda:1 and cpu"}) {
+    EXPECT_THAT(causes(devices(found)).front(), HasSubstr("was not moved")) << found;
+    EXPECT_THAT(fixes(devices(found)).front(), HasSubstr("model.to(device)")) << found;
+  }
+  // The Trainer adds the loss of a model that is spread to a sum on its first GPU.
+  const Diagnosis spread = diagnose(
+      "Traceback (most recent call last):\n  File \"/opt/env/lib/python3.9/site-packages/transformers/trainer.py\", "
+      "line "
+      "1901, in _inner_training_loop\n    tr_loss += tr_loss_step\nRuntimeError: Expected all tensors to be on the "
+      "same "
+      "device, but found at least two devices, cuda:1 and cuda:0!\n");
+  EXPECT_EQ(name_of(spread), "device-map");
+  EXPECT_THAT(causes(spread).front(), HasSubstr("spread by device_map='auto'"));
+  EXPECT_THAT(fixes(spread).front(), HasSubstr("device_map={'': 0}"));
+  const auto labels = [](const std::string& type) {
+    return causes(diagnose("RuntimeError: \"nll_loss_out_frame\" not implemented for '" + type + "'\n")).front();
+  };
+  EXPECT_THAT(labels("Int"), HasSubstr("int32"));
+  EXPECT_THAT(labels("Float"), HasSubstr("became floats"));
+  const auto index = [](const std::string& numbers) {
+    return causes(diagnose("RuntimeError: index out of range: Tried to access index " + numbers + "\n")).front();
+  };
+  EXPECT_THAT(index("512 out of table with 511"), HasSubstr("more tokens"));
+  EXPECT_THAT(index("31117 out of table with 30521"), HasSubstr("resize_token_embeddings"));
+}
+
+// The gradients' norm is NaN: that the loss is 0.0 is what the Trainer prints in place of NaN.
+TEST(Advice, TheHeadlineSaysWhatTheLogShows) {
+  const std::string norm = "{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 2e-05, 'epoch': 0.01}\n",
+                    loss = "{'loss': nan, 'grad_norm': nan, 'learning_rate': 2e-05, 'epoch': 0.01}\n";
+  EXPECT_THAT(headline(diagnose(norm + norm)), HasSubstr("norm of the gradients was NaN"));
+  EXPECT_THAT(headline(diagnose(norm + norm)), HasSubstr("0.0"));
+  EXPECT_THAT(headline(diagnose(loss + loss)), HasSubstr("the loss was NaN from the first line"));
+}
+
+TEST(Advice, TellingsNameCausesAndFixesThatTheRuleHas) {
+  for (const Rule& rule : all_rules()) {
+    for (const Telling& telling : rule.tellings) {
+      EXPECT_FALSE(telling.when.empty()) << rule.name;
+      EXPECT_FALSE(telling.what.empty() && telling.cause.empty() && telling.fix.empty()) << rule.name;
+      Diagnosis diagnosis;
+      diagnosis.rule = &rule;
+      EXPECT_TRUE(telling.cause.empty() ||
+                  testing::Matches(Contains(testing::StartsWith(std::string(telling.cause))))(causes(diagnosis)))
+          << rule.name << ": " << telling.cause;
+      EXPECT_TRUE(telling.fix.empty() ||
+                  testing::Matches(Contains(testing::StartsWith(std::string(telling.fix))))(fixes(diagnosis)))
+          << rule.name << ": " << telling.fix;
+    }
+  }
+}
+
 // A message that names an argument is answered about that one.
 TEST(Advice, TellsWhatBecameOfTheArgument) {
   const auto refused = [](const std::string& function, const std::string& argument) {

@@ -34,6 +34,17 @@ TEST(OomMessage, ReadsTheOldestWording) {
   EXPECT_EQ(n.reserved, gib(11));
 }
 
+// Up to PyTorch 1.3 the allocator's cache is told without the tensors, so that it can be smaller than they are.
+TEST(OomMessage, ACacheBesideTheTensorsIsAddedToThem) {
+  const OomNumbers n = read_oom_message(
+      "CUDA out of memory. Tried to allocate 352.00 MiB (GPU 0; 7.92 GiB total capacity; 1.67 GiB already allocated; "
+      "156.00 MiB free; 124.28 MiB cached)");
+  EXPECT_EQ(n.unallocated, mib(124.28));
+  EXPECT_EQ(n.reserved, gib(1.67) + mib(124.28));
+  EXPECT_EQ(n.others, gib(7.92) - mib(156) - gib(1.67) - mib(124.28));
+  EXPECT_TRUE(others_hold_much(n));
+}
+
 TEST(OomMessage, ReadsTheWordingOfVersion2WithItsMisspelling) {
   for (const char* capacity : {"capacty", "capacity"}) {
     const OomNumbers n = read_oom_message(

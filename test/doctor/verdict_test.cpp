@@ -211,6 +211,56 @@ TEST(Verdict, NaNThatComesBackIsAFailure) {
   EXPECT_EQ(name_of(diagnose(megatron)), "no failure");
 }
 
+// A run that trains nothing has failed, though it goes on and comes to its end.
+TEST(Verdict, ARunThatTrainsNothingHasFailed) {
+  const auto skip = [](int scale, int next) {
+    return "[INFO] [deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: " + std::to_string(scale) +
+           ", reducing to " + std::to_string(next) + "\n";
+  };
+  std::string search, minimum;
+  for (int scale = 1 << 16; scale > 1; scale /= 2) search += skip(scale, scale / 2);
+  for (int i = 0; i < 4; ++i) minimum += skip(1, 1);
+  EXPECT_EQ(name_of(diagnose(minimum)), "updates-skipped");
+  EXPECT_TRUE(is_sure(diagnose(search + minimum)));
+  EXPECT_EQ(name_of(diagnose(search + minimum + kRuntime)), "updates-skipped");
+  // Updates that are skipped before the scale is found, or now and then, are usual.
+  EXPECT_EQ(name_of(diagnose(search)), "no failure");
+  EXPECT_EQ(name_of(diagnose(search + kLosses)), "no failure");
+  EXPECT_EQ(name_of(diagnose(minimum + kLosses + kRuntime)), "no failure");
+  EXPECT_EQ(name_of(diagnose(kLosses + skip(1, 1) + kLosses + skip(1, 1) + kLosses)), "no failure");
+  // Of a progress bar's steps nearly all.
+  const auto at = [](int step) { return " 10%|#  | " + std::to_string(step) + "/900 [00:07<06:41,  2.20it/s]"; };
+  std::string all, few;
+  for (int i = 0; i < 4; ++i) {
+    all += at(90 + i) + skip(1, 1);
+    few += at(90 + 10 * i) + skip(1, 1);
+  }
+  EXPECT_EQ(name_of(diagnose(all)), "updates-skipped");
+  EXPECT_NE(name_of(diagnose(few)), "updates-skipped");
+
+  const auto lines = [](const std::string& rest, std::initializer_list<const char*> losses) {
+    std::string log;
+    int step = 0;
+    for (const char* loss : losses)
+      log += "{'loss': " + std::string(loss) + ", " + rest + "'epoch': 0." + std::to_string(++step) + "}\n";
+    return log;
+  };
+  const std::string rate = "'learning_rate': 0.0, ", norm = "'grad_norm': 0.0, 'learning_rate': 1e-05, ";
+  EXPECT_EQ(name_of(diagnose(lines(rate, {"2.3", "2.2", "2.4"}) + kRuntime)), "rate-zero");
+  EXPECT_EQ(name_of(diagnose(lines(norm, {"2.3", "2.2", "2.4"}) + kRuntime)), "gradients-zero");
+  EXPECT_EQ(name_of(diagnose(lines("", {"2.3", "0.0", "0.0", "0.0"}) + kRuntime)), "loss-zero");
+  EXPECT_EQ(name_of(diagnose(lines("", {"0.0", "0.0", "0.0"}) + kRuntime)), "loss-zero");
+  // A warm-up's beginning, a schedule's end, a small number that is rounded, a loss that is learned, rewards.
+  EXPECT_EQ(name_of(diagnose(lines(rate, {"2.3", "2.2", "2.4"}) + kLosses)), "no failure");
+  EXPECT_EQ(name_of(diagnose(kLosses + lines(rate, {"0.3", "0.2", "0.4"}))), "no failure");
+  EXPECT_EQ(name_of(diagnose(lines("'learning_rate': 0.0000, ", {"2.3", "2.2", "2.4"}))), "no failure");
+  EXPECT_EQ(name_of(diagnose(lines("", {"0.3", "0.02", "0.0004", "0.0", "0.0", "0.0"}) + kRuntime)), "no failure");
+  EXPECT_EQ(name_of(diagnose(lines("'grad_norm': 0.31, 'reward': 0.5, ", {"0.0", "0.0", "0.0"}) + kRuntime)),
+            "no failure");
+  // An error that ended the run is what ended it.
+  EXPECT_EQ(name_of(diagnose(minimum + kOom)), "oom");
+}
+
 // Training that goes on with numbers does not heal a NaN in evaluation; a finite evaluation does.
 TEST(Verdict, NaNInEvaluationIsNotHealedByTraining) {
   const std::string nan = "{'eval_loss': nan, 'eval_f1': 0.1, 'epoch': 1.0}\n",
@@ -234,6 +284,41 @@ TEST(Verdict, RulesOfOneLineDoNotCompete) {
       "OSError: [Errno 28] No space left on device: 'out/trainer_state.json'\n");
   EXPECT_EQ(name_of(chain), "best-metric");
   EXPECT_TRUE(is_sure(chain)) << chain.doubt;
+}
+
+// Compilers, workers, pools and launchers quote the exception that they caught: where a rule knows that one, it is the
+// cause, and not that something was caught.
+TEST(Verdict, AWrapperQuotesTheCause) {
+  const std::string trace =
+      "Traceback (most recent call last):\n  File \"/opt/env/lib/python3.10/site-packages/torch/x.py\", line 3, in f\n"
+      "    run()\n";
+  for (const char* wrapper : {"torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:\n",
+                              "torch._inductor.exc.InductorError: ", "torch._dynamo.exc.InternalTorchDynamoError: ",
+                              "RuntimeError: Caught RuntimeError in DataLoader worker process 2.\nOriginal Traceback "
+                              "(most recent call last):\n"
+                              "  File \"pages.py\", line 3, in item\n    read()\n",
+                              "RuntimeError: Failed to import transformers.models.bert.modeling_bert because of the "
+                              "following error (look up to "
+                              "see its traceback):\n",
+                              "ray.exceptions.RayTaskError(RuntimeError): ray::train() (pid=7, ip=10.0.0.3)\n",
+                              "torch.multiprocessing.spawn.ProcessRaisedException: \n\n-- Process 1 terminated with "
+                              "the following error:\n"}) {
+    for (const auto& [message, name] : {std::pair{"OSError: [Errno 28] No space left on device: '/tmp/k'", "disk-full"},
+                                        {"OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", "oom"},
+                                        {"RuntimeError: Failed to find C compiler. Please specify via CC environment "
+                                         "variable.",
+                                         "compiler-missing"},
+                                        {"ImportError: cannot import name 'triton_key' from 'triton.compiler.compiler' "
+                                         "(/opt/env/lib/python3.10/site-packages/triton/compiler/compiler.py)",
+                                         "triton-version"},
+                                        {"RuntimeError: CUDA error: no kernel image is available for execution on the "
+                                         "device",
+                                         "no-kernel-image"}}) {
+      const Diagnosis diagnosis = diagnose(trace + wrapper + message + "\n");
+      EXPECT_EQ(name_of(diagnosis), name) << wrapper;
+      EXPECT_TRUE(is_sure(diagnosis)) << wrapper << message << diagnosis.doubt;
+    }
+  }
 }
 
 TEST(Verdict, AWarningIsNoExplanation) {
@@ -364,10 +449,11 @@ TEST(Verdict, NoiseChangesNothing) {
       "AssertionError: can only test a child process\n"
       "wandb: Run summary:\nwandb:  eval/loss 0.39\nwandb: train/loss 0.31\nwandb: loss 0.2\n"
       "(layoutlm) kai@iabeng32:~$ echo done\ndone\n";
-  // What a tokenizer warned of picks among an embedding's tables, and losses say that NaN was not the first.
+  // What a tokenizer warned of picks among an embedding's tables, losses say that NaN was not the first, and training
+  // before says that not every line shows none.
   const auto reads_what_is_before = [](const Diagnosis& d) {
-    return d.rule != nullptr &&
-           (d.rule->name == "embedding-index" || d.rule->name == "device-assert" || d.rule->run_up == RunUp::kNone);
+    return d.rule != nullptr && (d.rule->name == "embedding-index" || d.rule->name == "device-assert" ||
+                                 d.rule->run_up == RunUp::kNone || d.rule->lasting);
   };
   for (const auto& path : all_logs()) {
     const std::string log = with_newline(text_of(path));

@@ -1,0 +1,169 @@
+// What PyTorch, peft, trl and DeepSpeed refuse because of how a script uses them.
+#include "doctor/rule.h"
+
+namespace plimsoll::doctor {
+
+std::vector<Rule> usage_rules() {
+  return {
+      {.name = "zero-ranks",
+       .when = {"the checkpoint being loaded used a dp world size of", "changing tp and dp world size",
+                "was saved with*ranks*loaded with", "zero checkpoint*different world size"},
+       .refines = {"state-dict"},
+       .what = "a ZeRO checkpoint is resumed by another number of ranks than it was saved by",
+       .cause =
+           "Its optimizer state is cut into as many pieces as there were ranks, and DeepSpeed does not cut it anew",
+       .confirm = "the two numbers in the message; ls the checkpoint's directory: one file of optimizer states a rank",
+       .fix = "resume with as many ranks as before\n"
+              "DeepSpeed's universal checkpoints: ds_to_universal.py, then \"load_universal\": true\n"
+              "zero_to_fp32.py makes one file of weights to start afresh from, without the optimizer's state",
+       .command = "plimsoll train --resume-from-checkpoint takes any number of processes"},
+      {.name = "pin-cuda",
+       .when = {"cannot pin 'torch.cuda", "cannot pin 'cuda", "only dense cpu tensors can be pinned"},
+       .what = "the data loader was to pin tensors that already lie on the GPU",
+       .cause =
+           "The data set or the collator moves samples to the GPU, and pin_memory=True pins what lies in the host's "
+           "memory\n"
+           "torch.set_default_device('cuda') (or set_default_tensor_type) makes every new tensor on the GPU",
+       .confirm = "sample['input_ids'].device of dataset[0]",
+       .fix = "leave samples on the CPU, and move the batch in the loop (the Trainer does)\n"
+              "pin_memory=False (dataloader_pin_memory=False of TrainingArguments)"},
+      {.name = "generator-device",
+       .when = {"expected a 'cuda' device type for generator but found 'cpu'",
+                "expected a 'cpu' device type for generator but found 'cuda'", "device type for generator but found",
+                "expected a*generator*but found"},
+       .refines = {"device-mismatch"},
+       .what = "random numbers are drawn for one device with another device's generator",
+       .cause =
+           "torch.set_default_device('cuda') or set_default_tensor_type('torch.cuda.FloatTensor') is on: the data "
+           "loader then shuffles on the GPU with a generator of the CPU\n"
+           "A generator was made without device= and is given to a function on the GPU (diffusers: latents), or the "
+           "other way round",
+       .confirm = "torch.get_default_device(); generator.device",
+       .fix = "take the default device or tensor type out, and .to(device) what should be there\n"
+              "DataLoader(…, generator=torch.Generator(device='cuda')), or torch.Generator(device=device) where it is "
+              "used"},
+      {.name = "preference-columns",
+       .when = {"keyerror: 'prompt'", "keyerror: 'chosen'", "keyerror: 'rejected'", "keyerror: 'completion'",
+                "keyerror: 'prompt_input_ids'", "keyerror: 'chosen_input_ids'", "keyerror: 'input_ids_chosen'",
+                "keyerror: 'rejected_input_ids'"},
+       .with = {{"trl/trainer", "trl\\trainer", "dpotrainer", "rewardtrainer", "orpotrainer", "kto", "grpotrainer",
+                 "reward_trainer", "dpo_trainer"}},
+       .refines = {"column-missing", "field-missing", "key-missing", "label-name"},
+       .what = "trl's trainer does not find the columns that it trains on (prompt, chosen, rejected, completion)",
+       .cause =
+           "The data set names them otherwise, or has another form: DPO, ORPO and reward models want prompt, chosen "
+           "and rejected, KTO prompt, completion and label, GRPO prompt\n"
+           "The columns were removed before: remove_unused_columns=True, or a map() with remove_columns\n"
+           "trl and the script are of different ages: older versions wanted the columns tokenized by the script",
+       .confirm = "print(dataset.column_names, dataset[0])",
+       .fix = "dataset.rename_columns({…}) to the names that the trainer wants, in texts or in messages throughout\n"
+              "remove_unused_columns=False in its config\n"
+              "the form that the installed trl's documentation shows: pip show trl"},
+      {.name = "adapter-twice",
+       .when = {"adapter with name*already exists", "adapter*already exists. please use a different name",
+                "tried to load*adapter*already"},
+       .what = "an adapter of that name is already part of the model",
+       .cause = "get_peft_model, add_adapter or load_adapter ran twice on one model: a notebook's cell that was run "
+                "again, or a trainer that gets peft_config besides a model that has adapters",
+       .confirm = "list(model.peft_config)",
+       .fix = "load the base model anew before adapters are added\n"
+              "peft_config to the trainer, or get_peft_model before it, not both\n"
+              "another adapter_name, where several are meant"},
+      {.name = "quantised-saved",
+       .when = {"calling `save_pretrained` on a 4-bit", "calling `save_pretrained` to a 8-bit",
+                "cannot merge lora layers when the model is loaded in 8-bit",
+                "cannot merge lora layers when the model is loaded in 4-bit",
+                "cannot merge lora layers when the model is gptq", "you are calling `save_pretrained` on*quantized",
+                "is not serializable and cannot be saved"},
+       .what = "weights that are quantised cannot be saved or merged as they are",
+       .cause = "The model was loaded in 4 or 8 bits, and this version of bitsandbytes, transformers or peft does not "
+                "write or merge such weights\n"
+                "The whole model is saved where only its adapters need be",
+       .confirm = "model.is_loaded_in_4bit, model.is_loaded_in_8bit; type(model)",
+       .fix =
+           "save the adapters alone: PeftModel.save_pretrained\n"
+           "to merge, load the base model in bf16 or fp16, PeftModel.from_pretrained on it, then merge_and_unload()\n"
+           "pip install -U transformers peft bitsandbytes"},
+      {.name = "padding-side",
+       .when = {"batched generation with padding_side='right'", "a decoder-only architecture is being used, but right-",
+                "padding_side='right' this may lead to unexpected"},
+       .what = "a decoder's batch is padded on the right, where it generates from the end",
+       .cause = "The tokenizer pads on the right, its setting for training; with flash attention and a cache that is "
+                "refused, else the answers are of poor quality",
+       .confirm = "tokenizer.padding_side",
+       .fix = "tokenizer.padding_side = 'left' for generation (evaluation with predict_with_generate)\n"
+              "use_cache=False in training, where nothing is generated"},
+      {.name = "samples-invalid",
+       .when = {"cannot find valid samples", "no valid samples found", "there are no valid samples",
+                "no valid data found", "found no valid samples"},
+       .what = "no sample of the data set could be used",
+       .cause =
+           "The columns are not those that its description names (dataset_info.json: formatting, columns, tags), so "
+           "that every sample is left out\n"
+           "All samples are longer than the limit, or lack an answer",
+       .confirm = "one sample beside the description; the tool's warnings above about samples that were dropped",
+       .fix = "name the columns and the format (alpaca, sharegpt) as the data have them\n"
+              "a larger cutoff_len or max_length"},
+      {.name = "deepcopy-graph",
+       .when = {"only tensors created explicitly by the user*support the deepcopy protocol"},
+       .what = "a tensor that was computed with gradients is copied with deepcopy",
+       .cause =
+           "A module or a configuration keeps a result of forward as an attribute (a loss, hidden states), and the "
+           "model is copied for EMA, a checkpoint or another process",
+       .confirm = "[n for n, v in vars(module).items() if torch.is_tensor(v) and v.grad_fn is not None]",
+       .fix = "keep .detach().clone() of it, or nothing, in the module\n"
+              "copy the state_dict instead of the module"},
+      {.name = "prefetch-workers",
+       .when = {"prefetch_factor option could only be specified in multiprocessing",
+                "persistent_workers option needs num_workers > 0", "timeout option should be*num_workers"},
+       .what = "an option of worker processes was given to a data loader that has none",
+       .cause = "num_workers is 0, and prefetch_factor, persistent_workers or timeout is set",
+       .confirm = "dataloader_num_workers in the arguments",
+       .fix = "num_workers=2 or more (dataloader_num_workers)\n"
+              "or leave prefetch_factor and persistent_workers out"},
+      {.name = "padding-index",
+       .when = {"padding_idx must be within num_embeddings"},
+       .what = "the padding token's id lies outside the embedding's table",
+       .cause =
+           "pad_token_id of the configuration is not below vocab_size: a padding token was added to the tokenizer, and "
+           "the model is built before resize_token_embeddings\n"
+           "vocab_size of the configuration was taken from another tokenizer",
+       .confirm = "config.pad_token_id, config.vocab_size, len(tokenizer)",
+       .fix = "config.vocab_size = len(tokenizer) where a model is built anew, and resize_token_embeddings for one "
+              "that is "
+              "loaded\n"
+              "tokenizer.pad_token = tokenizer.eos_token instead of a new token, with config.pad_token_id the same"},
+      {.name = "environment-inactive",
+       .when = {"modulenotfounderror: no module named", "importerror: no module named"},
+       .anywhere = {{"conda: command not found", "condaerror: run 'conda init'", "mamba: command not found",
+                     "micromamba: command not found", "activate: no such file or directory",
+                     "your shell has not been properly configured to use 'conda activate'",
+                     "unable to locate a modulefile", "module: command not found", "couldn't find activate",
+                     "environmentnamenotfound", "could not find conda environment", "source: not found"}},
+       .refines = {"module-missing", "command-missing", "own-module"},
+       .what = "the environment was not activated, and the Python that ran instead lacks the package",
+       .cause =
+           "The job's shell does not know conda or the module that it is told to load: it reads no .bashrc, or the "
+           "path or the name is another one on this machine\n"
+           "The environment was removed, or made by another user",
+       .confirm = "the line quoted above the error; which python in the same script",
+       .fix =
+           "source PATH/etc/profile.d/conda.sh (or eval \"$(conda shell.bash hook)\") before conda activate NAME, and "
+           "set -e, so that the job ends there\n"
+           "or call the environment's Python by its path: PATH/envs/NAME/bin/python train.py\n"
+           "#!/bin/bash -l at the script's head, where modules are loaded"},
+      {.name = "heads-divide",
+       .when = {"must be divisible by num_heads", "must be divisible by `num_heads`",
+                "is not a multiple of the number of attention heads", "hidden_size must be divisible by",
+                "embed_dim must be divisible by", "d_model*must be divisible by"},
+       .refines = {"length-assert"},
+       .what = "the hidden size does not divide into the attention heads",
+       .cause = "hidden_size (d_model, embed_dim) or num_attention_heads was changed alone in the configuration\n"
+                "A configuration of one model is read for another one",
+       .confirm = "config.hidden_size % config.num_attention_heads",
+       .fix = "heads that divide the hidden size: 768 into 12, 1,024 into 16\n"
+              "the model's own configuration: from_pretrained"},
+  };
+}
+
+}  // namespace plimsoll::doctor

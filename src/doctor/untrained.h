@@ -1,0 +1,52 @@
+// Runs that go on, or come to their end, and train nothing: every update is skipped, or the learning rate, the
+// gradients or the losses are 0 on every line. No line says so by itself, so that the whole log is read before it is
+// told.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "doctor/diagnosis.h"
+#include "doctor/run_up.h"
+
+namespace plimsoll::doctor {
+
+class UntrainedReader {
+ public:
+  void read(const LossLine& losses, std::uint64_t number, std::string_view text, std::string_view small);
+
+  struct Found {
+    std::string_view pattern{};  // that a rule names: kUpdatesAreSkipped, …
+    Evidence first{}, last{};
+  };
+  // Call it at the log's end. Nothing where some line shows training, or too few lines say anything.
+  std::optional<Found> find() const;
+
+ private:
+  // How often a number was 0, and whether it was ever another one.
+  struct Zeros {
+    std::uint64_t lines = 0;
+    bool other = false;
+    Evidence first{}, last{};
+    void add(std::uint64_t number, std::string_view text);
+    void end();
+  };
+  // "98/24128 [00:40<2:40:10": a progress bar's.
+  struct BarStep {
+    std::uint64_t step = 0, total = 0;
+  };
+  static std::optional<BarStep> bar_step(std::string_view small);
+  void read_skips(std::uint64_t number, std::string_view text, std::string_view small);
+  bool skips_all() const;
+
+  Zeros skips_, rates_, norms_, losses_;
+  bool searching_ = false;  // a scale was lowered, and could be lowered further
+  std::uint64_t losses_since_first_skip_ = 0, losses_since_last_skip_ = 0;
+  std::optional<BarStep> bar_{}, first_bar_{};  // now, and by the first skip
+  std::uint64_t skips_by_bar_ = 0;              // since then
+  double loss_ = 0;                             // the last that was not 0
+};
+
+}  // namespace plimsoll::doctor
