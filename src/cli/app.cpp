@@ -245,6 +245,7 @@ static int parse_and_run(int argc, const char* const* argv, bool json) {
   add_replay(app, invocation);
   add_init(app, invocation);
   add_merge(app, invocation);
+  add_merge_parts(app, invocation);
   add_report(app, invocation);
   add_convert(app, invocation);
   add_doctor(app, invocation);

@@ -385,17 +385,12 @@ void train_with(const Invocation& invocation, RunOptions& options, ModelBundle& 
   }
 }
 
-// Returns when every process has come here.
-void wait_for_ranks(const Invocation& invocation) {
-  if (invocation.ranks != nullptr) barrier(*invocation.ranks);
-}
-
 void run_train(Invocation& invocation, RunOptions& options) {
   options.runs = true;
   options.resolve();
   watch_signals();
   invocation.json = invocation.json || options.events == "-";
-  connect_ranks(invocation, options.ranks);
+  connect_ranks(invocation, options.ranks, options.ranks.launch.size > 1 ? &interrupt_on_signals() : nullptr);
   refuse_on_ranks(options);
   const fs::path output_dir = options.train.output_dir;
   std::optional<DirectoryLock> lock;
