@@ -140,7 +140,7 @@ int report(ErrorForm form, ExitCode code, const Problem& problem,
     std::fflush(file);
   };
   print(stderr, fmt::format("error: {}\n", format_problem(problem)));
-  if (form.json) {
+  if (form.json && !is_silent) {
     nlohmann::json error = error_json(code, problem);
     error.update(more);
     nlohmann::ordered_json object;

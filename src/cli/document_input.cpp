@@ -160,7 +160,6 @@ WrittenPages write_pages(const Invocation& invocation, const DocumentInput& inpu
                           .reader = {.language = input.language, .tessdata_dir = input.tessdata_dir},
                           .layout = layout_of(input.layout),
                           .threads = place.threads,
-                          .share = page_share(invocation),
                           .shard = place.shard,
                           .whole_documents = place.whole_documents,
                           .pdf_dpi = input.dpi,
@@ -171,7 +170,8 @@ WrittenPages write_pages(const Invocation& invocation, const DocumentInput& inpu
                           .min_confidence = input.min_confidence,
                           .reorder = input.word_order == "columns",
                           .drop_specks = input.drop_specks,
-                          .on_progress = [&bar](std::size_t done, std::size_t pages) { bar.draw(done, pages); }};
+                          .on_progress = [&bar](std::size_t done, std::size_t pages) { bar.draw(done, pages); },
+                          .share = page_share(invocation)};
   std::vector<NamedPath> read;
   for (const fs::path& file : options.files) read.push_back({"--input", file});
   refuse_replacing({{"--output", place.output}}, read);

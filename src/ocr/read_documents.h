@@ -45,7 +45,6 @@ struct DocumentOptions {
   // and pages stay as they lie.
   std::function<std::filesystem::path()> images{};
   int threads = 1;
-  PageShare share{};  // with ranks, each reads its pages, and all get all of them
   // Only this part of all pages is read; their ids are those that they have among all.
   std::optional<ShardNumber> shard{};
   bool whole_documents = false;  // the pages of a file belong to one shard
@@ -61,6 +60,7 @@ struct DocumentOptions {
   bool drop_specks = false;   // words of lines and dots alone, "_" or "~", are left out
   // Is told how many pages of all are done; nullptr: nobody asks.
   std::function<void(std::size_t done, std::size_t pages)> on_progress{};
+  PageShare share{};  // with ranks, each reads its pages, and all get all of them
 };
 
 // The picture of a PDF's page that has text is only looked at by models and people.
