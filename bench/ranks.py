@@ -8,6 +8,7 @@
   bench/ranks.py time [--rounds 3]        an update's time as planned against its time as measured, base, 2 ranks
   bench/ranks.py traffic                  bytes sent and received, against what the plan says
   bench/ranks.py kills [--count 100]      kill -9 of a random rank at a random moment; the run resumes on 1, 2 or 4 ranks
+  bench/ranks.py predict [--pages 500]    what 4 ranks, and three shards that are joined, predict, against one process
 
 Needs the built program and Open MPI's mpirun. Python's standard library only. Exit status 1 if a bar is missed.
 """
@@ -274,6 +275,40 @@ def check_kills(options, folder, bars):
     bars.tell("  the other ranks ended within 30 s", f"{options.count - slow} of {options.count}", "all", slow == 0)
 
 
+def check_predict(options, folder, bars):
+    run(options.plimsoll, "synth", "--output", folder / "receipts", "--count", options.pages, "--validation-fraction", 0)
+    data = folder / "receipts" / "train.jsonl"
+    labels = ",".join(["O"] + [f"{tag}-{name}" for name in ("ADDRESS", "COMPANY", "DATE", "TOTAL") for tag in "BI"])
+    run(options.plimsoll, "init", "--model", options.model, "--output-dir", folder / "model", "--labels", labels)
+
+    def predict(output, *more, ranks=1):
+        begin = time.monotonic()
+        run(*(MPIRUN + ["-n", ranks] if ranks > 1 else []), options.plimsoll, "predict", "--model", folder / "model",
+            "--data", data, "--output", output, "--threads", 1, "--return-all-scores", *more)
+        return time.monotonic() - begin
+
+    seconds = predict(folder / "alone.jsonl")
+    expected = (folder / "alone.jsonl").read_bytes()
+    pages = expected.count(b"\n")
+
+    def compare(what, output):
+        same = output.read_bytes() == expected
+        bars.tell(f"{pages} pages predicted by {what}, against one process ({seconds:.1f} s)",
+                  "identical" if same else "differ", "identical", same)
+
+    shared = predict(folder / "ranks.jsonl", ranks=4)
+    compare(f"4 ranks in {shared:.1f} s", folder / "ranks.jsonl")
+    output = folder / "shards.jsonl"
+    in_shards = sum(predict(output, "--shard", f"{shard}/3") for shard in (1, 2, 3))
+    run(options.plimsoll, "merge-parts", "--output", output)
+    compare(f"3 shards in {in_shards:.1f} s, joined", output)
+    begin = output.stat().st_mtime
+    predict(output, "--shard", "2/3")
+    run(options.plimsoll, "merge-parts", "--output", output)
+    bars.tell("  a shard that is finished, again, and joined again", "identical" if output.read_bytes() == expected
+              else "differ", "identical", output.read_bytes() == expected and output.stat().st_mtime >= begin)
+
+
 def children(pid):
     """The processes of the program below mpirun."""
     found = []
@@ -290,15 +325,17 @@ def children(pid):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="+", choices=["stages", "peaks", "bytes", "speed", "time", "traffic", "kills"])
+    parser.add_argument("parts", nargs="+",
+                        choices=["stages", "peaks", "bytes", "speed", "time", "traffic", "kills", "predict"])
     parser.add_argument("--plimsoll", default=PLIMSOLL)
-    parser.add_argument("--model", default="layoutlmv3-tiny", help="of stages, traffic and kills")
+    parser.add_argument("--model", default="layoutlmv3-tiny", help="of stages, traffic, kills and predict")
     parser.add_argument("--base", default="layoutlmv3-base", help="of peaks, bytes and speed")
     parser.add_argument("--budget", default="3500MiB")
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--updates", type=int, default=3)
     parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--pages", type=int, default=500, help="of predict")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     bars = Bars()

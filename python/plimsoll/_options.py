@@ -49,6 +49,10 @@ class CheckOptions(TypedDict, total=False):
     """Label names in order, separated by commas or in a file (default: the model's, else the data's). Names other than the model's give it a new head"""
     eval_data: Union[Path, Sequence[Path]]
     """Evaluation pages to check, also for pages that occur in both"""
+    launcher: Literal["auto", "none"]
+    """auto: work together with the other processes that mpirun, srun or torchrun has started; none: alone (default: auto)"""
+    timeout: float
+    """Seconds after which a process that says nothing counts as failed (default: 600)"""
     decode_images: bool
     """Decode every image, not only its header: finds damaged, blank and BGR images"""
     places: int
@@ -73,6 +77,8 @@ CHECK: Dict[str, Option] = {
     "problem_type": Option("--problem-type", "str", False),
     "labels": Option("--labels", "str", False),
     "eval_data": Option("--eval-data", "path", True),
+    "launcher": Option("--launcher", "str", False),
+    "timeout": Option("--timeout", "float", False),
     "decode_images": Option("--decode-images", "flag", False),
     "places": Option("--places", "int", False),
     "fix": Option("--fix", "str", False),
@@ -530,6 +536,8 @@ class PredictOptions(TypedDict, total=False):
     """Form of the output: jsonl (a JSON object a line), json (one list of them), or csv (a row a field) (default: jsonl)"""
     return_all_scores: bool
     """Also write the probability of every label for each word: `scores`, in the order of `label_names`"""
+    shard: Union[str, Sequence[str]]
+    """Work on part I of N of the pages, for processes that no launcher connects, and write OUTPUT.part-I-of-N with a manifest; plimsoll merge-parts joins them"""
     draw: Path
     """Directory for images of the pages with the predicted fields drawn on them"""
     draw_pdf: Path
@@ -574,6 +582,7 @@ PREDICT: Dict[str, Option] = {
     "output": Option("--output", "path", False),
     "format": Option("--format", "str", False),
     "return_all_scores": Option("--return-all-scores", "flag", False),
+    "shard": Option("--shard", "str", False),
     "draw": Option("--draw", "path", False),
     "draw_pdf": Option("--draw-pdf", "path", False),
     "draw_limit": Option("--draw-limit", "int", False),

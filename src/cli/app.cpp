@@ -140,7 +140,7 @@ int report(ErrorForm form, ExitCode code, const Problem& problem,
     std::fflush(file);
   };
   print(stderr, fmt::format("error: {}\n", format_problem(problem)));
-  if (form.json) {
+  if (form.json && !is_silent) {
     nlohmann::json error = error_json(code, problem);
     error.update(more);
     nlohmann::ordered_json object;
@@ -245,6 +245,7 @@ static int parse_and_run(int argc, const char* const* argv, bool json) {
   add_replay(app, invocation);
   add_init(app, invocation);
   add_merge(app, invocation);
+  add_merge_parts(app, invocation);
   add_report(app, invocation);
   add_convert(app, invocation);
   add_doctor(app, invocation);

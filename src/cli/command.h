@@ -60,6 +60,7 @@ void add_replay(CLI::App& app, Invocation& invocation);
 void add_calibrate(CLI::App& app, Invocation& invocation);
 void add_init(CLI::App& app, Invocation& invocation);
 void add_merge(CLI::App& app, Invocation& invocation);
+void add_merge_parts(CLI::App& app, Invocation& invocation);
 void add_bench_step(CLI::App& app, Invocation& invocation);
 void add_report(CLI::App& app, Invocation& invocation);
 void add_convert(CLI::App& app, Invocation& invocation);

@@ -5,7 +5,6 @@
 
 #include "base/counted.h"
 #include "base/file.h"
-#include "base/process.h"
 #include "cli/command.h"
 #include "cli/outputs.h"
 #include "cli/page_bar.h"
@@ -79,21 +78,24 @@ std::string fix_text(const FixReport& fixed, const std::string& out) {
   return text;
 }
 
-void run_check(const Invocation& invocation, CheckCommand& command) {
+void run_check(Invocation& invocation, CheckCommand& command) {
   RunOptions& options = command.run;
   options.resolve();
+  options.ranks.find();
   const bool lists = !command.fix.empty() && !is_special_file(command.fix);
   const std::vector<NamedPath> outputs = {{"--fix", command.fix},
                                           {"--fix", lists ? command.fix + ".changes.jsonl" : std::string()}};
   refuse_replacing(outputs, options.inputs());
+  connect_ranks(invocation, options.ranks);
   ModelBundle bundle = open_model(options.model.model, options.model.tokenizer, options.model.base_model);
-  PageBar bar("pages checked", invocation.json);
+  PageBar bar("pages checked", invocation.json || !invocation.is_first());
   CheckRequest request{.data = options.data,
                        .evaluation = options.eval_data,
                        .decode_images = command.decode_images,
                        .decoding_bytes = std::uint64_t{1} << 30,
                        .places_kept = static_cast<std::size_t>(command.places),
-                       .threads = invocation.threads > 0 ? invocation.threads : available_cores(),
+                       .threads = sharing_threads(invocation, options.ranks.launch),
+                       .share = page_share(invocation),
                        .on_progress = [&bar](std::size_t done, std::size_t pages) { bar.draw(done, pages); }};
   const auto start = Clock::now();
   const DataCheck check = check_data(bundle, options.model, request);
@@ -113,7 +115,9 @@ void run_check(const Invocation& invocation, CheckCommand& command) {
   text +=
       fmt::format("checked in {:.2f} s, {:.0f} pages/s\n{}", seconds, pages_per_second, verdict(check.findings, ""));
 
-  if (!command.fix.empty()) {
+  // The copy is the first rank's alone.
+  if (!command.fix.empty() && invocation.is_first()) {
+    request.share = {};
     const auto source =
         open_pages(options.data.data, {.segment_boxes = options.data.segment_boxes, .ignore_labels = true});
     refuse_replacing_images(outputs, *source);
@@ -148,6 +152,7 @@ void add_check(CLI::App& app, Invocation& invocation) {
   add_data_options(command, options->run);
   add_label_option(command, options->run);
   add_evaluation_data_option(command, options->run, "Evaluation pages to check, also for pages that occur in both");
+  add_launcher_options(command, options->run.ranks);
   command->heading("Check");
   command->add_flag("--decode-images", options->decode_images,
                     "Decode every image, not only its header: finds damaged, blank and BGR images");

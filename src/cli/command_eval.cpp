@@ -21,9 +21,9 @@ struct EvalOptions {
   std::string draw_dir;
 };
 
-// Predicts the pages with the highest loss again, to draw what was found on them; ranks without pictures only predict.
+// Predicts the pages with the highest loss again, to draw what was found on them.
 void draw_worst(const Session& session, const ModelBundle& bundle, const Dataset& dataset, const RunOptions& options,
-                const std::vector<PageLoss>& worst, PagePictures* pictures) {
+                const std::vector<PageLoss>& worst, PagePictures& pictures) {
   ReadOptions reading = read_options(bundle, options.data, true);
   reading.parts = PageParts();
   const std::unique_ptr<PageSource> pages = open_pages(options.data.data, reading);
@@ -34,9 +34,8 @@ void draw_worst(const Session& session, const ModelBundle& bundle, const Dataset
   const std::unique_ptr<Predictions> predictions = bundle.task().predictions(bundle.config.task, {});
   predict_pages(session, bundle.definition(), dataset, loader_options(options.memory), *predictions, only,
                 [&](std::uint32_t index) {
-                  if (pictures == nullptr) return;
                   Page page = pages->read(index);
-                  pictures->draw(*predictions, page, options.data.box_format);
+                  pictures.draw(*predictions, page, options.data.box_format);
                 });
 }
 
@@ -71,7 +70,7 @@ void run_eval(Invocation& invocation, RunOptions& options, const EvalOptions& ev
     ReadOptions reading = read_options(bundle, options.data, false);
     reading.parts = PageParts();
     options.memory.drawing_bytes = PagePictures::bytes(*open_pages(options.data.data, reading));
-    if (invocation.is_first()) pictures.emplace(eval.draw_dir, "eval");
+    pictures.emplace(invocation, eval.draw_dir, "eval");
   }
   FitRequest request = fit_request(bundle, options.train, nullptr, dataset.get(), options.memory);
   Session session(plan_of(invocation, request, backend), backend, std::nullopt, invocation.ranks.get());
@@ -83,9 +82,8 @@ void run_eval(Invocation& invocation, RunOptions& options, const EvalOptions& ev
   }};
   const Evaluation evaluation = evaluate(session, bundle, *dataset, loader_options(options.memory), control,
                                          static_cast<std::size_t>(eval.worst));
-  if (!eval.draw_dir.empty()) {
-    draw_worst(session, bundle, *dataset, options, evaluation.worst, pictures ? &*pictures : nullptr);
-  }
+  if (pictures) draw_worst(session, bundle, *dataset, options, evaluation.worst, *pictures);
+  wait_for_ranks(invocation);
   log_skipped_pages(skipped);
   if (!skipped.empty()) invocation.exit_code = ExitCode::kData;
   if (invocation.json) {

@@ -1,10 +1,14 @@
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "base/counted.h"
 #include "base/file.h"
 #include "cli/command.h"
 #include "cli/document_input.h"
 #include "cli/outputs.h"
+#include "cli/part_files.h"
+#include "cli/rank_options.h"
 #include "cli/signals.h"
 
 namespace plimsoll {
@@ -12,7 +16,9 @@ namespace {
 
 struct OcrCommand {
   DocumentInput input;
-  std::string output;
+  std::string output, shard;
+  RankRequest ranks;
+  const Command* command = nullptr;
 };
 
 nlohmann::json problems_json(const std::vector<Problem>& problems) {
@@ -21,13 +27,33 @@ nlohmann::json problems_json(const std::vector<Problem>& problems) {
   return list;
 }
 
-void run_ocr(const Invocation& invocation, const OcrCommand& command) {
+void run_ocr(Invocation& invocation, OcrCommand& command) {
   watch_signals();
+  command.ranks.find();
+  const std::optional<ShardNumber> shard = shard_of(command.shard, command.output, command.ranks.launch.size);
+  connect_ranks(invocation, command.ranks);
   const DocumentInput& input = command.input;
-  PagesPlace place{.output = command.output, .images = input.images};
+  PagesPlace place{.output = command.output,
+                   .images = input.images,
+                   .threads = sharing_threads(invocation, command.ranks.launch),
+                   .shard = shard};
   if (place.images.empty() && !is_special_file(place.output)) place.images = place.output.string() + ".images";
-  const DocumentSummary summary = write_pages(invocation, input, place);
+  std::optional<PartFile> part;
+  if (shard) {
+    part.emplace(command.output, *shard,
+                 part_identity("ocr", *command.command, "jsonl", nlohmann::json(), documents_fingerprint(input)));
+    if (tell_finished(invocation, *part, *shard)) return;
+    part->begin();
+    place.output = part->path();
+    place.named_from = command.output;
+  }
+  const WrittenPages summary = write_pages(invocation, input, place);
+  if (part) {
+    part->finish(summary.range, summary.sum,
+                 {{"pages", summary.pages}, {"unreadable", problems_json(summary.unreadable)}});
+  }
   if (!summary.unreadable.empty()) invocation.exit_code = ExitCode::kData;
+  const std::string output = place.output.string();
   if (invocation.json) {
     return print_json({{"pages", summary.pages},
                        {"words", summary.words},
@@ -36,7 +62,7 @@ void run_ocr(const Invocation& invocation, const OcrCommand& command) {
                        {"turned_pages", summary.turned_pages},
                        {"unsure_words", summary.unsure_words},
                        {"unreadable", problems_json(summary.unreadable)},
-                       {"output", command.output}});
+                       {"output", output}});
   }
   std::string notes;
   if (summary.pages_with_own_text > 0) {
@@ -47,7 +73,7 @@ void run_ocr(const Invocation& invocation, const OcrCommand& command) {
   }
   if (summary.unsure_words > 0) notes += fmt::format("; {} left out as unsure", counted(summary.unsure_words, "word"));
   print_line(fmt::format("{}, {}, written to {}{}", counted(summary.pages, "page"), counted(summary.words, "word"),
-                         command.output, notes));
+                         output, notes));
 }
 
 }  // namespace
@@ -61,6 +87,9 @@ void add_ocr(CLI::App& app, Invocation& invocation) {
   add_output_file(command, "--output", ocr->output,
                   "JSONL file with a line a page: id, image, width, height, words, boxes (in pixels) and confidences")
       ->required();
+  add_shard_option(command, ocr->shard);
+  ocr->command = command;
+  add_launcher_options(command, ocr->ranks);
   command->footer(
       "The lines have no labels: `predict` takes them as they are; to train, add \"labels\", a name for each\n"
       "word. Pages of one file share a `document`. PDF files are read by Poppler (apt-get install poppler-utils)\n"

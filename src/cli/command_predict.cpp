@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <optional>
+#include <utility>
 
 #include "base/counted.h"
 #include "base/error.h"
@@ -14,8 +15,10 @@
 #include "cli/field_output.h"
 #include "cli/outputs.h"
 #include "cli/page_pictures.h"
+#include "cli/part_files.h"
 #include "cli/report.h"
 #include "cli/run_options.h"
+#include "cli/run_record.h"
 #include "cli/signals.h"
 #include "cli/usage.h"
 #include "fit/session.h"
@@ -33,6 +36,8 @@ struct PredictOptions {
   std::string draw_dir, draw_pdf;
   std::int64_t draw_limit = 0;
   PredictionOptions form;
+  std::string shard;
+  const Command* command = nullptr;
 };
 
 void check_one_source(const RunOptions& options, const PredictOptions& predict) {
@@ -45,17 +50,35 @@ void check_one_source(const RunOptions& options, const PredictOptions& predict) 
                     .remedy = "pass --data for pages with words and boxes, --input for scans and PDF files"});
 }
 
+// The shard that was asked for, if what else was can be done by shards.
+std::optional<ShardNumber> find_shard(const RunOptions& options, const PredictOptions& predict) {
+  const std::optional<ShardNumber> shard = shard_of(predict.shard, predict.output, options.ranks.launch.size);
+  if (!shard) return shard;
+  const auto refuse = [](const char* option, const std::string& found, const char* what) {
+    throw UsageError({.what = fmt::format("shards cannot {}", what),
+                      .where = option,
+                      .found = found,
+                      .allowed = "--draw, which writes a file a page",
+                      .remedy = fmt::format("omit {}, or run without --shard", option)});
+  };
+  if (!predict.draw_pdf.empty()) refuse("--draw-pdf", predict.draw_pdf, "draw pages in one PDF file");
+  if (predict.draw_limit > 0) {
+    refuse("--draw-limit", std::to_string(predict.draw_limit), "count the pages that others draw");
+  }
+  return shard;
+}
+
 // Pages that were read of documents: in a folder of this run, their pictures with them or beside the output.
 struct ReadInput {
   TemporaryFolder folder{};
   std::filesystem::path images{};
   bool keeps_images = false;
-  std::size_t unreadable = 0;
+  WrittenPages summary{};
 };
 
-// Reads --input into a file of pages, which becomes the run's --data.
-std::unique_ptr<ReadInput> read_input(const Invocation& invocation, RunOptions& options,
-                                      const PredictOptions& predict) {
+// Reads --input into a file of pages, which becomes the run's --data. Each rank has that file; pictures have one place.
+std::unique_ptr<ReadInput> read_input(const Invocation& invocation, RunOptions& options, const PredictOptions& predict,
+                                      const std::optional<ShardNumber>& shard) {
   const DocumentInput& input = predict.input;
   if (input.files.empty()) return nullptr;
   auto read = std::make_unique<ReadInput>();
@@ -65,11 +88,19 @@ std::unique_ptr<ReadInput> read_input(const Invocation& invocation, RunOptions& 
   read->images = !input.images.empty() ? std::filesystem::path(input.images)
                  : has_place           ? std::filesystem::path(predict.output + ".images")
                                        : read->folder.path() / "images";
+  if (!read->keeps_images && invocation.ranks != nullptr) {
+    read->images = broadcast_text(*invocation.ranks, read->images.string());
+  }
   const std::filesystem::path pages = read->folder.path() / "pages.jsonl";
-  const DocumentSummary summary = write_pages(
-      invocation, input,
-      {.output = pages, .images = read->images, .owns_images = !read->keeps_images, .absolute_paths = true});
-  read->unreadable = summary.unreadable.size();
+  read->summary = write_pages(invocation, input,
+                              {.output = pages,
+                               .images = read->images,
+                               .owns_images = !read->keeps_images,
+                               .absolute_paths = true,
+                               .every_rank = true,
+                               .threads = sharing_threads(invocation, options.ranks.launch),
+                               .shard = shard,
+                               .whole_documents = true});
   options.data.data = {pages};
   options.data.box_format = BoxFormat::kPixel;
   return read;
@@ -84,62 +115,58 @@ std::filesystem::path named_image(const std::filesystem::path& output, const std
   return relative.begin() != relative.end() && *relative.begin() == ".." ? image : relative;
 }
 
-void run_predict(Invocation& invocation, RunOptions& options, const PredictOptions& predict) {
-  check_one_source(options, predict);
-  if (!predict.input.files.empty()) watch_signals();
-  options.runs = true;
-  options.resolve();
-  if (options.ranks.launch.size > 1 && !predict.input.files.empty()) {
-    throw UsageError({.what = "several processes cannot read documents together",
-                      .where = "--input",
-                      .found = fmt::format("{} processes", options.ranks.launch.size),
-                      .allowed = "--data with pages that plimsoll ocr has read, or --launcher none",
-                      .remedy = "run plimsoll ocr first, and pass its output as --data"});
+// What is told of a prediction.
+struct Predicted {
+  std::int64_t pages = 0, unpredicted_words = 0;
+  std::vector<SkippedPage> skipped{};  // a page that cannot be read costs that page; the exit code says so
+  std::vector<Problem> unreadable{};   // documents, and pages of them
+
+  bool is_whole() const { return skipped.empty() && unreadable.empty(); }
+  // What a part's manifest says of it.
+  nlohmann::json result() const {
+    nlohmann::json problems = nlohmann::json::array();
+    for (const Problem& problem : unreadable) problems.push_back(problem_json(problem));
+    for (const SkippedPage& page : skipped) problems.push_back(problem_json(page.problem));
+    return {{"pages", pages}, {"unpredicted_words", unpredicted_words}, {"unreadable", std::move(problems)}};
   }
-  const std::vector<NamedPath> outputs = {
-      {"--output", predict.output}, {"--draw", predict.draw_dir}, {"--draw-pdf", predict.draw_pdf}};
-  refuse_replacing(outputs, options.inputs());
-  refuse_replacing(outputs, predict.input.inputs());
-  connect_ranks(invocation, options.ranks);
-  const Device device = open_run_device(invocation, options);
-  Backend& backend = *device.backend;
-  const ModelBundle bundle = open_evaluated_model(options);
-  // Reading takes its time, so a model that cannot be used has been refused before.
-  const std::unique_ptr<ReadInput> read = read_input(invocation, options, predict);
-  // A page that cannot be read costs that page; the exit code says so.
-  std::vector<SkippedPage> skipped;
-  const auto dataset = open_to_predict(bundle, options.data, skipped);
+};
+
+// Reads, predicts, writes and draws the pages of --data, or of the request's range; `earlier_ids`: of the pages before
+// these that may have pictures of the same name.
+void predict_and_write(Invocation& invocation, RunOptions& options, const PredictOptions& predict, Backend& backend,
+                       const ModelBundle& bundle, const ReadInput* read, const std::vector<std::string>& earlier_ids,
+                       OutputFile* file, bool is_part, Predicted& predicted) {
+  const auto dataset = open_to_predict(bundle, options.data, predicted.skipped);
+  if (dataset == nullptr) return;
   refuse_replacing_images({{"--output", predict.output}, {"--draw-pdf", predict.draw_pdf}}, dataset->source());
   // Labels in the data, where it has any, are only drawn as right or wrong. Drawing needs boxes and images, whatever
   // the model reads.
   const bool draws = !predict.draw_dir.empty() || !predict.draw_pdf.empty();
   ReadOptions reading = read_options(bundle, options.data, true);
   if (draws) reading.parts = PageParts();
-  const std::unique_ptr<PageSource> pages = open_pages(options.data.data, reading);
-  std::unique_ptr<OutputFile> file;
-  // With ranks, the first one writes.
-  if (!predict.output.empty() && invocation.is_first()) file = std::make_unique<OutputFile>(predict.output);
+  const std::unique_ptr<PageSource> pages = open_requested(options.data, options.data.data, reading);
   std::optional<PagePictures> pictures;
   if (draws) {
     options.memory.drawing_bytes = PagePictures::bytes(*pages, !predict.draw_pdf.empty());
-    if (invocation.is_first()) pictures.emplace(predict.draw_dir, "predict", predict.draw_pdf);
+    pictures.emplace(invocation, predict.draw_dir, "predict", predict.draw_pdf);
+    for (const std::string& id : earlier_ids) pictures->pass(id);
   }
   FitRequest request = fit_request(bundle, options.train, nullptr, dataset.get(), options.memory);
   Session session(plan_of(invocation, request, backend), backend, std::nullopt, invocation.ranks.get());
   load_model(bundle, options.train.seed, [&](const std::string& name) { return session.parameter(name); });
-  std::int64_t done = 0, unpredicted = 0;
-  const auto leave_out = [&skipped](const BadPageError& error) {
-    skipped.push_back({.page = error.page(), .problem = error.problem()});
-    log_warning(fmt::format("skipping a page that cannot be read: {}", describe(skipped.back())));
+  const auto leave_out = [&predicted](const BadPageError& error) {
+    predicted.skipped.push_back({.page = error.page(), .problem = error.problem()});
+    log_warning(fmt::format("skipping a page that cannot be read: {}", describe(predicted.skipped.back())));
   };
   const std::unique_ptr<Predictions> predictions = bundle.task().predictions(bundle.config.task, predict.form);
-  FieldOutput fields(predict.format, [&file](const std::string& text) {
-    if (file) {
+  const auto write = [file](const std::string& text) {
+    if (file != nullptr) {
       file->write(text);
     } else {
       print_text(text);
     }
-  });
+  };
+  FieldOutput fields(predict.format, write, is_part);
   DocumentLines lines([&fields](const nlohmann::json& line) { fields.add(line); });
   predict_pages(session, bundle.definition(), *dataset, loader_options(options.memory), *predictions,
                 {.on_bad_page = leave_out, .all_pages = true}, [&](std::uint32_t index) {
@@ -151,38 +178,122 @@ void run_predict(Invocation& invocation, RunOptions& options, const PredictOptio
                   page.image = goes   ? std::filesystem::path()
                                : read ? named_image(predict.output, image)
                                       : path_from(predict.output, image);
-                  lines.add(page, predictions->to_json(page));
+                  // With ranks, the first one writes.
+                  if (invocation.is_first()) lines.add(page, predictions->to_json(page));
                   page.image = image;
-                  if (pictures && (predict.draw_limit == 0 || done < predict.draw_limit)) {
+                  if (pictures && (predict.draw_limit == 0 || predicted.pages < predict.draw_limit)) {
                     pictures->draw(*predictions, page, options.data.box_format);
                   }
-                  unpredicted += predictions->unpredicted_words(page);
-                  ++done;
+                  predicted.unpredicted_words += predictions->unpredicted_words(page);
+                  ++predicted.pages;
                 });
+  // Each rank has drawn its pages, and needs no picture of another any more.
+  wait_for_ranks(invocation);
   lines.finish();
   fields.finish();
-  if (file) file->close();
   if (pictures) pictures->finish();
-  log_skipped_pages(skipped);
-  if (!skipped.empty() || (read && read->unreadable > 0)) invocation.exit_code = ExitCode::kData;
-  if (unpredicted > 0) {
+}
+
+void report_predicted(const Invocation& invocation, const RunOptions& options, const PredictOptions& predict,
+                      const Predicted& predicted, const std::string& output) {
+  log_skipped_pages(predicted.skipped);
+  if (!predicted.is_whole()) invocation.exit_code = ExitCode::kData;
+  if (predicted.unpredicted_words > 0) {
     log_warning(fmt::format("{} no prediction ({}) and count as O; \"unpredicted_words\" lists them",
-                            counted(unpredicted, "word has", "words have"),
+                            counted(predicted.unpredicted_words, "word has", "words have"),
                             options.data.truncate ? "cut off by --truncate, or without text" : "they have no text"));
   }
-  if (invocation.json && file) {
-    nlohmann::json object = {{"pages", done},
-                             {"unpredicted_words", unpredicted},
-                             {"output", predict.output},
+  if (output.empty()) return;
+  if (invocation.json) {
+    nlohmann::json object = {{"pages", predicted.pages},
+                             {"unpredicted_words", predicted.unpredicted_words},
+                             {"output", output},
                              {"pictures", predict.draw_dir}};
     if (!predict.draw_pdf.empty()) object["drawn_pdf"] = predict.draw_pdf;
-    if (!skipped.empty()) object["skipped_pages"] = skipped_pages_json(skipped);
-    print_json(object);
-  } else if (file) {
-    const std::string drawn = !predict.draw_dir.empty() ? predict.draw_dir : predict.draw_pdf;
-    print_line(fmt::format("{} predicted, written to {}{}", counted(done, "page"), predict.output,
-                           drawn.empty() ? "" : ", drawn in " + drawn));
+    if (!predict.shard.empty()) object["shard"] = predict.shard;
+    if (!predicted.skipped.empty()) object["skipped_pages"] = skipped_pages_json(predicted.skipped);
+    return print_json(object);
   }
+  const std::string drawn = !predict.draw_dir.empty() ? predict.draw_dir : predict.draw_pdf;
+  print_line(fmt::format("{} predicted, written to {}{}", counted(predicted.pages, "page"), output,
+                         drawn.empty() ? "" : ", drawn in " + drawn));
+}
+
+// The ids of the pages of --data before the shard's.
+std::vector<std::string> ids_before(const RunOptions& options, std::size_t end) {
+  std::vector<std::string> ids;
+  const std::unique_ptr<PageSource> pages = open_pages(options.data.data, {.ignore_labels = true});
+  for (std::size_t index = 0; index < end; ++index) {
+    PageFaults faults;
+    try {
+      ids.push_back(pages->read(index, &faults).id);
+    } catch (const DataError&) {  // it has no picture
+    }
+  }
+  return ids;
+}
+
+// Predicts the pages of one shard into a part of the output, unless that has been done.
+void run_shard(Invocation& invocation, RunOptions& options, const PredictOptions& predict, Backend& backend,
+               const ModelBundle& bundle, ShardNumber shard) {
+  const bool reads = !predict.input.files.empty();
+  const std::string input = reads ? documents_fingerprint(predict.input) : pages_fingerprint(options.data.data);
+  const PartFile part(predict.output, shard,
+                      part_identity("predict", *predict.command, predict.format, model_record(bundle), input));
+  if (tell_finished(invocation, part, shard)) return;
+  part.begin();
+  std::vector<std::string> earlier_ids;
+  const std::unique_ptr<ReadInput> read = read_input(invocation, options, predict, shard);
+  PageRange range;
+  Predicted predicted;
+  if (read) {
+    range = read->summary.range;
+    earlier_ids = read->summary.earlier_ids;
+    predicted.unreadable = read->summary.unreadable;
+  } else {
+    const std::unique_ptr<PageSource> all = open_pages(options.data.data, read_options(bundle, options.data, false));
+    range = range_of_shard(*all, shard);
+    options.data.range = range;
+    if (!predict.draw_dir.empty()) earlier_ids = ids_before(options, range.begin);
+  }
+  // Shards that keep their pages' tokens at the same time do so in folders of their own.
+  if (!options.data.cache.empty()) {
+    options.data.cache /= fmt::format("part-{}-of-{}", shard.index + 1, shard.count);
+    make_directory(options.data.cache, "--cache");
+  }
+  OutputFile file(part.path());
+  const bool has_pages = read ? read->summary.pages > 0 : range.size() > 0;
+  if (has_pages) {
+    predict_and_write(invocation, options, predict, backend, bundle, read.get(), earlier_ids, &file, true, predicted);
+  }
+  part.finish(range, file.close(), predicted.result());
+  report_predicted(invocation, options, predict, predicted, part.path().string());
+}
+
+void run_predict(Invocation& invocation, RunOptions& options, const PredictOptions& predict) {
+  check_one_source(options, predict);
+  if (!predict.input.files.empty()) watch_signals();
+  options.runs = true;
+  options.resolve();
+  const std::optional<ShardNumber> shard = find_shard(options, predict);
+  const std::vector<NamedPath> outputs = {
+      {"--output", predict.output}, {"--draw", predict.draw_dir}, {"--draw-pdf", predict.draw_pdf}};
+  refuse_replacing(outputs, options.inputs());
+  refuse_replacing(outputs, predict.input.inputs());
+  connect_ranks(invocation, options.ranks);
+  const Device device = open_run_device(invocation, options);
+  const ModelBundle bundle = open_evaluated_model(options);
+  if (shard) return run_shard(invocation, options, predict, *device.backend, bundle, *shard);
+  // Reading takes its time, so a model that cannot be used has been refused before.
+  const std::unique_ptr<ReadInput> read = read_input(invocation, options, predict, std::nullopt);
+  Predicted predicted;
+  if (read) predicted.unreadable = read->summary.unreadable;
+  std::unique_ptr<OutputFile> file;
+  if (!predict.output.empty() && invocation.is_first()) file = std::make_unique<OutputFile>(predict.output);
+  predict_and_write(invocation, options, predict, *device.backend, bundle, read.get(), {}, file.get(), false,
+                    predicted);
+  if (file) file->close();
+  report_predicted(invocation, options, predict, predicted, file ? predict.output : std::string());
 }
 
 }  // namespace
@@ -209,6 +320,8 @@ void add_predict(CLI::App& app, Invocation& invocation) {
       ->type_name("NAME")
       ->capture_default_str();
   add_prediction_options(command, predict->form);
+  add_shard_option(command, predict->shard);
+  predict->command = command;
   command
       ->add_option("--draw", predict->draw_dir,
                    "Directory for images of the pages with the predicted fields drawn on them")

@@ -4,6 +4,7 @@
 #include "base/counted.h"
 #include "cli/command.h"
 #include "cli/outputs.h"
+#include "cli/rank_options.h"
 #include "cli/usage.h"
 #include "draw/synth.h"
 
@@ -13,12 +14,20 @@ namespace {
 struct SynthCommand {
   SynthOptions options{};
   std::string layout = "receipts";
+  RankRequest ranks;
 };
 
-void run_synth(const Invocation& invocation, const SynthCommand& command) {
+void run_synth(Invocation& invocation, SynthCommand& command) {
+  command.ranks.find();
+  connect_ranks(invocation, command.ranks);
   SynthOptions options = command.options;
   options.layout = command.layout == "forms" ? SynthLayout::kForms : SynthLayout::kReceipts;
-  make_directory_of(options.output_dir, "--output", "synth");
+  if (invocation.is_first()) make_directory_of(options.output_dir, "--output", "synth");
+  if (invocation.ranks != nullptr) {
+    wait_for_ranks(invocation);
+    options.share = page_share(invocation);
+    options.threads = sharing_threads(invocation, command.ranks.launch);
+  }
   const SynthSummary summary = synthesize(options);
   if (invocation.json) {
     return print_json({{"train_file", summary.train_file.string()},
@@ -58,6 +67,7 @@ void add_synth(CLI::App& app, Invocation& invocation) {
                              "Fraction of the pages held out for validation"),
          0, 1)
       ->capture_default_str();
+  add_launcher_options(command, synth->ranks);
   command->callback(
       [&invocation, synth] { invocation.action = [&invocation, synth] { run_synth(invocation, *synth); }; });
 }

@@ -408,7 +408,7 @@ void run_train(Invocation& invocation, RunOptions& options) {
   options.resolve();
   watch_signals();
   invocation.json = invocation.json || options.events == "-";
-  connect_ranks(invocation, options.ranks);
+  connect_ranks(invocation, options.ranks, options.ranks.launch.size > 1 ? &interrupt_on_signals() : nullptr);
   refuse_on_ranks(options);
   const fs::path output_dir = options.train.output_dir;
   std::optional<DirectoryLock> lock;

@@ -8,16 +8,18 @@
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <system_error>
 
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/path_from.h"
-#include "base/process.h"
 #include "cli/page_bar.h"
+#include "cli/rank_options.h"
 #include "cli/signals.h"
 #include "cli/usage.h"
 
@@ -38,7 +40,8 @@ std::string line_of(const DocumentPage& page, const PagesPlace& place) {
   nlohmann::ordered_json line = {{"id", page.id}};
   if (!page.document.empty()) line["document"] = page.document;
   line["image"] =
-      (place.absolute_paths ? fs::absolute(page.image).lexically_normal() : path_from(place.output, page.image))
+      (place.absolute_paths ? fs::absolute(page.image).lexically_normal()
+                            : path_from(place.named_from.empty() ? place.output : place.named_from, page.image))
           .string();
   line["width"] = page.width;
   line["height"] = page.height;
@@ -138,12 +141,27 @@ void add_document_options(Command* command, DocumentInput& input) {
   command->add_flag("--keep-rotation", input.keep_rotation, "Do not turn pages that lie on a side or upside down");
 }
 
-DocumentSummary write_pages(const Invocation& invocation, const DocumentInput& input, const PagesPlace& place) {
-  PageBar bar("pages read", invocation.json, true);
+std::string documents_fingerprint(const DocumentInput& input) {
+  Hasher hasher;
+  const auto add = [&hasher](const std::string& text) {
+    hasher.add(std::as_bytes(std::span(text.c_str(), text.size() + 1)));
+  };
+  for (const fs::path& file : find_documents(input.files)) {
+    std::error_code error;
+    add(file.string());
+    add(std::to_string(fs::file_size(file, error)));
+  }
+  return fmt::format("{:016x}", hasher.digest());
+}
+
+WrittenPages write_pages(const Invocation& invocation, const DocumentInput& input, const PagesPlace& place) {
+  PageBar bar("pages read", invocation.json || !invocation.is_first(), true);
   DocumentOptions options{.files = find_documents(input.files),
                           .reader = {.language = input.language, .tessdata_dir = input.tessdata_dir},
                           .layout = layout_of(input.layout),
-                          .threads = invocation.threads > 0 ? invocation.threads : available_cores(),
+                          .threads = place.threads,
+                          .shard = place.shard,
+                          .whole_documents = place.whole_documents,
                           .pdf_dpi = input.dpi,
                           .pdf_reader = pdf_reader_of(input.pdf_reader),
                           .use_pdf_text = !input.ignore_pdf_text,
@@ -152,7 +170,8 @@ DocumentSummary write_pages(const Invocation& invocation, const DocumentInput& i
                           .min_confidence = input.min_confidence,
                           .reorder = input.word_order == "columns",
                           .drop_specks = input.drop_specks,
-                          .on_progress = [&bar](std::size_t done, std::size_t pages) { bar.draw(done, pages); }};
+                          .on_progress = [&bar](std::size_t done, std::size_t pages) { bar.draw(done, pages); },
+                          .share = page_share(invocation)};
   std::vector<NamedPath> read;
   for (const fs::path& file : options.files) read.push_back({"--input", file});
   refuse_replacing({{"--output", place.output}}, read);
@@ -167,13 +186,27 @@ DocumentSummary write_pages(const Invocation& invocation, const DocumentInput& i
     };
   }
   const FastHeap heap(options.threads);
-  OutputFile file(place.output);
-  if (!is_special_file(place.output)) remove_when_ended(aside_path(place.output));
-  DocumentSummary summary =
-      read_documents(options, [&](const DocumentPage& page) { file.write(line_of(page, place) + "\n"); });
+  std::optional<OutputFile> file;
+  if (place.every_rank || invocation.is_first()) {
+    file.emplace(place.output);
+    if (!is_special_file(place.output)) remove_when_ended(aside_path(place.output));
+  }
+  std::optional<fs::path> missing;
+  WrittenPages summary{read_documents(options, [&](const DocumentPage& page) {
+    // Another rank may have written it, where this one cannot see it.
+    if (place.every_rank && invocation.ranks != nullptr && !missing && !fs::exists(page.image)) missing = page.image;
+    if (file) file->write(line_of(page, place) + "\n");
+  })};
   bar.clear();
-  if (summary.pages == 0) throw DataError(summary.unreadable.front());
-  file.close();
+  if (missing) {
+    throw EnvironmentError({.what = "a page's picture, which another process has written, is not found here",
+                            .where = "--images",
+                            .found = missing->string(),
+                            .allowed = "a directory that all processes see",
+                            .remedy = "pass --images DIR on a file system that their machines share"});
+  }
+  if (summary.pages == 0 && !place.shard) throw DataError(summary.unreadable.front());
+  if (file) summary.sum = file->close();
   report_summary(summary);
   return summary;
 }

@@ -2,14 +2,16 @@
 //
 //   DocumentInput input;
 //   add_document_options(command, input);
-//   const DocumentSummary summary = write_pages(invocation, input, {.output = "pages.jsonl", .images =
+//   const WrittenPages summary = write_pages(invocation, input, {.output = "pages.jsonl", .images =
 //   "pages.images"});
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "cli/command.h"
 #include "cli/outputs.h"
 #include "ocr/read_documents.h"
@@ -36,16 +38,29 @@ struct DocumentInput {
 // --input and how it is read. The heading is "Documents".
 void add_document_options(Command* command, DocumentInput& input);
 
+// What tells one set of documents from another: their names and sizes, in their order.
+std::string documents_fingerprint(const DocumentInput& input);
+
 struct PagesPlace {
   std::filesystem::path output{};  // the JSONL file
   std::filesystem::path images{};  // a directory that is made when the first picture is written; empty: none
   bool owns_images = false;        // the directory is the caller's own, so it needs no mark
   bool absolute_paths = false;     // images are not named from the output's folder, which will not stay
+  bool every_rank = false;         // `output` is each rank's own; otherwise the first one writes it
+  int threads = 1;
+  std::optional<ShardNumber> shard{};  // the part of all pages that is read
+  bool whole_documents = false;        // which has all pages of a file or none
+  std::filesystem::path named_from{};  // the file from whose folder images are named; empty: `output`
 };
 
-// Reads all documents and writes a line for each page. Warnings say what could not be read; throws DataError if nothing
-// could. If signals are watched (cli/signals.h), Ctrl-C leaves no half file behind.
-DocumentSummary write_pages(const Invocation& invocation, const DocumentInput& input, const PagesPlace& place);
+struct WrittenPages : DocumentSummary {
+  FileSum sum{};  // of the output; zeros on a rank that does not write it
+};
+
+// Reads all documents, or a shard of their pages, and writes a line for each page. Warnings say what could not be read;
+// throws DataError if nothing of all documents could. With ranks, each reads its share of the pages. If signals are
+// watched (cli/signals.h), Ctrl-C leaves no half file behind.
+WrittenPages write_pages(const Invocation& invocation, const DocumentInput& input, const PagesPlace& place);
 
 // A directory for short-lived files that is removed with this object, or when a signal ends the process.
 class TemporaryFolder {

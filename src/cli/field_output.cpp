@@ -20,15 +20,20 @@ std::string cell(const nlohmann::json& object, const char* key) {
   return cell(found->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
+// What stands once, before everything else.
+std::string head_of(const std::string& form) {
+  return form == "csv" ? "document,id,page,label,text,confidence,x0,y0,x1,y1\n" : form == "json" ? "[" : "";
+}
+
 }  // namespace
 
-FieldOutput::FieldOutput(std::string form, std::function<void(const std::string&)> write)
-    : form_(std::move(form)), write_(std::move(write)) {}
+// A part of a list has a line for each element.
+FieldOutput::FieldOutput(const std::string& form, std::function<void(const std::string&)> write, bool is_part)
+    : form_(is_part && form == "json" ? "jsonl" : form), write_(std::move(write)), begun_(is_part) {}
 
 void FieldOutput::begin() {
   if (std::exchange(begun_, true)) return;
-  if (form_ == "csv") write_("document,id,page,label,text,confidence,x0,y0,x1,y1\n");
-  if (form_ == "json") write_("[");
+  if (const std::string head = head_of(form_); !head.empty()) write_(head);
 }
 
 void FieldOutput::add(const nlohmann::json& line) {
@@ -60,6 +65,27 @@ void FieldOutput::add_rows(const nlohmann::json& page, const std::string& docume
 
 void FieldOutput::finish() {
   begin();
+  if (form_ == "json") write_(has_lines_ ? "\n]\n" : "]\n");
+}
+
+FieldJoiner::FieldJoiner(std::string form, std::function<void(std::string_view)> write)
+    : form_(std::move(form)), write_(std::move(write)) {
+  if (const std::string head = head_of(form_); !head.empty()) write_(head);
+}
+
+void FieldJoiner::add(std::string_view bytes) {
+  if (form_ != "json") return write_(bytes);
+  while (!bytes.empty()) {
+    if (!in_line_) write_(has_lines_ ? ",\n" : "\n");
+    has_lines_ = true;
+    const std::size_t end = bytes.find('\n');
+    in_line_ = end == std::string_view::npos;
+    write_(bytes.substr(0, end));
+    bytes.remove_prefix(in_line_ ? bytes.size() : end + 1);
+  }
+}
+
+void FieldJoiner::finish() {
   if (form_ == "json") write_(has_lines_ ? "\n]\n" : "]\n");
 }
 

@@ -3,18 +3,22 @@
 //   FieldOutput output("csv", [&](const std::string& text) { file.write(text); });
 //   output.add(line);
 //   output.finish();
+//
+// A part of an output has what `add` writes and nothing of what stands once in the whole: a list's brackets, a table's
+// heading. FieldJoiner makes the whole of parts.
 #pragma once
 
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 namespace plimsoll {
 
 class FieldOutput {
  public:
-  // `form`: jsonl, json or csv.
-  FieldOutput(std::string form, std::function<void(const std::string&)> write);
+  // `form`: jsonl, json or csv. `is_part`: what is written is a part of an output.
+  FieldOutput(const std::string& form, std::function<void(const std::string&)> write, bool is_part = false);
 
   // Adds the line of a page, or of a document with its pages (cli/document_lines.h).
   void add(const nlohmann::json& line);
@@ -28,6 +32,21 @@ class FieldOutput {
   std::string form_;
   std::function<void(const std::string&)> write_;
   bool begun_ = false, has_lines_ = false;
+};
+
+// Joins parts to the bytes of a whole output.
+class FieldJoiner {
+ public:
+  FieldJoiner(std::string form, std::function<void(std::string_view)> write);
+
+  // Adds the next bytes of the parts, cut anywhere.
+  void add(std::string_view bytes);
+  void finish();
+
+ private:
+  std::string form_;
+  std::function<void(std::string_view)> write_;
+  bool has_lines_ = false, in_line_ = false;
 };
 
 }  // namespace plimsoll

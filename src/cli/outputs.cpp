@@ -1,11 +1,13 @@
 #include "cli/outputs.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <iterator>
 #include <string_view>
 #include <system_error>
@@ -75,6 +77,22 @@ bool is_there(const NamedPath& output) {
                     .remedy = "pass a new directory; nothing was written"});
 }
 
+// Several processes may make the directory at the same time (shards), and each must find the mark once there is a file
+// of another: so it has its name from the beginning.
+void write_mark(const fs::path& mark, const std::string& command) {
+  const int file = ::open(mark.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (file < 0 && errno == EEXIST) return;
+  const std::string text = fmt::format("Files here were written by plimsoll {}, which may replace them.\n", command);
+  const bool written = file >= 0 && ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  const int error = errno;
+  if (file >= 0) ::close(file);
+  if (written) return;
+  throw EnvironmentError({.what = "cannot write a file",
+                          .where = mark.string(),
+                          .found = std::strerror(error),
+                          .remedy = "check the disk's space and the directory's permissions"});
+}
+
 }  // namespace
 
 void refuse_replacing(const std::vector<NamedPath>& outputs, const std::vector<NamedPath>& inputs) {
@@ -122,7 +140,7 @@ void make_directory_of(const fs::path& path, const std::string& option, const st
     refuse_directory(path, option, fmt::format("a new or empty directory, or one made by plimsoll {}", command));
   }
   make_directory(path, option);
-  write_text_file(mark, fmt::format("Files here were written by plimsoll {}, which may replace them.\n", command));
+  write_mark(mark, command);
 }
 
 void make_model_directory(const fs::path& path, const std::string& option) {

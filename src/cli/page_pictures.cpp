@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/outputs.h"
+#include "cli/rank_options.h"
 #include "data/dataset.h"
 #include "data/image.h"
 
@@ -24,11 +25,14 @@ std::string picture_name(const std::string& id, std::set<std::string>& used) {
 
 }  // namespace
 
-PagePictures::PagePictures(std::filesystem::path directory, const std::string& command,
+PagePictures::PagePictures(const Invocation& invocation, std::filesystem::path directory, const std::string& command,
                            const std::filesystem::path& pdf)
-    : directory_(std::move(directory)) {
-  if (!directory_.empty()) make_directory_of(directory_, "--draw", command);
-  if (!pdf.empty()) pdf_.emplace(pdf);
+    : directory_(std::move(directory)), share_(page_share(invocation)) {
+  if (share_.is_first()) {
+    if (!directory_.empty()) make_directory_of(directory_, "--draw", command);
+    if (!pdf.empty()) pdf_.emplace(pdf);
+  }
+  wait_for_ranks(invocation);
 }
 
 std::size_t PagePictures::bytes(const PageSource& pages, bool with_pdf) {
@@ -39,14 +43,19 @@ std::size_t PagePictures::bytes(const PageSource& pages, bool with_pdf) {
 }
 
 void PagePictures::draw(const Predictions& predictions, Page& page, BoxFormat format) {
+  const bool draws = !directory_.empty() && share_.has(pages_++);
+  const std::string name = picture_name(page.id, names_);
+  if (!draws && !pdf_) return;
   if (page.width == 0) read_page_image_info(page);
   AnnotatedPage picture = predictions.drawing(page, format);
-  if (!directory_.empty()) {
-    picture.output_png = directory_ / picture_name(page.id, names_);
+  if (draws) {
+    picture.output_png = directory_ / name;
     draw_annotated_page(picture);
   }
   if (pdf_) pdf_->add(picture);
 }
+
+void PagePictures::pass(const std::string& id) { picture_name(id, names_); }
 
 void PagePictures::finish() {
   if (pdf_) pdf_->close();

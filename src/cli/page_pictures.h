@@ -1,7 +1,7 @@
 // Pictures of pages with what was found on them, in a directory or in one PDF file: `predict --draw`, `--draw-pdf`,
 // `eval --worst N --draw`.
 //
-//   PagePictures pictures("found", "predict");
+//   PagePictures pictures(invocation, "found", "predict");
 //   options.memory.drawing_bytes = PagePictures::bytes(*pages);   // the plan counts what drawing needs
 //   pictures.draw(predictions, page, format);
 #pragma once
@@ -12,6 +12,8 @@
 #include <set>
 #include <string>
 
+#include "base/page_share.h"
+#include "cli/command.h"
 #include "data/page_source.h"
 #include "draw/annotate.h"
 #include "tasks/task.h"
@@ -20,18 +22,24 @@ namespace plimsoll {
 
 class PagePictures {
  public:
-  // Makes the directory, which option --draw of `command` names, and begins the PDF file; either may be empty.
-  PagePictures(std::filesystem::path directory, const std::string& command, const std::filesystem::path& pdf = {});
+  // Makes the directory, which option --draw of `command` names, and begins the PDF file; either may be empty. With
+  // ranks, all call it: each draws its share of the pages, and the first one the PDF file.
+  PagePictures(const Invocation& invocation, std::filesystem::path directory, const std::string& command,
+               const std::filesystem::path& pdf = {});
 
   // Returns the bytes that drawing the largest of the pages takes; it reads every image's header.
   static std::size_t bytes(const PageSource& pages, bool with_pdf = false);
   // Writes PAGE.png, adds the page to the PDF file; a page without a size is given that of its image.
   void draw(const Predictions& predictions, Page& page, BoxFormat format);
+  // Takes the name of a page's picture that is drawn by somebody else.
+  void pass(const std::string& id);
   // Ends the PDF file.
   void finish();
 
  private:
   std::filesystem::path directory_;
+  PageShare share_;
+  std::size_t pages_ = 0;  // so far, those of other ranks too
   std::optional<AnnotatedPdf> pdf_;
   std::set<std::string> names_;  // that are taken
 };

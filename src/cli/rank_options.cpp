@@ -1,11 +1,14 @@
 #include "cli/rank_options.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
 #include "base/log.h"
+#include "base/process.h"
 #include "cli/resume.h"
 #include "cli/signals.h"
 #include "cli/usage.h"
@@ -15,6 +18,8 @@
 
 namespace plimsoll {
 
+void RankRequest::find() { launch = launcher == "none" ? Launch{} : find_launch(); }
+
 void RankRequest::resolve(MemoryRequest& memory) {
   if (planned > 0) {
     launch = {.rank = 0,
@@ -22,7 +27,7 @@ void RankRequest::resolve(MemoryRequest& memory) {
               .local_size = static_cast<int>(std::min(planned, per_node)),
               .variables = "--ranks"};
   } else {
-    launch = launcher == "none" ? Launch{} : find_launch();
+    find();
   }
   if (zero_stage != "auto") memory.zero_stage = std::stoi(zero_stage);
   if (gradient_sync != "auto") memory.sums_each_micro_batch = gradient_sync == "micro-batch";
@@ -66,7 +71,7 @@ void add_rank_options(Command* command, RankRequest& o) {
       ->capture_default_str();
 }
 
-void connect_ranks(Invocation& invocation, const RankRequest& request) {
+void connect_ranks(Invocation& invocation, const RankRequest& request, const Interrupt* interrupt) {
   const Launch& launch = request.launch;
   if (launch.size == 1) return;
   if (!launch.speaks_mpi()) {
@@ -75,21 +80,40 @@ void connect_ranks(Invocation& invocation, const RankRequest& request) {
                       .where = launch.variables,
                       .found = "--device cpu",
                       .allowed = "mpirun or srun, which bring MPI, or --launcher none for processes of their own",
-                      .remedy = fmt::format("mpirun -n {} plimsoll train …", launch.size)});
+                      .remedy = fmt::format("mpirun -n {} plimsoll …", launch.size)});
   }
+  MpiOptions options{.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(request.timeout_seconds * 1000))};
   // Asked in the thread that waits, while another one takes the signals.
-  Interrupt& interrupt = interrupt_on_signals();
-  invocation.ranks = connect_by_mpi(
-      launch, {.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(request.timeout_seconds * 1000)),
-               .end_signal = [&interrupt] { return interrupt.end_signal(); }});
+  if (interrupt != nullptr) options.end_signal = [interrupt] { return interrupt->end_signal(); };
+  invocation.ranks = connect_by_mpi(launch, options);
   if (launch.rank > 0) {
     silence();
     set_log_sink([](LogLevel, std::string_view) {});
     invocation.json = false;
   } else if (!invocation.json) {
-    print_line(fmt::format("{} processes, started by {} ({}); this is rank 0 on {}", launch.size,
-                           launcher_name(launch.launcher), launch.variables, invocation.ranks->host(0)));
+    // Not on standard output, which is that of a single process.
+    log_info(fmt::format("{} processes, started by {} ({}); this is rank 0 on {}", launch.size,
+                         launcher_name(launch.launcher), launch.variables, invocation.ranks->host(0)));
   }
+}
+
+void wait_for_ranks(const Invocation& invocation) {
+  if (invocation.ranks != nullptr) barrier(*invocation.ranks);
+}
+
+PageShare page_share(const Invocation& invocation) {
+  if (invocation.ranks == nullptr) return {};
+  Communicator& ranks = *invocation.ranks;
+  return {.rank = static_cast<std::size_t>(ranks.rank()),
+          .ranks = static_cast<std::size_t>(ranks.size()),
+          .exchange = [&ranks](const std::string& mine) { return all_gather_texts(ranks, mine); }};
+}
+
+int sharing_threads(const Invocation& invocation, const Launch& launch) {
+  if (invocation.threads > 0) return invocation.threads;
+  const int cores = available_cores();
+  const bool bound = cores < static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+  return bound ? cores : std::max(1, cores / launch.local_size);
 }
 
 RunPlan plan_of(const Invocation& invocation, FitRequest& request, Backend& backend,

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "base/interrupt.h"
+#include "base/page_share.h"
 #include "cli/command.h"
 #include "fit/fit.h"
 #include "ranks/launcher.h"
@@ -24,17 +26,29 @@ struct RankRequest {
 
   Launch launch{};  // after `resolve`
 
-  // Finds the launcher, and sets what the planner is asked for. Throws UsageError.
+  // Finds the launcher. Throws UsageError.
+  void find();
+  // Does so, and sets what the planner is asked for.
   void resolve(MemoryRequest& memory);
 };
 
 void add_rank_options(Command* command, RankRequest& options);
-// Those of a command that only evaluates.
+// Those of a command that does not train.
 void add_launcher_options(Command* command, RankRequest& options);
 
-// Connects the ranks of `request.launch`, says so in a line, and silences all but the first; does nothing for a single
-// process. Call it once signals are watched.
-void connect_ranks(Invocation& invocation, const RankRequest& request);
+// Connects the ranks of `request.launch`, says so on standard error, and silences all but the first; does nothing for a
+// single process. `interrupt`: a run that saves when it is asked to end; nullptr: a signal ends the process. Call it
+// once signals are watched.
+void connect_ranks(Invocation& invocation, const RankRequest& request, const Interrupt* interrupt = nullptr);
+
+// Returns when every process has come here; throws RankError if one cannot any more.
+void wait_for_ranks(const Invocation& invocation);
+
+// This rank's share of the pages; a single process has all.
+PageShare page_share(const Invocation& invocation);
+// The threads that work on it, where --threads does not say: the cores that this process may use, which ranks that the
+// launcher has not bound to cores of their own divide.
+int sharing_threads(const Invocation& invocation, const Launch& launch);
 
 // Makes the plan of a command's run, of one process or of all ranks together. `kept_micro_batch`: of the checkpoint
 // that the run resumes.

@@ -56,6 +56,13 @@ nlohmann::json run_record(const Command& command, const ModelBundle& bundle, con
   return record;
 }
 
+nlohmann::json model_record(const ModelBundle& bundle) {
+  return {{"weights", weights_json(bundle.weights.get())},
+          {"adapter", weights_json(bundle.adapter.get())},
+          {"tokenizer", bundle.tokenizer == nullptr ? std::string() : hex(bundle.tokenizer->fingerprint())},
+          {"labels", bundle.config.task.labels}};
+}
+
 std::string changed_options(const nlohmann::json& then, const nlohmann::json& now) {
   static const std::set<std::string> kElsewhere = {"output_dir", "resume_from_checkpoint", "overwrite_output_dir"};
   std::string changes;

@@ -17,6 +17,9 @@ namespace plimsoll {
 nlohmann::json run_record(const Command& command, const ModelBundle& bundle, const Dataset& train,
                           const Dataset* evaluation, const std::string& device);
 
+// What tells one model from another: its weights, adapter and tokenizer by their fingerprints, and its labels.
+nlohmann::json model_record(const ModelBundle& bundle);
+
 // The options that differ between two records, as text: "learning_rate: 5e-05 then, 1e-4 now; …". Where the run writes,
 // and from which checkpoint, is left out. Empty if none does.
 std::string changed_options(const nlohmann::json& then, const nlohmann::json& now);

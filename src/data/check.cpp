@@ -4,8 +4,9 @@
 
 #include "base/counted.h"
 #include "data/data_set_checks.h"
-#include "data/in_order.h"
+#include "data/packed_report.h"
 #include "data/page_checks.h"
+#include "data/shared_work.h"
 
 namespace plimsoll {
 
@@ -30,8 +31,8 @@ CheckReport check_pages(const PageSource& source, const CheckOptions& options) {
   DataSetChecker whole(source, options);
   ByteGate decoding(options.decoding_bytes);
   std::size_t done = 0;
-  run_in_order<BlockReport>(
-      blocks, options.threads,
+  run_shared<BlockReport>(
+      options.share, blocks, options.threads,
       [&](std::size_t block) {
         BlockReport report(options.places_kept);
         PageChecker checker(source, options, decoding);
@@ -39,6 +40,7 @@ CheckReport check_pages(const PageSource& source, const CheckOptions& options) {
         for (std::size_t i = begin; i < end; ++i) checker.check(i, report);
         return report;
       },
+      pack_report, [&](std::string_view packed) { return unpack_report(packed, options.places_kept); },
       [&](const BlockReport& report) {
         whole.add(report);
         done = std::min(done + kBlockPages, pages);

@@ -5,7 +5,7 @@
 //   const CheckReport report = check_pages(*source, {.labels = &labels, .tokens = source.get(), .threads = 2});
 //   if (report.findings.count(Severity::kError) > 0) throw report.findings.to_error("train.jsonl");
 //
-// Invariant: the report does not depend on the number of threads.
+// Invariant: the report does not depend on the numbers of threads and ranks.
 //
 // Kinds, stable for machines. Errors: whatever PageError and ImageError name ("bad-json", "missing-key", "wrong-type",
 // "counts-differ", "box-shape", "not-finite", "not-utf8", "label-numbers", "label-unknown", "label-scheme",
@@ -33,6 +33,7 @@
 
 #include "base/byte_gate.h"
 #include "base/bytes.h"
+#include "base/page_share.h"
 #include "data/findings.h"
 #include "data/labels.h"
 #include "data/page_source.h"
@@ -60,6 +61,7 @@ struct CheckOptions {
   std::size_t places_kept = Findings::kPlacesKept;
   bool keeps_bad_pages = false;  // list every page with an error (CheckReport::bad_pages)
   int threads = 1;
+  PageShare share{};  // with ranks, each checks its blocks of pages, and all get the whole report
   // The remedy for a page without labels where its other keys tell a better one than that which is given; absent: none.
   std::function<std::string(const Page& page, std::string otherwise)> remedy_without_labels{};
   // Called now and then with the number of pages done, by one thread at a time.

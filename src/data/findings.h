@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -44,6 +45,8 @@ class Findings {
   explicit Findings(std::size_t places_kept = kPlacesKept) : places_kept_(places_kept) {}
 
   void add(Severity severity, std::string_view kind, Problem problem);
+  // Adds a group whose kind and `what` are not here yet.
+  void add(Finding finding) { findings_.push_back(std::move(finding)); }
   // Appends `other`, as if it had come after the findings here (checks that ran in parallel, in page order).
   void merge(const Findings& other);
 

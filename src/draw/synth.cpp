@@ -3,17 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <exception>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 #include <system_error>
 #include <thread>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "data/shared_work.h"
 #include "draw/facts.h"
 #include "draw/layouts.h"
 #include "draw/random.h"
@@ -23,8 +23,6 @@ namespace plimsoll {
 namespace {
 
 constexpr std::size_t kMostPages = 1'000'000;
-// Pages drawn between two writes to the lists: enough to keep the threads busy, and little to hold.
-constexpr std::size_t kBlockPages = 128;
 
 std::string label_of(draw::Field field, bool begins) {
   constexpr std::array<std::string_view, 5> kNames = {"", "COMPANY", "ADDRESS", "DATE", "TOTAL"};
@@ -125,38 +123,46 @@ std::size_t thread_count(const SynthOptions& options) {
   return std::clamp<std::size_t>(wanted, 1, options.count);
 }
 
-// Draws pages `begin` to `begin + lines.size()`, writes their images and stores their JSON lines. The threads take one
-// page after another; a page does not depend on the thread that draws it.
-void draw_block(const SynthOptions& options, const PageDrawer& drawer, std::size_t begin,
-                std::vector<std::string>& lines, SynthSummary& summary) {
-  std::atomic<std::size_t> next = 0;
-  std::mutex mutex;
-  std::size_t done = begin;
-  std::exception_ptr failure;
-  const auto work = [&] {
-    try {
-      for (std::size_t i = next++; i < lines.size(); i = next++) {
-        const SynthPage page = drawer.draw(begin + i);
-        OutputFile image(options.output_dir / image_name(page));
-        image.write(page.png);
-        image.close();
-        lines[i] = json_line(page);
-        const std::lock_guard lock(mutex);
-        summary.words += page.words.size();
-        summary.image_bytes += page.png.size();
-        if (options.on_page) options.on_page(++done);
-      }
-    } catch (...) {
-      next = lines.size();
-      const std::lock_guard lock(mutex);
-      if (!failure) failure = std::current_exception();
-    }
-  };
-  std::vector<std::jthread> threads;
-  for (std::size_t i = 1; i < thread_count(options); ++i) threads.emplace_back(work);
-  work();
-  for (std::jthread& thread : threads) thread.join();
-  if (failure) std::rethrow_exception(failure);
+// What is told of a page that has been drawn.
+struct DrawnPage {
+  std::string line{};
+  std::size_t words = 0, image_bytes = 0;
+};
+
+std::string pack(const DrawnPage& page) {
+  TextPacker packer;
+  packer.add(page.line);
+  packer.add(std::to_string(page.words));
+  packer.add(std::to_string(page.image_bytes));
+  return packer.packed();
+}
+
+DrawnPage unpack(std::string_view text) {
+  TextUnpacker packed{std::string(text)};
+  DrawnPage page{.line = std::string(packed.next())};
+  page.words = std::stoull(std::string(packed.next()));
+  page.image_bytes = std::stoull(std::string(packed.next()));
+  return page;
+}
+
+DrawnPage draw_and_write(const SynthOptions& options, const PageDrawer& drawer, std::size_t index) {
+  const SynthPage page = drawer.draw(index);
+  OutputFile image(options.output_dir / image_name(page));
+  image.write(page.png);
+  image.close();
+  return {.line = json_line(page), .words = page.words.size(), .image_bytes = page.png.size()};
+}
+
+void wait_for_ranks(const PageShare& share) {
+  if (share.ranks > 1) share.exchange("");
+}
+
+void remove_lists(const SynthSummary& summary) {
+  std::error_code error;
+  for (const auto& file : {summary.train_file, summary.validation_file}) {
+    std::filesystem::remove(file, error);
+    if (error) throw_directory_error(file, error);
+  }
 }
 
 }  // namespace
@@ -204,25 +210,33 @@ SynthSummary synthesize(const SynthOptions& options) {
   std::filesystem::create_directories(root / "images", error);
   if (error) throw_directory_error(root, error);
   SynthSummary summary{.train_file = root / "train.jsonl", .validation_file = root / "validation.jsonl"};
-  for (const auto& file : {summary.train_file, summary.validation_file}) {
-    std::filesystem::remove(file, error);
-    if (error) throw_directory_error(file, error);
+  std::optional<OutputFile> train, validation;
+  if (options.share.is_first()) {
+    remove_lists(summary);
+    train.emplace(summary.train_file);
+    validation.emplace(summary.validation_file);
   }
-
-  OutputFile train(summary.train_file), validation(summary.validation_file);
-  std::vector<std::string> lines;
-  for (std::size_t begin = 0; begin < options.count; begin += kBlockPages) {
-    lines.assign(std::min(kBlockPages, options.count - begin), {});
-    draw_block(options, drawer, begin, lines, summary);
-    for (std::size_t i = 0; i < lines.size(); ++i) {
-      const bool validates = is_validation_page(begin + i, options.validation_fraction);
-      (validates ? validation : train).write(lines[i]);
-      ++(validates ? summary.validation_pages : summary.train_pages);
-    }
-  }
+  // No picture is replaced while an older list names it, and the lists come after the last picture.
+  wait_for_ranks(options.share);
+  std::size_t done = 0;
+  run_shared<DrawnPage>(
+      options.share, options.count, static_cast<int>(thread_count(options)),
+      [&](std::size_t index) { return draw_and_write(options, drawer, index); }, pack, unpack,
+      [&](const DrawnPage& page) {
+        const bool validates = is_validation_page(done, options.validation_fraction);
+        if (train) (validates ? *validation : *train).write(page.line);
+        ++(validates ? summary.validation_pages : summary.train_pages);
+        summary.words += page.words;
+        summary.image_bytes += page.image_bytes;
+        ++done;
+        if (options.on_page) options.on_page(done);
+      });
   sync_directory(root / "images");
-  train.close();
-  validation.close();
+  wait_for_ranks(options.share);
+  if (train) {
+    train->close();
+    validation->close();
+  }
   return summary;
 }
 

@@ -30,6 +30,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/page_share.h"
 #include "draw/fonts.h"
 
 namespace plimsoll {
@@ -85,6 +86,9 @@ struct SynthOptions {
   double validation_fraction = 0.1;
   // Number of threads; 0 uses one per processor, at most eight. The files are the same for any number.
   int threads = 0;
+  // With ranks, each draws its pages and writes their pictures, and the first one writes the lists. `output_dir` exists
+  // then, and all ranks see it.
+  PageShare share{};
   // Called after every page with the number of pages done, by one thread at a time. An exception from it ends the run.
   std::function<void(std::size_t done)> on_page{};
 };

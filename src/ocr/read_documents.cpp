@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -20,7 +21,7 @@
 #include "base/file.h"
 #include "data/file_kind.h"
 #include "data/image.h"
-#include "data/in_order.h"
+#include "data/shared_work.h"
 #include "ocr/pdf.h"
 #include "ocr/picture.h"
 #include "ocr/reading_order.h"
@@ -220,6 +221,12 @@ class DocumentReader {
     std::size_t unsure_words = 0;
   };
 
+  const std::string& id(std::size_t index) const { return pages_[index].id; }
+  // Whether the page belongs to the file of the page before it.
+  bool continues_document(std::size_t index) const {
+    return index > 0 && pages_[index].document == pages_[index - 1].document;
+  }
+
   // Reads a page; called by many threads.
   Result read(std::size_t index) {
     const PageOf& place = pages_[index];
@@ -389,6 +396,47 @@ class DocumentReader {
   fs::path images_;
 };
 
+// A result as bytes, for the other ranks. CBOR keeps numbers to their last bit, and strings whatever they hold.
+std::string pack(const DocumentReader::Result& result) {
+  nlohmann::json object = {{"turned", result.turned}, {"own_text", result.own_text}, {"unsure", result.unsure_words}};
+  if (result.page) {
+    const DocumentPage& page = *result.page;
+    object["page"] = {{"id", page.id},       {"document", page.document},      {"image", page.image.string()},
+                      {"width", page.width}, {"height", page.height},          {"words", page.words},
+                      {"boxes", page.boxes}, {"confidences", page.confidences}};
+  } else {
+    const Problem& problem = result.problem;
+    object["problem"] = {problem.what, problem.where, problem.found, problem.allowed, problem.remedy};
+  }
+  std::string packed;
+  nlohmann::json::to_cbor(object, packed);
+  return packed;
+}
+
+DocumentReader::Result unpack(std::string_view packed) {
+  const nlohmann::json object = nlohmann::json::from_cbor(packed);
+  DocumentReader::Result result{
+      .turned = object.at("turned"), .own_text = object.at("own_text"), .unsure_words = object.at("unsure")};
+  if (const auto problem = object.find("problem"); problem != object.end()) {
+    result.problem = {.what = problem->at(0),
+                      .where = problem->at(1),
+                      .found = problem->at(2),
+                      .allowed = problem->at(3),
+                      .remedy = problem->at(4)};
+    return result;
+  }
+  const nlohmann::json& page = object.at("page");
+  result.page = DocumentPage{.id = page.at("id"),
+                             .document = page.at("document"),
+                             .image = page.at("image").get<std::string>(),
+                             .width = page.at("width"),
+                             .height = page.at("height"),
+                             .words = page.at("words"),
+                             .boxes = page.at("boxes"),
+                             .confidences = page.at("confidences")};
+  return result;
+}
+
 }  // namespace
 
 std::vector<fs::path> find_documents(const std::vector<std::string>& given) {
@@ -439,13 +487,20 @@ DocumentSummary read_documents(const DocumentOptions& options, const std::functi
          .remedy = "pass --images DIR, or an output file: its pictures then lie beside it"});
   }
   DocumentReader reader(options, std::move(documents));
-  DocumentSummary summary;
+  DocumentSummary summary{.range = {.begin = 0, .end = reader.pages()}};
+  if (options.shard) {
+    summary.range = range_of_shard(reader.pages(), *options.shard, [&](std::size_t page) {
+      return options.whole_documents && reader.continues_document(page);
+    });
+  }
+  for (std::size_t page = 0; page < summary.range.begin; ++page) summary.earlier_ids.push_back(reader.id(page));
   std::size_t done = 0;
-  run_in_order<DocumentReader::Result>(
-      reader.pages(), options.threads, [&reader](std::size_t i) { return reader.read(i); },
+  run_shared<DocumentReader::Result>(
+      options.share, summary.range.size(), options.threads,
+      [&](std::size_t i) { return reader.read(summary.range.begin + i); }, pack, unpack,
       [&](DocumentReader::Result result) {
         ++done;
-        if (options.on_progress) options.on_progress(done, reader.pages());
+        if (options.on_progress) options.on_progress(done, summary.range.size());
         if (!result.page) {
           summary.unreadable.push_back(std::move(result.problem));
           return;

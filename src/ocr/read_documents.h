@@ -11,11 +11,14 @@
 #include <cstddef>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "base/page_share.h"
 #include "data/page.h"
+#include "data/page_range.h"
 #include "ocr/pdf_programs.h"
 #include "ocr/text_reader.h"
 
@@ -42,6 +45,9 @@ struct DocumentOptions {
   // and pages stay as they lie.
   std::function<std::filesystem::path()> images{};
   int threads = 1;
+  // Only this part of all pages is read; their ids are those that they have among all.
+  std::optional<ShardNumber> shard{};
+  bool whole_documents = false;  // the pages of a file belong to one shard
   // At this many dots per inch a PDF's page is drawn to be read; a page that has text, at kTextPageDpi at most.
   int pdf_dpi = 300;
   PdfReader pdf_reader = PdfReader::kAuto;
@@ -54,6 +60,7 @@ struct DocumentOptions {
   bool drop_specks = false;   // words of lines and dots alone, "_" or "~", are left out
   // Is told how many pages of all are done; nullptr: nobody asks.
   std::function<void(std::size_t done, std::size_t pages)> on_progress{};
+  PageShare share{};  // with ranks, each reads its pages, and all get all of them
 };
 
 // The picture of a PDF's page that has text is only looked at by models and people.
@@ -62,7 +69,9 @@ inline constexpr int kTextPageDpi = 150;
 struct DocumentSummary {
   std::size_t pages = 0, words = 0;
   std::size_t pages_without_words = 0, turned_pages = 0, pages_with_own_text = 0, unsure_words = 0;
-  std::vector<Problem> unreadable{};  // files, or pages of them, that have no page in the result
+  PageRange range{};                       // of all pages, what was read
+  std::vector<std::string> earlier_ids{};  // of the pages before them
+  std::vector<Problem> unreadable{};       // files, or pages of them, that have no page in the result
 };
 
 // Returns the files that `given` names: a file as it is, a directory's pictures and PDF files sorted by name, without

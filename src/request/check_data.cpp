@@ -40,6 +40,7 @@ DataCheck check_with(const ModelBundle& bundle, const RunPages& pages, const Che
                                 .places_kept = request.places_kept,
                                 .keeps_bad_pages = !required,
                                 .threads = request.threads,
+                                .share = request.share,
                                 .remedy_without_labels = remedy_with_task,
                                 .on_progress = request.on_progress});
   };
@@ -117,7 +118,9 @@ std::vector<SkippedPage> find_bad_pages(const ModelBundle& bundle, const RunPage
   const DataCheck result = check_with(bundle, pages, request, nullptr, false);
   for (const std::string& line : result.findings.to_lines(Severity::kWarning)) log_warning(line);
   const std::size_t bad = result.train.bad_pages.size();
-  if (result.findings.count(Severity::kError) > 0 && (bad == 0 || bad == pages.train->size())) {
+  // That every page of a shard is bad says nothing of the others.
+  const bool all_bad = bad == pages.train->size() && !request.data.range;
+  if (result.findings.count(Severity::kError) > 0 && (bad == 0 || all_bad)) {
     throw result.findings.to_error(listed(pages.train->paths()));
   }
   std::vector<SkippedPage> skipped;

@@ -23,6 +23,7 @@ struct CheckRequest {
   std::uint64_t decoding_bytes = Dataset::kDecodingBytes;  // that images may take together while they are decoded
   std::size_t places_kept = Findings::kPlacesKept;
   int threads = 1;
+  PageShare share{};  // what each rank checks of the pages; all ranks parse them, and get the whole report
   std::function<void(std::size_t done, std::size_t pages)>
       on_progress{};  // counts begin anew with the evaluation's pages
 };

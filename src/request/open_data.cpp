@@ -79,6 +79,7 @@ std::unique_ptr<Dataset> open_to_predict(const ModelBundle& bundle, const DataRe
   const RunPages pages{.train = open_tokenized(bundle, request, request.data, read_options(bundle, request, false)),
                        .evaluation = nullptr};
   bad = find_bad_pages(bundle, pages, {.data = request, .threads = reading_threads()});
+  if (request.range && bad.size() == pages.train->size()) return nullptr;
   return open_checked(bundle, request, pages.train, false, false, indices_of(bad, false));
 }
 

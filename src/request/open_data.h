@@ -17,6 +17,7 @@ namespace plimsoll {
 // DataError. `owned_only`: each word's label counts once (evaluation).
 std::unique_ptr<Dataset> open_dataset(const ModelBundle& bundle, const DataRequest& request, bool owned_only);
 // The same for prediction, which needs no labels and goes on without pages that have an error: `bad` lists them.
+// Returns nullptr where the request's range has no other pages.
 std::unique_ptr<Dataset> open_to_predict(const ModelBundle& bundle, const DataRequest& request,
                                          std::vector<SkippedPage>& bad);
 

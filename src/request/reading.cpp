@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "base/process.h"
@@ -26,6 +27,12 @@ ReadOptions read_options(const ModelBundle& bundle, const DataRequest& request, 
   return options;
 }
 
+std::unique_ptr<PageSource> open_requested(const DataRequest& request, const PagePaths& paths,
+                                           const ReadOptions& reading) {
+  std::unique_ptr<PageSource> pages = open_pages(paths, reading);
+  return request.range ? open_range(std::move(pages), *request.range) : std::move(pages);
+}
+
 std::shared_ptr<const TokenizedPages> open_tokenized(
     const ModelBundle& bundle, const DataRequest& request, const PagePaths& paths, const ReadOptions& reading,
     const std::function<void(std::size_t done, std::size_t pages)>& on_progress) {
@@ -34,7 +41,8 @@ std::shared_ptr<const TokenizedPages> open_tokenized(
     storage.directory = request.cache;
     storage.kept_for = bundle.tokenizer->fingerprint();
   }
-  return std::make_shared<TokenizedPages>(open_pages(paths, reading), bundle.word_encoder(), reading, storage);
+  return std::make_shared<TokenizedPages>(open_requested(request, paths, reading), bundle.word_encoder(), reading,
+                                          storage);
 }
 
 WindowOptions window_options(const DataRequest& request, const EncoderFacts& facts) {

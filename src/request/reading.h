@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "bundle/model_bundle.h"
+#include "data/page_range.h"
 #include "data/page_source.h"
 #include "data/tokenized_pages.h"
 #include "data/windows.h"
@@ -20,10 +21,11 @@ struct DataRequest {
   PagePaths data;
   BoxFormat box_format = BoxFormat::kPixel;
   bool segment_boxes = false;
-  int max_length = 0;             // text tokens of a window; 0: as many as the model has positions for, at most 512
-  int stride = -1;                // tokens by which windows overlap; below 0: a quarter of a window, at most 128
-  bool truncate = false;          // long pages lose their end instead of being cut into windows
-  std::filesystem::path cache{};  // a directory for what pages become; empty: none
+  int max_length = 0;                // text tokens of a window; 0: as many as the model has positions for, at most 512
+  int stride = -1;                   // tokens by which windows overlap; below 0: a quarter of a window, at most 128
+  bool truncate = false;             // long pages lose their end instead of being cut into windows
+  std::filesystem::path cache{};     // a directory for what pages become; empty: none
+  std::optional<PageRange> range{};  // of all pages, those that the command works on
   std::optional<std::uint64_t> augment{};  // a seed: training pages are augmented
   // Where tokenised pages lie while the command runs, if not in `cache`; empty: with other temporary files.
   std::filesystem::path work{};
@@ -39,7 +41,11 @@ PageParts page_parts(const EncoderFacts& facts);
 // How the pages of a run are read for the model's task; `with_targets`: false for prediction.
 ReadOptions read_options(const ModelBundle& bundle, const DataRequest& request, bool with_targets);
 
-// The pages of `paths`, each parsed and tokenised once; `reading`: of read_options.
+// The pages of `paths`, or those of them that the request's range has.
+std::unique_ptr<PageSource> open_requested(const DataRequest& request, const PagePaths& paths,
+                                           const ReadOptions& reading);
+
+// The same pages, each parsed and tokenised once; `reading`: of read_options.
 std::shared_ptr<const TokenizedPages> open_tokenized(
     const ModelBundle& bundle, const DataRequest& request, const PagePaths& paths, const ReadOptions& reading,
     const std::function<void(std::size_t done, std::size_t pages)>& on_progress = {});

@@ -1,9 +1,15 @@
 // Several processes that mpirun has started, as users start them. Skipped where there is no MPI.
 #include <chrono>
 #include <csignal>
+#include <iostream>
+#include <map>
+#include <regex>
 #include <thread>
 
+#include "ocr/pdf_programs.h"
+#include "ocr/text_reader.h"
 #include "program_fixture.h"
+#include "support/drawn_text.h"
 
 namespace plimsoll {
 namespace {
@@ -77,7 +83,7 @@ TEST_F(Ranks, EveryStageTrainsTheSameModel) {
       fs::remove_all(at(name));
       const Outcome outcome = run_ranks(ranks, train_arguments(name, more));
       ASSERT_EQ(outcome.code, 0) << outcome.out << outcome.err;
-      EXPECT_THAT(outcome.out, testing::HasSubstr(std::to_string(ranks) + " processes, started by mpirun"));
+      EXPECT_THAT(outcome.err, testing::HasSubstr(std::to_string(ranks) + " processes, started by mpirun"));
       const std::string its_model = file_bytes(at(name) / "model.safetensors");
       const std::string its_states = file_bytes(at(name) / "checkpoint-4" / "optimizer.safetensors");
       if (model.empty()) model = its_model, states = its_states;
@@ -237,6 +243,177 @@ TEST_F(Ranks, ASignalToTheLauncherSaves) {
   EXPECT_TRUE(saves("saves"));
   process.signal(SIGTERM);
   process.wait();
+}
+
+bool reads_pdf() {
+  try {
+    find_pdf_programs(PdfReader::kAuto);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Files of a folder by their names, with their bytes.
+std::map<std::string, std::string> files_in(const fs::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) files[fs::relative(entry.path(), folder).string()] = file_bytes(entry.path());
+  }
+  return files;
+}
+
+// The text without what differs between two runs of one process too.
+std::string without_times(const std::string& text) {
+  return std::regex_replace(
+      text,
+      std::regex(
+          "in [0-9.]+ s|[0-9]+ pages/s|\"pages_per_second\": [0-9.e+]+|peak memory: .*|\"[a-z_]+_bytes\": [0-9]+|"
+          "\"seconds\": [0-9.e-]+"),
+      "-");
+}
+
+TEST_F(Ranks, PredictPrintsAndDrawsAsOneProcess) {
+  make_model();
+  const auto arguments = [&](const std::string& folder) {
+    return Arguments{"predict",    "--model",   path("model"), "--data",     path("pages/train.jsonl"), "--draw",
+                     path(folder), "--threads", "1",           "--draw-pdf", path(folder + ".pdf")};
+  };
+  const Outcome alone = run(arguments("alone"));
+  ASSERT_EQ(alone.code, 0) << alone.err;
+  const Outcome together = run_ranks(2, arguments("together"));
+  ASSERT_EQ(together.code, 0) << together.err;
+  EXPECT_TRUE(together.out == alone.out);
+  EXPECT_TRUE(files_in(at("together")) == files_in(at("alone")));
+  EXPECT_EQ(fs::file_size(at("together.pdf")), fs::file_size(at("alone.pdf")));
+}
+
+TEST_F(Ranks, EvalPrintsAndDrawsAsOneProcess) {
+  make_model();
+  for (const bool json : {false, true}) {
+    const auto arguments = [&](const std::string& folder) {
+      Arguments all = eval_arguments("pages/train.jsonl");
+      all.insert(all.end(), {"--worst", "3", "--draw", path(folder)});
+      if (json) all.emplace_back("--json");
+      return all;
+    };
+    const Outcome alone = run(arguments("alone")), together = run_ranks(2, arguments("together"));
+    ASSERT_EQ(together.code, 0) << together.err;
+    EXPECT_EQ(without_times(together.out), without_times(alone.out));
+    EXPECT_TRUE(files_in(at("together")) == files_in(at("alone")));
+  }
+}
+
+TEST_F(Ranks, CheckReportsAsOneProcess) {
+  // More than a block of 16 pages for each rank, with faults on some, and a page twice.
+  std::vector<nlohmann::json> pages, six = read_pages("train.jsonl");
+  for (int i = 0; i < 75; ++i) {
+    pages.push_back(six[static_cast<std::size_t>(i) % six.size()]);
+    pages.back()["id"] = i == 70 ? "3" : std::to_string(i);
+    if (i % 7 == 0) pages.back()["boxes"][0] = {1, 2, 99999, 4};
+    if (i % 20 == 19) pages.back()["image"] = "images/absent.png";
+  }
+  write_pages("train.jsonl", pages);
+  for (const Arguments& more : std::vector<Arguments>{{}, {"--json"}, {"--decode-images", "--places", "2"}}) {
+    Arguments arguments = {"check", "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome alone = run(arguments);
+    EXPECT_EQ(alone.code, 3) << alone.out;
+    for (const int ranks : {2, 3}) {
+      const Outcome together = run_ranks(ranks, arguments);
+      EXPECT_EQ(together.code, 3) << together.out << together.err;
+      EXPECT_EQ(without_times(together.out), without_times(alone.out)) << ranks;
+    }
+  }
+}
+
+TEST_F(Ranks, CheckWritesTheSameFixedCopy) {
+  std::vector<nlohmann::json> pages = read_pages("train.jsonl");
+  pages[1]["boxes"][0] = {60, 40, 20, 44};
+  write_pages("train.jsonl", pages);
+  const auto fix = [&](const std::string& output) {
+    return Arguments{"check", "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"), "--fix", path(output)};
+  };
+  const Outcome alone = run(fix("alone.jsonl")), together = run_ranks(2, fix("together.jsonl"));
+  EXPECT_EQ(together.code, alone.code) << together.err;
+  EXPECT_TRUE(file_bytes(at("together.jsonl")) == file_bytes(at("alone.jsonl")));
+  EXPECT_TRUE(file_bytes(at("together.jsonl.changes.jsonl")) == file_bytes(at("alone.jsonl.changes.jsonl")));
+}
+
+TEST_F(Ranks, SynthDrawsTheSameFiles) {
+  for (const char* layout : {"receipts", "forms"}) {
+    const auto synth = [&](const std::string& output, const char* count) {
+      return Arguments{"synth", "--output", path(output), "--layout", layout, "--count", count};
+    };
+    // Twice, over fewer pages the second time.
+    for (const char* count : {"9", "7"}) {
+      const Outcome alone = run(synth("alone", count));
+      ASSERT_EQ(alone.code, 0) << alone.err;
+      const Outcome together = run_ranks(2, synth("together", count));
+      ASSERT_EQ(together.code, 0) << together.err;
+      EXPECT_EQ(std::regex_replace(together.out, std::regex("together"), "alone"), alone.out);
+      EXPECT_TRUE(files_in(at("together")) == files_in(at("alone"))) << layout << " " << count;
+    }
+    fs::remove_all(at("alone"));
+    fs::remove_all(at("together"));
+  }
+}
+
+// Only rank 1 cannot write its picture: all end, with its exit code, and no list names a picture that is missing.
+TEST_F(Ranks, ARankThatFailsEndsAll) {
+  fs::create_directories(at("drawn/images/00003.png"));
+  write_bytes(at("drawn/.made-by-plimsoll-synth"), "");
+  const Outcome outcome = run_ranks(2, {"synth", "--output", path("drawn"), "--count", "6"});
+  EXPECT_EQ(outcome.code, 5) << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.err, testing::HasSubstr("rank 1 on"));
+  EXPECT_THAT(outcome.err, testing::HasSubstr("00003.png"));
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_FALSE(fs::exists(at("drawn/train.jsonl")));
+}
+
+TEST_F(Ranks, ScansAreReadAsByOneProcess) {
+  try {
+    open_text_reader({});
+  } catch (const Error& error) {
+    GTEST_SKIP() << "pages cannot be read here: " << error.what();
+  }
+  make_model();
+  fs::create_directories(at("scans"));
+  draw_text(at("scans/a.png"), {"Greenburg Services", "TOTAL 12.50"});
+  write_bytes(at("scans/b.png"), "no picture");
+  draw_text(at("scans/c.png"), {"Invoice 4711"});
+  // Pages with pictures that have to be written.
+  if (!reads_pdf()) {
+    std::cerr << "without pages of a PDF file: nothing here reads them\n";
+  } else {
+    draw_pdf(at("scans/d.pdf"), {{"page one"}, {"page two"}, {"page three"}});
+  }
+  const Arguments ocr = {"ocr", "--input", path("scans"), "--output"};
+  Arguments alone = ocr, together = ocr;
+  alone.push_back(path("alone.jsonl"));
+  together.push_back(path("together.jsonl"));
+  const Outcome one = run(alone), two = run_ranks(2, together);
+  EXPECT_EQ(one.code, 3) << one.err;
+  EXPECT_EQ(two.code, 3) << two.err;
+  EXPECT_EQ(std::regex_replace(two.out, std::regex("together"), "alone"), one.out);
+  EXPECT_EQ(std::regex_replace(file_bytes(at("together.jsonl")), std::regex("together"), "alone"),
+            file_bytes(at("alone.jsonl")));
+  if (fs::exists(at("alone.jsonl.images"))) {
+    EXPECT_TRUE(files_in(at("together.jsonl.images")) == files_in(at("alone.jsonl.images")));
+  }
+  // To standard output, where pictures lie in a folder of the run.
+  const Arguments predict = {"predict", "--model", path("model"), "--input", path("scans"), "--threads", "1"};
+  const Outcome said_alone = run(predict), said_together = run_ranks(2, predict);
+  EXPECT_EQ(said_together.code, 3) << said_together.err;
+  EXPECT_TRUE(said_together.out == said_alone.out) << said_together.out << said_alone.out;
+}
+
+TEST_F(Ranks, AShardIsASingleProcess) {
+  make_model();
+  const Outcome outcome = run_ranks(2, {"predict", "--model", path("model"), "--data", path("pages/train.jsonl"),
+                                        "--output", path("found.jsonl"), "--shard", "1/2"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, testing::HasSubstr("processes of a launcher share the pages of one output"));
 }
 
 }  // namespace

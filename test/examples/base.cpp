@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/byte_gate.h"
 #include "base/bytes.h"
@@ -22,6 +24,7 @@
 #include "base/mapped_bytes.h"
 #include "base/nvidia.h"
 #include "base/offload_file.h"
+#include "base/page_share.h"
 #include "base/path_from.h"
 #include "base/philox.h"
 #include "base/work_folder.h"
@@ -83,6 +86,11 @@ void of_nvidia() {
 
 void of_offload_file(const OffloadLayout& layout, std::span<std::byte> bytes) {
 #include "base/offload_file.h.inc"
+}
+
+void read_page(std::size_t page);
+void of_page_share(const std::function<std::vector<std::string>(const std::string&)>& gathered) {
+#include "base/page_share.h.inc"
 }
 
 void of_path_from() {

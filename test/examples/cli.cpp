@@ -20,6 +20,7 @@
 #include "cli/outputs.h"
 #include "cli/page_bar.h"
 #include "cli/page_pictures.h"
+#include "cli/part_files.h"
 #include "cli/run_events.h"
 #include "cli/signals.h"
 #include "cli/tensorboard_log.h"
@@ -49,9 +50,14 @@ void of_document_lines(OutputFile& file, const Predictions& predictions, const P
 #include "cli/document_lines.h.inc"
 }
 
-void of_page_pictures(MemoryOptions& options, const PageSource* pages, const Predictions& predictions, Page& page,
-                      BoxFormat format) {
+void of_page_pictures(const Invocation& invocation, MemoryOptions& options, const PageSource* pages,
+                      const Predictions& predictions, Page& page, BoxFormat format) {
 #include "cli/page_pictures.h.inc"
+}
+
+void of_part_files(const Command* command, const nlohmann::json& model, const std::string& input,
+                   const PageRange& range) {
+#include "cli/part_files.h.inc"
 }
 
 void of_elsewhere() {

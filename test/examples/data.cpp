@@ -33,12 +33,15 @@
 #include "data/loader.h"
 #include "data/packed.h"
 #include "data/packed_page.h"
+#include "data/packed_report.h"
 #include "data/page.h"
 #include "data/page_cache.h"
 #include "data/page_checks.h"
+#include "data/page_range.h"
 #include "data/page_source.h"
 #include "data/resample.h"
 #include "data/sampler.h"
+#include "data/shared_work.h"
 #include "data/targets.h"
 #include "data/tensor_checks.h"
 #include "data/tokenized_pages.h"
@@ -155,6 +158,19 @@ void of_page_cache(const fs::path& directory, const CacheKey& key, std::size_t p
 void of_page_checks(const std::unique_ptr<PageSource>& source, const CheckOptions& options, ByteGate& gate,
                     std::size_t begin, std::size_t end) {
 #include "data/page_checks.h.inc"
+}
+
+void of_packed_report(const BlockReport& report, const CheckOptions& options) {
+#include "data/packed_report.h.inc"
+}
+
+void of_shared_work(const PageShare& share, std::size_t blocks, int threads, BlockReport check_block(std::size_t),
+                    BlockReport unpack(std::string_view), void add(const BlockReport&)) {
+#include "data/shared_work.h.inc"
+}
+
+void of_page_range(std::unique_ptr<PageSource> pages) {
+#include "data/page_range.h.inc"
 }
 
 void of_page_source() {
