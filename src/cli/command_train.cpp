@@ -171,11 +171,6 @@ void write_findings(const Findings& findings, const fs::path& path) {
                                     findings.count(Severity::kWarning), findings.to_json()));
 }
 
-// Returns when every process has come here.
-void wait_for_ranks(const Invocation& invocation) {
-  if (invocation.ranks != nullptr) barrier(*invocation.ranks);
-}
-
 // What several processes cannot do yet.
 void refuse_on_ranks(const RunOptions& options) {
   if (options.train.ranks == 1) return;
