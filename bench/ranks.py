@@ -51,12 +51,12 @@ class Bars:
         print(f"{what:<62}{found:>24}   bar {bar:<12}{'holds' if holds else 'MISSED'}", flush=True)
 
 
-def train(options, data, output, ranks, *arguments, threads=1, allowed=(0,)):
+def train(options, data, output, ranks, *arguments, threads=1, saves=("--save-steps", 0), allowed=(0,)):
     """Trains; returns the process's result."""
     shutil.rmtree(output, ignore_errors=True)
     command = [*(MPIRUN + ["-n", ranks] if ranks > 1 else []), options.plimsoll, "train", "--data", data,
-               "--output-dir", output, "--threads", threads, "--logging-steps", 1, "--save-steps", 0,
-               "--no-decode-images", "--dataloader-num-workers", 1, *arguments]
+               "--output-dir", output, "--threads", threads, "--logging-steps", 1, *saves, "--no-decode-images",
+               "--dataloader-num-workers", 1, *arguments]
     return run(*command, allowed=allowed)
 
 
@@ -225,12 +225,13 @@ def check_traffic(options, folder, bars):
 def check_kills(options, folder, bars):
     data = drawn(folder, options, 40)
     common = ["--model", options.model, "--train-batch-size", 4, "--max-steps", 8, "--learning-rate", 1e-3]
+    saves = ("--save-steps", 2, "--save-total-limit", 2)
     draw = random.Random(options.seed)
     expected = {}
     for ranks in (2, 4):
         output = folder / f"whole{ranks}"
         begin = time.monotonic()
-        train(options, data, output, ranks, *common, "--save-steps", 2, "--save-total-limit", 2)
+        train(options, data, output, ranks, *common, saves=saves)
         expected[ranks] = ((output / "model.safetensors").read_bytes(), losses(output), time.monotonic() - begin)
     resumed = same = due = slow = 0
     for number in range(options.count):
@@ -238,7 +239,7 @@ def check_kills(options, folder, bars):
         output = folder / "killed"
         shutil.rmtree(output, ignore_errors=True)
         command = [*MPIRUN, "-n", ranks, options.plimsoll, "train", "--data", data, "--output-dir", output, "--threads", 1,
-                   "--logging-steps", 1, "--save-steps", 2, "--save-total-limit", 2, "--no-decode-images", *common]
+                   "--logging-steps", 1, *saves, "--no-decode-images", *common]
         process = subprocess.Popen([str(part) for part in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                    start_new_session=True)
         time.sleep(draw.uniform(0.3, expected[ranks][2]))
@@ -259,8 +260,7 @@ def check_kills(options, folder, bars):
             slow += 1
         again = draw.choice((1, 2, 4))
         resume = [*(MPIRUN + ["-n", again] if again > 1 else []), options.plimsoll, "train", "--data", data, "--output-dir",
-                  output, "--threads", 1, "--logging-steps", 1, "--save-steps", 2, "--save-total-limit", 2,
-                  "--no-decode-images", "--resume-from-checkpoint", "latest", *common]
+                  output, "--threads", 1, "--logging-steps", 1, *saves, "--no-decode-images", "--resume-from-checkpoint", "latest", *common]
         result = run(*resume, allowed=None)
         ended = result.returncode == 0 and len(losses(output)) == 8
         resumed += ended

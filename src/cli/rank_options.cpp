@@ -118,6 +118,8 @@ int sharing_threads(const Invocation& invocation, const Launch& launch) {
 
 RunPlan plan_of(const Invocation& invocation, FitRequest& request, Backend& backend,
                 std::optional<std::int64_t> kept_micro_batch) {
+  // On more ranks than the checkpoint's run had, each has fewer pages.
+  if (kept_micro_batch) kept_micro_batch = std::min(*kept_micro_batch, request.train_batch_size);
   if (request.step.ranks.ranks == 1) return fit_resumed(request, kept_micro_batch, backend);
   const auto attempt = [&](FitRequest& of_stage) {
     if (kept_micro_batch) of_stage.micro_batch_size = kept_micro_batch;

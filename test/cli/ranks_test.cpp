@@ -118,6 +118,17 @@ TEST_F(Ranks, ARunResumesOnAnyNumberOfRanks) {
   }
 }
 
+// The micro-batch of the checkpoint is kept where a rank has as many pages.
+TEST_F(Ranks, ARunWithALargeMicroBatchResumesOnMoreRanks) {
+  ASSERT_EQ(run(train_arguments("large", {"--max-steps", "2", "--save-steps", "1", "--micro-batch-size", "2"})).code,
+            0);
+  fs::create_directories(at("again"));
+  fs::copy(at("large") / "checkpoint-1", at("again") / "checkpoint-1", fs::copy_options::recursive);
+  const Outcome outcome =
+      run_ranks(2, train_arguments("again", {"--max-steps", "2", "--resume-from-checkpoint", "latest"}));
+  EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+}
+
 TEST_F(Ranks, EvaluatesAsOneProcessDoes) {
   const Arguments more = {"--max-steps", "2", "--eval-data", path("pages/train.jsonl"), "--eval-steps", "1"};
   ASSERT_EQ(run_ranks(2, train_arguments("two", more)).code, 0);
