@@ -1,6 +1,9 @@
 # What goes into a Python wheel: the program, and with PLIMSOLL_BUNDLE what it needs where no package is installed: the
 # fonts of drawn pages, and Tesseract with its English data (scripts/build_wheel.sh, src/base/installed.h).
 install(TARGETS plimsoll DESTINATION plimsoll/bin COMPONENT program)
+if(TARGET plimsoll_mpi)  # used where the system has Open MPI
+  install(TARGETS plimsoll_mpi LIBRARY DESTINATION plimsoll/lib COMPONENT program)
+endif()
 option(PLIMSOLL_BUNDLE "Put fonts and Tesseract into the wheel" OFF)
 if(NOT PLIMSOLL_BUNDLE)
   return()

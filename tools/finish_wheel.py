@@ -19,6 +19,8 @@ from pathlib import Path
 import auditwheel.policy
 from auditwheel.main import main as auditwheel_main
 
+OWN_PART = "libplimsoll_mpi.so"  # src/ranks/mpi
+
 # Parts of glibc, and GCC's runtime.
 RUNTIME = re.compile(r"(lib(c|m|dl|rt|pthread|util|resolv|anl|mvec|gcc_s|stdc\+\+)\.so\.\d+|ld-linux.*|ld64.*)$")
 
@@ -47,7 +49,8 @@ def repair(wheel: Path, folder: Path) -> Path:
             row["lib_whitelist"] = [name for name in row["lib_whitelist"] if RUNTIME.match(name)]
         policies[libc] = folder / f"{libc.name}.json"
         policies[libc].write_text(json.dumps(rows))
-    sys.argv = ["auditwheel", "repair", "--strip", "--wheel-dir", str(folder / "repaired"), str(wheel)]
+    # Open MPI is used where the system has it: ranks must speak the MPI of their launcher.
+    sys.argv = ["auditwheel", "repair", "--strip", "--exclude", "libmpi.so*", "--exclude", "libopen-*", "--wheel-dir", str(folder / "repaired"), str(wheel)]
     if auditwheel_main():
         sys.exit("error: auditwheel failed; what it said stands above")
     (repaired,) = (folder / "repaired").glob("*.whl")
@@ -62,7 +65,7 @@ def unpack(wheel: Path, folder: Path) -> Path:
 
 def add_terms(root: Path) -> None:
     foreign = [path for folder in ("plimsoll.libs", "plimsoll/lib", "plimsoll/share") for path in (root / folder).rglob("*")
-               if path.is_file()]
+               if path.is_file() and path.name != OWN_PART]
     packages = {package_of(original_name(path.name)) for path in foreign}
     folder = root / "plimsoll/share/plimsoll/licenses"
     folder.mkdir(parents=True)
