@@ -34,7 +34,7 @@ STAGES = (0, 1, 2, 3)
 VARIANTS = {
     "fp32": ([], 1e-5),
     "accumulation": (["--micro-batch-size", 1, "--gradient-sync", "update"], 1e-5),
-    "accumulation, summed in each micro-batch": (["--micro-batch-size", 1, "--gradient-sync", "micro-batch"], 1e-5),
+    "accumulation summed in each micro-batch": (["--micro-batch-size", 1, "--gradient-sync", "micro-batch"], 1e-5),
     "bf16": (["--bf16"], 1e-2),
     "8-bit AdamW": (["--optim", "adamw_8bit"], 1e-2),
     "adapters": (["--lora-rank", 8], 1e-5),
@@ -88,6 +88,8 @@ def check_stages(options, folder, bars):
     run(options.plimsoll, "init", "--model", options.model, "--output-dir", folder / "model")
     common = ["--model", folder / "model", "--train-batch-size", 8, "--max-steps", options.steps, "--learning-rate", 5e-4]
     for name, (more, tolerance) in VARIANTS.items():
+        if options.variants and name not in options.variants.split(","):
+            continue
         # One process has as many micro-batches, of as many pages, as the ranks together.
         alone = folder / "alone"
         single = [a for i, a in enumerate(more) if a not in ("--gradient-sync", "update", "micro-batch")]
@@ -331,6 +333,7 @@ def main():
     parser.add_argument("--model", default="layoutlmv3-tiny", help="of stages, traffic, kills and predict")
     parser.add_argument("--base", default="layoutlmv3-base", help="of peaks, bytes and speed")
     parser.add_argument("--budget", default="3500MiB")
+    parser.add_argument("--variants", help=f"of stages, separated by commas: {', '.join(VARIANTS)}")
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--updates", type=int, default=3)
