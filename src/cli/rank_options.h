@@ -2,6 +2,7 @@
 // rank. Every rank parses, reads and plans alike; the first one prints and writes.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -18,8 +19,12 @@ struct RankRequest {
   std::string launcher = "auto", zero_stage = "auto", gradient_sync = "auto";
   double bucket_cap_mb = 25;
   double timeout_seconds = 600;
+  std::string rendezvous{};  // empty: what the launcher says
 
   Launch launch{};  // after `resolve`
+  std::chrono::milliseconds timeout() const {
+    return std::chrono::milliseconds(static_cast<std::int64_t>(timeout_seconds * 1000));
+  }
 
   // Finds the launcher, and sets what the planner is asked for. Throws UsageError.
   void resolve(MemoryRequest& memory);
@@ -29,8 +34,8 @@ void add_rank_options(Command* command, RankRequest& options);
 // Those of a command that only evaluates.
 void add_launcher_options(Command* command, RankRequest& options);
 
-// Connects the ranks of `request.launch`, says so in a line, and silences all but the first; does nothing for a single
-// process. Call it once signals are watched.
+// Connects the ranks of `request.launch`, by MPI or, where the launcher brings none, by TCP; says so in a line, and
+// silences all but the first; does nothing for a single process. Call it once signals are watched.
 void connect_ranks(Invocation& invocation, const RankRequest& request);
 
 // Makes the plan of a command's run, of one process or of all ranks together. `kept_micro_batch`: of the checkpoint
