@@ -184,7 +184,6 @@ void refuse_on_ranks(const RunOptions& options) {
   };
   refuse(options.train.detect_anomaly, "--detect-anomaly", "look at every op");
   refuse(options.fp16_fallback != "none", "--fp16-fallback", "continue in another precision");
-  refuse(options.device.device.starts_with("cuda"), "--device", "exchange gradients between GPUs");
 }
 
 // What each rank has planned, measured and exchanged. All ranks call it.
