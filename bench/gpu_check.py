@@ -9,6 +9,7 @@ installed. parity: tools/check_parity.py. speed: bench/compare_pytorch.py, besid
 compile-overhead, compile-autotune: beside its compiled ones. large: the large model's rate, by the same. budget:
 bench/tight_budget.py. From parity on, these need PyTorch with CUDA and transformers in PYTHON. peaks:
 bench/predicted_against_measured.py. neighbour: bench/random_budgets.py, beside a process that takes device memory.
+ranks: bench/gpu_ranks.py, on two GPUs, where there are two and NCCL.
 
 Nothing stops at a failure; a part whose time is up says so. Written: bench/results/GPU-DATE.json and .md, to which a later
 run with another --only adds.
@@ -28,12 +29,12 @@ import tempfile
 from pathlib import Path
 
 import nvidia
-from gpu_report import (BUDGET, LARGE, NEIGHBOUR, PEAKS, budget_figures, judged, last_words, neighbour_figures,
-                        not_measured, parity_figures, peaks_figures, rate_figure, speed_figures, write_report)
+from gpu_report import (BUDGET, LARGE, NEIGHBOUR, PEAKS, RANKS, budget_figures, judged, last_words, neighbour_figures,
+                        not_measured, parity_figures, peaks_figures, ranks_figures, rate_figure, speed_figures, write_report)
 from program import PLIMSOLL, REPOSITORY
 
 PROGRAMS = {"speed": "eager", **{name: name for name in ("compile", "compile-overhead", "compile-autotune")}}
-PARTS = ("tests", "sanitizer", "parity", *PROGRAMS, "large", "budget", "peaks", "neighbour")
+PARTS = ("tests", "sanitizer", "parity", *PROGRAMS, "large", "budget", "peaks", "neighbour", "ranks")
 # Few ops, since each takes some ten times as long: products of the backend's own, shared memory, atomics, sorting.
 SANITIZED = ":".join(f"Gpu*/BackendSuite.*/{op}_*" for op in
                      ("attention", "layer_norm", "embedding", "cross_entropy", "bias_grad", "adafactor")) + ":GpuStep.*"
@@ -86,7 +87,8 @@ def passed_names(output):
 class Check:
     def __init__(self, options, runner=run):
         self.options, self.runner = options, runner
-        self.environment = {} if options.cublaslt is None else {"PLIMSOLL_CUBLASLT": str(options.cublaslt)}
+        self.environment = {variable: str(file) for variable, file in
+                            (("PLIMSOLL_CUBLASLT", options.cublaslt), ("PLIMSOLL_NCCL", options.nccl)) if file is not None}
 
     def run(self, *command, seconds=1800):
         print("+", " ".join(map(str, command)), flush=True)
@@ -181,6 +183,15 @@ class Check:
         report, result = self.reported("bench/random_budgets.py", "random_budgets", "--seconds", BEGINS, "--device", "cuda")
         return neighbour_figures(report) if report else [self.nothing(*NEIGHBOUR, result)]
 
+    def ranks(self):
+        count = self.options.gpus
+        if count < 2:
+            return [not_measured(*RANKS, f"{count} GPU on this machine")]
+        report, result = self.reported("bench/gpu_ranks.py", "gpu_ranks")
+        if report is None and "NCCL, which moves tensors between GPUs, cannot be loaded" in result.output:
+            return [not_measured(*RANKS, "NCCL is not installed here")]
+        return ranks_figures(report) if report else [self.nothing(*RANKS, result)]
+
     def reported(self, script, work, *arguments, seconds=ENDS):
         """Returns the JSON that a script writes, None if it does not, and its outcome."""
         with tempfile.TemporaryDirectory() as folder:
@@ -204,9 +215,9 @@ class Check:
         return None if result.status == 0 else f"no PyTorch with CUDA and transformers: {last_words(result.output)}"
 
 
-def find_cublaslt(python):
-    """Returns None if the loader finds it or it is missing; else the file of Python's nvidia-cublas."""
-    for name in ("libcublasLt.so.13", "libcublasLt.so.12"):
+def find_library(python, *names):
+    """Returns None if the loader finds one of these or all are missing; else the file of one of Python's nvidia packages."""
+    for name in names:
         try:
             ctypes.CDLL(name)
             return None
@@ -215,9 +226,9 @@ def find_cublaslt(python):
     folders = subprocess.run([python, "-c", "import sysconfig, site; print('\\n'.join({sysconfig.get_path('purelib'), "
                                             "*site.getsitepackages(), site.getusersitepackages()}))"],
                              capture_output=True, text=True).stdout.split("\n")
-    for version in ("13", "12"):
+    for name in names:
         for folder in filter(None, folders):
-            found = sorted(Path(folder).glob(f"nvidia/**/libcublasLt.so.{version}"))
+            found = sorted(Path(folder).glob(f"nvidia/**/{name}"))
             if found:
                 return found[0]
     return None
@@ -225,7 +236,8 @@ def find_cublaslt(python):
 
 def environment_of(options, device):
     words = {"driver": device.driver(), "plimsoll": run([options.plimsoll, "--version"], {}, 60).output.partition("\n")[0],
-             "cuBLASLt": str(options.cublaslt or "where the loader finds it")}
+             "cuBLASLt": str(options.cublaslt or "where the loader finds it"),
+             "NCCL": str(options.nccl or "where the loader finds it"), "GPUs": str(options.gpus)}
     torch = run([options.python, "-c", "import torch, transformers; print('torch', torch.__version__, 'CUDA', "
                                        "torch.version.cuda, 'transformers', transformers.__version__)"], {}, 120)
     words["PyTorch"] = last_words(torch.output) if torch.status == 0 else "not there"
@@ -234,7 +246,10 @@ def environment_of(options, device):
 
 def check(options):
     device = nvidia.Device()
-    options.cublaslt = None if os.environ.get("PLIMSOLL_CUBLASLT") else find_cublaslt(options.python)
+    options.cublaslt = None if os.environ.get("PLIMSOLL_CUBLASLT") else find_library(options.python, "libcublasLt.so.13",
+                                                                                     "libcublasLt.so.12")
+    options.nccl = None if os.environ.get("PLIMSOLL_NCCL") else find_library(options.python, "libnccl.so.2")
+    options.gpus = nvidia.device_count()
     environment = environment_of(options, device)
     print(f"{device.name()}; " + "; ".join(f"{key} {value}" for key, value in environment.items()), flush=True)
     checks, figures = Check(options), []

@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path
 
 from gpu_check import Check, Outcome, PARTS, names_of, run
-from gpu_report import (GIB, budget_figures, judged, neighbour_figures, peaks_figures, rate_figure, speed_figures,
-                        write_report)
+from gpu_report import (GIB, budget_figures, judged, neighbour_figures, peaks_figures, ranks_figures, rate_figure,
+                        speed_figures, write_report)
 from hold_memory import SMALLEST, Holder
 from program import MIB
 
@@ -52,6 +52,27 @@ lines = [{{"step": n, "pages_per_second": n * pages / (2 * (1 + (n - 1) * second
                                                   "micro_batch_size": 2, "data_wait": 0.5, "device_busy": 0.97, "loss": 1.0}}))
 """
 
+# A fake plimsoll that is one of two ranks; at bf16 its losses depend on the stage.
+PRETENDED_RANK = """#!{python}
+import json, os, pathlib, sys
+words = sys.argv[1:]
+option = lambda name, usual="": words[words.index(name) + 1] if name in words else usual
+if words[0] != "train":
+    sys.exit(0)
+ranks = int(os.environ["WORLD_SIZE"])
+assert os.environ["MASTER_ADDR"] and int(os.environ["MASTER_PORT"]) and os.environ["LOCAL_RANK"] == os.environ["RANK"]
+if os.environ["RANK"] != "0":
+    sys.exit(0)
+output = pathlib.Path(option("--output-dir"))
+output.mkdir(parents=True)
+off = int(option("--zero-stage", "0")) if "--bf16" in words else 0
+lines = [{{"step": n, "loss": 1 / n + off}} for n in range(1, int(option("--max-steps")) + 1)]
+(output / "metrics.jsonl").write_text("".join(json.dumps(line) + "\\n" for line in lines))
+peaks = {{"predicted_peak_bytes": 100, "measured_peak_bytes": 99}}
+more = {{"ranks": [peaks] * ranks}} if ranks > 1 else {{}}
+(output / "summary.json").write_text(json.dumps({{**peaks, "seconds": 1.0, **more}}))
+"""
+
 
 def verdicts(rows):
     return [row["verdict"] for row in rows]
@@ -70,7 +91,8 @@ def check_with(answers):
             if words in line:
                 return answer(line)
         return Outcome(0, "")
-    options = argparse.Namespace(tests="test_gpu", plimsoll="plimsoll", python="python", work=Path("work"), cublaslt=None)
+    options = argparse.Namespace(tests="test_gpu", plimsoll="plimsoll", python="python", work=Path("work"), cublaslt=None,
+                                 nccl=None, gpus=2)
     return Check(options, runner)
 
 
@@ -116,11 +138,12 @@ def test_who_failed():
     for part, ours, theirs in (("parity", "plimsoll grad\nexit 5", None), ("speed", "plimsoll bench-step\nexit 5", "worker\nno Triton"),
                                ("large", "plimsoll bench-step\nexit 5", "worker\nno memory"),
                                ("budget", "plimsoll train\nended with 5:\nno device", "worker\nexit 1"),
-                               ("peaks", "plimsoll init\nended with 5", None), ("neighbour", "plimsoll plan ended with 5", None)):
+                               ("peaks", "plimsoll init\nended with 5", None), ("neighbour", "plimsoll plan ended with 5", None),
+                               ("ranks", "plimsoll train\n2 ranks, ended with 5", None)):
         assert check_with({"/": outcome(ours, 1)}).part(part)[0]["verdict"] == "misses", part
         if theirs:
             assert check_with({"/": outcome(theirs, 1)}).part(part)[0]["verdict"] == "not measured", part
-    for part in ("large", "budget", "peaks", "neighbour"):
+    for part in ("large", "budget", "peaks", "neighbour", "ranks"):
         row = check_with({"/": outcome("ended after 540 s", None)}).part(part)[0]
         assert (row["verdict"], row["note"]) == ("not measured", "ended after 540 s"), row
 
@@ -143,6 +166,34 @@ def test_parity_and_speed():
     row = check_with({"--shape large --programs --steps": writes({"rows": [ours]})}).large()[0]
     assert (row["verdict"], row["bar"], row["measured"]) == ("misses", "0.5", "0.45"), row
     assert rate_figure("large", {**ours, "share_of_matmul": 0.5})["verdict"] == "holds"
+
+
+def test_ranks(folder):
+    """Tests the evaluation of gpu_ranks.py, and the script itself with a program that pretends to be one of two ranks."""
+    run_of = {"seconds": 2.0}
+    row = {"precision": "fp32", "same_losses": True, "largest_difference": 1e-6, "tolerance": 1e-4, "updates": 20,
+           "above_plan_bytes": -MIB, "runs": [run_of, run_of]}
+    report = {"ranks": 2, "rows": [row]}
+    check = check_with({"gpu_ranks": writes(report)})
+    assert verdicts(check.part("ranks")) == ["holds"]
+    for change in ({"same_losses": False}, {"largest_difference": 1e-3}, {"above_plan_bytes": 1}):
+        assert verdicts(ranks_figures({"ranks": 2, "rows": [{**row, **change}]})) == ["misses"], change
+    check.options.gpus = 1
+    found = check.part("ranks")[0]
+    assert (found["verdict"], found["note"]) == ("not measured", "1 GPU on this machine"), found
+    missing = check_with({"/": outcome("error: NCCL, which moves tensors between GPUs, cannot be loaded", 1)})
+    assert missing.part("ranks")[0]["note"] == "NCCL is not installed here"
+
+    plimsoll = folder / "plimsoll"
+    plimsoll.write_text(PRETENDED_RANK.format(python=sys.executable))
+    plimsoll.chmod(0o755)
+    result = subprocess.run([sys.executable, BENCH / "gpu_ranks.py", "--emulated", "--plimsoll", plimsoll, "--steps", "3", "--work",
+                             folder / "work", "--json", folder / "report.json"], capture_output=True, text=True)
+    assert result.returncode == 1, result.stdout + result.stderr
+    fp32, bf16 = json.loads((folder / "report.json").read_text())["rows"]
+    assert fp32["same_losses"] and fp32["largest_difference"] == 0 and fp32["above_plan_bytes"] == -1, fp32
+    assert not bf16["same_losses"], bf16
+    assert verdicts(ranks_figures({"ranks": 2, "rows": [fp32, bf16]})) == ["holds", "misses"]
 
 
 def test_measurements(folder):
@@ -252,8 +303,10 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         test_measurements(Path(name))
     with tempfile.TemporaryDirectory() as name:
+        test_ranks(Path(name))
+    with tempfile.TemporaryDirectory() as name:
         test_report(Path(name) / "results")
-    print("8 passed, 0 failed")
+    print("9 passed, 0 failed")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ SLOWER = 1.2
 LARGE = ("share of torch.matmul's bf16 rate, large", f"{FLOPS_SHARES['large']}")
 BUDGET = ("time of an update within an eighth of PyTorch's eager peak, over that without a budget", f"{SLOWER}")
 PEAKS = ("measured device peak against predicted, over models, levers and budgets", "never above; within 1 % or 8 MiB")
+RANKS = ("training on two GPUs: losses of stages 0 to 3, beside one GPU, and each plan",
+         "the same in all stages; within the tolerance of one GPU; never above a plan")
 NEIGHBOUR = ("runs with random budgets beside a process that takes device memory", "none that begins fails")
 
 
@@ -99,6 +101,19 @@ def neighbour_figures(report):
     if not report["done"] or not neighbour["times_full"]:
         return [figure(*NEIGHBOUR, words, "not measured", f"nothing met the other; {note}")]
     return [whole(NEIGHBOUR, report, words, note)]
+
+
+def ranks_figures(report):
+    """Returns the rows of gpu_ranks.py."""
+    rows = []
+    for row in report["rows"]:
+        near, within = row["largest_difference"] <= row["tolerance"], row["above_plan_bytes"] <= 0
+        words = (f"{'the same' if row['same_losses'] else 'differ'}; {row['largest_difference']:.1e} from one GPU; "
+                 f"{row['above_plan_bytes'] / MIB:+.1f} MiB")
+        alone, first = row["runs"][0]["seconds"], row["runs"][1]["seconds"]
+        rows.append(judged(f"{RANKS[0]}, {row['precision']}", RANKS[1], words, row["same_losses"] and near and within,
+                           f"tolerance {row['tolerance']:.0e}; {alone:.1f} s on one GPU, {first:.1f} s on {report['ranks']}"))
+    return rows
 
 
 def whole(row, report, words, note=""):

@@ -98,3 +98,13 @@ class PeakWatch:
 def watch(options):
     """Returns a PeakWatch for a program on a GPU; None if NVML cannot watch it."""
     return PeakWatch() if options.device == "cuda" and not options.emulated else contextlib.nullcontext()
+
+
+def device_count():
+    """Returns how many GPUs the driver knows; 0 without a driver."""
+    try:
+        device, count = Device(), ctypes.c_uint(0)
+        device._call("nvmlDeviceGetCount_v2", ctypes.byref(count))
+        return count.value
+    except OSError:
+        return 0

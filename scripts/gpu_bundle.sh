@@ -2,7 +2,7 @@
 # Packs what scripts/gpu_check.sh runs on a machine with a GPU, but without network and Debian packages: plimsoll and
 # test_gpu as built here, with every library they load, the C library included, into one file below 64 MiB.
 #   scripts/gpu_bundle.sh [FILE]      build/gpu_bundle.tar.gz unless said; needs nvcc, and no GPU
-# The driver and cuBLAS are the other machine's. PLIMSOLL_CUDA_ARCHITECTURES names its GPU (default 90).
+# The driver, cuBLAS and NCCL are the other machine's. PLIMSOLL_CUDA_ARCHITECTURES names its GPU (default 90).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 file=${1:-build/gpu_bundle.tar.gz}

@@ -144,6 +144,8 @@ class TrainOptions(TypedDict, total=False):
     """auto: work together with the other processes that mpirun, srun or torchrun has started; none: alone (default: auto)"""
     timeout: float
     """Seconds after which a process that says nothing counts as failed (default: 600)"""
+    rendezvous: Union[str, Sequence[str]]
+    """Where the processes that torchrun has started meet: an address of rank 0's machine and a free port (default: MASTER_ADDR and the port behind MASTER_PORT)"""
     zero_stage: Literal["auto", "0", "1", "2", "3"]
     """What each process keeps only a part of: 0 nothing, 1 the optimizer's state, 2 gradients too, 3 parameters too; auto: the lowest that fits the budget (default: auto)"""
     gradient_sync: Literal["auto", "update", "micro-batch"]
@@ -320,6 +322,7 @@ TRAIN: Dict[str, Option] = {
     "offload": Option("--offload", "path", False),
     "launcher": Option("--launcher", "str", False),
     "timeout": Option("--timeout", "float", False),
+    "rendezvous": Option("--rendezvous", "str", False),
     "zero_stage": Option("--zero-stage", "str", False),
     "gradient_sync": Option("--gradient-sync", "str", False),
     "ddp_bucket_cap_mb": Option("--ddp-bucket-cap-mb", "float", False),
@@ -434,6 +437,8 @@ class EvalOptions(TypedDict, total=False):
     """auto: work together with the other processes that mpirun, srun or torchrun has started; none: alone (default: auto)"""
     timeout: float
     """Seconds after which a process that says nothing counts as failed (default: 600)"""
+    rendezvous: Union[str, Sequence[str]]
+    """Where the processes that torchrun has started meet: an address of rank 0's machine and a free port (default: MASTER_ADDR and the port behind MASTER_PORT)"""
     worst: int
     """List so many pages, those with the highest loss (default: 0)"""
     draw: Path
@@ -460,6 +465,7 @@ EVAL: Dict[str, Option] = {
     "per_device_eval_batch_size": Option("--per-device-eval-batch-size", "int", False),
     "launcher": Option("--launcher", "str", False),
     "timeout": Option("--timeout", "float", False),
+    "rendezvous": Option("--rendezvous", "str", False),
     "worst": Option("--worst", "int", False),
     "draw": Option("--draw", "path", False),
 }
@@ -530,6 +536,8 @@ class PredictOptions(TypedDict, total=False):
     """auto: work together with the other processes that mpirun, srun or torchrun has started; none: alone (default: auto)"""
     timeout: float
     """Seconds after which a process that says nothing counts as failed (default: 600)"""
+    rendezvous: Union[str, Sequence[str]]
+    """Where the processes that torchrun has started meet: an address of rank 0's machine and a free port (default: MASTER_ADDR and the port behind MASTER_PORT)"""
     output: Path
     """File with a line a page: its words, what was found, and fields (default: standard output); - for standard output"""
     format: Literal["jsonl", "json", "csv"]
@@ -579,6 +587,7 @@ PREDICT: Dict[str, Option] = {
     "per_device_eval_batch_size": Option("--per-device-eval-batch-size", "int", False),
     "launcher": Option("--launcher", "str", False),
     "timeout": Option("--timeout", "float", False),
+    "rendezvous": Option("--rendezvous", "str", False),
     "output": Option("--output", "path", False),
     "format": Option("--format", "str", False),
     "return_all_scores": Option("--return-all-scores", "flag", False),

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -169,6 +170,12 @@ class Backend {
   virtual std::size_t library_bytes() const { return 0; }
   // Returns when every launched kernel has ended; does nothing if run() returns after its work.
   virtual void wait() {}
+  // Connects the devices of all ranks, which exchange tensors by a way of their own; call it once, on all ranks, before
+  // anything is prepared. A rank that says nothing for `timeout` has failed. Does nothing if tensors lie in the host's
+  // memory. Throws EnvironmentError if the devices cannot be connected.
+  virtual void connect(Communicator&, std::chrono::milliseconds) {}
+  // The part of reserved_bytes() that belongs to that connection.
+  virtual std::size_t connection_bytes() const { return 0; }
 };
 
 }  // namespace plimsoll

@@ -4,9 +4,9 @@
 #include <cstring>
 #include <variant>
 
+#include "backend/collective_parts.h"
 #include "base/error.h"
 #include "ranks/communicator.h"
-#include "tensor/block_code.h"
 
 namespace plimsoll {
 namespace {
@@ -38,14 +38,8 @@ class CollectiveKernel : public Kernel {
     for (int i = 1; i < ranks(); ++i) body((rank() + i) % ranks());
   }
   static std::span<std::byte> owned(const TensorView& tensor, const Part& part, int rank) {
-    // A coded matrix is divided between its rows, which have whole blocks.
-    const bool coded = is_coded(part.type.dtype);
-    const auto unit = coded ? static_cast<std::size_t>(part.type.shape[1]) : std::size_t{1};
-    const std::size_t each =
-        coded ? coded_row_bytes(part.type.dtype, part.type.shape[1]) : dtype_bytes(part.type.dtype);
-    const auto begin = static_cast<std::size_t>(part.bounds[static_cast<std::size_t>(rank)]) / unit * each;
-    const auto end = static_cast<std::size_t>(part.bounds[static_cast<std::size_t>(rank) + 1]) / unit * each;
-    return tensor.byte_span().subspan(begin, end - begin);
+    const ByteRange range = owned_bytes(part, rank);
+    return tensor.byte_span().subspan(range.first, range.count);
   }
   // Where one of the two owns nothing, both know it, and no message is sent.
   void send(Communicator& ranks, int other, std::span<const std::byte> bytes, bool rows = false) const {
@@ -55,7 +49,9 @@ class CollectiveKernel : public Kernel {
     if (!bytes.empty()) ranks.receive(ticket(), other, bytes, rows);
   }
   // This is where in the staging buffer a rank's bytes arrive; its parts follow one another.
-  std::size_t staging_place(int other) const { return static_cast<std::size_t>(other > rank() ? other - 1 : other); }
+  std::size_t staging_place(int other) const {
+    return static_cast<std::size_t>(plimsoll::staging_place(rank(), other));
+  }
 
  private:
   CollectiveAttributes attributes_;

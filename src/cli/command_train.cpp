@@ -171,20 +171,6 @@ void write_findings(const Findings& findings, const fs::path& path) {
                                     findings.count(Severity::kWarning), findings.to_json()));
 }
 
-// What several processes cannot do yet.
-void refuse_on_ranks(const RunOptions& options) {
-  if (options.train.ranks == 1) return;
-  const auto refuse = [&](bool given, const char* option, const char* what) {
-    if (!given) return;
-    throw UsageError({.what = fmt::format("several processes cannot {}", what),
-                      .where = option,
-                      .found = fmt::format("{} processes", options.train.ranks),
-                      .allowed = "a single process",
-                      .remedy = fmt::format("omit {}, or pass --launcher none", option)});
-  };
-  refuse(options.device.device.starts_with("cuda"), "--device", "exchange gradients between GPUs");
-}
-
 // What each rank has planned, measured and exchanged. All ranks call it.
 nlohmann::json ranks_json(Communicator& ranks, const PlanSummary& plan, std::size_t measured) {
   struct Facts {
@@ -404,7 +390,6 @@ void run_train(Invocation& invocation, RunOptions& options) {
   watch_signals();
   invocation.json = invocation.json || options.events == "-";
   connect_ranks(invocation, options.ranks, options.ranks.launch.size > 1 ? &interrupt_on_signals() : nullptr);
-  refuse_on_ranks(options);
   const fs::path output_dir = options.train.output_dir;
   std::optional<DirectoryLock> lock;
   if (invocation.is_first()) {

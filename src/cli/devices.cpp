@@ -41,6 +41,14 @@ std::optional<int> gpu_index(const std::string& device) {
   return index;
 }
 
+int visible_gpus() {
+#ifdef PLIMSOLL_HAS_CUDA
+  return cuda::visible_gpus();
+#else
+  return 0;
+#endif
+}
+
 Device open_gpu(int index, [[maybe_unused]] bool enforce_eager) {
 #ifdef PLIMSOLL_HAS_CUDA
   auto backend = std::make_unique<CudaBackend>(index);
@@ -77,6 +85,22 @@ void add_backend_option(Command* command, DeviceOptions& options) {
          {"cpu", "reference"})
       ->type_name("NAME")
       ->capture_default_str();
+}
+
+DeviceOptions device_of_rank(const DeviceOptions& options, const Launch& launch) {
+  if (launch.size == 1 || !gpu_index(options.device)) return options;
+  DeviceOptions own = options;
+  if (options.device != "cuda") {
+    if (launch.local_size == 1) return own;
+    throw UsageError({.what = "several ranks of a machine cannot use one GPU",
+                      .where = "--device",
+                      .found = fmt::format("{}, and {} ranks on this machine", options.device, launch.local_size),
+                      .allowed = "cuda, which is a GPU of its own for each rank, or one rank on a machine",
+                      .remedy = "pass --device cuda"});
+  }
+  // A launcher may show each rank its own GPU alone.
+  own.device = fmt::format("cuda:{}", visible_gpus() == 1 ? 0 : launch.local_rank);
+  return own;
 }
 
 Device open_device(const Invocation& invocation, const DeviceOptions& options) {

@@ -10,6 +10,7 @@
 #include "backend/cuda/sizes/cuda_planner.h"
 #include "cli/command.h"
 #include "doctor/facts.h"
+#include "ranks/launcher.h"
 
 namespace plimsoll {
 
@@ -39,6 +40,10 @@ struct Device {
   int threads = 1;                    // of the host, that its kernels run on
   std::optional<AbsentGpu> absent{};  // where set, the backend can only plan, for this GPU
 };
+
+// What a rank asks for: "cuda" is its own GPU, that of its number among the machine's ranks, or the only one that it
+// sees. Throws UsageError if "cuda:N" would be the GPU of several ranks.
+DeviceOptions device_of_rank(const DeviceOptions& options, const Launch& launch);
 
 // Throws UsageError for a name that is none, EnvironmentError where this build or machine has no such device.
 Device open_device(const Invocation& invocation, const DeviceOptions& options);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <thread>
 
 #include "base/log.h"
@@ -15,6 +16,8 @@
 #include "fit/rank_fit.h"
 #include "ranks/mpi_communicator.h"
 #include "ranks/network_speed.h"
+#include "ranks/rendezvous.h"
+#include "ranks/socket_communicator.h"
 
 namespace plimsoll {
 
@@ -47,6 +50,11 @@ void add_launcher_options(Command* command, RankRequest& o) {
                              "Seconds after which a process that says nothing counts as failed"),
          1, 86400)
       ->capture_default_str();
+  command
+      ->add_option("--rendezvous", o.rendezvous,
+                   "Where the processes that torchrun has started meet: an address of rank 0's machine and a free port "
+                   "(default: MASTER_ADDR and the port behind MASTER_PORT)")
+      ->type_name("HOST:PORT");
 }
 
 void add_rank_options(Command* command, RankRequest& o) {
@@ -74,7 +82,7 @@ void add_rank_options(Command* command, RankRequest& o) {
 void connect_ranks(Invocation& invocation, const RankRequest& request, const Interrupt* interrupt) {
   const Launch& launch = request.launch;
   if (launch.size == 1) return;
-  if (!launch.speaks_mpi()) {
+  if (!launch.speaks_mpi() && !request.on_gpu) {
     throw UsageError({.what = fmt::format("{} has started {} processes, which only GPUs can connect",
                                           launcher_name(launch.launcher), launch.size),
                       .where = launch.variables,
@@ -82,10 +90,17 @@ void connect_ranks(Invocation& invocation, const RankRequest& request, const Int
                       .allowed = "mpirun or srun, which bring MPI, or --launcher none for processes of their own",
                       .remedy = fmt::format("mpirun -n {} plimsoll …", launch.size)});
   }
-  MpiOptions options{.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(request.timeout_seconds * 1000))};
   // Asked in the thread that waits, while another one takes the signals.
-  if (interrupt != nullptr) options.end_signal = [interrupt] { return interrupt->end_signal(); };
-  invocation.ranks = connect_by_mpi(launch, options);
+  std::function<int()> end_signal = [] { return 0; };
+  if (interrupt != nullptr) end_signal = [interrupt] { return interrupt->end_signal(); };
+  if (launch.speaks_mpi()) {
+    invocation.ranks = connect_by_mpi(launch, {.timeout = request.timeout(), .end_signal = end_signal});
+  } else {
+    invocation.ranks = connect_by_sockets(launch, find_rendezvous(request.rendezvous),
+                                          {.timeout = request.timeout(),
+                                           .end_signal = end_signal,
+                                           .run = environment_variable("TORCHELASTIC_RUN_ID").value_or("")});
+  }
   if (launch.rank > 0) {
     silence();
     set_log_sink([](LogLevel, std::string_view) {});

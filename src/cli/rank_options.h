@@ -2,6 +2,7 @@
 // rank. Every rank parses, reads and plans alike; the first one prints and writes.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,11 +21,16 @@ struct RankRequest {
   std::string launcher = "auto", zero_stage = "auto", gradient_sync = "auto";
   double bucket_cap_mb = 25;
   double timeout_seconds = 600;
+  std::string rendezvous{};  // empty: what the launcher says
+  bool on_gpu = false;       // each rank computes on one
 
   // `plan` alone: a run of so many processes, none of which is there; 0: as the launcher says.
   std::int64_t planned = 0, per_node = 1;
 
   Launch launch{};  // after `resolve`
+  std::chrono::milliseconds timeout() const {
+    return std::chrono::milliseconds(static_cast<std::int64_t>(timeout_seconds * 1000));
+  }
 
   // Finds the launcher. Throws UsageError.
   void find();
@@ -36,9 +42,9 @@ void add_rank_options(Command* command, RankRequest& options);
 // Those of a command that does not train.
 void add_launcher_options(Command* command, RankRequest& options);
 
-// Connects the ranks of `request.launch`, says so on standard error, and silences all but the first; does nothing for a
-// single process. `interrupt`: a run that saves when it is asked to end; nullptr: a signal ends the process. Call it
-// once signals are watched.
+// Connects the ranks of `request.launch`, by MPI or, of GPUs whose launcher brings none, by TCP; says so on standard
+// error, and silences all but the first; does nothing for a single process. `interrupt`: a run that saves when it is
+// asked to end; nullptr: a signal ends the process. Call it once signals are watched.
 void connect_ranks(Invocation& invocation, const RankRequest& request, const Interrupt* interrupt = nullptr);
 
 // Returns when every process has come here; throws RankError if one cannot any more.

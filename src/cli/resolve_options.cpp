@@ -65,6 +65,7 @@ void RunOptions::resolve() {
   resolve_training();
   resolve_parts();
   if (runs || memory.plans_only) {
+    ranks.on_gpu = device.device != "cpu";
     ranks.resolve(memory);
     train.rank = ranks.launch.rank;
   }
@@ -274,7 +275,13 @@ std::vector<NamedPath> RunOptions::inputs() const {
 }
 
 Device open_run_device(const Invocation& invocation, RunOptions& options) {
-  Device device = open_device(invocation, options.device);
+  if (invocation.ranks == nullptr) {
+    Device device = open_device(invocation, options.device);
+    resolve_device_memory(options.memory, *device.backend);
+    return device;
+  }
+  Device device = open_device(invocation, device_of_rank(options.device, options.ranks.launch));
+  device.backend->connect(*invocation.ranks, options.ranks.timeout());
   resolve_device_memory(options.memory, *device.backend);
   return device;
 }

@@ -99,7 +99,8 @@ struct RunOptions {
   void resolve_training();
 };
 
-// The device that a run computes on, and its budgets, as far as they depend on it.
+// The device that a run computes on, connected with those of the other ranks, and its budgets, as far as they depend on
+// it.
 Device open_run_device(const Invocation& invocation, RunOptions& options);
 
 // The model of a command that only evaluates: all its weights are there and fit, or it is refused.

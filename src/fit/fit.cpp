@@ -23,6 +23,8 @@ constexpr std::size_t kReserveBytes = 4 * kMiB;
 // an estimate, because the driver does not report it beforehand.
 constexpr std::size_t kDriverReserveBytes = 64 * kMiB;
 constexpr const char *kContextItem = "context and libraries", *kDriverReserveItem = "reserve for the driver";
+// What NCCL has taken when it connected the ranks, measured.
+constexpr const char* kConnectionItem = "connections between GPUs (NCCL)";
 
 // The thread needs the block that passes between arena and file, and some pages of its stack.
 constexpr std::size_t kOffloadThreadBytes = kOffloadBlockBytes + 64 * kKiB;
@@ -137,7 +139,8 @@ void settle(RunPlan& run, Backend& backend) {
     return std::ranges::find(run.items, name, &MemoryItem::name)->bytes;
   };
   std::size_t &context = item(kContextItem), &reserve = item(kDriverReserveItem);
-  const std::size_t now = backend.reserved_bytes();
+  const std::size_t reserved = backend.reserved_bytes();
+  const std::size_t now = reserved - std::min(reserved, backend.connection_bytes());
   reserve -= std::min(reserve, now - std::min(now, context));
   context = now;
   run.predicted_peak_bytes = 0;
@@ -282,7 +285,9 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
                                         {"reserve for libraries", kReserveBytes + backend.library_bytes()}};
   run.on_device = backend.device_use().has_value();
   if (run.on_device) {
-    run.items.insert(run.items.begin(), {kContextItem, backend.reserved_bytes()});
+    const std::size_t reserved = backend.reserved_bytes(), connections = backend.connection_bytes();
+    run.items.insert(run.items.begin(), {kContextItem, reserved - std::min(reserved, connections)});
+    if (connections > 0) run.items.insert(run.items.begin() + 1, {kConnectionItem, connections});
     const BufferBytes buffers = backend.buffer_bytes(run.arena_bytes);
     run.items.push_back({"buffers for copies from the host", buffers.device});
     run.items.push_back({kDriverReserveItem, kDriverReserveBytes});

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "transform/optimizer.h"
 
@@ -36,7 +37,10 @@ std::int64_t count_exchanges(const RunPlan& plan) {
 Session::Session(RunPlan plan, Backend& backend, const std::optional<KnownChoices>& known, Communicator* ranks)
     : plan_(std::move(plan)), ranks_(ranks), memory_(backend.allocate(plan_.arena_bytes)) {
   if (ranks_ != nullptr) ranks_->reserve(count_exchanges(plan_));
-  if (known) choices_ = choose(backend, *memory_, *known);
+  if (known) {
+    const bool alone = ranks_ == nullptr || memory_->is_host();
+    choices_ = alone ? choose(backend, *memory_, *known) : choose_on_ranks(backend, *known);
+  }
   if (plan_.offload.bytes() > 0) {
     if (plan_.offload_target == OffloadTarget::kHost) {
       store_ = backend.make_offload_store(plan_.offload.bytes(), count_tickets(plan_));
@@ -50,6 +54,17 @@ Session::Session(RunPlan plan, Backend& backend, const std::optional<KnownChoice
     if (!memory_->is_host()) backend.prepare_bounds(programs_.back().row_bounds());
   }
   settle(plan_, backend);
+}
+
+// Rank 0 chooses for all: sums have the same last bits whichever rank computes them.
+Choices Session::choose_on_ranks(Backend& backend, const KnownChoices& known) const {
+  std::string text;
+  if (ranks_->rank() == 0) text = choices_json(choose(backend, *memory_, known)).dump();
+  text = broadcast_text(*ranks_, text);
+  const std::string where = "the choices of rank 0";
+  Choices choices = parse_choices(nlohmann::json::parse(text), where);
+  if (ranks_->rank() > 0) choose(backend, *memory_, {.recorded = choices, .recorded_in = where, .cache = {}});
+  return choices;
 }
 
 bool Session::keeps_part_of(const std::string& parameter) const {

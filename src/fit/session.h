@@ -58,6 +58,7 @@ class Session {
 
  private:
   std::size_t index(ProgramKind kind) const;
+  Choices choose_on_ranks(Backend& backend, const KnownChoices& known) const;
 
   void visit_offloaded(const OffloadLayout::State& state, bool fills, const OffloadStore::Visit& visit) const;
 

@@ -78,6 +78,14 @@ class Communicator {
     double wait_seconds = 0;
   };
   Traffic traffic() const { return traffic_; }
+  // Adds what nodes have exchanged by another way, such as between GPUs.
+  void add_traffic(const Traffic& more) {
+    traffic_.sent_bytes += more.sent_bytes;
+    traffic_.received_bytes += more.received_bytes;
+    traffic_.sent_messages += more.sent_messages;
+    traffic_.sent_row_bytes += more.sent_row_bytes;
+    traffic_.wait_seconds += more.wait_seconds;
+  }
 
  protected:
   virtual void begin_send(std::int64_t ticket, int to, std::span<const std::byte> bytes) = 0;

@@ -55,6 +55,11 @@ void check_host_budget(std::size_t budget_bytes, const char* option, const Memor
                           memory.plans_only ? "" : ": a run that uses that much would be killed"));
 }
 
+// The ranks of a machine divide what is free.
+std::size_t host_budget(const MemoryRequest& memory) {
+  return usual_budget(resident_bytes(), available_memory_bytes() / static_cast<std::size_t>(memory.local_ranks));
+}
+
 }  // namespace
 
 LoaderOptions loader_options(const MemoryRequest& memory) {
@@ -63,8 +68,7 @@ LoaderOptions loader_options(const MemoryRequest& memory) {
 }
 
 std::size_t resolve_budget(const MemoryRequest& memory) {
-  if (memory.budget_bytes > 0) return memory.budget_bytes;
-  return usual_budget(resident_bytes(), available_memory_bytes() / static_cast<std::size_t>(memory.local_ranks));
+  return memory.budget_bytes > 0 ? memory.budget_bytes : host_budget(memory);
 }
 
 void resolve_device_memory(MemoryRequest& memory, Backend& backend) {
@@ -78,8 +82,7 @@ void resolve_device_memory(MemoryRequest& memory, Backend& backend) {
     }
     if (memory.budget_bytes == 0) memory.budget_bytes = usual_budget(use->held_bytes, use->free_bytes);
     if (memory.host_budget_bytes == 0) {  // another machine's host may have any memory
-      memory.host_budget_bytes = memory.other_machine ? std::numeric_limits<std::size_t>::max()
-                                                      : usual_budget(resident_bytes(), available_memory_bytes());
+      memory.host_budget_bytes = memory.other_machine ? std::numeric_limits<std::size_t>::max() : host_budget(memory);
     }
     return;
   }

@@ -84,6 +84,8 @@ Program::Program(PreparedGraph prepared, MemoryPlan plan, const DeviceMemory& me
   const auto first = std::ranges::find_if(graph.nodes(), [](const Node& node) { return is_parameter_update(node.op); });
   first_update_ = static_cast<std::size_t>(first - graph.nodes().begin());
   if (prepared_.recorder != nullptr) join_updates();
+  const bool exchanges = std::ranges::any_of(graph.nodes(), [](const Node& node) { return is_collective(node.op); });
+  if (ranks_ != nullptr && exchanges && !memory.is_host()) levels_.resize(static_cast<std::size_t>(ranks_->size()));
 }
 
 // A step has many parameter updates, most of them small. Neighbouring updates that do not touch each other's bytes may
@@ -130,6 +132,13 @@ std::int64_t Program::row_level() const {
   return level;
 }
 
+std::int64_t Program::row_level_of_ranks() const {
+  const std::int64_t own = row_level();
+  if (levels_.empty()) return own;
+  all_gather(*ranks_, std::as_bytes(std::span(&own, 1)), std::as_writable_bytes(std::span(levels_)));
+  return *std::ranges::max_element(levels_);
+}
+
 std::vector<std::int64_t> Program::row_bounds() const {
   std::set<std::int64_t> bounds;
   for (const RowCount& count : row_counts_) {
@@ -150,7 +159,7 @@ void Program::set_rows(ValueId value, std::int32_t rows) const {
 }
 
 void Program::run() const {
-  const std::int64_t level = row_level();
+  const std::int64_t level = row_level_of_ranks();
   const auto start = [this, level] {
     std::size_t n = 0;
     const auto run_to = [&](std::size_t end) {
@@ -173,7 +182,7 @@ bool Program::run(const Interrupt& interrupt) const {
     run();
     return true;
   }
-  const std::int64_t level = row_level();
+  const std::int64_t level = row_level_of_ranks();
   for (std::size_t n = 0; n < calls_.size(); ++n) {
     if (n <= first_update_ && interrupt.pending()) return false;
     run_node(n, level);

@@ -103,6 +103,9 @@ class Program {
   void run_node(std::size_t node, std::int64_t level) const;
   // Returns the smallest level at which no count exceeds its fraction.
   std::int64_t row_level() const;
+  // The highest of all ranks, if this program exchanges tensors between devices: all launch the same work, recorded on
+  // all or on none.
+  std::int64_t row_level_of_ranks() const;
   static std::int64_t bound_at(const RowCount& count, std::int64_t level);
 
   PreparedGraph prepared_;
@@ -115,6 +118,7 @@ class Program {
   mutable std::vector<RowCount> row_counts_;  // the counts in the arena, as the host has written them
   Transfers* transfers_;
   Communicator* ranks_;
+  mutable std::vector<std::int64_t> levels_;  // of all ranks; empty: this rank's own counts
 };
 
 }  // namespace plimsoll

@@ -29,6 +29,22 @@ std::span<const SampleReference> samples_of(const Batch& batch) {
   return batch.references().first(static_cast<std::size_t>(batch.samples()));
 }
 
+// Whether a result that the host reads after a run lies in the bytes of an input: these are free once the input is no
+// longer needed.
+bool lies_in_inputs(const Program& program, const PlannedProgram& planned) {
+  const std::span<const Value> values = program.graph().values();
+  for (const ValueId result : {planned.loss, planned.gradient_norm}) {
+    if (result == kNoValue) continue;
+    const std::byte* const at = program.view(result).byte_span().data();
+    for (std::size_t v = 0; v < values.size(); ++v) {
+      if (values[v].role != Role::kInput || values[v].producer != kNoNode) continue;
+      const std::span<std::byte> input = program.view(static_cast<ValueId>(v)).byte_span();
+      if (at >= input.data() && at < input.data() + input.size()) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 Updates::Updates(const Session& session, const ModelBundle& bundle, const Dataset& pages, const Sampler& sampler,
@@ -169,6 +185,7 @@ std::optional<StepFault> Updates::of_all_ranks(std::optional<StepFault> found) {
 void Updates::copy_ahead(ProgramKind kind) {
   const Program& program = session_.program(kind);
   if (!program.tensor(session_.planned(kind).loss).host_bytes().empty()) return;  // the host itself has computed
+  if (lies_in_inputs(program, session_.planned(kind))) return;
   const Batch* const next = loader_->peek();
   if (next == nullptr) return;
   if (step_program(session_, is_last(next->info())) != kind) return;  // its inputs lie elsewhere

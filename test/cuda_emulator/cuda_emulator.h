@@ -45,6 +45,13 @@ namespace cuda_emulator {
 
 // Work on a stream runs at once; or, while the stream is captured, becomes a node of the graph.
 void enqueue(CUstream_st* stream, std::function<void()> work);
+// Work that may have to wait for another rank: it returns false until it is done, and is then called again.
+using Work = std::function<bool()>;
+void enqueue_work(CUstream_st* stream, Work work);
+bool is_stream(CUstream_st* stream);
+bool is_captured(CUstream_st* stream);
+// True if these bytes lie in one allocation of the device.
+bool holds(const void* begin, std::size_t bytes);
 // Makes work on a stream run as late as allowed: when somebody waits for it.
 void set_lazy(bool lazy);
 // How many graphs were captured, and how often one was launched.
@@ -70,7 +77,7 @@ std::uint64_t* warp_slots();
 unsigned lane();
 // The GPUs and the driver that the runtime reports; a test that changes them restores them.
 struct Machine {
-  int devices = 1, current = 0;
+  int devices = 1, current = 0;  // PLIMSOLL_EMULATED_GPUS sets how many there are
   int driver_version = 13000, runtime_version = 13000;
   int capability = 90;
   std::size_t total_bytes = std::size_t{80} << 30;
@@ -149,6 +156,7 @@ enum cudaError_t {
   cudaErrorInvalidDevice = 101,
   cudaErrorECCUncorrectable = 214,
   cudaErrorNvlinkUncorrectable = 220,
+  cudaErrorNotReady = 600,
   cudaErrorIllegalAddress = 700,
   cudaErrorLaunchTimeout = 702,
   cudaErrorAssert = 710,
@@ -183,6 +191,7 @@ cudaError_t cudaMemsetAsync(void* at, int value, std::size_t bytes, cudaStream_t
 cudaError_t cudaStreamCreate(cudaStream_t* stream);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamQuery(cudaStream_t stream);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, struct CUevent_st* event, unsigned flags);
 cudaError_t cudaGetLastError();
 cudaError_t cudaDriverGetVersion(int* version);
@@ -218,4 +227,5 @@ cudaError_t cudaEventCreate(cudaEvent_t* event);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end);

@@ -1,5 +1,6 @@
 // The runtime's functions: the machine, its memory, streams, graphs and events.
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -7,6 +8,7 @@
 #include <memory>
 #include <set>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -16,8 +18,13 @@ namespace cuda_emulator {
 
 // --- the machine -----------------------------------------------------------------------------------------------------
 
+static int number_of(const char* variable, int otherwise) {
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::atoi(text);
+}
+
 Machine& machine() {
-  static Machine the_machine;
+  static Machine the_machine = {.devices = number_of("PLIMSOLL_EMULATED_GPUS", 1)};
   return the_machine;
 }
 
@@ -76,6 +83,12 @@ static std::map<void*, std::size_t>& pinned() {
   static std::map<void*, std::size_t> all;
   return all;
 }
+bool holds(const void* begin, std::size_t bytes) {
+  const auto behind = allocations().upper_bound(const_cast<void*>(begin));
+  if (behind == allocations().begin()) return false;
+  const auto& [address, size] = *std::prev(behind);
+  return static_cast<const char*>(begin) + bytes <= static_cast<const char*>(address) + size;
+}
 // True if the device can access these bytes itself.
 static bool is_reached(const void* bytes) {
   for (const auto* all : {&allocations(), &pinned()}) {
@@ -126,10 +139,10 @@ cudaError_t cudaMalloc(void** address, std::size_t bytes) { return take(cuda_emu
 // --- graphs ----------------------------------------------------------------------------------------------------------
 
 struct CUgraph_st {
-  std::vector<std::function<void()>> nodes;
+  std::vector<cuda_emulator::Work> nodes;
 };
 struct CUgraphExec_st {
-  std::vector<std::function<void()>> nodes;
+  std::vector<cuda_emulator::Work> nodes;
 };
 
 namespace cuda_emulator {
@@ -166,15 +179,32 @@ std::set<CUstream_st*> streams;
 }  // namespace cuda_emulator
 
 struct CUstream_st {
-  std::deque<std::function<void()>> waiting;
+  std::deque<cuda_emulator::Work> waiting;
   std::uint64_t begun = 0, finished = 0;  // work items
 
-  void finish(std::uint64_t upto) {
+  // Returns false if the next item waits for another rank.
+  bool try_finish(std::uint64_t upto) {
     while (finished < upto) {
-      const std::function<void()> work = std::move(waiting.front());
+      bool is_done = true;
+      try {
+        is_done = waiting.front()();
+      } catch (...) {
+        waiting.pop_front();
+        ++finished;
+        throw;
+      }
+      if (!is_done) return false;
       waiting.pop_front();
-      work();
       ++finished;
+    }
+    return true;
+  }
+  // Gives up after some time; by default never.
+  void finish(std::uint64_t upto, std::chrono::milliseconds patience = std::chrono::hours(24)) {
+    if (try_finish(upto)) return;
+    const auto end = std::chrono::steady_clock::now() + patience;
+    while (!try_finish(upto) && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
   }
 };
@@ -184,6 +214,8 @@ namespace cuda_emulator {
 static void finish_all() {
   for (CUstream_st* const stream : streams) stream->finish(stream->begun);
 }
+bool is_stream(CUstream_st* stream) { return streams.contains(stream); }
+bool is_captured(CUstream_st* stream) { return capture != nullptr && capture->member(stream) != nullptr; }
 
 void set_lazy(bool is_lazy) {
   finish_all();
@@ -191,13 +223,22 @@ void set_lazy(bool is_lazy) {
 }
 
 void enqueue(CUstream_st* stream, std::function<void()> work) {
+  enqueue_work(stream, [work = std::move(work)] {
+    work();
+    return true;
+  });
+}
+
+void enqueue_work(CUstream_st* stream, Work work) {
+  // Work that waits for another rank is given so much time at once. Then the host goes on, as it does beside a GPU.
+  static const std::chrono::milliseconds kPatience(number_of("PLIMSOLL_EMULATED_PATIENCE_MS", 60000));
   if (Member* const member = capture == nullptr ? nullptr : capture->member(stream)) {
     ++member->given;
     return capture->graph->nodes.push_back(std::move(work));
   }
   stream->waiting.push_back(std::move(work));
   ++stream->begun;
-  if (!lazy) stream->finish(stream->begun);
+  if (!lazy) stream->finish(stream->begun, stream->finished + 1 == stream->begun ? kPatience : kPatience.zero());
 }
 
 }  // namespace cuda_emulator
@@ -238,7 +279,7 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) {
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   ++cuda_emulator::graph_calls().launches;
-  for (const auto& node : exec->nodes) cuda_emulator::enqueue(stream, node);
+  for (const auto& node : exec->nodes) cuda_emulator::enqueue_work(stream, node);
   return cudaSuccess;
 }
 
@@ -278,6 +319,11 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (cuda_emulator::is_capturing()) return cudaErrorStreamCaptureUnsupported;
   stream->finish(stream->begun);
+  return standing_error();
+}
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  if (cuda_emulator::is_capturing()) return cudaErrorStreamCaptureUnsupported;
+  if (!stream->try_finish(stream->begun)) return cudaErrorNotReady;
   return standing_error();
 }
 cudaError_t cudaDriverGetVersion(int* version) {
@@ -347,6 +393,11 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (event->stream != nullptr) event->stream->finish(event->after);
   return standing_error();
 }
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (event->capture != 0) return cudaErrorCapturedEvent;
+  if (event->stream != nullptr && !event->stream->try_finish(event->after)) return cudaErrorNotReady;
+  return standing_error();
+}
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   if (event->stream == nullptr) return cudaSuccess;  // never recorded
   auto* const capture = cuda_emulator::capture.get();
@@ -359,7 +410,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   if (event->capture != 0) return cudaErrorCapturedEvent;
   if (capture != nullptr && capture->member(stream) != nullptr) return cudaErrorStreamCaptureIsolation;
   // Uses the event's latest record at this time.
-  cuda_emulator::enqueue(stream, [from = event->stream, after = event->after] { from->finish(after); });
+  cuda_emulator::enqueue_work(stream, [from = event->stream, after = event->after] { return from->try_finish(after); });
   return cudaSuccess;
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {

@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include "backend/cuda/grouped_sums.h"
+#include "backend/cuda/rank_exchange.h"
 #include "backend/cuda/sizes/cuda_planner.h"
 #include "fit/fit.h"
 
@@ -18,6 +19,11 @@ namespace plimsoll::cuda {
 void of_grouped_sums(const Context& context, const float* dy, const std::int32_t* ids, std::int32_t padding_idx,
                      const Rows& rows, const SumLists<1>& lists, std::int64_t most_items, std::int64_t unit) {
 #include "backend/cuda/grouped_sums.h.inc"
+}
+
+void of_rank_exchange(RankExchange& exchange, std::span<const std::byte> bytes, std::span<std::byte> staging,
+                      std::int64_t ticket) {
+#include "backend/cuda/rank_exchange.h.inc"
 }
 
 }  // namespace plimsoll::cuda

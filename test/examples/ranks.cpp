@@ -10,6 +10,7 @@
 #include "fit/session.h"
 #include "ranks/communicator.h"
 #include "ranks/launcher.h"
+#include "ranks/rendezvous.h"
 #include "train/rank_agreement.h"
 #include "transform/data_parallel.h"
 #include "transform/parameter_shards.h"
@@ -25,6 +26,10 @@ void of_communicator(Communicator& communicator, std::int64_t ticket, std::span<
 void connect(const Launch& launch);
 void of_launcher() {
 #include "ranks/launcher.h.inc"
+}
+
+void of_rendezvous(const Launch& launch) {
+#include "ranks/rendezvous.h.inc"
 }
 
 void of_shards(const std::vector<ShardedParameter>& parameters) {

@@ -1,8 +1,12 @@
 #include "backend/cuda/context.h"
 
+#include <chrono>
+#include <exception>
 #include <optional>
+#include <thread>
 
 #include "backend/cuda/copy_ring.h"
+#include "backend/cuda/rank_exchange.h"
 #include "backend/cuda/sizes/sizes.h"
 
 namespace plimsoll::cuda {
@@ -27,6 +31,8 @@ class ArenaMemory final : public DeviceMemory {
   }
   void read(const void* from, std::span<std::byte> to) const override {
     if (to.empty()) return;
+    // The copy itself waits for kernels, and cannot look after other ranks.
+    if (context_.exchange() != nullptr) context_.wait(context_.stream(), "a copy from the device");
     check_cuda(cudaMemcpyAsync(to.data(), from, to.size(), cudaMemcpyDeviceToHost, context_.stream()),
                "a copy from the device");
     check_cuda(cudaStreamSynchronize(context_.stream()), "a copy from the device");
@@ -34,7 +40,7 @@ class ArenaMemory final : public DeviceMemory {
   void fill_zeros(std::span<std::byte> bytes) const override {
     if (bytes.empty()) return;
     check_cuda(cudaMemsetAsync(bytes.data(), 0, bytes.size(), context_.stream()), "zeros in device memory");
-    check_cuda(cudaStreamSynchronize(context_.stream()), "zeros in device memory");
+    context_.wait(context_.stream(), "zeros in device memory");
   }
 
  private:
@@ -42,6 +48,50 @@ class ArenaMemory final : public DeviceMemory {
   std::optional<DeviceBytes> data_;
   mutable std::optional<CopyRing> ring_;
 };
+
+namespace {
+
+// `query` says whether it is over.
+template <typename Query>
+void wait_among_ranks(RankExchange& exchange, std::string_view doing, const Query& query) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (std::int64_t idle = 0;; ++idle) {
+    const cudaError_t error = query();
+    if (error != cudaErrorNotReady) return check_cuda(error, doing);
+    cudaGetLastError();  // that it is not ready is no error of the next call
+    if (idle % 64 == 63) exchange.watch(std::chrono::steady_clock::now() - begin);
+    if (idle > 4096) {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    } else {
+      std::this_thread::yield();
+    }
+  }
+}
+
+}  // namespace
+
+void Context::wait(cudaStream_t stream, std::string_view doing) const {
+  if (exchange_ == nullptr) return check_cuda(cudaStreamSynchronize(stream), doing);
+  wait_among_ranks(*exchange_, doing, [&] { return cudaStreamQuery(stream); });
+}
+
+void Context::wait(const Event& event, std::string_view doing) const {
+  if (exchange_ == nullptr) return check_cuda(cudaEventSynchronize(event.get()), doing);
+  wait_among_ranks(*exchange_, doing, [&] { return cudaEventQuery(event.get()); });
+}
+
+void Context::drain(cudaStream_t stream) const noexcept {
+  if (exchange_ != nullptr) {
+    // What runs now may wait for a rank that is no more, and nobody needs it after an error.
+    if (std::uncaught_exceptions() > 0) exchange_->abort();
+    try {
+      wait(stream, "what is left");
+    } catch (...) {
+      exchange_->abort();
+    }
+  }
+  cudaStreamSynchronize(stream);
+}
 
 std::unique_ptr<DeviceMemory> Context::allocate(std::size_t bytes) const {
   return std::make_unique<ArenaMemory>(*this, bytes);

@@ -2,12 +2,15 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 #include "backend/backend.h"
 #include "backend/cuda/gpu.h"
 #include "backend/cuda/handles.h"
 
 namespace plimsoll::cuda {
+
+class RankExchange;
 
 class Context {
  public:
@@ -23,12 +26,23 @@ class Context {
   std::unique_ptr<DeviceMemory> allocate(std::size_t bytes) const;
   std::size_t allocated_bytes() const { return allocated_bytes_; }
 
+  // The exchange between ranks; nullptr: there is one rank.
+  RankExchange* exchange() const { return exchange_; }
+  void use(RankExchange* exchange) { exchange_ = exchange; }
+  // The host waits for what a stream was given, or for an event. With several ranks it looks after the others
+  // meanwhile, and throws RankError if one has failed: the device then waits for that one no more.
+  void wait(cudaStream_t stream, std::string_view doing) const;
+  void wait(const Event& event, std::string_view doing) const;
+  // The same before memory that streams use is freed, whatever happened; does not throw.
+  void drain(cudaStream_t stream) const noexcept;
+
  private:
   friend class ArenaMemory;
 
   Gpu gpu_;
   Stream stream_;
   mutable std::size_t allocated_bytes_ = 0;  // in allocations that live
+  RankExchange* exchange_ = nullptr;
 };
 
 }  // namespace plimsoll::cuda

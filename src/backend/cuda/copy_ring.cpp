@@ -13,13 +13,13 @@ CopyRing::CopyRing(const Context& context, std::size_t bytes)
       host_(kSegments * segment_bytes_, "to be read by the device"),
       device_(kSegments * segment_bytes_) {}
 
-CopyRing::~CopyRing() { cudaStreamSynchronize(context_.stream()); }  // which waits for stream_
+CopyRing::~CopyRing() { context_.drain(context_.stream()); }  // which waits for stream_
 
 void CopyRing::next_segment() {
   taken_[segment_].record(context_.stream());
   segment_ = (segment_ + 1) % kSegments;
   at_ = 0;
-  taken_[segment_].wait();
+  context_.wait(taken_[segment_], "a copy to the device");
 }
 
 void CopyRing::write(std::span<const std::byte> from, void* to) {

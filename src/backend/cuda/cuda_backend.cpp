@@ -8,6 +8,7 @@
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/matmul.h"
 #include "backend/cuda/pinned_store.h"
+#include "backend/cuda/rank_exchange.h"
 #include "backend/cuda/sizes/sizes.h"
 #include "backend/transfers.h"
 
@@ -119,11 +120,7 @@ std::unique_ptr<Kernel> CudaBackend::prepare(const Graph& graph, const Node& nod
     case Op::kGatherRowsEnd:
     case Op::kAllToAllRowsBegin:
     case Op::kAllToAllRowsEnd:
-      throw UsageError({.what = "GPUs do not exchange gradients yet",
-                        .where = "--device cuda",
-                        .found = "several ranks",
-                        .allowed = "one rank on a GPU, or several on processors",
-                        .remedy = "pass --launcher none, or omit --device cuda"});
+      return cuda::make_collective(*context_, graph, node);
   }
   check(false, [&] { return fmt::format("the CUDA backend knows every op of the catalogue; node '{}'", node.name); });
   return nullptr;
@@ -136,9 +133,13 @@ std::size_t CudaBackend::reserved_bytes() {
   const std::size_t held = gpu().use().held_bytes;
   return held - std::min(held, context_->allocated_bytes());
 }
-void CudaBackend::wait() {
-  cuda::check_cuda(cudaStreamSynchronize(context_->stream()), "the kernels that were started");
+void CudaBackend::wait() { context_->wait(context_->stream(), "the kernels that were started"); }
+
+void CudaBackend::connect(Communicator& ranks, std::chrono::milliseconds timeout) {
+  exchange_ = std::make_unique<cuda::RankExchange>(*context_, cuda::load_nccl(), ranks, timeout);
+  context_->use(exchange_.get());
 }
+std::size_t CudaBackend::connection_bytes() const { return exchange_ == nullptr ? 0 : exchange_->device_bytes(); }
 
 cuda::Matmuls& CudaBackend::matmuls() {
   if (matmuls_ == nullptr) matmuls_ = std::make_unique<cuda::Matmuls>(*context_, cuda::load_cublaslt());

@@ -2,6 +2,7 @@
 // by copies (tensor/device_tensor.h). Row counts are read on the device, so that the host never waits for them.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -15,6 +16,7 @@ namespace cuda {
 class Context;
 class Gpu;
 class Matmuls;
+class RankExchange;
 }  // namespace cuda
 
 class CudaBackend final : public Backend {
@@ -42,6 +44,9 @@ class CudaBackend final : public Backend {
   std::optional<DeviceUse> device_use() override;
   std::size_t reserved_bytes() override;
   void wait() override;
+  // By NCCL, which is loaded here.
+  void connect(Communicator& ranks, std::chrono::milliseconds timeout) override;
+  std::size_t connection_bytes() const override;
 
   const cuda::Gpu& gpu() const;
 
@@ -53,7 +58,8 @@ class CudaBackend final : public Backend {
 
   bool records_ = true;
   std::unique_ptr<cuda::Context> context_;
-  std::unique_ptr<cuda::Matmuls> matmuls_;  // made for the first product: it loads a large library
+  std::unique_ptr<cuda::RankExchange> exchange_;  // of several ranks
+  std::unique_ptr<cuda::Matmuls> matmuls_;        // made for the first product: it loads a large library
 };
 
 }  // namespace plimsoll

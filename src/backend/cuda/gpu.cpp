@@ -77,6 +77,13 @@ int runtime_version() {
   return version;
 }
 
+int visible_gpus() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  cudaGetLastError();
+  return 0;
+}
+
 GpuCode built_code() { return parse_architectures(PLIMSOLL_CUDA_ARCHITECTURES); }
 
 Gpu::Gpu(int index) : nvml_(find_nvml()) {

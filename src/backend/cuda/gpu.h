@@ -14,6 +14,8 @@ namespace plimsoll::cuda {
 // The CUDA that this program was built with, as 12040, and the GPUs that it holds code for. Neither needs a GPU.
 int runtime_version();
 GpuCode built_code();
+// The GPUs that this process may use; 0 if there is no driver.
+int visible_gpus();
 
 class Gpu {
  public:
@@ -24,6 +26,7 @@ class Gpu {
 
   int architecture() const { return architecture_; }  // 75, 80, 90: the compute capability without its dot
   const std::string& name() const { return name_; }
+  const std::string& bus_id() const { return bus_id_; }  // its place in the machine
   // "NVIDIA H100 80GB HBM3, compute capability 9.0, driver for CUDA 12.8, built with CUDA 12.6, 78.5 GiB free of 79.2
   // GiB".
   std::string summary() const;

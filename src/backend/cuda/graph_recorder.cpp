@@ -1,7 +1,9 @@
 #include "backend/cuda/graph_recorder.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "backend/cuda/rank_exchange.h"
 #include "base/log.h"
 
 namespace plimsoll::cuda {
@@ -24,7 +26,7 @@ void GraphRecorder::run(std::int64_t variant, const std::function<void()>& start
 
 void GraphRecorder::add(Run& run) {
   if (!std::exchange(run.counts, false)) return;
-  run.end.wait();
+  context_.wait(run.end, "the end of a step");
   seconds_ += 1e-3 * double{run.end.milliseconds_since(run.begin)};
 }
 
@@ -36,14 +38,27 @@ double GraphRecorder::device_seconds() {
 void GraphRecorder::start_or_launch(std::int64_t variant, const std::function<void()>& start) {
   const auto [found, is_new] = recordings_.try_emplace(variant);
   Recording& recording = found->second;
-  if (!is_new && recording.graph == nullptr && !recording.was_refused) capture(start, recording);
+  const bool records = !is_new && recording.graph == nullptr && !recording.was_refused;
+  if (records) capture(start, recording);
   if (recording.graph == nullptr) return start();
+  // The capture has counted the first launch.
+  if (!records && context_.exchange() != nullptr) context_.exchange()->communicator().add_traffic(recording.traffic);
   check_cuda(cudaGraphLaunch(recording.graph, context_.stream()), "the start of a step");
+}
+
+bool GraphRecorder::all_have(bool has_graph, bool exchanges) const {
+  if (!exchanges) return has_graph;
+  const std::vector<char> all = all_gather(context_.exchange()->communicator(), has_graph ? char{1} : char{0});
+  return std::ranges::all_of(all, [](char each) { return each != 0; });
 }
 
 void GraphRecorder::capture(const std::function<void()>& start, Recording& to) {
   check_cuda(cudaStreamBeginCapture(context_.stream(), cudaStreamCaptureModeThreadLocal), "the recording of a step");
   cudaGraph_t graph = nullptr;
+  const RankExchange* const exchange = context_.exchange();
+  const std::uint64_t begun_before = exchange == nullptr ? 0 : exchange->begun();
+  const Communicator::Traffic before =
+      exchange == nullptr ? Communicator::Traffic() : exchange->communicator().traffic();
   try {
     start();
   } catch (...) {
@@ -55,11 +70,25 @@ void GraphRecorder::capture(const std::function<void()>& start, Recording& to) {
   cudaError_t error = cudaGraphInstantiate(&to.graph, graph, 0);
   cudaGraphDestroy(graph);
   if (error == cudaSuccess) error = cudaGraphUpload(to.graph, context_.stream());  // takes its memory now
-  if (error != cudaErrorMemoryAllocation) return check_cuda(error, "a step that was recorded");
+  if (error != cudaErrorMemoryAllocation) check_cuda(error, "a step that was recorded");
+  const bool exchanges = exchange != nullptr && exchange->begun() > begun_before;
+  if (exchanges) {
+    to.traffic = exchange->communicator().traffic();
+    to.traffic.sent_bytes -= before.sent_bytes;
+    to.traffic.received_bytes -= before.received_bytes;
+    to.traffic.sent_messages -= before.sent_messages;
+    to.traffic.sent_row_bytes -= before.sent_row_bytes;
+    to.traffic.wait_seconds = 0;
+  }
+  if (all_have(error == cudaSuccess, exchanges)) return;
   cudaGetLastError();
   if (to.graph != nullptr) cudaGraphExecDestroy(to.graph);
   to = {.was_refused = true};
-  if (!has_warned_) log_warning("the GPU has no memory left to record a step in: kernels are started one by one");
+  if (!has_warned_) {
+    log_warning(error == cudaSuccess
+                    ? "another rank's GPU has no memory left to record a step in: kernels are started one by one"
+                    : "the GPU has no memory left to record a step in: kernels are started one by one");
+  }
   has_warned_ = true;
 }
 

@@ -1,10 +1,15 @@
 // Records what a program starts as a CUDA graph, one a variant, so that a step costs the host one call.
+//
+// Among ranks, a step whose exchanges are recorded on one must be recorded on all (NVIDIA: "Using NCCL with CUDA
+// Graphs"). So all of them run the same variant, as Program sees to, and if one has no memory for the graph, none has
+// it.
 #pragma once
 
 #include <array>
 #include <map>
 
 #include "backend/cuda/context.h"
+#include "ranks/communicator.h"
 
 namespace plimsoll::cuda {
 
@@ -23,9 +28,12 @@ class GraphRecorder final : public Recorder {
   struct Recording {
     cudaGraphExec_t graph = nullptr;
     bool was_refused = false;
+    Communicator::Traffic traffic{};  // of a launch
   };
   void capture(const std::function<void()>& start, Recording& to);
   void start_or_launch(std::int64_t variant, const std::function<void()>& start);
+  // Whether every rank has a graph of what was recorded, if that has exchanges.
+  bool all_have(bool has_graph, bool exchanges) const;
 
   // The last runs are kept: more than are under way at a time, so that nobody waits for one.
   struct Run {

@@ -23,6 +23,7 @@ std::unique_ptr<Kernel> make_loss(const Context& context, const Graph& graph, co
 std::unique_ptr<Kernel> make_row_gradients(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_reductions(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_adamw(const Context& context, const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_collective(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_adafactor(const Context& context, const Graph& graph, const Node& node);
 
 }  // namespace plimsoll::cuda

@@ -9,8 +9,8 @@ PinnedStore::PinnedStore(const Context& context, std::uint64_t bytes, std::size_
 
 // A recorded step copies on the context's stream.
 PinnedStore::~PinnedStore() {
-  cudaStreamSynchronize(context_.stream());
-  cudaStreamSynchronize(stream_.get());
+  context_.drain(context_.stream());
+  context_.drain(stream_.get());
 }
 
 void PinnedStore::begin(const TransferRequest& request) {
@@ -35,8 +35,8 @@ void PinnedStore::wait(std::int64_t ticket) {
 }
 
 void PinnedStore::drain() {
-  check_cuda(cudaStreamSynchronize(context_.stream()), "transfers");
-  check_cuda(cudaStreamSynchronize(stream_.get()), "transfers");
+  context_.wait(context_.stream(), "transfers");
+  context_.wait(stream_.get(), "transfers");
 }
 
 void PinnedStore::visit(std::uint64_t offset, std::size_t size, bool, const Visit& visit) {

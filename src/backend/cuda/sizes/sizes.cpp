@@ -5,6 +5,7 @@
 #include "backend/cuda/sizes/adafactor.h"
 #include "backend/cuda/sizes/attention.h"
 #include "backend/cuda/sizes/products.h"
+#include "backend/cuda/sizes/rank_rows.h"
 #include "backend/cuda/sizes/row_gradients.h"
 #include "backend/cuda/sizes/sums.h"
 #include "base/bytes.h"
@@ -51,6 +52,9 @@ std::size_t merge_row_grads(const Graph& graph, const Node& node) {
 std::size_t adafactor(const Graph& graph, const Node& node) {
   return AdafactorScratch(AdafactorBlocks(graph, node)).layout.bytes();
 }
+std::size_t all_to_all_rows(const Graph& graph, const Node& node) {
+  return AllToAllScratch(graph, node).layout.bytes();
+}
 
 // Other ops' kernels need none.
 using ScratchBytes = std::size_t (*)(const Graph&, const Node&);
@@ -74,6 +78,7 @@ constexpr OpTable<ScratchBytes> kScratchBytes = {
     {Op::kMergeRowGrads, merge_row_grads},
     {Op::kAdafactor, adafactor},
     {Op::kAdafactorRows, adafactor},
+    {Op::kAllToAllRowsBegin, all_to_all_rows},
 };
 
 }  // namespace

@@ -1,0 +1,90 @@
+// RankExchange: moves tensors between the GPUs of a run's ranks, by NCCL, on a stream of its own, while the stream of
+// kernels goes on. The messages of one rank to another meet in the order in which both begin them.
+//
+// Invariant: the host waits for no message, and a recorded step may contain exchanges, if all ranks record it.
+//
+//   exchange.begin();                     // after what kernels were started before
+//   exchange.next(1);
+//   exchange.send(bytes, 1);
+//   exchange.receive(staging, 1);
+//   exchange.end(ticket);
+//   exchange.wait(ticket);                // kernels that are started from here on find what has arrived
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/context.h"
+#include "backend/cuda/nccl.h"
+#include "ranks/communicator.h"
+
+namespace plimsoll::cuda {
+
+class RankExchange {
+ public:
+  // Connects the GPUs of all ranks; every rank makes one at the same time. `ranks` brings them NCCL's id, tells of
+  // ranks that fail, and, like `context`, outlives this object. Sends something to everybody, because NCCL takes its
+  // memory at the first message, which may not be captured. Throws EnvironmentError if two ranks have one GPU or
+  // different versions of NCCL, or if NCCL does not connect them.
+  RankExchange(const Context& context, const Nccl& nccl, Communicator& ranks, std::chrono::milliseconds timeout);
+  ~RankExchange();
+  RankExchange(const RankExchange&) = delete;
+  RankExchange& operator=(const RankExchange&) = delete;
+
+  int rank() const { return ranks_.rank(); }
+  int ranks() const { return ranks_.size(); }
+  Communicator& communicator() const { return ranks_; }
+  cudaStream_t stream() const { return stream_.get(); }
+  // The memory of the device that NCCL has taken for the connections.
+  std::size_t device_bytes() const { return device_bytes_; }
+  // How many exchanges were begun, which says whether a recorded step has any.
+  std::uint64_t begun() const { return begun_; }
+
+  // Makes room for this ticket.
+  void reserve(std::int64_t ticket);
+
+  void begin();
+  // `rows`: see Communicator::send. Neither may be empty.
+  void send(std::span<const std::byte> bytes, int to, bool rows = false);
+  void receive(std::span<std::byte> bytes, int from);
+  // What follows may travel apart from what came before: NCCL limits what travels together. All ranks say so at the
+  // same places, with the most messages, to each other rank and from it, until the next such place.
+  void next(int messages);
+  // Kernels that are started on stream() from here on find what has arrived so far.
+  void flush() { close_group(); }
+  void end(std::int64_t ticket);
+  void wait(std::int64_t ticket) const;
+
+  // For a host that has waited so long for the device: throws RankError if another rank has failed, or if the time is
+  // up. The device is then free of whatever waits for other ranks.
+  void watch(std::chrono::steady_clock::duration waited);
+  void abort() noexcept;
+
+ private:
+  void check_nccl(int result, const char* doing) const;
+  [[noreturn]] void throw_lost(const std::string& found);
+  void open_group();
+  void close_group();
+  void say_hello();
+
+  const Context& context_;
+  Nccl nccl_;
+  Communicator& ranks_;
+  std::chrono::milliseconds timeout_;
+  std::string library_;  // "NCCL 2.22.3"
+  NcclComm comm_ = nullptr;
+  Stream stream_;
+  Event ready_;                               // what is sent, or takes the place of
+  std::vector<std::unique_ptr<Event>> done_;  // by ticket
+  bool in_group_ = false;
+  int calls_ = 0;  // that may be in the group; the same number on all ranks
+  std::uint64_t begun_ = 0;
+  std::size_t device_bytes_ = 0;
+};
+
+}  // namespace plimsoll::cuda
