@@ -53,6 +53,8 @@ class CheckOptions(TypedDict, total=False):
     """auto: work together with the other processes that mpirun, srun or torchrun has started; none: alone (default: auto)"""
     timeout: float
     """Seconds after which a process that says nothing counts as failed (default: 600)"""
+    rendezvous: Union[str, Sequence[str]]
+    """Where the processes that torchrun has started meet: an address of rank 0's machine and a free port (default: MASTER_ADDR and the port behind MASTER_PORT)"""
     decode_images: bool
     """Decode every image, not only its header: finds damaged, blank and BGR images"""
     places: int
@@ -79,6 +81,7 @@ CHECK: Dict[str, Option] = {
     "eval_data": Option("--eval-data", "path", True),
     "launcher": Option("--launcher", "str", False),
     "timeout": Option("--timeout", "float", False),
+    "rendezvous": Option("--rendezvous", "str", False),
     "decode_images": Option("--decode-images", "flag", False),
     "places": Option("--places", "int", False),
     "fix": Option("--fix", "str", False),
