@@ -70,8 +70,11 @@ std::vector<Rule> cluster_rules() {
                 "preempt_signal",
                 "pod was preempted",
                 "preempting"},
-       .without = {"num_preemption", "preempting*request", "sequence group", "kv cache"},
+       // vLLM pre-empts requests, and a login's banner warns of what may come.
+       .without = {"num_preemption", "preempting*request", "sequence group", "kv cache", "may be preempted",
+                   "can be preempted", "could be preempted"},
        .from_outside = true,
+       .passes = true,
        .refines = {"time-limit", "job-cancelled", "killed", "terminated", "child-failed"},
        .what = "the job was pre-empted: the cluster (or the cloud) took its machine back, and may start it again",
        .cause = "A job of higher priority, or another user of a spot machine, needs what it ran on: nothing in the "

@@ -112,6 +112,9 @@ std::vector<Rule> compile_rules() {
                 "fatal error: '*.hpp' file not found", "fatal error: '*.cuh' file not found",
                 "cannot open include file: '*.h'", "cannot open include file: '*.hpp'",
                 "cannot open source file \"*.h\"", "fatal error: *: no such file or directory"},
+       // The file to be compiled itself.
+       .without = {"cc1: fatal error", "cc1plus: fatal error", "gcc: fatal error", "g++: fatal error", "gcc: error",
+                   "g++: error", "c1xx: fatal error"},
        .refines = {"compile-failed", "build-cuda-mismatch", "wheel-build", "child-failed", "extension-build",
                    "build-isolation"},
        .leads_to = {"extension-missing"},
