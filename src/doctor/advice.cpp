@@ -30,8 +30,8 @@ std::string with_package(std::string text, const Diagnosis& diagnosis) {
 }
 bool wants_package(const Diagnosis& diagnosis) {
   return diagnosis.rule->name.starts_with("package-") || diagnosis.rule->name == "module-missing" ||
-         diagnosis.rule->name == "import-refused" || diagnosis.rule->name == "optional-module" ||
-         diagnosis.rule->name.starts_with("extension-");
+         diagnosis.rule->name == "import-refused" || diagnosis.rule->name == "header-missing" ||
+         diagnosis.rule->name == "optional-module" || diagnosis.rule->name.starts_with("extension-");
 }
 
 // Plimsoll trains LayoutLMv3 only: its commands help those who train that model or one of its relatives.
@@ -150,6 +150,7 @@ std::vector<std::string> fixes(const Diagnosis& diagnosis) {
   if (diagnosis.rule->name == "oom-full") std::rotate(list.begin(), list.begin() + 1, list.end());
   if (wants_package(diagnosis))
     for (std::string& line : list) line = with_package(std::move(line), diagnosis);
+  std::erase(list, "NAME");  // nothing is known that brings it
   return list;
 }
 

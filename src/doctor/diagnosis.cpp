@@ -6,6 +6,7 @@
 
 #include "doctor/error_lines.h"
 #include "doctor/extensions.h"
+#include "doctor/goes_on.h"
 #include "doctor/hints.h"
 #include "doctor/known.h"
 #include "doctor/log_lines.h"
@@ -68,6 +69,7 @@ class LogReader::Impl {
       hits_[static_cast<std::size_t>(known_.number.at(found->pattern))].push_back(
           {.updates = story_.updates, .weight = found->pattern.size(), .evidence = found->first});
     }
+    find_sudden_end();
     std::vector<Finding> findings;
     std::set<int> explained;
     for (const Rule& rule : all_rules()) {
@@ -97,6 +99,7 @@ class LogReader::Impl {
     goes_on_ = wrapped_.add(number, text);
     if (is_context_line(text, notebook_)) return;
     std::string small = to_small_letters(text);
+    follow_end(number, text, small);
     if (const std::string row = table_.read_row(small); !row.empty()) small = row;
     found_.clear();
     known_.patterns.find(small, search_, [&](int pattern) { found_.push_back(pattern); });
@@ -141,6 +144,31 @@ class LogReader::Impl {
       errors.push_back({number, printable(text)});
       story_.error_updates = story_.updates;
     }
+  }
+  // Keeps what the log ends with: a message of the allocator, "^C".
+  void follow_end(std::uint64_t number, std::string_view text, std::string_view small) {
+    const std::string_view line = trimmed(small);
+    // "@  0x7f568599a1e7 0x7f56152510ce": the message's addresses, which a terminal may break.
+    if (line.empty() || line.find_first_not_of("0123456789abcdefx@ ") == std::string_view::npos) return;
+    if (line.starts_with("tcmalloc: large alloc")) {
+      large_allocation_ = {number, printable(text)};
+    } else if (line == "^c") {
+      interrupt_ = {number, printable(text)};
+      return;
+    } else {
+      large_allocation_ = {};
+    }
+    interrupt_ = {};
+  }
+  // Notebooks on the web end a program whose memory runs out as if somebody had pressed Ctrl-C.
+  void find_sudden_end() {
+    const bool trains = story_.updates >= kUpdatesAfterSurvival || story_.signs || story_.closing_line > 0;
+    const auto find = [&](std::string_view pattern, const Evidence& evidence) {
+      hits_[static_cast<std::size_t>(known_.number.at(pattern))].push_back(
+          {.updates = story_.updates, .told = true, .weight = pattern.size(), .evidence = evidence});
+    };
+    if (large_allocation_.line > 0 && (interrupt_.line > 0 || !trains)) find(kEndsInAllocation, large_allocation_);
+    if (interrupt_.line > 0 && !trains) find(kEndsInInterrupt, interrupt_);
   }
   // Looks through the lines that a terminal broke for what stands on both sides of a break.
   void look_across_breaks(std::string_view text, bool told) {
@@ -347,7 +375,7 @@ class LogReader::Impl {
     if (!story_.troubled && found_one_of(known_.troubles))
       story_.troubled = !measures_error(small) && !only_warns(text);
     if (story_.signs || story_.updates >= kUpdatesAfterSurvival || found_one_of(known_.trackers)) return;
-    story_.signs = found_one_of(known_.signs) || signs_.read(small);
+    story_.signs = found_one_of(known_.signs) || signs_.read(small) || goes_on_reader_.read(small);
   }
   // Notices where a traceback begins, and which chain it belongs to.
   void follow_tracebacks(std::string_view text, std::string_view small) {
@@ -535,9 +563,10 @@ class LogReader::Impl {
   std::size_t since_timeout_ = kPreparingLines + 1;    // and since a rank's time ran out
   LossScaleReader loss_scale_;
   UntrainedReader untrained_;
-  Evidence last_untrained_;          // the last line that shows that nothing is trained
-  std::string assertion_;            // the condition that its last source line asserts
-  std::size_t exception_lines_ = 0;  // still to be read of the last exception's message
+  Evidence large_allocation_, interrupt_;  // the log's last lines; their lines are 0 where others follow
+  Evidence last_untrained_;                // the last line that shows that nothing is trained
+  std::string assertion_;                  // the condition that its last source line asserts
+  std::size_t exception_lines_ = 0;        // still to be read of the last exception's message
   std::uint64_t exception_line_ = 0;
   bool direct_ = false, direct_next_ = false;  // the exception before was the direct cause of the one that is read
   std::string message_;
@@ -548,6 +577,7 @@ class LogReader::Impl {
   RunUpReader run_up_;
   LossTable table_;
   SignsReader signs_;
+  GoesOnReader goes_on_reader_;
   LogFactsReader facts_reader_;
   LogFacts facts_;
   Story story_;

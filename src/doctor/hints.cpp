@@ -302,10 +302,21 @@ Unequal read_unequal(std::string_view message, std::string_view source) {
             sizes.back() <= 4 || (sizes.size() == 4 && sizes[0] <= kMostChannels));
   };
   if (shapes.size() >= 2 && shapes[0].size() == shapes[1].size() && is_image(shapes[0]) && is_image(shapes[1])) {
+    // "[1, 80, 912]" and "[1, 80, 1204]": spectra of sounds of different lengths.
+    constexpr int kBands[] = {40, 64, 80, 100, 128, 229, 257, 513};
+    const std::vector<int>&one = shapes[0], &other = shapes[1];
+    if (one.size() == 3 && one[0] == 1 && other[0] == 1 && one[1] == other[1] && one[2] != other[2] &&
+        std::find(std::begin(kBands), std::end(kBands), one[1]) != std::end(kBands))
+      return Unequal::kUnknown;
     const bool first = shapes[0][0] != shapes[1][0] && shapes[0][0] <= 4 && shapes[1][0] <= 4,
                last = shapes[0].back() != shapes[1].back() && shapes[0].back() <= 4 && shapes[1].back() <= 4;
     return first || last ? Unequal::kImageChannels : Unequal::kImageSizes;
   }
+  // "[24, 32, 64]" and "[24, 64, 32]": as many images on top of one another, of another height and width.
+  if (shapes.size() >= 2 && shapes[0].size() == shapes[1].size() && shapes[0].size() >= 3 &&
+      std::equal(shapes[0].begin(), shapes[0].end() - 2, shapes[1].begin()) &&
+      *(shapes[0].end() - 2) != *(shapes[1].end() - 2) && shapes[0].back() != shapes[1].back())
+    return Unequal::kImageSizes;
   const std::string code = to_small_letters(source);
   for (const std::string_view name : {"pixel", "image", "latent", "img", "frames"})
     if (code.find(name) != std::string::npos) return Unequal::kImageSizes;

@@ -83,6 +83,8 @@ inline constexpr std::string_view kSigns[] = {"evaluation results for",
                                               "end of epoch*average epoch stats",
                                               "training summary epoch",
                                               "validation summary epoch",
+                                              "^[*]*'s l1: ",
+                                              "^[*]*'s l2: ",
                                               "optimizer stripped from",
                                               "training job completed",
                                               "job completed successfully",
@@ -90,11 +92,12 @@ inline constexpr std::string_view kSigns[] = {"evaluation results for",
                                               "completed successfully"};
 // A line that holds one of these may tell of some trouble, in whatever words.
 inline constexpr std::string_view kTroubles[] = {
-    " fail",     "failure",      "exception", "traceback", "fatal",         "killed",       "abort",        "cannot ",
-    "can't ",    "could not",    "couldn't",  "unable to", "denied",        "no such ",     "timed out",    "timeout",
-    "terminat",  "interrupt",    "crash",     "core dump", "out of memory", "not found",    "panic",        "segfault",
-    "cancelled", "evicted",      "oomkill",   "exit code", "non-zero",      "invalid",      "disconnected", "refused",
-    "no space",  "unrecognized", "mismatch",  "nan",       "not enough",    "insufficient", "usage:",       "error"};
+    " fail",     "failure",      "exception",  "traceback",    "fatal",         "killed",    "abort",        "cannot ",
+    "can't ",    "could not",    "couldn't",   "unable to",    "denied",        "no such ",  "timed out",    "timeout",
+    "terminat",  "interrupt",    "crash",      "core dump",    "out of memory", "not found", "panic",        "segfault",
+    "cancelled", "evicted",      "oomkill",    "exit code",    "non-zero",      "invalid",   "disconnected", "refused",
+    "no space",  "unrecognized", "mismatch",   " nan",         "=nan",          ":nan",      "(nan",         "'nan",
+    "[nan",      "-nan",         "not enough", "insufficient", "usage:",        "error"};
 // These prepare data, or fetch them, before training: one rank alone, as a rule.
 inline constexpr std::string_view kPreparing[] = {
     "generating*split:", "examples/s]",    "^map:",          "map (num_proc", "running tokenizer", "tokenizing",

@@ -48,6 +48,8 @@ inline constexpr std::string_view kLossIsZero = "[found: no loss but 0]";
 inline constexpr std::string_view kExtensionSymbol = "[found: a symbol that an extension in native code lacks]";
 inline constexpr std::string_view kExtensionKernel =
     "[found: an extension in native code without a kernel for this device]";
+inline constexpr std::string_view kEndsInAllocation = "[found: a large allocation, and nothing after it]";
+inline constexpr std::string_view kEndsInInterrupt = "[found: an interrupt that ends the log before any training]";
 inline constexpr std::string_view kImagesOfSizes = "[found: images of different sizes in one batch]";
 inline constexpr std::string_view kImagesOfChannels = "[found: images of different channels in one batch]";
 
@@ -104,6 +106,7 @@ std::vector<Rule> install_rules();
 std::vector<Rule> parallel_rules();
 std::vector<Rule> cluster_rules();
 std::vector<Rule> usage_rules();
+std::vector<Rule> setup_rules();
 std::vector<Rule> number_rules();
 std::vector<Rule> untrained_rules();
 std::vector<Rule> shape_rules();

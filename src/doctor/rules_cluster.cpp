@@ -48,6 +48,44 @@ std::vector<Rule> cluster_rules() {
            "* hard memlock unlimited and * soft memlock unlimited in /etc/security/limits.conf; LimitMEMLOCK=infinity "
            "for slurmd\n"
            "NCCL_IB_DISABLE=1, to go over TCP until then"},
+      {.name = "preempted",
+       .when = {"due to preemption",
+                "due to job requeue",
+                "this job is preempted",
+                "job has been preempted",
+                "job was preempted",
+                "job*preempted",
+                "received*preempt*signal",
+                "instance was preempted",
+                "instance is being preempted",
+                "spot instance interruption",
+                "spot interruption",
+                "spot instance reclaimed",
+                "instance*will be terminated*spot",
+                "preemption notice",
+                "preempted by*scheduler",
+                "preempted by*higher priority",
+                "vm has been preempted",
+                "worker was preempted",
+                "preempt_signal",
+                "pod was preempted",
+                "preempting"},
+       // vLLM pre-empts requests, and a login's banner warns of what may come.
+       .without = {"num_preemption", "preempting*request", "sequence group", "kv cache", "may be preempted",
+                   "can be preempted", "could be preempted"},
+       .from_outside = true,
+       .passes = true,
+       .refines = {"time-limit", "job-cancelled", "killed", "terminated", "child-failed"},
+       .what = "the job was pre-empted: the cluster (or the cloud) took its machine back, and may start it again",
+       .cause = "A job of higher priority, or another user of a spot machine, needs what it ran on: nothing in the "
+                "program failed\n"
+                "An administrator requeued it (scontrol requeue)",
+       .confirm = "sacct -j JOB --duplicates --format=JobID,State,Start,End; the cloud's events of the machine",
+       .fix = "save checkpoints often, and resume from the last one when it is queued again: --requeue, "
+              "--signal=B:USR1@120 to save before the end\n"
+              "a partition or QOS that is not pre-empted, or a machine that is not a spot one",
+       .command = "plimsoll train saves a checkpoint when it is told to stop (SIGTERM), and --resume-from-checkpoint "
+                  "goes on bit for bit"},
       {.name = "glibc-old",
        .when = {"version `glibc_*not found", "version 'glibc_*not found"},
        .refines = {"libstdcxx", "flash-attention", "extension-build", "undefined-symbol", "library-missing",

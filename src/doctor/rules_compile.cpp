@@ -106,6 +106,28 @@ std::vector<Rule> compile_rules() {
        .fix = "pip install -U bitsandbytes, then restart Python\n"
               "pip uninstall bitsandbytes, where nothing uses it",
        .command = "plimsoll train --load-in-4bit needs no package"},
+      {.name = "header-missing",
+       .when = {"fatal error: *.h: no such file", "fatal error: *.hpp: no such file",
+                "fatal error: *.cuh: no such file", "fatal error: '*.h' file not found",
+                "fatal error: '*.hpp' file not found", "fatal error: '*.cuh' file not found",
+                "cannot open include file: '*.h'", "cannot open include file: '*.hpp'",
+                "cannot open source file \"*.h\"", "fatal error: *: no such file or directory"},
+       // The file to be compiled itself.
+       .without = {"cc1: fatal error", "cc1plus: fatal error", "gcc: fatal error", "g++: fatal error", "gcc: error",
+                   "g++: error", "c1xx: fatal error"},
+       .refines = {"compile-failed", "build-cuda-mismatch", "wheel-build", "child-failed", "extension-build",
+                   "build-isolation"},
+       .leads_to = {"extension-missing"},
+       .what = "a compilation includes a header that is not installed",
+       .cause = "The development files that bring it are not installed, or lie where the compiler does not look: the "
+                "quoted line names the header\n"
+                "The installation of the CUDA toolkit is a small one (conda, a runtime image of Docker), or CUDA_HOME "
+                "names another one\n"
+                "The source was written for another version of the library, in which that header existed",
+       .confirm = "find / -name HEADER 2>/dev/null; apt-file search HEADER; echo $CUDA_HOME $CPATH",
+       .fix = "NAME\n"
+              "the package that brings the header (apt-file search names it), or CPATH=its directory\n"
+              "a ready wheel, or a version of the package that was written for the installed library"},
   };
 }
 

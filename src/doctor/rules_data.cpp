@@ -110,7 +110,7 @@ std::vector<Rule> data_rules() {
                 "only one element tensors can be converted", "each element in list of batch", "inhomogeneous shape",
                 "excessive nesting", "resize storage that is not resizable"},
        .refines = {"worker-exception"},
-       .what = "samples of different lengths cannot be put into one batch",
+       .what = "samples of different lengths or sizes cannot be put into one batch",
        .cause = "Texts were tokenized without padding and truncation, or the collator does not pad one of the fields "
                 "(labels, boxes, a field of your own)\n"
                 "Images, sounds or arrays of different sizes or channels were not brought to one size\n"
@@ -484,7 +484,8 @@ std::vector<Rule> data_rules() {
               "collect the outputs in the step that runs (Lightning 2: self.outputs in validation_step)"},
       {.name = "empty-data",
        .when = {"num_samples should be a positive integer value, but got num_samples=0", "num_samples=0",
-                "a data file has no pages", "train_dataloader*has length 0", "with size 0 and no elements"},
+                "a data file has no pages", "train_dataloader*has length 0", "corresponds to no data!",
+                "with size 0 and no elements"},
        .refines = {"plimsoll-error"},
        .what = "the data set is empty",
        .cause = "A wrong path, pattern or split: nothing was found\n"

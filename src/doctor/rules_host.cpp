@@ -379,17 +379,15 @@ std::vector<Rule> host_rules() {
               "for a shared cache write access for the group: chmod -R g+rwX, its .locks too"},
       {.name = "time-limit",
        .when = {"due to time limit", "cancelled at*time limit", "walltime*exceeded", "exceeded*walltime",
-                "deadlineexceeded", "due to preemption", "received*preempt*signal", "job*preempted",
-                "exceeded the maximum runtime", "exceeded maximum runtime", "maximum runtime of*hours"},
+                "deadlineexceeded", "exceeded the maximum runtime", "exceeded maximum runtime",
+                "maximum runtime of*hours"},
        .from_outside = true,
        .refines = {"killed", "terminated"},
-       .what = "the scheduler ended the job: its time was up, or it was preempted",
+       .what = "the scheduler ended the job: its time was up",
        .cause = "The run takes longer than the job may\n"
-                "The job was preempted by one of higher priority: the message says which of the two\n"
                 "It hung before: the last lines of the program are much older than the end",
        .confirm = "sacct -j JOB --format=JobID,Elapsed,Timelimit,State",
-       .fix = "ask for more time (--time), a partition that does not preempt, and save checkpoints more often, to "
-              "resume from\n"
+       .fix = "ask for more time (--time), and save checkpoints more often, to resume from\n"
               "have it queued again: --requeue, --signal=B:USR1@120 to save before the end",
        .command = "plimsoll train saves a checkpoint when it is told to stop (SIGTERM), and --resume-from-checkpoint "
                   "goes on bit for bit"},
@@ -551,7 +549,8 @@ std::vector<Rule> host_rules() {
        .command = "plimsoll reads images from their files"},
       {.name = "hangup",
        .level = Level::kConsequence,
-       .when = {"received 1 death signal", "received sighup", "(sighup)", "signals.sighup", "signal 1$", "signal: 1$"},
+       .when = {"received 1 death signal", "received sighup", "(sighup)", "signals.sighup", "signal 1$", "signal: 1$",
+                "^client_loop: send disconnect", "^connection to * closed by remote host"},
        .from_outside = true,
        .what = "the terminal was closed, and its hang-up signal (SIGHUP) ended the run",
        .cause = "The SSH connection or the terminal's window was closed; torchrun ends at this signal even under nohup",

@@ -76,18 +76,28 @@ std::vector<Rule> load_rules() {
               "the same arguments (hidden size, layers, heads, channels) as when it was saved",
        .command = "plimsoll train --model DIR reads config.json and weights from one directory"},
       {.name = "adapter-size",
-       .when = {"size mismatch for*lora_", "size mismatch for*modules_to_save"},
+       .when = {"size mismatch for*lora_", "size mismatch for*modules_to_save",
+                "size mismatch for*lora_*, 1]) from checkpoint", "size mismatch for*lora_*, 1, 1]) from checkpoint"},
        .refines = {"head-size", "vocabulary-size", "model-size", "size-mismatch", "state-dict"},
        .what = "the adapter was made with another rank, or for another base model",
        .cause = "Another r (network_dim in sd-scripts), or other layers, in this run's settings than when the adapter "
                 "was saved\n"
-                "A base model of another size, or whose vocabulary was resized since or not here",
+                "A base model of another size, or whose vocabulary was resized since or not here\n"
+                "The adapter was saved by another version of peft, or as another variant of LoRA (merged layers with "
+                "enable_lora, convolutions): its tensors have another number of dimensions",
        .confirm = "r and base_model_name_or_path in adapter_config.json; the two shapes in the message",
        .fix = "the rank and the layers that the adapter was saved with: PeftModel.from_pretrained(base, ADAPTER) reads "
               "them from its own config\n"
               "the base model that adapter_config.json names\n"
-              "model.resize_token_embeddings to the size it had in training, before the adapter is loaded",
-       .command = "plimsoll train --base-model DIR checks an adapter against its base"},
+              "model.resize_token_embeddings to the size it had in training, before the adapter is loaded\n"
+              "the version of peft that saved it, or train the adapter anew with the one that is installed",
+       .command = "plimsoll train --base-model DIR checks an adapter against its base",
+       .tellings = {{.when = {"lora_*, 1, 1]) from checkpoint"}, .cause = "Another r"},
+                    {.when = {"lora_*, *, 1]) from checkpoint"},
+                     .what = "the adapter is of another version or variant of LoRA: its tensors have another number of "
+                             "dimensions than this model's",
+                     .cause = "The adapter was saved by another version",
+                     .fix = "the version of peft that saved it"}}},
       {.name = "zero3-load",
        .when = {"the shape in current model is torch.size([0])", "shape torch.size([0]) from checkpoint",
                 "shape in current model is torch.size([])"},
@@ -128,8 +138,26 @@ std::vector<Rule> load_rules() {
               "accelerator.unwrap_model\n"
               "load_state_dict(checkpoint['state_dict'])\n"
               "build the model as it was when it was saved (its own config.json)\n"
-              "strict=False, if only buffers or a head that is new anyway differ",
-       .command = "plimsoll train names the tensors that are missing or not expected"},
+              "strict=False, if only buffers or a head that is new anyway differ\n"
+              "load before the model is wrapped, or into model.module (model._orig_mod)",
+       .command = "plimsoll train names the tensors that are missing or not expected",
+       .tellings = {{.when = {"unexpected key(s)*: \"module.", "unexpected keys*'module.", "unexpected key 'module."},
+                     .what = "the checkpoint was saved from DataParallel or DistributedDataParallel: its names begin "
+                             "with \"module.\", the model's do not"},
+                    {.when = {"missing key(s)*: \"module.", "missing keys*'module."},
+                     .what = "the model is wrapped in DataParallel or DistributedDataParallel (\"module.\"), and the "
+                             "checkpoint was saved from one that is not",
+                     .fix = "load before the model is wrapped"},
+                    {.when = {"unexpected key(s)*: \"_orig_mod.", "unexpected keys*'_orig_mod."},
+                     .what =
+                         "the checkpoint was saved from a model that torch.compile had wrapped: its names begin with "
+                         "\"_orig_mod.\"",
+                     .fix = "strip the prefix"},
+                    {.when = {"missing key(s)*: \"_orig_mod.", "missing keys*'_orig_mod."},
+                     .what =
+                         "the model is wrapped by torch.compile (\"_orig_mod.\"), and the checkpoint was saved from "
+                         "one that is not",
+                     .fix = "load before the model is wrapped"}}},
       {.name = "pickled-class",
        .when = {"can't get attribute"},
        .with = {{"torch.load", "unpickler", "pickle", "serialization.py"}},

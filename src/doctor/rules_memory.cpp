@@ -491,6 +491,32 @@ std::vector<Rule> memory_rules() {
        .confirm = "the traceback's frames say where it happened (forward, backward, the optimizer's step, evaluation); "
                   "nvidia-smi says who else is there",
        .command = kPlan},
+      {.name = "host-large-allocation",
+       .when = {kEndsInAllocation},
+       .refines = {"ended-silently"},
+       .what = "the host's memory ran out: the last words are of a large allocation, and then the program was ended",
+       .cause = "Colab, Kaggle and their like end a program that needs more memory than the machine has, and show ^C "
+                "though nobody pressed it: a data set, images or a checkpoint were read into memory as a whole\n"
+                "Somebody stopped it: then the allocation was large, and no failure",
+       .confirm = "the bytes in the message against free -h (the RAM display of the notebook) while it runs",
+       .fix = "read less at a time: smaller images or parts, memory-mapped files, streaming=True, fewer workers\n"
+              "torch.load(…, mmap=True, map_location='cpu'), low_cpu_mem_usage=True and safetensors where weights are "
+              "loaded\n"
+              "a runtime with more memory (High-RAM)",
+       .command = "plimsoll train --budget SIZE keeps within that much memory"},
+      {.name = "ended-silently",
+       .level = Level::kConsequence,
+       .when = {kEndsInInterrupt},
+       .refines = {"sequence-warning"},
+       .what = "the program was ended with ^C before it trained, and it left no error",
+       .cause = "On Colab, Kaggle and their like nobody need have pressed it: they end a program so when the host's "
+                "memory is used up, as a rule while weights or data are loaded\n"
+                "Somebody stopped it (Ctrl-C, the stop button): because it hung, perhaps",
+       .confirm = "the RAM display of the notebook while it runs; whether anybody pressed it",
+       .fix = "low_cpu_mem_usage=True, torch_dtype=torch.float16 and safetensors where weights are loaded; a smaller "
+              "model, or one sharded into small files\n"
+              "a runtime with more memory (High-RAM)\n"
+              "py-spy dump --pid PID, where it hangs"},
   };
 }
 

@@ -40,7 +40,7 @@ std::vector<Rule> package_rules() {
               "LIBRARY_PATH"},
       {.name = "python-headers",
        .when = {"fatal error: python.h", "python.h: no such file"},
-       .refines = {"compile-failed", "build-cuda-mismatch", "child-failed"},
+       .refines = {"compile-failed", "build-cuda-mismatch", "child-failed", "header-missing", "wheel-build"},
        .what = "Python's headers are not installed, so that nothing can be compiled against it",
        .cause = "The system's Python comes without Python.h unless its development package is installed",
        .confirm = "ls $(python -c 'import sysconfig; print(sysconfig.get_path(\"include\"))')/Python.h",

@@ -41,6 +41,7 @@ std::vector<Rule> shape_rules() {
                 "size of tensor a (709)*must match", "size of tensor a (514)*must match",
                 "size of tensor a*must match the size of tensor b (512)",
                 "size of tensor a*must match the size of tensor b (514)",
+                "size of tensor a*must match the size of tensor b (77) at non-singleton dimension 1",
                 "size of tensor a*must match the size of tensor b (709)",
                 "size of tensor a*must match the size of tensor b (511)", "must match the existing size (512)",
                 "expanded size of the tensor*must match the existing size (514)",
@@ -124,18 +125,31 @@ std::vector<Rule> shape_rules() {
        .fix = "{k: v.squeeze(0) for k, v in encoding.items()} in the data set\n"
               "make the features as the model's own processor does"},
       {.name = "bce-shapes",
-       .when = {"target size*must be the same as input size"},
+       .when = {"target size*must be the same as input size",
+                "target size (torch.size([1])) that is different to the input size (torch.size([]))",
+                "target size (torch.size([])) that is different to the input size (torch.size([1]))"},
        .refines = {"loss-shapes"},
        .what = "the labels have another shape than the logits, which this loss compares one by one",
-       .cause = "Logits are (batch, 1) and labels (batch): a dimension is missing\n"
-                "Labels are class numbers, and this loss wants a 0 or 1 for every class (problem_type "
-                "multi_label_classification)\n"
-                "num_labels is not the number of columns in the labels, or a mask has another size or number of "
-                "channels than the output",
+       .cause =
+           "Logits are (batch, 1) and labels (batch): a dimension is missing\n"
+           "Labels are class numbers, and this loss wants a 0 or 1 for every class (problem_type "
+           "multi_label_classification)\n"
+           "num_labels is not the number of columns in the labels, or a mask has another size or number of "
+           "channels than the output\n"
+           "squeeze() without a dimension also takes the batch's away where a batch, the last one as a rule, holds "
+           "one sample",
        .confirm = "logits.shape and labels.shape just before the loss",
        .fix = "labels.unsqueeze(1).float(), or logits.squeeze(1)\n"
               "one-hot labels (F.one_hot(labels, num_labels).float()), or CrossEntropyLoss for class numbers\n"
-              "num_labels equal to the labels' columns; masks of the output's size"},
+              "num_labels equal to the labels' columns; masks of the output's size\n"
+              "squeeze(-1) or view(-1) in place of squeeze(); drop_last=True in the data loader",
+       .tellings = {{.when = {"size (torch.size([1])) must be the same as input size (torch.size([]))",
+                              "size (torch.size([])) must be the same as input size (torch.size([1]))",
+                              "that is different to the input size"},
+                     .what = "a batch of one sample was squeezed to a single number, and the loss wants one shape for "
+                             "logits and labels",
+                     .cause = "squeeze() without a dimension",
+                     .fix = "squeeze(-1) or view(-1)"}}},
       {.name = "negative-strides",
        .when = {"strides of a given numpy array are negative", "tensors with negative strides are not"},
        .refines = {"worker-exception"},

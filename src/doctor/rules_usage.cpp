@@ -152,6 +152,80 @@ std::vector<Rule> usage_rules() {
            "set -e, so that the job ends there\n"
            "or call the environment's Python by its path: PATH/envs/NAME/bin/python train.py\n"
            "#!/bin/bash -l at the script's head, where modules are loaded"},
+      {.name = "checkpoint-frozen-output",
+       .when = {"none of output has requires_grad=true, this checkpoint() is not necessary"},
+       .refines = {"checkpoint-frozen-input"},
+       .what =
+           "reentrant gradient checkpointing wraps a block in which nothing trains, and backward has no graph there",
+       .cause =
+           "Everything in that block is frozen (a vision tower, the lower layers, a model without its adapters), or "
+           "its input needs no gradients: with adapters the embeddings are frozen\n"
+           "Forward of that block runs under no_grad, or detaches its output\n"
+           "The adapters' target modules lie outside the blocks that are checkpointed",
+       .confirm = "[n for n, p in model.named_parameters() if p.requires_grad]; which module calls checkpoint()",
+       .fix = "gradient_checkpointing_kwargs={'use_reentrant': False}\n"
+              "model.enable_input_require_grads() after the adapters are added\n"
+              "gradient_checkpointing_disable() on the part that is frozen, or checkpointing off",
+       .command = "plimsoll train --lora-rank 8 or --freeze PATTERN recomputes correctly"},
+      {.name = "integers-in-layer",
+       .when = {"same dtype, but got long and",
+                "same dtype, but got int and",
+                "same dtype, but got short and",
+                "same dtype, but got byte and",
+                "same dtype, but got bool and",
+                "same dtype, but got char and",
+                "same dtype, but got: long int !=",
+                "same dtype, but got: long long !=",
+                "same dtype, but got: __int64 !=",
+                "same dtype, but got: int !=",
+                "same dtype, but got: unsigned char !=",
+                "same dtype, but got: bool !=",
+                "input type (torch.cuda.longtensor) and",
+                "input type (torch.longtensor) and",
+                "input type (torch.cuda.inttensor) and",
+                "input type (torch.inttensor) and",
+                "input type (torch.cuda.bytetensor) and",
+                "input type (torch.bytetensor) and",
+                "input type (torch.cuda.booltensor) and",
+                "input type (unsigned char) and",
+                "input type (long int) and",
+                "input type (long long) and",
+                "input type (__int64) and",
+                "input type (int) and",
+                "input type (bool) and",
+                "expected m1 and m2 to have the same dtype, but got: long"},
+       .refines = {"dtype-mismatch", "label-dtype"},
+       .what = "whole numbers were fed to a layer whose weights are floats",
+       .cause = "Token ids (or class numbers) go straight into a linear layer or a convolution: the embedding in front "
+                "of it is missing, or was skipped\n"
+                "Images are still bytes (0 to 255), or a mask or features are whole numbers: nothing made them floats\n"
+                "torch.tensor of a list of whole numbers, or torch.randint as an input for a test",
+       .confirm = "print {k: v.dtype for k, v in batch.items()} beside what the first layer is",
+       .fix = "ids through nn.Embedding (the model's own forward with input_ids), or F.one_hot(ids, n).float()\n"
+              "images: ToTensor() or .float() / 255; features and masks: x.float(), or x.to(layer.weight.dtype)\n"
+              "torch.tensor(values, dtype=torch.float32)",
+       .tellings = {{.when = {"got byte and", "unsigned char", "bytetensor) and"},
+                     .cause = "Images are still bytes",
+                     .fix = "images: ToTensor()"},
+                    {.when = {"got bool and", "(bool)", "bool !=", "booltensor) and"},
+                     .cause = "Images are still bytes",
+                     .fix = "images: ToTensor()"}}},
+      {.name = "quantised-in-layer",
+       .when = {"same dtype, but got float and byte", "same dtype, but got half and byte",
+                "same dtype, but got bfloat16 and byte", "same dtype, but got float and char",
+                "same dtype, but got half and char", "same dtype, but got bfloat16 and char", "and float8_e4m3fn",
+                "and float8_e5m2", "and weight type (torch.cuda.chartensor)",
+                "and weight type (torch.cuda.bytetensor)"},
+       .with = {{"dtype", "same", "type"}},
+       .refines = {"dtype-mismatch"},
+       .what = "a layer's weights are codes of 4 or 8 bits, and it multiplies them as if they were numbers",
+       .cause = "The weights are quantised (bitsandbytes, FP8), and the layer was replaced, wrapped or called past the "
+                "kernel that decodes them: F.linear(x, layer.weight), a merge of adapters, a copy of the module\n"
+                "peft, bitsandbytes or the program that loads the file does not know this kind of quantised layer",
+       .confirm = "type(layer), layer.weight.dtype of the layer that the traceback names",
+       .fix = "call the layer itself (layer(x)), and add adapters with get_peft_model after quantisation\n"
+              "pip install -U bitsandbytes peft transformers\n"
+              "load the weights in bf16 or fp16, or dequantize() the layer"},
       {.name = "heads-divide",
        .when = {"must be divisible by num_heads", "must be divisible by `num_heads`",
                 "is not a multiple of the number of attention heads", "hidden_size must be divisible by",

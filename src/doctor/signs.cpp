@@ -125,8 +125,11 @@ bool states_metric(std::string_view small) {
 
 bool is_preparing_bar(std::string_view small) {
   const std::size_t percent = small.find("%|");
-  if (percent == std::string_view::npos) return holds_one_of(small, kUnitsBefore);
-  return holds_one_of(small.substr(0, percent), kBefore) || holds_one_of(small, kUnitsBefore);
+  // Without the bar itself, as some notebooks keep it: "Loading checkpoint shards: 1/5 [00:02<00:05, 2.91s/it]".
+  const std::string_view name =
+      small.substr(0, percent != std::string_view::npos ? percent : std::min(small.find(" ["), small.size()));
+  if (percent == std::string_view::npos && name.size() == small.size()) return holds_one_of(small, kUnitsBefore);
+  return holds_one_of(name, kBefore) || holds_one_of(small, kUnitsBefore);
 }
 
 bool is_finished_bar(std::string_view small) {

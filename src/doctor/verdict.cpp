@@ -6,6 +6,7 @@
 #include <set>
 #include <span>
 
+#include "doctor/headers.h"
 #include "doctor/hints.h"
 #include "doctor/pattern.h"
 
@@ -355,7 +356,9 @@ class Judge {
                                          [](const Evidence& a, const Evidence& b) { return a.line == b.line; }),
                              diagnosis.evidence.end());
     diagnosis.others.assign(findings_.begin() + 1, findings_.end());
-    diagnosis.ending.package = missing_package(root.trigger.text);
+    diagnosis.ending.package = root.rule->name == "header-missing"
+                                   ? std::string(source_of_header(to_small_letters(root.trigger.text)))
+                                   : missing_package(root.trigger.text);
     for (const Exception& e : story_.exceptions) {
       if (!root.inside || e.chain != root.chain || e.raised.place.empty()) continue;
       diagnosis.ending.where = where(e.raised);

@@ -272,6 +272,38 @@ TEST(LogFacts, TellTheRun) {
   EXPECT_EQ(diagnose("from transformers.models.layoutlmv3 import x, roberta\n").facts.family->name, "LayoutLMv3");
 }
 
+// Which of the two has which type tells what to change.
+TEST(Advice, TypesInAMessageTellTheCause) {
+  const auto of = [](const std::string& message) { return diagnose("RuntimeError: " + message + "\n"); };
+  const std::string same = "mat1 and mat2 must have the same dtype, but got ";
+  EXPECT_THAT(headline(of(same + "Half and Float")), testing::HasSubstr("input in half precision"));
+  EXPECT_THAT(causes(of(same + "Half and Float")).at(0), testing::HasSubstr("kept another type"));
+  EXPECT_THAT(headline(of(same + "Float and BFloat16")), testing::HasSubstr("weights in half precision"));
+  EXPECT_THAT(fixes(of(same + "Float and BFloat16")).at(0), testing::HasSubstr("x.to(model.dtype)"));
+  for (const char* types : {"Long and Float", "Int and Half", "Byte and Float", "Bool and BFloat16"})
+    EXPECT_EQ(name_of(of(same + types)), "integers-in-layer") << types;
+  for (const char* types : {"Double and Float", "Float and Double"})
+    EXPECT_EQ(name_of(of(same + types)), "dtype-double") << types;
+  EXPECT_EQ(name_of(of(same + "Half and Byte")), "quantised-in-layer");
+  EXPECT_EQ(name_of(of("expected m1 and m2 to have the same dtype, but got: long long != float")), "integers-in-layer");
+  EXPECT_THAT(causes(of("Input type (unsigned char) and bias type (float) should be the same")).at(0),
+              testing::HasSubstr("bytes"));
+}
+
+TEST(Advice, AMessageTellsWhichSideDiffers) {
+  const auto keys = [](const std::string& missing, const std::string& unexpected) {
+    return diagnose("RuntimeError: Error(s) in loading state_dict for Net:\n\tMissing key(s) in state_dict: \"" +
+                    missing + "\". \n\tUnexpected key(s) in state_dict: \"" + unexpected + "\". \n");
+  };
+  EXPECT_THAT(headline(keys("fc.bias", "module.fc.bias")),
+              testing::HasSubstr("checkpoint was saved from DataParallel"));
+  EXPECT_THAT(headline(keys("module.fc.bias", "fc.bias")), testing::HasSubstr("model is wrapped in DataParallel"));
+  EXPECT_THAT(headline(keys("fc.bias", "_orig_mod.fc.bias")), testing::HasSubstr("torch.compile"));
+  EXPECT_THAT(headline(keys("fc.bias", "head.bias")), testing::HasSubstr("not this model's"));
+  EXPECT_THAT(headline(diagnose(text_of(logs() / "adapter-size.15.log"))), testing::HasSubstr("number of dimensions"));
+  EXPECT_THAT(causes(diagnose(text_of(logs() / "bce-shapes.15.log"))).at(0), testing::HasSubstr("squeeze()"));
+}
+
 // A learning rate that the log prints, at which few models train, comes first among the causes of a NaN.
 TEST(Advice, AHighLearningRateExplainsANaN) {
   const auto nan = [](const std::string& rate) {

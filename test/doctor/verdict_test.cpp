@@ -408,6 +408,25 @@ TEST(Verdict, AnEndFromOutsideTearsDown) {
   EXPECT_FALSE(is_sure(diagnose("[WARNING] oom_reaper: reaped process 27\n" + pipe)));
 }
 
+// Notebooks on the web end a program whose memory runs out with "^C".
+TEST(Verdict, ALogMayEndInAnAllocationOrAnInterrupt) {
+  const std::string alloc =
+      "tcmalloc: large alloc 9034212864 bytes == 0x7e2c0000 @  0x7f1d2c9a 0x7f1d2a0b\n0x51ae13 0x5b41c5\n";
+  for (const std::string& end : {alloc, alloc + "^C\n", alloc + alloc + "\n^C\n", kLosses + alloc + "^C\n"}) {
+    EXPECT_EQ(name_of(diagnose("Loading data\n" + end)), "host-large-allocation") << end;
+    EXPECT_TRUE(is_sure(diagnose("Loading data\n" + end))) << end;
+  }
+  EXPECT_EQ(name_of(diagnose("Loading weights from a.ckpt\n^C\n")), "ended-silently");
+  // A run that went on, and one that fails later, had the memory.
+  EXPECT_EQ(name_of(diagnose(alloc + kLosses)), "no failure");
+  EXPECT_EQ(name_of(diagnose(kLosses + alloc)), "no failure");
+  EXPECT_EQ(name_of(diagnose(kLosses + "^C\n")), "no failure");
+  EXPECT_EQ(name_of(diagnose(alloc + kOom)), "oom");
+  EXPECT_EQ(name_of(diagnose(alloc + "^C\n" + kOom)), "oom");
+  EXPECT_EQ(name_of(diagnose("Loading weights\n^C\nKeyboardInterrupt\n")), "interrupted");
+  EXPECT_EQ(name_of(diagnose(alloc + "Loading data\n")), "not recognised");
+}
+
 TEST(Verdict, ATrackersSummaryIsNoProgress) {
   const std::string summary =
       "wandb: Run summary:\nwandb:   eval/loss 0.39\nwandb:  train/loss 0.31\nwandb: loss 0.2\n";
@@ -455,10 +474,14 @@ TEST(Verdict, NoiseChangesNothing) {
     return d.rule != nullptr && (d.rule->name == "embedding-index" || d.rule->name == "device-assert" ||
                                  d.rule->run_up == RunUp::kNone || d.rule->lasting);
   };
+  // What a log ends with is its last line, and counts only where nothing was trained.
+  const auto reads_the_end = [](const Diagnosis& d) {
+    return d.rule != nullptr && (d.rule->when == AnyOf{kEndsInAllocation} || d.rule->when == AnyOf{kEndsInInterrupt});
+  };
   for (const auto& path : all_logs()) {
     const std::string log = with_newline(text_of(path));
     const Diagnosis alone = diagnose(log);
-    if (alone.rule != nullptr && alone.rule->level == Level::kNote) continue;
+    if (alone.rule != nullptr && (alone.rule->level == Level::kNote || reads_the_end(alone))) continue;
     for (const std::string& noisy : {log + after, before + log, before + log + after}) {
       if (noisy.starts_with(before) && reads_what_is_before(alone)) continue;
       const Diagnosis diagnosis = diagnose(noisy);
