@@ -19,9 +19,9 @@ using Clock = std::chrono::steady_clock;
 
 // Messages between two ranks in one direction that are begun and not done.
 constexpr std::size_t kSlots = 4096;
-constexpr std::size_t kFailureBytes = 2048;
+constexpr std::size_t kMostFailureBytes = 2048;
 // How long somebody who was asked to end waits for ranks that say nothing, and for them to take leave.
-constexpr std::chrono::milliseconds kPatienceAtEnd(300), kPatienceForLeave(2000);
+constexpr std::chrono::milliseconds kPatienceWithSilence(300), kPatienceForLeave(2000);
 // How long a rank whose connection is closed, or others, may take to say why.
 constexpr std::chrono::milliseconds kPatienceForReason(200);
 
@@ -55,10 +55,10 @@ constexpr std::size_t kSignalHead = 1 + sizeof(std::uint32_t);
 
 struct Peer {
   MessageQueue sends, receives;
-  std::uint64_t send_size = 0, receive_size = 0;           // precedes the message
-  std::size_t sent = 0, received = 0;                      // bytes of the size and of the first message
-  bool has_left = false;                                   // and said so
-  std::array<char, kFailureBytes + kSignalHead> signal{};  // what has come of a signal
+  std::uint64_t send_size = 0, receive_size = 0;               // precedes the message
+  std::size_t sent = 0, received = 0;                          // bytes of the size and of the first message
+  bool has_left = false;                                       // and said so
+  std::array<char, kMostFailureBytes + kSignalHead> signal{};  // what has come of a signal
   std::size_t signal_bytes = 0;
 };
 
@@ -210,7 +210,8 @@ class SocketCommunicator final : public Communicator {
       }
       hear_signals();
       const auto silent = Clock::now() - last;
-      if (silent > options_.timeout || (options_.end_signal() != 0 && silent > kPatienceAtEnd)) throw_silent(silent);
+      if (silent > options_.timeout || (options_.end_signal() != 0 && silent > kPatienceWithSilence))
+        throw_silent(silent);
       sleep_until_ready();
     }
   }
@@ -257,7 +258,7 @@ class SocketCommunicator final : public Communicator {
       std::uint32_t size = 0;
       if (from.has_left || from.signal_bytes < kSignalHead) continue;
       std::memcpy(&size, from.signal.data() + 1, sizeof size);
-      const std::size_t whole = std::min<std::size_t>(size, kFailureBytes);
+      const std::size_t whole = std::min<std::size_t>(size, kMostFailureBytes);
       if (from.signal_bytes >= kSignalHead + whole) throw_failed({from.signal.data() + kSignalHead, whole});
     }
     return true;
@@ -324,7 +325,7 @@ class SocketCommunicator final : public Communicator {
   // `reason`: "CODE\nWHAT".
   void fail_others(const std::string& reason) {
     failed_ = true;
-    const std::string text = reason.substr(0, kFailureBytes);
+    const std::string text = reason.substr(0, kMostFailureBytes);
     const auto size = static_cast<std::uint32_t>(text.size());
     std::string signal(1, kFails);
     signal.append(reinterpret_cast<const char*>(&size), sizeof size);
