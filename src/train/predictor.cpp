@@ -187,7 +187,8 @@ class SharedPrediction {
   // what this one has of the parameters; nobody looks at the result.
   void compute_round(std::int64_t count) {
     const bool has_own = ranks_.rank() < count;
-    const Batch& batch = *round_[has_own ? static_cast<std::size_t>(ranks_.rank()) : 0];
+    computed_ = round_[has_own ? static_cast<std::size_t>(ranks_.rank()) : 0];
+    const Batch& batch = *computed_;
     if (!binding_) binding_ = std::make_unique<BatchBinding>(program_, batch);
     binding_->copy(batch);
     binding_->set_loss_scale(1);
@@ -215,14 +216,12 @@ class SharedPrediction {
     }
   }
 
-  // All ranks have seen it. The one that computed it looks for its source, and all say what it has found.
+  // All ranks have seen it, and each looks for the source in what it has computed itself, because the others may need
+  // what this one has of the parameters. All say what the rank has found that computed it.
   [[noreturn]] void throw_fault(std::size_t member) {
-    std::string text;
-    if (static_cast<std::size_t>(ranks_.rank()) == member) {
-      const Problem found = not_finite(program_, *binding_, *round_[member], dataset_).problem();
-      text = nlohmann::json({found.what, found.where, found.found, found.allowed, found.remedy})
-                 .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-    }
+    const Problem found = not_finite(program_, *binding_, *computed_, dataset_).problem();
+    const std::string text = nlohmann::json({found.what, found.where, found.found, found.allowed, found.remedy})
+                                 .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     const auto said = nlohmann::json::parse(all_gather_texts(ranks_, text).at(member)).get<std::vector<std::string>>();
     throw DivergedError(
         {.what = said.at(0), .where = said.at(1), .found = said.at(2), .allowed = said.at(3), .remedy = said.at(4)});
@@ -241,6 +240,7 @@ class SharedPrediction {
   std::vector<std::byte> all_logits_;  // of a round
   std::vector<float> losses_;
   std::vector<const Batch*> round_;
+  const Batch* computed_ = nullptr;  // by this rank, of the round
   std::unique_ptr<BatchBinding> binding_;
   PredictionTotals totals_;
 };

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <mutex>
+
 #include "bundle/adapter.h"
 #include "support/thread_ranks.h"
 #include "train/trainer_fixture.h"
@@ -136,6 +138,40 @@ INSTANTIATE_TEST_SUITE_P(
                                run.model = base_model();
                              }}),
     [](const testing::TestParamInfo<Case>& of) { return of.param.name; });
+
+// Weights that one update makes huge: the first evaluation meets NaN, and the ranks look for its source together, also
+// where none of them has all parameters.
+TEST(RankEvaluation, NamesWhereLogitsBecomeNaN) {
+  for (const int stage : {0, 3}) {
+    const ScratchFolder folder;
+    const fs::path output = folder.path() / "run";
+    fs::create_directories(output);
+    std::mutex mutex;
+    std::vector<std::string> found;
+    EXPECT_THROW(run_ranks(2,
+                           [&](Communicator& communicator) {
+                             SmallRun small(output);
+                             small.evaluates = true;
+                             small.options.eval_steps = 1;
+                             small.options.max_steps = 3;
+                             small.options.learning_rate = 1e30;
+                             small.ranks = &communicator;
+                             small.zero_stage = stage;
+                             try {
+                               small.train();
+                             } catch (const DivergedError& error) {
+                               const std::scoped_lock lock(mutex);
+                               found.push_back(error.problem().found);
+                               throw;
+                             }
+                           }),
+                 DivergedError)
+        << stage;
+    ASSERT_EQ(found.size(), 2U);
+    EXPECT_EQ(found[0], found[1]);
+    EXPECT_THAT(found[0], testing::HasSubstr("makes")) << stage;
+  }
+}
 
 }  // namespace
 }  // namespace plimsoll::test
