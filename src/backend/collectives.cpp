@@ -11,15 +11,12 @@
 namespace plimsoll {
 namespace {
 
-using Part = CollectiveAttributes::Part;
-
-class CollectiveKernel : public Kernel {
+class CollectiveKernel : public Kernel, protected CollectiveParts {
  public:
-  explicit CollectiveKernel(const Node& node) : attributes_(std::get<CollectiveAttributes>(node.attributes)) {}
+  using CollectiveParts::CollectiveParts;
 
   void run(const KernelArguments& arguments) const final {
-    check(arguments.ranks != nullptr && arguments.ranks->size() == attributes_.ranks &&
-              arguments.ranks->rank() == attributes_.rank,
+    check(arguments.ranks != nullptr && arguments.ranks->size() == ranks() && arguments.ranks->rank() == rank(),
           "a program of many ranks is given their communicator");
     run(arguments, *arguments.ranks);
   }
@@ -27,34 +24,13 @@ class CollectiveKernel : public Kernel {
  protected:
   virtual void run(const KernelArguments& arguments, Communicator& ranks) const = 0;
 
-  const std::vector<Part>& parts() const { return attributes_.parts; }
-  std::int64_t ticket() const { return attributes_.ticket; }
-  int rank() const { return attributes_.rank; }
-  int ranks() const { return attributes_.ranks; }
-
-  // The others, beginning with the one behind this rank, so that not all send to the same one first.
-  template <typename Body>
-  void for_each_other(const Body& body) const {
-    for (int i = 1; i < ranks(); ++i) body((rank() + i) % ranks());
-  }
-  static std::span<std::byte> owned(const TensorView& tensor, const Part& part, int rank) {
-    const ByteRange range = owned_bytes(part, rank);
-    return tensor.byte_span().subspan(range.first, range.count);
-  }
-  // Where one of the two owns nothing, both know it, and no message is sent.
+  // No message is sent where one of the two owns nothing, which both know.
   void send(Communicator& ranks, int other, std::span<const std::byte> bytes, bool rows = false) const {
     if (!bytes.empty()) ranks.send(ticket(), other, bytes, rows);
   }
   void receive(Communicator& ranks, int other, std::span<std::byte> bytes, bool rows = false) const {
     if (!bytes.empty()) ranks.receive(ticket(), other, bytes, rows);
   }
-  // This is where in the staging buffer a rank's bytes arrive; its parts follow one another.
-  std::size_t staging_place(int other) const {
-    return static_cast<std::size_t>(plimsoll::staging_place(rank(), other));
-  }
-
- private:
-  CollectiveAttributes attributes_;
 };
 
 // reduce_scatter sends every rank what it owns, and receives what this rank owns; all_reduce sends and receives all.
@@ -65,7 +41,7 @@ class ReduceBegin final : public CollectiveKernel {
  private:
   void run(const KernelArguments& a, Communicator& ranks) const override {
     std::span<std::byte> staging = a.outputs.back().byte_span();
-    const std::size_t each = staging.size() / static_cast<std::size_t>(std::max(1, this->ranks() - 1));
+    const std::size_t each = staging_bytes(staging);
     for_each_other([&](int other) {
       std::span<std::byte> place = staging.subspan(staging_place(other) * each, each);
       for (std::size_t i = 0; i < parts().size(); ++i) {
@@ -94,19 +70,9 @@ class ReduceEnd final : public CollectiveKernel {
   void run(const KernelArguments& a, Communicator& ranks) const override {
     ranks.wait(ticket());
     const std::span<std::byte> staging = a.inputs.back().byte_span();
-    const std::size_t each = staging.size() / static_cast<std::size_t>(std::max(1, this->ranks() - 1));
-    std::size_t first = 0;
-    for (std::size_t i = 0; i < parts().size(); ++i) {
-      const TensorView& tensor = a.outputs[i];
-      const std::span<std::byte> mine = whole_ ? tensor.byte_span() : owned(tensor, parts()[i], rank());
-      if (tensor.dtype() == DType::kF64) {
-        sum<double>(mine, staging, first, each);
-      } else {
-        check(tensor.dtype() == DType::kF32, "ranks sum F32 or F64");
-        sum<float>(mine, staging, first, each);
-      }
-      first += mine.size();
-    }
+    const std::size_t each = staging_bytes(staging);
+    sum_parts(a.outputs, whole_,
+              [&]<typename T>(std::span<std::byte> mine, std::size_t first) { sum<T>(mine, staging, first, each); });
   }
 
   // mine = the sum over ranks in their order, of which only this rank's is not in the staging buffer. Goes through
@@ -161,7 +127,7 @@ class AllGatherBegin final : public CollectiveKernel {
   bool from_shards_;
 };
 
-// What arrives needs nothing done to it.
+// Nothing needs to be done to what arrives.
 class ArrivalEnd final : public CollectiveKernel {
  public:
   using CollectiveKernel::CollectiveKernel;

@@ -1,5 +1,6 @@
 #include "base/hash.h"
 
+#include <fmt/format.h>
 #include <xxhash.h>
 
 #include <new>
@@ -9,6 +10,8 @@ namespace plimsoll {
 std::uint64_t hash_bytes(std::span<const std::byte> bytes, std::uint64_t seed) {
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
 }
+
+std::string hash_digits(std::uint64_t hash) { return fmt::format("{:016x}", hash); }
 
 Hasher::Hasher() : state_(XXH3_createState()) {
   if (state_ == nullptr) throw std::bad_alloc();

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 struct XXH3_state_s;
 
@@ -16,11 +17,16 @@ namespace plimsoll {
 // XXH3, 64 bits: faster than memory.
 std::uint64_t hash_bytes(std::span<const std::byte> bytes, std::uint64_t seed = 0);
 
+// A hash as files and messages have it: 16 digits.
+std::string hash_digits(std::uint64_t hash);
+
 // Computes hash_bytes of bytes that come in pieces; the result does not depend on how they are cut.
 class Hasher {
  public:
   Hasher();
   void add(std::span<const std::byte> bytes);
+  // Adds a text with its end, so that "ab" and "c" are not "a" and "bc".
+  void add_text(const std::string& text) { add(std::as_bytes(std::span(text.c_str(), text.size() + 1))); }
   std::uint64_t digest() const;  // covers everything added so far
 
  private:

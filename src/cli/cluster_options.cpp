@@ -24,6 +24,8 @@ constexpr std::int64_t kMostRanks = 1024;
 // Bytes a second between two processes of a machine: through memory that they share, or from one GPU to another over
 // PCI Express 4.
 constexpr double kSharedMemory = 4e9, kPciExpress = 25e9;
+// And between two machines: 10 Gb/s.
+constexpr double kNetwork = 10e9 / 8;
 
 }  // namespace
 
@@ -64,7 +66,7 @@ void ClusterOptions::take(RunOptions& options) const {
 void ClusterOptions::set_network(OpSpeeds& speeds, std::int64_t size, bool on_gpu) const {
   const double local =
       local_network.empty() ? (on_gpu ? kPciExpress : kSharedMemory) : parse_speed(local_network, "--local-network");
-  const double between = network.empty() ? 1.25e9 : parse_speed(network, "--network");
+  const double between = network.empty() ? kNetwork : parse_speed(network, "--network");
   const std::int64_t on_node = std::min(per_node, size);
   const double others = static_cast<double>(std::max<std::int64_t>(1, size - 1));
   const double away = static_cast<double>(size - on_node) / others;

@@ -38,8 +38,8 @@ void join_part(const FoundPart& part, FieldJoiner& joiner) {
   if (hasher.digest() == part.sum.hash) return;
   throw DataError({.what = "a part is damaged",
                    .where = part.path.string(),
-                   .found = fmt::format("checksum {:016x}", hasher.digest()),
-                   .allowed = fmt::format("{:016x}, as {} says", part.sum.hash, part.manifest.string()),
+                   .found = "checksum " + hash_digits(hasher.digest()),
+                   .allowed = fmt::format("{}, as {} says", hash_digits(part.sum.hash), part.manifest.string()),
                    .remedy = "remove the part and its manifest, run its shard again, then merge-parts"});
 }
 

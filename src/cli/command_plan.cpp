@@ -200,8 +200,11 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
   json["updates"] = updates;
   json["seconds"] = plan.seconds_per_update * static_cast<double>(updates);
   json["random_weights"] = bundle.weights == nullptr && !resume;  // a resumed run has the checkpoint's
-  const std::vector<std::size_t> peaks = peaks_of_ranks(request, plan, backend);
-  if (plan.ranks > 1) json["ranks"]["predicted_peak_bytes"] = peaks;
+  std::vector<std::size_t> peaks;
+  if (plan.ranks > 1) {
+    peaks = peaks_of_ranks(request, plan, backend);
+    json["ranks"]["predicted_peak_bytes"] = peaks;
+  }
   if (device.absent) json["assumed"] = device.absent->json();
   if (plan_options.draws()) {
     Findings all = findings;

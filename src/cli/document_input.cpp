@@ -143,15 +143,12 @@ void add_document_options(Command* command, DocumentInput& input) {
 
 std::string documents_fingerprint(const DocumentInput& input) {
   Hasher hasher;
-  const auto add = [&hasher](const std::string& text) {
-    hasher.add(std::as_bytes(std::span(text.c_str(), text.size() + 1)));
-  };
   for (const fs::path& file : find_documents(input.files)) {
     std::error_code error;
-    add(file.string());
-    add(std::to_string(fs::file_size(file, error)));
+    hasher.add_text(file.string());
+    hasher.add_text(std::to_string(fs::file_size(file, error)));
   }
-  return fmt::format("{:016x}", hasher.digest());
+  return hash_digits(hasher.digest());
 }
 
 WrittenPages write_pages(const Invocation& invocation, const DocumentInput& input, const PagesPlace& place) {

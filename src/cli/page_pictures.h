@@ -12,8 +12,8 @@
 #include <set>
 #include <string>
 
-#include "base/page_share.h"
 #include "cli/command.h"
+#include "data/page_share.h"
 #include "data/page_source.h"
 #include "draw/annotate.h"
 #include "tasks/task.h"

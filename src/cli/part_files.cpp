@@ -22,25 +22,19 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr int kVersion = 1;
+constexpr int kManifestVersion = 1;
 
 fs::path part_path(const fs::path& output, ShardNumber shard) {
   return output.string() + fmt::format(".part-{}-of-{}", shard.index + 1, shard.count);
 }
 fs::path manifest_path(const fs::path& part) { return part.string() + ".json"; }
 
-std::string hex(std::uint64_t number) { return fmt::format("{:016x}", number); }
-
-void add_text(Hasher& hasher, const std::string& text) {
-  hasher.add(std::as_bytes(std::span(text.c_str(), text.size() + 1)));
-}
-
 // The manifest as it was written, or an empty object for anything else.
 json read_manifest(const fs::path& path) {
   std::error_code error;
   if (!fs::exists(path, error)) return json::object();
   const json manifest = parse_json(read_text_file(path, 1 << 28), path.string());
-  const bool is_one = manifest.is_object() && manifest.value("version", json()) == kVersion &&
+  const bool is_one = manifest.is_object() && manifest.value("version", json()) == kManifestVersion &&
                       manifest.value("identity", json()).is_object() && manifest.value("finished", json()).is_boolean();
   return is_one ? manifest : json::object();
 }
@@ -161,18 +155,18 @@ json part_identity(const std::string& name, const Command& command, const std::s
 std::string pages_fingerprint(const PagePaths& paths) {
   Hasher hasher;
   for (const fs::path& path : paths) {
-    add_text(hasher, path.string());
+    hasher.add_text(path.string());
     if (!fs::is_directory(path)) {
-      add_text(hasher, hex(sum_of_file(path).hash));
+      hasher.add_text(hash_digits(sum_of_file(path).hash));
       continue;
     }
     std::map<std::string, std::uint64_t> sizes;
     for (const fs::directory_entry& file : fs::recursive_directory_iterator(path)) {
       if (file.is_regular_file()) sizes[file.path().string()] = file.file_size();
     }
-    for (const auto& [name, bytes] : sizes) add_text(hasher, fmt::format("{} {}", name, bytes));
+    for (const auto& [name, bytes] : sizes) hasher.add_text(fmt::format("{} {}", name, bytes));
   }
-  return hex(hasher.digest());
+  return hash_digits(hasher.digest());
 }
 
 PartFile::PartFile(fs::path output, ShardNumber shard, json identity)
@@ -205,12 +199,12 @@ void PartFile::finish(PageRange range, const FileSum& sum, const json& result) c
   write(true, {{"first_page", range.begin},
                {"end_page", range.end},
                {"bytes", sum.bytes},
-               {"xxh3", hex(sum.hash)},
+               {"xxh3", hash_digits(sum.hash)},
                {"result", result}});
 }
 
 void PartFile::write(bool is_finished, const json& more) const {
-  json manifest = {{"version", kVersion},
+  json manifest = {{"version", kManifestVersion},
                    {"finished", is_finished},
                    {"shard", shard_.index + 1},
                    {"shards", shard_.count},

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "base/interrupt.h"
-#include "base/page_share.h"
 #include "cli/command.h"
+#include "data/page_share.h"
 #include "fit/fit.h"
 #include "ranks/launcher.h"
 #include "request/memory.h"

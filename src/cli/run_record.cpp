@@ -13,14 +13,16 @@
 namespace plimsoll {
 namespace {
 
-std::string hex(std::uint64_t hash) { return fmt::format("{:016x}", hash); }
-
 nlohmann::json data_json(const Dataset& data) {
   const DatasetFingerprint& of = data.fingerprint();
   std::vector<std::string> paths;
   for (const std::filesystem::path& path : data.source().paths()) paths.push_back(path.string());
-  return {{"paths", paths},           {"pages", data.source().size()}, {"windows", data.size()},
-          {"tokens", hex(of.tokens)}, {"labels", hex(of.labels)},      {"images", hex(of.images)}};
+  return {{"paths", paths},
+          {"pages", data.source().size()},
+          {"windows", data.size()},
+          {"tokens", hash_digits(of.tokens)},
+          {"labels", hash_digits(of.labels)},
+          {"images", hash_digits(of.images)}};
 }
 
 nlohmann::json weights_json(const WeightsFile* weights) {
@@ -30,24 +32,27 @@ nlohmann::json weights_json(const WeightsFile* weights) {
     const std::string name = file.filename().string();
     const FileSums known = read_checksums(file.parent_path());
     const auto sum = known.find(name);
-    sums[name] = hex(sum != known.end() ? sum->second.hash : sum_of_file(file).hash);
+    sums[name] = hash_digits(sum != known.end() ? sum->second.hash : sum_of_file(file).hash);
   }
   return sums;
+}
+
+std::string tokenizer_digits(const ModelBundle& bundle) {
+  return bundle.tokenizer == nullptr ? std::string() : hash_digits(bundle.tokenizer->fingerprint());
 }
 
 }  // namespace
 
 nlohmann::json run_record(const Command& command, const ModelBundle& bundle, const Dataset& train,
                           const Dataset* evaluation, const std::string& device) {
-  nlohmann::json record = {
-      {"plimsoll", PLIMSOLL_VERSION},
-      {"options", command.values()},
-      {"machine", {{"processor", processor_name()}, {"device", device}}},
-      {"labels", bundle.config.task.labels},
-      {"fingerprints",
-       {{"data", data_json(train)},
-        {"model", weights_json(bundle.weights.get())},
-        {"tokenizer", bundle.tokenizer == nullptr ? std::string() : hex(bundle.tokenizer->fingerprint())}}}};
+  nlohmann::json record = {{"plimsoll", PLIMSOLL_VERSION},
+                           {"options", command.values()},
+                           {"machine", {{"processor", processor_name()}, {"device", device}}},
+                           {"labels", bundle.config.task.labels},
+                           {"fingerprints",
+                            {{"data", data_json(train)},
+                             {"model", weights_json(bundle.weights.get())},
+                             {"tokenizer", tokenizer_digits(bundle)}}}};
   if (const LossOptions& loss = bundle.config.task.loss; !loss.class_weights.empty()) {
     record["class_weights"] = loss.class_weights;  // in the order of the labels
   }
@@ -59,7 +64,7 @@ nlohmann::json run_record(const Command& command, const ModelBundle& bundle, con
 nlohmann::json model_record(const ModelBundle& bundle) {
   return {{"weights", weights_json(bundle.weights.get())},
           {"adapter", weights_json(bundle.adapter.get())},
-          {"tokenizer", bundle.tokenizer == nullptr ? std::string() : hex(bundle.tokenizer->fingerprint())},
+          {"tokenizer", tokenizer_digits(bundle)},
           {"labels", bundle.config.task.labels}};
 }
 

@@ -33,9 +33,9 @@
 
 #include "base/byte_gate.h"
 #include "base/bytes.h"
-#include "base/page_share.h"
 #include "data/findings.h"
 #include "data/labels.h"
+#include "data/page_share.h"
 #include "data/page_source.h"
 #include "data/targets.h"
 #include "data/tokenized_pages.h"

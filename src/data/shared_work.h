@@ -1,4 +1,4 @@
-// Work on pages that ranks share (base/page_share.h): each does its part on several threads, and all take all results
+// Work on pages that ranks share (data/page_share.h): each does its part on several threads, and all take all results
 // in order, so that the outcome is that of a single process.
 //
 //   run_shared<BlockReport>(share, blocks, threads, [&](std::size_t i) { return check_block(i); }, pack_report, unpack,
@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/page_share.h"
 #include "data/in_order.h"
+#include "data/page_share.h"
 
 namespace plimsoll {
 

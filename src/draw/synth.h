@@ -30,7 +30,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/page_share.h"
+#include "data/page_share.h"
 #include "draw/fonts.h"
 
 namespace plimsoll {

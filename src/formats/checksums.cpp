@@ -20,8 +20,6 @@ namespace fs = std::filesystem;
 constexpr const char* kAlgorithm = "xxh3-64";
 constexpr std::uint64_t kLongestBytes = 1 << 20;
 
-std::string hex(std::uint64_t hash) { return fmt::format("{:016x}", hash); }
-
 [[noreturn]] void refuse_list(const fs::path& path, std::string found) {
   throw DataError({.what = "the list of checksums cannot be read",
                    .where = path.string(),
@@ -57,9 +55,9 @@ void compare(const fs::path& path, const FileSum& written, OtherLength other_len
   throw DataError(
       {.what = "a file is damaged: its bytes are not those that were saved",
        .where = path.string(),
-       .found = fmt::format("{}, checksum {}", counted(found.bytes, "byte"), hex(found.hash)),
-       .allowed = fmt::format("{}, checksum {}, as {} has it", counted(written.bytes, "byte"), hex(written.hash),
-                              kChecksumsFile),
+       .found = fmt::format("{}, checksum {}", counted(found.bytes, "byte"), hash_digits(found.hash)),
+       .allowed = fmt::format("{}, checksum {}, as {} has it", counted(written.bytes, "byte"),
+                              hash_digits(written.hash), kChecksumsFile),
        .remedy = fmt::format("copy it again, or use another checkpoint; if it was changed on purpose, remove "
                              "its entry from {}",
                              (path.parent_path() / kChecksumsFile).string())});
@@ -71,7 +69,7 @@ bool holds_weights(const std::string& name) { return name.ends_with(".safetensor
 
 void write_checksums(const fs::path& directory, const FileSums& sums) {
   nlohmann::json files = nlohmann::json::object();
-  for (const auto& [name, sum] : sums) files[name] = {{"bytes", sum.bytes}, {"xxh3", hex(sum.hash)}};
+  for (const auto& [name, sum] : sums) files[name] = {{"bytes", sum.bytes}, {"xxh3", hash_digits(sum.hash)}};
   write_text_file(directory / kChecksumsFile,
                   nlohmann::json{{"algorithm", kAlgorithm}, {"files", files}}.dump(2) + "\n");
 }

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/page_share.h"
 #include "data/page.h"
 #include "data/page_range.h"
+#include "data/page_share.h"
 #include "ocr/pdf_programs.h"
 #include "ocr/text_reader.h"
 

@@ -1,6 +1,6 @@
 #include "ranks/communicator.h"
 
-#include <cstring>
+#include <chrono>
 
 namespace plimsoll {
 namespace {
@@ -10,6 +10,14 @@ std::span<std::byte> part(std::span<std::byte> all, std::size_t bytes, int rank)
 }
 
 }  // namespace
+
+void Communicator::wait(std::int64_t ticket) {
+  if (is_done(ticket)) return;
+  const auto begin = std::chrono::steady_clock::now();
+  wait_until_done(ticket);
+  if (ticket == kHostTicket) return;
+  traffic_.wait_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
 
 void all_gather(Communicator& ranks, std::span<const std::byte> mine, std::span<std::byte> all) {
   check(all.size() == mine.size() * static_cast<std::size_t>(ranks.size()), "there is room for every rank's bytes");

@@ -65,7 +65,7 @@ class Communicator {
   }
   // Waits until every message with that ticket has arrived. Throws RankError if another rank has failed, or has been
   // silent for too long.
-  virtual void wait(std::int64_t ticket) = 0;
+  void wait(std::int64_t ticket);
   // Moves messages on, without waiting. Throws RankError if another rank has failed.
   virtual void poll() = 0;
   // Tells the other ranks that this one ends because of `problem`; they throw RankError. Does not throw.
@@ -76,21 +76,33 @@ class Communicator {
   struct Traffic {
     std::uint64_t sent_bytes = 0, received_bytes = 0, sent_messages = 0, sent_row_bytes = 0;
     double wait_seconds = 0;
+
+    Traffic& operator+=(const Traffic& more) {
+      sent_bytes += more.sent_bytes;
+      received_bytes += more.received_bytes;
+      sent_messages += more.sent_messages;
+      sent_row_bytes += more.sent_row_bytes;
+      wait_seconds += more.wait_seconds;
+      return *this;
+    }
+    Traffic operator-(const Traffic& less) const {
+      return {.sent_bytes = sent_bytes - less.sent_bytes,
+              .received_bytes = received_bytes - less.received_bytes,
+              .sent_messages = sent_messages - less.sent_messages,
+              .sent_row_bytes = sent_row_bytes - less.sent_row_bytes,
+              .wait_seconds = wait_seconds - less.wait_seconds};
+    }
   };
   Traffic traffic() const { return traffic_; }
   // Adds what nodes have exchanged by another way, such as between GPUs.
-  void add_traffic(const Traffic& more) {
-    traffic_.sent_bytes += more.sent_bytes;
-    traffic_.received_bytes += more.received_bytes;
-    traffic_.sent_messages += more.sent_messages;
-    traffic_.sent_row_bytes += more.sent_row_bytes;
-    traffic_.wait_seconds += more.wait_seconds;
-  }
+  void add_traffic(const Traffic& more) { traffic_ += more; }
 
  protected:
   virtual void begin_send(std::int64_t ticket, int to, std::span<const std::byte> bytes) = 0;
   virtual void begin_receive(std::int64_t ticket, int from, std::span<std::byte> bytes) = 0;
-  void count_wait(double seconds) { traffic_.wait_seconds += seconds; }
+  virtual bool is_done(std::int64_t ticket) const = 0;
+  // Waits for a ticket that is not done.
+  virtual void wait_until_done(std::int64_t ticket) = 0;
 
  private:
   Traffic traffic_{};

@@ -11,6 +11,7 @@
 
 #include "base/installed.h"
 #include "ranks/mpi/part.h"
+#include "ranks/rank_failure.h"
 
 namespace plimsoll {
 namespace {
@@ -21,9 +22,6 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* kPartFile = "libplimsoll_mpi.so";
 // Messages are cut into pieces that an int counts.
 constexpr std::size_t kPieceBytes = std::size_t{1} << 30;
-constexpr std::size_t kFailureBytes = 2048;
-// How long somebody who was asked to end waits for ranks that say nothing.
-constexpr std::chrono::milliseconds kPatienceAtEnd(300);
 
 [[noreturn]] void throw_no_mpi(const Launch& launch, const std::string& found) {
   throw EnvironmentError({.what = fmt::format("{} has started {} ranks, and MPI cannot be used to connect them",
@@ -91,6 +89,21 @@ class MpiCommunicator final : public Communicator {
     pending_.resize(std::max(pending_.size(), static_cast<std::size_t>(tickets)), 0);
   }
 
+  void poll() override {
+    if (used_ > 0) progress();
+    if (++polls_ % 64 == 0) throw_if_another_failed();
+  }
+
+  void fail(const Problem& problem, ExitCode code) noexcept override {
+    if (std::exchange(failed_, true)) return;
+    try {
+      const std::string text = failure_text(*this, problem, code);
+      part_.send_failure(text.data(), text.size());
+    } catch (...) {  // others then notice that this rank has ended
+    }
+  }
+
+ private:
   void begin_send(std::int64_t ticket, int to, std::span<const std::byte> bytes) override {
     // An empty message is one, too: its receiver may not know that it is.
     for (std::size_t first = 0; first == 0 || first < bytes.size(); first += kPieceBytes) {
@@ -106,29 +119,11 @@ class MpiCommunicator final : public Communicator {
     }
   }
 
-  void wait(std::int64_t ticket) override {
-    const auto is_done = [&] { return pending_.at(static_cast<std::size_t>(ticket)) == 0; };
-    if (is_done()) return;
-    const auto begin = Clock::now();
-    wait_until(is_done);
-    if (ticket != kHostTicket) count_wait(std::chrono::duration<double>(Clock::now() - begin).count());
+  bool is_done(std::int64_t ticket) const override { return pending_.at(static_cast<std::size_t>(ticket)) == 0; }
+  void wait_until_done(std::int64_t ticket) override {
+    wait_until([&] { return is_done(ticket); });
   }
 
-  void poll() override {
-    if (used_ > 0) progress();
-    if (++polls_ % 64 == 0) throw_if_another_failed();
-  }
-
-  void fail(const Problem& problem, ExitCode code) noexcept override {
-    if (std::exchange(failed_, true)) return;
-    try {
-      const std::string text = fmt::format("{}\n{}", static_cast<int>(code), problem.what);
-      part_.send_failure(text.data(), std::min(text.size(), kFailureBytes));
-    } catch (...) {  // others then notice that this rank has ended
-    }
-  }
-
- private:
   struct InSlot {
     std::int64_t ticket = -1;
     int other = 0;
@@ -179,7 +174,8 @@ class MpiCommunicator final : public Communicator {
       if (idle % 64 != 63) continue;
       throw_if_another_failed();
       const auto silent = Clock::now() - last;
-      if (silent > options_.timeout || (options_.end_signal() != 0 && silent > kPatienceAtEnd)) throw_silent(silent);
+      if (silent > options_.timeout || (options_.end_signal() != 0 && silent > kPatienceWithSilence))
+        throw_silent(silent);
       // Ranks may share cores, and whoever waits must not take them from those that compute.
       if (idle > 4096) {
         std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -190,19 +186,13 @@ class MpiCommunicator final : public Communicator {
   }
 
   void throw_if_another_failed() {
-    std::array<char, kFailureBytes> text{};
+    std::array<char, kMostFailureBytes> text{};
     int from = 0;
     std::size_t count = 0;
     check_error(part_.receive_failure(text.data(), text.size(), &from, &count));
     if (count == 0) return;
     failed_ = true;
-    const std::string all(text.data(), count);
-    const std::size_t line = all.find('\n');
-    throw RankError({.what = fmt::format("rank {} on {} has failed: {}", from, host(from),
-                                         line == std::string::npos ? all : all.substr(line + 1)),
-                     .where = fmt::format("rank {} on {}", rank_, host(rank_)),
-                     .remedy = "see that rank's own message"},
-                    static_cast<ExitCode>(std::atoi(all.c_str())));
+    throw told_failure(*this, {text.data(), count});
   }
 
   [[noreturn]] void throw_silent(Clock::duration silent) {
@@ -212,16 +202,9 @@ class MpiCommunicator final : public Communicator {
     for (const InSlot& slot : in_slot_) {
       if (slot.ticket < 0 || listed[static_cast<std::size_t>(slot.other)]) continue;
       listed[static_cast<std::size_t>(slot.other)] = true;
-      names += fmt::format("{}rank {} on {}", names.empty() ? "" : ", ", slot.other, host(slot.other));
+      names += (names.empty() ? "" : ", ") + rank_text(*this, slot.other);
     }
-    const int signal = options_.end_signal();
-    throw RankError(
-        {.what = fmt::format("{} said nothing for {:.1f} s", names, std::chrono::duration<double>(silent).count()),
-         .where = fmt::format("rank {} on {}", rank_, host(rank_)),
-         .found = signal != 0 ? fmt::format("signal {} while this rank waited: the launcher ends all ranks", signal)
-                              : std::string("no message within --timeout"),
-         .remedy = "look at the launcher's message and at that rank's machine"},
-        ExitCode::kEnvironment);
+    throw silent_failure(*this, names, silent, options_.end_signal());
   }
 
   const PlimsollMpiPart& part_;

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "ranks/rank_failure.h"
+
 namespace plimsoll {
 namespace {
 
@@ -19,9 +21,8 @@ using Clock = std::chrono::steady_clock;
 
 // Messages between two ranks in one direction that are begun and not done.
 constexpr std::size_t kSlots = 4096;
-constexpr std::size_t kMostFailureBytes = 2048;
-// How long somebody who was asked to end waits for ranks that say nothing, and for them to take leave.
-constexpr std::chrono::milliseconds kPatienceWithSilence(300), kPatienceForLeave(2000);
+// How long a rank that ends waits for the others to take leave.
+constexpr std::chrono::milliseconds kPatienceForLeave(2000);
 // How long a rank whose connection is closed, or others, may take to say why.
 constexpr std::chrono::milliseconds kPatienceForReason(200);
 
@@ -84,22 +85,6 @@ class SocketCommunicator final : public Communicator {
     pending_.resize(std::max(pending_.size(), static_cast<std::size_t>(tickets)), 0);
   }
 
-  void begin_send(std::int64_t ticket, int to, std::span<const std::byte> bytes) override {
-    // A message is only read from.
-    add(peer(to).sends, {.ticket = ticket, .bytes = const_cast<std::byte*>(bytes.data()), .size = bytes.size()});
-  }
-  void begin_receive(std::int64_t ticket, int from, std::span<std::byte> bytes) override {
-    add(peer(from).receives, {.ticket = ticket, .bytes = bytes.data(), .size = bytes.size()});
-  }
-
-  void wait(std::int64_t ticket) override {
-    const auto is_done = [&] { return pending_.at(static_cast<std::size_t>(ticket)) == 0; };
-    if (is_done()) return;
-    const auto begin = Clock::now();
-    wait_until(is_done);
-    if (ticket != kHostTicket) count_wait(std::chrono::duration<double>(Clock::now() - begin).count());
-  }
-
   void poll() override {
     if (under_way_ > 0) progress();
     if (++polls_ % 64 == 0) hear_signals();
@@ -108,12 +93,25 @@ class SocketCommunicator final : public Communicator {
   void fail(const Problem& problem, ExitCode code) noexcept override {
     if (failed_) return;
     try {
-      fail_others(fmt::format("{}\n{} has failed: {}", static_cast<int>(code), here(), problem.what));
+      fail_others(failure_text(*this, problem, code));
     } catch (...) {  // others then notice that this rank has ended
     }
   }
 
  private:
+  void begin_send(std::int64_t ticket, int to, std::span<const std::byte> bytes) override {
+    // A message is only read from.
+    add(peer(to).sends, {.ticket = ticket, .bytes = const_cast<std::byte*>(bytes.data()), .size = bytes.size()});
+  }
+  void begin_receive(std::int64_t ticket, int from, std::span<std::byte> bytes) override {
+    add(peer(from).receives, {.ticket = ticket, .bytes = bytes.data(), .size = bytes.size()});
+  }
+
+  bool is_done(std::int64_t ticket) const override { return pending_.at(static_cast<std::size_t>(ticket)) == 0; }
+  void wait_until_done(std::int64_t ticket) override {
+    wait_until([&] { return is_done(ticket); });
+  }
+
   Peer& peer(int rank) { return *peers_.at(static_cast<std::size_t>(rank)); }
   const Meeting& meeting(int rank) const { return meetings_[static_cast<std::size_t>(rank)]; }
 
@@ -264,16 +262,10 @@ class SocketCommunicator final : public Communicator {
     return true;
   }
 
-  std::string here() const { return fmt::format("rank {} on {}", rank_, host(rank_)); }
-
   // Passes the reason on: who hears that this rank ends, too, is to know why.
   [[noreturn]] void throw_failed(const std::string& reason) {
     fail_others(reason);
-    const std::size_t line = reason.find('\n');
-    throw RankError({.what = line == std::string::npos ? reason : reason.substr(line + 1),
-                     .where = here(),
-                     .remedy = "see that rank's own message"},
-                    static_cast<ExitCode>(std::atoi(reason.c_str())));
+    throw told_failure(*this, reason);
   }
 
   [[noreturn]] void throw_ended(int ended, const std::string& found) {
@@ -286,10 +278,10 @@ class SocketCommunicator final : public Communicator {
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     } while (Clock::now() < end);
-    const std::string what = fmt::format("rank {} on {} has ended", ended, host(ended));
+    const std::string what = rank_text(*this, ended) + " has ended";
     fail_others(fmt::format("{}\n{}", static_cast<int>(ExitCode::kEnvironment), what));
     throw RankError({.what = what,
-                     .where = here(),
+                     .where = rank_text(*this, rank_),
                      .found = found,
                      .remedy = "look at the launcher's message and at that rank's machine"},
                     ExitCode::kEnvironment);
@@ -299,19 +291,11 @@ class SocketCommunicator final : public Communicator {
     std::string names;
     for (int other = 0; other < size(); ++other) {
       if (other == rank_ || (peer(other).sends.empty() && peer(other).receives.empty())) continue;
-      names += fmt::format("{}rank {} on {}", names.empty() ? "" : ", ", other, host(other));
+      names += (names.empty() ? "" : ", ") + rank_text(*this, other);
     }
-    const int signal = options_.end_signal();
-    const std::string what =
-        fmt::format("{} said nothing for {:.1f} s", names, std::chrono::duration<double>(silent).count());
-    fail_others(fmt::format("{}\n{}", static_cast<int>(ExitCode::kEnvironment), what));
-    throw RankError(
-        {.what = what,
-         .where = here(),
-         .found = signal != 0 ? fmt::format("signal {} while this rank waited: the launcher ends all ranks", signal)
-                              : std::string("no message within --timeout"),
-         .remedy = "look at the launcher's message and at that rank's machine"},
-        ExitCode::kEnvironment);
+    RankError error = silent_failure(*this, names, silent, options_.end_signal());
+    fail_others(fmt::format("{}\n{}", static_cast<int>(ExitCode::kEnvironment), error.problem().what));
+    throw error;
   }
 
   // To all others; they have room for it, because nothing else was sent there.

@@ -19,10 +19,8 @@ std::string fingerprint(std::span<const Example> examples) {
     const std::array<std::uint32_t, 4> values = {e.page, e.begin, e.tokens, e.loss_terms};
     hash = hash_bytes(std::as_bytes(std::span(values)), hash);
   }
-  return fmt::format("{:016x}", hash);
+  return hash_digits(hash);
 }
-
-std::string hex(std::uint64_t hash) { return fmt::format("{:016x}", hash); }
 
 // Of the base model's weights, which an adapter is no use without and does not hold; empty without adapters.
 std::string base_fingerprint(const ModelBundle& bundle) {
@@ -32,7 +30,7 @@ std::string base_fingerprint(const ModelBundle& bundle) {
     const std::uint64_t sum = sum_of_file(file).hash;
     hash = hash_bytes(std::as_bytes(std::span(&sum, 1)), hash);
   }
-  return hex(hash);
+  return hash_digits(hash);
 }
 
 // What trains, as text; empty where all parameters do.
@@ -108,9 +106,9 @@ TrainerState initial_state(const Session& session, const ModelBundle& bundle, co
       .threads = threads,
       .optimizer = std::string(optimizer_name(options.optim)),
       .data = fingerprint(pages.examples()),
-      .tokens = hex(pages.fingerprint().tokens),
-      .labels = hex(pages.fingerprint().labels),
-      .images = hex(pages.fingerprint().images),
+      .tokens = hash_digits(pages.fingerprint().tokens),
+      .labels = hash_digits(pages.fingerprint().labels),
+      .images = hash_digits(pages.fingerprint().images),
       .base = base_fingerprint(bundle),
       .options = options_text(options, bundle.options, bundle.config.task.loss, pages.options().augment.has_value()),
       .scaler = {},

@@ -114,6 +114,16 @@ class ProgramTest : public testing::Test {
     const Outcome outcome = run({"synth", "--output", path("pages"), "--count", "6", "--validation-fraction", "0.34"});
     ASSERT_EQ(outcome.code, 0) << outcome.err;
   }
+  // The losses that a run has logged.
+  std::vector<double> losses(const std::string& run) const {
+    std::vector<double> all;
+    std::ifstream file(at(run) / "metrics.jsonl");
+    for (std::string line; std::getline(file, line);) {
+      const nlohmann::json object = nlohmann::json::parse(line);
+      if (object.contains("loss")) all.push_back(object["loss"]);
+    }
+    return all;
+  }
   // Makes a small model with the pages' labels, in model/.
   void make_model() const {
     const Outcome outcome = run({"init", "--model", "layoutlmv3-tiny", "--output-dir", path("model"), "--labels",

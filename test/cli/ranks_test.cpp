@@ -57,16 +57,6 @@ class Ranks : public ProgramTest {
     return false;
   }
 
-  std::vector<double> losses(const std::string& run) const {
-    std::vector<double> all;
-    std::ifstream file(at(run) / "metrics.jsonl");
-    for (std::string line; std::getline(file, line);) {
-      const nlohmann::json object = nlohmann::json::parse(line);
-      if (object.contains("loss")) all.push_back(object["loss"]);
-    }
-    return all;
-  }
-
   std::optional<std::string> mpirun_;
 };
 

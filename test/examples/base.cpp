@@ -24,7 +24,6 @@
 #include "base/mapped_bytes.h"
 #include "base/nvidia.h"
 #include "base/offload_file.h"
-#include "base/page_share.h"
 #include "base/path_from.h"
 #include "base/philox.h"
 #include "base/work_folder.h"
@@ -86,11 +85,6 @@ void of_nvidia() {
 
 void of_offload_file(const OffloadLayout& layout, std::span<std::byte> bytes) {
 #include "base/offload_file.h.inc"
-}
-
-void read_page(std::size_t page);
-void of_page_share(const std::function<std::vector<std::string>(const std::string&)>& gathered) {
-#include "base/page_share.h.inc"
 }
 
 void of_path_from() {

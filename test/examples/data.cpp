@@ -38,6 +38,7 @@
 #include "data/page_cache.h"
 #include "data/page_checks.h"
 #include "data/page_range.h"
+#include "data/page_share.h"
 #include "data/page_source.h"
 #include "data/resample.h"
 #include "data/sampler.h"
@@ -256,6 +257,11 @@ void of_tokenizer_train() {
 
 void of_tokenizer_vocabulary() {
 #include "data/tokenizer_vocabulary.h.inc"
+}
+
+void read_page(std::size_t page);
+void of_page_share(const std::function<std::vector<std::string>(const std::string&)>& gathered) {
+#include "data/page_share.h.inc"
 }
 
 }  // namespace plimsoll::examples

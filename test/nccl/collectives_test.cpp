@@ -8,6 +8,7 @@
 #include "gpu_ranks.h"
 #include "plan/memory_plan.h"
 #include "runtime/program.h"
+#include "support/rank_graphs.h"
 
 namespace plimsoll::test {
 namespace {
@@ -211,47 +212,18 @@ TEST_P(GpuCollectives, AllToAllRows) {
         const Bounds rows_of = ranks == 2 ? Bounds{0, 4, kRows} : Bounds{0, 4, 4, 9, kRows};
         const auto own = static_cast<std::size_t>(rank);
         const std::int64_t first = rows_of[own], own_rows = rows_of[own + 1] - first;
-        CollectiveAttributes of_ids{.ticket = 1, .rank = rank, .ranks = ranks, .parts = {}};
-        auto& part = of_ids.parts.emplace_back();
-        part.type = {DType::kI32, {ranks * kIds}};
-        for (int r = 0; r <= ranks; ++r) part.bounds.push_back(r * kIds);
-        if (counted) {
-          auto& counts = of_ids.parts.emplace_back();
-          counts.type = {DType::kI32, {ranks}};
-          for (int r = 0; r <= ranks; ++r) counts.bounds.push_back(r);
-        }
-        CollectiveAttributes of_rows{.ticket = 2, .rank = rank, .ranks = ranks, .parts = {}};
-        auto& table = of_rows.parts.emplace_back();
-        table.type = {dtype, {kRows, kWidth}};
-        for (const std::int64_t row : rows_of) table.bounds.push_back(row * kWidth);
         Exchange exchange;
-        Graph& graph = exchange.graph;
-        const ValueId owned = graph.add_input("own", {dtype, {own_rows, kWidth}});
-        const ValueId ids = graph.add_input("ids", {DType::kI32, {kIds}});
-        const ValueId count = graph.add_input("count", {DType::kI32, {1}});
-        const auto told =
-            graph.add_node({.op = Op::kGatherShardsBegin,
-                            .name = "tell",
-                            .attributes = of_ids,
-                            .inputs = counted ? std::vector<ValueId>{ids, count} : std::vector<ValueId>{ids}});
-        std::vector<ValueId> inputs =
-            graph.add_node({.op = Op::kAllGatherEnd, .name = "told", .attributes = of_ids, .inputs = told});
-        inputs.insert(inputs.begin(), owned);
-        const auto begun = graph.add_node(
-            {.op = Op::kAllToAllRowsBegin, .name = "begin", .attributes = of_rows, .inputs = std::move(inputs)});
-        const ValueId rows = graph.add_node(
-            {.op = Op::kAllToAllRowsEnd, .name = "end", .attributes = of_rows, .inputs = {begun[0], begun[2]}})[0];
-        graph.mark_output(rows);
-        graph.mark_output(begun[1]);
+        const auto [owned, ids, count, rows, places] =
+            add_row_look_up(exchange.graph, rank, rows_of, kWidth, dtype, kIds, counted);
         // As many rows arrive as the highest place says; of no ids, none.
-        const auto arrived = [place = begun[1], count, counted](const Program& program) {
-          std::vector<std::int32_t> places(kIds);
-          program.tensor(place).read(std::as_writable_bytes(std::span(places)));
+        const auto arrived = [place = places, count = count, counted](const Program& program) {
+          std::vector<std::int32_t> found(kIds);
+          program.tensor(place).read(std::as_writable_bytes(std::span(found)));
           if (counted && program.tensor(count).get<std::int32_t>() == 0) return std::size_t{0};
-          return (static_cast<std::size_t>(*std::ranges::max_element(places)) + 1) * kWidth;
+          return (static_cast<std::size_t>(*std::ranges::max_element(found)) + 1) * kWidth;
         };
-        exchange.results = {{.value = begun[1]}, {.value = rows, .defined = arrived}};
-        exchange.fill = [=](const Program& program, int run) {
+        exchange.results = {{.value = places}, {.value = rows, .defined = arrived}};
+        exchange.fill = [=, owned = owned, ids = ids, count = count](const Program& program, int run) {
           std::vector<std::int32_t> numbers;
           for (std::int32_t i = 0; i < kIds; ++i) {
             numbers.push_back(i % 4 == 3 ? numbers.back()

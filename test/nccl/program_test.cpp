@@ -79,15 +79,6 @@ class GpuProgram : public ProgramTest {
     return all;
   }
 
-  std::vector<double> losses(const std::string& run) const {
-    std::vector<double> all;
-    std::ifstream file(at(run) / "metrics.jsonl");
-    for (std::string line; std::getline(file, line);) {
-      const nlohmann::json object = nlohmann::json::parse(line);
-      if (object.contains("loss")) all.push_back(object["loss"]);
-    }
-    return all;
-  }
   void expect_near(const std::string& run, const std::string& expected) const {
     const std::vector<double> a = losses(run), b = losses(expected);
     ASSERT_EQ(a.size(), b.size());

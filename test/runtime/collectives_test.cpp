@@ -5,9 +5,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "backend/reference/reference_backend.h"
-#include "plan/memory_plan.h"
-#include "runtime/program.h"
+#include "support/rank_graphs.h"
 #include "support/thread_ranks.h"
 
 namespace plimsoll::test {
@@ -40,22 +38,15 @@ std::vector<Exchanged> run(int ranks, const std::vector<Op>& ops, const std::vec
     for (const Op op : ops) {
       parts = graph.add_node({.op = op, .name = std::string(op_name(op)), .attributes = attributes, .inputs = parts});
     }
-    ReferenceBackend backend;
-    PreparedGraph prepared = prepare(std::move(graph), backend);
-    PersistentLayout layout;
-    layout.add(prepared.graph);
-    const MemoryPlan plan = plan_memory(prepared.graph, prepared.scratch_bytes(), layout);
-    const auto memory = backend.allocate(plan.arena_bytes());
-    communicator.reserve(8);
-    const Program program(std::move(prepared), plan, *memory, nullptr, &communicator);
+    const RankProgram program(std::move(graph), communicator);
     Exchanged& result = results[static_cast<std::size_t>(communicator.rank())];
     for (std::size_t i = 0; i < shapes.size(); ++i) {
-      const TensorView view = program.view(sources[i]);
+      const TensorView view = program->view(sources[i]);
       for (std::int64_t e = 0; e < view.elements(); ++e) view.data<float>()[e] = value_of(communicator.rank(), i, e);
     }
-    program.run();
+    program->run();
     for (const ValueId source : sources) {
-      const auto values = program.view(source).span<float>();
+      const auto values = program->view(source).span<float>();
       result.parts.emplace_back(values.begin(), values.end());
     }
   });
@@ -133,32 +124,26 @@ TEST(Collectives, GatherRowsJoinsWhatIsCounted) {
       const auto all =
           graph.add_node({.op = Op::kGatherRowsEnd, .name = "end", .attributes = attributes, .inputs = begun});
       for (const ValueId value : all) graph.mark_output(value);
-      ReferenceBackend backend;
-      PreparedGraph prepared = prepare(std::move(graph), backend);
-      PersistentLayout layout;
-      const MemoryPlan plan = plan_memory(prepared.graph, prepared.scratch_bytes(), layout);
-      const auto memory = backend.allocate(plan.arena_bytes());
-      communicator.reserve(2);
-      const Program program(std::move(prepared), plan, *memory, nullptr, &communicator);
+      const RankProgram program(std::move(graph), communicator);
       const std::int32_t mine = communicator.rank();
-      *program.view(count).data<std::int32_t>() = mine;
+      *program->view(count).data<std::int32_t>() = mine;
       for (std::int32_t i = 0; i < kCapacity; ++i) {
-        program.view(ids).data<std::int32_t>()[i] = 10 * mine + i;
+        program->view(ids).data<std::int32_t>()[i] = 10 * mine + i;
         for (std::int64_t k = 0; k < kWidth; ++k) {
-          program.view(rows).data<float>()[i * kWidth + k] = static_cast<float>(100 * mine + 10 * i + k);
+          program->view(rows).data<float>()[i * kWidth + k] = static_cast<float>(100 * mine + 10 * i + k);
         }
       }
-      program.run();
+      program->run();
       std::int32_t at = 0;
       for (std::int32_t r = 0; r < ranks; ++r) {
         for (std::int32_t i = 0; i < r; ++i, ++at) {
-          EXPECT_EQ(program.view(all[0]).data<std::int32_t>()[at], 10 * r + i);
+          EXPECT_EQ(program->view(all[0]).data<std::int32_t>()[at], 10 * r + i);
           for (std::int64_t k = 0; k < kWidth; ++k) {
-            EXPECT_EQ(program.view(all[1]).data<float>()[at * kWidth + k], static_cast<float>(100 * r + 10 * i + k));
+            EXPECT_EQ(program->view(all[1]).data<float>()[at * kWidth + k], static_cast<float>(100 * r + 10 * i + k));
           }
         }
       }
-      EXPECT_EQ(*program.view(all[2]).data<std::int32_t>(), at);
+      EXPECT_EQ(*program->view(all[2]).data<std::int32_t>(), at);
     });
   }
 }
@@ -166,7 +151,7 @@ TEST(Collectives, GatherRowsJoinsWhatIsCounted) {
 // Every rank gets the rows that it asks for, whoever owns them, through the places that it is given; also a rank that
 // owns nothing, one that asks for nothing, and one whose ids are partly not real.
 TEST(Collectives, AllToAllRowsGivesEveryRankTheRowsOfItsIds) {
-  constexpr std::int64_t kIds = 5, kRows = 9, kWidth = 3;
+  constexpr std::int64_t kIds = 5, kWidth = 3;
   const std::vector<std::vector<std::int32_t>> asked = {{8, 0, 0, 3, 8}, {4, 4, 4, 4, 4}, {7, 2, 5, 1, 0}};
   const std::vector<std::int32_t> counts = {5, 0, 3};
   const auto element = [](std::int64_t row, std::int64_t k) { return static_cast<float>(10 * row + k); };
@@ -175,50 +160,22 @@ TEST(Collectives, AllToAllRowsGivesEveryRankTheRowsOfItsIds) {
       run_ranks(3, [&](Communicator& communicator) {
         const auto rank = static_cast<std::size_t>(communicator.rank());
         const std::int64_t first = rows_of[rank], own_rows = rows_of[rank + 1] - first;
-        CollectiveAttributes of_ids{.ticket = 1, .rank = communicator.rank(), .ranks = 3, .parts = {}};
-        of_ids.parts.push_back({.type = {DType::kI32, {3 * kIds}}, .bounds = {0, kIds, 2 * kIds, 3 * kIds}});
-        if (counted) of_ids.parts.push_back({.type = {DType::kI32, {3}}, .bounds = {0, 1, 2, 3}});
-        CollectiveAttributes of_rows{.ticket = 2, .rank = communicator.rank(), .ranks = 3, .parts = {}};
-        auto& table = of_rows.parts.emplace_back();
-        table.type = {DType::kF32, {kRows, kWidth}};
-        for (const std::int64_t row : rows_of) table.bounds.push_back(row * kWidth);
         Graph graph;
-        const ValueId own = graph.add_input("own", {DType::kF32, {own_rows, kWidth}});
-        const ValueId ids = graph.add_input("ids", {DType::kI32, {kIds}});
-        const ValueId count = graph.add_input("count", {DType::kI32, {1}});
-        const auto told =
-            graph.add_node({.op = Op::kGatherShardsBegin,
-                            .name = "tell",
-                            .attributes = of_ids,
-                            .inputs = counted ? std::vector<ValueId>{ids, count} : std::vector<ValueId>{ids}});
-        std::vector<ValueId> inputs =
-            graph.add_node({.op = Op::kAllGatherEnd, .name = "told", .attributes = of_ids, .inputs = told});
-        inputs.insert(inputs.begin(), own);
-        const auto begun = graph.add_node(
-            {.op = Op::kAllToAllRowsBegin, .name = "begin", .attributes = of_rows, .inputs = std::move(inputs)});
-        const ValueId rows = graph.add_node(
-            {.op = Op::kAllToAllRowsEnd, .name = "end", .attributes = of_rows, .inputs = {begun[0], begun[2]}})[0];
-        graph.mark_output(rows);
-        graph.mark_output(begun[1]);
-        ReferenceBackend backend;
-        PreparedGraph prepared = prepare(std::move(graph), backend);
-        PersistentLayout layout;
-        const MemoryPlan plan = plan_memory(prepared.graph, prepared.scratch_bytes(), layout);
-        const auto memory = backend.allocate(plan.arena_bytes());
-        communicator.reserve(3);
-        const Program program(std::move(prepared), plan, *memory, nullptr, &communicator);
+        const RowLookUp look_up =
+            add_row_look_up(graph, communicator.rank(), rows_of, kWidth, DType::kF32, kIds, counted);
+        const RankProgram program(std::move(graph), communicator);
         for (std::int64_t e = 0; e < own_rows * kWidth; ++e) {
-          program.view(own).data<float>()[e] = element(first + e / kWidth, e % kWidth);
+          program->view(look_up.own).data<float>()[e] = element(first + e / kWidth, e % kWidth);
         }
-        std::ranges::copy(asked[rank], program.view(ids).data<std::int32_t>());
-        *program.view(count).data<std::int32_t>() = counts[rank];
-        program.run();
-        const std::int32_t* const places = program.view(begun[1]).data<std::int32_t>();
+        std::ranges::copy(asked[rank], program->view(look_up.ids).data<std::int32_t>());
+        *program->view(look_up.count).data<std::int32_t>() = counts[rank];
+        program->run();
+        const std::int32_t* const places = program->view(look_up.places).data<std::int32_t>();
         for (std::int64_t i = 0; i < (counted ? counts[rank] : kIds); ++i) {
           const std::int32_t place = places[i];
           ASSERT_TRUE(place >= 0 && place < kIds);
           for (std::int64_t k = 0; k < kWidth; ++k) {
-            EXPECT_EQ(program.view(rows).data<float>()[place * kWidth + k],
+            EXPECT_EQ(program->view(look_up.rows).data<float>()[place * kWidth + k],
                       element(asked[rank][static_cast<std::size_t>(i)], k))
                 << "rank " << rank << ", id " << i;
           }

@@ -95,7 +95,10 @@ class ThreadCommunicator final : public Communicator {
   void begin_receive(std::int64_t ticket, int from, std::span<std::byte> bytes) override {
     exchange_.receive(from, rank_, bytes, pending_.at(static_cast<std::size_t>(ticket)).get());
   }
-  void wait(std::int64_t ticket) override { exchange_.wait(pending_.at(static_cast<std::size_t>(ticket)).get()); }
+  bool is_done(std::int64_t) const override { return false; }
+  void wait_until_done(std::int64_t ticket) override {
+    exchange_.wait(pending_.at(static_cast<std::size_t>(ticket)).get());
+  }
   void poll() override {}
   void fail(const Problem& problem, ExitCode code) noexcept override { exchange_.fail(problem.what, code); }
 

@@ -7,9 +7,7 @@
 #include <algorithm>
 #include <array>
 
-#include "backend/reference/reference_backend.h"
-#include "plan/memory_plan.h"
-#include "runtime/program.h"
+#include "support/rank_graphs.h"
 #include "support/thread_ranks.h"
 
 namespace plimsoll::test {
@@ -57,33 +55,26 @@ std::vector<float> sum(std::int64_t rows, bool& as_table) {
       return kNoValue;
     };
     const std::array<ValueId, 3> inputs = {input("ids"), input("real"), input("dy")};
-    ReferenceBackend backend;
-    PreparedGraph prepared = prepare(std::move(graph), backend);
-    PersistentLayout layout;
-    layout.add(prepared.graph);
-    const MemoryPlan plan = plan_memory(prepared.graph, prepared.scratch_bytes(), layout);
-    const auto memory = backend.allocate(plan.arena_bytes());
-    communicator.reserve(16);
-    const Program program(std::move(prepared), plan, *memory, nullptr, &communicator);
+    const RankProgram program(std::move(graph), communicator);
     const auto r = static_cast<std::size_t>(rank);
-    std::ranges::copy(kLookedUp[r], program.view(inputs[0]).data<std::int32_t>());
-    *program.view(inputs[1]).data<std::int32_t>() = kReal[r];
+    std::ranges::copy(kLookedUp[r], program->view(inputs[0]).data<std::int32_t>());
+    *program->view(inputs[1]).data<std::int32_t>() = kReal[r];
     for (std::int64_t e = 0; e < kIds * kWidth; ++e) {
-      program.view(inputs[2]).data<float>()[e] = upstream(rank, e / kWidth, e % kWidth);
+      program->view(inputs[2]).data<float>()[e] = upstream(rank, e / kWidth, e % kWidth);
     }
-    program.run();
+    program->run();
     if (rank != 0) return;
     as_table = !result.by_rows();
     if (as_table) {
-      const auto values = program.view(result.dense).span<float>();
+      const auto values = program->view(result.dense).span<float>();
       summed.assign(values.begin(), values.end());
       return;
     }
     summed.assign(static_cast<std::size_t>(rows * kWidth), 0);
-    const std::int32_t* const at = program.view(result.row_ids).data<std::int32_t>();
-    for (std::int32_t i = 0; i < *program.view(result.row_count).data<std::int32_t>(); ++i) {
+    const std::int32_t* const at = program->view(result.row_ids).data<std::int32_t>();
+    for (std::int32_t i = 0; i < *program->view(result.row_count).data<std::int32_t>(); ++i) {
       for (std::int64_t k = 0; k < kWidth; ++k) {
-        summed[static_cast<std::size_t>(at[i] * kWidth + k)] = program.view(result.rows).data<float>()[i * kWidth + k];
+        summed[static_cast<std::size_t>(at[i] * kWidth + k)] = program->view(result.rows).data<float>()[i * kWidth + k];
       }
     }
   });

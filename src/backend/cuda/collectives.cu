@@ -15,7 +15,6 @@
 namespace plimsoll::cuda {
 namespace {
 
-using Part = CollectiveAttributes::Part;
 constexpr unsigned kThreads = 256;
 
 // own = the sum over ranks in their order, of which only this rank's is not in the staging buffer; a rank's values
@@ -67,7 +66,7 @@ struct RowBounds {
   std::int32_t at[kMostRanks + 1];
 };
 
-// Whether ids[i] asks for a row of [first, end), which an id does not that follows its equal.
+// Returns whether ids[i] asks for a row of [first, end); an id that follows its equal does not.
 __device__ inline bool asks(const std::int32_t* ids, std::int64_t i, std::int32_t first, std::int32_t end) {
   return ids[i] >= first && ids[i] < end && (i == 0 || ids[i] != ids[i - 1]);
 }
@@ -144,11 +143,10 @@ std::unique_ptr<Kernel> for_units(std::int64_t row_bytes, const Make& make) {
   return make(std::uint16_t{});
 }
 
-class Collective : public Kernel {
+class Collective : public Kernel, protected CollectiveParts {
  public:
-  Collective(const Context& context, const Node& node)
-      : context_(context), attributes_(std::get<CollectiveAttributes>(node.attributes)) {
-    if (context.exchange() != nullptr) context.exchange()->reserve(attributes_.ticket);
+  Collective(const Context& context, const Node& node) : CollectiveParts(node), context_(context) {
+    if (context.exchange() != nullptr) context.exchange()->reserve(ticket());
   }
 
   void run(const KernelArguments& a) const final {
@@ -163,32 +161,15 @@ class Collective : public Kernel {
   virtual void start(const KernelArguments& a, RankExchange& exchange) const = 0;
 
   cudaStream_t stream() const { return context_.stream(); }
-  const std::vector<Part>& parts() const { return attributes_.parts; }
-  std::int64_t ticket() const { return attributes_.ticket; }
-  int rank() const { return attributes_.rank; }
-  int ranks() const { return attributes_.ranks; }
-
-  template <typename Body>
-  void for_each_other(const Body& body) const {
-    for (int i = 1; i < ranks(); ++i) body((rank() + i) % ranks());
-  }
-  std::span<std::byte> owned(const TensorView& tensor, const Part& part, int rank) const {
-    const ByteRange range = owned_bytes(part, rank);
-    return tensor.byte_span().subspan(range.first, range.count);
-  }
-  // Where one of the two owns nothing, both know it, and no message is sent.
+  // No message is sent where one of the two owns nothing, which both know.
   static void exchange_bytes(RankExchange& exchange, int other, std::span<const std::byte> sent,
                              std::span<std::byte> received, bool rows = false) {
-    if (!received.empty()) exchange.receive(received, other);
+    if (!received.empty()) exchange.receive(received, other, rows);
     if (!sent.empty()) exchange.send(sent, other, rows);
-  }
-  std::size_t staging_place(int other) const {
-    return static_cast<std::size_t>(plimsoll::staging_place(rank(), other));
   }
 
  private:
   const Context& context_;
-  CollectiveAttributes attributes_;
 };
 
 class ReduceBegin final : public Collective {
@@ -198,7 +179,7 @@ class ReduceBegin final : public Collective {
  private:
   void start(const KernelArguments& a, RankExchange& exchange) const override {
     const std::span<std::byte> staging = a.outputs.back().byte_span();
-    const std::size_t each = staging.size() / static_cast<std::size_t>(std::max(1, ranks() - 1));
+    const std::size_t each = staging_bytes(staging);
     std::size_t first = 0;
     exchange.begin();
     for (std::size_t i = 0; i < parts().size(); ++i) {
@@ -225,19 +206,9 @@ class ReduceEnd final : public Collective {
   void start(const KernelArguments& a, RankExchange& exchange) const override {
     exchange.wait(ticket());
     const std::span<std::byte> staging = a.inputs.back().byte_span();
-    const std::size_t each = staging.size() / static_cast<std::size_t>(std::max(1, ranks() - 1));
-    std::size_t first = 0;
-    for (std::size_t i = 0; i < parts().size(); ++i) {
-      const TensorView& tensor = a.outputs[i];
-      const std::span<std::byte> mine = whole_ ? tensor.byte_span() : owned(tensor, parts()[i], rank());
-      if (tensor.dtype() == DType::kF64) {
-        sum<double>(mine, staging, first, each);
-      } else {
-        check(tensor.dtype() == DType::kF32, "ranks sum F32 or F64");
-        sum<float>(mine, staging, first, each);
-      }
-      first += mine.size();
-    }
+    const std::size_t each = staging_bytes(staging);
+    sum_parts(a.outputs, whole_,
+              [&]<typename T>(std::span<std::byte> mine, std::size_t first) { sum<T>(mine, staging, first, each); });
   }
 
   template <typename T>
@@ -275,7 +246,7 @@ class AllGatherBegin final : public Collective {
   bool from_shards_;
 };
 
-// What arrives needs nothing done to it.
+// Nothing needs to be done to what arrives.
 class ArrivalEnd final : public Collective {
  public:
   using Collective::Collective;
@@ -372,7 +343,7 @@ class AllToAllRowsBegin final : public Collective {
     for (int i = 1; i < ranks(); ++i) {
       const int to = (rank() + i) % ranks(), from = (rank() - i + ranks()) % ranks();
       if (owns(rank())) exchange.send(a.outputs[2].byte_span().subspan(staging_place(to) * bytes, bytes), to, true);
-      if (owns(from)) exchange.receive(arrived, from);
+      if (owns(from)) exchange.receive(arrived, from, true);
       exchange.flush();
       if (!owns(from)) continue;
       launch(exchange.stream(), place_rows<Unit>, {.blocks = blocks_for(n * units, kThreads), .threads = kThreads},

@@ -73,11 +73,7 @@ void GraphRecorder::capture(const std::function<void()>& start, Recording& to) {
   if (error != cudaErrorMemoryAllocation) check_cuda(error, "a step that was recorded");
   const bool exchanges = exchange != nullptr && exchange->begun() > begun_before;
   if (exchanges) {
-    to.traffic = exchange->communicator().traffic();
-    to.traffic.sent_bytes -= before.sent_bytes;
-    to.traffic.received_bytes -= before.received_bytes;
-    to.traffic.sent_messages -= before.sent_messages;
-    to.traffic.sent_row_bytes -= before.sent_row_bytes;
+    to.traffic = exchange->communicator().traffic() - before;
     to.traffic.wait_seconds = 0;
   }
   if (all_have(error == cudaSuccess, exchanges)) return;

@@ -144,11 +144,11 @@ void RankExchange::send(std::span<const std::byte> bytes, int to, bool rows) {
                       .sent_row_bytes = rows ? bytes.size() : 0});
 }
 
-void RankExchange::receive(std::span<std::byte> bytes, int from) {
+void RankExchange::receive(std::span<std::byte> bytes, int from, bool rows) {
   if (!in_group_) open_group();
   check_nccl(nccl_.receive(bytes.data(), bytes.size(), kNcclBytes, from, comm_, stream_.get()),
              "a message from another rank");
-  ranks_.add_traffic({.received_bytes = bytes.size()});
+  if (!rows) ranks_.add_traffic({.received_bytes = bytes.size()});
 }
 
 void RankExchange::next(int messages) {

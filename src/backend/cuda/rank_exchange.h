@@ -51,7 +51,7 @@ class RankExchange {
   void begin();
   // `rows`: see Communicator::send. Neither may be empty.
   void send(std::span<const std::byte> bytes, int to, bool rows = false);
-  void receive(std::span<std::byte> bytes, int from);
+  void receive(std::span<std::byte> bytes, int from, bool rows = false);
   // What follows may travel apart from what came before: NCCL limits what travels together. All ranks say so at the
   // same places, with the most messages, to each other rank and from it, until the next such place.
   void next(int messages);
