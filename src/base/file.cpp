@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "base/bytes.h"
 #include "base/counted.h"
@@ -39,6 +40,16 @@ std::string free_space(const std::filesystem::path& path) {
                  : error == EFBIG ? "raise the limit on the size of files (ulimit -f), or write elsewhere"
                  : error == EPIPE ? "its reader ended early: let it read to the end"
                                   : "check the path and its permissions"});
+}
+
+constexpr std::string_view kAsideSuffix = ".plimsoll.tmp";
+
+// Whether the path still names the file that was opened: another process may have renamed or removed it meanwhile.
+bool is_named(int descriptor, const std::filesystem::path& path) {
+  struct stat opened {
+  }, named{};
+  return ::fstat(descriptor, &opened) == 0 && ::lstat(path.c_str(), &named) == 0 && opened.st_ino == named.st_ino &&
+         opened.st_dev == named.st_dev;
 }
 
 // Returns the N of /proc/self/fd/N, which /dev/stdout links to; negative for other paths. Opening that name again would
@@ -132,7 +143,29 @@ void InputFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
   }
 }
 
-std::filesystem::path aside_path(const std::filesystem::path& path) { return path.string() + ".plimsoll.tmp"; }
+std::filesystem::path aside_path(const std::filesystem::path& path) {
+  return path.string() + std::string(kAsideSuffix);
+}
+
+void remove_abandoned_files(const std::filesystem::path& directory,
+                            const std::function<bool(const std::string& name)>& ours) {
+  std::error_code error;
+  std::vector<std::filesystem::path> abandoned;
+  for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.ends_with(kAsideSuffix) && ours(name.substr(0, name.size() - kAsideSuffix.size()))) {
+      abandoned.push_back(entry->path());
+    }
+  }
+  for (const std::filesystem::path& path : abandoned) {
+    const int descriptor = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (descriptor < 0) continue;
+    // The lock is held while it is removed, as OutputFile does.
+    if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0 && is_named(descriptor, path)) ::unlink(path.c_str());
+    ::close(descriptor);
+  }
+}
 
 OutputFile::OutputFile(const std::filesystem::path& path) : path_(path) {
   if (is_special_file(path)) {
@@ -163,11 +196,7 @@ void OutputFile::open_aside() {
                               .found = fmt::format("{}, locked by that process", aside.string()),
                               .remedy = "wait for it to end, or write elsewhere"});
     }
-    struct stat opened {
-    }, named{};
-    const bool same = ::fstat(descriptor_, &opened) == 0 && ::lstat(aside.c_str(), &named) == 0 &&
-                      opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
-    if (same) break;
+    if (is_named(descriptor_, aside)) break;
     ::close(std::exchange(descriptor_, -1));
   }
   aside_ = aside;

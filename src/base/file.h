@@ -49,6 +49,11 @@ struct FileSum {
 // Returns where an OutputFile keeps its bytes until it is closed: beside `path`, under a name that nobody else uses.
 std::filesystem::path aside_path(const std::filesystem::path& path);
 
+// Removes what a killed process left of an OutputFile in `directory`, for the names that `ours` takes. Nothing happens
+// to a file that a living process is writing.
+void remove_abandoned_files(const std::filesystem::path& directory,
+                            const std::function<bool(const std::string& name)>& ours);
+
 // Replaces the file `path` in one step, at `close`: until then bytes go to aside_path(path), which is removed if
 // `close` is not reached. Two processes cannot write the same file at once: the second gets an EnvironmentError. A link
 // stays a link, and its target is replaced. Something that exists and is not a regular file (a pipe, a device, one of

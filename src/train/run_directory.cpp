@@ -102,6 +102,19 @@ bool holds_a_model(const fs::path& directory) {
   return std::ranges::any_of(kWeights, [&](const char* name) { return is_there(place / name); });
 }
 
+// The names of the files that a run in the directory writes, those of its model included.
+std::set<std::string> run_files(const fs::path& output_dir) {
+  std::set<std::string> names(kRunFiles.begin(), kRunFiles.end());
+  names.insert(kModelFiles.begin(), kModelFiles.end());
+  names.insert(kWeights.begin(), kWeights.end());
+  names.insert(kChecksumsFile);
+  try {
+    for (const auto& [name, sum] : read_checksums(output_dir)) names.insert(name);
+  } catch (const DataError&) {  // a damaged list: the usual names do
+  }
+  return names;
+}
+
 }  // namespace
 
 RunDirectoryState run_directory_state(const fs::path& output_dir) {
@@ -114,14 +127,7 @@ RunDirectoryState run_directory_state(const fs::path& output_dir) {
 }
 
 std::vector<fs::path> run_entries(const fs::path& output_dir) {
-  std::set<std::string> names(kRunFiles.begin(), kRunFiles.end());
-  names.insert(kModelFiles.begin(), kModelFiles.end());
-  names.insert(kWeights.begin(), kWeights.end());
-  names.insert(kChecksumsFile);
-  try {
-    for (const auto& [name, sum] : read_checksums(output_dir)) names.insert(name);
-  } catch (const DataError&) {  // a damaged list: the usual names do
-  }
+  const std::set<std::string> names = run_files(output_dir);
   std::vector<fs::path> found;
   for (const fs::path& path : entries_of(output_dir)) {
     const std::string name = path.filename().string();
@@ -166,6 +172,8 @@ std::string set_aside_text(const fs::path& output_dir, const fs::path& aside) {
 void recover_run_directory(const fs::path& output_dir) {
   if (!is_there(work_folder(output_dir))) return;
   finish_writing_model(output_dir);
+  remove_abandoned_files(output_dir,
+                         [names = run_files(output_dir)](const std::string& name) { return names.contains(name); });
   if (is_there(work_folder(output_dir) / kAside)) set_run_aside(output_dir);
   remove_torn_checkpoints(output_dir);
 }

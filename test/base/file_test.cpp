@@ -82,6 +82,21 @@ TEST(InputFile, APipeWithoutAWriterIsRefusedAtOnce) {
   ::alarm(0);
 }
 
+TEST(OutputFile, WhatAKilledProcessLeftIsRemovedAndNothingThatIsBeingWritten) {
+  const ScratchFolder folder;
+  const auto half_of = [&](const char* name) {
+    return folder.write(aside_path(folder / name).filename().string(), "half");
+  };
+  const fs::path left = half_of("left"), others = half_of("others"), users = folder.write("left.tmp", "a user's own");
+  OutputFile written(folder / "written");
+  remove_abandoned_files(folder.path(), [](const std::string& name) { return name != "others"; });
+  EXPECT_FALSE(fs::exists(left));
+  EXPECT_TRUE(fs::exists(others));
+  EXPECT_TRUE(fs::exists(users));
+  written.close();
+  EXPECT_TRUE(fs::exists(folder / "written"));
+}
+
 TEST(OutputFile, APipeIsWrittenThrough) {
   const ScratchFolder folder;
   const fs::path path = folder / "pipe";

@@ -125,6 +125,20 @@ TEST_F(RunDirectory, PlanResumesWhatTrainWould) {
   EXPECT_FALSE(fs::exists(at("run/.plimsoll")));
 }
 
+// Whether the next run writes that file again or, as with worst.json after the last evaluation, does not.
+TEST_F(RunDirectory, WhatAKilledRunWasWritingIsRemoved) {
+  ASSERT_EQ(run(train_arguments("run", {"--max-steps", "2", "--save-steps", "1"})).code, 0);
+  fs::create_directories(at("run/.plimsoll"));
+  for (const char* name : {"worst.json", "report.html", "plan.json", "config.json", "notes"}) {
+    write_bytes(at(std::string("run/") + name + ".plimsoll.tmp"), "half a fi");
+  }
+  ASSERT_EQ(run(train_arguments("run", {"--max-steps", "2", "--resume-from-checkpoint", "latest"})).code, 0);
+  for (const auto& entry : fs::directory_iterator(at("run"))) {
+    const std::string name = entry.path().filename().string();
+    EXPECT_EQ(name.ends_with(".plimsoll.tmp"), name == "notes.plimsoll.tmp") << name;
+  }
+}
+
 TEST_F(RunDirectory, UsersOwnFilesWithOurKindOfNamesStay) {
   ASSERT_EQ(run(train_arguments("run", {"--max-steps", "2", "--save-steps", "1"})).code, 0);
   fs::create_directory(at("run/checkpoint-7.tmp"));

@@ -141,6 +141,7 @@ TEST_F(Injected, KilledAtAnyCallOfTheLastSaveOneModelStands) {
     EXPECT_EQ(run(longer("run")).code, 0);
     EXPECT_EQ(evaluated("run"), after);
     EXPECT_FALSE(fs::exists(at("run/.plimsoll")));
+    for (const auto& [name, bytes] : files_below(at("run"))) EXPECT_FALSE(name.ends_with(".tmp")) << name;
   }
   EXPECT_TRUE(seen_before && seen_after);
 }
