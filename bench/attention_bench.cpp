@@ -74,9 +74,9 @@ class Attention {
   TensorView view(ValueId id) { return {graph_.type(id), memory_[static_cast<std::size_t>(id)]->bytes().data()}; }
 
   void fill(const Sizes& shape, const std::vector<ValueId>& context) {
-    for (const Value& value : graph_.values()) {
+    for (ValueId id = 0; id < static_cast<ValueId>(graph_.values().size()); ++id) {
+      const Value& value = graph_.value(id);
       if (value.type.dtype == DType::kI32 || value.producer != kNoNode) continue;
-      const auto id = static_cast<ValueId>(&value - graph_.values().data());
       const TensorView tensor = view(id);
       for (std::int64_t i = 0; i < tensor.elements(); ++i) {
         const float number =

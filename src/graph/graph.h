@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <string>
 #include <string_view>
@@ -70,8 +71,9 @@ class Graph {
   // Marks a value as read by the host after the step: it stays alive to the end.
   void mark_output(ValueId value);
 
-  std::span<const Value> values() const { return values_; }
-  std::span<const Node> nodes() const { return nodes_; }
+  // A reference to a value or node stays good while others are added.
+  const std::deque<Value>& values() const { return values_; }
+  const std::deque<Node>& nodes() const { return nodes_; }
   std::span<const ValueId> outputs() const { return outputs_; }
   const Value& value(ValueId id) const { return values_.at(static_cast<std::size_t>(id)); }
   const Node& node(NodeId id) const { return nodes_.at(static_cast<std::size_t>(id)); }
@@ -83,8 +85,8 @@ class Graph {
  private:
   ValueId add_value(std::string name, TensorType type, Role role);
 
-  std::vector<Value> values_;
-  std::vector<Node> nodes_;
+  std::deque<Value> values_;
+  std::deque<Node> nodes_;
   std::vector<ValueId> outputs_;
 };
 

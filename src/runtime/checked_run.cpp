@@ -168,7 +168,7 @@ std::optional<StepFault> CheckedRun::index_fault(const Node& node) const {
 
 // A transfer that has begun would otherwise continue beside whatever runs next.
 void CheckedRun::finish_transfers(std::size_t next) const {
-  const std::span<const Node> nodes = program_.graph().nodes();
+  const std::deque<Node>& nodes = program_.graph().nodes();
   std::set<std::int64_t> begun;
   const auto ticket = [&](std::size_t n) { return std::get<TransferAttributes>(nodes[n].attributes).ticket; };
   for (std::size_t n = 0; n < nodes.size(); ++n) {

@@ -91,7 +91,7 @@ Program::Program(PreparedGraph prepared, MemoryPlan plan, const DeviceMemory& me
 // A step has many parameter updates, most of them small. Neighbouring updates that do not touch each other's bytes may
 // run in any order.
 void Program::join_updates() {
-  const std::span<const Node> nodes = graph().nodes();
+  const std::deque<Node>& nodes = graph().nodes();
   const auto joins = [&](std::size_t n) { return is_parameter_update(nodes[n].op) && nodes[n].row_count == kNoValue; };
   for (std::size_t first = 0, end = 0; first < nodes.size(); first = std::max(end, first + 1)) {
     std::vector<KernelCall> calls;

@@ -32,7 +32,7 @@ std::span<const SampleReference> samples_of(const Batch& batch) {
 // Whether a result that the host reads after a run lies in the bytes of an input: these are free once the input is no
 // longer needed.
 bool lies_in_inputs(const Program& program, const PlannedProgram& planned) {
-  const std::span<const Value> values = program.graph().values();
+  const std::deque<Value>& values = program.graph().values();
   for (const ValueId result : {planned.loss, planned.gradient_norm}) {
     if (result == kNoValue) continue;
     const std::byte* const at = program.view(result).byte_span().data();

@@ -273,9 +273,7 @@ class Offloader {
   }
 
   void emit() {
-    rewriter_.copy_sources([this](const Value& value) {
-      return offloaded_sources_.contains(static_cast<ValueId>(&value - graph_.values().data()));
-    });
+    rewriter_.copy_sources([this](ValueId source) { return offloaded_sources_.contains(source); });
     for (Step& step : steps_) {
       const Phase phase = step.node->phase;
       for (const std::size_t s : step.store_ends)

@@ -114,19 +114,20 @@ class ParameterSharder {
     const auto owner_of = [](const std::string& name) {
       return name.ends_with(kLowHalfSuffix) ? name.substr(0, name.size() - kLowHalfSuffix.size()) : name;
     };
-    const auto skips = [&](const Value& value) {
+    const auto skips = [&](ValueId source) {
+      const Value& value = graph_.value(source);
       return is_persistent(value.role) && (value.role == Role::kParameter || value.name.ends_with(kLowHalfSuffix)) &&
              shards_.divides(owner_of(value.name));
     };
-    for (std::size_t v = 0; v < graph_.values().size(); ++v) {
-      const Value& value = graph_.values()[v];
-      if (value.producer != kNoNode || !skips(value)) continue;
+    for (ValueId v = 0; v < static_cast<ValueId>(graph_.values().size()); ++v) {
+      const Value& value = graph_.value(v);
+      if (value.producer != kNoNode || !skips(v)) continue;
       const TensorType type = shard_type(value.type, shards_.own(owner_of(value.name)));
       Graph& to = rewriter_.graph();
       const ValueId shard =
           value.role == Role::kParameter ? to.add_parameter(value.name, type) : to.add_state(value.name, type);
-      shard_of_[static_cast<ValueId>(v)] = shard;
-      rewriter_.map(static_cast<ValueId>(v), shard);
+      shard_of_[v] = shard;
+      rewriter_.map(v, shard);
     }
     rewriter_.copy_sources(skips);
   }

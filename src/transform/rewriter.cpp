@@ -5,14 +5,14 @@
 namespace plimsoll {
 
 void Rewriter::copy_sources() {
-  copy_sources([](const Value&) { return false; });
+  copy_sources([](ValueId) { return false; });
 }
 
-void Rewriter::copy_sources(const std::function<bool(const Value&)>& skips) {
+void Rewriter::copy_sources(const std::function<bool(ValueId)>& skips) {
   for (std::size_t i = 0; i < from_.values().size(); ++i) {
     const Value& value = from_.values()[i];
-    if (value.producer != kNoNode || skips(value)) continue;
     const auto old = static_cast<ValueId>(i);
+    if (value.producer != kNoNode || skips(old)) continue;
     switch (value.role) {
       case Role::kInput:
         map(old, to_.add_input(value.name, value.type));

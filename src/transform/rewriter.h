@@ -17,7 +17,7 @@ class Rewriter {
   // Copies inputs, parameters and states under their names.
   void copy_sources();
   // Copies all but those that `skips` selects.
-  void copy_sources(const std::function<bool(const Value&)>& skips);
+  void copy_sources(const std::function<bool(ValueId)>& skips);
   // Copies the node with its inputs mapped, or with the given inputs of the new graph; maps the old outputs to the new.
   void copy_node(const Node& node);
   void copy_node(const Node& node, std::vector<ValueId> inputs);

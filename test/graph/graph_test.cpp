@@ -42,6 +42,16 @@ TEST(Graph, InfersTypesNamesAndRoles) {
   EXPECT_NE(dump(graph).find("linear"), std::string::npos);
 }
 
+TEST(Graph, AReferenceStaysGoodWhileOthersAreAdded) {
+  ValueId x = 0, y = 0;
+  Graph graph = small_graph(x, y);
+  const Value& value = graph.value(x);
+  const Node& node = graph.node(0);
+  for (int i = 0; i < 1000; ++i) y = add_single(graph, {.op = Op::kGelu, .name = "gelu", .inputs = {y}});
+  EXPECT_EQ(&graph.value(x), &value);
+  EXPECT_EQ(&graph.node(0), &node);
+}
+
 TEST(Graph, RefusesShapesThatDoNotFitNamingTheNode) {
   ValueId x = 0, y = 0;
   Graph graph = small_graph(x, y);
