@@ -178,7 +178,7 @@ std::string diagnosis_text(const Diagnosis& d, const std::string& name) {
   if (d.no_failure) {
     out = fmt::format("no failure found in {} ({}): ", name, counted(d.lines, "line"));
     if (d.others.empty()) return out + "it shows training and no error";
-    return out + "the run went on after what is listed here\n" + also.substr(0, also.size() - 1);
+    return out + "none of what is listed here ended the run\n" + also.substr(0, also.size() - 1);
   }
   if (d.rule == nullptr) {
     out = fmt::format("not recognised: Plimsoll knows no failure that explains {} ({})\n", name,

@@ -60,6 +60,7 @@ class LogReader::Impl {
     lines_.finish();
     if (in_traceback_ && !passing_ && !is_after_) {  // the log is cut there
       story_.errors.push_back(last_);
+      story_.cut_line = traceback_line_;
       story_.error_updates = story_.fatal_updates = story_.updates;
       story_.fatal_line = last_.line;
     }
@@ -110,6 +111,7 @@ class LogReader::Impl {
     follow_losses(number, text, small);
     follow_signs(text, small);
     follow_tracebacks(text, small);
+    if (begins_traceback_) traceback_line_ = number;
     // A traceback may be cut behind its heading, and the first line that is left loses its blanks.
     if (!in_traceback_ && text.starts_with("File \"") && read_frame(text)) {
       chain_ = ++tracebacks_;
@@ -553,6 +555,7 @@ class LogReader::Impl {
   bool in_traceback_ = false;                   // its exception has not come yet
   std::string prefix_;                          // of its lines
   Evidence last_;                               // its last line
+  std::uint64_t traceback_line_ = 0;            // its heading's
   bool is_frame_ = false, is_source_ = false;   // the last line named a frame; this one shows its source
   std::vector<Frame> frames_;                   // of the traceback that is being read
   bool stale_ = false;                          // it shows source that cannot be what ran

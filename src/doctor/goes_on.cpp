@@ -123,6 +123,28 @@ Parts take_apart(std::string_view small) {
   return parts;
 }
 
+// "   38/89   5.62G   0.0208   0.00897   6   640": a row of a table whose heading is far above counts epochs.
+Parts take_row_apart(std::string_view small) {
+  constexpr std::size_t kFewestResults = 3;
+  const std::size_t begin = std::min(small.find_first_not_of(' '), small.size());
+  const std::size_t slash = number_end(small, begin);
+  if (slash == begin || slash >= small.size() || small[slash] != '/') return {};
+  const std::size_t end = number_end(small, slash + 1);
+  if (end == slash + 1 || end >= small.size() || small[end] != ' ') return {};
+  std::size_t results = 0;
+  for (std::size_t at = end; at < small.size();) {
+    if (!is_number_digit(small[at])) {
+      ++at;
+      continue;
+    }
+    const std::size_t next = number_end(small, at);
+    results += small.substr(at, next - at).find('.') != std::string_view::npos;
+    at = next;
+  }
+  if (results < kFewestResults) return {};
+  return {.shape = "#/# row", .numbers = std::string(small.substr(begin, slash - begin))};
+}
+
 bool tells_other(std::string_view small) {
   return std::any_of(std::begin(kOther), std::end(kOther),
                      [&](std::string_view word) { return small.find(word) != std::string_view::npos; });
@@ -143,6 +165,7 @@ bool GoesOnReader::read(std::string_view small) {
   ++read_;
   if (small.size() > kMaxShapeLine || tells_other(small)) return false;
   Parts parts = take_apart(small);
+  if (parts.numbers.empty()) parts = take_row_apart(small);
   if (parts.numbers.empty()) return false;
   Shape& shape = shape_of(std::move(parts.shape));
   shape.read_at = read_;

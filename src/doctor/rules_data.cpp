@@ -495,6 +495,20 @@ std::vector<Rule> data_rules() {
        .fix = "print len() after each step, and correct the path, pattern or filter\n"
               "the folders and extensions that the reader documents; absolute paths",
        .command = "plimsoll check --data pages.jsonl counts pages and words"},
+      {.name = "yolo-labels",
+       .when = {"no labels found in*can not start training", "no labels found in*cannot start training",
+                "no labels in*can not train without labels", "train: no labels found in"},
+       .refines = {"empty-data", "labels-not-found"},
+       .what = "no label file was found for any of the training images",
+       .cause =
+           "YOLO puts \"labels\" where the path of an image has \"images\", in small letters: the folder has another "
+           "name, or the text files are not there\n"
+           "The files have other names than their images, or are empty\n"
+           "An old *.cache beside the folder remembers that there were none",
+       .confirm = "images/train/a.jpg wants labels/train/a.txt: ls one of each",
+       .fix = "name the folders images and labels\n"
+              "a line a box in each text file: class x_center y_center width height, from 0 to 1\n"
+              "delete the *.cache files and start again"},
       {.name = "label-name",
        .when = {"keyerror: 'b-", "keyerror: 'i-", "keyerror: 's-", "keyerror: 'e-", "keyerror: \"b-", "keyerror: \"i-",
                 "keyerror: 'o'", "a label is not in the label set", "a label's number is not in the label set"},

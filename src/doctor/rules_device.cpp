@@ -38,6 +38,19 @@ constexpr std::string_view kBlocking =
 
 std::vector<Rule> device_rules() {
   return {
+      {.name = "npu-timeout",
+       .when = {"rtdevicesynchronize execute failed*task timeout", "npusynchronizedevice*task timeout",
+                "error code is 107020", "runtime result = 107020", "ei0002"},
+       .what = "an Ascend NPU waited for a task that did not end in time",
+       .cause =
+           "Another rank failed, or is somewhere else (saving, evaluating, reading data): the task waits for it in a "
+           "collective of HCCL\n"
+           "The links between the NPUs or nodes do not work\n"
+           "An operator hangs, in this version of CANN or torch_npu",
+       .confirm = "the first error in every worker's log, and in ~/ascend/log: one of them did not wait",
+       .fix = "repair what the first rank reports\n"
+              "HCCL_EXEC_TIMEOUT=3600, HCCL_CONNECT_TIMEOUT=1800, where a rank is only slow\n"
+              "versions of CANN, driver and torch_npu that belong together"},
       {.name = "bbox-range",
        .when = {"bbox coordinate values should be within 0-1000", "coordinate*should be within 0-1000",
                 "coordinate*should be in*0*1000", "bounding box*should be*0*1000", "assert*bbox*<= 10"},

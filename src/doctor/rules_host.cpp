@@ -83,7 +83,8 @@ std::vector<Rule> host_rules() {
                 "couldn't allocate shared memory segment", "unable to allocate shared memory",
                 "error while creating shared memory segment", "/dev/shm*no space left",
                 "no space left on device*/dev/shm", "no space left on device*/torch_", "failed to extend /dev/shm",
-                "error while attaching to shared memory segment /dev/shm"},
+                "error while attaching to shared memory segment /dev/shm",
+                "no space left on device*joblib will operate in serial mode"},
        .refines = {"host-alloc", "worker-exited", "disk-full", "sigbus", "nccl-error", "nccl-system", "killed"},
        .what = "/dev/shm is full: a data loader worker (or NCCL) found no shared memory",
        .cause = "Workers pass batches through /dev/shm, and containers get 64 MiB of it unless told otherwise\n"

@@ -333,6 +333,20 @@ std::vector<Rule> hub_rules() {
        .confirm = "\"The above exception was the direct cause\": the traceback before that line",
        .fix = "repair what that exception names, and delete the cache of the data set\n"
               "no space, no memory or a file that is not as the rest: look at the path or row that it names"},
+      {.name = "json-records",
+       .when = {"not able to read records in the json file"},
+       .refines = {"bad-json", "dataset-failed"},
+       .what = "a JSON file cannot be read as rows of one table",
+       .cause =
+           "One key holds values of different types: numbers in some rows and text in others, or lists beside single "
+           "values\n"
+           "The file is no list of objects and no object a line: an object whose rows lie under a key wants field=…\n"
+           "The file is damaged, or not UTF-8",
+       .confirm =
+           "the line above that begins with \"Failed to read file\": the value and the type that it was tried as",
+       .fix = "make each key the same type in every row (str(x), [x])\n"
+              "load_dataset('json', data_files=…, field='data') where the rows lie under a key\n"
+              "python -m json.tool FILE, or one object a line"},
       {.name = "arrow-type",
        .when = {"arrowinvalid: could not convert", "arrowtypeerror", "couldn't cast array of type",
                 "arrowinvalid: cannot mix list and non-list", "json parse error*changed from*to*in row",

@@ -190,7 +190,7 @@ std::vector<Rule> model_rules() {
       {.name = "head-is-new",
        .level = Level::kNote,
        .when = {"were not initialized from the model checkpoint", "and are newly initialized",
-                "you should probably train this model on a down-stream task"},
+                "were not used when initializing", "you should probably train this model on a down-stream task"},
        .usual = true,
        .what = "weights that the checkpoint does not hold were made afresh, as before every first fine-tuning",
        .cause = "The head for this task is not part of a pretrained model\n"

@@ -19,7 +19,8 @@ std::vector<Rule> parallel_rules() {
        .level = Level::kConsequence,
        .when = {"caught collective operation timeout", "collective operation timeout",
                 "some nccl operations have failed or timed out", "watchdog*timed out", "monitoredbarrier*rank*failed",
-                "application timeout caused pair closure", "timed out waiting*milliseconds for recv operation",
+                "application timeout caused pair closure", "timed out waiting*ms for recv operation",
+                "timed out waiting*ms for send operation", "timed out waiting*milliseconds for recv operation",
                 "collective*timed out after", "watchdog got stuck", "heartbeat monitor timed out",
                 "retrieving nccluniqueid from*got error$", "barrier timed out"},
        .refines = {"nccl-error"},
@@ -56,6 +57,19 @@ std::vector<Rule> parallel_rules() {
        .confirm = "print local_rank and torch.cuda.current_device() in every rank",
        .fix = "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) before anything else\n"
               "--nproc_per_node equal to the number of visible GPUs"},
+      {.name = "rank-twice",
+       .when = {"ranks has already checked in", "rank*already checked in"},
+       .refines = {"nccl-error"},
+       .what = "two processes have the same rank",
+       .cause =
+           "Each node counts its ranks from 0: --node_rank, or what the launcher derives it from, is the same on all\n"
+           "Processes were started twice: by Slurm's srun and by the program's own launcher, or by torchrun in "
+           "every task of srun\n"
+           "devices, num_nodes and --ntasks-per-node do not fit each other",
+       .confirm = "print RANK, LOCAL_RANK, WORLD_SIZE and SLURM_PROCID in every process",
+       .fix = "torchrun --node_rank=$SLURM_NODEID with one task a node (--ntasks-per-node=1)\n"
+              "with Lightning: srun, --ntasks-per-node equal to devices, and --nodes equal to num_nodes\n"
+              "end what is left of an earlier run"},
       {.name = "nccl-version",
        .when = {"nccl version mismatch", "mismatched nccl version", "undefined symbol: nccl",
                 "nccl*version*is too old"},

@@ -375,12 +375,17 @@ class Judge {
     else if (!root.rule->lasting && went_on(root.trigger.line, root.updates) && !ends_in_failure(root) &&
              (!is_lasting_nan(root) || story_.closing_line > root.trigger.line))
       diagnosis.doubt = "losses follow it: the run went on after it, or its output reached the log late";
-    else if (is_mild(root))
+    else if (is_mild(root) && !is_cut_short(root))
       diagnosis.doubt = "it is only a warning, and the log holds no error";
     else if (root.rule->level == Level::kEcho)
       diagnosis.doubt = "it only reports that something failed elsewhere, and the log does not hold that failure";
     else if (is_cause && disagrees(root))
       diagnosis.doubt = "another failure in the log may be the first: see \"also seen\"";
+  }
+  // True if the log ends in a traceback that begins right below that line, which is all that tells of the failure.
+  bool is_cut_short(const Finding& f) const {
+    constexpr std::uint64_t kNear = 3;
+    return story_.cut_line > f.trigger.line && story_.cut_line <= f.trigger.line + kNear;
   }
   // True if an exception that follows from the root ended the run, whatever other processes printed before it.
   bool ends_in_failure(const Finding& root) const {

@@ -38,6 +38,7 @@ struct Story {
   std::uint64_t fatal_line = 0;     // the last of these that is more than a logger's word; 0: none
   std::uint64_t fatal_updates = 0;  // losses printed by then
   bool ranks = false;               // several processes wrote the log
+  std::uint64_t cut_line = 0;       // the heading of a traceback in which the log ends; 0: none
   std::vector<Exception> exceptions{};
   std::vector<Evidence> errors{};  // lines that are an error's, the first and the last ones
 };

@@ -26,6 +26,7 @@ const std::string kWarnedOom =
 const std::string kOom =
     "Traceback (most recent call last):\n  File \"train.py\", line 9, in <module>\n    step()\n"
     "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n";
+const std::string kNote = "WARNING:absl:No GPU/TPU found, falling back to CPU.\n";
 const std::string kSchedule =
     "lr_scheduler.py:138: UserWarning: Detected call of `lr_scheduler.step()` before "
     "`optimizer.step()`. In PyTorch 1.1.0 and later, call them in the opposite order.\n";
@@ -77,7 +78,7 @@ TEST(Verdict, ARunThatWentOnDidNotFail) {
 TEST(Verdict, TheUsualIsNoFailure) {
   const std::string usual = text_of(logs() / "head-is-new.log"), skips = text_of(logs() / "loss-scale-skips.log");
   EXPECT_EQ(name_of(diagnose(usual + skips)), "no failure");
-  EXPECT_EQ(name_of(diagnose(usual + kSchedule)), "scheduler-order");
+  EXPECT_EQ(name_of(diagnose(usual + kNote)), "jax-without-gpu");
   EXPECT_EQ(name_of(diagnose(usual + kOdd)), "not recognised");
   EXPECT_EQ(name_of(diagnose(usual + "Error: no such thing\n")), "not recognised");
   EXPECT_EQ(name_of(diagnose(skips + kOom)), "oom");
@@ -328,8 +329,16 @@ TEST(Verdict, AWarningIsNoExplanation) {
   EXPECT_EQ(odd.errors[0].text, "odd.NoSuchThing: the moon is full");
   ASSERT_EQ(odd.others.size(), 1U);
   EXPECT_EQ(odd.others[0].rule->name, "scheduler-order");
-  EXPECT_FALSE(is_sure(diagnose(kSchedule)));
-  EXPECT_EQ(name_of(diagnose(kSchedule)), "scheduler-order");
+  EXPECT_FALSE(is_sure(diagnose(kNote)));
+  EXPECT_EQ(name_of(diagnose(kNote)), "jax-without-gpu");
+  // Where the log breaks off in the traceback right below it, nothing else tells of the failure.
+  const std::string shared =
+      "_multiprocessing_helpers.py:46: UserWarning: [Errno 28] No space left on device.  joblib will operate in serial "
+      "mode\n  warnings.warn(message)\n";
+  EXPECT_FALSE(is_sure(diagnose(shared)));
+  const Diagnosis cut = diagnose(shared + "Traceback (most recent call last):\n  File \"t.py\", line 3, in f\n");
+  EXPECT_EQ(name_of(cut), "shm-full");
+  EXPECT_TRUE(is_sure(cut)) << cut.doubt;
   // A warning of a cause ranks below a consequence that is an error.
   EXPECT_EQ(name_of(diagnose("[WARNING] rendezvous: the client socket has timed out, retrying\n"
                              "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.hpp:317\n")),
