@@ -28,6 +28,8 @@ inline constexpr std::string_view kClosings[] = {"train_runtime",           "tra
                                                  "training done",           "training has finished",
                                                  "trainoutput(global_step", "loading best model from",
                                                  "fine-tuning complete",    "finetuning complete",
+                                                 "fine-tuning done",        "finetuning done",
+                                                 "finetuning finished",     "signaling trainer to stop",
                                                  "training is complete",    "training ended"};
 // A table that sums a run up: it says nothing about the last loss.
 inline constexpr std::string_view kSummaries[] = {"^train_loss  *= "};

@@ -286,7 +286,8 @@ std::vector<Rule> data_rules() {
       {.name = "bad-image",
        .when = {"image file is truncated", "cannot identify image file", "unidentifiedimageerror", "broken png",
                 "decompressionbomb", "broken data stream when reading image", "bytes not processed",
-                "syntaxerror: not a png file", "imread_*can't open/read file", "truncated file read", "libpng error"},
+                "could not find a format to read the specified file in mode 'i'", "syntaxerror: not a png file",
+                "imread_*can't open/read file", "truncated file read", "libpng error"},
        .refines = {"worker-exception"},
        .what = "an image cannot be decoded",
        .cause =
@@ -497,7 +498,8 @@ std::vector<Rule> data_rules() {
        .command = "plimsoll check --data pages.jsonl counts pages and words"},
       {.name = "yolo-labels",
        .when = {"no labels found in*can not start training", "no labels found in*cannot start training",
-                "no labels in*can not train without labels", "train: no labels found in"},
+                "no labels in*can not train without labels", "assertionerror*no labels found in",
+                "assertionerror*no labels in"},
        .refines = {"empty-data", "labels-not-found"},
        .what = "no label file was found for any of the training images",
        .cause =
@@ -509,6 +511,20 @@ std::vector<Rule> data_rules() {
        .fix = "name the folders images and labels\n"
               "a line a box in each text file: class x_center y_center width height, from 0 to 1\n"
               "delete the *.cache files and start again"},
+      {.name = "one-class",
+       .when = {"only one class present in y_true", "valueerror(\"only one class",
+                "roc auc score is not defined in that case", "y_true contains only one label",
+                "this solver needs samples of at least 2 classes"},
+       .what = "a metric of two classes was asked of data that holds one",
+       .cause =
+           "The validation set, a fold of it or a batch has no positive or no negative sample: it is small, sorted, or "
+           "split without stratification\n"
+           "The labels were all read as the same value: a wrong column, a threshold, files of another data set\n"
+           "The metric is computed for each batch or class, some of which have one value",
+       .confirm = "numpy.unique(y_true, return_counts=True)",
+       .fix = "train_test_split(…, stratify=labels), or a larger validation set\n"
+              "compute the metric once, over the whole set; leave out classes that do not occur\n"
+              "see how the labels of the evaluation data are read"},
       {.name = "label-name",
        .when = {"keyerror: 'b-", "keyerror: 'i-", "keyerror: 's-", "keyerror: 'e-", "keyerror: \"b-", "keyerror: \"i-",
                 "keyerror: 'o'", "a label is not in the label set", "a label's number is not in the label set"},

@@ -24,7 +24,7 @@ std::vector<Rule> driver_rules() {
        .when = {"device kernel image is invalid", "invalid value for --gpu-architecture", "nvrtc: error: invalid value",
                 "no kernel image is available", "cudaerrornokernelimagefordevice",
                 "not compatible with the current pytorch installation", "cuda_error_no_binary_for_gpu",
-                "hiperrornobinaryforgpu", "invalid device function"},
+                "invalid device function"},
        .what = "the program holds no kernels for this GPU",
        .cause = "The GPU is newer than this PyTorch: its build has no code for that compute capability\n"
                 "The GPU is so old that builds have dropped it (Kepler, Maxwell, Pascal, later Volta)\n"
@@ -36,6 +36,19 @@ std::vector<Rule> driver_rules() {
               "old GPU: an older PyTorch whose list still has it\n"
               "extensions: rebuild with TORCH_CUDA_ARCH_LIST set to this GPU's capability",
        .command = "plimsoll doctor compares the GPU with what its own binary holds"},
+      {.name = "no-kernel-amd",
+       .when = {"hip error: no kernel image is available", "hip error: invalid device function",
+                "hiperrornobinaryforgpu"},
+       .refines = {"no-kernel-image"},
+       .what = "the program holds no kernels for this AMD GPU",
+       .cause =
+           "This build of PyTorch for ROCm, or of RCCL, has no code for this GPU (its gfx name): it is newer than the "
+           "build, or one that ROCm does not list\n"
+           "An extension (flash-attn, bitsandbytes, xFormers) was built for other AMD GPUs",
+       .confirm = "torch.cuda.get_arch_list() against rocminfo | grep gfx",
+       .fix = "a build of PyTorch whose ROCm lists the GPU\n"
+              "HSA_OVERRIDE_GFX_VERSION=10.3.0 (RDNA 2) or 11.0.0 (RDNA 3), if a near relative is listed\n"
+              "extensions: rebuild with PYTORCH_ROCM_ARCH set to the GPU's gfx name"},
       {.name = "driver-too-old",
        .when = {"cuda driver version is insufficient", "driver on your system is too old",
                 "cudaerrorinsufficientdriver", "please update your gpu driver", "requires nvidia driver",

@@ -197,6 +197,29 @@ std::vector<Rule> number_rules() {
               "add_special_tokens=False)[2:]\n"
               "a larger max_length, or leave long prompts out\n"
               "the template that the data has; in newer trl completion_only_loss or assistant_only_loss in SFTConfig"},
+      {.name = "perplexity-overflow",
+       .when = {"overflowerror: math range error"},
+       .what = "math.exp of a loss is too large for a number: the loss has diverged",
+       .cause =
+           "The loss is above 709: training diverged (learning rate, no warm-up, no clipping), or it never began to "
+           "fall\n"
+           "The loss is a sum over tokens or batches, not a mean",
+       .confirm = "the last losses before it, against ln(vocabulary): about 11 for 50,000 tokens",
+       .fix = "a lower learning rate with warm-up, gradient clipping\n"
+              "the mean over tokens before exp\n"
+              "try: math.exp(loss) except OverflowError: float('inf'), so that the evaluation ends"},
+      {.name = "response-key",
+       .when = {"runtimeerror: could not find response key", "runtimeerror: could not find instruction key"},
+       .what = "the response template does not occur in a sample, so there is no answer to train on",
+       .cause = "The template is tokenized otherwise in its context than alone (a line break or blank before it, "
+                "SentencePiece), so that its ids are in no sample\n"
+                "The text was cut before the answer begins: max_length is too small, or the prompt too long\n"
+                "The template is another one than the data's or the chat template's",
+       .confirm = "tokenizer.decode of the ids in the message against the template",
+       .fix = "pass the template as ids, taken from its context: tokenizer.encode('\\n### Response:', "
+              "add_special_tokens=False)[2:]\n"
+              "a larger max_length, or leave long prompts out\n"
+              "the template that the data has; in newer trl completion_only_loss or assistant_only_loss in SFTConfig"},
       {.name = "nan-evaluation",
        .level = Level::kConsequence,
        .when = {"'eval_loss': nan", "\"eval_loss\": nan", "'eval_loss': 'nan'", "eval_loss: nan", "eval_loss = nan",

@@ -426,6 +426,8 @@ std::vector<Rule> parallel_rules() {
                 "tensors to be on the same device",
                 "found at least two devices",
                 "found two different devices",
+                "input tensor is not an xla tensor",
+                "check failed: xtensor",
                 "input type (torch.floattensor) and weight type (torch.cuda.",
                 "input type (torch.halftensor) and weight type (torch.cuda.",
                 "input type (torch.bfloat16tensor) and weight type (torch.cuda.",

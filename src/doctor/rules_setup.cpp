@@ -155,11 +155,14 @@ std::vector<Rule> setup_rules() {
        .fix = "mim install a version of mmcv within the range that the message names\n"
               "a newer version of the package that refuses it"},
       {.name = "registry-missing",
-       .when = {"is not in the*registry", "no object named*found in*registry"},
+       .when = {"is not in the*registry", "is not in the models regis", "is not in the dataset regis",
+                "no object named*found in*registry"},
        .refines = {"key-missing", "package-missing"},
        .what = "the configuration names a class that was never registered",
        .cause = "The module that defines it was not imported: custom_imports, __init__.py, another package's scope "
                 "(mmdet.… in mmengine)\n"
+                "Another copy of the package is imported than the repository's own: the one in site-packages, which "
+                "lacks that class\n"
                 "The name was mistyped, or belongs to another version of the package",
        .confirm = "grep -rn 'register_module\\|@.*register' for that name",
        .fix = "custom_imports = dict(imports=['my.module'], allow_failed_imports=False), or an import of it in the "

@@ -5,6 +5,31 @@ namespace plimsoll::doctor {
 
 std::vector<Rule> trainer_rules() {
   return {
+      {.name = "super-init",
+       .when = {"has no attribute 'prepare_data_per_node'", "has no attribute '_log_hyperparams'",
+                "has no attribute 'allow_zero_length_dataloader_with_multiple_devices'",
+                "before module.__init__() call", "has no attribute '_backward_hooks'", "has no attribute '_modules'"},
+       .refines = {"attribute-missing"},
+       .what = "a module's or data module's own __init__ does not call that of its class",
+       .cause = "super().__init__() is missing in __init__, or comes after the first attribute is set\n"
+                "The class is derived from another package's class: lightning and pytorch_lightning are not the same",
+       .confirm = "the __init__ of the class that the message names: its first line; which of lightning and "
+                  "pytorch_lightning is imported where",
+       .fix = "super().__init__() first in __init__\n"
+              "import lightning.pytorch, or pytorch_lightning, in all files: not both"},
+      {.name = "schedule-ended",
+       .when = {"tried to step*the specified number of total steps"},
+       .what = "the learning rate's schedule was stepped more often than it has steps",
+       .cause =
+           "total_steps, or epochs times steps_per_epoch, was computed for another number of batches: another batch "
+           "size, data set or number of processes, or a number written by hand\n"
+           "The schedule is stepped for each batch and was made for epochs, or is stepped twice for each batch\n"
+           "A run that was resumed or prolonged goes on with the schedule of the shorter one",
+       .confirm = "scheduler.total_steps against epochs * len(dataloader) (divided by the accumulation steps)",
+       .fix = "OneCycleLR(…, total_steps=epochs * len(dataloader)), made from the loader itself\n"
+              "step it once for each update of the optimizer\n"
+              "make a new schedule for the updates that are left",
+       .command = "plimsoll train computes the updates before it begins, and the schedule ends with them"},
       {.name = "checkpointing-unsupported",
        .when = {"does not support gradient checkpointing", "doesn't support gradient checkpointing",
                 "gradient checkpointing is not supported"},
