@@ -56,6 +56,16 @@ std::vector<Rule> compile_rules() {
        .fix = "pip install triton (triton-windows on Windows) of the version that PyTorch wants\n"
               "or without compilation: torch_compile=False, or TORCHDYNAMO_DISABLE=1",
        .command = "plimsoll is compiled already"},
+      {.name = "ldconfig-missing",
+       .when = {"no such file or directory: 'ldconfig'", "no such file or directory: '/sbin/ldconfig'"},
+       .refines = {"compile-failed", "file-missing"},
+       .what = "Triton looks for the GPU's driver with ldconfig, which is not on the PATH",
+       .cause = "/sbin is not on the PATH of this job or container",
+       .confirm = "which ldconfig; ls /sbin/ldconfig",
+       .fix = "export PATH=$PATH:/sbin:/usr/sbin\n"
+              "TRITON_LIBCUDA_PATH=… (the directory of libcuda.so.1), where there is none\n"
+              "leave torch.compile out: torch_compile=False, or TORCHDYNAMO_DISABLE=1",
+       .command = "plimsoll is compiled already"},
       {.name = "compiler-missing",
        .when = {"failed to find c compiler", "invalidcxxcompiler", "no working c++ compiler found",
                 "compiler: cl is not found", "compiler: cl was not found"},

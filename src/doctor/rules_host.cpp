@@ -528,9 +528,9 @@ std::vector<Rule> host_rules() {
               "a fresh environment with one PyTorch and extensions built for it, if there is none"},
       {.name = "terminated",
        .level = Level::kEcho,
-       .when = {"received sigterm", "(sigterm)", "exit code 143", "exit code: 143", "exitcode: -15", "exitcode : -15",
-                "exitcode  : -15", "signal 15", "signal: 15", "sending process*sigterm", "signals.sigterm",
-                "received 15 death signal"},
+       .when = {"received sigterm", "*** sigterm (@", "`termination signal` is detected", "(sigterm)", "exit code 143",
+                "exit code: 143", "exitcode: -15", "exitcode : -15", "exitcode  : -15", "signal 15", "signal: 15",
+                "sending process*sigterm", "signals.sigterm", "received 15 death signal"},
        .what = "the process was asked to end (SIGTERM)",
        .cause = "A launcher ended it because another rank had failed\n"
                 "A scheduler or a user stopped the job",

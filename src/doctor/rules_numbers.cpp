@@ -197,6 +197,19 @@ std::vector<Rule> number_rules() {
               "add_special_tokens=False)[2:]\n"
               "a larger max_length, or leave long prompts out\n"
               "the template that the data has; in newer trl completion_only_loss or assistant_only_loss in SFTConfig"},
+      {.name = "half-overflow",
+       .when = {"cannot be converted to type at::half without overflow",
+                "cannot be converted to type c10::half without overflow"},
+       .what = "a number is too large for half precision: 65,504 is the largest",
+       .cause = "A mask is filled with -1e9, float('-inf') of another type, or torch.finfo(torch.float32).min, and the "
+                "scores are F16\n"
+                "The model's code was written for F32 or bf16, and runs under fp16 autocast or was loaded in F16\n"
+                "min_dtype was taken of another tensor's type than the mask's",
+       .confirm = "the line that fills: scores.dtype, and the number",
+       .fix = "masked_fill(mask, torch.finfo(scores.dtype).min)\n"
+              "bf16 or F32 instead of fp16\n"
+              "a newer version of the library; attn_implementation='eager' or 'sdpa' in transformers",
+       .command = "plimsoll train --bf16"},
       {.name = "perplexity-overflow",
        .when = {"overflowerror: math range error"},
        .what = "math.exp of a loss is too large for a number: the loss has diverged",

@@ -18,7 +18,7 @@ std::vector<Rule> setup_rules() {
        .level = Level::kConsequence,
        .when = {"the actor died unexpectedly before finishing", "worker unexpectedly exits with a connection error",
                 "a worker died or was killed while executing", "the actor is dead because its worker process has died",
-                "workercrashederror"},
+                "workercrashederror", "actorunavailableerror", "rpcerror: rpc error: socket closed"},
        .what = "a worker process of Ray died, and Ray only saw that it was gone",
        .cause = "The kernel ended it because the node's memory was used up\n"
                 "It crashed in native code (a segmentation fault), or the node went away\n"

@@ -5,6 +5,15 @@ namespace plimsoll::doctor {
 
 std::vector<Rule> trainer_rules() {
   return {
+      {.name = "step-without-loss",
+       .when = {"returns a dict, the 'loss' key needs to be present", "training_step` must return",
+                "'loss' key needs to be present"},
+       .what = "Lightning's training_step returned a dictionary without 'loss'",
+       .cause = "The key has another name: train_loss, total_loss, nll\n"
+                "The loss is logged and not returned, or only on one branch",
+       .confirm = "the return of training_step",
+       .fix = "return loss, or {'loss': loss, …}\n"
+              "return None to skip a batch; automatic_optimization = False, where the step itself calls backward"},
       {.name = "super-init",
        .when = {"has no attribute 'prepare_data_per_node'", "has no attribute '_log_hyperparams'",
                 "has no attribute 'allow_zero_length_dataloader_with_multiple_devices'",
