@@ -111,7 +111,7 @@ def check_stages(options, folder, bars):
 
 def check_peaks(options, folder, bars):
     data = drawn(folder, options, 24)
-    for ranks, stage in ((2, 0), (2, 1), (2, 2), (2, 3), (4, 3)):
+    for ranks, stage in ((ranks, stage) for ranks in (2, 4) for stage in STAGES):
         output = folder / "peaks"
         train(options, data, output, ranks, "--model", options.base, "--train-batch-size", 4, "--max-steps", 3,
               "--zero-stage", stage, "--budget", options.budget)

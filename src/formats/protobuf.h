@@ -32,6 +32,8 @@ class ProtobufReader {
   // Returns nothing at the end of the message, or where it is damaged.
   std::optional<ProtobufField> next();
   bool damaged() const { return damaged_; }
+  // What has not been read yet.
+  std::string_view rest() const { return rest_; }
 
  private:
   std::optional<std::uint64_t> varint();

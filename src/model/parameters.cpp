@@ -243,6 +243,14 @@ ParameterReport load_parameters(const std::vector<ParameterSpec>& specs, const P
       });
 }
 
+void read_parameter(const ParameterSpec& spec, const ParameterSource& source, std::int64_t first,
+                    std::span<float> values) {
+  const std::optional<std::string> name = name_in_file(source, spec.name);
+  check(name.has_value(), [&] { return fmt::format("the weights have '{}'", spec.name); });
+  std::vector<std::byte> staging(64 * kKiB);
+  source.weights->read_as_f32(*name, first, values, staging);
+}
+
 ParameterReport check_parameters(const std::vector<ParameterSpec>& specs, const ParameterSource& source) {
   return visit(
       specs, source, [](const ParameterSpec&, const WeightsFile&, const std::string&) {}, [](const ParameterSpec&) {});

@@ -44,6 +44,10 @@ ParameterReport load_parameters(const std::vector<ParameterSpec>& specs, const P
 // The same checks without reading: what would be wrong or fresh, before anything is allocated.
 ParameterReport check_parameters(const std::vector<ParameterSpec>& specs, const ParameterSource& source);
 
+// Reads a parameter's elements from `first` on; one that the source has (check_parameters).
+void read_parameter(const ParameterSpec& spec, const ParameterSource& source, std::int64_t first,
+                    std::span<float> values);
+
 // Fresh values: normal(0, spec.normal_std) from Philox by (seed, name, element), zeros or ones, as `transformers`
 // starts. `values` are those of the elements from `first` on, a multiple of 4.
 void initialise_parameter(const ParameterSpec& spec, std::uint64_t seed, std::span<float> values,

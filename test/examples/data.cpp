@@ -51,6 +51,7 @@
 #include "data/tokenizer_bpe_model.h"
 #include "data/tokenizer_charsmap.h"
 #include "data/tokenizer_files.h"
+#include "data/tokenizer_trim.h"
 #include "data/tokenizer_graphemes.h"
 #include "data/tokenizer_normalize.h"
 #include "data/tokenizer_sentencepiece.h"
@@ -233,6 +234,10 @@ void of_tokenizer_normalize() {
 
 void of_tokenizer_trie() {
 #include "data/tokenizer_trie.h.inc"
+}
+
+void of_tokenizer_trim(const TokenizerDefinition& definition, const std::filesystem::path& directory) {
+#include "data/tokenizer_trim.h.inc"
 }
 
 void of_tokenizer_unicode() {

@@ -1,0 +1,162 @@
+#include "compress/vocabulary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "data/tokenizer_trim.h"
+#include "formats/safetensors.h"
+
+namespace plimsoll {
+namespace {
+
+// Floats that are read and written at a time.
+constexpr std::int64_t kChunk = 1 << 20;
+
+// config.json as it was, but for the numbers of the vocabulary.
+nlohmann::json trimmed_config(const ModelBundle& bundle, const std::vector<std::int32_t>& now, std::size_t kept) {
+  nlohmann::json config = bundle.config.source;
+  config["vocab_size"] = kept;
+  for (auto& [key, id] : config.items()) {
+    if (!key.ends_with("_token_id") || !id.is_number_integer()) continue;
+    const auto old = id.get<std::int64_t>();
+    if (old >= 0 && old < std::ssize(now)) id = now[static_cast<std::size_t>(old)];
+  }
+  config.erase("torch_dtype");
+  config["dtype"] = "float32";
+  return config;
+}
+
+// Tokens that config.json names stay, whether or not the tokenizer knows what they are for.
+void keep_named_tokens(const nlohmann::json& config, std::vector<bool>& kept) {
+  for (const auto& [key, id] : config.items()) {
+    if (!key.ends_with("_token_id") || !id.is_number_integer()) continue;
+    const auto number = id.get<std::int64_t>();
+    if (number >= 0 && number < std::ssize(kept)) kept[static_cast<std::size_t>(number)] = true;
+  }
+}
+
+}  // namespace
+
+std::uint64_t TokenCounts::distinct() const {
+  return static_cast<std::uint64_t>(std::ranges::count_if(of_token, [](std::uint64_t count) { return count > 0; }));
+}
+
+double TokenCounts::unseen_share() const {
+  return tokens == 0 ? 1 : static_cast<double>(std::ranges::count(of_token, 1U)) / static_cast<double>(tokens);
+}
+
+TokenCounts count_tokens(const TokenizedPages& pages, std::int32_t vocab_size) {
+  TokenCounts counts{.of_token = std::vector<std::uint64_t>(static_cast<std::size_t>(vocab_size)),
+                     .pages = pages.size()};
+  PageTokens tokens;
+  const auto count = [&](const std::vector<std::int32_t>& ids) {
+    for (const std::int32_t id : ids) ++counts.of_token.at(static_cast<std::size_t>(id));
+    counts.tokens += ids.size();
+  };
+  for (std::size_t i = 0; i < pages.size(); ++i) {
+    counts.words += pages.read(i, tokens).words.size();
+    count(tokens.ids);
+    for (const std::vector<std::int32_t>& prompt : tokens.prompts) count(prompt);
+  }
+  return counts;
+}
+
+TrimmedModel::TrimmedModel(const ModelBundle& bundle, const TokenCounts& counts, const std::filesystem::path& scratch)
+    : original_(bundle), trimmed_(bundle) {
+  check(bundle.weights != nullptr && !bundle.options.lora.enabled(), "there are weights to trim");
+  // A Tokenizer does not keep all of its definition. The class that reads it may stand in the model's own config.json.
+  const auto put_config = [&](const nlohmann::json& config) {
+    write_text_file(scratch / "config.json", config.dump(2) + "\n");
+  };
+  put_config(bundle.config.source);
+  bundle.tokenizer->save(scratch);
+  const TokenizerDefinition definition = read_tokenizer_files(scratch);
+  std::vector<bool> kept(definition.tokens.size());
+  for (std::size_t id = 0; id < kept.size(); ++id) kept[id] = counts.of_token.at(id) > 0;
+  keep_named_tokens(bundle.config.source, kept);
+  // RoBERTa's models count positions from padding, whose id must not change.
+  const auto token = bundle.facts().token;
+  if (token.first_position > 0) std::fill_n(kept.begin(), token.pad_id + 1, true);
+  keep_needed_tokens(definition, kept);
+  now_ = trimmed_ids(kept);
+  for (std::size_t id = 0; id < kept.size(); ++id) {
+    if (kept[id]) kept_.push_back(static_cast<std::int32_t>(id));
+  }
+  const nlohmann::json config = trimmed_config(bundle, now_, kept_.size());
+  put_config(config);
+  for (const TokenizerFile& file : trimmed_files(definition, kept)) write_text_file(scratch / file.name, file.content);
+  trimmed_.tokenizer = std::make_shared<Tokenizer>(Tokenizer::from_directory(scratch));
+  trimmed_.config = parse_config(config, bundle.origin);
+  trimmed_.config.task = bundle.config.task;
+}
+
+std::int64_t TrimmedModel::parameters() const { return parameter_count(trimmed_.specs()); }
+
+void TrimmedModel::verify(const TokenizedPages& before, const TokenizedPages& now) const {
+  PageTokens old, found;
+  const auto renumbered = [&](std::vector<std::int32_t> ids) {
+    for (std::int32_t& id : ids) id = now_.at(static_cast<std::size_t>(id));
+    return ids;
+  };
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const Page page = before.read(i, old);
+    now.read(i, found);
+    bool same =
+        renumbered(old.ids) == found.ids && old.words == found.words && old.prompts.size() == found.prompts.size();
+    for (std::size_t p = 0; same && p < old.prompts.size(); ++p) same = renumbered(old.prompts[p]) == found.prompts[p];
+    check(same, [&] { return fmt::format("the trimmed tokenizer cuts {} into the same pieces", place(page)); });
+  }
+}
+
+FileSum TrimmedModel::save_weights(const std::filesystem::path& path) const {
+  const std::vector<ParameterSpec> specs = original_.specs(), smaller = trimmed_.specs();
+  const ParameterSource source = original_.source(0);
+  const ParameterReport report = check_parameters(specs, source);
+  const std::set<std::string> missing(report.fresh.begin(), report.fresh.end());  // a bare encoder's head
+  std::vector<TensorDeclaration> declarations;
+  for (const ParameterSpec& spec : smaller) {
+    if (!missing.contains(spec.name)) declarations.push_back({spec.name, {DType::kF32, spec.file_shape}});
+  }
+  SafetensorsWriter writer(path, std::move(declarations));
+  std::vector<float> values;
+  const auto copy = [&](const ParameterSpec& spec, std::int64_t first, std::int64_t end) {
+    for (; first < end; first += kChunk) {
+      values.resize(static_cast<std::size_t>(std::min(kChunk, end - first)));
+      read_parameter(spec, source, first, values);
+      writer.write(std::as_bytes(std::span(values)));
+    }
+  };
+  for (const ParameterSpec& spec : specs) {
+    if (missing.contains(spec.name)) continue;
+    if (spec.part != ParameterSpec::Part::kWordEmbedding) {
+      copy(spec, 0, spec.shape.elements());
+      continue;
+    }
+    // Runs of rows that stay are read at once.
+    const std::int64_t columns = spec.shape[1];
+    for (std::size_t begin = 0, end = 0; begin < kept_.size(); begin = end) {
+      for (end = begin + 1; end < kept_.size() && kept_[end] == kept_[end - 1] + 1;) ++end;
+      copy(spec, kept_[begin] * columns, (kept_[end - 1] + 1) * columns);
+    }
+  }
+  return writer.finish();
+}
+
+FileSums TrimmedModel::save(const std::filesystem::path& directory) const {
+  FileSums sums = trimmed_.tokenizer->save(directory);
+  sums["config.json"] = write_text_file(directory / "config.json", trimmed_.config.source.dump(2) + "\n");
+  if (trimmed_.facts().image.size > 0) {
+    sums["preprocessor_config.json"] =
+        write_text_file(directory / "preprocessor_config.json", trimmed_.image.to_json());
+  }
+  sums["model.safetensors"] = save_weights(directory / "model.safetensors");
+  return sums;
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,86 @@
+// A model with a trimmed vocabulary gives the same results, as train, eval and predict see it.
+#include "program_fixture.h"
+
+namespace plimsoll {
+namespace {
+
+using namespace test;
+using nlohmann::json;
+using testing::HasSubstr;
+
+class Trim : public ProgramTest {
+ protected:
+  void SetUp() override {
+    draw_pages();
+    ASSERT_EQ(run(train_arguments("run", {"--max-steps", "2"})).code, 0);
+  }
+  Outcome trim(const Arguments& more = {}) const {
+    Arguments all = {"trim",         "--model",    path("run"), "--data", path("pages/train.jsonl"),
+                     "--output-dir", path("small")};
+    all.insert(all.end(), more.begin(), more.end());
+    return run(all);
+  }
+  json evaluation(const std::string& model) const {
+    const Outcome outcome =
+        run({"eval", "--model", path(model), "--data", path("pages/train.jsonl"), "--threads", "1", "--json"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    json object = outcome.code == 0 ? json::parse(outcome.out) : json();
+    for (const char* key : {"predicted_peak_bytes", "measured_peak_bytes", "seconds"}) object.erase(key);
+    return object;
+  }
+  std::string predictions(const std::string& model) const {
+    EXPECT_EQ(run({"predict", "--model", path(model), "--data", path("pages/train.jsonl"), "--output",
+                   path("out.jsonl"), "--return-all-scores", "--threads", "1"})
+                  .code,
+              0);
+    return file_bytes(at("out.jsonl"));
+  }
+};
+
+TEST_F(Trim, TheSamePagesGiveTheSameBits) {
+  const Outcome trimmed = trim({"--eval-data", path("pages/validation.jsonl"), "--json"});
+  ASSERT_EQ(trimmed.code, 0) << trimmed.err;
+  const json told = json::parse(trimmed.out);
+  EXPECT_LT(told.at("vocab_size"), told.at("vocab_size_before"));
+  EXPECT_LT(told.at("parameters"), told.at("parameters_before"));
+  EXPECT_GE(told.at("evaluation").at("tokens"), told.at("evaluation").at("tokens_before"));
+  EXPECT_GT(told.at("unseen_tokens_percent"), 0);
+  const json before = json::parse(file_bytes(at("run/config.json"))),
+             now = json::parse(file_bytes(at("small/config.json")));
+  EXPECT_EQ(now.at("vocab_size"), told.at("vocab_size"));
+  EXPECT_EQ(now.at("pad_token_id"), before.at("pad_token_id"));
+  EXPECT_FALSE(fs::exists(at("small/.plimsoll")));
+  EXPECT_EQ(evaluation("small"), evaluation("run"));
+  EXPECT_EQ(predictions("small"), predictions("run"));
+  // It goes on as any other model does.
+  Arguments again = train_arguments("again", {"--max-steps", "1"});
+  *(std::find(again.begin(), again.end(), "--model") + 1) = path("small");
+  const Outcome trained = run(again);
+  EXPECT_EQ(trained.code, 0) << trained.err;
+}
+
+TEST_F(Trim, TellsWhatLeavesAndWhatFurtherTextWouldLose) {
+  const Outcome trimmed = trim();
+  ASSERT_EQ(trimmed.code, 0) << trimmed.err;
+  for (const char* part : {"of 8000 tokens", "parameters instead of", "the same pieces as before", "smaller ones"}) {
+    EXPECT_THAT(trimmed.out, HasSubstr(part));
+  }
+}
+
+TEST_F(Trim, RefusesWhatItCannotTrim) {
+  expect_message(
+      run({"trim", "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"), "--output-dir", path("small")}),
+      2, {"layoutlmv3-tiny"});
+  expect_message(trim({"--output-dir", path("run")}), 2, {"--output-dir"});
+  ASSERT_EQ(run({"init", "--model", "layoutlmv3-tiny", "--output-dir", path("base")}).code, 0);
+  Arguments adapters = train_arguments("adapter", {"--max-steps", "1", "--lora-rank", "2"});
+  *(std::find(adapters.begin(), adapters.end(), "--model") + 1) = path("base");
+  ASSERT_EQ(run(adapters).code, 0);
+  expect_message(
+      run({"trim", "--model", path("adapter"), "--data", path("pages/train.jsonl"), "--output-dir", path("small")}), 2,
+      {"an adapter has no vocabulary of its own", "plimsoll merge"});
+  EXPECT_FALSE(fs::exists(at("small")));
+}
+
+}  // namespace
+}  // namespace plimsoll
