@@ -525,6 +525,25 @@ std::vector<Rule> data_rules() {
        .fix = "train_test_split(…, stratify=labels), or a larger validation set\n"
               "compute the metric once, over the whole set; leave out classes that do not occur\n"
               "see how the labels of the evaluation data are read"},
+      {.name = "yolo-class",
+       .when = {"label class*exceeds nc=", "label class*exceeds dataset class count", "possible class labels are 0-"},
+       .what = "a label file has a class whose number is not below the number of classes",
+       .cause = "The numbers begin at 1: YOLO counts classes from 0\n"
+                "nc (or names) in the data set's YAML file has fewer classes than the labels\n"
+                "The labels are another data set's, or a *.cache beside them is old",
+       .confirm = "cut -d' ' -f1 labels/train/*.txt | sort -n | uniq -c, against nc and names",
+       .fix = "number the classes from 0, or set nc and names to all that there are\n"
+              "delete the *.cache files and start again"},
+      {.name = "coco-results",
+       .when = {"results do not correspond to current coco set"},
+       .what = "the results name images that the annotations do not have",
+       .cause = "The results are another split's or another run's: a file that was left there, or val against test\n"
+                "The annotation file of the evaluation is another one than the data loader's\n"
+                "The ids are not those of the annotation file: running numbers, or names of files",
+       .confirm = "set(r['image_id'] for r in results) - set(coco.getImgIds())",
+       .fix = "delete the old file of results, and evaluate again\n"
+              "the same annotation file for the loader and for COCOeval\n"
+              "image_id as the annotation file has it"},
       {.name = "label-name",
        .when = {"keyerror: 'b-", "keyerror: 'i-", "keyerror: 's-", "keyerror: 'e-", "keyerror: \"b-", "keyerror: \"i-",
                 "keyerror: 'o'", "a label is not in the label set", "a label's number is not in the label set"},

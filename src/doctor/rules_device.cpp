@@ -248,6 +248,20 @@ std::vector<Rule> device_rules() {
        .fix = "replace padding by 0 before (index.clamp(min=0)) and mask the result after\n"
               "compare index.max() with the size of that dimension; make both from the same tokenizer, labels and "
               "truncation"},
+      {.name = "graph-index",
+       .when = {"indexerror: index*is out of bounds for dimension", "indexkernel.cu*assert",
+                "scattergatherkernel.cu*assert"},
+       .with = {{"torch_geometric", "torch_scatter", "edge_index", "dgl/"}},
+       .refines = with_what_follows({"tensor-index", "device-assert", "assert-long", "gather-index"}),
+       .what = "edge_index names a node that the graph does not have",
+       .cause =
+           "Edges are numbered by the whole data set, and the graph or batch holds some of its nodes only\n"
+           "Nodes were dropped (isolated, pooled, filtered), and edge_index was not renumbered\n"
+           "x or num_nodes belongs to another graph: a collate function of one's own that does not shift edge_index",
+       .confirm = "edge_index.max() against x.shape[0], for each graph before it is batched",
+       .fix = "renumber: torch_geometric.utils.subgraph(…, relabel_nodes=True)\n"
+              "batch with torch_geometric's own DataLoader; set num_nodes where isolated nodes count\n"
+              "num_nodes=x.size(0) where a layer takes it"},
       {.name = "tensor-index",
        .when = {"-sizes[i] <= index && index < sizes[i]", "index >= -sizes[i]", "indexkernel.cu*assert",
                 "indexerror: index*is out of bounds for dimension", "index*is out of bounds for axis"},

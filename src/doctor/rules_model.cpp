@@ -187,6 +187,18 @@ std::vector<Rule> model_rules() {
        .cause = "A model or tensor on the GPU, or torch.cuda.is_available() in some versions, in an earlier cell",
        .confirm = "it passes with devices=1, or after a restart without that cell",
        .fix = "restart the kernel and let the Trainer be the first to use the GPU; or devices=1; or a script"},
+      {.name = "size-overflow",
+       .when = {"storage size calculation overflowed", "trying to create tensor with negative dimension"},
+       .what = "a tensor was asked for whose size is no possible one: negative, or too large to count",
+       .cause =
+           "A count that a kernel returned overflowed 32 bits: too many points, boxes, Gaussians, tokens or edges at "
+           "once\n"
+           "Values became NaN or huge before: the run diverged, and sizes are computed from them\n"
+           "A length or number of classes is computed wrongly: a difference below zero, an empty input",
+       .confirm = "the numbers in the message, and what they are computed from; are the values before it finite?",
+       .fix = "fewer or smaller inputs at once\n"
+              "a lower learning rate, or a limit on what grows (points, Gaussians)\n"
+              "correct the arithmetic of the size"},
       {.name = "head-is-new",
        .level = Level::kNote,
        .when = {"were not initialized from the model checkpoint", "and are newly initialized",

@@ -57,6 +57,17 @@ std::vector<Rule> parallel_rules() {
        .confirm = "print local_rank and torch.cuda.current_device() in every rank",
        .fix = "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) before anything else\n"
               "--nproc_per_node equal to the number of visible GPUs"},
+      {.name = "fsdp-meta",
+       .when = {"must flatten tensors on the same device*meta", "got both cuda*and meta", "got both meta and"},
+       .what = "FSDP got a model of which some parameters are on the meta device: they hold no values yet",
+       .cause = "The model was made with init_empty_weights or torch.device('meta'), and a part was not loaded or "
+                "initialised before FSDP wrapped it\n"
+                "The rank loads low_cpu_mem_usage weights on rank 0 only, and sync_module_states is off\n"
+                "A layer of one's own has no reset_parameters, or is made after the weights were loaded",
+       .confirm = "[n for n, p in model.named_parameters() if p.device.type == 'meta'] before FSDP",
+       .fix = "param_init_fn, or module.to_empty(device=…) and reset_parameters(), for what is on meta\n"
+              "sync_module_states=True with the weights on rank 0\n"
+              "make the model on the CPU on every rank, where memory allows"},
       {.name = "rank-twice",
        .when = {"ranks has already checked in", "rank*already checked in"},
        .refines = {"nccl-error"},

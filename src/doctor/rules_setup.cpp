@@ -154,6 +154,17 @@ std::vector<Rule> setup_rules() {
        .confirm = "pip list | grep -iE 'mm(cv|engine|det|seg)'",
        .fix = "mim install a version of mmcv within the range that the message names\n"
               "a newer version of the package that refuses it"},
+      {.name = "registry-type",
+       .when = {"must contain the key \"type\"", "must contain the key 'type'"},
+       .refines = {"key-missing"},
+       .what = "a part of the configuration has no \"type\", so nobody knows what to build of it",
+       .cause =
+           "The configuration was written for another version of mmcv, mmengine or the package: since then the part "
+           "wants type= (runner = dict(type='EpochBasedRunner', max_epochs=12))\n"
+           "An inherited part was replaced whole, where only one key was meant (_delete_), or on the command line",
+       .confirm = "the value that the message prints: which part of the configuration is it? print(cfg.pretty_text)",
+       .fix = "add type='…' to that part, as the package's own configurations have it\n"
+              "the versions of mmcv and the package that the configuration was written for"},
       {.name = "registry-missing",
        .when = {"is not in the*registry", "is not in the models regis", "is not in the dataset regis",
                 "no object named*found in*registry"},

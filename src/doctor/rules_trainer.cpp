@@ -14,6 +14,28 @@ std::vector<Rule> trainer_rules() {
        .confirm = "the return of training_step",
        .fix = "return loss, or {'loss': loss, …}\n"
               "return None to skip a batch; automatic_optimization = False, where the step itself calls backward"},
+      {.name = "checkpoint-callback",
+       .when = {"modelcheckpoint(*is not a valid configuration",
+                "invalid value for save_last=", "is not a valid configuration. you can save the"},
+       .what = "Lightning's ModelCheckpoint got arguments that do not go together",
+       .cause = "save_last or save_top_k without a metric to monitor, in a version that does not allow it\n"
+                "The script was written for another version of Lightning",
+       .confirm = "the arguments in the message; pip show lightning pytorch-lightning",
+       .fix = "monitor='val_loss' with save_top_k, or save_top_k=1 with monitor=None and no save_last\n"
+              "the version of Lightning that the script was written for"},
+      {.name = "unbound-variable",
+       .when = {"referenced before assignment", "cannot access local variable", "cannot access free variable"},
+       .refines = {"worker-exception"},
+       .what = "code uses a variable that it never set on this path",
+       .cause =
+           "The branch or loop that sets it did not run: an empty loop (no batch, no file), a setting or option that "
+           "has no branch of its own\n"
+           "An exception before it was caught, and the code went on\n"
+           "A fault in this version of the library, if the code is a library's",
+       .confirm = "the condition around the variable's first assignment, and what it is in this run",
+       .fix = "give it a value before the branch, or a branch for this case\n"
+              "see that the data or option is one that the code provides for\n"
+              "a newer version of the library, or the one that the script was written for"},
       {.name = "super-init",
        .when = {"has no attribute 'prepare_data_per_node'", "has no attribute '_log_hyperparams'",
                 "has no attribute 'allow_zero_length_dataloader_with_multiple_devices'",
