@@ -148,7 +148,11 @@ inline constexpr std::string_view kRanks[] = {
 // that it does not find, and pip reports versions.
 inline constexpr std::string_view kElsewhere[] = {"tensorflow/stream_executor/",
                                                   "tensorflow/core/",
-                                                  "tensorflow/compiler/",
+                                                  "tensorflow/compiler/xla/stream",
+                                                  "tensorflow/compiler/xla/service",
+                                                  "tensorflow/compiler/jit",
+                                                  "tensorflow/compiler/mlir",
+                                                  "tensorflow/compiler/tf2",
                                                   "external/local_",
                                                   "cuda_driver.cc:",
                                                   "cuda_dnn.cc:",

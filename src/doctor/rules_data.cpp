@@ -534,6 +534,27 @@ std::vector<Rule> data_rules() {
        .confirm = "cut -d' ' -f1 labels/train/*.txt | sort -n | uniq -c, against nc and names",
        .fix = "number the classes from 0, or set nc and names to all that there are\n"
               "delete the *.cache files and start again"},
+      {.name = "category-unknown",
+       .when = {"a prediction has category_id=*which is not available in the dataset"},
+       .what = "the model predicts a class that the data set does not have",
+       .cause = "The head has more classes than the data set: NUM_CLASSES was left at another data set's (80 of COCO)\n"
+                "The data set was registered without thing_classes, or its ids were not mapped to 0, 1, …\n"
+                "The checkpoint was trained for another data set",
+       .confirm = "cfg.MODEL.ROI_HEADS.NUM_CLASSES against len(MetadataCatalog.get(NAME).thing_classes)",
+       .fix = "cfg.MODEL.ROI_HEADS.NUM_CLASSES = the number of classes, and train again\n"
+              "register the data set with its thing_classes, or thing_dataset_id_to_contiguous_id\n"
+              "a checkpoint of this data set"},
+      {.name = "boxes-crossed",
+       .when = {"(boxes1[:, 2:] >= boxes1[:, :2]).all()", "(boxes2[:, 2:] >= boxes2[:, :2]).all()"},
+       .what = "boxes have a right or lower edge before the left or upper one, or are NaN",
+       .cause = "The model's outputs became NaN: a learning rate that is too high, half precision, or bad weights\n"
+                "Annotations are in another form than the code takes: x, y, width, height against two corners, or not "
+                "divided by the size of the picture\n"
+                "Annotations of the user's own hold empty or wrong boxes, or no category fits",
+       .confirm = "torch.isfinite(outputs['pred_boxes']).all(), and targets' boxes of that batch",
+       .fix = "a lower learning rate, F32 or bf16, gradient clipping\n"
+              "convert the boxes (box_cxcywh_to_xyxy), and leave out those of no area\n"
+              "the number of classes and their ids as the annotations have them"},
       {.name = "coco-results",
        .when = {"results do not correspond to current coco set"},
        .what = "the results name images that the annotations do not have",

@@ -108,6 +108,18 @@ std::vector<Rule> hub_rules() {
        .confirm = "the lines below it: the download or the run goes on",
        .fix = "nothing, where the run goes on\n"
               "HF_HUB_OFFLINE=1 once all files are in the cache, so that no request can hold the run up"},
+      {.name = "hub-none",
+       .when = {"huggingface.co/none/", "huggingface.co/api/models/none", "huggingface.co/api/datasets/none",
+                "huggingface.co/datasets/none/", "repository not found for url: https://huggingface.co/none"},
+       .refines = {"hub-unreachable", "hub-gated", "load-name"},
+       .what = "the name of the model or data set is None: it was never set",
+       .cause =
+           "An option or a key of the configuration that names it is missing, empty or misspelt, and str(None) went to "
+           "the hub\n"
+           "The script reads it from another section or an older configuration",
+       .confirm = "print the configuration: repo_id, model_name_or_path, dataset_name",
+       .fix = "set it where the script reads it, or on the command line\n"
+              "a local path, where the data lie on this machine"},
       {.name = "hub-unreachable",
        .when = {"couldn't connect to*huggingface", "cannot find the requested files in the*cache",
                 "localentrynotfounderror", "we couldn't connect to", "maxretryerror*huggingface",

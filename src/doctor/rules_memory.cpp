@@ -24,6 +24,8 @@ const AnyOf kOutOfMemory = {"cuda driver error: out of memory",
                             "triton error [cuda]: out of memory",
                             "cuda failure 'out of memory'",
                             "cuda failure 2 'out of memory'",
+                            "resource_exhausted: attempting to reserve",
+                            "resource_exhausted: attempting to allocate",
                             "resource_exhausted: out of memory",
                             "resource exhausted: out of memory",
                             "cublas_status_alloc_failed"};

@@ -299,8 +299,9 @@ std::vector<Rule> package_rules() {
        .confirm = "nvidia-smi topo -p2p r",
        .fix = "NCCL_P2P_DISABLE=1; or one GPU"},
       {.name = "xformers",
-       .when = {"no operator found for `memory_efficient_attention", "xformers can't load c++/cuda extensions",
-                "xformers wasn't build with cuda support", "no module named 'xformers'"},
+       .when = {"no operator found for `memory_efficient_attention", "no operator found for this attention",
+                "xformers can't load c++/cuda extensions", "xformers wasn't build with cuda support",
+                "no module named 'xformers'"},
        .refines = {"module-missing"},
        .what = "xFormers is not usable with this PyTorch or this GPU",
        .cause = "Its wheel was built for another PyTorch or CUDA\n"
@@ -313,7 +314,8 @@ std::vector<Rule> package_rules() {
            "half precision on the GPU\n"
            "no enable_xformers_memory_efficient_attention()"},
       {.name = "wandb-network",
-       .when = {"wandb.errors.commerror", "run initialization has timed out",
+       .when = {"wandb: network error", "failed to resolve*wandb.io", "host='api.wandb.ai'",
+                "wandb.io', port=", "wandb.errors.commerror", "run initialization has timed out",
                 "host='api.wandb.ai'*max retries exceeded", "wandb.errors.errors.commerror"},
        .refines = {"wandb-key", "hub-unreachable", "load-name"},
        .what = "Weights & Biases could not be reached, or refused the run",

@@ -52,7 +52,7 @@ std::string_view loss_in(std::string_view small, bool of_training) {
     if (of_training && is_evaluation(small, at)) continue;
     const std::size_t end = name_end(small, at);
     if (end == std::string_view::npos) continue;
-    const std::string_view loss = number_after(small, end, "'\": =");
+    const std::string_view loss = number_after(small, end, "'\": =]");
     if (!loss.empty() && !(is_zero(loss) && is_part(small, at))) return loss;
   }
   return {};
@@ -61,7 +61,7 @@ std::string_view loss_in(std::string_view small, bool of_training) {
 // True if what stands behind a name is NaN or infinite: ": nan", "=nan.0", "   nan |", ": tensor(nan, device=…)".
 bool is_nan_at(std::string_view small, std::size_t end) {
   std::string_view rest = small.substr(std::min(end, small.size()));
-  const std::size_t skip = std::min(rest.find_first_not_of(" '\":=(\t"), rest.size());
+  const std::size_t skip = std::min(rest.find_first_not_of(" '\":=(\t]"), rest.size());
   if (skip == 0 || skip > 24) return false;
   rest.remove_prefix(skip);
   for (const std::string_view word : {"is ", "became ", "tensor("})
