@@ -244,6 +244,7 @@ static int parse_and_run(int argc, const char* const* argv, bool json) {
   add_grad(app, invocation);
   add_replay(app, invocation);
   add_init(app, invocation);
+  add_compare(app, invocation);
   add_trim(app, invocation);
   add_merge(app, invocation);
   add_merge_parts(app, invocation);

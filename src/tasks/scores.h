@@ -26,12 +26,18 @@ struct Scores {
     std::vector<std::string> names;
     std::vector<std::uint64_t> counts;
   };
+  // Both are sums over the pages, so that pages can be drawn anew, and two models compared page by page.
+  struct Quotient {
+    double above = 0, below = 0;
+    double value() const { return below == 0 ? 0 : above / below; }
+  };
   std::vector<Metric> metrics;  // the first is the one that checkpoints are compared by unless an option names another
   std::uint64_t support = 0;    // what was to be found: entities, labels, answers
   std::vector<Label> labels{};  // empty where the task has none
   std::optional<Label> all{};   // the metrics, where they are a label's
   Confusion confusion{};
   std::optional<double> calibration_error{};  // how far confidences are from being right as often (tasks/parts)
+  Quotient first{};  // the first metric
   std::int64_t missed_words = 0;  // labelled words without a prediction: cut off, or without tokens
 };
 

@@ -14,6 +14,7 @@
 #include "bundle/model_bundle.h"
 #include "examples/use.h"
 #include "train/batch_binding.h"
+#include "train/comparison.h"
 #include "train/grad_scaler.h"
 #include "train/growth_watch.h"
 #include "train/learning_rate.h"
@@ -30,6 +31,11 @@ namespace fs = std::filesystem;
 
 void of_grad_scaler(const BatchBinding& binding, GradScaler& scaler, double labelled_tokens, double norm, int skipped) {
 #include "train/grad_scaler.h.inc"
+}
+
+void of_comparison(const Session& session, const ModelBundle& bundle, const Dataset& dataset,
+                   const LoaderOptions& loader, const PagesRead& b) {
+#include "train/comparison.h.inc"
 }
 
 void of_growth_watch(std::size_t budget, std::int64_t step, double seconds, const MemoryGroups& groups) {

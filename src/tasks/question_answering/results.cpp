@@ -98,7 +98,8 @@ class AnswerScorer final : public Scorer {
                         group("f1_with_answer", with_),
                         group("f1_without_answer", without_)},
             .support = all,
-            .calibration_error = calibration_.value()};
+            .calibration_error = calibration_.value(),
+            .first = {with_.f1 + without_.f1, static_cast<double>(all)}};
   }
 
  private:

@@ -54,6 +54,7 @@ class LinkScorer final : public Scorer {
     const Scores::Label whole = all.score("all");
     scores.metrics = {{"f1", whole.f1}, {"precision", whole.precision}, {"recall", whole.recall}};
     scores.support = all.gold;
+    scores.first = {2 * static_cast<double>(all.right), static_cast<double>(all.gold + all.predicted)};
     scores.all = whole;
     scores.calibration_error = calibration_.value();
     return scores;

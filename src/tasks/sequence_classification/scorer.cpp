@@ -98,7 +98,8 @@ Scores ClassScorer::scores() const {
   if (problem_ == ClassProblem::kRegression) {
     return {.metrics = {{.name = "mse", .value = squares_ / pages, .smaller_is_better = true},
                         {.name = "mae", .value = distances_ / pages, .smaller_is_better = true}},
-            .support = pages_};
+            .support = pages_,
+            .first = {squares_, static_cast<double>(pages_)}};
   }
   Scores scores;
   LabelCounts all;
@@ -112,6 +113,7 @@ Scores ClassScorer::scores() const {
     f1 += scores.labels.back().f1;
   }
   scores.support = pages_;
+  scores.first = {static_cast<double>(right_), static_cast<double>(pages_)};
   if (problem_ == ClassProblem::kSingleLabel) scores.confusion = confusion_.matrix();
   scores.calibration_error = calibration_.value();
   const double macro = scores.labels.empty() ? 0 : f1 / static_cast<double>(scores.labels.size());

@@ -103,6 +103,7 @@ Scores EntityScorer::scores() const {
                 .all = label_scores("all", all),
                 .confusion = confusion_.matrix(),
                 .calibration_error = calibration_.value(),
+                .first = {2 * static_cast<double>(all.correct), static_cast<double>(all.support + all.predicted)},
                 .missed_words = missed_words_};
   for (const auto& [type, of_type] : metrics_.per_type()) scores.labels.push_back(label_scores(type, of_type));
   return scores;

@@ -1,0 +1,179 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <string>
+
+#include "base/bytes.h"
+#include "base/counted.h"
+#include "base/error.h"
+#include "cli/command.h"
+#include "cli/devices.h"
+#include "cli/report.h"
+#include "cli/run_options.h"
+#include "cli/usage.h"
+#include "request/fit_request.h"
+#include "request/open_data.h"
+#include "train/comparison.h"
+
+namespace plimsoll {
+namespace {
+
+struct CompareOptions {
+  RunOptions run;
+  std::array<std::string, 2> models;
+  std::int64_t rounds = 2;
+};
+
+// A model and what was measured of it.
+struct Side {
+  std::string model{}, task{};
+  std::int64_t parameters = 0;
+  std::uint64_t file_bytes = 0;  // of its weights
+  std::size_t predicted_peak_bytes = 0;
+  PagesRead read{};
+  double seconds_per_page = 0;  // the least of all rounds
+};
+
+std::uint64_t weight_bytes(const ModelBundle& bundle) {
+  std::uint64_t bytes = 0;
+  for (const WeightsFile* weights : {bundle.weights.get(), bundle.adapter.get()}) {
+    if (weights == nullptr) continue;
+    for (const std::filesystem::path& file : weights->files()) bytes += std::filesystem::file_size(file);
+  }
+  return bytes;
+}
+
+// Evaluates the model once; the first time it is described, too.
+void evaluate_side(const Invocation& invocation, RunOptions options, const Device& device, Side& side) {
+  options.model.model = side.model;
+  const ModelBundle bundle = open_evaluated_model(options);
+  const auto dataset = open_dataset(bundle, options.data, true);
+  FitRequest request = fit_request(bundle, options.train, nullptr, dataset.get(), options.memory);
+  Session session(plan_of(invocation, request, *device.backend), *device.backend);
+  load_model(bundle, options.train.seed, [&](const std::string& name) { return session.parameter(name); });
+  PagesRead read = read_pages(session, bundle, *dataset, loader_options(options.memory));
+  const double per_page = read.seconds / static_cast<double>(std::max<std::size_t>(1, read.first.size()));
+  if (!side.task.empty()) {
+    side.seconds_per_page = std::min(side.seconds_per_page, per_page);
+    return;
+  }
+  side.task = bundle.task().name();
+  side.parameters = parameter_count(bundle.specs());
+  side.file_bytes = weight_bytes(bundle);
+  side.predicted_peak_bytes = session.plan().predicted_peak_bytes;
+  side.read = std::move(read);
+  side.seconds_per_page = per_page;
+}
+
+nlohmann::json to_json(const ConfidenceInterval& interval) {
+  return nlohmann::json::array({interval.low, interval.high});
+}
+
+nlohmann::json to_json(const Side& side) {
+  nlohmann::json metrics = nlohmann::json::object();
+  for (const Scores::Metric& metric : side.read.scores.metrics) metrics[metric.name] = metric.value;
+  return {{"model", side.model},
+          {"parameters", side.parameters},
+          {"weight_bytes", side.file_bytes},
+          {"predicted_peak_bytes", side.predicted_peak_bytes},
+          {"seconds_per_page", side.seconds_per_page},
+          {"metrics", metrics},
+          {"interval", to_json(interval(side.read))}};
+}
+
+std::string row(const std::string& name, const std::string& a, const std::string& b, const std::string& note) {
+  return fmt::format("{:<24}{:>22}{:>22}{:>14}\n", name, a, b, note);
+}
+
+std::string table(const Side& a, const Side& b) {
+  const auto times = [](double now, double before) { return before > 0 ? fmt::format("{:.2f}", now / before) : ""; };
+  const auto as = [](auto value) { return static_cast<double>(value); };
+  std::string text = row("", std::filesystem::path(a.model).filename().string(),
+                         std::filesystem::path(b.model).filename().string(), "B / A");
+  text += row("parameters", std::to_string(a.parameters), std::to_string(b.parameters),
+              times(as(b.parameters), as(a.parameters)));
+  text += row("weights on disk", format_bytes(a.file_bytes), format_bytes(b.file_bytes),
+              times(as(b.file_bytes), as(a.file_bytes)));
+  text += row("predicted peak", format_bytes(a.predicted_peak_bytes), format_bytes(b.predicted_peak_bytes),
+              times(as(b.predicted_peak_bytes), as(a.predicted_peak_bytes)));
+  text += row("seconds per page", fmt::format("{:.3g}", a.seconds_per_page), fmt::format("{:.3g}", b.seconds_per_page),
+              times(b.seconds_per_page, a.seconds_per_page));
+  const auto scored = [](const PagesRead& read) {
+    const ConfidenceInterval between = interval(read);
+    return fmt::format("{:.3f} ({:.3f}–{:.3f})", read.scores.metrics.front().value, between.low, between.high);
+  };
+  text += row(a.read.scores.metrics.front().name, scored(a.read), scored(b.read), "");
+  const ConfidenceInterval by = difference(a.read, b.read);
+  text += fmt::format("{} of B less that of A: {:+.3f}, with 95 % between {:+.3f} and {:+.3f}\n",
+                      a.read.scores.metrics.front().name,
+                      b.read.scores.metrics.front().value - a.read.scores.metrics.front().value, by.low, by.high);
+  if (const auto share = agreement(a.read, b.read)) {
+    text += fmt::format("they find the same in {:.1f} %\n", 100 * *share);
+  }
+  return text;
+}
+
+void run_compare(Invocation& invocation, CompareOptions& compare) {
+  RunOptions& options = compare.run;
+  options.runs = true;
+  options.resolve();
+  const Device device = open_run_device(invocation, options);
+  std::array<Side, 2> sides{Side{.model = compare.models[0]}, Side{.model = compare.models[1]}};
+  for (std::int64_t round = 0; round < compare.rounds; ++round) {
+    for (Side& side : sides) evaluate_side(invocation, options, device, side);
+  }
+  const Side &a = sides[0], &b = sides[1];
+  if (a.task != b.task) {
+    throw UsageError({.what = "the models are for different tasks",
+                      .where = b.model,
+                      .found = fmt::format("{}; {} is for {}", b.task, a.model, a.task),
+                      .allowed = "two models for one task",
+                      .remedy = "compare each with another of its kind"});
+  }
+  if (invocation.json) {
+    nlohmann::json object = {{"a", to_json(a)},
+                             {"b", to_json(b)},
+                             {"task", a.task},
+                             {"pages", a.read.first.size()},
+                             {"metric", a.read.scores.metrics.front().name},
+                             {"difference", b.read.scores.metrics.front().value - a.read.scores.metrics.front().value},
+                             {"difference_interval", to_json(difference(a.read, b.read))}};
+    if (const auto share = agreement(a.read, b.read)) object["agreement"] = *share;
+    return print_json(object);
+  }
+  std::string text = table(a, b);
+  text += fmt::format("{} of {}; intervals by {} draws of pages; seconds are the least of {}, A and B in turn",
+                      counted(a.read.first.size(), "page"), listed(options.data.data), kDraws,
+                      counted(static_cast<std::uint64_t>(compare.rounds), "round"));
+  print_line(text);
+}
+
+}  // namespace
+
+void add_compare(CLI::App& app, Invocation& invocation) {
+  Command* command = add_command(app, invocation, "compare", "Compare two models on the same pages");
+  auto options = std::make_shared<CompareOptions>();
+  command->heading("Models");
+  command->add_option("A", options->models[0], "Model directory, such as the one before")->type_name("DIR")->required();
+  command->add_option("B", options->models[1], "Model directory, such as the smaller one")
+      ->type_name("DIR")
+      ->required();
+  add_data_options(command, options->run);
+  add_memory_options(command, options->run);
+  add_evaluation_size_option(command, options->run);
+  command->heading("Output");
+  whole_number(command->add_option("--rounds", options->rounds, "How often each is timed"), 1, 1000)
+      ->capture_default_str();
+  command->footer(
+      "Parameters, bytes, seconds a page and the task's first metric side by side. Its intervals, of 95 %, are\n"
+      "those of the bootstrap over pages; the difference is drawn on the same pages for both, so that it is much\n"
+      "surer than the two scores are.\n"
+      "\n"
+      "  plimsoll compare run smaller --data held-out.jsonl");
+  command->callback(
+      [&invocation, options] { invocation.action = [&invocation, options] { run_compare(invocation, *options); }; });
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,139 @@
+#include "train/comparison.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/error.h"
+#include "base/philox.h"
+
+namespace plimsoll {
+namespace {
+
+using nlohmann::json;
+
+// Hands every window to two readers.
+class Both final : public WindowReader {
+ public:
+  Both(WindowReader& first, WindowReader& second) : first_(first), second_(second) {}
+
+  void begin_page(std::uint32_t page) override {
+    first_.begin_page(page);
+    second_.begin_page(page);
+  }
+  bool add_window(const Batch& batch, std::int64_t sample, const TensorView& logits) override {
+    const bool finite = first_.add_window(batch, sample, logits);
+    return second_.add_window(batch, sample, logits) && finite;
+  }
+  void end_page() override {
+    first_.end_page();
+    second_.end_page();
+  }
+
+ private:
+  WindowReader &first_, &second_;
+};
+
+// What a line of predictions found (docs/predictions.md).
+std::vector<std::string> found_in(const json& line) {
+  std::vector<std::string> found;
+  if (line.contains("links")) {
+    for (const json& link : line["links"]) found.push_back(link.dump());
+  } else if (line.contains("questions")) {
+    for (const json& question : line["questions"]) {
+      const json& answers = question.at("answers");
+      found.push_back(answers.empty() ? std::string() : answers.front().value("text", ""));
+    }
+  } else if (line.contains("labels")) {
+    for (const json& label : line["labels"]) found.push_back(label.dump());
+  } else if (line.contains("label")) {
+    found.push_back(line["label"].dump());
+  }
+  return found;
+}
+
+double statistic(const std::vector<Scores::Quotient>& pages, const std::vector<std::size_t>& drawn) {
+  Scores::Quotient sum;
+  for (const std::size_t page : drawn) {
+    sum.above += pages[page].above;
+    sum.below += pages[page].below;
+  }
+  return sum.value();
+}
+
+ConfidenceInterval bootstrap(std::size_t pages, const std::function<double(const std::vector<std::size_t>&)>& of) {
+  if (pages == 0) return {};
+  std::vector<double> values;
+  std::vector<std::size_t> drawn(pages);
+  for (std::uint32_t draw = 0; draw < kDraws; ++draw) {
+    for (std::size_t i = 0; i < pages; ++i) {
+      const PhiloxOutput random = philox4x32({draw, static_cast<std::uint32_t>(i), 0, 0}, {0, 0});
+      drawn[i] = static_cast<std::size_t>((static_cast<std::uint64_t>(random[0]) * pages) >> 32);
+    }
+    values.push_back(of(drawn));
+  }
+  std::ranges::sort(values);
+  const auto percentile = [&](double share) {
+    return values[static_cast<std::size_t>(std::lround(share * static_cast<double>(values.size() - 1)))];
+  };
+  return {.low = percentile(0.025), .high = percentile(0.975)};
+}
+
+}  // namespace
+
+PagesRead read_pages(const Session& session, const ModelBundle& bundle, const Dataset& dataset,
+                     const LoaderOptions& loader) {
+  const auto begin = std::chrono::steady_clock::now();
+  const std::unique_ptr<Scorer> scorer = bundle.task().scorer(bundle.config.task, dataset);
+  const std::unique_ptr<Predictions> predictions = bundle.task().predictions(bundle.config.task, {});
+  Both both(*scorer, *predictions);
+  PagesRead read;
+  Scores::Quotient before;
+  predict_pages(session, bundle.definition(), dataset, loader, both, {}, [&](std::uint32_t page) {
+    const Scores::Quotient now = scorer->scores().first;
+    read.first.push_back({now.above - before.above, now.below - before.below});
+    before = now;
+    const json line = predictions->to_json(dataset.source().read(page));
+    if (line.contains("value")) read.form = PagesRead::Form::kNumbers;
+    if (line.contains("links")) read.form = PagesRead::Form::kSet;
+    read.found.push_back(found_in(line));
+  });
+  read.scores = scorer->scores();
+  read.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return read;
+}
+
+ConfidenceInterval interval(const PagesRead& of) {
+  return bootstrap(of.first.size(), [&](const auto& drawn) { return statistic(of.first, drawn); });
+}
+
+ConfidenceInterval difference(const PagesRead& a, const PagesRead& b) {
+  check(a.first.size() == b.first.size(), "both models have read the same pages");
+  return bootstrap(a.first.size(),
+                   [&](const auto& drawn) { return statistic(b.first, drawn) - statistic(a.first, drawn); });
+}
+
+std::optional<double> agreement(const PagesRead& a, const PagesRead& b) {
+  check(a.found.size() == b.found.size(), "both models have read the same pages");
+  if (a.form != b.form || a.form == PagesRead::Form::kNumbers) return std::nullopt;
+  std::size_t equal = 0, all = 0;
+  for (std::size_t page = 0; page < a.found.size(); ++page) {
+    const std::vector<std::string>&first = a.found[page], &second = b.found[page];
+    if (a.form == PagesRead::Form::kList) {
+      check(first.size() == second.size(), "both models answer the same questions");
+      for (std::size_t i = 0; i < first.size(); ++i) equal += first[i] == second[i] ? 1U : 0U;
+      all += first.size();
+      continue;
+    }
+    std::set<std::string> either(first.begin(), first.end());
+    either.insert(second.begin(), second.end());
+    equal += first.size() + second.size() - either.size();
+    all += either.size();
+  }
+  return all == 0 ? 1 : static_cast<double>(equal) / static_cast<double>(all);
+}
+
+}  // namespace plimsoll

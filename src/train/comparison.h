@@ -1,0 +1,48 @@
+// Two models on the same pages: what each finds, how sure the difference of their scores is, how often they agree.
+//
+//   const PagesRead a = read_pages(session, bundle, dataset, loader);  // and b, of the other model
+//   const ConfidenceInterval by = difference(a, b);                    // of the first metric: b's less that of a
+//   fmt::print("between {:+.3f} and {:+.3f}", by.low, by.high);
+//
+// Intervals are those of the bootstrap over pages, percentiles 2.5 and 97.5 of kDraws draws (Efron 1979); for a
+// difference the same pages are drawn for both models.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bundle/model_bundle.h"
+#include "tasks/scores.h"
+#include "train/predictor.h"
+
+namespace plimsoll {
+
+struct PagesRead {
+  Scores scores;
+  std::vector<Scores::Quotient> first{};  // of the first metric, by page
+  // What was found on each page, as texts that can be compared: a label a word, a class, an answer a question, a link.
+  std::vector<std::vector<std::string>> found{};
+  enum class Form : std::uint8_t { kList, kSet, kNumbers } form = Form::kList;  // numbers are never quite equal
+  double seconds = 0;
+};
+
+// Evaluates and predicts all pages that have a window. Throws as predict_pages does.
+PagesRead read_pages(const Session& session, const ModelBundle& bundle, const Dataset& dataset,
+                     const LoaderOptions& loader);
+
+inline constexpr std::size_t kDraws = 2000;
+struct ConfidenceInterval {
+  double low = 0, high = 0;
+};
+ConfidenceInterval interval(const PagesRead& of);
+// Both have read the same pages.
+ConfidenceInterval difference(const PagesRead& a, const PagesRead& b);
+
+// The share of what both found that is equal, position by position; of links, which have no positions, those of both
+// among those of either. Nothing for numbers.
+std::optional<double> agreement(const PagesRead& a, const PagesRead& b);
+
+}  // namespace plimsoll

@@ -1,0 +1,76 @@
+// Two models side by side on the same pages.
+#include "program_fixture.h"
+
+namespace plimsoll {
+namespace {
+
+using namespace test;
+using nlohmann::json;
+using testing::HasSubstr;
+
+class Compare : public ProgramTest {
+ protected:
+  void SetUp() override {
+    draw_pages();
+    ASSERT_EQ(run(train_arguments("a", {"--max-steps", "2"})).code, 0);
+    ASSERT_EQ(run(train_arguments("b", {"--max-steps", "6"})).code, 0);
+  }
+  Outcome compare(const std::string& a, const std::string& b, const Arguments& more = {}) const {
+    Arguments all = {"compare",   path(a), path(b),    "--data", path("pages/train.jsonl"), "--budget", "1GiB",
+                     "--threads", "1",     "--rounds", "1"};
+    all.insert(all.end(), more.begin(), more.end());
+    return run(all);
+  }
+  double f1_of(const std::string& model) const {
+    const Outcome outcome =
+        run({"eval", "--model", path(model), "--data", path("pages/train.jsonl"), "--threads", "1", "--json"});
+    return json::parse(outcome.out).at("f1");
+  }
+};
+
+TEST_F(Compare, SaysOfEachWhatEvalSaysOfItAlone) {
+  const Outcome compared = compare("a", "b", {"--json"});
+  ASSERT_EQ(compared.code, 0) << compared.err;
+  const json told = json::parse(compared.out);
+  EXPECT_EQ(told.at("a").at("metrics").at("f1"), f1_of("a"));
+  EXPECT_EQ(told.at("b").at("metrics").at("f1"), f1_of("b"));
+  EXPECT_EQ(told.at("a").at("weight_bytes"), fs::file_size(at("a/model.safetensors")));
+  EXPECT_EQ(told.at("pages"), read_pages("train.jsonl").size());
+  for (const char* side : {"a", "b"}) {
+    const json& one = told.at(side);
+    EXPECT_LE(one.at("interval").at(0), one.at("metrics").at("f1"));
+    EXPECT_GE(one.at("interval").at(1), one.at("metrics").at("f1"));
+    EXPECT_GT(one.at("seconds_per_page"), 0);
+  }
+  EXPECT_LE(told.at("difference_interval").at(0), told.at("difference"));
+  EXPECT_GE(told.at("difference_interval").at(1), told.at("difference"));
+}
+
+// The difference of a model from itself is 0 whichever pages are drawn, though its own score is not sure.
+TEST_F(Compare, AModelDoesNotDifferFromItself) {
+  const Outcome compared = compare("b", "b", {"--json"});
+  ASSERT_EQ(compared.code, 0) << compared.err;
+  const json told = json::parse(compared.out);
+  EXPECT_EQ(told.at("difference"), 0);
+  EXPECT_EQ(told.at("difference_interval"), json::array({0.0, 0.0}));
+  EXPECT_EQ(told.at("agreement"), 1);
+}
+
+TEST_F(Compare, PrintsATable) {
+  const Outcome compared = compare("a", "b");
+  ASSERT_EQ(compared.code, 0) << compared.err;
+  for (const char* part : {"parameters", "weights on disk", "predicted peak", "seconds per page",
+                           "f1 of B less that of A", "they find the same in"}) {
+    EXPECT_THAT(compared.out, HasSubstr(part));
+  }
+}
+
+TEST_F(Compare, RefusesModelsOfTwoTasksAndPresets) {
+  ASSERT_EQ(run({"init", "--model", path("a"), "--task", "question-answering", "--output-dir", path("asks")}).code, 0);
+  EXPECT_NE(compare("a", "asks").code, 0);
+  expect_message(run({"compare", path("a"), "layoutlmv3-tiny", "--data", path("pages/train.jsonl")}), 2,
+                 {"layoutlmv3-tiny"});
+}
+
+}  // namespace
+}  // namespace plimsoll
