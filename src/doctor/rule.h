@@ -118,6 +118,8 @@ std::vector<Rule> trainer_rules();
 std::vector<Rule> compile_rules();
 std::vector<Rule> package_rules();
 std::vector<Rule> release_rules();
+std::vector<Rule> vision_rules();
+std::vector<Rule> file_rules();
 std::vector<Rule> own_rules();
 
 }  // namespace plimsoll::doctor

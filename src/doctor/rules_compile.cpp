@@ -56,6 +56,18 @@ std::vector<Rule> compile_rules() {
        .fix = "pip install triton (triton-windows on Windows) of the version that PyTorch wants\n"
               "or without compilation: torch_compile=False, or TORCHDYNAMO_DISABLE=1",
        .command = "plimsoll is compiled already"},
+      {.name = "compile-python",
+       .when = {"torch.compile with python*is not supported", "python 3.12+ not yet supported for torch.compile",
+                "python 3.11+ not yet supported for torch.compile", "dynamo is not supported on python",
+                "windows not yet supported for torch.compile"},
+       .refines = {"compile-failed"},
+       .what = "torch.compile does not work with this Python, or on this system",
+       .cause = "The Python is newer than this PyTorch knows: 3.11 needs 2.1, 3.12 needs 2.4, 3.13 needs 2.6\n"
+                "Windows needs 2.1 or newer, and a Triton of its own",
+       .confirm = "python --version; pip show torch",
+       .fix = "a newer PyTorch, or an older Python\n"
+              "leave torch.compile out: torch_compile=False, or TORCHDYNAMO_DISABLE=1",
+       .command = "plimsoll is compiled already"},
       {.name = "ldconfig-missing",
        .when = {"no such file or directory: 'ldconfig'", "no such file or directory: '/sbin/ldconfig'"},
        .refines = {"compile-failed", "file-missing"},

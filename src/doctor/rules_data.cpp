@@ -223,9 +223,10 @@ std::vector<Rule> data_rules() {
               "the tokenizer of a text model (or tokenizer.tokenizer of the processor) where there is no layout",
        .command = "plimsoll check --data pages.jsonl names file, page and word"},
       {.name = "tokenizer-input",
-       .when = {"textencodeinput must be", "textinputsequence must be", "text input must be of type `str`",
-                "text input must be of type str", "input is not valid. should be a string",
-                "inputs must be of type `str`", "input must be of type `str`"},
+       .when = {"textencodeinput must be", "textinputsequence must be", "text input must of type",
+                "text input must be of type `str`", "text input must be of type str",
+                "input is not valid. should be a string", "inputs must be of type `str`",
+                "input must be of type `str`"},
        .refines = {"worker-exception", "words-and-boxes"},
        .what = "the tokenizer was given something that is not text",
        .cause = "A sample holds None, NaN (an empty cell of a table) or a number instead of a str\n"
@@ -511,6 +512,17 @@ std::vector<Rule> data_rules() {
        .fix = "name the folders images and labels\n"
               "a line a box in each text file: class x_center y_center width height, from 0 to 1\n"
               "delete the *.cache files and start again"},
+      {.name = "metric-classes",
+       .when = {"y_true and y_pred contain different number of classes",
+                "number of classes in y_true not equal to the number of"},
+       .what = "a metric was given other classes than occur in the data",
+       .cause =
+           "The validation set lacks a class that the model has: it is small, or split without stratification\n"
+           "Names or scores are for the model's classes, and labels were numbered otherwise (from 1, or with gaps)",
+       .confirm = "numpy.unique(y_true), the number of columns of the scores, and len(target_names)",
+       .fix = "labels=range(number of classes) in the metric's call\n"
+              "stratify=labels in the split\n"
+              "number the labels from 0 without gaps"},
       {.name = "one-class",
        .when = {"only one class present in y_true", "valueerror(\"only one class",
                 "roc auc score is not defined in that case", "y_true contains only one label",

@@ -197,6 +197,29 @@ std::vector<Rule> number_rules() {
               "add_special_tokens=False)[2:]\n"
               "a larger max_length, or leave long prompts out\n"
               "the template that the data has; in newer trl completion_only_loss or assistant_only_loss in SFTConfig"},
+      {.name = "distribution-nan",
+       .when = {"of distribution*to satisfy the constraint*but found invalid values",
+                "the parameter probs has invalid values", "the parameter loc has invalid values"},
+       .what = "a policy or distribution got parameters that are NaN or outside their range",
+       .cause = "The network's outputs became NaN: a learning rate that is too high, no clipping of gradients, half "
+                "precision\n"
+                "Observations or rewards hold NaN, infinity or huge numbers\n"
+                "log of zero, or a standard deviation that went to zero",
+       .confirm =
+           "torch.isfinite of the inputs and of the parameters at that step; torch.autograd.set_detect_anomaly(True)",
+       .fix = "a lower learning rate, max_grad_norm\n"
+              "normalise or clip observations and rewards; numpy.nan_to_num where the source has NaN\n"
+              "a lower bound for standard deviations and probabilities"},
+      {.name = "linalg-failed",
+       .when = {"cusolver_status_", "cusolver error"},
+       .what = "a matrix could not be decomposed or inverted",
+       .cause = "It holds NaN or infinity, because training diverged before\n"
+                "It is singular or not positive definite: too few samples, constant or equal features\n"
+                "Memory of the device is full (cuSOLVER's handle)",
+       .confirm = "torch.isfinite(matrix).all(), and torch.linalg.cond(matrix)",
+       .fix = "find where NaN begins\n"
+              "add a small multiple of the identity, or compute in float64\n"
+              "torch.linalg.pinv or lstsq; torch.backends.cuda.preferred_linalg_library('magma')"},
       {.name = "half-overflow",
        .when = {"cannot be converted to type at::half without overflow",
                 "cannot be converted to type c10::half without overflow"},

@@ -68,6 +68,34 @@ std::vector<Rule> parallel_rules() {
        .fix = "param_init_fn, or module.to_empty(device=…) and reset_parameters(), for what is on meta\n"
               "sync_module_states=True with the weights on rank 0\n"
               "make the model on the CPU on every rank, where memory allows"},
+      {.name = "zero3-order",
+       .when = {"disagreement between rank0 and rank"},
+       .what = "under ZeRO-3 the ranks went through the model's parts in different order",
+       .cause =
+           "A branch, expert or adapter is used on one rank and not on another: a batch without an image, an empty "
+           "expert, a condition on the data\n"
+           "A rank has other parameters, or began a step that another did not",
+       .confirm = "the two lists of numbers in the message: where do they part?",
+       .fix = "run every part on every rank, with a dummy input where there is none\n"
+              "set_z3_leaf_modules for a mixture of experts\n"
+              "ZeRO-2, where the model differs from batch to batch"},
+      {.name = "zero3-device-map",
+       .when = {"zero-3 is incompatible with `low_cpu_mem_usage",
+                "deepspeed zero-3 is not compatible with `low_cpu_mem_usage",
+                "zero-3 is incompatible with passing a `device_map"},
+       .what = "a model was loaded with device_map or low_cpu_mem_usage, and ZeRO-3 divides it itself",
+       .cause = "device_map (or quantization, which sets it) is passed to from_pretrained under ZeRO-3",
+       .confirm = "the arguments of from_pretrained; zero_optimization.stage",
+       .fix = "leave device_map and low_cpu_mem_usage out under ZeRO-3\n"
+              "ZeRO-2 with a model that is loaded whole on each rank"},
+      {.name = "accelerator-deepspeed",
+       .when = {"can't use the same `accelerator()` instance with multiple models when using deepspeed"},
+       .what = "one Accelerator was given two models under DeepSpeed",
+       .cause = "prepare() was called for each model (a teacher, a GAN, an EMA model), and DeepSpeed takes one",
+       .confirm = "the calls of accelerator.prepare",
+       .fix = "prepare only the model that trains, and move the others with .to(accelerator.device)\n"
+              "newer accelerate: one DeepSpeedPlugin for each model\n"
+              "no DeepSpeed: DDP or FSDP"},
       {.name = "rank-twice",
        .when = {"ranks has already checked in", "rank*already checked in"},
        .refines = {"nccl-error"},

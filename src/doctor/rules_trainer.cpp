@@ -48,6 +48,40 @@ std::vector<Rule> trainer_rules() {
                   "pytorch_lightning is imported where",
        .fix = "super().__init__() first in __init__\n"
               "import lightning.pytorch, or pytorch_lightning, in all files: not both"},
+      {.name = "schedule-empty",
+       .when = {"expected positive integer total_steps, but got", "expected positive total_steps, but got",
+                "expected positive integer steps_per_epoch, but got", "expected positive integer epochs, but got"},
+       .what = "the learning rate's schedule was made for no steps",
+       .cause =
+           "The data loader is empty: no data, or fewer samples than a batch with drop_last\n"
+           "Epochs or steps are 0, or a fraction that was rounded down (steps divided by accumulation or processes)",
+       .confirm = "len(dataloader), epochs, accumulation steps",
+       .fix = "see why the loader is empty; drop_last=False, or a smaller batch\n"
+              "max(1, …) where steps are divided"},
+      {.name = "decoder-inputs",
+       .when = {"you have to specify either decoder_input_ids or decoder_inputs_embeds",
+                "decoder_start_token_id` or `bos_token_id` has to be defined"},
+       .what = "an encoder-decoder model has nothing to begin its output with",
+       .cause =
+           "labels are not in the batch, so that no decoder inputs are made of them: the collator or remove_columns "
+           "dropped them, or they have another name\n"
+           "decoder_start_token_id and pad_token_id of a VisionEncoderDecoder or EncoderDecoder model were never set",
+       .confirm = "batch.keys(); model.config.decoder_start_token_id",
+       .fix =
+           "pass labels (or decoder_input_ids)\n"
+           "model.config.decoder_start_token_id = tokenizer.cls_token_id (or bos), and pad_token_id, before training\n"
+           "forward of the encoder alone, where only its states are wanted"},
+      {.name = "tensor-as-condition",
+       .when = {"boolean value of tensor with more than one value is ambiguous",
+                "boolean value of tensor with no values is ambiguous",
+                "the truth value of an array with more than one element is ambiguous"},
+       .what = "a tensor or array of several values stands where one yes or no is wanted",
+       .cause = "if tensor:, tensor1 == tensor2 in a condition, `in` or `or` over a list of tensors\n"
+                "A loss class was called as its constructor: CrossEntropyLoss(output, target) in place of "
+                "CrossEntropyLoss()(output, target)",
+       .confirm = "the condition in that line",
+       .fix = "is not None, .any(), .all() or .item()\n"
+              "criterion = CrossEntropyLoss(); criterion(output, target)"},
       {.name = "schedule-ended",
        .when = {"tried to step*the specified number of total steps"},
        .what = "the learning rate's schedule was stepped more often than it has steps",
@@ -322,7 +356,8 @@ std::vector<Rule> trainer_rules() {
        .fix = "NCCL_P2P_DISABLE=1 and NCCL_IB_DISABLE=1; accelerate launch sets both\n"
               "CUDA_VISIBLE_DEVICES=0 for one card"},
       {.name = "libuv",
-       .when = {"use_libuv was requested but pytorch was built without libuv"},
+       .when = {"use_libuv was requested but pytorch was built without libuv",
+                "use_libuv was requested but pytorch was build without libuv"},
        .refines = {"rendezvous"},
        .what = "torchrun wants libuv, which this build of PyTorch lacks",
        .cause = "PyTorch 2.4 and newer use it for the ranks' meeting, and its Windows builds have none",

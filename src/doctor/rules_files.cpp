@@ -1,0 +1,76 @@
+// Files of data and checkpoints that are there, and are not what the code takes them for.
+#include "doctor/rule.h"
+
+namespace plimsoll::doctor {
+
+std::vector<Rule> file_rules() {
+  return {
+      {.name = "numpy-pickle",
+       .when = {"cannot load file containing pickled data when allow_pickle=false",
+                "failed to interpret file*as a pickle", "object arrays cannot be loaded when allow_pickle=false"},
+       .what = "a file given to numpy.load holds Python objects, or is no NumPy file at all",
+       .cause = "It is a web page, a Git LFS pointer or a cut download in place of the file\n"
+                "It holds object arrays (lists of different lengths, dicts), which NumPy loads only if told so\n"
+                "It is of another kind: a checkpoint, a text",
+       .confirm = "head -c 100 FILE; ls -l FILE",
+       .fix = "download it again (git lfs pull)\n"
+              "numpy.load(FILE, allow_pickle=True), if its source is trusted\n"
+              "the function that belongs to its kind: torch.load, numpy.loadtxt"},
+      {.name = "lmdb-missing",
+       .when = {"lmdb.error*no such file or directory", "lmdb.invalidparametererror", "lmdb.lockerror"},
+       .what = "an LMDB data base cannot be opened",
+       .cause = "The path is wrong, or the data set was not converted to LMDB yet\n"
+                "It is on a network disk without locks, or read-only without lock=False",
+       .confirm = "ls -l on the path: data.mdb and lock.mdb",
+       .fix = "make it with the project's script, or correct the path\n"
+              "lmdb.open(PATH, readonly=True, lock=False, readahead=False)"},
+      {.name = "lmdb-full",
+       .when = {"mdb_map_full", "lmdb.mapfullerror"},
+       .what = "an LMDB data base has reached the size that it was opened with",
+       .cause = "map_size is smaller than what is written: it is a limit, 10 MiB unless given",
+       .confirm = "map_size in lmdb.open, against the size of the data",
+       .fix = "lmdb.open(PATH, map_size=1 << 40): only what is used takes disk space"},
+      {.name = "sqlite-locked",
+       .when = {"sqlite3.operationalerror", "database is locked"},
+       .what = "a data base in a file (SQLite) is locked, or cannot be opened",
+       .cause = "Several processes write to it at once: ranks of one run, several runs of one study or tracker\n"
+                "It lies on a network disk whose locks do not work\n"
+                "The directory is read-only, or does not exist",
+       .confirm = "lsof FILE; which disk is it on?",
+       .fix = "a local disk, or a server's data base for several processes\n"
+              "one rank alone writes; a longer time-out"},
+      {.name = "csv-empty",
+       .when = {"no columns to parse from file", "emptydataerror"},
+       .what = "a CSV file is empty",
+       .cause = "The step that writes it failed or has not ended, or wrote to another path\n"
+                "The download was cut short",
+       .confirm = "wc -c FILE; head FILE",
+       .fix = "make or copy the file again\n"
+              "wait for the process that writes it, on one rank alone"},
+      {.name = "split-too-small",
+       .when = {"the resulting train set will be empty", "sample larger than population",
+                "n_splits=*greater than the number", "the least populated class in y has only 1 member"},
+       .refines = {"empty-data"},
+       .what = "there are too few samples to be divided or drawn as asked",
+       .cause = "The data set is smaller than expected, or empty: a wrong path, or a filter that leaves nothing\n"
+                "A class has a single sample, and the split is stratified\n"
+                "More samples are drawn than there are",
+       .confirm = "len(data), and the count of each class, before that line",
+       .fix = "see why samples are missing\n"
+              "without stratify, a smaller test_size, or fewer folds\n"
+              "min(k, len(data)) samples"},
+      {.name = "reduction-of-nothing",
+       .when = {"cannot perform reduction function*on a tensor with no elements",
+                "zero-size array to reduction operation",
+                "expected reduction dim to be specified for input.numel() == 0",
+                "attempt to get argmax of an empty sequence"},
+       .what = "a maximum or mean was taken of no values",
+       .cause = "Nothing was found or left: no boxes, no tokens that count, an empty batch or file\n"
+                "A mask or threshold drops everything, perhaps because values are NaN",
+       .confirm = "the shape of the tensor in that line, and which sample it comes from",
+       .fix = "handle the empty case: return zero, or skip the sample\n"
+              "see why nothing is left: thresholds, NaN, labels that are all ignored"},
+  };
+}
+
+}  // namespace plimsoll::doctor
