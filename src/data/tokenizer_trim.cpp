@@ -99,8 +99,7 @@ class Needed {
 // Edits the files. Reading has checked them, so what they hold where ids are expected are ids.
 class Trimmer {
  public:
-  Trimmer(const TokenizerDefinition& definition, const std::vector<bool>& kept)
-      : definition_(definition), ids_(trimmed_ids(kept)) {
+  Trimmer(const TokenizerDefinition& definition, const std::vector<bool>& kept) : ids_(trimmed_ids(kept)) {
     for (std::size_t id = 0; id < definition.tokens.size(); ++id) {
       id_of_.emplace(definition.tokens[id], static_cast<std::int32_t>(id));
     }
@@ -268,7 +267,6 @@ class Trimmer {
     return left;
   }
 
-  const TokenizerDefinition& definition_;
   std::vector<std::int32_t> ids_;
   std::unordered_map<std::string, std::int32_t> id_of_;
 };

@@ -137,7 +137,11 @@ OomNumbers read_oom_message(std::string_view message) {
   if (n.unallocated && n.allocated && !n.reserved) n.reserved = *n.allocated + *n.unallocated;
   if (n.process && n.total && *n.process > *n.total) n.process.reset();
   n.holders = memory_holders(text);
+  if (n.process && *n.process == 0) n.process.reset();
   if (!n.process) n.process = take_own(n.holders, n.reserved);
+  // In a container the driver tells of no process: each is listed with 0 bytes, this one too.
+  const bool hidden = std::ranges::all_of(n.holders, [](const MemoryHolder& holder) { return holder.bytes == 0; });
+  if (!n.holders.empty() && hidden) n.holders.clear();
   for (const MemoryHolder& holder : n.holders) n.others = n.others.value_or(0) + holder.bytes;
   const Bytes held = n.process ? n.process : n.reserved;
   if (!n.others && n.total && n.free && held && *held + *n.free < *n.total) n.others = *n.total - *n.free - *held;

@@ -38,9 +38,29 @@ constexpr std::string_view kBlocking =
 
 std::vector<Rule> device_rules() {
   return {
+      {.name = "hccl-error",
+       .level = Level::kConsequence,
+       .when = {"hccl error in", "call hccl api failed"},
+       .what = "HCCL, which connects Ascend NPUs, reported an error",
+       .cause = "The lines with EI, EJ or EZ numbers below it say which\n"
+                "Another rank has failed, or the links between the NPUs do not work",
+       .confirm = "the first error of every rank, and ~/ascend/log",
+       .fix = "repair what the first rank reports\n"
+              "versions of CANN, driver and torch_npu that belong together"},
+      {.name = "npu-busy",
+       .when = {"failed to initialize the hccp process", "maybe the last training process is running", "ej0001:"},
+       .refines = {"hccl-error"},
+       .what = "an Ascend NPU is still held by an earlier run",
+       .cause = "A process of the last run has not ended, or ended some seconds ago: HCCL's helper on the device still "
+                "runs\n"
+                "Two runs share the NPUs of this machine",
+       .confirm = "npu-smi info; ps aux | grep python",
+       .fix = "end what is left of the earlier run, wait ten seconds, and start again\n"
+              "other devices: ASCEND_RT_VISIBLE_DEVICES"},
       {.name = "npu-timeout",
        .when = {"rtdevicesynchronize execute failed*task timeout", "npusynchronizedevice*task timeout",
                 "error code is 107020", "runtime result = 107020", "ei0002"},
+       .refines = {"hccl-error"},
        .what = "an Ascend NPU waited for a task that did not end in time",
        .cause =
            "Another rank failed, or is somewhere else (saving, evaluating, reading data): the task waits for it in a "

@@ -359,6 +359,18 @@ std::vector<Rule> hub_rules() {
        .fix = "make each key the same type in every row (str(x), [x])\n"
               "load_dataset('json', data_files=…, field='data') where the rows lie under a key\n"
               "python -m json.tool FILE, or one object a line"},
+      {.name = "columns-differ",
+       .when = {"valueerror: couldn't cast$", "because column names don't match",
+                "all the data files must have the same columns"},
+       .refines = {"dataset-failed", "arrow-type", "bad-json"},
+       .what = "the files of a data set have different columns",
+       .cause =
+           "One file has a column more or less than the others (or than features= declares): an earlier export, a test "
+           "file without labels, a file that does not belong there\n"
+           "A folder was loaded whole, and holds other JSON or CSV files too",
+       .confirm = "the two lists of columns in the message: which is missing?",
+       .fix = "data_files= with the files that belong together, or a split for each kind\n"
+              "give all files the same columns, or load them one by one and concatenate after remove_columns"},
       {.name = "arrow-type",
        .when = {"arrowinvalid: could not convert", "arrowtypeerror", "couldn't cast array of type",
                 "arrowinvalid: cannot mix list and non-list", "json parse error*changed from*to*in row",

@@ -96,7 +96,7 @@ std::vector<Rule> install_rules() {
                 "invalidheaderlength",
                 "invalidheaderstart"},
        // A worker whose parent could not send it its work.
-       .without = {"spawn_main", "multiprocessing/spawn.py", "multiprocessing\\spawn.py"},
+       .without = {"spawn_main", "load(from_parent)"},
        .what = "a file (weights, a checkpoint, an archive) is damaged or not what its name says",
        .cause =
            "A download or a save was cut short: the disk was full, the process was killed\n"

@@ -7,6 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "doctor/pattern.h"
+
 namespace plimsoll::doctor {
 namespace {
 
@@ -117,7 +119,16 @@ bool states_metric(std::string_view small) {
            (std::string_view(" \t'\":=|").find(small[value]) != std::string_view::npos ||
             static_cast<unsigned char>(small[value]) >= 0x80))
       ++value;
-    if (value > end && begins_with_result(small.substr(value)) && names_metric(name)) return true;
+    // "test mAP": what alone might be a setting is a result behind such a word.
+    const std::string_view before = trimmed(small.substr(0, begin));
+    const bool evaluated = std::ranges::any_of(kEvaluations, [&](std::string_view word) {
+      return before.ends_with(word) &&
+             (before.size() == word.size() || !is_small_letter(before[before.size() - word.size() - 1]));
+    });
+    if (value > end && begins_with_result(small.substr(value)) &&
+        (names_metric(name) || (evaluated && is_one_of(name, kSettings)))) {
+      return true;
+    }
     begin = end;
   }
   return false;

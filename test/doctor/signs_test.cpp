@@ -25,6 +25,13 @@ TEST(Signs, AMetricHasAValue) {
     EXPECT_FALSE(states_metric(line)) << line;
 }
 
+TEST(Signs, AWordBeforeItMakesASettingAMetric) {
+  EXPECT_TRUE(states_metric("===test map:0.914"));
+  EXPECT_TRUE(states_metric("eval top: 0.71"));
+  EXPECT_FALSE(states_metric("map: 0.5"));
+  EXPECT_FALSE(states_metric("latest map: 0.5"));
+}
+
 TEST(Signs, ABarOfTrainingComesToItsEnd) {
   for (const char* line : {"100%|███| 240/240 [02:14<00:00,  1.78it/s]", "epoch 3: 100%|###| 4/4 [00:31<00:00]",
                            "testing dataloader 0: 100%|███| 313/313 [00:01<00:00, 201.22it/s]"})
