@@ -5,6 +5,15 @@ namespace plimsoll::doctor {
 
 std::vector<Rule> file_rules() {
   return {
+      {.name = "annotations-missing",
+       .when = {"annotation file '*not found", "annotation file*does not exist", "annotations file*not found"},
+       .refines = {"worker-exception"},
+       .what = "the file of annotations is not where the program looks for it",
+       .cause = "The data set was not prepared: the annotations are a download or a conversion of their own\n"
+                "The path is relative to another directory, misspelt, or the disk is not mounted here",
+       .confirm = "ls -l on the path in the message",
+       .fix = "make or download the annotations as the project's README has it\n"
+              "correct the path, or link the data set to where the configuration looks"},
       {.name = "numpy-pickle",
        .when = {"cannot load file containing pickled data when allow_pickle=false",
                 "failed to interpret file*as a pickle", "object arrays cannot be loaded when allow_pickle=false"},

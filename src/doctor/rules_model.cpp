@@ -99,7 +99,7 @@ std::vector<Rule> model_rules() {
       // When training itself fails, Lightning raises this while it handles that failure.
       {.name = "monitor-missing",
        .when = {"modelcheckpoint(monitor=*not found", "modelcheckpoint(monitor=*could not find the monitored key",
-                "early stopping conditioned on metric"},
+                "early stopping conditioned on metric", "reducelronplateau conditioned on metric"},
        .without_anywhere = {"during handling of the above exception"},
        .what = "the metric that Lightning's callback watches is not logged",
        .cause = "self.log gives it another name (val_loss, val/loss, valid_loss), or does not log it at all\n"
