@@ -44,7 +44,7 @@ std::string free_space(const std::filesystem::path& path) {
 
 constexpr std::string_view kAsideSuffix = ".plimsoll.tmp";
 
-// Whether the path still names the file that was opened: another process may have renamed or removed it meanwhile.
+// Returns whether the path still names the file that was opened; another process may have renamed or removed it.
 bool is_named(int descriptor, const std::filesystem::path& path) {
   struct stat opened {
   }, named{};

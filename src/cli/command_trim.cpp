@@ -1,5 +1,9 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
+#include <vector>
+
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -23,9 +27,9 @@ struct TrimOptions {
   std::string output_dir;
 };
 
-// What becomes of pages that nothing was counted of.
+// This holds what trimming changes on pages whose tokens were not counted.
 struct Unseen {
-  std::uint64_t pages = 0, words = 0, words_cut_smaller = 0, tokens_before = 0, tokens_now = 0;
+  std::uint64_t pages = 0, words = 0, words_cut_otherwise = 0, tokens_before = 0, tokens_now = 0;
   std::uint64_t unknown_before = 0, unknown_now = 0;
 };
 
@@ -43,7 +47,7 @@ Unseen compare(const TokenizedPages& before, const TokenizedPages& now, const To
     std::vector<std::uint32_t> pieces(words), pieces_now(words);
     for (const std::int32_t word : first.words) ++pieces[static_cast<std::size_t>(word)];
     for (const std::int32_t word : second.words) ++pieces_now[static_cast<std::size_t>(word)];
-    for (std::size_t word = 0; word < words; ++word) unseen.words_cut_smaller += pieces[word] != pieces_now[word];
+    for (std::size_t word = 0; word < words; ++word) unseen.words_cut_otherwise += pieces[word] != pieces_now[word];
     unseen.words += words;
     unseen.tokens_before += first.ids.size();
     unseen.tokens_now += second.ids.size();
@@ -60,7 +64,7 @@ double percent(std::uint64_t part, std::uint64_t whole) {
 std::string unseen_text(const Unseen& unseen) {
   std::string text =
       fmt::format("on {} of the evaluation data {:.1f} % of {} are cut into other pieces; {} instead of {}",
-                  counted(unseen.pages, "page"), percent(unseen.words_cut_smaller, unseen.words),
+                  counted(unseen.pages, "page"), percent(unseen.words_cut_otherwise, unseen.words),
                   counted(unseen.words, "word"), counted(unseen.tokens_now, "token"), unseen.tokens_before);
   if (unseen.unknown_now != unseen.unknown_before) {
     text += fmt::format(", {} of them unknown instead of {}", unseen.unknown_now, unseen.unknown_before);
@@ -80,8 +84,7 @@ void refuse_adapter(const ModelBundle& bundle) {
 void run_trim(Invocation& invocation, TrimOptions& trim) {
   RunOptions& options = trim.run;
   options.resolve();
-  std::vector<NamedPath> inputs = options.inputs();
-  refuse_replacing({{"--output-dir", trim.output_dir}}, inputs);
+  refuse_replacing({{"--output-dir", trim.output_dir}}, options.inputs());
   const ModelBundle bundle = open_trained_model(options.model.model, options.model.tokenizer);
   refuse_adapter(bundle);
   verify_weights(bundle);
@@ -119,7 +122,7 @@ void run_trim(Invocation& invocation, TrimOptions& trim) {
     if (unseen) {
       object["evaluation"] = {{"pages", unseen->pages},
                               {"words", unseen->words},
-                              {"words_cut_otherwise", unseen->words_cut_smaller},
+                              {"words_cut_otherwise", unseen->words_cut_otherwise},
                               {"tokens_before", unseen->tokens_before},
                               {"tokens", unseen->tokens_now},
                               {"unknown_tokens_before", unseen->unknown_before},

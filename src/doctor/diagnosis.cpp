@@ -95,15 +95,6 @@ class LogReader::Impl {
   bool found_one_of(const std::set<int>& patterns) const {
     return std::any_of(found_.begin(), found_.end(), [&](int pattern) { return patterns.contains(pattern); });
   }
-  // "**RuntimeError: …**", "### RuntimeError: …": emphasised, as in a thread.
-  static std::string_view without_emphasis(std::string_view text) {
-    constexpr std::string_view kMarks = "*_# ";
-    const bool emphasised = text.starts_with("**") || text.starts_with("_**") || text.starts_with("###");
-    if (!emphasised || text.starts_with("***")) return text;  // "***** train metrics *****" is a heading
-    const std::size_t begin = text.find_first_not_of(kMarks);
-    if (begin == std::string_view::npos || begin > 8) return text;
-    return text.substr(begin, text.find_last_not_of(kMarks) + 1 - begin);
-  }
   void on_line(std::uint64_t number, std::string_view text) {
     if (text.starts_with("> ")) text.remove_prefix(2);  // quoted, as in a letter
     text = without_emphasis(text);

@@ -45,4 +45,13 @@ void LineReader::finish() {
   end_part();
 }
 
+std::string_view without_emphasis(std::string_view text) {
+  constexpr std::string_view kMarks = "*_# ";
+  const bool emphasised = text.starts_with("**") || text.starts_with("_**") || text.starts_with("###");
+  if (!emphasised || text.starts_with("***")) return text;  // "***** train metrics *****" is a heading
+  const std::size_t begin = text.find_first_not_of(kMarks);
+  if (begin == std::string_view::npos || begin > 8) return text;
+  return text.substr(begin, text.find_last_not_of(kMarks) + 1 - begin);
+}
+
 }  // namespace plimsoll::doctor

@@ -34,4 +34,8 @@ class LineReader {
   Escape escape_ = Escape::kNone;
 };
 
+// Returns the line without the marks of emphasis that a thread sets around it: "**RuntimeError: …**", "###
+// RuntimeError".
+std::string_view without_emphasis(std::string_view text);
+
 }  // namespace plimsoll::doctor

@@ -497,21 +497,6 @@ std::vector<Rule> data_rules() {
        .fix = "print len() after each step, and correct the path, pattern or filter\n"
               "the folders and extensions that the reader documents; absolute paths",
        .command = "plimsoll check --data pages.jsonl counts pages and words"},
-      {.name = "yolo-labels",
-       .when = {"no labels found in*can not start training", "no labels found in*cannot start training",
-                "no labels in*can not train without labels", "assertionerror*no labels found in",
-                "assertionerror*no labels in"},
-       .refines = {"empty-data", "labels-not-found"},
-       .what = "no label file was found for any of the training images",
-       .cause =
-           "YOLO puts \"labels\" where the path of an image has \"images\", in small letters: the folder has another "
-           "name, or the text files are not there\n"
-           "The files have other names than their images, or are empty\n"
-           "An old *.cache beside the folder remembers that there were none",
-       .confirm = "images/train/a.jpg wants labels/train/a.txt: ls one of each",
-       .fix = "name the folders images and labels\n"
-              "a line a box in each text file: class x_center y_center width height, from 0 to 1\n"
-              "delete the *.cache files and start again"},
       {.name = "metric-classes",
        .when = {"y_true and y_pred contain different number of classes",
                 "number of classes in y_true not equal to the number of"},
@@ -537,46 +522,6 @@ std::vector<Rule> data_rules() {
        .fix = "train_test_split(…, stratify=labels), or a larger validation set\n"
               "compute the metric once, over the whole set; leave out classes that do not occur\n"
               "see how the labels of the evaluation data are read"},
-      {.name = "yolo-class",
-       .when = {"label class*exceeds nc=", "label class*exceeds dataset class count", "possible class labels are 0-"},
-       .what = "a label file has a class whose number is not below the number of classes",
-       .cause = "The numbers begin at 1: YOLO counts classes from 0\n"
-                "nc (or names) in the data set's YAML file has fewer classes than the labels\n"
-                "The labels are another data set's, or a *.cache beside them is old",
-       .confirm = "cut -d' ' -f1 labels/train/*.txt | sort -n | uniq -c, against nc and names",
-       .fix = "number the classes from 0, or set nc and names to all that there are\n"
-              "delete the *.cache files and start again"},
-      {.name = "category-unknown",
-       .when = {"a prediction has category_id=*which is not available in the dataset"},
-       .what = "the model predicts a class that the data set does not have",
-       .cause = "The head has more classes than the data set: NUM_CLASSES was left at another data set's (80 of COCO)\n"
-                "The data set was registered without thing_classes, or its ids were not mapped to 0, 1, …\n"
-                "The checkpoint was trained for another data set",
-       .confirm = "cfg.MODEL.ROI_HEADS.NUM_CLASSES against len(MetadataCatalog.get(NAME).thing_classes)",
-       .fix = "cfg.MODEL.ROI_HEADS.NUM_CLASSES = the number of classes, and train again\n"
-              "register the data set with its thing_classes, or thing_dataset_id_to_contiguous_id\n"
-              "a checkpoint of this data set"},
-      {.name = "boxes-crossed",
-       .when = {"(boxes1[:, 2:] >= boxes1[:, :2]).all()", "(boxes2[:, 2:] >= boxes2[:, :2]).all()"},
-       .what = "boxes have a right or lower edge before the left or upper one, or are NaN",
-       .cause = "The model's outputs became NaN: a learning rate that is too high, half precision, or bad weights\n"
-                "Annotations are in another form than the code takes: x, y, width, height against two corners, or not "
-                "divided by the size of the picture\n"
-                "Annotations of the user's own hold empty or wrong boxes, or no category fits",
-       .confirm = "torch.isfinite(outputs['pred_boxes']).all(), and targets' boxes of that batch",
-       .fix = "a lower learning rate, F32 or bf16, gradient clipping\n"
-              "convert the boxes (box_cxcywh_to_xyxy), and leave out those of no area\n"
-              "the number of classes and their ids as the annotations have them"},
-      {.name = "coco-results",
-       .when = {"results do not correspond to current coco set"},
-       .what = "the results name images that the annotations do not have",
-       .cause = "The results are another split's or another run's: a file that was left there, or val against test\n"
-                "The annotation file of the evaluation is another one than the data loader's\n"
-                "The ids are not those of the annotation file: running numbers, or names of files",
-       .confirm = "set(r['image_id'] for r in results) - set(coco.getImgIds())",
-       .fix = "delete the old file of results, and evaluate again\n"
-              "the same annotation file for the loader and for COCOeval\n"
-              "image_id as the annotation file has it"},
       {.name = "label-name",
        .when = {"keyerror: 'b-", "keyerror: 'i-", "keyerror: 's-", "keyerror: 'e-", "keyerror: \"b-", "keyerror: \"i-",
                 "keyerror: 'o'", "a label is not in the label set", "a label's number is not in the label set"},

@@ -5,6 +5,22 @@ namespace plimsoll::doctor {
 
 std::vector<Rule> file_rules() {
   return {
+      {.name = "hdf5-damaged",
+       .when = {"bad object header version number", "wrong b-tree signature", "file signature not found",
+                "unable to open file (truncated file", "can't read data (", "unable to open object (",
+                "unable to synchronously open"},
+       .with = {{"h5py", "hdf5", ".h5"}},
+       .refines = {"worker-exception", "damaged-file"},
+       .what = "an HDF5 file cannot be read",
+       .cause = "It was opened once and is read by several workers: a handle does not survive fork, and what is read "
+                "through "
+                "it is mixed up\n"
+                "The file is truncated or damaged: a copy, download or write was cut short\n"
+                "Another process writes to it, or it has no object of that name: list(file.keys())",
+       .confirm = "num_workers=0: does it pass? h5dump -H FILE, or h5py.File(FILE).visit(print)",
+       .fix = "open the file in __getitem__, the first time that each worker needs it; or num_workers=0\n"
+              "copy or make the file again\n"
+              "HDF5_USE_FILE_LOCKING=FALSE on network disks; read while nobody writes"},
       {.name = "annotations-missing",
        .when = {"annotation file '*not found", "annotation file*does not exist", "annotations file*not found"},
        .refines = {"worker-exception"},

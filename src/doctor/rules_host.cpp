@@ -301,59 +301,6 @@ std::vector<Rule> host_rules() {
               "leave out samples without a file\n"
               "os.makedirs(directory, exist_ok=True) before writing; one rank alone to move or delete files",
        .command = "plimsoll check --data pages.jsonl names every image that is missing"},
-      {.name = "program-missing",
-       .when = {"no such file or directory: 'java'",
-                "no such file or directory: 'ffmpeg'",
-                "no such file or directory: 'ffprobe'",
-                "no such file or directory: 'git'",
-                "no such file or directory: 'nvcc'",
-                "no such file or directory: 'gcc'",
-                "no such file or directory: 'g++'",
-                "no such file or directory: 'nvidia-smi'",
-                "no such file or directory: 'cmake'",
-                "no such file or directory: 'make'",
-                "no such file or directory: 'perl'",
-                "no such file or directory: 'wget'",
-                "no such file or directory: 'curl'",
-                "no such file or directory: 'unzip'",
-                "no such file or directory: 'espeak'",
-                "no such file or directory: 'sox'",
-
-                "no such file or directory: 'srun'",
-                "no such file or directory: 'squeue'",
-                "no such file or directory: 'dot'",
-                "java: not found",
-                "java: command not found",
-                "ffmpeg: command not found",
-                "nvcc: command not found",
-                "unable to find java",
-                "is java installed"},
-       .refines = {"file-missing", "worker-exception"},
-       .what = "a program that the script starts is not installed, or not on the PATH",
-       .cause =
-           "It is no Python package: pip does not bring it (METEOR and SPICE want Java, audio and video want ffmpeg)\n"
-           "It is installed, and the PATH of this job, container or notebook does not have its directory\n"
-           "The cluster has it in a module that was not loaded",
-       .confirm = "which NAME in the job itself",
-       .fix = "install it: apt-get install default-jre, ffmpeg, espeak; or with conda\n"
-              "module load NAME, or its directory on PATH\n"
-              "leave out what needs it (another metric, another reader)"},
-      {.name = "hdf5-damaged",
-       .when = {"bad object header version number", "wrong b-tree signature", "file signature not found",
-                "unable to open file (truncated file", "can't read data (", "unable to open object (",
-                "unable to synchronously open"},
-       .with = {{"h5py", "hdf5", ".h5"}},
-       .refines = {"worker-exception", "damaged-file"},
-       .what = "an HDF5 file cannot be read",
-       .cause = "It was opened once and is read by several workers: a handle does not survive fork, and what is read "
-                "through "
-                "it is mixed up\n"
-                "The file is truncated or damaged: a copy, download or write was cut short\n"
-                "Another process writes to it, or it has no object of that name: list(file.keys())",
-       .confirm = "num_workers=0: does it pass? h5dump -H FILE, or h5py.File(FILE).visit(print)",
-       .fix = "open the file in __getitem__, the first time that each worker needs it; or num_workers=0\n"
-              "copy or make the file again\n"
-              "HDF5_USE_FILE_LOCKING=FALSE on network disks; read while nobody writes"},
       {.name = "script-missing",
        .when = {"can't open file*[errno 2]", "can't find '__main__' module",
                 "error while finding module specification"},

@@ -96,19 +96,6 @@ std::vector<Rule> parallel_rules() {
        .fix = "prepare only the model that trains, and move the others with .to(accelerator.device)\n"
               "newer accelerate: one DeepSpeedPlugin for each model\n"
               "no DeepSpeed: DDP or FSDP"},
-      {.name = "rank-twice",
-       .when = {"ranks has already checked in", "rank*already checked in"},
-       .refines = {"nccl-error"},
-       .what = "two processes have the same rank",
-       .cause =
-           "Each node counts its ranks from 0: --node_rank, or what the launcher derives it from, is the same on all\n"
-           "Processes were started twice: by Slurm's srun and by the program's own launcher, or by torchrun in "
-           "every task of srun\n"
-           "devices, num_nodes and --ntasks-per-node do not fit each other",
-       .confirm = "print RANK, LOCAL_RANK, WORLD_SIZE and SLURM_PROCID in every process",
-       .fix = "torchrun --node_rank=$SLURM_NODEID with one task a node (--ntasks-per-node=1)\n"
-              "with Lightning: srun, --ntasks-per-node equal to devices, and --nodes equal to num_nodes\n"
-              "end what is left of an earlier run"},
       {.name = "nccl-version",
        .when = {"nccl version mismatch", "mismatched nccl version", "undefined symbol: nccl",
                 "nccl*version*is too old"},

@@ -5,6 +5,43 @@ namespace plimsoll::doctor {
 
 std::vector<Rule> setup_rules() {
   return {
+      {.name = "program-missing",
+       .when = {"no such file or directory: 'java'",
+                "no such file or directory: 'ffmpeg'",
+                "no such file or directory: 'ffprobe'",
+                "no such file or directory: 'git'",
+                "no such file or directory: 'nvcc'",
+                "no such file or directory: 'gcc'",
+                "no such file or directory: 'g++'",
+                "no such file or directory: 'nvidia-smi'",
+                "no such file or directory: 'cmake'",
+                "no such file or directory: 'make'",
+                "no such file or directory: 'perl'",
+                "no such file or directory: 'wget'",
+                "no such file or directory: 'curl'",
+                "no such file or directory: 'unzip'",
+                "no such file or directory: 'espeak'",
+                "no such file or directory: 'sox'",
+
+                "no such file or directory: 'srun'",
+                "no such file or directory: 'squeue'",
+                "no such file or directory: 'dot'",
+                "java: not found",
+                "java: command not found",
+                "ffmpeg: command not found",
+                "nvcc: command not found",
+                "unable to find java",
+                "is java installed"},
+       .refines = {"file-missing", "worker-exception"},
+       .what = "a program that the script starts is not installed, or not on the PATH",
+       .cause =
+           "It is no Python package: pip does not bring it (METEOR and SPICE want Java, audio and video want ffmpeg)\n"
+           "It is installed, and the PATH of this job, container or notebook does not have its directory\n"
+           "The cluster has it in a module that was not loaded",
+       .confirm = "which NAME in the job itself",
+       .fix = "install it: apt-get install default-jre, ffmpeg, espeak; or with conda\n"
+              "module load NAME, or its directory on PATH\n"
+              "leave out what needs it (another metric, another reader)"},
       {.name = "reference-and-adapters",
        .when = {"passed both a ref_model and a peft_config", "passed both `ref_model` and `peft_config`",
                 "passed both a `ref_model` and a `peft_config`"},

@@ -23,31 +23,6 @@ std::vector<Rule> trainer_rules() {
        .confirm = "the arguments in the message; pip show lightning pytorch-lightning",
        .fix = "monitor='val_loss' with save_top_k, or save_top_k=1 with monitor=None and no save_last\n"
               "the version of Lightning that the script was written for"},
-      {.name = "unbound-variable",
-       .when = {"referenced before assignment", "cannot access local variable", "cannot access free variable"},
-       .refines = {"worker-exception"},
-       .what = "code uses a variable that it never set on this path",
-       .cause =
-           "The branch or loop that sets it did not run: an empty loop (no batch, no file), a setting or option that "
-           "has no branch of its own\n"
-           "An exception before it was caught, and the code went on\n"
-           "A fault in this version of the library, if the code is a library's",
-       .confirm = "the condition around the variable's first assignment, and what it is in this run",
-       .fix = "give it a value before the branch, or a branch for this case\n"
-              "see that the data or option is one that the code provides for\n"
-              "a newer version of the library, or the one that the script was written for"},
-      {.name = "super-init",
-       .when = {"has no attribute 'prepare_data_per_node'", "has no attribute '_log_hyperparams'",
-                "has no attribute 'allow_zero_length_dataloader_with_multiple_devices'",
-                "before module.__init__() call", "has no attribute '_backward_hooks'", "has no attribute '_modules'"},
-       .refines = {"attribute-missing"},
-       .what = "a module's or data module's own __init__ does not call that of its class",
-       .cause = "super().__init__() is missing in __init__, or comes after the first attribute is set\n"
-                "The class is derived from another package's class: lightning and pytorch_lightning are not the same",
-       .confirm = "the __init__ of the class that the message names: its first line; which of lightning and "
-                  "pytorch_lightning is imported where",
-       .fix = "super().__init__() first in __init__\n"
-              "import lightning.pytorch, or pytorch_lightning, in all files: not both"},
       {.name = "schedule-empty",
        .when = {"expected positive integer total_steps, but got", "expected positive total_steps, but got",
                 "expected positive integer steps_per_epoch, but got", "expected positive integer epochs, but got"},
@@ -71,17 +46,6 @@ std::vector<Rule> trainer_rules() {
            "pass labels (or decoder_input_ids)\n"
            "model.config.decoder_start_token_id = tokenizer.cls_token_id (or bos), and pad_token_id, before training\n"
            "forward of the encoder alone, where only its states are wanted"},
-      {.name = "tensor-as-condition",
-       .when = {"boolean value of tensor with more than one value is ambiguous",
-                "boolean value of tensor with no values is ambiguous",
-                "the truth value of an array with more than one element is ambiguous"},
-       .what = "a tensor or array of several values stands where one yes or no is wanted",
-       .cause = "if tensor:, tensor1 == tensor2 in a condition, `in` or `or` over a list of tensors\n"
-                "A loss class was called as its constructor: CrossEntropyLoss(output, target) in place of "
-                "CrossEntropyLoss()(output, target)",
-       .confirm = "the condition in that line",
-       .fix = "is not None, .any(), .all() or .item()\n"
-              "criterion = CrossEntropyLoss(); criterion(output, target)"},
       {.name = "schedule-ended",
        .when = {"tried to step*the specified number of total steps"},
        .what = "the learning rate's schedule was stepped more often than it has steps",

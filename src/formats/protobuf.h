@@ -32,7 +32,7 @@ class ProtobufReader {
   // Returns nothing at the end of the message, or where it is damaged.
   std::optional<ProtobufField> next();
   bool damaged() const { return damaged_; }
-  // What has not been read yet.
+  // Returns the bytes that have not been read yet.
   std::string_view rest() const { return rest_; }
 
  private:

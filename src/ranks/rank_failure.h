@@ -18,7 +18,7 @@ inline constexpr std::chrono::milliseconds kPatienceWithSilence(300);
 // "rank 1 on HOST"
 std::string rank_text(const Communicator& ranks, int rank);
 
-// What the rank that fails tells the others, as "CODE\nrank 1 on HOST has failed: WHAT".
+// Returns what the rank that fails tells the others, as "CODE\nrank 1 on HOST has failed: WHAT".
 std::string failure_text(const Communicator& ranks, const Problem& problem, ExitCode code);
 // The error of a rank that was told such a text.
 RankError told_failure(const Communicator& ranks, std::string_view text);

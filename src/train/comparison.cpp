@@ -37,7 +37,7 @@ class Both final : public WindowReader {
   WindowReader &first_, &second_;
 };
 
-// What a line of predictions found (docs/predictions.md).
+// Returns what a line of predictions found (docs/predictions.md has its keys).
 std::vector<std::string> found_in(const json& line) {
   std::vector<std::string> found;
   if (line.contains("links")) {
