@@ -243,6 +243,18 @@ class TrainOptions(TypedDict, total=False):
     """Store the encoder's frozen weights in 8 bits, in blocks of 64 (with --lora-rank or --freeze)"""
     load_in_4bit: bool
     """Store them in 4 bits: NormalFloat (nf4), as in QLoRA"""
+    distil_from: Path
+    """Directory of a trained model, the teacher: what it computes of each page is learnt beside the labels. It reads and predicts the same as the model that learns; both are in one plan"""
+    distil_logits: float
+    """Factor of the loss of the teacher's predictions (0: none of it); the labels' is 1 (default: 1)"""
+    distil_temperature: float
+    """Temperature of both predictions (default: 2)"""
+    distil_hidden: float
+    """Factor of the mean squared difference of the layers' states, which have one width; layers of a model with fewer learn from those evenly spaced in the teacher (default: 1)"""
+    distil_relations: float
+    """Factor of the loss of how tokens relate in the last layer's queries, keys and values (MiniLMv2), for models of any width (default: 1)"""
+    teacher_bits: Literal["32", "8", "4"]
+    """How the teacher's weights are held: 32 (as the run computes), 8 or 4 (default: 8)"""
     logging_strategy: Literal["no", "steps", "epoch"]
     """When to log: steps (every --logging-steps), epoch, or no (once, at the end) (default: steps)"""
     logging_steps: float
@@ -373,6 +385,12 @@ TRAIN: Dict[str, Option] = {
     "alpha_pattern": Option("--alpha-pattern", "str", False),
     "load_in_8bit": Option("--load-in-8bit", "flag", False),
     "load_in_4bit": Option("--load-in-4bit", "flag", False),
+    "distil_from": Option("--distil-from", "path", False),
+    "distil_logits": Option("--distil-logits", "float", False),
+    "distil_temperature": Option("--distil-temperature", "float", False),
+    "distil_hidden": Option("--distil-hidden", "float", False),
+    "distil_relations": Option("--distil-relations", "float", False),
+    "teacher_bits": Option("--teacher-bits", "str", False),
     "logging_strategy": Option("--logging-strategy", "str", False),
     "logging_steps": Option("--logging-steps", "float", False),
     "logging_first_step": Option("--logging-first-step", "flag", False),
@@ -435,7 +453,13 @@ class EvalOptions(TypedDict, total=False):
     dataloader_num_workers: int
     """Threads that load pages in the background (-1: chosen by the number of cores) (default: -1)"""
     per_device_eval_batch_size: int
-    """Maximum number of pages processed at once (default: 8)"""
+    """Maximum number of pages processed at once (0: 8 on a GPU; 2 on a CPU, which is no faster with more) (default: 0)"""
+    load_in_8bit: bool
+    """Hold the encoder's weights in 8 bits, in blocks of 64, and multiply in 8 bits where the processor does so faster (AVX512_VNNI)"""
+    load_in_4bit: bool
+    """Hold them in 4 bits: NormalFloat (nf4), as in QLoRA"""
+    float_activations: bool
+    """With either: round weights alone, and multiply in F32 on every machine"""
     launcher: Literal["auto", "none"]
     """auto: work together with the other processes that mpirun, srun or torchrun has started; none: alone (default: auto)"""
     timeout: float
@@ -466,6 +490,9 @@ EVAL: Dict[str, Option] = {
     "host_budget": Option("--host-budget", "size", False),
     "dataloader_num_workers": Option("--dataloader-num-workers", "int", False),
     "per_device_eval_batch_size": Option("--per-device-eval-batch-size", "int", False),
+    "load_in_8bit": Option("--load-in-8bit", "flag", False),
+    "load_in_4bit": Option("--load-in-4bit", "flag", False),
+    "float_activations": Option("--float-activations", "flag", False),
     "launcher": Option("--launcher", "str", False),
     "timeout": Option("--timeout", "float", False),
     "rendezvous": Option("--rendezvous", "str", False),
@@ -534,7 +561,13 @@ class PredictOptions(TypedDict, total=False):
     dataloader_num_workers: int
     """Threads that load pages in the background (-1: chosen by the number of cores) (default: -1)"""
     per_device_eval_batch_size: int
-    """Maximum number of pages processed at once (default: 8)"""
+    """Maximum number of pages processed at once (0: 8 on a GPU; 2 on a CPU, which is no faster with more) (default: 0)"""
+    load_in_8bit: bool
+    """Hold the encoder's weights in 8 bits, in blocks of 64, and multiply in 8 bits where the processor does so faster (AVX512_VNNI)"""
+    load_in_4bit: bool
+    """Hold them in 4 bits: NormalFloat (nf4), as in QLoRA"""
+    float_activations: bool
+    """With either: round weights alone, and multiply in F32 on every machine"""
     launcher: Literal["auto", "none"]
     """auto: work together with the other processes that mpirun, srun or torchrun has started; none: alone (default: auto)"""
     timeout: float
@@ -588,6 +621,9 @@ PREDICT: Dict[str, Option] = {
     "host_budget": Option("--host-budget", "size", False),
     "dataloader_num_workers": Option("--dataloader-num-workers", "int", False),
     "per_device_eval_batch_size": Option("--per-device-eval-batch-size", "int", False),
+    "load_in_8bit": Option("--load-in-8bit", "flag", False),
+    "load_in_4bit": Option("--load-in-4bit", "flag", False),
+    "float_activations": Option("--float-activations", "flag", False),
     "launcher": Option("--launcher", "str", False),
     "timeout": Option("--timeout", "float", False),
     "rendezvous": Option("--rendezvous", "str", False),
@@ -633,7 +669,13 @@ class ServeOptions(TypedDict, total=False):
     dataloader_num_workers: int
     """Threads that load pages in the background (-1: chosen by the number of cores) (default: -1)"""
     per_device_eval_batch_size: int
-    """Maximum number of pages processed at once (default: 8)"""
+    """Maximum number of pages processed at once (0: 8 on a GPU; 2 on a CPU, which is no faster with more) (default: 0)"""
+    load_in_8bit: bool
+    """Hold the encoder's weights in 8 bits, in blocks of 64, and multiply in 8 bits where the processor does so faster (AVX512_VNNI)"""
+    load_in_4bit: bool
+    """Hold them in 4 bits: NormalFloat (nf4), as in QLoRA"""
+    float_activations: bool
+    """With either: round weights alone, and multiply in F32 on every machine"""
     return_all_scores: bool
     """Also write the probability of every label for each word: `scores`, in the order of `label_names`"""
 
@@ -655,6 +697,9 @@ SERVE: Dict[str, Option] = {
     "host_budget": Option("--host-budget", "size", False),
     "dataloader_num_workers": Option("--dataloader-num-workers", "int", False),
     "per_device_eval_batch_size": Option("--per-device-eval-batch-size", "int", False),
+    "load_in_8bit": Option("--load-in-8bit", "flag", False),
+    "load_in_4bit": Option("--load-in-4bit", "flag", False),
+    "float_activations": Option("--float-activations", "flag", False),
     "return_all_scores": Option("--return-all-scores", "flag", False),
 }
 

@@ -24,6 +24,13 @@ struct CompareOptions {
   RunOptions run;
   std::array<std::string, 2> models;
   std::int64_t rounds = 2;
+  // What is quantized is B alone; A is as it is.
+  RunOptions of_side(std::size_t side) const {
+    RunOptions options = run;
+    options.model.model = models.at(side);
+    if (side == 0) options.load_in_8bit = options.load_in_4bit = options.float_activations = false;
+    return options;
+  }
 };
 
 // A model and what was measured of it.
@@ -46,8 +53,7 @@ std::uint64_t weight_bytes(const ModelBundle& bundle) {
 }
 
 // Evaluates the model once; the first time it is described, too.
-void evaluate_side(const Invocation& invocation, RunOptions options, const Device& device, Side& side) {
-  options.model.model = side.model;
+void evaluate_side(const Invocation& invocation, const RunOptions& options, const Device& device, Side& side) {
   const ModelBundle bundle = open_evaluated_model(options);
   const auto dataset = open_dataset(bundle, options.data, true);
   FitRequest request = fit_request(bundle, options.train, nullptr, dataset.get(), options.memory);
@@ -122,7 +128,9 @@ void run_compare(Invocation& invocation, CompareOptions& compare) {
   const Device device = open_run_device(invocation, options);
   std::array<Side, 2> sides{Side{.model = compare.models[0]}, Side{.model = compare.models[1]}};
   for (std::int64_t round = 0; round < compare.rounds; ++round) {
-    for (Side& side : sides) evaluate_side(invocation, options, device, side);
+    for (std::size_t side = 0; side < sides.size(); ++side) {
+      evaluate_side(invocation, compare.of_side(side), device, sides[side]);
+    }
   }
   const Side &a = sides[0], &b = sides[1];
   if (a.task != b.task) {
@@ -163,15 +171,17 @@ void add_compare(CLI::App& app, Invocation& invocation) {
   add_data_options(command, options->run);
   add_memory_options(command, options->run);
   add_evaluation_size_option(command, options->run);
+  add_quantization_options(command, options->run);
   command->heading("Output");
   whole_number(command->add_option("--rounds", options->rounds, "How often each is timed"), 1, 1000)
       ->capture_default_str();
   command->footer(
       "Parameters, bytes, seconds a page and the task's first metric side by side. Its intervals, of 95 %, are\n"
       "those of the bootstrap over pages; the difference is drawn on the same pages for both, so that it is much\n"
-      "surer than the two scores are.\n"
+      "surer than the two scores are. --load-in-8bit and --load-in-4bit quantize B alone.\n"
       "\n"
-      "  plimsoll compare run smaller --data held-out.jsonl");
+      "  plimsoll compare run smaller --data held-out.jsonl\n"
+      "  plimsoll compare run run --load-in-8bit --data held-out.jsonl");
   command->callback(
       [&invocation, options] { invocation.action = [&invocation, options] { run_compare(invocation, *options); }; });
 }

@@ -114,6 +114,7 @@ void add_eval(CLI::App& app, Invocation& invocation) {
   add_data_options(command, *options);
   add_memory_options(command, *options);
   add_evaluation_size_option(command, *options);
+  add_quantization_options(command, *options);
   add_launcher_options(command, options->ranks);
   command->heading("Output");
   whole_number(command->add_option("--worst", eval->worst, "List so many pages, those with the highest loss"), 0)

@@ -1,7 +1,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "base/counted.h"
@@ -21,7 +25,35 @@ namespace {
 struct InitOptions {
   std::string model, tokenizer, labels, task, problem_type, output_dir;
   std::uint64_t seed = 42;
+  std::int64_t layers = 0;  // 0: as many as the model has
 };
+
+// The same model with `layers` layers.
+ModelBundle with_layers(const ModelBundle& bundle, std::int64_t layers) {
+  ModelBundle fewer = bundle;
+  nlohmann::json config = config_json(bundle.config);
+  config["num_hidden_layers"] = layers;
+  fewer.config = parse_config(config, bundle.origin);
+  fewer.config.task = bundle.config.task;
+  return fewer;
+}
+
+std::int64_t layer_count(const ModelBundle& bundle) {
+  std::int64_t most = -1;
+  for (const ParameterSpec& spec : bundle.specs()) most = std::max(most, spec.layer);
+  return most + 1;
+}
+
+// The name of the parameter that one of a model with fewer layers comes from: layer l of L is layer l T / L of T, so
+// that the last stays the last.
+std::string name_in_larger(const ParameterSpec& spec, std::int64_t layers, std::int64_t all) {
+  if (spec.layer < 0 || layers == all) return spec.name;
+  const std::string from = fmt::format(".layer.{}.", spec.layer);
+  const std::size_t at = spec.name.find(from);
+  check(at != std::string::npos, "a layer's parameter names its layer");
+  return fmt::format("{}.layer.{}.{}", spec.name.substr(0, at), (spec.layer + 1) * all / layers - 1,
+                     spec.name.substr(at + from.size()));
+}
 
 void run_init(const Invocation& invocation, const InitOptions& options) {
   ModelBundle bundle = open_model(options.model, options.tokenizer);
@@ -31,6 +63,13 @@ void run_init(const Invocation& invocation, const InitOptions& options) {
   set_task(bundle, options.task, options.problem_type);
   if (!options.labels.empty()) set_labels(bundle, LabelSet::parse(options.labels));
   check_head(bundle);
+  if (options.layers > layer_count(bundle)) {
+    throw UsageError({.what = "the model has fewer layers",
+                      .where = "--num-hidden-layers",
+                      .found = fmt::format("{}", options.layers),
+                      .allowed = fmt::format("1 to {}", layer_count(bundle)),
+                      .remedy = "omit it to keep all layers"});
+  }
   make_model_directory(options.output_dir, "--output-dir");
   const DirectoryLock lock(options.output_dir, "--output-dir");
   std::map<std::string, std::vector<float>> values;
@@ -39,9 +78,14 @@ void run_init(const Invocation& invocation, const InitOptions& options) {
   }
   const ParameterMemory memory = [&](const std::string& name) { return std::span<float>(values.at(name)); };
   load_model(bundle, options.seed, memory);
+  const std::int64_t all = layer_count(bundle), layers = options.layers == 0 ? all : options.layers;
+  const ModelBundle written = layers == all ? bundle : with_layers(bundle, layers);
+  std::map<std::string, std::string> sources;
+  for (const ParameterSpec& spec : written.specs()) sources[spec.name] = name_in_larger(spec, layers, all);
+  const ParameterMemory chosen = [&](const std::string& name) { return memory(sources.at(name)); };
   write_model(options.output_dir,
-              [&](const std::filesystem::path& aside) { return save_model(aside, bundle, {}, memory); });
-  const std::int64_t count = parameter_count(bundle.specs());
+              [&](const std::filesystem::path& aside) { return save_model(aside, written, {}, chosen); });
+  const std::int64_t count = parameter_count(written.specs());
   if (invocation.json) return print_json({{"parameters", count}, {"output_dir", options.output_dir}});
   if (const std::string line = weights_line(bundle); !line.empty()) print_line(line);
   print_line(fmt::format("{}, {}, written to {}", counted(count, "parameter"),
@@ -66,6 +110,11 @@ void add_init(CLI::App& app, Invocation& invocation) {
   command->add_option("--labels", options->labels, "Label names in order, separated by commas or in a file")
       ->type_name("NAMES");
   whole_number(command->add_option("--seed", options->seed, "Random seed of the new weights"), 0)
+      ->capture_default_str();
+  whole_number(command->add_option("--num-hidden-layers", options->layers,
+                                   "Keep so many of the model's layers, evenly spaced and the last among them: a "
+                                   "student for train --distil-from (0: all)"),
+               0, 10000)
       ->capture_default_str();
   command->add_option("--output-dir", options->output_dir, "Hugging Face model directory to write")
       ->type_name("DIR")

@@ -160,6 +160,7 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
   const Findings said = resolve_labels(bundle, options.model, *pages.train);
   log_findings(said);
   check_weights(bundle);
+  take_teacher(options, bundle);
   std::optional<TrainerState> saved;
   if (resume) saved = read_trainer_state(*resume);
   const auto [train, evaluation, findings] =

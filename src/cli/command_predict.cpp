@@ -309,6 +309,7 @@ void add_predict(CLI::App& app, Invocation& invocation) {
   add_document_options(command, predict->input);
   add_memory_options(command, *options);
   add_evaluation_size_option(command, *options);
+  add_quantization_options(command, *options);
   add_launcher_options(command, options->ranks);
   command->heading("Output");
   add_output_file(command, "--output", predict->output,

@@ -149,6 +149,7 @@ void add_serve(CLI::App& app, Invocation& invocation) {
   add_reading_options(command, *options);
   add_memory_options(command, *options);
   add_evaluation_size_option(command, *options);
+  add_quantization_options(command, *options);
   command->heading("Output");
   add_prediction_options(command, *form);
   command->footer(

@@ -352,6 +352,7 @@ void train_with(const Invocation& invocation, RunOptions& options, ModelBundle& 
   const Findings said = resolve_labels(bundle, options.model, *pages.train);
   log_findings(said);
   check_weights(bundle);
+  take_teacher(options, bundle);
   metric_name(bundle, options.train.metric_for_best_model);  // refuses a name that the task lacks
   RunData data = open_data_to_train(invocation, options, bundle, pages, resume);
   data.findings.merge(said);

@@ -117,6 +117,25 @@ void add_bench_parts_options(Command* command, RunOptions& o) {
   add_code_options(command, o);
 }
 
+void add_quantization_options(Command* command, RunOptions& o) {
+  command->add_flag("--load-in-8bit", o.load_in_8bit,
+                    "Hold the encoder's weights in 8 bits, in blocks of 64, and multiply in 8 bits where the processor "
+                    "does so faster (AVX512_VNNI)");
+  command->add_flag("--load-in-4bit", o.load_in_4bit, "Hold them in 4 bits: NormalFloat (nf4), as in QLoRA");
+  command->add_flag("--float-activations", o.float_activations,
+                    "With either: round weights alone, and multiply in F32 on every machine");
+}
+
+DType coded_weights(const RunOptions& options) {
+  if (options.load_in_8bit && options.load_in_4bit) {
+    throw UsageError({.what = "8-bit and 4-bit weights are both requested",
+                      .where = "--load-in-8bit, --load-in-4bit",
+                      .found = "both",
+                      .allowed = "only one of them"});
+  }
+  return options.load_in_8bit ? DType::kQ8 : options.load_in_4bit ? DType::kNF4 : DType::kF32;
+}
+
 void RunOptions::resolve_parts() {
   const std::pair<const char*, bool> needing_rank[] = {{"--lora-alpha", parts.lora_alpha > 0},
                                                        {"--lora-dropout", parts.lora_dropout > 0},
@@ -136,13 +155,7 @@ void RunOptions::resolve_parts() {
                       .allowed = "--lora-rank of 1 or more",
                       .remedy = "pass --lora-rank 8, or omit the option"});
   }
-  if (load_in_8bit && load_in_4bit) {
-    throw UsageError({.what = "8-bit and 4-bit weights are both requested",
-                      .where = "--load-in-8bit, --load-in-4bit",
-                      .found = "both",
-                      .allowed = "only one of them"});
-  }
-  parts.frozen_weights = load_in_8bit ? DType::kQ8 : load_in_4bit ? DType::kNF4 : DType::kF32;
+  parts.frozen_weights = coded_weights(*this);
   parts.lora_targets = names_in(lora_targets);
   parts.lora_excluded = names_in(lora_excluded);
   parts.saved_modules = names_in(saved_modules);

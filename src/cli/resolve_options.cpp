@@ -271,24 +271,48 @@ std::vector<NamedPath> RunOptions::inputs() const {
                                   {"--labels", model.labels}};
   for (const std::filesystem::path& path : data.data) paths.push_back({"--data", path});
   for (const std::filesystem::path& path : eval_data) paths.push_back({"--eval-data", path});
+  if (!teacher.model.empty()) paths.push_back({"--distil-from", teacher.model});
   return paths;
 }
 
-Device open_run_device(const Invocation& invocation, RunOptions& options) {
-  if (invocation.ranks == nullptr) {
-    Device device = open_device(invocation, options.device);
-    resolve_device_memory(options.memory, *device.backend);
-    return device;
-  }
+namespace {
+
+Device open_one_of_ranks(const Invocation& invocation, const RunOptions& options) {
+  if (invocation.ranks == nullptr) return open_device(invocation, options.device);
   Device device = open_device(invocation, device_of_rank(options.device, options.ranks.launch));
   device.backend->connect(*invocation.ranks, options.ranks.timeout());
+  return device;
+}
+
+// Rows of several pages leave a CPU's caches sooner, and fill its vectors no better.
+constexpr std::int64_t kEvaluationPagesOfGpu = 8, kEvaluationPagesOfCpu = 2;
+
+}  // namespace
+
+Device open_run_device(const Invocation& invocation, RunOptions& options) {
+  Device device = open_one_of_ranks(invocation, options);
   resolve_device_memory(options.memory, *device.backend);
+  if (options.train.train_batch_size == 0) {
+    options.train.train_batch_size = device.backend->device_use() ? kEvaluationPagesOfGpu : kEvaluationPagesOfCpu;
+  }
   return device;
 }
 
 ModelBundle open_evaluated_model(const RunOptions& options) {
   ModelBundle bundle = open_trained_model(options.model.model, options.model.tokenizer, options.model.base_model);
   check_weights(bundle, MissingHead::kRefused);
+  const DType code = coded_weights(options);
+  if (is_coded(code)) {
+    bundle.options.freeze = {"*"};
+    bundle.options.frozen_weights = bundle.options.frozen_embedding = code;
+    bundle.options.rounds_activations = !options.float_activations;
+  } else if (options.float_activations) {
+    throw UsageError({.what = "activations are rounded with quantized weights alone",
+                      .where = "--float-activations",
+                      .found = "weights as they are",
+                      .allowed = "--float-activations with --load-in-8bit or --load-in-4bit",
+                      .remedy = "omit --float-activations"});
+  }
   return bundle;
 }
 

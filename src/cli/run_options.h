@@ -11,6 +11,7 @@
 #include "request/labels.h"
 #include "request/memory.h"
 #include "request/reading.h"
+#include "request/teacher.h"
 #include "request/trained_parts.h"
 #include "tasks/task.h"
 #include "train/options.h"
@@ -32,6 +33,7 @@ struct RunOptions {
   PagePaths eval_data;
   MemoryRequest memory;
   PartsRequest parts;
+  TeacherRequest teacher;
   TrainOptions train;
   DeviceOptions device;
 
@@ -55,7 +57,8 @@ struct RunOptions {
   std::vector<std::string> freeze;
   std::string lora_targets, lora_excluded, lora_layers, saved_modules;
   std::vector<std::string> rank_patterns, alpha_patterns;
-  bool load_in_8bit = false, load_in_4bit = false;
+  std::string teacher_bits = "8";
+  bool load_in_8bit = false, load_in_4bit = false, float_activations = false;
   PrecisionOptions precision;
   std::string fp16_fallback = "none";
   std::string on_nonfinite = "stop";
@@ -118,6 +121,10 @@ void add_evaluation_data_option(Command* command, RunOptions& options, const std
 void add_memory_options(Command* command, RunOptions& options);
 // How many pages a command that only evaluates processes at once: 8 by default.
 void add_evaluation_size_option(Command* command, RunOptions& options);
+// --load-in-8bit and --load-in-4bit of such a command, whose weights are all frozen.
+void add_quantization_options(Command* command, RunOptions& options);
+// The type that frozen weights are held in; F32: as they are. Throws UsageError if both are asked for.
+DType coded_weights(const RunOptions& options);
 // What predicted lines have beside what was found.
 void add_prediction_options(Command* command, PredictionOptions& options);
 void add_batch_options(Command* command, RunOptions& options);
@@ -129,6 +136,10 @@ void add_bad_page_options(Command* command, RunOptions& options);
 void add_parts_options(Command* command, RunOptions& options);
 // Those of them that change how long a step takes.
 void add_bench_parts_options(Command* command, RunOptions& options);
+// --distil-from, and how.
+void add_distillation_options(Command* command, RunOptions& options);
+// Opens the teacher, once the labels are known. Throws UsageError as open_teacher does.
+void take_teacher(RunOptions& options, const ModelBundle& bundle);
 // All that a training run is asked for: what `train` takes, and `plan` too.
 void add_train_options(Command* command, RunOptions& options);
 

@@ -278,6 +278,7 @@ void add_train_options(Command* command, RunOptions& o) {
   add_rank_options(command, o.ranks);
   add_training_options(command, o);
   add_parts_options(command, o);
+  add_distillation_options(command, o);
   add_log_options(command, o);
 }
 

@@ -31,8 +31,11 @@ constexpr std::size_t kOffloadThreadBytes = kOffloadBlockBytes + 64 * kKiB;
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-StepOptions step_options(const FitRequest& request, const Levers& levers) {
+StepOptions step_options(const FitRequest& request, const Levers& levers, const Backend& backend) {
   StepOptions options = request.step;
+  const bool rounds =
+      options.model.rounds_activations || (options.teacher && options.teacher->model.rounds_activations);
+  options.int8_products = rounds && backend.multiplies_int8();
   options.update = levers.update;
   for (const Recomputation& recomputation : levers.recompute) {
     options.recompute.insert(recomputation.nodes.begin(), recomputation.nodes.end());
@@ -46,8 +49,10 @@ StepOptions step_options(const FitRequest& request, const Levers& levers) {
 
 // Builds a program without its kernels, which are prepared later.
 PlannedProgram build_program(ProgramKind kind, const FitRequest& request, const Levers& levers,
-                             const ModelCapacity& capacity, OffloadLayout& layout, Shards& shards) {
-  StepGraph step = build_step_graph(kind, step_options(request, levers), capacity, request.update_text_rows, &layout);
+                             const ModelCapacity& capacity, const Backend& backend, OffloadLayout& layout,
+                             Shards& shards) {
+  StepGraph step =
+      build_step_graph(kind, step_options(request, levers, backend), capacity, request.update_text_rows, &layout);
   if (step.shards.ranks() > 1) shards = step.shards;
   return {.kind = kind,
           .capacity = capacity,
@@ -83,10 +88,12 @@ std::vector<MemoryItem> persistent_items(const PersistentLayout& layout, const S
     }
   }
   const OptimizerKind optimizer = step.optimizer.kind;
-  std::size_t frozen = 0, parameters = 0, gradients = 0, moments = 0, whole_moments = 0;
+  std::size_t frozen = 0, parameters = 0, gradients = 0, moments = 0, whole_moments = 0, teacher = 0;
   for (const auto& [name, entry] : layout.entries()) {
     const std::size_t bytes = round_up(entry.type.bytes(), kAlignmentBytes);
-    if (frozen_names.contains(name)) {
+    if (name.starts_with(kTeacherPrefix)) {
+      teacher += bytes;
+    } else if (frozen_names.contains(name)) {
       frozen += bytes;
     } else if (entry.role == Role::kParameter || name.ends_with(kLowHalfSuffix)) {
       parameters += bytes;
@@ -104,6 +111,7 @@ std::vector<MemoryItem> persistent_items(const PersistentLayout& layout, const S
       {is_coded(code) ? fmt::format("frozen parameters ({} bits)", code == DType::kQ8 ? 8 : 4) : "frozen parameters",
        frozen},
       {"parameters", parameters},
+      {"the teacher's parameters", teacher},
       {usual ? "optimizer state" : fmt::format("optimizer state ({})", optimizer_name(optimizer)), moments},
       {"optimizer state in 32 bits (embeddings, small)", whole_moments},
       {"accumulated gradients", gradients}};
@@ -203,7 +211,7 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
   run.levers = levers;
   run.rank = request.step.ranks.rank;
   run.ranks = request.step.ranks.ranks;
-  run.sums_each_micro_batch = step_options(request, levers).ranks.sums_each_micro_batch;
+  run.sums_each_micro_batch = step_options(request, levers, backend).ranks.sums_each_micro_batch;
   run.optimizer = request.step.optimizer.kind;
   run.precision = request.step.precision;
   const std::vector<ParameterSpec> specs = request.step.definition.specs(request.step.model);
@@ -223,18 +231,20 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
     const ModelCapacity capacity{.samples = micro, .text_rows = request.text_rows(micro)};
     loader = request.loader_bytes ? request.loader_bytes(capacity) : 0;
     if (run.accumulation_steps == 1) {
-      run.programs.push_back(build_program(ProgramKind::kStep, request, levers, capacity, run.offload, run.shards));
+      run.programs.push_back(
+          build_program(ProgramKind::kStep, request, levers, capacity, backend, run.offload, run.shards));
     } else {
       run.programs.push_back(
-          build_program(ProgramKind::kAccumulate, request, levers, capacity, run.offload, run.shards));
+          build_program(ProgramKind::kAccumulate, request, levers, capacity, backend, run.offload, run.shards));
       run.programs.push_back(
-          build_program(ProgramKind::kAccumulateAndStep, request, levers, capacity, run.offload, run.shards));
+          build_program(ProgramKind::kAccumulateAndStep, request, levers, capacity, backend, run.offload, run.shards));
     }
   }
   if (request.evaluates) {
     const ModelCapacity capacity{.samples = micro, .text_rows = request.evaluation_text_rows(micro)};
     if (request.loader_bytes) loader = std::max(loader, request.loader_bytes(capacity));
-    run.programs.push_back(build_program(ProgramKind::kEvaluate, request, levers, capacity, run.offload, run.shards));
+    run.programs.push_back(
+        build_program(ProgramKind::kEvaluate, request, levers, capacity, backend, run.offload, run.shards));
   }
   for (const PlannedProgram& program : run.programs) run.layout.add(program.prepared.graph);
   const bool prepares = depth == PlanDepth::kComplete || needs_kernels(run, request, loader);

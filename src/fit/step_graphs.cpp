@@ -7,6 +7,7 @@
 #include "autodiff/autodiff.h"
 #include "tensor/dynamic_code.h"
 #include "transform/early_updates.h"
+#include "transform/int8_products.h"
 #include "transform/parameter_shards.h"
 #include "transform/recompute.h"
 
@@ -46,6 +47,45 @@ OffloadOptions offload_options(const OpSpeeds& speeds) {
           .write_seconds_per_byte = speeds.offload_write_seconds_per_byte};
 }
 
+// Rounds the graph's products; returns the value where it is then.
+ValueId rounded(Graph& graph, ValueId value) {
+  const std::string name = graph.node(graph.value(value).producer).name;
+  const auto output = static_cast<std::size_t>(graph.value(value).output_index);
+  graph = multiply_in_int8(graph);
+  return find_output(graph, name, output);
+}
+
+// The forward graph of a program that trains: with the teacher's, where there is one.
+struct TrainedGraph {
+  Graph graph;
+  std::vector<ValueId> losses{};  // each of which seeds a gradient
+  std::string loss;               // the node of the sum
+  std::vector<ValueId> trained{};
+};
+
+TrainedGraph trained_graph(const StepOptions& options, const ModelCapacity& capacity) {
+  ModelGraph model = options.definition.build(capacity, /*dropout=*/true, options.model, options.precision);
+  if (!options.teacher) return {std::move(model.graph), {model.loss}, "loss", std::move(model.trained)};
+  const TeacherOptions& teacher = *options.teacher;
+  ModelGraph taught = teacher.definition.build(capacity, /*dropout=*/false, teacher.model, options.precision);
+  if (options.int8_products && teacher.model.rounds_activations) taught.logits = rounded(taught.graph, taught.logits);
+  Distilled both =
+      distil({.graph = &model.graph,
+              .loss = model.loss,
+              .trained = std::move(model.trained),
+              .layers = options.definition.encoder().layer_outputs()},
+             {.graph = &taught.graph, .logits = taught.logits, .layers = teacher.definition.encoder().layer_outputs()},
+             teacher.distillation);
+  const std::string loss = both.graph.node(both.graph.value(both.loss).producer).name;
+  return {std::move(both.graph), std::move(both.losses), loss, std::move(both.trained)};
+}
+
+Gradients append_gradients(TrainedGraph& model) {
+  std::vector<Seed> seeds;
+  for (const ValueId loss : model.losses) seeds.push_back(loss_seed(model.graph, loss));
+  return append_backward(model.graph, seeds, model.trained);
+}
+
 }  // namespace
 
 std::string_view program_kind_name(ProgramKind kind) {
@@ -65,9 +105,8 @@ std::string_view update_mode_name(UpdateMode mode) {
 
 std::vector<Recomputation> rank_step_recomputations(const StepOptions& options, const ModelCapacity& capacity,
                                                     const OpSpeeds& speeds) {
-  ModelGraph model = options.definition.build(capacity, /*dropout=*/true, options.model, options.precision);
-  const Seed seed = loss_seed(model.graph, model.loss);
-  append_backward(model.graph, {&seed, 1}, model.trained);
+  TrainedGraph model = trained_graph(options, capacity);
+  append_gradients(model);
   return rank_recomputations(model.graph, options.definition.encoder().layer_outputs(),
                              [&](const Graph& graph, const Node& node) { return speeds.seconds(graph, node); });
 }
@@ -81,43 +120,60 @@ std::vector<Offloading> rank_step_offloads(ProgramKind kind, const StepOptions& 
   return rank_offloads(build_step_graph(kind, plain, capacity, row_capacity).graph, offload_options(options.speeds));
 }
 
+namespace {
+
+StepGraph evaluation_graph(const StepOptions& options, const ModelCapacity& capacity) {
+  ModelGraph model = options.definition.build(capacity, /*dropout=*/false, options.model, options.precision);
+  const RankOptions& ranks = options.ranks;
+  StepGraph step;
+  if (ranks.ranks > 1) {
+    step.shards =
+        divide_parameters(model.graph, model.trained, ranks, options.optimizer.kind == OptimizerKind::kAdafactor);
+  }
+  model.graph.mark_output(model.logits);
+  if (options.int8_products && options.model.rounds_activations) model.logits = rounded(model.graph, model.logits);
+  const std::string name = model.graph.node(model.graph.value(model.logits).producer).name;
+  const auto output = static_cast<std::size_t>(model.graph.value(model.logits).output_index);
+  step.graph = std::move(model.graph);
+  if (ranks.keeps_parameter_shards()) step.graph = shard_parameters(step.graph, step.shards, ranks);
+  step.loss = find_output(step.graph, "loss", 0);
+  step.logits = find_output(step.graph, name, output);
+  return step;
+}
+
+// Nothing is recomputed here: values keep their numbers, and this program runs once.
+StepGraph gradient_graph(const StepOptions& options, const ModelCapacity& capacity) {
+  ModelGraph model = options.definition.build(capacity, /*dropout=*/false, options.model, options.precision);
+  model.graph.mark_output(model.logits);
+  const Seed seed = loss_seed(model.graph, model.loss);
+  Gradients gradients = append_backward(model.graph, {&seed, 1}, model.trained);
+  for (const auto& [parameter, gradient] : gradients) {
+    for (const ValueId part : {gradient.dense, gradient.row_ids, gradient.row_count, gradient.rows}) {
+      if (part != kNoValue) model.graph.mark_output(part);
+    }
+  }
+  StepGraph step;
+  step.loss = model.loss;
+  step.logits = model.logits;
+  step.gradients = std::move(gradients);
+  step.graph = std::move(model.graph);
+  return step;
+}
+
+}  // namespace
+
 StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const ModelCapacity& capacity,
                            std::int64_t row_capacity, OffloadLayout* layout) {
-  const bool trains =
-      kind == ProgramKind::kStep || kind == ProgramKind::kAccumulate || kind == ProgramKind::kAccumulateAndStep;
-  ModelGraph model = options.definition.build(capacity, /*dropout=*/trains, options.model, options.precision);
+  if (kind == ProgramKind::kEvaluate) return evaluation_graph(options, capacity);
+  if (kind == ProgramKind::kGradients) return gradient_graph(options, capacity);
+  TrainedGraph model = trained_graph(options, capacity);
   StepGraph step;
   const RankOptions& ranks = options.ranks;
   if (ranks.ranks > 1) {
     step.shards =
         divide_parameters(model.graph, model.trained, ranks, options.optimizer.kind == OptimizerKind::kAdafactor);
   }
-  if (!trains) model.graph.mark_output(model.logits);
-  if (kind == ProgramKind::kEvaluate) {
-    const Node& makes_logits = model.graph.node(model.graph.value(model.logits).producer);
-    const std::string name = makes_logits.name;
-    const auto output = static_cast<std::size_t>(model.graph.value(model.logits).output_index);
-    step.graph = std::move(model.graph);
-    if (ranks.keeps_parameter_shards()) step.graph = shard_parameters(step.graph, step.shards, ranks);
-    step.loss = find_output(step.graph, "loss", 0);
-    step.logits = find_output(step.graph, name, output);
-    return step;
-  }
-  const Seed seed = loss_seed(model.graph, model.loss);
-  Gradients gradients = append_backward(model.graph, {&seed, 1}, model.trained);
-  if (kind == ProgramKind::kGradients) {
-    for (const auto& [parameter, gradient] : gradients) {
-      for (const ValueId part : {gradient.dense, gradient.row_ids, gradient.row_count, gradient.rows}) {
-        if (part != kNoValue) model.graph.mark_output(part);
-      }
-    }
-    // Nothing is recomputed here: values keep their numbers, and this program runs once.
-    step.loss = model.loss;
-    step.logits = model.logits;
-    step.gradients = std::move(gradients);
-    step.graph = std::move(model.graph);
-    return step;
-  }
+  Gradients gradients = append_gradients(model);
   Graph graph = std::move(model.graph);
   ParameterFacts facts = parameter_facts(options);
   if (ranks.ranks > 1) {
@@ -149,7 +205,7 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
     graph = offload(graph, options.offload, offload_options(options.speeds), *layout);
   }
   step.graph = std::move(graph);
-  step.loss = find_output(step.graph, "loss", 0);
+  step.loss = find_output(step.graph, model.loss, 0);
   if (kind != ProgramKind::kAccumulate) step.gradient_norm = find_output(step.graph, "gradient_norm", 0);
   return step;
 }

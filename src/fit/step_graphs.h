@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "model/definition.h"
 #include "plan/cost.h"
 #include "transform/data_parallel.h"
+#include "transform/distillation.h"
 #include "transform/offload.h"
 #include "transform/optimizer.h"
 #include "transform/recompute_choice.h"
@@ -37,6 +39,13 @@ std::string_view update_mode_name(UpdateMode mode);
 // Returns "fp32", "bf16" or "fp16".
 std::string_view precision_name(DType precision);
 
+// Whom a model learns from beside its labels.
+struct TeacherOptions {
+  ModelDefinition definition;
+  ModelOptions model{};  // nothing of it trains
+  DistillationOptions distillation{};
+};
+
 struct StepOptions {
   ModelDefinition definition;
   ModelOptions model;
@@ -47,7 +56,9 @@ struct StepOptions {
   bool recompute_cheap = true;                     // false: recomputes nothing, to measure what it saves
   std::set<std::string> offload{};                 // updates and activations of rank_offloads
   OpSpeeds speeds{};                               // used to place transfers among the nodes
+  std::optional<TeacherOptions> teacher{};         // of programs that train
   RankOptions ranks{};                             // the processes that train together
+  bool int8_products = false;                      // ModelOptions::rounds_activations pays
 };
 
 struct StepGraph {

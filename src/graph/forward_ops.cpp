@@ -242,6 +242,31 @@ Types span_cross_entropy_types(const ShapeRule& rule) {
   return {rule.in(3), logits};
 }
 
+Types soft_cross_entropy_types(const ShapeRule& rule) {
+  rule.inputs(4);
+  const TensorType& logits = rule.floating(0, 2);
+  rule.expect(1, logits);
+  rule.expect(2, i32({logits.shape[0]}));
+  rule.floating(3, 1);
+  rule.require(rule.dim(3, 0) == 1, "loss_scale is f[1]");
+  rule.require(rule.attributes<SoftTargetAttributes>().temperature > 0, "has a temperature above 0");
+  return {rule.in(3), logits};
+}
+
+Types relation_loss_types(const ShapeRule& rule) {
+  rule.inputs(4);
+  const TensorType& x = rule.floating(0, 2);
+  const TensorType& teacher = rule.floating(1, 2);
+  const std::int64_t heads = rule.attributes<RelationAttributes>().heads;
+  rule.require(teacher.dtype == x.dtype && teacher.shape[0] == x.shape[0], "x and teacher share dtype and rows");
+  rule.require(heads > 0 && x.shape[1] % heads == 0 && teacher.shape[1] % heads == 0,
+               "splits D and E into whole heads");
+  rule.expect(2, i32({rule.dim(2, 0)}));
+  rule.floating(3, 1);
+  rule.require(rule.dim(3, 0) == 1, "loss_scale is f[1]");
+  return {rule.in(3), x};
+}
+
 IndexRange embedding_indices(const Graph& graph, const Node& node) {
   return {.input = 1, .low = 0, .end = graph.type(node.inputs[0]).shape[0]};
 }
@@ -300,6 +325,13 @@ constexpr OpFacts kForwardRows[] = {
      .priced_like = Op::kLinear,
      .aliases = may_take(0, {2}),
      .takes_halves = true},
+    {.op = Op::kLinearInt8,
+     .name = "linear_int8",
+     .types = linear_types,
+     .work = linear_work,
+     .priced_like = Op::kLinear,
+     .takes_halves = true,
+     .takes_codes = true},
     {.op = Op::kScale,
      .name = "scale",
      .types = scale_types,
@@ -414,6 +446,18 @@ constexpr OpFacts kForwardRows[] = {
      .types = span_cross_entropy_types,
      .work = element_work,
      .aliases = may_take(1, {0}),
+     .rows = kRowsOfGradient},
+    {.op = Op::kSoftCrossEntropy,
+     .name = "soft_cross_entropy",
+     .types = soft_cross_entropy_types,
+     .work = element_work,
+     .aliases = may_take(1, {0}),
+     .rows = kRowsOfGradient},
+    {.op = Op::kRelationLoss,
+     .name = "relation_loss",
+     .types = relation_loss_types,
+     .work = relation_loss_work,
+     .priced_like = Op::kAttentionGrad,
      .rows = kRowsOfGradient},
 };
 

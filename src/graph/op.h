@@ -36,6 +36,12 @@ enum class Op : std::uint8_t {
   kAdd,               // a, b the same type                            -> a's type
   kLinear,            // x f[n,K], weight f or w[M,K], bias w[M] (optional) -> f[n,M] = x weight^T + bias
   kLinearAdd,         // x f[n,K], weight f or w[M,K], addend f[n,M]   -> addend + x weight^T, its sum rounded once
+  kLinearInt8,        // x f[n,K], weight f or w[M,K], bias w[M] (optional) -> f[n,M], as kLinear of rounded rows: code c
+                      //                                                  of a row of x or of weight is its element times
+                      //                                                  127 / the row's largest magnitude, to nearest, ties
+                      //                                                  to even, and stands for c times that magnitude /
+                      //                                                  127; codes are multiplied as whole numbers, so that
+                      //                                                  their sum is exact. Has no gradient
   kScale,             // x f[n,K]                                      -> f[n,K] = factor x   ScaleAttributes
   kMultiply,          // a, b the same type                            -> a's type, element by element
   kInverseRowNorms,   // weight f or w[M,K], a w[R,K], b w[M,R]        -> w[M] = 1 / the norm of each row of weight +
@@ -85,6 +91,13 @@ enum class Op : std::uint8_t {
                       //                                                  position is not -100 of -log softmax over the
                       //                                                  sample's rows, at its row `position`;
                       //                                                  grad f[n,K]
+  kSoftCrossEntropy,  // logits f[n,C], teacher f[n,C], labels i32[n], loss_scale f[1] -> loss f[1] = loss_scale * weight * t^2
+                      //                                                  * sum over labels != -100 of the Kullback-Leibler
+                      //                                                  divergence of softmax(logits / t) from
+                      //                                                  softmax(teacher / t), grad f[n,C]
+                      //                                                  SoftTargetAttributes
+  kRelationLoss,      // x f[n,D], teacher f[n,E], sample_offsets i32[B+1], loss_scale f[1] -> loss f[1], grad f[n,D]
+                      //                                                  RelationAttributes have the formula
   // --- backward -----------------------------------------------------------------------------------------------------
   kEmbeddingGrad,         // dy f[n,D], ids i32[n]                     -> f[R,D]        EmbeddingAttributes
   kEmbeddingRowGrad,      // dy f[n,D], ids i32[n]                     -> ids i32[n], count i32[1], rows f[n,D]: the distinct
@@ -212,7 +225,23 @@ struct CrossEntropyAttributes {
 struct ElementLossAttributes {
   enum class Kind : std::uint8_t { kBinaryCrossEntropy, kSquaredError };
   Kind kind = Kind::kBinaryCrossEntropy;
+  double weight = 1;  // a factor of the loss
   friend bool operator==(const ElementLossAttributes&, const ElementLossAttributes&) = default;
+};
+// Hinton, Vinyals, Dean 2015: the temperature's square keeps gradients as large as those of labels.
+struct SoftTargetAttributes {
+  double temperature = 1;  // t
+  double weight = 1;       // a factor of the loss
+  friend bool operator==(const SoftTargetAttributes&, const SoftTargetAttributes&) = default;
+};
+// How rows of a sample relate to one another (Wang et al. 2021, "MiniLMv2"): with the columns divided among `heads`, of
+// d columns each in x, row i of relations is softmax over the sample's rows j of x_i . x_j / sqrt(d). The loss is
+// loss_scale * weight / heads * the sum over heads and rows of the Kullback-Leibler divergence of x's from the teacher's.
+struct RelationAttributes {
+  std::int64_t heads = 1;
+  double weight = 1;
+  std::int64_t longest_sample = 0;  // no sample has more rows; 0: unknown. Only scratch depends on it
+  friend bool operator==(const RelationAttributes&, const RelationAttributes&) = default;
 };
 struct ScaleAttributes {
   double factor = 1;
@@ -304,12 +333,13 @@ struct SliceAttributes {
 };
 using Attributes =
     std::variant<NoAttributes, EmbeddingAttributes, SpatialAttributes, PatchAttributes, VisualAttributes,
-                 LayerNormAttributes, CastAttributes, CrossEntropyAttributes, ElementLossAttributes, ScaleAttributes, HeadsAttributes, PairAttributes,
+                 LayerNormAttributes, CastAttributes, CrossEntropyAttributes, ElementLossAttributes,
+                 SoftTargetAttributes, RelationAttributes, ScaleAttributes, HeadsAttributes, PairAttributes,
                  DropoutAttributes, AttentionAttributes, GradientNormAttributes, AdamWAttributes, AdafactorAttributes, TransferAttributes,
                  CollectiveAttributes, SliceAttributes>;
 
 // Ops that end a forward graph: outputs loss and gradient of their first input, the logits.
-constexpr bool is_loss(Op op) { return op >= Op::kCrossEntropy && op <= Op::kSpanCrossEntropy; }
+constexpr bool is_loss(Op op) { return op >= Op::kCrossEntropy && op <= Op::kRelationLoss; }
 constexpr bool is_transfer(Op op) { return op >= Op::kFetchBegin && op <= Op::kStoreEnd; }
 constexpr bool is_collective(Op op) { return op >= Op::kReduceScatterBegin && op <= Op::kAllToAllRowsEnd; }
 

@@ -57,6 +57,12 @@ double attention_work(const Graph& graph, const Node& node) {
   return elements(graph, node.inputs[0]) * rows / samples;
 }
 
+double relation_loss_work(const Graph& graph, const Node& node) {
+  const double samples = std::max(1.0, elements(graph, node.inputs[2]) - 1);
+  const double rows = static_cast<double>(graph.type(node.inputs[0]).shape[0]);
+  return (elements(graph, node.inputs[0]) + elements(graph, node.inputs[1])) * rows / samples;
+}
+
 double adamw_work(const Graph& graph, const Node& node) {
   const auto& attributes = std::get<AdamWAttributes>(node.attributes);
   if (attributes.count == 0) return element_work(graph, node);

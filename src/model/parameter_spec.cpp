@@ -14,7 +14,7 @@ DType parameter_type(const ParameterSpec& spec, DType dtype, const ModelOptions&
   if (!spec.trains && spec.saved) return wide(dtype);
   if (!spec.trains && is_coded(options.frozen_weights)) {
     if (encoder_matrix) return options.frozen_weights;
-    if (spec.part == ParameterSpec::Part::kWordEmbedding) return DType::kQ8;
+    if (spec.part == ParameterSpec::Part::kWordEmbedding) return options.frozen_embedding;
   }
   return dtype == DType::kBF16 && encoder_matrix ? dtype : wide(dtype);
 }

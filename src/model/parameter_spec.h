@@ -53,8 +53,13 @@ struct ModelOptions {
   std::vector<std::string> freeze{};
   // With adapters, they, the classification head and the saved modules train; all else is frozen.
   LoraOptions lora{};
-  // Q8 or NF4: weight matrices of the encoder that do not train are held so, and a word embedding that does not in Q8.
+  // Q8 or NF4: weight matrices of the encoder that do not train are held so, and a word embedding that does not as
+  // `frozen_embedding` says: what trains reads it in Q8, because an error there is an error of every layer.
   DType frozen_weights = DType::kF32;
+  DType frozen_embedding = DType::kQ8;
+  // Products of such weights may round activations to 8 bits too (transform/int8_products.h). Only for models of which
+  // nothing trains.
+  bool rounds_activations = false;
 
   bool trains_all() const { return freeze.empty() && !lora.enabled(); }
 };

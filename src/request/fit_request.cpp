@@ -65,6 +65,11 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
     request.speeds.offload_read_seconds_per_byte = 1 / speed.read_bytes_per_second;
     request.speeds.offload_write_seconds_per_byte = 1 / speed.write_bytes_per_second;
   }
+  if (train != nullptr && options.teacher != nullptr) {
+    request.step.teacher = TeacherOptions{.definition = options.teacher->definition(),
+                                          .model = options.teacher->options,
+                                          .distillation = options.distillation};
+  }
   request.trains = train != nullptr;
   request.pretrained = bundle.weights != nullptr;
   for (const auto& [name, config] : smaller_presets(bundle.config)) {

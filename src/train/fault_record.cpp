@@ -55,8 +55,9 @@ fs::path FaultRecorder::write(const UpdateResult& result, const StepScalars& sca
 RecordedFault FaultRecorder::record(const UpdateResult& result, const StepScalars& scalars) {
   RecordedFault recorded;
   recorded.record.fault = result.fault;
-  // A rank's micro-batches and parts of parameters would not be enough to run the step by one process again.
-  if (options_.ranks > 1) {
+  // A rank's micro-batches and parts of parameters would not be enough to run the step by one process again, and a
+  // record has no teacher.
+  if (options_.ranks > 1 || options_.teacher != nullptr) {
     if (!result.fault) recorded.record.fault = updates_.find_fault(scalars, {});
     return recorded;
   }

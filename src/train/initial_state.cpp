@@ -22,15 +22,29 @@ std::string fingerprint(std::span<const Example> examples) {
   return hash_digits(hash);
 }
 
-// Of the base model's weights, which an adapter is no use without and does not hold; empty without adapters.
-std::string base_fingerprint(const ModelBundle& bundle) {
-  if (!bundle.options.lora.enabled() || bundle.weights == nullptr) return {};
+std::string weights_fingerprint(const WeightsFile& weights) {
   std::uint64_t hash = 0;
-  for (const std::filesystem::path& file : bundle.weights->files()) {
+  for (const std::filesystem::path& file : weights.files()) {
     const std::uint64_t sum = sum_of_file(file).hash;
     hash = hash_bytes(std::as_bytes(std::span(&sum, 1)), hash);
   }
   return hash_digits(hash);
+}
+
+// Of the base model's weights, which an adapter is no use without and does not hold; empty without adapters.
+std::string base_fingerprint(const ModelBundle& bundle) {
+  if (!bundle.options.lora.enabled() || bundle.weights == nullptr) return {};
+  return weights_fingerprint(*bundle.weights);
+}
+
+// Whom the model learns from, as text; empty where nobody teaches it.
+std::string teacher_text(const TrainOptions& options) {
+  if (options.teacher == nullptr) return {};
+  const DistillationOptions& by = options.distillation;
+  const ModelBundle& teacher = *options.teacher;
+  return fmt::format(", taught by {} in {} with {} of logits at {}, {} of states, {} of relations",
+                     weights_fingerprint(*teacher.weights), dtype_name(teacher.options.frozen_weights), by.logits,
+                     by.temperature, by.hidden, by.relations);
 }
 
 // What trains, as text; empty where all parameters do.
@@ -79,7 +93,7 @@ std::string options_text(const TrainOptions& options, const ModelOptions& model,
                      options.max_grad_norm, precision_name(options.precision)) +
          unusual_options(options, loss) +
          (options.warmup_steps > 0 ? ", warm-up of " + counted(options.warmup_steps, "update") : "") +
-         parts_text(model) + (augments ? ", augmented" : "");
+         parts_text(model) + teacher_text(options) + (augments ? ", augmented" : "");
 }
 
 // When several ranks sum the gradients of an update of several micro-batches; empty for others.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "model/learning_rates.h"
 #include "train/grad_scaler.h"
 #include "train/schedule.h"
+#include "transform/distillation.h"
 #include "transform/optimizer.h"
 
 namespace plimsoll {
@@ -21,6 +23,8 @@ namespace plimsoll {
 enum class IntervalStrategy : std::uint8_t { kNo, kSteps, kEpoch, kBest };
 // "no", "steps", "epoch", "best". Throws UsageError, naming the option, for another word.
 IntervalStrategy parse_strategy(std::string_view name, const std::string& option);
+
+struct ModelBundle;  // bundle/model_bundle.h
 
 // Numbers of updates that are below 1 are a share of all updates of the run, rounded up.
 struct TrainOptions {
@@ -65,6 +69,8 @@ struct TrainOptions {
   bool log_order = false;                   // write order.jsonl: the pages and windows of each update
   std::string metric_for_best_model{};      // one of the task's, or loss; empty: the task's first
   std::optional<bool> greater_is_better{};  // nothing: as the metric has it
+  std::shared_ptr<const ModelBundle> teacher{};  // whom the model learns from beside its labels; nullptr: nobody
+  DistillationOptions distillation{};
 };
 
 SamplerOptions sampler_options(const TrainOptions& options);

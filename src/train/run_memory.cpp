@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/bytes.h"
+#include "transform/distillation.h"
 #include "transform/optimizer.h"
 
 namespace plimsoll {
@@ -115,6 +116,15 @@ void RunMemory::fill_fresh(std::uint64_t seed) {
   for (const std::string& name : state_names_) {
     states().fill(name, [](std::span<std::byte> bytes) { std::ranges::fill(bytes, std::byte{0}); });
   }
+}
+
+void RunMemory::fill_teacher(const ModelBundle& teacher) const {
+  const auto name_of = [](const std::string& name) { return std::string(kTeacherPrefix) + name; };
+  std::vector<ParameterSpec> specs = teacher.specs();
+  std::erase_if(
+      specs, [&](const ParameterSpec& spec) { return !session_.plan().layout.entries().contains(name_of(spec.name)); });
+  verify_weights(teacher);
+  load_parameters(specs, teacher.source(0), [&](const std::string& name) { return session_.parameter(name_of(name)); });
 }
 
 void RunMemory::fill_from(const std::filesystem::path& checkpoint, std::uint64_t seed) {

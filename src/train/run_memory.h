@@ -27,6 +27,8 @@ class RunMemory {
 
   // Fills the parameters from the bundle's weights, new ones from the seed, and the states with zeros.
   void fill_fresh(std::uint64_t seed);
+  // Fills the parameters of the teacher that learns nothing, those that the run computes with.
+  void fill_teacher(const ModelBundle& teacher) const;
   // Fills both from a checkpoint. Throws DataError if it is damaged or does not fit the model.
   void fill_from(const std::filesystem::path& checkpoint, std::uint64_t seed);
   // The parameters alone.

@@ -36,6 +36,23 @@ OpCase coded_linear_case(LinearShape s, DType code) {
           }};
 }
 
+// Without a gradient. `code`: of the weight; kF32: it has none. Values that are far apart from row to row show whose
+// factor each row has.
+OpCase linear_int8_case(LinearShape s, DType code) {
+  const std::string name = fmt::format("linear_int8/n{}_of_{}_k{}_m{}{}_{}", s.rows, s.capacity, s.in, s.out,
+                                       s.bias ? "_bias" : "", dtype_name(code));
+  return {
+      name, [s, code](CaseBuilder& b) {
+        std::vector<ValueId> inputs = {b.constant("x", {s.capacity, s.in}, s.rows)};
+        inputs.push_back(is_coded(code) ? b.coded("weight", code, {s.out, s.in}) : b.constant("weight", {s.out, s.in}));
+        if (s.bias) inputs.push_back(b.wide_constant("bias", {s.out}));
+        b.graph.add_node({.op = Op::kLinearInt8,
+                          .name = "y",
+                          .inputs = inputs,
+                          .row_count = s.rows < 0 ? kNoValue : b.rows(s.rows)});
+      }};
+}
+
 OpCase linear_add_case(LinearShape s, bool wide_weight) {
   const std::string name =
       fmt::format("linear_add/n{}_of_{}_k{}_m{}{}", s.rows, s.capacity, s.in, s.out, wide_weight ? "_wide_weight" : "");
@@ -105,6 +122,14 @@ std::vector<OpCase> linear_cases() {
           LinearShape{300, 259, 130, 258, true}, LinearShape{40, 33, 270, 70, true},
           LinearShape{20, 17, 1000, 270, true}}) {  // the last is multiplied tile by tile
       cases.push_back(coded_linear_case(shape, code));
+    }
+  }
+  for (const DType code : {DType::kF32, DType::kQ8, DType::kNF4}) {
+    for (const LinearShape& shape :
+         {LinearShape{7, 3, 12, 5, true}, LinearShape{7, 0, 12, 5, true}, LinearShape{19, -1, 64, 7, false},
+          LinearShape{1, 1, 1, 1, false}, LinearShape{300, 259, 130, 258, true}, LinearShape{40, 33, 270, 70, true},
+          LinearShape{600, 599, 65, 33, false}}) {
+      cases.push_back(linear_int8_case(shape, code));
     }
   }
   for (const bool keep : {false, true}) {

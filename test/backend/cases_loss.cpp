@@ -43,6 +43,7 @@ struct ElementShape {
   std::int64_t capacity, classes;
   std::int32_t rows;
   Range range = {-3, 3};
+  double weight = 1;
 };
 
 OpCase element_loss_case(ElementLossAttributes::Kind kind, const ElementShape& s) {
@@ -57,9 +58,48 @@ OpCase element_loss_case(ElementLossAttributes::Kind kind, const ElementShape& s
             const ValueId scale = b.values("loss_scale", {b.dtype(), {1}}, {0.21875});
             b.objective_loss(b.graph.add_node({.op = Op::kElementLoss,
                                                .name = "loss",
-                                               .attributes = ElementLossAttributes{kind},
+                                               .attributes = ElementLossAttributes{kind, s.weight},
                                                .inputs = {logits, wanted, scale},
                                                .row_count = b.rows(s.rows)})[0]);
+          }};
+}
+
+OpCase soft_cross_entropy_case(const LossShape& s, double temperature) {
+  return {fmt::format("soft_cross_entropy/t{}_{}", temperature, s.name), [=](CaseBuilder& b) {
+            const auto rows = static_cast<std::int32_t>(s.labels.size());
+            const ValueId logits = b.tensor("logits", {s.capacity, s.classes}, rows, s.range);
+            const ValueId teacher = b.constant("teacher", {s.capacity, s.classes}, rows, s.range);
+            const ValueId labels = b.integers("labels", {s.capacity}, s.labels);
+            const ValueId scale = b.values("loss_scale", {b.dtype(), {1}}, {0.21875});
+            b.objective_loss(b.graph.add_node({.op = Op::kSoftCrossEntropy,
+                                               .name = "loss",
+                                               .attributes = SoftTargetAttributes{temperature, 0.75},
+                                               .inputs = {logits, teacher, labels, scale},
+                                               .row_count = b.rows(rows)})[0]);
+          }};
+}
+
+struct RelationShape {
+  std::string name;
+  std::int64_t capacity;
+  std::vector<std::int32_t> offsets;  // of samples' rows; the last ones may be equal
+  std::int64_t heads, width, teacher_width;
+  Range range = {-1, 1};
+};
+
+OpCase relation_loss_case(const RelationShape& s) {
+  return {"relation_loss/" + s.name, [=](CaseBuilder& b) {
+            const std::int32_t rows = s.offsets.back();
+            const ValueId x = b.tensor("x", {s.capacity, s.heads * s.width}, rows, s.range);
+            const ValueId teacher = b.constant("teacher", {s.capacity, s.heads * s.teacher_width}, rows, s.range);
+            const ValueId offsets =
+                b.integers("sample_offsets", {static_cast<std::int64_t>(s.offsets.size())}, s.offsets);
+            const ValueId scale = b.values("loss_scale", {b.dtype(), {1}}, {0.21875});
+            b.objective_loss(b.graph.add_node({.op = Op::kRelationLoss,
+                                               .name = "loss",
+                                               .attributes = RelationAttributes{.heads = s.heads, .weight = 1.5},
+                                               .inputs = {x, teacher, offsets, scale},
+                                               .row_count = b.rows(rows)})[0]);
           }};
 }
 
@@ -149,11 +189,13 @@ std::vector<OpCase> loss_cases() {
       cases.push_back(cross_entropy_case(shape, {.focal_gamma = 2}, weighs));
     }
     cases.push_back(cross_entropy_case(shape, {.focal_gamma = 0.5}));
+    for (const double temperature : {1.0, 2.5}) cases.push_back(soft_cross_entropy_case(shape, temperature));
   }
   for (const ElementShape& shape : std::vector<ElementShape>{{"plain", 5, 3, 4},
                                                              {"one_column", 4, 1, 3},
                                                              {"no_rows", 4, 3, 0},
                                                              {"many", 70, 37, 67},
+                                                             {"weighed", 5, 3, 4, {-3, 3}, 0.375},
                                                              {"large_logits", 9, 5, 8, {-90, 90}}}) {
     cases.push_back(element_loss_case(ElementLossAttributes::Kind::kBinaryCrossEntropy, shape));
     cases.push_back(element_loss_case(ElementLossAttributes::Kind::kSquaredError, shape));
@@ -168,6 +210,15 @@ std::vector<OpCase> loss_cases() {
                               {"large_logits", 40, {0, 37}, {{3, 30}}, {-90, 90}},
                               {"far_from_zero", 40, {0, 37}, {{3, 30}}, {700, 703}}}) {
     cases.push_back(span_cross_entropy_case(shape));
+  }
+  for (const RelationShape& shape : std::vector<RelationShape>{{"plain", 9, {0, 3, 8}, 2, 4, 4},
+                                                               {"one_head", 6, {0, 5}, 1, 12, 5},
+                                                               {"one_row", 3, {0, 1, 2}, 3, 1, 2},
+                                                               {"unused_samples", 12, {0, 7, 7, 7}, 2, 3, 8},
+                                                               {"no_rows", 4, {0, 0}, 2, 4, 4},
+                                                               {"several_tiles", 90, {0, 71, 83}, 2, 16, 7},
+                                                               {"large_scores", 40, {0, 37}, 2, 8, 8, {-5, 5}}}) {
+    cases.push_back(relation_loss_case(shape));
   }
   for (const Pairs& pairs : {Pairs{2, 3, 5, 2}, Pairs{1, 1, 1, 1}, Pairs{3, 4, 37, 3}, Pairs{1, 33, 24, 2},
                              Pairs{2, 5, 8, 2, true}, Pairs{1, 17, 130, 2, true}}) {

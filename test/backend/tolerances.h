@@ -30,6 +30,8 @@ inline Tolerance half_tolerance_of(Op op, DType half, DType output) {
     case Op::kLinearWeightGrad:
     case Op::kBiasGrad:
       return {0, 1e-6, "float sums of products of the same halves, never rounded to a half"};
+    case Op::kLinearInt8:
+      return {unit, unit / 8, "a unit in the last place where a tie falls the other way"};
     case Op::kLinear:
     case Op::kLinearInputGrad:
       return {unit, unit / 4, "a coded or wider weight, or a bias, is rounded to the half for the product"};
@@ -108,6 +110,10 @@ inline Tolerance tolerance_of(Op op) {
     case Op::kLinearWeightGrad:
     case Op::kBiasGrad:
       return {0, 6e-7, "float sums of up to 600 products, in any order"};
+    case Op::kLinearInt8:
+      return {5 * kRounding, 2 * kRounding, "an exact sum, then three products of floats and the bias"};
+    case Op::kRelationLoss:
+      return {0, 4e-6, "as attention's gradient"};
     case Op::kInverseRowNorms:
       return {5e-7, 0, "a float sum of squares, in any order; each is a sum of a few products"};
     case Op::kLayerNorm:
@@ -127,6 +133,7 @@ inline Tolerance tolerance_of(Op op) {
     case Op::kCrossEntropy:
     case Op::kElementLoss:
     case Op::kSpanCrossEntropy:
+    case Op::kSoftCrossEntropy:
       return {3e-7, 3e-7, "exponential and logarithm to a few roundings, then a difference from 1"};
     case Op::kSumSquares:
       return {1e-12, 0, "sums in double of squares, which do not cancel, in any order"};

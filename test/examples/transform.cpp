@@ -3,12 +3,24 @@
 #include <string>
 #include <vector>
 
+#include "transform/distillation.h"
 #include "transform/early_updates.h"
+#include "transform/int8_products.h"
 #include "transform/offload.h"
 #include "transform/recompute.h"
 #include "transform/recompute_choice.h"
 
 namespace plimsoll::examples {
+
+void of_distillation(const Graph& student, const Graph& teacher, ValueId loss, ValueId logits,
+                     const std::vector<ValueId>& trained, const std::set<std::string>& layers,
+                     const std::set<std::string>& teacher_layers) {
+#include "transform/distillation.h.inc"
+}
+
+void of_int8_products(Graph graph) {
+#include "transform/int8_products.h.inc"
+}
 
 void of_early_updates(Graph graph) {
 #include "transform/early_updates.h.inc"

@@ -56,6 +56,8 @@ constexpr OpTable<Factory> kFactories = {
     {Op::kCrossEntropy, make_cross_entropy},
     {Op::kElementLoss, make_element_loss},
     {Op::kSpanCrossEntropy, make_span_cross_entropy},
+    {Op::kSoftCrossEntropy, make_soft_cross_entropy},
+    {Op::kRelationLoss, make_relation_loss},
     {Op::kEmbeddingGrad, make_embedding_grad},
     {Op::kEmbeddingRowGrad, make_embedding_row_grad},
     {Op::kSpatialEmbeddingGrad, make_spatial_embedding_grad},
@@ -82,6 +84,7 @@ using ProductFactory = std::unique_ptr<Kernel> (*)(const Graph&, const Node&, Ma
 constexpr OpTable<ProductFactory> kProductFactories = {
     {Op::kLinear, make_linear},
     {Op::kLinearAdd, make_linear_add},
+    {Op::kLinearInt8, make_linear_int8},
     {Op::kLinearInputGrad, make_linear_input_grad},
     {Op::kLinearWeightGrad, make_linear_weight_grad},
 };
@@ -195,6 +198,8 @@ std::size_t CpuBackend::library_bytes() const {
   const std::size_t bytes = static_cast<std::size_t>(threads_) * (threads_ == 4 || threads_ > 7 ? kPart : kWhole);
   return bytes - std::min(bytes, kCovered);
 }
+
+bool CpuBackend::multiplies_int8() const { return plimsoll::multiplies_int8(); }
 
 std::unique_ptr<DeviceMemory> CpuBackend::allocate(std::size_t bytes) { return std::make_unique<MappedMemory>(bytes); }
 

@@ -28,6 +28,7 @@ class CpuBackend final : public Backend {
   std::unique_ptr<Kernel> prepare(const Graph& graph, const Node& node) override;
   std::unique_ptr<DeviceMemory> allocate(std::size_t bytes) override;
   std::size_t library_bytes() const override;
+  bool multiplies_int8() const override;
 
   int threads() const { return threads_; }
 

@@ -27,7 +27,11 @@ using Description = dnnl::memory::desc;
 constexpr std::int64_t kTypicalRows = 256;
 
 dnnl::memory::data_type library_type(DType dtype) {
-  return dtype == DType::kBF16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+  using Type = dnnl::memory::data_type;
+  return dtype == DType::kBF16  ? Type::bf16
+         : dtype == DType::kI8  ? Type::s8
+         : dtype == DType::kI32 ? Type::s32
+                                : Type::f32;
 }
 
 Description matrix(std::int64_t rows, std::int64_t columns, bool transposed, DType dtype = DType::kF32) {
@@ -239,11 +243,17 @@ struct MatmulCache::Library {
   }
 };
 
-bool multiplies_bf16() {
-  const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-  constexpr auto kNeeded = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
-  return (isa & kNeeded) == kNeeded;
+namespace {
+
+bool has_isa(dnnl::cpu_isa isa) {
+  const auto needed = static_cast<unsigned>(isa);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
 }
+
+}  // namespace
+
+bool multiplies_bf16() { return has_isa(dnnl::cpu_isa::avx512_core_bf16); }
+bool multiplies_int8() { return has_isa(dnnl::cpu_isa::avx512_core_vnni); }
 
 void multiply_unprepared(const MatmulShape& shape, const void* a, const void* b, const float* bias, void* c) {
   const std::int64_t rows = shape.rows, columns = shape.columns, inner = shape.inner;

@@ -22,11 +22,14 @@ namespace plimsoll {
 // True if this machine multiplies BF16 faster than F32 (it has AVX512_BF16 or better); otherwise F32 is used.
 bool multiplies_bf16();
 
-// c[rows, columns] = a b (+ bias) (+ c), row-major, summed in F32.
+// True if this machine sums products of bytes in one instruction without saturating (AVX512_VNNI).
+bool multiplies_int8();
+
+// c[rows, columns] = a b (+ bias) (+ c), row-major, summed in F32, or, of I8, in I32.
 struct MatmulShape {
   std::int64_t rows = 0, columns = 0, inner = 0;
-  DType operands = DType::kF32;  // type of a and b: F32, or BF16 where multiplies_bf16()
-  DType result = DType::kF32;    // type of c: F32, or the operands' type. The bias is F32
+  DType operands = DType::kF32;  // type of a and b: F32, BF16 where multiplies_bf16(), I8 where multiplies_int8()
+  DType result = DType::kF32;    // type of c: F32, or the operands' type; I32 of I8. The bias is F32
   bool transposed_a = false;     // a is stored [inner, rows], else [rows, inner]
   bool transposed_b = false;     // b is stored [columns, inner], else [inner, columns]
   bool packed_b = false;         // b comes from WeightPacking (transposed_b is then ignored)

@@ -24,6 +24,9 @@ std::unique_ptr<Kernel> make_linear_weight_grad(const Graph& graph, const Node& 
 std::unique_ptr<Kernel> make_coded_linear(const Graph& graph, const Node& node, MatmulCache& cache);
 std::unique_ptr<Kernel> make_coded_linear_input_grad(const Graph& graph, const Node& node, MatmulCache& cache);
 
+// int8_products.cpp: products of rows rounded to bytes
+std::unique_ptr<Kernel> make_linear_int8(const Graph& graph, const Node& node, MatmulCache& cache);
+
 // attention.cpp, attention_grad.cpp
 std::unique_ptr<Kernel> make_attention(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_attention_grad(const Graph& graph, const Node& node);
@@ -78,6 +81,10 @@ std::unique_ptr<Kernel> make_merge_row_grads(const Graph& graph, const Node& nod
 std::unique_ptr<Kernel> make_cross_entropy(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_element_loss(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_span_cross_entropy(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_soft_cross_entropy(const Graph& graph, const Node& node);
+
+// relations.cpp
+std::unique_ptr<Kernel> make_relation_loss(const Graph& graph, const Node& node);
 
 // update.cpp
 std::unique_ptr<Kernel> make_sum_squares(const Graph& graph, const Node& node);

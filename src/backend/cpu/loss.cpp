@@ -56,13 +56,34 @@ double cross_entropy_row(const float* logits, std::int32_t label, double scale, 
   return loss;
 }
 
+// The scratch of sum_over_blocks, which holds the sum of each block of kSumBlock rows.
+std::size_t block_sum_bytes(std::int64_t capacity) {
+  return static_cast<std::size_t>((capacity + kSumBlock - 1) / kSumBlock) * sizeof(double);
+}
+
+// The sum of of_row(row) over rows, block by block.
+template <typename OfRow>
+double sum_over_blocks(const KernelArguments& a, std::int64_t rows, const OfRow& of_row) {
+  double* const partial = scratch_at<double>(a, 0);
+  const std::int64_t blocks = (rows + kSumBlock - 1) / kSumBlock;
+  parallel_for(blocks, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t block = begin; block < end; ++block) {
+      partial[block] = 0;
+      for (std::int64_t row = block * kSumBlock; row < std::min(rows, (block + 1) * kSumBlock); ++row) {
+        partial[block] += of_row(row);
+      }
+    }
+  });
+  double sum = 0;
+  for (std::int64_t block = 0; block < blocks; ++block) sum += partial[block];
+  return sum;
+}
+
 }  // namespace
 
-// The scratch holds the loss of each block of kSumBlock rows.
 std::unique_ptr<Kernel> make_cross_entropy(const Graph& graph, const Node& node) {
   const std::int64_t capacity = graph.type(node.inputs[0]).shape[0];
   const std::int64_t classes = graph.type(node.inputs[0]).shape[1];
-  const std::int64_t max_blocks = (capacity + kSumBlock - 1) / kSumBlock;
   const auto attributes = std::get<CrossEntropyAttributes>(node.attributes);
   const bool weighs = node.inputs.size() > 3;
   const auto run = [=](const KernelArguments& a) {
@@ -71,23 +92,12 @@ std::unique_ptr<Kernel> make_cross_entropy(const Graph& graph, const Node& node)
     const std::int32_t* const labels = a.inputs[1].data<std::int32_t>();
     const double scale = *a.inputs[2].data<float>();
     float* const gradient = a.outputs[1].data<float>();
-    double* const partial = scratch_at<double>(a, 0);
-    const std::int64_t rows = a.rows(capacity);
-    const std::int64_t blocks = (rows + kSumBlock - 1) / kSumBlock;
-    parallel_for(blocks, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t block = begin; block < end; ++block) {
-        partial[block] = 0;
-        for (std::int64_t row = block * kSumBlock; row < std::min(rows, (block + 1) * kSumBlock); ++row) {
-          partial[block] +=
-              cross_entropy_row(logits + row * classes, labels[row], scale, shares, gradient + row * classes, classes);
-        }
-      }
+    const double loss = sum_over_blocks(a, a.rows(capacity), [&](std::int64_t row) {
+      return cross_entropy_row(logits + row * classes, labels[row], scale, shares, gradient + row * classes, classes);
     });
-    double loss = 0;
-    for (std::int64_t block = 0; block < blocks; ++block) loss += partial[block];
     *a.outputs[0].data<float>() = static_cast<float>(scale * loss);
   };
-  return make_kernel(run, static_cast<std::size_t>(max_blocks) * sizeof(double));
+  return make_kernel(run, block_sum_bytes(capacity));
 }
 
 namespace {
@@ -96,6 +106,30 @@ namespace {
 std::pair<double, double> element_loss(ElementLossAttributes::Kind kind, double x, double y) {
   if (kind == ElementLossAttributes::Kind::kSquaredError) return {(x - y) * (x - y), 2 * (x - y)};
   return {std::max(x, 0.0) - x * y + std::log1p(std::exp(-std::abs(x))), 1 / (1 + std::exp(-x)) - y};
+}
+
+double log_sum_exp(const float* row, std::int64_t count, double temperature) {
+  double largest = row[0] / temperature;
+  for (std::int64_t c = 1; c < count; ++c) largest = std::max(largest, row[c] / temperature);
+  double sum = 0;
+  for (std::int64_t c = 0; c < count; ++c) sum += std::exp(row[c] / temperature - largest);
+  return largest + std::log(sum);
+}
+
+// The row's divergence from the teacher's; `gradient`, scale times the difference of the probabilities, may alias
+// logits.
+double soft_row(const float* logits, const float* teacher, double temperature, double scale, float* gradient,
+                std::int64_t classes) {
+  const double of_logits = log_sum_exp(logits, classes, temperature);
+  const double of_teacher = log_sum_exp(teacher, classes, temperature);
+  double divergence = 0;
+  for (std::int64_t c = 0; c < classes; ++c) {
+    const double log_q = logits[c] / temperature - of_logits, log_p = teacher[c] / temperature - of_teacher;
+    const double p = std::exp(log_p);
+    divergence += p * (log_p - log_q);
+    gradient[c] = static_cast<float>(scale * (std::exp(log_q) - p));
+  }
+  return divergence;
 }
 
 // One column of one sample's rows, `columns` apart: returns -log softmax(logits)[position], 0 where it is ignored.
@@ -120,24 +154,49 @@ double span_column(const float* logits, std::int64_t rows, std::int64_t columns,
 
 }  // namespace
 
-// A page has few numbers of its own: one thread adds them up in order.
 std::unique_ptr<Kernel> make_element_loss(const Graph& graph, const Node& node) {
   const std::int64_t capacity = graph.type(node.inputs[0]).shape[0];
   const std::int64_t classes = graph.type(node.inputs[0]).shape[1];
-  const auto kind = std::get<ElementLossAttributes>(node.attributes).kind;
-  return make_kernel([=](const KernelArguments& a) {
+  const auto attributes = std::get<ElementLossAttributes>(node.attributes);
+  const auto run = [=](const KernelArguments& a) {
     const float* const logits = a.inputs[0].data<float>();
     const float* const targets = a.inputs[1].data<float>();
-    const double scale = *a.inputs[2].data<float>();
+    const double scale = attributes.weight * *a.inputs[2].data<float>();
     float* const gradient = a.outputs[1].data<float>();
-    double sum = 0;
-    for (std::int64_t i = 0; i < a.rows(capacity) * classes; ++i) {
-      const auto [loss, slope] = element_loss(kind, logits[i], targets[i]);
-      sum += loss;
-      gradient[i] = static_cast<float>(scale * slope);
-    }
-    *a.outputs[0].data<float>() = static_cast<float>(scale * sum);
-  });
+    const double loss = sum_over_blocks(a, a.rows(capacity), [&](std::int64_t row) {
+      double sum = 0;
+      for (std::int64_t i = row * classes; i < (row + 1) * classes; ++i) {
+        const auto [of_element, slope] = element_loss(attributes.kind, logits[i], targets[i]);
+        sum += of_element;
+        gradient[i] = static_cast<float>(scale * slope);
+      }
+      return sum;
+    });
+    *a.outputs[0].data<float>() = static_cast<float>(scale * loss);
+  };
+  return make_kernel(run, block_sum_bytes(capacity));
+}
+
+std::unique_ptr<Kernel> make_soft_cross_entropy(const Graph& graph, const Node& node) {
+  const std::int64_t capacity = graph.type(node.inputs[0]).shape[0];
+  const std::int64_t classes = graph.type(node.inputs[0]).shape[1];
+  const auto attributes = std::get<SoftTargetAttributes>(node.attributes);
+  const auto run = [=](const KernelArguments& a) {
+    const float* const logits = a.inputs[0].data<float>();
+    const float* const teacher = a.inputs[1].data<float>();
+    const std::int32_t* const labels = a.inputs[2].data<std::int32_t>();
+    const double scale = attributes.weight * *a.inputs[3].data<float>(), t = attributes.temperature;
+    float* const gradient = a.outputs[1].data<float>();
+    const double loss = sum_over_blocks(a, a.rows(capacity), [&](std::int64_t row) {
+      if (labels[row] == kIgnoredLabel) {
+        std::fill_n(gradient + row * classes, classes, 0.0F);
+        return 0.0;
+      }
+      return soft_row(logits + row * classes, teacher + row * classes, t, scale * t, gradient + row * classes, classes);
+    });
+    *a.outputs[0].data<float>() = static_cast<float>(scale * t * t * loss);
+  };
+  return make_kernel(run, block_sum_bytes(capacity));
 }
 
 // The scratch holds the loss of each sample's columns.

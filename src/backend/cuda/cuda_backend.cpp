@@ -65,6 +65,8 @@ std::unique_ptr<Kernel> CudaBackend::prepare(const Graph& graph, const Node& nod
     case Op::kLinearInputGrad:
     case Op::kLinearWeightGrad:
       return cuda::make_linear(*context_, matmuls(), graph, node);
+    case Op::kLinearInt8:
+      return cuda::make_linear_int8(*context_, graph, node);
     case Op::kEmbedding:
     case Op::kSpatialEmbedding:
     case Op::kEmbeddingGrad:
@@ -84,7 +86,10 @@ std::unique_ptr<Kernel> CudaBackend::prepare(const Graph& graph, const Node& nod
     case Op::kCrossEntropy:
     case Op::kElementLoss:
     case Op::kSpanCrossEntropy:
+    case Op::kSoftCrossEntropy:
       return cuda::make_loss(*context_, graph, node);
+    case Op::kRelationLoss:
+      return cuda::make_relation_loss(*context_, graph, node);
     case Op::kEmbeddingRowGrad:
     case Op::kMergeRowGrads:
       return cuda::make_row_gradients(*context_, graph, node);

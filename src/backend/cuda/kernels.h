@@ -16,10 +16,12 @@ std::unique_ptr<Kernel> make_elementwise(const Context& context, const Graph& gr
 std::unique_ptr<Kernel> make_normalisation(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_inverse_row_norms(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_linear(const Context& context, Matmuls& matmuls, const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_linear_int8(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_embedding(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_rows(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_pairs(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_loss(const Context& context, const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_relation_loss(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_row_gradients(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_reductions(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_adamw(const Context& context, const Graph& graph, const Node& node);

@@ -83,18 +83,55 @@ __device__ double element_loss(ElementLossAttributes::Kind kind, double x, doubl
 }
 
 __global__ void element_losses(const float* logits, const float* targets, const float* loss_scale, float* gradient,
-                               double* partial, ElementLossAttributes::Kind kind, Rows rows) {
+                               double* partial, ElementLossAttributes attributes, Rows rows) {
   const std::int64_t real = rows.real(), first = blockIdx.x * kSumRows;
   const std::int64_t last = first + kSumRows < real ? first + kSumRows : real;
-  const double scale = *loss_scale;
+  const double scale = attributes.weight * *loss_scale;
   double sum = 0;
   for (std::int64_t i = first * rows.columns + threadIdx.x; i < last * rows.columns; i += kRowThreads) {
     double slope = 0;
-    sum += element_loss(kind, logits[i], targets[i], &slope);
+    sum += element_loss(attributes.kind, logits[i], targets[i], &slope);
     gradient[i] = static_cast<float>(scale * slope);
   }
   sum = block_sum<kRowThreads>(sum);
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
+}
+
+// log(sum of exp(row[c] / temperature)), in every lane.
+__device__ double log_sum_exp_of(const float* row, std::int64_t classes, double temperature) {
+  float largest = row[0];
+  for (std::int64_t c = lane_index(); c < classes; c += kWarp) largest = fmaxf(largest, row[c]);
+  largest = warp_max(largest);
+  double sum = 0;
+  for (std::int64_t c = lane_index(); c < classes; c += kWarp) sum += exp((row[c] - double{largest}) / temperature);
+  return double{largest} / temperature + log(warp_sum(sum));
+}
+
+__global__ void soft_cross_entropy(const float* logits, const float* teacher, const std::int32_t* labels,
+                                   const float* loss_scale, float* gradient, double* partial,
+                                   SoftTargetAttributes attributes, Rows rows) {
+  const std::int64_t classes = rows.columns, real = rows.real();
+  const std::int64_t first = blockIdx.x * kSumRows, end = first + kSumRows < real ? first + kSumRows : real;
+  const double t = attributes.temperature, scale = attributes.weight * *loss_scale;
+  double loss = 0;
+  for (std::int64_t row = first + threadIdx.x / kWarp; row < end; row += kRowWarps) {
+    const float *of_row = logits + row * classes, *of_teacher = teacher + row * classes;
+    float* const to = gradient + row * classes;
+    if (labels[row] == kIgnoredLabel) {
+      for (std::int64_t c = lane_index(); c < classes; c += kWarp) to[c] = 0;
+      continue;
+    }
+    const double log_q_sum = log_sum_exp_of(of_row, classes, t), log_p_sum = log_sum_exp_of(of_teacher, classes, t);
+    double divergence = 0;
+    for (std::int64_t c = lane_index(); c < classes; c += kWarp) {
+      const double log_q = of_row[c] / t - log_q_sum, log_p = of_teacher[c] / t - log_p_sum, p = exp(log_p);
+      divergence += p * (log_p - log_q);
+      to[c] = static_cast<float>(scale * t * (exp(log_q) - p));
+    }
+    loss += t * t * warp_sum(divergence);
+  }
+  loss = block_sum<kRowThreads>(lane_index() == 0 ? loss : 0);
+  if (threadIdx.x == 0) partial[blockIdx.x] = loss;
 }
 
 // A warp takes a column of a sample's rows.
@@ -130,9 +167,9 @@ __global__ void span_cross_entropy(const float* logits, const std::int32_t* posi
   if (lane_index() == 0) partial[i] = log_sum_exp - of_position;
 }
 
-__global__ void whole_loss(const double* partial, const float* loss_scale, float* loss, Rows rows) {
+__global__ void whole_loss(const double* partial, const float* loss_scale, double weight, float* loss, Rows rows) {
   const double sum = block_sum_of<kRowThreads>(partial, row_sum_blocks(rows.real()));
-  if (threadIdx.x == 0) *loss = static_cast<float>(double{*loss_scale} * sum);
+  if (threadIdx.x == 0) *loss = static_cast<float>(weight * double{*loss_scale} * sum);
 }
 
 __global__ void sum_of_losses(const double* partial, const float* loss_scale, float* loss, std::int64_t count) {
@@ -158,27 +195,33 @@ std::unique_ptr<Kernel> make_loss(const Context& context, const Graph& graph, co
                  output<float>(a, 0), count);
         });
   }
-  const auto* const element = std::get_if<ElementLossAttributes>(&node.attributes);
-  const auto kind = element != nullptr ? element->kind : ElementLossAttributes::Kind{};
-  const auto* const classes = std::get_if<CrossEntropyAttributes>(&node.attributes);
-  const auto of_classes = classes != nullptr ? *classes : CrossEntropyAttributes{};
   const bool weighs = node.op == Op::kCrossEntropy && node.inputs.size() > 3;
-  return make_launch(cross_entropy_scratch_bytes(logits), [=, &context, op = node.op](const KernelArguments& a) {
-    const Rows rows = rows_of(a, a.inputs[0]);
-    auto* const partial = reinterpret_cast<double*>(a.scratch.data());
-    const Launch size{.blocks = static_cast<unsigned>(row_sum_blocks(rows.capacity)), .threads = kRowThreads};
-    if (op == Op::kElementLoss) {
-      launch(context.stream(), element_losses, size, input<float>(a, 0), input<float>(a, 1), input<float>(a, 2),
-             output<float>(a, 1), partial, kind, rows);
-    } else {
-      const ClassShares shares{of_classes.label_smoothing, of_classes.focal_gamma,
-                               weighs ? input<float>(a, 3) : nullptr};
-      launch(context.stream(), cross_entropy, size, input<float>(a, 0), input<std::int32_t>(a, 1), input<float>(a, 2),
-             shares, output<float>(a, 1), partial, rows);
-    }
-    launch(context.stream(), whole_loss, {.blocks = 1, .threads = kRowThreads}, partial, input<float>(a, 2),
-           output<float>(a, 0), rows);
-  });
+  return make_launch(
+      cross_entropy_scratch_bytes(logits), [&context, weighs, attributes = node.attributes](const KernelArguments& a) {
+        const Rows rows = rows_of(a, a.inputs[0]);
+        auto* const partial = reinterpret_cast<double*>(a.scratch.data());
+        const Launch size{.blocks = static_cast<unsigned>(row_sum_blocks(rows.capacity)), .threads = kRowThreads};
+        std::size_t loss_scale = 2;
+        double weight = 1;
+        if (const auto* const element = std::get_if<ElementLossAttributes>(&attributes)) {
+          weight = element->weight;
+          launch(context.stream(), element_losses, size, input<float>(a, 0), input<float>(a, 1), input<float>(a, 2),
+                 output<float>(a, 1), partial, *element, rows);
+        } else if (const auto* const soft = std::get_if<SoftTargetAttributes>(&attributes)) {
+          loss_scale = 3;
+          weight = soft->weight;
+          launch(context.stream(), soft_cross_entropy, size, input<float>(a, 0), input<float>(a, 1),
+                 input<std::int32_t>(a, 2), input<float>(a, 3), output<float>(a, 1), partial, *soft, rows);
+        } else {
+          const auto& of_classes = std::get<CrossEntropyAttributes>(attributes);
+          const ClassShares shares{of_classes.label_smoothing, of_classes.focal_gamma,
+                                   weighs ? input<float>(a, 3) : nullptr};
+          launch(context.stream(), cross_entropy, size, input<float>(a, 0), input<std::int32_t>(a, 1),
+                 input<float>(a, 2), shares, output<float>(a, 1), partial, rows);
+        }
+        launch(context.stream(), whole_loss, {.blocks = 1, .threads = kRowThreads}, partial,
+               input<float>(a, loss_scale), weight, output<float>(a, 0), rows);
+      });
 }
 
 }  // namespace plimsoll::cuda

@@ -1,4 +1,8 @@
-// linear, linear_add and linear's three gradients.
+// linear, in whole numbers too, linear_add and linear's three gradients.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "backend/reference/loop_kernel.h"
 
 namespace plimsoll::reference {
@@ -29,6 +33,42 @@ void linear_add(const KernelArguments& a) {
       double sum = double{addend[row][m]};
       for (std::int64_t k = 0; k < x.columns(); ++k) sum += double{x[row][k]} * double{weight[m][k]};
       y[row][m] = static_cast<T>(sum);
+    }
+  }
+}
+
+// A row's largest magnitude in float, NaN where the row is not finite. Backends agree on every code because each
+// computes exactly this.
+template <typename T>
+float largest_magnitude(const T* row, std::int64_t columns) {
+  float largest = 0;
+  for (std::int64_t k = 0; k < columns; ++k) {
+    const float magnitude = std::abs(static_cast<float>(row[k]));
+    if (!std::isfinite(magnitude)) return std::numeric_limits<float>::quiet_NaN();
+    largest = std::max(largest, magnitude);
+  }
+  return largest;
+}
+template <typename T>
+double code_of(T element, float largest) {
+  const float inverse = largest > 0 ? 127.0F / largest : 0.0F;
+  return std::nearbyint(static_cast<float>(element) * inverse);
+}
+
+// y[n,M] = the codes of x's rows times those of weight's, each sum times both rows' factors, + bias[M]
+template <typename T>
+void linear_int8(const KernelArguments& a) {
+  const Matrix<const T> x(a.inputs[0]), weight(a.inputs[1]);
+  const T* bias = a.inputs.size() > 2 ? a.inputs[2].data<T>() : nullptr;
+  const Matrix<T> y(a.outputs[0]);
+  for (std::int64_t row = 0; row < a.rows(x.rows()); ++row) {
+    const float of_x = largest_magnitude(x[row], x.columns());
+    for (std::int64_t m = 0; m < weight.rows(); ++m) {
+      const float of_weight = largest_magnitude(weight[m], x.columns());
+      double sum = 0;
+      for (std::int64_t k = 0; k < x.columns(); ++k) sum += code_of(x[row][k], of_x) * code_of(weight[m][k], of_weight);
+      const double factor = double{of_x} / 127 * (double{of_weight} / 127);
+      y[row][m] = static_cast<T>(sum * factor + (bias == nullptr ? 0.0 : double{bias[m]}));
     }
   }
 }
@@ -84,6 +124,8 @@ std::unique_ptr<Kernel> make_linear_kernel(const Graph&, const Node& node, DType
         return make_kernel(node, [](const KernelArguments& a) { linear<T>(a); });
       case Op::kLinearAdd:
         return make_kernel(node, [](const KernelArguments& a) { linear_add<T>(a); });
+      case Op::kLinearInt8:
+        return make_kernel(node, [](const KernelArguments& a) { linear_int8<T>(a); });
       case Op::kLinearInputGrad:
         return make_kernel(node, [](const KernelArguments& a) { linear_input_grad<T>(a); });
       case Op::kLinearWeightGrad:

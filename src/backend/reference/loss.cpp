@@ -69,14 +69,14 @@ std::pair<double, double> element_loss(ElementLossAttributes::Kind kind, double 
 }
 
 template <typename T>
-void element_losses(const KernelArguments& a, ElementLossAttributes::Kind kind) {
+void element_losses(const KernelArguments& a, const ElementLossAttributes& attributes) {
   const Matrix<const T> logits(a.inputs[0]), targets(a.inputs[1]);
-  const double loss_scale = *a.inputs[2].data<T>();
+  const double loss_scale = attributes.weight * *a.inputs[2].data<T>();
   const Matrix<T> grad(a.outputs[1]);
   double sum = 0;
   for (std::int64_t row = 0; row < a.rows(logits.rows()); ++row) {
     for (std::int64_t c = 0; c < logits.columns(); ++c) {
-      const auto [loss, slope] = element_loss(kind, logits[row][c], targets[row][c]);
+      const auto [loss, slope] = element_loss(attributes.kind, logits[row][c], targets[row][c]);
       sum += loss;
       grad[row][c] = static_cast<T>(loss_scale * slope);
     }
@@ -117,15 +117,53 @@ void span_cross_entropy(const KernelArguments& a) {
   *a.outputs[0].data<T>() = static_cast<T>(loss_scale * loss);
 }
 
+// log(sum of exp(row[c] / temperature))
+template <typename T>
+double log_sum_exp_of(const T* row, std::int64_t count, double temperature) {
+  double largest = row[0] / temperature;
+  for (std::int64_t c = 1; c < count; ++c) largest = std::max(largest, row[c] / temperature);
+  double sum = 0;
+  for (std::int64_t c = 0; c < count; ++c) sum += std::exp(row[c] / temperature - largest);
+  return largest + std::log(sum);
+}
+
+// With p of the teacher and q of the logits, both at the temperature t, a row's divergence is the sum of p log(p / q),
+// and its derivative by a logit is (q - p) / t.
+template <typename T>
+void soft_cross_entropy(const KernelArguments& a, const SoftTargetAttributes& attributes) {
+  const Matrix<const T> logits(a.inputs[0]), teacher(a.inputs[1]);
+  const std::int32_t* labels = a.inputs[2].data<std::int32_t>();
+  const double t = attributes.temperature, scale = attributes.weight * *a.inputs[3].data<T>();
+  const Matrix<T> grad(a.outputs[1]);
+  const std::int64_t classes = logits.columns();
+  double loss = 0;
+  for (std::int64_t row = 0; row < a.rows(logits.rows()); ++row) {
+    if (labels[row] == kIgnoredLabel) {
+      std::fill_n(grad[row], classes, T{0});
+      continue;
+    }
+    const double of_logits = log_sum_exp_of(logits[row], classes, t),
+                 of_teacher = log_sum_exp_of(teacher[row], classes, t);
+    for (std::int64_t c = 0; c < classes; ++c) {
+      const double log_q = logits[row][c] / t - of_logits, log_p = teacher[row][c] / t - of_teacher;
+      loss += std::exp(log_p) * (log_p - log_q);
+      grad[row][c] = static_cast<T>(scale * t * (std::exp(log_q) - std::exp(log_p)));
+    }
+  }
+  *a.outputs[0].data<T>() = static_cast<T>(scale * t * t * loss);
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_loss_kernel(const Graph&, const Node& node, DType dtype) {
   return for_floating(dtype, [&]<typename T>(T) {
     switch (node.op) {
-      case Op::kElementLoss: {
-        const auto kind = std::get<ElementLossAttributes>(node.attributes).kind;
-        return make_kernel(node, [kind](const KernelArguments& a) { element_losses<T>(a, kind); });
-      }
+      case Op::kElementLoss:
+        return make_kernel(node, [attributes = std::get<ElementLossAttributes>(node.attributes)](
+                                     const KernelArguments& a) { element_losses<T>(a, attributes); });
+      case Op::kSoftCrossEntropy:
+        return make_kernel(node, [attributes = std::get<SoftTargetAttributes>(node.attributes)](
+                                     const KernelArguments& a) { soft_cross_entropy<T>(a, attributes); });
       case Op::kSpanCrossEntropy:
         return make_kernel(node, [](const KernelArguments& a) { span_cross_entropy<T>(a); });
       default:

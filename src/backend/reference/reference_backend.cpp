@@ -92,6 +92,7 @@ std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node
       return make_pairs_kernel(graph, node, dtype);
     case Op::kLinear:
     case Op::kLinearAdd:
+    case Op::kLinearInt8:
     case Op::kLinearInputGrad:
     case Op::kLinearWeightGrad:
     case Op::kBiasGrad:
@@ -107,7 +108,10 @@ std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node
     case Op::kCrossEntropy:
     case Op::kElementLoss:
     case Op::kSpanCrossEntropy:
+    case Op::kSoftCrossEntropy:
       return make_loss_kernel(graph, node, dtype);
+    case Op::kRelationLoss:
+      return make_relation_kernel(graph, node, dtype);
     case Op::kEmbeddingRowGrad:
     case Op::kMergeRowGrads:
       return make_row_gradient_kernel(graph, node, dtype);

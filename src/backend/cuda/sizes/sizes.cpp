@@ -4,8 +4,10 @@
 
 #include "backend/cuda/sizes/adafactor.h"
 #include "backend/cuda/sizes/attention.h"
+#include "backend/cuda/sizes/int8.h"
 #include "backend/cuda/sizes/products.h"
 #include "backend/cuda/sizes/rank_rows.h"
+#include "backend/cuda/sizes/relations.h"
 #include "backend/cuda/sizes/row_gradients.h"
 #include "backend/cuda/sizes/sums.h"
 #include "base/bytes.h"
@@ -36,6 +38,12 @@ std::size_t loss(const Graph& graph, const Node& node) { return cross_entropy_sc
 std::size_t span_cross_entropy(const Graph& graph, const Node& node) {
   return span_cross_entropy_scratch_bytes(input(graph, node, 1));
 }
+std::size_t linear_int8(const Graph& graph, const Node& node) {
+  return Int8Scratch(input(graph, node, 0), input(graph, node, 1)).layout.bytes();
+}
+std::size_t relation_loss(const Graph& graph, const Node& node) {
+  return RelationScratch(input(graph, node, 0), std::get<RelationAttributes>(node.attributes)).layout.bytes();
+}
 std::size_t sum_squares(const Graph& graph, const Node& node) {
   return sum_squares_scratch_bytes(input(graph, node, 0));
 }
@@ -61,6 +69,7 @@ using ScratchBytes = std::size_t (*)(const Graph&, const Node&);
 constexpr OpTable<ScratchBytes> kScratchBytes = {
     {Op::kLinear, row_product},
     {Op::kLinearAdd, row_product},
+    {Op::kLinearInt8, linear_int8},
     {Op::kLinearInputGrad, row_product},
     {Op::kLinearWeightGrad, weight_gradient},
     {Op::kAttention, attention},
@@ -70,6 +79,8 @@ constexpr OpTable<ScratchBytes> kScratchBytes = {
     {Op::kCrossEntropy, loss},
     {Op::kElementLoss, loss},
     {Op::kSpanCrossEntropy, span_cross_entropy},
+    {Op::kSoftCrossEntropy, loss},
+    {Op::kRelationLoss, relation_loss},
     {Op::kSumSquares, sum_squares},
     {Op::kGradientNorm, gradient_norm},
     {Op::kEmbeddingGrad, embedding_grad},

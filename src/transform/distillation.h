@@ -1,0 +1,63 @@
+// A teacher beside a student: the teacher's forward runs first in the same step, and losses compare what both compute,
+// so that one plan has room for both. The teacher's activations die before the student's are made, but for those that
+// are compared.
+//
+//   const Distilled both = distil({&student, loss, trained, layers}, {&teacher, logits, teacher_layers}, {});
+//   verify(both.graph);   // whose losses seed the gradients of both.trained
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace plimsoll {
+
+// What begins the names of the teacher's parameters and nodes.
+inline constexpr std::string_view kTeacherPrefix = "teacher.";
+
+// Factors of the losses that are added to the labels' own; 0 leaves one out.
+struct DistillationOptions {
+  // Kullback-Leibler divergence of the predictions at the temperature (Hinton et al. 2015), a mean over labelled rows.
+  double logits = 1;
+  double temperature = 2;
+  // Mean squared difference of the states that end mapped layers, summed over rows and divided by the number of
+  // labelled rows, as everything else is: student's layer l of L learns from teacher's layer l T / L of T.
+  double hidden = 1;
+  // How rows relate, by the last layer's queries, keys and values (MiniLMv2, Wang et al. 2021): the mean of the three.
+  double relations = 1;
+  friend bool operator==(const DistillationOptions&, const DistillationOptions&) = default;
+};
+
+struct StudentGraph {
+  const Graph* graph = nullptr;
+  ValueId loss = kNoValue;
+  std::vector<ValueId> trained{};
+  std::set<std::string> layers{};  // names of the nodes that end layers
+};
+// The teacher's forward graph, of the same inputs.
+struct TeacherGraph {
+  const Graph* graph = nullptr;
+  ValueId logits = kNoValue;
+  std::set<std::string> layers{};
+};
+
+struct Distilled {
+  Graph graph;
+  ValueId loss = kNoValue;        // the sum of all, an output
+  std::vector<ValueId> losses{};  // each of which seeds a gradient
+  std::vector<ValueId> trained{};
+};
+
+// Why these two cannot be compared so; empty: they can. A hidden loss needs states of one width, a loss of logits a
+// cross-entropy over the same classes, relations attention in both.
+std::string distillation_fault(const StudentGraph& student, const TeacherGraph& teacher,
+                               const DistillationOptions& options);
+
+// Throws InternalError where distillation_fault says why.
+Distilled distil(const StudentGraph& student, const TeacherGraph& teacher, const DistillationOptions& options);
+
+}  // namespace plimsoll

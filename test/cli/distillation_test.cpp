@@ -1,0 +1,97 @@
+// A model that learns from another one, and predictions with quantized weights.
+#include "program_fixture.h"
+
+namespace plimsoll {
+namespace {
+
+using namespace test;
+using nlohmann::json;
+
+class Distillation : public ProgramTest {
+ protected:
+  void SetUp() override {
+    draw_pages();
+    ASSERT_EQ(run(train_arguments("teacher", {"--max-steps", "6"})).code, 0);
+    ASSERT_EQ(
+        run({"init", "--model", path("teacher"), "--num-hidden-layers", "1", "--output-dir", path("student")}).code, 0);
+  }
+  Arguments arguments(const std::string& output, const Arguments& more) const {
+    Arguments all = train_arguments(output, more);
+    all[2] = path("student");
+    return all;
+  }
+  json trained(const std::string& output, const Arguments& more) const {
+    const Outcome outcome = run(arguments(output, more));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return json::parse(file_bytes(at(output + "/summary.json")));
+  }
+};
+
+TEST_F(Distillation, TheTeacherIsInThePlanAndAddsItsLosses) {
+  const json plain = trained("plain", {"--max-steps", "2"});
+  const json taught = trained("taught", {"--max-steps", "2", "--distil-from", path("teacher")});
+  EXPECT_GT(taught.at("loss"), plain.at("loss"));
+  EXPECT_GT(taught.at("predicted_peak_bytes"), plain.at("predicted_peak_bytes"));
+  EXPECT_EQ(taught.at("parameters"), plain.at("parameters"));  // those that are saved
+  const double predicted = taught.at("predicted_peak_bytes"), measured = taught.at("measured_peak_bytes");
+  EXPECT_LT(measured, predicted);
+  EXPECT_GT(measured, predicted - 8 * 1024 * 1024);
+  // Without a factor there is nothing of the teacher left but a sum of one.
+  const json none = trained("none", {"--max-steps", "2", "--distil-from", path("teacher"), "--distil-logits", "0",
+                                     "--distil-hidden", "0", "--distil-relations", "0"});
+  EXPECT_EQ(none.at("loss"), plain.at("loss"));
+}
+
+TEST_F(Distillation, AResumedRunEndsWithTheSameBits) {
+  const Arguments by = {"--distil-from", path("teacher"), "--save-steps", "2"};
+  Arguments whole = by, half = by;
+  for (Arguments* each : {&whole, &half}) each->insert(each->end(), {"--max-steps", "4"});
+  trained("whole", whole);
+  fs::create_directory(at("half"));
+  fs::copy(at("whole/checkpoint-2"), at("half/checkpoint-2"), fs::copy_options::recursive);
+  half.insert(half.end(), {"--resume-from-checkpoint", path("half/checkpoint-2")});
+  trained("half", half);
+  EXPECT_EQ(file_bytes(at("half/model.safetensors")), file_bytes(at("whole/model.safetensors")));
+}
+
+TEST_F(Distillation, ATeacherThatDiffersIsRefused) {
+  expect_message(run(arguments("x", {"--distil-from", path("absent")})), 2, {"--distil-from", path("absent")});
+  expect_message(run(arguments("x", {"--distil-from", "layoutlmv3-tiny"})), 2, {"layoutlmv3-tiny"});
+  ASSERT_EQ(run({"init", "--model", "layoutlmv3-tiny", "--labels", "O,B-X", "--output-dir", path("other")}).code, 0);
+  expect_message(run(arguments("x", {"--distil-from", path("other")})), 2,
+                 {"the teacher predicts other labels", "--distil-from", "O, B-X", "--labels"});
+  ASSERT_EQ(run({"init", "--model", "roberta-tiny", "--output-dir", path("text")}).code, 0);
+  expect_message(run(arguments("x", {"--distil-from", path("text")})), 2,
+                 {"the teacher is of another family", "roberta", "layoutlmv3"});
+}
+
+TEST_F(Distillation, StudentsHaveTheLayersThatWereAskedFor) {
+  const json config = json::parse(file_bytes(at("student/config.json")));
+  EXPECT_EQ(config.at("num_hidden_layers"), 1);
+  expect_message(run({"init", "--model", path("teacher"), "--num-hidden-layers", "9", "--output-dir", path("more")}), 2,
+                 {"the model has fewer layers", "--num-hidden-layers", "9", "1 to 2"});
+}
+
+TEST_F(Distillation, QuantizedWeightsTakeLessAndFindTheSame) {
+  Arguments eval = {"eval",      "--model", path("teacher"), "--data", path("pages/train.jsonl"),
+                    "--threads", "1",       "--json"};
+  const auto told = [&](const Arguments& more) {
+    Arguments all = eval;
+    all.insert(all.end(), more.begin(), more.end());
+    const Outcome outcome = run(all);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return json::parse(outcome.out);
+  };
+  const json whole = told({}), eight = told({"--load-in-8bit"}), four = told({"--load-in-4bit"});
+  EXPECT_LT(eight.at("predicted_peak_bytes"), whole.at("predicted_peak_bytes"));
+  EXPECT_LT(four.at("predicted_peak_bytes"), eight.at("predicted_peak_bytes"));
+  EXPECT_NEAR(eight.at("loss").get<double>(), whole.at("loss").get<double>(), 0.02);
+  EXPECT_NEAR(four.at("loss").get<double>(), whole.at("loss").get<double>(), 0.2);
+  EXPECT_NEAR(told({"--load-in-8bit", "--float-activations"}).at("loss").get<double>(), whole.at("loss").get<double>(),
+              0.02);
+  eval.insert(eval.end(), {"--float-activations"});
+  expect_message(run(eval), 2, {"--float-activations", "--load-in-8bit"});
+}
+
+}  // namespace
+}  // namespace plimsoll
