@@ -3,9 +3,8 @@
 //
 //   ModelBundle masked = bundle;
 //   masked.options.masked_maps = masked_maps(*bundle.config.encoder);
-//   FitRequest request = fit_request(masked, …);         // with differentiates
-//   const Session session(fit(request, backend), backend);
-//   measure_mask_gradients(session, pass, groups);
+//   load_model(masked, 0, [&](const std::string& name) { return session.parameter(name); });  // planned for `masked`
+//   const std::int64_t windows = measure_mask_gradients(session, pass, groups);
 #pragma once
 
 #include <vector>

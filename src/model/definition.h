@@ -80,7 +80,7 @@ struct PrunableUnits {
   std::int64_t layer = 0;
   std::int64_t units = 0;
   std::vector<Stream> streams;
-  std::string key;            // of their number in config.json's `pruned_layers` (families/parts/bert_layers.h)
+  std::string key;            // of their number in an entry of config.json's `pruned_layers`
   std::int64_t shrink = 1;    // of columns: intermediate_size of config.json is so many times their number
   std::vector<Table> tables;  // of heads
   bool used = true;           // false: the graph does not compute them, though files have them
