@@ -48,7 +48,14 @@ std::vector<std::string> read_labels(const json& object, const ConfigReader& rea
 
 const Family& family_of(const ConfigReader& reader) {
   const json& object = reader.object();
-  const json found = object.is_object() ? object.value("model_type", json()) : json();
+  json found = object.is_object() ? object.value("model_type", json()) : json();
+  const bool pruned = reader.has("pruned_layers");
+  if (found.is_string() && found.get<std::string>().starts_with(kPrunedPrefix) != pruned) {
+    reader.fail("model_type", "the model's family and its layers contradict each other",
+                fmt::format("\"{}…\" with the key \"pruned_layers\", or neither", kPrunedPrefix),
+                "use a model directory as plimsoll prune writes it");
+  }
+  if (pruned && found.is_string()) found = found.get<std::string>().substr(std::string_view(kPrunedPrefix).size());
   std::vector<std::string> known;
   for (const Family& family : all_families()) {
     if (found == family.model_type) return family;
@@ -150,9 +157,11 @@ ModelConfig read_config(const std::filesystem::path& model_dir) {
 
 json config_json(const ModelConfig& config) {
   json object = config.source;
-  object["model_type"] = config.encoder->model_type();
+  const bool pruned = object.contains("pruned_layers");
+  object["model_type"] = fmt::format("{}{}", pruned ? kPrunedPrefix : "", config.encoder->model_type());
   if (!config.task.architecture.empty()) {
-    object["architectures"] = {fmt::format("{}For{}", config.encoder->class_name(), config.task.architecture)};
+    object["architectures"] = {
+        fmt::format("{}{}For{}", pruned ? "Pruned" : "", config.encoder->class_name(), config.task.architecture)};
   }
   if (!config.task.problem_type.empty()) object["problem_type"] = config.task.problem_type;
   object.erase("link_labels");

@@ -20,6 +20,10 @@
 
 namespace plimsoll {
 
+// What model_type begins with where layers have widths of their own (`pruned_layers`). `transformers` has no such
+// models: by this name it refuses them, where by the family's it would misread them.
+inline constexpr const char* kPrunedPrefix = "plimsoll-pruned-";
+
 struct ModelConfig {
   std::shared_ptr<const Encoder> encoder;
   TaskConfig task;

@@ -243,8 +243,8 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
   if (request.evaluates) {
     const ModelCapacity capacity{.samples = micro, .text_rows = request.evaluation_text_rows(micro)};
     if (request.loader_bytes) loader = std::max(loader, request.loader_bytes(capacity));
-    run.programs.push_back(
-        build_program(ProgramKind::kEvaluate, request, levers, capacity, backend, run.offload, run.shards));
+    const ProgramKind kind = request.differentiates ? ProgramKind::kGradients : ProgramKind::kEvaluate;
+    run.programs.push_back(build_program(kind, request, levers, capacity, backend, run.offload, run.shards));
   }
   for (const PlannedProgram& program : run.programs) run.layout.add(program.prepared.graph);
   const bool prepares = depth == PlanDepth::kComplete || needs_kernels(run, request, loader);

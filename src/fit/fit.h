@@ -82,6 +82,8 @@ struct FitRequest {
   std::vector<NamedModel> smaller_models{};   // for the same labels, to train from scratch; the largest first
   bool pretrained = false;                    // the model has pretrained weights, so adapters make sense
   bool evaluates = false;
+  // The programs of an evaluation also compute the gradients of what trains (ProgramKind::kGradients).
+  bool differentiates = false;
   // The options that a run without evaluation leaves out ("--eval-data and --eval-steps"); empty: it must evaluate.
   std::string evaluation_options = "--eval-data";
   bool resumes = false;           // resumes a checkpoint, so only settings that change no result may change

@@ -38,7 +38,11 @@ void add_linear(std::vector<ParameterSpec>& specs, const std::string& name, std:
 
 ModelBuilder::ModelBuilder(const ModelDefinition& model, const ModelCapacity& capacity, bool with_dropout,
                            const ModelOptions& options, DType dtype)
-    : lora_(options.lora), with_dropout_(with_dropout), encoder_dtype_(dtype), wide_dtype_(wide(dtype)) {
+    : lora_(options.lora),
+      masked_maps_(options.masked_maps),
+      with_dropout_(with_dropout),
+      encoder_dtype_(dtype),
+      wide_dtype_(wide(dtype)) {
   for (const ParameterSpec& spec : model.specs(options)) {
     const ValueId value = graph_.add_parameter(spec.name, {parameter_type(spec, dtype, options), spec.shape});
     parameters_[spec.name] = value;
@@ -62,6 +66,9 @@ ValueId ModelBuilder::norm(const std::string& name, ValueId x, double eps, Value
 }
 
 ValueId ModelBuilder::dense(const std::string& name, ValueId x, ValueId rows) {
+  if (masked_maps_.contains(name)) {
+    x = affine(graph_, mask_name(name), x, parameter(mask_name(name)), kNoValue, rows);
+  }
   const bool adapts = lora_.enabled() && lora_.modules.contains(name);
   if (adapts && lora_.dora) return dora(name, x, rows);
   const ValueId y = linear(graph_, name, x, parameter(name + ".weight"), parameter(name + ".bias"), rows);

@@ -44,7 +44,7 @@ class ModelBuilder {
 
   // `rows`: the value that counts the used rows; kNoValue: all.
   ValueId norm(const std::string& name, ValueId x, double eps, ValueId rows);
-  // x W^T + b with the parameters `name`.weight and .bias, and with the adapter that the map has.
+  // x W^T + b with the parameters `name`.weight and .bias, and with the adapter and the mask that the map has.
   ValueId dense(const std::string& name, ValueId x, ValueId rows);
   ValueId drop(const std::string& name, ValueId x, double p, ValueId keys, ValueId rows);
   ValueId lookup(const std::string& name, ValueId ids, EmbeddingAttributes attributes, ValueId rows);
@@ -59,6 +59,7 @@ class ModelBuilder {
   ValueId drop_adapter_input(const std::string& name, ValueId x, ValueId rows);
 
   const LoraOptions& lora_;
+  const std::set<std::string>& masked_maps_;
   const bool with_dropout_;
   const DType encoder_dtype_, wide_dtype_;
   Graph graph_;

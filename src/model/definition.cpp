@@ -39,6 +39,13 @@ std::vector<ParameterSpec> ModelDefinition::specs(const ModelOptions& options) c
       for (std::size_t i = specs.size() - (lora.dora ? 3 : 2); i < specs.size(); ++i) specs[i].layer = layer;
     }
   }
+  if (!options.masked_maps.empty()) {
+    for (ParameterSpec& spec : specs) spec.trains = false;
+    for (const LinearMap& map : encoder_->linear_maps()) {
+      if (!options.masked_maps.contains(map.name)) continue;
+      add_spec(specs, mask_name(map.name), {map.in}, ParameterSpec::Init::kOnes, ParameterSpec::Part::kMask);
+    }
+  }
   for (ParameterSpec& spec : specs) {
     const bool frozen = std::ranges::any_of(
         options.freeze, [&](const std::string& pattern) { return matches_pattern(pattern, spec.name); });

@@ -63,6 +63,29 @@ struct ClassifierForm {
   double initializer_range = 0.02;
 };
 
+// Units of a layer that pruning may leave out: heads of attention, or columns of a feed-forward network. A unit is
+// neighbouring rows of some maps (what makes it) and the same columns of another (what reads it).
+struct PrunableUnits {
+  enum class Kind : std::uint8_t { kHeads, kColumns };
+  struct Stream {
+    std::vector<std::string> producers;  // "….attention.self.query", …
+    std::string consumer;                // "….attention.output.dense"
+    std::int64_t width = 1;              // rows of a producer, and columns of the consumer, that are one unit
+  };
+  // A table of biases with a row for each head: of all layers, until pruning gives each layer one of its own.
+  struct Table {
+    std::string shared, own;
+  };
+  Kind kind = Kind::kHeads;
+  std::int64_t layer = 0;
+  std::int64_t units = 0;
+  std::vector<Stream> streams;
+  std::string key;            // of their number in an entry of config.json's `pruned_layers`
+  std::int64_t shrink = 1;    // of columns: intermediate_size of config.json is so many times their number
+  std::vector<Table> tables;  // of heads
+  bool used = true;           // false: the graph does not compute them, though files have them
+};
+
 // The part of a model that a family has, whatever it is trained for. An object never changes.
 class Encoder {
  public:
@@ -84,6 +107,8 @@ class Encoder {
   virtual std::vector<ParameterSpec> specs(const ModelOptions& options) const = 0;
   // Every linear map of the layers, layer by layer: what may have an adapter.
   virtual std::vector<LinearMap> linear_maps() const = 0;
+  // What of the layers may be left out, layer by layer.
+  virtual std::vector<PrunableUnits> prunable() const = 0;
   virtual std::vector<InputSpec> inputs(const ModelCapacity& capacity, DType wide_type) const = 0;
   // Rows of the encoder that a micro-batch has at most: N.
   virtual std::int64_t rows(const ModelCapacity& capacity) const = 0;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,8 @@ struct ParameterSpec {
     kEncoderMatrix,   // a weight matrix of an encoder's layer
     kAttentionTable,  // of biases by distance: looked up, though `transformers` has it as an nn.Linear
     kHead,            // made new where the labels ask for it, and trained beside adapters
-    kAdapter          // model/lora.h; not part of the base model
+    kAdapter,         // model/lora.h; not part of the base model
+    kMask             // factors of a map's input columns (ModelOptions::masked_maps); no file has them
   };
   // kNormalPaddingRow: `padding_row` is zero. kKaimingUniform: within 1 / sqrt(columns), as nn.Linear begins.
   // kRowNorms: the norms of the rows of `norms_of`, as memory has it; that parameter comes before this one.
@@ -42,6 +44,7 @@ struct ParameterSpec {
 
   bool is_head() const { return part == Part::kHead; }
   bool is_adapter() const { return part == Part::kAdapter; }
+  bool is_mask() const { return part == Part::kMask; }
   bool in_adapter_file() const { return is_adapter() || is_head() || saved; }
   bool is_embedding() const { return part == Part::kEmbedding || part == Part::kWordEmbedding; }
 };
@@ -60,9 +63,14 @@ struct ModelOptions {
   // Products of such weights may round activations to 8 bits too (transform/int8_products.h). Only for models of which
   // nothing trains.
   bool rounds_activations = false;
+  // Linear maps of the encoder whose input is multiplied, column by column, by factors that begin as 1: the parameters
+  // mask_name(map) [in]. With them nothing else trains. Their gradients say what the loss owes to each column.
+  std::set<std::string> masked_maps{};
 
-  bool trains_all() const { return freeze.empty() && !lora.enabled(); }
+  bool trains_all() const { return freeze.empty() && !lora.enabled() && masked_maps.empty(); }
 };
+
+inline std::string mask_name(const std::string& map) { return map + ".input_mask"; }
 
 std::int64_t parameter_count(const std::vector<ParameterSpec>& specs);
 

@@ -132,7 +132,7 @@ ParameterReport visit(const std::vector<ParameterSpec>& specs, const ParameterSo
                        .allowed = fmt::format("'{}' with shape {}", adapter_name, to_string(spec.file_shape)),
                        .remedy = "copy the adapter again, or train it again"});
     }
-    if (source.weights == nullptr || spec.is_adapter()) {
+    if (source.weights == nullptr || spec.is_adapter() || spec.is_mask()) {
       fresh(spec);
       continue;
     }

@@ -88,6 +88,7 @@ std::string trained_parts_text(const ModelDefinition& model, const ModelOptions&
   const std::vector<ParameterSpec> specs = model.specs(options);
   std::vector<std::string> why;
   if (options.lora.enabled()) why.push_back(adapters_text(options.lora));
+  if (!options.masked_maps.empty()) why.emplace_back("factors of columns");
   if (!options.freeze.empty()) why.push_back(fmt::format("frozen: {}", fmt::join(options.freeze, ", ")));
   return fmt::format("{} of {} train ({})", trained_parameter_count(specs),
                      counted(parameter_count(specs), "parameter"), fmt::join(why, "; "));

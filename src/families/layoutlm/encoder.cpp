@@ -67,6 +67,7 @@ class LayoutLMEncoder final : public Encoder {
   }
 
   std::vector<LinearMap> linear_maps() const override { return bert_linear_maps(layers_); }
+  std::vector<PrunableUnits> prunable() const override { return bert_prunable(layers_); }
 
   std::vector<InputSpec> inputs(const ModelCapacity& capacity, DType) const override {
     return text_row_inputs(capacity, true);

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <functional>
+
 #include "families/layoutlmv3/layoutlmv3.h"
 #include "families/parts/text_rows.h"
 #include "graph/build.h"
@@ -20,6 +22,20 @@ BertLayers layers_of(const LayoutLMv3Config& c) {
                       .max_spatial_distance = c.max_rel_2d_pos,
                       .longest_sample = c.max_position_embeddings + c.image().visual_tokens()};
   return layers;
+}
+
+// The tables that the config asks for.
+std::vector<std::string> table_names(const LayoutLMv3Config& c) {
+  std::vector<std::string> names;
+  if (c.has_relative_attention_bias) names.emplace_back("rel_pos_bias");
+  if (c.has_spatial_attention_bias) names.insert(names.end(), {"rel_pos_x_bias", "rel_pos_y_bias"});
+  return names;
+}
+
+std::string shared_table(const std::string& name) { return fmt::format("{}encoder.{}.weight", kRoot, name); }
+// Of a pruned layer, with a row for each head that it has left.
+std::string own_table(const std::string& name, std::int64_t layer) {
+  return fmt::format("{}encoder.layer.{}.attention.self.{}.weight", kRoot, layer, name);
 }
 
 std::vector<ParameterSpec> base_specs(const LayoutLMv3Config& c, const ModelOptions& options) {
@@ -48,16 +64,18 @@ std::vector<ParameterSpec> base_specs(const LayoutLMv3Config& c, const ModelOpti
   add_layer_norm(specs, kRoot + "LayerNorm", c.hidden_size);
   add_layer_norm(specs, kRoot + "norm", c.hidden_size);
   add_bert_layers(specs, layers_of(c));
-  const auto add_table = [&](const char* name, std::int64_t bins) {
-    add_spec(specs, fmt::format("{}encoder.{}.weight", kRoot, name), {c.num_attention_heads, bins}, Init::kNormal,
+  const auto add_table = [&](const std::string& name, const std::string& full_name, std::int64_t heads) {
+    add_spec(specs, full_name, {heads, name == "rel_pos_bias" ? c.rel_pos_bins : c.rel_2d_pos_bins}, Init::kNormal,
              Part::kAttentionTable);
     // Without the position bias the spatial ones are not added (EncoderGraph).
     specs.back().trains = options.train_relative_position_tables && c.has_relative_attention_bias;
   };
-  if (c.has_relative_attention_bias) add_table("rel_pos_bias", c.rel_pos_bins);
-  if (c.has_spatial_attention_bias) {
-    add_table("rel_pos_x_bias", c.rel_2d_pos_bins);
-    add_table("rel_pos_y_bias", c.rel_2d_pos_bins);
+  for (const std::string& name : table_names(c)) {
+    if (c.pruned_layers.empty()) add_table(name, shared_table(name), c.num_attention_heads);
+    for (std::int64_t i = 0; i < std::ssize(c.pruned_layers); ++i) {
+      add_table(name, own_table(name, i), c.pruned_layers[static_cast<std::size_t>(i)].attention_heads);
+      specs.back().layer = i;
+    }
   }
   initialise_as(c, specs);
   return specs;
@@ -78,12 +96,11 @@ class EncoderGraph {
                 .row_keys = row_keys_,
                 .dropout_key = builder.input(input::kDropoutKey),
                 .relative_coordinates = builder.input(input::kRelativeCoordinates)};
-    if (!config.has_relative_attention_bias) return;
-    context_.position_table = bias_table("rel_pos_bias");
-    // As in `transformers`: the spatial bias is added only beside the position bias.
-    if (!config.has_spatial_attention_bias) return;
-    context_.x_table = bias_table("rel_pos_x_bias");
-    context_.y_table = bias_table("rel_pos_y_bias");
+    if (config.pruned_layers.empty()) set_tables(context_, shared_table);
+    for (std::int64_t i = 0; i < std::ssize(config.pruned_layers); ++i) {
+      own_contexts_.push_back(context_);
+      set_tables(own_contexts_.back(), [i](const std::string& name) { return own_table(name, i); });
+    }
   }
 
   Encoded build() {
@@ -96,7 +113,8 @@ class EncoderGraph {
     ValueId hidden = builder_.norm(kRoot + "LayerNorm", packed, config_.layer_norm_eps, row_count_);
     hidden = builder_.drop(kRoot + "dropout", hidden, config_.hidden_dropout_prob, row_keys_, row_count_);
     hidden = cast(graph_, kRoot + "encoder.cast", hidden, builder_.encoder_dtype(), row_count_);
-    hidden = append_bert_layers(builder_, layers_of(config_), hidden, {.context = context_, .rows = row_count_});
+    hidden = append_bert_layers(builder_, layers_of(config_), hidden,
+                                {.context = context_, .rows = row_count_, .own_contexts = own_contexts_});
     return {.hidden = hidden,
             .row_source = source,
             .text_row_index = text_index,
@@ -105,7 +123,14 @@ class EncoderGraph {
   }
 
  private:
-  ValueId bias_table(const std::string& name) { return builder_.parameter(kRoot + "encoder." + name + ".weight"); }
+  // As in `transformers`: the spatial bias is added only beside the position bias.
+  void set_tables(AttentionContext& context, const std::function<std::string(const std::string&)>& full_name) const {
+    if (!config_.has_relative_attention_bias) return;
+    context.position_table = builder_.parameter(full_name("rel_pos_bias"));
+    if (!config_.has_spatial_attention_bias) return;
+    context.x_table = builder_.parameter(full_name("rel_pos_x_bias"));
+    context.y_table = builder_.parameter(full_name("rel_pos_y_bias"));
+  }
 
   ValueId text_embedding() {
     const std::string prefix = kRoot + "embeddings.";
@@ -152,6 +177,7 @@ class EncoderGraph {
   Graph& graph_;
   const ValueId row_count_, text_count_, row_keys_;
   AttentionContext context_{};
+  std::vector<AttentionContext> own_contexts_{};  // of pruned layers
 };
 
 class LayoutLMv3Encoder final : public Encoder {
@@ -189,6 +215,17 @@ class LayoutLMv3Encoder final : public Encoder {
   }
   std::vector<ParameterSpec> specs(const ModelOptions& options) const override { return base_specs(config_, options); }
   std::vector<LinearMap> linear_maps() const override { return bert_linear_maps(layers_of(config_)); }
+  std::vector<PrunableUnits> prunable() const override {
+    std::vector<PrunableUnits> all = bert_prunable(layers_of(config_));
+    for (PrunableUnits& units : all) {
+      if (units.kind != PrunableUnits::Kind::kHeads) continue;
+      for (const std::string& name : table_names(config_)) {
+        const std::string own = own_table(name, units.layer);
+        units.tables.push_back({.shared = config_.pruned_layers.empty() ? shared_table(name) : own, .own = own});
+      }
+    }
+    return all;
+  }
 
   std::vector<InputSpec> inputs(const ModelCapacity& capacity, DType wide_type) const override {
     const std::int64_t samples = capacity.samples, text = capacity.text_rows, rows = this->rows(capacity),

@@ -24,17 +24,24 @@ struct LayerMap {
   bool normed;      // a LayerNorm of the output's width comes behind it, "….LayerNorm" where the map is "….dense"
   bool last_layer;  // the last layer uses it
 };
-std::vector<LayerMap> layer_maps(const LiltConfig& c) {
-  const std::int64_t d = c.hidden_size, f = c.intermediate_size;
-  const std::int64_t layout = c.layout_size(), layout_f = c.layout_intermediate_size();
-  return {{"attention.self.query", d, d, false, true},
-          {"attention.self.key", d, d, false, true},
-          {"attention.self.value", d, d, false, true},
-          {"attention.self.layout_query", layout, layout, false, true},
-          {"attention.self.layout_key", layout, layout, false, true},
-          {"attention.self.layout_value", layout, layout, false, false},
-          {"attention.output.dense", d, d, true, true},
-          {"attention.layout_output.dense", layout, layout, true, false},
+LayerShape shape_of(const LiltConfig& c, std::int64_t layer) {
+  return layer_shapes(c, c.layout_intermediate_size())[static_cast<std::size_t>(layer)];
+}
+
+std::vector<LayerMap> layer_maps(const LiltConfig& c, std::int64_t layer) {
+  const LayerShape shape = shape_of(c, layer);
+  const std::int64_t d = c.hidden_size, f = shape.intermediate_size, layout = c.layout_size(),
+                     layout_f = shape.layout_intermediate_size;
+  // The columns of the layer's heads.
+  const std::int64_t a = shape.attention_heads * c.head_size(), b = shape.attention_heads * c.layout_head_size();
+  return {{"attention.self.query", a, d, false, true},
+          {"attention.self.key", a, d, false, true},
+          {"attention.self.value", a, d, false, true},
+          {"attention.self.layout_query", b, layout, false, true},
+          {"attention.self.layout_key", b, layout, false, true},
+          {"attention.self.layout_value", b, layout, false, false},
+          {"attention.output.dense", d, a, true, true},
+          {"attention.layout_output.dense", layout, b, true, false},
           {"intermediate.dense", f, d, false, true},
           {"output.dense", d, f, true, true},
           {"layout_intermediate.dense", layout_f, layout, false, false},
@@ -59,7 +66,7 @@ class LiltGraph {
     const ValueId text = text_embedding();
     Streams hidden{.text = text, .layout = layout_embedding()};
     for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
-      hidden = layer(layer_prefix(i), hidden, i + 1 == config_.num_hidden_layers);
+      hidden = layer(i, hidden, i + 1 == config_.num_hidden_layers);
     }
     return {.hidden = hidden.text, .text_rows = rows_, .text_row_keys = context_.row_keys};
   }
@@ -99,8 +106,9 @@ class LiltGraph {
     return normed(kLayout, add(graph_, kLayout + "add_position", boxes, positions, rows_));
   }
 
-  Streams layer(const std::string& name, Streams hidden, bool last) {
-    const Streams context = attend(name + "attention.self", hidden, last);
+  Streams layer(std::int64_t index, Streams hidden, bool last) {
+    const std::string name = layer_prefix(index);
+    const Streams context = attend(name + "attention.self", shape_of(config_, index).attention_heads, hidden, last);
     const auto sublayers = [&](const char* stream, ValueId attended, ValueId skip) {
       const std::string prefix = stream;
       attended = residual(name + "attention." + prefix + "output", attended, skip);
@@ -115,9 +123,8 @@ class LiltGraph {
     return {.text = text, .layout = last ? kNoValue : sublayers("layout_", context.layout, hidden.layout)};
   }
 
-  Streams attend(const std::string& self, Streams hidden, bool last) {
-    const std::int64_t heads = config_.num_attention_heads, text = config_.hidden_size / heads,
-                       layout = config_.layout_size() / heads;
+  Streams attend(const std::string& self, std::int64_t heads, Streams hidden, bool last) {
+    const std::int64_t text = config_.head_size(), layout = config_.layout_head_size();
     const auto both = [&](const char* part, bool layout_too, double text_factor, double layout_factor) {
       const ValueId first = builder_.dense(fmt::format("{}.{}", self, part), hidden.text, rows_);
       const ValueId second =
@@ -204,9 +211,8 @@ class LiltEncoder final : public Encoder {
               Init::kNormalPaddingRow);
     add_linear(specs, kLayout + "box_linear_embeddings", c.layout_size(), c.hidden_size);
     add_layer_norm(specs, kLayout + "LayerNorm", c.layout_size());
-    const std::vector<LayerMap> maps = layer_maps(c);
     for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {
-      for (const LayerMap& map : maps) {
+      for (const LayerMap& map : layer_maps(c, i)) {
         const std::size_t first = specs.size();
         const std::string name = layer_prefix(i) + std::string(map.module);
         add_linear(specs, name, map.out, map.in, Part::kEncoderMatrix);
@@ -225,14 +231,54 @@ class LiltEncoder final : public Encoder {
   // Those that are used: an adapter of another one could learn nothing.
   std::vector<LinearMap> linear_maps() const override {
     std::vector<LinearMap> linear;
-    const std::vector<LayerMap> maps = layer_maps(config_);
     for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
-      for (const LayerMap& map : maps) {
+      for (const LayerMap& map : layer_maps(config_, i)) {
         if (!map.last_layer && i + 1 == config_.num_hidden_layers) continue;
         linear.push_back({layer_prefix(i) + std::string(map.module), map.out, map.in});
       }
     }
     return linear;
+  }
+
+  // Both streams share their heads. Each has a feed-forward network of its own, the layout's not in the last layer.
+  std::vector<PrunableUnits> prunable() const override {
+    using Kind = PrunableUnits::Kind;
+    std::vector<PrunableUnits> all;
+    for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
+      const std::string layer = layer_prefix(i), self = layer + "attention.self.";
+      const LayerShape shape = shape_of(config_, i);
+      const auto attends = [&](const std::string& stream, std::int64_t width) {
+        return PrunableUnits::Stream{
+            .producers = {self + stream + "query", self + stream + "key", self + stream + "value"},
+            .consumer = fmt::format("{}attention.{}output.dense", layer, stream),
+            .width = width};
+      };
+      const auto expands = [&](const std::string& stream) {
+        return PrunableUnits::Stream{.producers = {fmt::format("{}{}intermediate.dense", layer, stream)},
+                                     .consumer = fmt::format("{}{}output.dense", layer, stream)};
+      };
+      all.push_back({.kind = Kind::kHeads,
+                     .layer = i,
+                     .units = shape.attention_heads,
+                     .streams = {attends("", config_.head_size()), attends("layout_", config_.layout_head_size())},
+                     .key = kHeadsKey,
+                     .tables = {}});
+      all.push_back({.kind = Kind::kColumns,
+                     .layer = i,
+                     .units = shape.intermediate_size,
+                     .streams = {expands("")},
+                     .key = kColumnsKey,
+                     .tables = {}});
+      all.push_back({.kind = Kind::kColumns,
+                     .layer = i,
+                     .units = shape.layout_intermediate_size,
+                     .streams = {expands("layout_")},
+                     .key = kLayoutColumnsKey,
+                     .shrink = config_.channel_shrink_ratio,
+                     .tables = {},
+                     .used = i + 1 < config_.num_hidden_layers});
+    }
+    return all;
   }
 
   std::vector<InputSpec> inputs(const ModelCapacity& capacity, DType) const override {

@@ -28,6 +28,7 @@ struct LiltConfig : BertValues {
 
   // Of the layout's stream.
   std::int64_t layout_size() const { return hidden_size / channel_shrink_ratio; }
+  std::int64_t layout_head_size() const { return layout_size() / num_attention_heads; }
   std::int64_t layout_intermediate_size() const { return intermediate_size / channel_shrink_ratio; }
 };
 

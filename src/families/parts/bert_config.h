@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "families/parts/bert_layers.h"
 #include "families/parts/config_reader.h"
@@ -26,6 +27,10 @@ struct BertValues {
   double layer_norm_eps = 1e-12;
   std::int64_t pad_token_id = 0;
 
+  // By layer, of a model that pruning has given layers of widths of their own (model_config.h); empty: all are whole.
+  std::vector<LayerShape> pruned_layers{};
+
+  std::int64_t head_size() const { return hidden_size / num_attention_heads; }
   double head_dropout() const { return classifier_dropout < 0 ? hidden_dropout_prob : classifier_dropout; }
 };
 
@@ -37,6 +42,9 @@ void write_bert_values(const BertValues& values, nlohmann::json& object);
 // Reads max_2d_position_embeddings, the rows of a family's tables of boxes: enough for thousandths of a page, and no
 // more than sizes are looked up in (graph/box_size.h).
 void read_coordinates(const ConfigReader& reader, std::int64_t& rows);
+
+// The shapes of all layers; `layout_intermediate_size`: of a whole layer's second stream.
+std::vector<LayerShape> layer_shapes(const BertValues& values, std::int64_t layout_intermediate_size = 0);
 
 // The layers of such a model, of parameters "PREFIX.encoder.layer.…".
 BertLayers bert_layers(std::string_view prefix, const BertValues& values);

@@ -1,0 +1,33 @@
+// Which heads and columns stay when only a share of the encoder's arithmetic may: the search and the rearrangement of
+// Kwon et al. 2022 ("A Fast Post-Training Pruning Framework for Transformers").
+//
+//   Masks masks = search_masks(groups, 0.5, {});   // the diagonal of the Fisher information, over all layers
+//   rearrange_masks(groups, masks);                // its blocks, within each layer
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compress/pruned_units.h"
+
+namespace plimsoll {
+
+struct SearchOptions {
+  // Every layer keeps as many columns: configs of `transformers` know one width for all.
+  bool uniform_columns = false;
+  // Columns stay and go in blocks of so many, the most important ones first, because products of odd widths are slow.
+  std::int64_t block = 16;
+};
+
+// The masks of the least sum of the importances of what goes, of those that cost at most `share` (0 to 1) of
+// everything: for each number of heads the heads of the largest importance, then the columns that still have room.
+// Every layer keeps a head and a block of columns at least, even if these cost more.
+Masks search_masks(const std::vector<WeighedUnits>& groups, double share, const SearchOptions& options);
+
+// Swaps units that go against units that stay within each group, as long as that lowers the estimated rise of the loss:
+// the sum over windows of the square of the gradient with respect to all that goes together. The numbers that stay are
+// the same. Of few windows these sums say little about pairs of units, so `diagonal_share` of the estimate is the
+// diagonal's.
+void rearrange_masks(const std::vector<WeighedUnits>& groups, Masks& masks, double diagonal_share = 0.5);
+
+}  // namespace plimsoll

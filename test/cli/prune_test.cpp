@@ -1,0 +1,181 @@
+// Pruned models, as their user sees them: what is written, what every other command makes of it, what is refused.
+#include <cmath>
+
+#include "program_fixture.h"
+
+namespace plimsoll {
+namespace {
+
+using namespace test;
+using nlohmann::json;
+using testing::HasSubstr;
+
+class Prune : public ProgramTest {
+ protected:
+  void SetUp() override {
+    draw_pages();
+    ASSERT_EQ(run(train_arguments("run", {"--max-steps", "4"})).code, 0);
+  }
+  Outcome prune(const std::string& output, const Arguments& more) const {
+    Arguments all = {
+        "prune",    "--model", path("run"), "--data", path("pages/train.jsonl"), "--output-dir", path(output),
+        "--budget", "1GiB",    "--threads", "1"};
+    all.insert(all.end(), more.begin(), more.end());
+    return run(all);
+  }
+  json config(const std::string& model) const { return json::parse(file_bytes(at(model) / "config.json")); }
+  json evaluation(const std::string& model) const {
+    const Outcome outcome =
+        run({"eval", "--model", path(model), "--data", path("pages/train.jsonl"), "--threads", "1", "--json"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.code == 0 ? json::parse(outcome.out) : json();
+  }
+};
+
+TEST_F(Prune, WritesEachLayersOwnWidthsForOurCommands) {
+  const Outcome outcome = prune("small", {"--to-flops", "0.5", "--layout", "plimsoll", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const json told = json::parse(outcome.out);
+  EXPECT_LE(told.at("kept_share"), 0.5);
+  EXPECT_GT(told.at("kept_share"), 0.4);
+  EXPECT_EQ(told.at("windows"), 4);
+  for (const char* key : {"parameters", "layer_products_per_row", "seconds_per_page", "predicted_peak_bytes"}) {
+    EXPECT_LT(told.at("after").at(key), told.at("before").at(key)) << key;
+  }
+  EXPECT_LE(told.at("after").at("layer_products_per_row").get<double>(),
+            0.5 * told.at("before").at("layer_products_per_row").get<double>());
+  EXPECT_LE(told.at("measured_peak_bytes"), 1U << 30);
+  const json now = config("small");
+  EXPECT_EQ(now.at("model_type"), "plimsoll-pruned-layoutlmv3");
+  EXPECT_EQ(now.at("architectures").at(0), "PrunedLayoutLMv3ForTokenClassification");
+  EXPECT_EQ(now.at("pruned_layers"), told.at("layers"));
+  EXPECT_FALSE(fs::exists(at("small/.plimsoll")));
+  // Not as good as before, but no other model.
+  EXPECT_NEAR(evaluation("small").at("loss").get<double>(), evaluation("run").at("loss").get<double>(), 0.2);
+
+  // Every command takes it for a model; training goes on from it and writes one of the same widths.
+  const std::string model = path("small"), data = path("pages/train.jsonl");
+  for (const Arguments& arguments :
+       {Arguments{"predict", "--model", model, "--data", data, "--output", path("out.jsonl")},
+        Arguments{"plan", "--model", model, "--data", data, "--budget", "1GiB"},
+        Arguments{"compare", path("run"), model, "--data", data}}) {
+    const Outcome of = run(arguments);
+    EXPECT_EQ(of.code, 0) << of.err;
+  }
+  Arguments again = train_arguments("again", {"--max-steps", "2"});
+  *(std::find(again.begin(), again.end(), "--model") + 1) = model;
+  const Outcome trained = run(again);
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_EQ(config("again").at("pruned_layers"), now.at("pruned_layers"));
+  EXPECT_EQ(config("again").at("model_type"), now.at("model_type"));
+  EXPECT_EQ(run({"eval", "--model", path("again"), "--data", data}).code, 0);
+}
+
+TEST_F(Prune, WritesOneWidthForTransformers) {
+  const Outcome outcome = prune("small", {"--sparsity", "0.4", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const json told = json::parse(outcome.out), now = config("small"), before = config("run");
+  EXPECT_LE(told.at("kept_share"), 0.6);
+  EXPECT_EQ(now.at("model_type"), "layoutlmv3");
+  EXPECT_EQ(now.at("architectures"), before.at("architectures"));
+  EXPECT_EQ(now.at("num_attention_heads"), before.at("num_attention_heads"));
+  EXPECT_LT(now.at("intermediate_size"), before.at("intermediate_size"));
+  EXPECT_FALSE(now.contains("pruned_layers"));
+  for (const json& layer : told.at("layers")) EXPECT_EQ(layer.at("intermediate_size"), now.at("intermediate_size"));
+  EXPECT_NEAR(evaluation("small").at("loss").get<double>(), evaluation("run").at("loss").get<double>(), 0.2);
+}
+
+TEST_F(Prune, PrunesAsFarAsMemoryAndTimeAsk) {
+  const Outcome half = prune("half", {"--to-flops", "0.5", "--layout", "plimsoll", "--json"});
+  ASSERT_EQ(half.code, 0) << half.err;
+  const json before = json::parse(half.out).at("before");
+  const double seconds = 0.8 * before.at("seconds_per_page").get<double>();
+  const Outcome outcome = prune("small", {"--to-seconds", std::to_string(seconds), "--layout", "plimsoll", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const json told = json::parse(outcome.out);
+  EXPECT_LE(told.at("after").at("seconds_per_page"), seconds);
+  EXPECT_GT(told.at("after").at("seconds_per_page"), 0.6 * seconds);
+  expect_message(prune("other", {"--to-memory", "8MiB"}), 2, {"--to-memory", "8.00 MiB", "or more"});
+  EXPECT_FALSE(fs::exists(at("other/config.json")));
+}
+
+TEST_F(Prune, TellsWhatStays) {
+  const Outcome outcome = prune("small", {"--to-flops", "0.5"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  for (const char* part :
+       {"parameters", "memory of eval", "layer  0:", "of 3 heads", "of 384 columns", "stored as zeros", "4 windows"}) {
+    EXPECT_THAT(outcome.out, HasSubstr(part));
+  }
+}
+
+TEST_F(Prune, RefusesWhatItCannotPrune) {
+  expect_message(prune("small", {}), 2, {"--sparsity", "--to-flops 0.5"});
+  expect_message(prune("small", {"--to-flops", "0.001"}), 2, {"--to-flops", "a head and a block of columns"});
+  expect_message(prune("small", {"--to-flops", "1.5"}), 2, {"--to-flops"});
+  expect_message(run({"prune", "--model", path("run"), "--data", path("pages/train.jsonl"), "--to-flops", "0.5",
+                      "--output-dir", path("run")}),
+                 2, {"--output-dir"});
+  // Pages without labels.
+  std::string unlabelled;
+  std::ifstream pages(at("pages/train.jsonl"));
+  for (std::string line; std::getline(pages, line);) {
+    json page = json::parse(line);
+    page.erase("labels");
+    page["image"] = (at("pages") / page["image"].get<std::string>()).string();
+    unlabelled += page.dump() + "\n";
+  }
+  write_bytes(at("unlabelled.jsonl"), unlabelled);
+  const Outcome refused = run({"prune", "--model", path("run"), "--data", path("unlabelled.jsonl"), "--to-flops", "0.5",
+                               "--output-dir", path("small")});
+  EXPECT_NE(refused.code, 0);
+  EXPECT_THAT(refused.err, HasSubstr("label"));
+  // Weights that are codes.
+  json coded = config("run");
+  coded["quantization_config"] = {{"bits", 8}};
+  fs::copy(at("run"), at("coded"), fs::copy_options::recursive);
+  fs::remove(at("coded/checksums.json"));
+  write_bytes(at("coded/config.json"), coded.dump());
+  expect_message(run({"prune", "--model", path("coded"), "--data", path("pages/train.jsonl"), "--to-flops", "0.5",
+                      "--output-dir", path("small")}),
+                 2, {"quantized", "quantization_config"});
+  // Adapters.
+  ASSERT_EQ(run({"init", "--model", "layoutlmv3-tiny", "--output-dir", path("base")}).code, 0);
+  Arguments adapters = train_arguments("adapter", {"--max-steps", "1", "--lora-rank", "2"});
+  *(std::find(adapters.begin(), adapters.end(), "--model") + 1) = path("base");
+  ASSERT_EQ(run(adapters).code, 0);
+  expect_message(run({"prune", "--model", path("adapter"), "--data", path("pages/train.jsonl"), "--to-flops", "0.5",
+                      "--output-dir", path("small")}),
+                 2, {"an adapter has no heads", "plimsoll merge"});
+  // A model without a head: the bare encoder.
+  expect_message(run({"prune", "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"), "--to-flops", "0.5",
+                      "--output-dir", path("small")}),
+                 2, {"preset"});
+  EXPECT_FALSE(fs::exists(at("small/config.json")));
+}
+
+TEST_F(Prune, ALayoutThatContradictsItsNameIsRefused) {
+  ASSERT_EQ(prune("small", {"--to-flops", "0.5", "--layout", "plimsoll"}).code, 0);
+  const json good = config("small");
+  const auto refused = [&](const json& changed) {
+    fs::remove(at("small/checksums.json"));
+    write_bytes(at("small/config.json"), changed.dump());
+    const Outcome outcome = run({"eval", "--model", path("small"), "--data", path("pages/train.jsonl")});
+    EXPECT_EQ(outcome.code, 3) << outcome.err;
+    return outcome.err;
+  };
+  json changed = good;
+  changed["model_type"] = "layoutlmv3";
+  EXPECT_THAT(refused(changed), HasSubstr("pruned_layers"));
+  changed = good;
+  changed.erase("pruned_layers");
+  EXPECT_THAT(refused(changed), HasSubstr("model_type"));
+  changed = good;
+  changed["pruned_layers"].erase(0);
+  EXPECT_THAT(refused(changed), HasSubstr("one by one"));
+  changed = good;
+  changed["pruned_layers"][0]["attention_heads"] = 4;
+  EXPECT_THAT(refused(changed), HasSubstr("attention_heads"));
+}
+
+}  // namespace
+}  // namespace plimsoll
