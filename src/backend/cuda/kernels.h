@@ -19,6 +19,7 @@ std::unique_ptr<Kernel> make_linear(const Context& context, Matmuls& matmuls, co
 std::unique_ptr<Kernel> make_embedding(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_rows(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_pairs(const Context& context, const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_contrastive(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_loss(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_row_gradients(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_reductions(const Context& context, const Graph& graph, const Node& node);
