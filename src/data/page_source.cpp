@@ -43,7 +43,8 @@ class JsonlSource final : public PageSource {
     const char* const side = !options_.pairs ? "" : index % 2 == 0 ? "a" : "b";
     if (options_.pairs) text = page_of_pair(text, side, line.number);
     Page page = parse_jsonl_page(text, file_.path(), line.number, options_, faults);
-    if (page.id.empty()) page.id = fmt::format("{}line {}{}", id_prefix_, line.number, side);
+    if (page.id.empty())
+      page.id = fmt::format("{}line {}{}{}", id_prefix_, line.number, options_.pairs ? " " : "", side);
     return page;
   }
 
