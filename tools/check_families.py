@@ -21,7 +21,8 @@ import reference
 
 def compare(family, task, shape, folder, plimsoll):
     model = families.make_model(family, shape, labels=7, seed=7, task=task)
-    batch = families.make_batch(model.config, lengths=(101, 60, 83), length=101, seed=8, task=task)
+    lengths = (101, 60, 83, 44, 97, 12) if task.startswith("pair-") else (101, 60, 83)
+    batch = families.make_batch(model.config, lengths=lengths, length=101, seed=8, task=task)
     model.save_pretrained(folder / "model")
     reference.write_tensors(batch, folder / "batch.safetensors")
     command = [plimsoll, "grad", "--model", folder / "model", "--batch", folder / "batch.safetensors", "--output",

@@ -3,11 +3,10 @@
 Used by check_families.py and make_golden.py; not a program itself.
 """
 
-import functools
-
 import torch
 import transformers
 
+import pair_heads
 import reference
 import relation_head
 
@@ -38,6 +37,9 @@ TASKS = {
     "regression": ("ForSequenceClassification", dict(problem_type="regression")),
     "question-answering": ("ForQuestionAnswering", {}),
     "relation-extraction": ("ForRelationExtraction", dict(max_entities=12)),  # relation_head.py
+    "pair-classification": ("ForPairClassification", {}),  # pair_heads.py
+    "pair-ranking": ("ForPairRanking", {}),
+    "pair-similarity": ("ForPairSimilarity", {}),
 }
 
 
@@ -53,15 +55,25 @@ def make_model(family, shape, labels, seed, task="token-classification", dropout
     """A model for that task, no parameter exactly 0 or 1."""
     config_class, name, more = FAMILIES[family]
     architecture, values = TASKS[task]
-    names = reference.label_names({"regression": 1, "question-answering": 2}.get(task, labels))
+    names = reference.label_names({"regression": 1, "question-answering": 2, "pair-ranking": 1, "pair-similarity": 1}.get(task, labels))
     config = getattr(transformers, config_class)(
         **shape_of(family, shape), **more, **values, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout,
         id2label=dict(enumerate(names)), label2id={label: i for i, label in enumerate(names)})
-    is_ours = task == "relation-extraction"
-    model = (functools.partial(relation_head.RelationExtraction, name) if is_ours
-             else getattr(transformers, name + architecture))(config)
+    if task == "relation-extraction":
+        model = relation_head.RelationExtraction(name, config)
+    elif task.startswith("pair-"):
+        model = make_pair_model(name, architecture, config)
+    else:
+        model = getattr(transformers, name + architecture)(config)
     reference.randomise(model, seed)
     return model.eval()
+
+
+def make_pair_model(name, architecture, config):
+    base = getattr(transformers, name + "Model")
+    with_pooler = name in ("LayoutLMv3", "LayoutLM")  # they take no choice
+    encoder = base(config) if with_pooler else base(config, add_pooling_layer=False)
+    return pair_heads.HEADS[architecture.removeprefix("For")](encoder)
 
 
 def load_model(directory):
@@ -83,11 +95,23 @@ def make_targets(config, task, mask, generator):
         return {"start_positions": spans[:, 0].clone(), "end_positions": spans[:, 1].clone()}
     if task == "relation-extraction":
         return make_links(config, mask, generator)
+    if task.startswith("pair-"):
+        return make_pairs(config, task, pages, generator)
     if task == "regression":
         return {"labels": torch.randn(pages, generator=generator)}
     labels = torch.randint(0, config.num_labels, (pages, length), generator=generator)
     unlabelled = torch.randint(0, 2, (pages, length), generator=generator) == 0
     labels[unlabelled | (mask == 0)] = reference.IGNORED_LABEL
+    return {"labels": labels}
+
+
+def make_pairs(config, task, pages, generator):
+    """Targets of pairs: classes or 0 in even rows; groups of pages, the first two pairs of one."""
+    if task == "pair-similarity":
+        return {"labels": (torch.arange(pages) // 2).clamp(min=1)}
+    labels = torch.full((pages,), pair_heads.NONE)
+    classes = 1 if task == "pair-ranking" else config.num_labels
+    labels[::2] = torch.randint(0, classes, ((pages + 1) // 2,), generator=generator)
     return {"labels": labels}
 
 

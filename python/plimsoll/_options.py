@@ -29,6 +29,8 @@ class CheckOptions(TypedDict, total=False):
     """Directory of the base model, if --model is an adapter (default: the one named in adapter_config.json)"""
     data: Union[Path, Sequence[Path]]
     """Pages: a JSONL file (image, words, boxes, and labels, label, questions, or entities and links, as the task has it), or a folder with annotations/ and images/ (FUNSD). Several files, or a pattern such as 'train-*.jsonl', are read as one"""
+    pages: Union[Path, Sequence[Path]]
+    """For tasks that read pairs: the pages that the pairs of --data and --eval-data name by their ids (a, b); without it, pairs hold their pages"""
     box_format: Union[str, Sequence[str]]
     """Unit of the boxes in the data: pixel, or 1000 (0 to 1000 from edge to edge) (default: pixel)"""
     segment_boxes: bool
@@ -42,7 +44,7 @@ class CheckOptions(TypedDict, total=False):
     cache: Path
     """Cache pages in this directory, with their tokens and resized images (about 170 KB per page), for later epochs and runs; rebuilt when data, tokenizer or options change"""
     task: Union[str, Sequence[str]]
-    """What is trained: token-classification, sequence-classification, question-answering, relation-extraction (default: what the model was trained for; a preset: the first). Another than the model's gives it a new head"""
+    """What is trained: token-classification, sequence-classification, question-answering, relation-extraction, pair-classification, pair-ranking, pair-similarity (default: what the model was trained for; a preset: the first). Another than the model's gives it a new head"""
     problem_type: Literal["single_label_classification", "multi_label_classification", "regression"]
     """Of classes of pages: single_label_classification (a name a page), multi_label_classification (a list), regression (a number); default: as the data is"""
     labels: Union[str, Sequence[str]]
@@ -69,6 +71,7 @@ CHECK: Dict[str, Option] = {
     "tokenizer": Option("--tokenizer", "path", False),
     "base_model": Option("--base-model", "path", False),
     "data": Option("--data", "path", True),
+    "pages": Option("--pages", "path", True),
     "box_format": Option("--box-format", "str", False),
     "segment_boxes": Option("--segment-boxes", "flag", False),
     "max_length": Option("--max-length", "int", False),
@@ -99,6 +102,8 @@ class TrainOptions(TypedDict, total=False):
     """Directory of the base model, if --model is an adapter (default: the one named in adapter_config.json)"""
     data: Union[Path, Sequence[Path]]
     """Pages: a JSONL file (image, words, boxes, and labels, label, questions, or entities and links, as the task has it), or a folder with annotations/ and images/ (FUNSD). Several files, or a pattern such as 'train-*.jsonl', are read as one"""
+    pages: Union[Path, Sequence[Path]]
+    """For tasks that read pairs: the pages that the pairs of --data and --eval-data name by their ids (a, b); without it, pairs hold their pages"""
     box_format: Union[str, Sequence[str]]
     """Unit of the boxes in the data: pixel, or 1000 (0 to 1000 from edge to edge) (default: pixel)"""
     segment_boxes: bool
@@ -158,7 +163,7 @@ class TrainOptions(TypedDict, total=False):
     eval_data: Union[Path, Sequence[Path]]
     """Pages for evaluation during training, in the format of --data"""
     task: Union[str, Sequence[str]]
-    """What is trained: token-classification, sequence-classification, question-answering, relation-extraction (default: what the model was trained for; a preset: the first). Another than the model's gives it a new head"""
+    """What is trained: token-classification, sequence-classification, question-answering, relation-extraction, pair-classification, pair-ranking, pair-similarity (default: what the model was trained for; a preset: the first). Another than the model's gives it a new head"""
     problem_type: Literal["single_label_classification", "multi_label_classification", "regression"]
     """Of classes of pages: single_label_classification (a name a page), multi_label_classification (a list), regression (a number); default: as the data is"""
     labels: Union[str, Sequence[str]]
@@ -191,6 +196,8 @@ class TrainOptions(TypedDict, total=False):
     """Fraction of a label's weight that is spread over all labels (default: 0)"""
     focal_gamma: float
     """Focal loss: words and pages whose label is found easily weigh less, by (1 - p)^gamma (0: all weigh the same) (default: 0)"""
+    temperature: float
+    """pair-similarity: what cosines are divided by before they are compared; lower, and the hardest pages count more (default: 0.05)"""
     class_weights: Union[str, Sequence[str]]
     """Weights of labels in the loss: balanced (by how often --data has each), or NAME=WEIGHT, separated by commas, or a JSON object; the others weigh 1. The loss is divided by the sum of the weights, as torch.nn.CrossEntropyLoss does. May be given several times"""
     max_grad_norm: float
@@ -291,8 +298,8 @@ class TrainOptions(TypedDict, total=False):
     """Directory of TensorBoard's event files (default: tensorboard, in --output-dir)"""
     load_best_model_at_end: bool
     """Save the model of the best evaluation, not of the last update"""
-    metric_for_best_model: Literal["accuracy", "anls", "exact_match", "f1", "f1_macro", "f1_micro", "f1_with_answer", "f1_without_answer", "loss", "mae", "mse", "precision", "recall", "eval_accuracy", "eval_anls", "eval_exact_match", "eval_f1", "eval_f1_macro", "eval_f1_micro", "eval_f1_with_answer", "eval_f1_without_answer", "eval_loss", "eval_mae", "eval_mse", "eval_precision", "eval_recall"]
-    """The metric that decides which model is best: loss, or one of the task's (token-classification: f1, precision, recall; sequence-classification: accuracy, f1_macro, f1_micro, or mse, mae; question-answering: f1, exact_match, anls, f1_with_answer, f1_without_answer; relation-extraction: f1, precision, recall; default: the first)"""
+    metric_for_best_model: Literal["accuracy", "anls", "exact_match", "f1", "f1_macro", "f1_micro", "f1_with_answer", "f1_without_answer", "loss", "mae", "margin", "mse", "precision", "recall", "recall_at_1", "recall_at_5", "threshold", "eval_accuracy", "eval_anls", "eval_exact_match", "eval_f1", "eval_f1_macro", "eval_f1_micro", "eval_f1_with_answer", "eval_f1_without_answer", "eval_loss", "eval_mae", "eval_margin", "eval_mse", "eval_precision", "eval_recall", "eval_recall_at_1", "eval_recall_at_5", "eval_threshold"]
+    """The metric that decides which model is best: loss, or one of the task's (token-classification: f1, precision, recall; sequence-classification: accuracy, f1_macro, f1_micro, or mse, mae; question-answering: f1, exact_match, anls, f1_with_answer, f1_without_answer; relation-extraction: f1, precision, recall; pair-classification: accuracy, f1; pair-ranking: accuracy, margin; pair-similarity: recall_at_1, recall_at_5, accuracy, threshold; default: the first)"""
     resume_from_checkpoint: Union[str, Sequence[str]]
     """latest (or True), or a checkpoint-N directory: continue bit for bit; latest with no checkpoint starts from the beginning"""
     on_nonfinite: Literal["stop", "skip"]
@@ -313,6 +320,7 @@ TRAIN: Dict[str, Option] = {
     "tokenizer": Option("--tokenizer", "path", False),
     "base_model": Option("--base-model", "path", False),
     "data": Option("--data", "path", True),
+    "pages": Option("--pages", "path", True),
     "box_format": Option("--box-format", "str", False),
     "segment_boxes": Option("--segment-boxes", "flag", False),
     "max_length": Option("--max-length", "int", False),
@@ -359,6 +367,7 @@ TRAIN: Dict[str, Option] = {
     "weight_decay": Option("--weight-decay", "float", False),
     "label_smoothing_factor": Option("--label-smoothing-factor", "float", False),
     "focal_gamma": Option("--focal-gamma", "float", False),
+    "temperature": Option("--temperature", "float", False),
     "class_weights": Option("--class-weights", "str", False),
     "max_grad_norm": Option("--max-grad-norm", "float", False),
     "lr_scheduler_type": Option("--lr-scheduler-type", "str", False),
@@ -430,6 +439,8 @@ class EvalOptions(TypedDict, total=False):
     """Directory of the base model, if --model is an adapter (default: the one named in adapter_config.json)"""
     data: Union[Path, Sequence[Path]]
     """Pages: a JSONL file (image, words, boxes, and labels, label, questions, or entities and links, as the task has it), or a folder with annotations/ and images/ (FUNSD). Several files, or a pattern such as 'train-*.jsonl', are read as one"""
+    pages: Union[Path, Sequence[Path]]
+    """For tasks that read pairs: the pages that the pairs of --data and --eval-data name by their ids (a, b); without it, pairs hold their pages"""
     box_format: Union[str, Sequence[str]]
     """Unit of the boxes in the data: pixel, or 1000 (0 to 1000 from edge to edge) (default: pixel)"""
     segment_boxes: bool
@@ -478,6 +489,7 @@ EVAL: Dict[str, Option] = {
     "tokenizer": Option("--tokenizer", "path", False),
     "base_model": Option("--base-model", "path", False),
     "data": Option("--data", "path", True),
+    "pages": Option("--pages", "path", True),
     "box_format": Option("--box-format", "str", False),
     "segment_boxes": Option("--segment-boxes", "flag", False),
     "max_length": Option("--max-length", "int", False),
@@ -512,6 +524,8 @@ class PredictOptions(TypedDict, total=False):
     """Directory of the base model, if --model is an adapter (default: the one named in adapter_config.json)"""
     data: Union[Path, Sequence[Path]]
     """Pages: a JSONL file (image, words, boxes, and labels, label, questions, or entities and links, as the task has it), or a folder with annotations/ and images/ (FUNSD). Several files, or a pattern such as 'train-*.jsonl', are read as one"""
+    pages: Union[Path, Sequence[Path]]
+    """For tasks that read pairs: the pages that the pairs of --data and --eval-data name by their ids (a, b); without it, pairs hold their pages"""
     box_format: Union[str, Sequence[str]]
     """Unit of the boxes in the data: pixel, or 1000 (0 to 1000 from edge to edge) (default: pixel)"""
     segment_boxes: bool
@@ -596,6 +610,7 @@ PREDICT: Dict[str, Option] = {
     "tokenizer": Option("--tokenizer", "path", False),
     "base_model": Option("--base-model", "path", False),
     "data": Option("--data", "path", True),
+    "pages": Option("--pages", "path", True),
     "box_format": Option("--box-format", "str", False),
     "segment_boxes": Option("--segment-boxes", "flag", False),
     "max_length": Option("--max-length", "int", False),

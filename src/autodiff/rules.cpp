@@ -188,6 +188,11 @@ void pair_scores_rule(BackwardWalk& walk, const Node& node) {
   for (std::size_t i = 0; i < outputs.size(); ++i) walk.contribute(node.inputs[i], outputs[i], kNoValue);
 }
 
+void join_pairs_rule(BackwardWalk& walk, const Node& node) {
+  const auto outputs = walk.append(node, Op::kJoinPairsGrad, {upstream(walk, node), node.inputs[0]}, node.attributes);
+  walk.contribute(node.inputs[0], outputs[0], node.row_count);
+}
+
 void tanh_rule(BackwardWalk& walk, const Node& node) {
   walk.contribute(node.inputs[0], walk.append(node, Op::kTanhGrad, {upstream(walk, node), node.outputs[0]})[0],
                   node.row_count);
@@ -215,6 +220,7 @@ constexpr OpTable<Rule> kRules = {
     {Op::kConcatHeads, concat_heads_rule},
     {Op::kSplitHeads, split_heads_rule},
     {Op::kPairScores, pair_scores_rule},
+    {Op::kJoinPairs, join_pairs_rule},
     {Op::kAttention, attention_rule},
     {Op::kGelu, gelu_rule},
     {Op::kTanh, tanh_rule},

@@ -132,7 +132,10 @@ void refuse_other_kinds(const fs::path& directory, const json& config) {
   if (config.value("peft_type", json("LORA")) != "LORA") refuse_adapter_key(directory, "peft_type", config, "\"LORA\"");
   if (has(config, "task_type") && config.at("task_type") != kNoTask && task_type_of(config).empty()) {
     std::string allowed;
-    for (const Task* task : all_tasks()) allowed += fmt::format("\"{}\", ", task->adapter_type());
+    for (const Task* task : all_tasks()) {
+      const std::string name = fmt::format("\"{}\", ", task->adapter_type());
+      if (allowed.find(name) == std::string::npos) allowed += name;
+    }
     refuse_adapter_key(directory, "task_type", config, fmt::format("{}\"{}\" or null", allowed, kNoTask));
   }
   for (const auto& [key, value] : config.items()) {

@@ -110,9 +110,10 @@ ModelBundle open_with_adapter(const std::string& model, const std::string& base)
   bundle.config = read_own_config(own_config ? model : base_place);
   // An adapter that PEFT wrote says its task, but brings no config of its own.
   const std::string task_type = own_config ? std::string() : read_adapter_config(model).task_type;
-  for (const Task* task : all_tasks()) {
-    if (task->adapter_type() == task_type) bundle.config.task.architecture = task->architecture();
-  }
+  // Of tasks for which PEFT has one name, the first.
+  const auto tasks = all_tasks();
+  const auto named = std::ranges::find(tasks, task_type, [](const Task* task) { return task->adapter_type(); });
+  if (named != tasks.end()) bundle.config.task.architecture = (*named)->architecture();
   Adapter adapter = open_adapter(model, bundle.definition());
   bundle.options.lora = std::move(adapter.lora);
   bundle.adapter = std::move(adapter.weights);

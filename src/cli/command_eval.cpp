@@ -64,6 +64,13 @@ void run_eval(Invocation& invocation, RunOptions& options, const EvalOptions& ev
   const Device device = open_run_device(invocation, options);
   Backend& backend = *device.backend;
   const ModelBundle bundle = open_evaluated_model(options);
+  if (bundle.task().reads_pairs() && !eval.draw_dir.empty()) {
+    throw UsageError({.what = "pairs have no pictures of their own",
+                      .where = "--draw",
+                      .found = fmt::format("a model for {}", bundle.task().name()),
+                      .allowed = "--worst without --draw, which lists the pairs",
+                      .remedy = "omit --draw"});
+  }
   const auto dataset = open_dataset(bundle, options.data, true);
   std::optional<PagePictures> pictures;
   if (!eval.draw_dir.empty()) {

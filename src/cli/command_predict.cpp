@@ -131,6 +131,24 @@ struct Predicted {
   }
 };
 
+// A line of a pair has no words, so that nothing but lines can be made of it.
+void refuse_for_pairs(const ModelBundle& bundle, const PredictOptions& predict) {
+  if (!bundle.task().reads_pairs()) return;
+  const auto refuse = [&](const char* option, bool is_given, const char* remedy) {
+    if (!is_given) return;
+    throw UsageError({.what = "predictions of pairs are written as lines alone",
+                      .where = option,
+                      .found = fmt::format("a model for {}", bundle.task().name()),
+                      .allowed = "--data FILE --pages FILE --output FILE",
+                      .remedy = remedy});
+  };
+  refuse("--input", !predict.input.files.empty(), "read the pages first (plimsoll ocr), and pass pairs of them");
+  refuse("--format", predict.format != "jsonl", "omit --format");
+  refuse("--draw", !predict.draw_dir.empty(), "omit --draw");
+  refuse("--draw-pdf", !predict.draw_pdf.empty(), "omit --draw-pdf");
+  refuse("--shard", !predict.shard.empty(), "split the file of pairs instead");
+}
+
 // Reads, predicts, writes and draws the pages of --data, or of the request's range; `earlier_ids`: of the pages before
 // these that may have pictures of the same name.
 void predict_and_write(Invocation& invocation, RunOptions& options, const PredictOptions& predict, Backend& backend,
@@ -144,7 +162,9 @@ void predict_and_write(Invocation& invocation, RunOptions& options, const Predic
   const bool draws = !predict.draw_dir.empty() || !predict.draw_pdf.empty();
   ReadOptions reading = read_options(bundle, options.data, true);
   if (draws) reading.parts = PageParts();
-  const std::unique_ptr<PageSource> pages = open_requested(options.data, options.data.data, reading);
+  const std::unique_ptr<PageSource> opened =
+      bundle.task().reads_pairs() ? nullptr : open_requested(options.data, options.data.data, reading);
+  const PageSource* const pages = opened != nullptr ? opened.get() : &dataset->source();
   std::optional<PagePictures> pictures;
   if (draws) {
     options.memory.drawing_bytes = PagePictures::bytes(*pages, !predict.draw_pdf.empty());
@@ -283,6 +303,7 @@ void run_predict(Invocation& invocation, RunOptions& options, const PredictOptio
   connect_ranks(invocation, options.ranks);
   const Device device = open_run_device(invocation, options);
   const ModelBundle bundle = open_evaluated_model(options);
+  refuse_for_pairs(bundle, predict);
   if (shard) return run_shard(invocation, options, predict, *device.backend, bundle, *shard);
   // Reading takes its time, so a model that cannot be used has been refused before.
   const std::unique_ptr<ReadInput> read = read_input(invocation, options, predict, std::nullopt);

@@ -87,6 +87,7 @@ void RunOptions::resolve_data() {
     resume_from_checkpoint = *resumes ? "latest" : "";
   }
   data.data = match_paths(data_files);
+  data.pages = match_paths(pages_files);
   eval_data = match_paths(eval_data_files);
   if (augment) data.augment = train.seed;
   if (box_format == "pixel") {
@@ -270,6 +271,7 @@ std::vector<NamedPath> RunOptions::inputs() const {
                                   {"--base-model", model.base_model},
                                   {"--labels", model.labels}};
   for (const std::filesystem::path& path : data.data) paths.push_back({"--data", path});
+  for (const std::filesystem::path& path : data.pages) paths.push_back({"--pages", path});
   for (const std::filesystem::path& path : eval_data) paths.push_back({"--eval-data", path});
   if (!teacher.model.empty()) paths.push_back({"--distil-from", teacher.model});
   return paths;

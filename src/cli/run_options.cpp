@@ -17,6 +17,12 @@ void add_files_option(Command* command, RunOptions& o) {
                    "(FUNSD). Several files, or a pattern such as 'train-*.jsonl', are read as one")
       ->type_name("FILE")
       ->required();
+  command
+      ->add_option(
+          "--pages", o.pages_files,
+          "For tasks that read pairs: the pages that the pairs of --data and --eval-data name by their ids (a, "
+          "b); without it, pairs hold their pages")
+      ->type_name("FILE");
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ struct RunOptions {
   DeviceOptions device;
 
   // As typed, until `resolve` reads them.
-  std::vector<std::string> data_files, eval_data_files;
+  std::vector<std::string> data_files, eval_data_files, pages_files;
   std::string box_format = "pixel";
   std::string budget, host_budget;
   std::string scheduler = "linear", scheduler_arguments{};

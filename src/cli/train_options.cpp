@@ -203,6 +203,11 @@ void add_training_options(Command* command, RunOptions& o) {
                              "all weigh the same)"),
          0, 20)
       ->capture_default_str();
+  number(command->add_option("--temperature", o.model.loss.temperature,
+                             "pair-similarity: what cosines are divided by before they are compared; lower, and the "
+                             "hardest pages count more"),
+         0.01, 10)
+      ->capture_default_str();
   command
       ->add_option("--class-weights", o.class_weights,
                    "Weights of labels in the loss: balanced (by how often --data has each), or NAME=WEIGHT, separated "

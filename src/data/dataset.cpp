@@ -103,10 +103,17 @@ Dataset::Dataset(std::shared_ptr<const TokenizedPages> pages, ImageProcessor pro
   validate(options_.windows);
   check(!options_.augment || options_.cache.directory.empty(), "augmented pages are not cached");
   check(!options_.augment || options_.parts.image, "pages with an image are augmented");
+  if (options_.pairs) {
+    check(!options_.targets && !options_.labels, "pairs have targets, and their pages none");
+    if (options_.windows.long_pages == LongPages::kWindows) options_.windows.long_pages = LongPages::kRefuse;
+    paired_ = std::make_unique<PairedPages>(pages_, options_.pairs);
+  }
   scan();
+  if (options_.pairs) scan_pairs();
 }
 
 bool Dataset::is_skipped(std::size_t page) const {
+  if (options_.pairs) return !looked_at_[page];
   return std::ranges::binary_search(options_.skipped, static_cast<std::uint32_t>(page));
 }
 
@@ -146,8 +153,14 @@ void Dataset::scan() {
   EncodedExample encoded;
   const bool cached = !options_.cache.directory.empty();
   CacheKey key;
+  std::vector<bool> named(pages_->size(), true);
+  if (options_.pairs) {
+    named = options_.pairs->named_pages(options_.left_out);
+    looked_at_ = options_.pairs->named_pages(options_.skipped);
+  }
   for (std::size_t p = 0; p < pages_->size(); ++p) {
-    if (std::ranges::binary_search(options_.left_out, static_cast<std::uint32_t>(p))) continue;
+    if (!named[p]) continue;
+    if (!options_.pairs && std::ranges::binary_search(options_.left_out, static_cast<std::uint32_t>(p))) continue;
     const std::size_t items = read_page(p, scratch);
     const Page& page = scratch.page;
     if (options_.parts.image) {
@@ -214,7 +227,9 @@ void Dataset::scan_item(const Example& first, Scratch& scratch, EncodedExample& 
     targets_ = encoded.targets.size();
     longest_example_ = std::max(longest_example_, static_cast<int>(example.tokens));
     examples_.push_back(example);
-    if (!options_.class_weights.empty()) loss_weights_.push_back(weight_of(encoded, options_.class_weights));
+    if (!options_.class_weights.empty() && !options_.pairs) {
+      loss_weights_.push_back(weight_of(encoded, options_.class_weights));
+    }
   }
 }
 
@@ -237,8 +252,55 @@ void Dataset::cut_unchanged(const Example& example, Scratch& scratch) const {
   if (!same) throw page_changed(scratch.page, counted(scratch.tokens.ids.size(), "token") + " in other windows");
 }
 
+void Dataset::scan_pairs() {
+  const Pairs& pairs = *options_.pairs;
+  example_of_page_.assign(pages_->size(), Pairs::kNoPage);
+  for (std::uint32_t i = 0; i < examples_.size(); ++i) example_of_page_[examples_[i].page] = i;
+  EncodedExample encoded;
+  for (std::uint32_t p = 0; p < pairs.size(); ++p) {
+    if (!pairs.is_usable(p) || std::ranges::binary_search(options_.left_out, p)) continue;
+    if (options_.trains && options_.pair_targets && !options_.pair_targets->trains_on(pairs, p)) continue;
+    Example example{.page = p};
+    float weight = 0;
+    int tokens = 0;
+    for (const int side : {0, 1}) {
+      const std::uint32_t page = side == 0 ? pairs[p].a : pairs[p].b;
+      tokens += examples_[example_of_page_[page]].tokens;
+      encoded.targets.clear();
+      encoded.loss_terms = 0;
+      if (options_.pair_targets) options_.pair_targets->encode(pairs, p, side, options_.trains, encoded);
+      example.loss_terms = static_cast<std::uint16_t>(example.loss_terms + encoded.loss_terms);
+      if (!options_.class_weights.empty()) weight += weight_of(encoded, options_.class_weights);
+      fingerprint_.labels = hash_bytes(std::as_bytes(std::span(&page, 1)), fingerprint_.labels);
+      fingerprint_.labels = hash_bytes(std::as_bytes(std::span(encoded.targets)), fingerprint_.labels);
+    }
+    if (tokens > std::numeric_limits<std::uint16_t>::max()) {
+      throw PageError("page-too-long", {.what = "the pages of a pair are too long together",
+                                        .where = pairs.place(p),
+                                        .found = counted(tokens, "token"),
+                                        .allowed = "at most 65535",
+                                        .remedy = "pass a smaller --max-length with --truncate"});
+    }
+    example.tokens = static_cast<std::uint16_t>(tokens);
+    pair_examples_.push_back(example);
+    if (!options_.class_weights.empty()) loss_weights_.push_back(weight);
+  }
+  pair_examples_.shrink_to_fit();
+}
+
 void Dataset::load(std::size_t index, Scratch& scratch, EncodedExample& out, std::span<std::uint8_t> pixels,
-                   std::uint64_t epoch) const {
+                   std::uint64_t epoch, int side) const {
+  if (!options_.pairs) return load_page(index, scratch, out, pixels, epoch);
+  const std::uint32_t pair = pair_examples_.at(index).page;
+  const Pairs::Pair& pages = (*options_.pairs)[pair];
+  load_page(example_of_page_[side == 0 ? pages.a : pages.b], scratch, out, pixels, epoch);
+  out.targets.clear();
+  out.loss_terms = 0;
+  if (options_.pair_targets) options_.pair_targets->encode(*options_.pairs, pair, side, options_.trains, out);
+}
+
+void Dataset::load_page(std::size_t index, Scratch& scratch, EncodedExample& out, std::span<std::uint8_t> pixels,
+                        std::uint64_t epoch) const {
   const Example& example = examples_.at(index);
   if (cache_ != nullptr && load_cached(index, out, pixels)) return;
   if (read_page(example.page, scratch) != example.items) {
@@ -359,8 +421,9 @@ std::span<const MissedWord> Dataset::missed_words(std::uint32_t page) const {
 }
 
 std::uint64_t Dataset::host_bytes() const {
-  return examples_.capacity() * sizeof(Example) + missed_.capacity() * sizeof(MissedWord) + pages_->host_bytes() +
-         (cache_ ? cache_->host_bytes() : 0);
+  return (examples_.capacity() + pair_examples_.capacity()) * sizeof(Example) +
+         (options_.pairs ? options_.pairs->host_bytes() : 0) + missed_.capacity() * sizeof(MissedWord) +
+         pages_->host_bytes() + (cache_ ? cache_->host_bytes() : 0);
 }
 
 std::uint64_t Dataset::workers_host_bytes(int threads, std::uint64_t decoding_bytes) const {

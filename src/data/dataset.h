@@ -22,6 +22,7 @@
 #include "data/labels.h"
 #include "data/page_cache.h"
 #include "data/page_source.h"
+#include "data/pairs.h"
 #include "data/targets.h"
 #include "data/tokenized_pages.h"
 #include "data/windows.h"
@@ -30,7 +31,7 @@ namespace plimsoll {
 
 inline constexpr std::int32_t kIgnoredLabel = -100;
 
-// One window of one page.
+// One window of one page; or a pair of pages, which is the `page` of that number to everybody.
 struct Example {
   std::uint32_t page = 0;        // index in the source
   std::uint32_t begin = 0;       // first of the page's tokens
@@ -77,6 +78,11 @@ struct DatasetOptions {
   std::optional<LabelSet> labels{};
   // The task's own targets; nullptr: none.
   std::shared_ptr<const Targets> targets{};
+  // Examples are these pairs of pages, not the pages themselves; nullptr: they are. `skipped` and `left_out` are then
+  // numbers of pairs. `pair_targets`: what the pairs are trained towards; nullptr: nothing (prediction).
+  std::shared_ptr<const Pairs> pairs{};
+  std::shared_ptr<const PairTargets> pair_targets{};
+  bool trains = false;  // pairs that a task does not train on are no examples
   // By label, or by the number that is an example's target; empty: 1 each. What a loss is divided by is their sum.
   std::vector<float> class_weights{};
   // Keeps labels only in the window that owns the word, so that each word counts once (evaluation).
@@ -120,11 +126,13 @@ class Dataset {
   // that cannot be used, EnvironmentError if a cache cannot be made.
   Dataset(std::shared_ptr<const TokenizedPages> pages, ImageProcessor processor, DatasetOptions options);
 
-  std::span<const Example> examples() const { return examples_; }
+  std::span<const Example> examples() const { return options_.pairs ? pair_examples_ : examples_; }
+  // How many samples of a batch an example is.
+  int samples_per_example() const { return options_.pairs ? 2 : 1; }
   // The sum of the class weights of each example; empty without class weights, where it is Example::loss_terms.
   std::span<const float> loss_weights() const { return loss_weights_; }
-  std::size_t size() const { return examples_.size(); }
-  const PageSource& source() const { return *pages_; }
+  std::size_t size() const { return examples().size(); }
+  const PageSource& source() const { return paired_ ? static_cast<const PageSource&>(*paired_) : *pages_; }
   const DatasetOptions& options() const { return options_; }
   const ImageProcessor& image_processor() const { return processor_; }
   const WordEncoder& encoder() const { return pages_->encoder(); }
@@ -136,11 +144,12 @@ class Dataset {
   // The length of the longest example in tokens.
   int longest_example() const { return longest_example_; }
 
-  // Fills `out` with the example's tokens and, unless `pixels` is empty, `pixels` (processor.pixel_count() bytes, which
-  // `normalise` turns into floats) with its page's image: from the cache if there is one with an intact entry. `epoch`
-  // decides how the page is augmented. Throws PageError or ImageError if a file has changed since.
+  // Fills `out` with the tokens of the example's sample `side` and, unless `pixels` is empty, `pixels`
+  // (processor.pixel_count() bytes, which `normalise` turns into floats) with its page's image: from the cache if there
+  // is one with an intact entry. `epoch` decides how the page is augmented. Throws PageError or ImageError if a file
+  // has changed since.
   void load(std::size_t index, Scratch& scratch, EncodedExample& out, std::span<std::uint8_t> pixels = {},
-            std::uint64_t epoch = 0) const;
+            std::uint64_t epoch = 0, int side = 0) const;
 
   // The bytes that the data set itself keeps, and the most that so many loading threads hold beside their batches when
   // they share a ByteGate of `decoding_bytes`.
@@ -163,6 +172,10 @@ class Dataset {
   // Loads the image of the page read last.
   void load_pixels(Scratch& scratch, std::span<std::uint8_t> out) const;
   void scan();
+  // Makes an example of each pair, of its pages' examples.
+  void scan_pairs();
+  void load_page(std::size_t index, Scratch& scratch, EncodedExample& out, std::span<std::uint8_t> pixels,
+                 std::uint64_t epoch) const;
   void add_to_fingerprint(const EncodedExample& example);
   // The functions below are in dataset_cache.cpp.
   static void add_to_key(const EncodedExample& example, CacheKey& key);
@@ -180,6 +193,10 @@ class Dataset {
   ImageProcessor processor_;
   DatasetOptions options_;
   std::vector<Example> examples_;
+  std::vector<Example> pair_examples_;
+  std::vector<std::uint32_t> example_of_page_;  // of pages that a pair names
+  std::vector<bool> looked_at_;                 // pages that a pair names which is not skipped
+  std::unique_ptr<const PairedPages> paired_;   // nullptr: examples are pages
   std::vector<float> loss_weights_;
   std::vector<MissedWord> missed_;  // in the order of pages
   ImageLimits image_limits_;

@@ -96,21 +96,26 @@ bool Loader::fill(std::uint64_t index, Worker& worker, Slot& slot, const Interru
       const std::uint32_t index_of_example = worker.item.examples[i];
       if (stop_.load(std::memory_order_relaxed) || (interrupt != nullptr && interrupt->pending())) return false;
       const Example& example = dataset_.examples()[index_of_example];
-      // Pixels are loaded first, so that a sample that cannot be loaded never enters the batch in part.
-      try {
-        dataset_.load(index_of_example, worker.scratch, worker.example,
-                      images ? batch.pixel_bytes(batch.samples()) : std::span<std::uint8_t>(), worker.item.info.epoch);
-      } catch (const DataError& error) {
-        throw BadPageError(example.page, error.problem());
+      // A pair is two samples, which tell themselves apart as windows do.
+      const int each = dataset_.samples_per_example();
+      for (int side = 0; side < each; ++side) {
+        // Pixels are loaded first, so that a sample that cannot be loaded never enters the batch in part.
+        try {
+          dataset_.load(index_of_example, worker.scratch, worker.example,
+                        images ? batch.pixel_bytes(batch.samples()) : std::span<std::uint8_t>(), worker.item.info.epoch,
+                        side);
+        } catch (const DataError& error) {
+          throw BadPageError(example.page, error.problem());
+        }
+        batch.add(worker.example,
+                  {.example = index_of_example,
+                   .page = example.page,
+                   .item = example.item,
+                   .items = example.items,
+                   .window = each > 1 ? static_cast<std::uint16_t>(side) : example.window,
+                   .windows = each > 1 ? static_cast<std::uint16_t>(each) : example.windows},
+                  worker.item.keys[i] * each + side, pad_to_);
       }
-      batch.add(worker.example,
-                {.example = index_of_example,
-                 .page = example.page,
-                 .item = example.item,
-                 .items = example.items,
-                 .window = example.window,
-                 .windows = example.windows},
-                worker.item.keys[i], pad_to_);
     }
     batch.finish();
   } catch (...) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <nlohmann/json.hpp>
 
 #include "base/bytes.h"
 #include "base/file.h"
@@ -24,7 +25,7 @@ class JsonlSource final : public PageSource {
     index_lines();
   }
 
-  std::size_t size() const override { return lines_.size(); }
+  std::size_t size() const override { return options_.pairs ? 2 * lines_.size() : lines_.size(); }
   std::span<const fs::path> paths() const override { return {&file_.path(), 1}; }
   std::uint64_t longest_page_bytes() const override { return longest_; }
   std::uint64_t host_bytes() const override { return lines_.capacity() * sizeof(Line); }
@@ -35,16 +36,31 @@ class JsonlSource final : public PageSource {
   }
 
   Page read(std::size_t index, PageFaults* faults) const override {
-    const Line& line = lines_.at(index);
+    const Line& line = lines_.at(options_.pairs ? index / 2 : index);
     std::string text(line.length, '\0');
     file_.read_at(line.offset, std::as_writable_bytes(std::span(text.data(), text.size())));
     if (options_.counts != nullptr) ++options_.counts->parsed;
+    const char* const side = !options_.pairs ? "" : index % 2 == 0 ? "a" : "b";
+    if (options_.pairs) text = page_of_pair(text, side, line.number);
     Page page = parse_jsonl_page(text, file_.path(), line.number, options_, faults);
-    if (page.id.empty()) page.id = fmt::format("{}line {}", id_prefix_, line.number);
+    if (page.id.empty())
+      page.id = fmt::format("{}line {}{}{}", id_prefix_, line.number, options_.pairs ? " " : "", side);
     return page;
   }
 
  private:
+  // The JSON of one of a line's two pages.
+  std::string page_of_pair(const std::string& text, const char* side, std::uint32_t line) const {
+    const nlohmann::json json = nlohmann::json::parse(quote_non_finite(text), nullptr, false);
+    const auto page = json.is_object() ? json.find(side) : json.end();
+    if (json.is_object() && page != json.end() && page->is_object()) return page->dump();
+    throw PageError("pair-without-page", {.what = "a line of pairs has no page",
+                                          .where = fmt::format("{}:{}, `{}`", file_.path().string(), line, side),
+                                          .found = json.is_object() ? "an id, or nothing" : "no JSON object",
+                                          .allowed = "{\"a\": {\"words\": …}, \"b\": {\"words\": …}, \"label\": …}",
+                                          .remedy = "write the page; or pass --pages FILE, the pages that ids name"});
+  }
+
   struct Line {
     std::uint64_t offset;
     std::uint32_t length;

@@ -48,6 +48,8 @@ struct ReadOptions {
   PageParts parts{};
   // Does not read labels, not even bad ones (prediction).
   bool ignore_labels = false;
+  // A line of JSONL is an object with two pages, `a` and `b`: pages 2 k and 2 k + 1 of line k.
+  bool pairs = false;
   // Reads the keys of a task; nullptr: none are read.
   const TargetReader* target = nullptr;
   // Counts what is done; nullptr: nothing is counted. It outlives the source.

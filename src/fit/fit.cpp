@@ -72,7 +72,7 @@ bool needs_kernels(const RunPlan& run, const FitRequest& request, std::size_t lo
   std::size_t arena = 0;
   for (const PlannedProgram& program : run.programs) {
     const Graph& graph = program.prepared.graph;
-    rows = std::max(rows, request.step.definition.encoder().rows(program.capacity));
+    rows = std::max(rows, request.step.definition.rows(program.capacity));
     const std::vector<std::size_t> no_scratch(graph.nodes().size(), 0);
     arena = std::max(arena, estimate_memory(graph, no_scratch, run.layout).arena_bytes());
   }
@@ -119,9 +119,9 @@ std::vector<MemoryItem> persistent_items(const PersistentLayout& layout, const S
 
 // Every micro-batch has room for the largest; together they have the rows of an update.
 double real_row_share(const FitRequest& request, const ModelCapacity& capacity) {
-  const Encoder& encoder = request.step.definition.encoder();
-  const std::int64_t rows = encoder.rows({.samples = request.train_batch_size, .text_rows = request.update_text_rows});
-  const std::int64_t room = divide_up(request.train_batch_size, capacity.samples) * encoder.rows(capacity);
+  const ModelDefinition& model = request.step.definition;
+  const std::int64_t rows = model.rows({.samples = request.train_batch_size, .text_rows = request.update_text_rows});
+  const std::int64_t room = divide_up(request.train_batch_size, capacity.samples) * model.rows(capacity);
   return std::min(1.0, static_cast<double>(rows) / static_cast<double>(room));
 }
 

@@ -107,6 +107,14 @@ Types pair_scores_grad_types(const ShapeRule& rule) {
   return {heads, rule.in(2), terms, terms};
 }
 
+Types join_pairs_grad_types(const ShapeRule& rule) {
+  rule.inputs(2);
+  const TensorType& x = rule.floating(1, 2);
+  const std::int64_t parts = rule.attributes<JoinAttributes>().products ? 4 : 2;
+  rule.expect(0, {x.dtype, {x.shape[0], parts * x.shape[1]}});
+  return {x};
+}
+
 Types elementwise_grad_types(const ShapeRule& rule) {
   rule.inputs(2);
   rule.floating(0, 2);
@@ -178,6 +186,7 @@ constexpr OpFacts kBackwardRows[] = {
      .types = pair_scores_grad_types,
      .work = pair_scores_grad_work,
      .priced_like = Op::kLinear},
+    {.op = Op::kJoinPairsGrad, .name = "join_pairs_grad", .types = join_pairs_grad_types, .work = element_work},
     {.op = Op::kReluGrad,
      .name = "relu_grad",
      .types = elementwise_grad_types,

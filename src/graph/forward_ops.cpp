@@ -184,6 +184,13 @@ Types pair_scores_types(const ShapeRule& rule) {
   return {{heads.dtype, {rows * group, terms.shape[1]}}};
 }
 
+Types join_pairs_types(const ShapeRule& rule) {
+  rule.inputs(1);
+  const TensorType& x = rule.floating(0, 2);
+  const std::int64_t parts = rule.attributes<JoinAttributes>().products ? 4 : 2;
+  return {{x.dtype, {x.shape[0], parts * x.shape[1]}}};
+}
+
 Types attention_types(const ShapeRule& rule) {
   rule.require(rule.count() >= 3, "has q, k and v");
   const TensorType& q = rule.floating(0, 2);
@@ -265,6 +272,25 @@ Types relation_loss_types(const ShapeRule& rule) {
   rule.floating(3, 1);
   rule.require(rule.dim(3, 0) == 1, "loss_scale is f[1]");
   return {rule.in(3), x};
+}
+
+Types contrastive_loss_types(const ShapeRule& rule) {
+  rule.inputs(3);
+  const TensorType& x = rule.floating(0, 2);
+  rule.expect(1, i32({x.shape[0]}));
+  rule.floating(2, 1);
+  rule.require(rule.dim(2, 0) == 1, "loss_scale is f[1]");
+  rule.require(rule.attributes<ContrastiveAttributes>().temperature >= 0.01,
+               "a temperature is at least 0.01, so that no exponential overflows");
+  return {rule.in(2), x};
+}
+
+Types cached_gradient_types(const ShapeRule& rule) {
+  rule.inputs(3);
+  const TensorType& x = rule.floating(0, 2);
+  rule.expect(1, {x.dtype, {rule.dim(1, 0), x.shape[1]}});
+  rule.expect(2, i32({1}));
+  return {{x.dtype, {1}}, x};
 }
 
 IndexRange embedding_indices(const Graph& graph, const Node& node) {
@@ -397,6 +423,7 @@ constexpr OpFacts kForwardRows[] = {
      .types = pair_scores_types,
      .work = linear_work,
      .priced_like = Op::kLinear},
+    {.op = Op::kJoinPairs, .name = "join_pairs", .types = join_pairs_types, .work = element_work, .cheap_outputs = 1},
     {.op = Op::kAttention,
      .name = "attention",
      .types = attention_types,
@@ -458,6 +485,19 @@ constexpr OpFacts kForwardRows[] = {
      .types = relation_loss_types,
      .work = relation_loss_work,
      .priced_like = Op::kAttentionGrad,
+     .rows = kRowsOfGradient},
+    {.op = Op::kContrastiveLoss,
+     .name = "contrastive_loss",
+     .types = contrastive_loss_types,
+     .work = contrastive_work,
+     .priced_like = Op::kLinear,
+     .aliases = may_take(1, {0}),
+     .rows = kRowsOfGradient},
+    {.op = Op::kCachedGradient,
+     .name = "cached_gradient",
+     .types = cached_gradient_types,
+     .work = element_work,
+     .aliases = may_take(1, {0}),
      .rows = kRowsOfGradient},
 };
 

@@ -71,6 +71,9 @@ enum class Op : std::uint8_t {
                       //                                                  heads[b E + h] . tails[b E + t, c P ...] +
                       //                                                  head_terms[b E + h, c] + tail_terms[b E + t, c]
                       //                                                  PairAttributes; without a row count
+  kJoinPairs,         // x f[n,K]                                      -> f[n,2K] or f[n,4K]: row 2k holds a = x[2k], b = x[2k+1]
+                      //                                                  (, |a - b|, a b), side by side; rows 2k+1, and a
+                      //                                                  last row without a partner, are 0  JoinAttributes
   kAttention,         // q,k,v f[n,D], sample_offsets i32[B+1], key_mask i32[n], row_keys i32[n,2], dropout_key i32[2]
                       // (, relative_coordinates i32[n,3], position_table w[H,bins], x_table w[H,bins2], y_table
                       // w[H,bins2]: graph/attention_form.h)           -> output f[n,D], log_sum_exp w[n,2H]
@@ -98,6 +101,9 @@ enum class Op : std::uint8_t {
                       //                                                  SoftTargetAttributes
   kRelationLoss,      // x f[n,D], teacher f[n,E], sample_offsets i32[B+1], loss_scale f[1] -> loss f[1], grad f[n,D]
                       //                                                  RelationAttributes have the formula
+  kContrastiveLoss,   // x f[n,D], groups i32[n], loss_scale f[1]      -> loss f[1], grad f[n,D]  ContrastiveAttributes
+  kCachedGradient,    // x f[n,D], table f[R,D], first i32[1]          -> loss f[1] = sum over rows of x[i] . table[first + i],
+                      //                                                  grad f[n,D] = those rows of the table
   // --- backward -----------------------------------------------------------------------------------------------------
   kEmbeddingGrad,         // dy f[n,D], ids i32[n]                     -> f[R,D]        EmbeddingAttributes
   kEmbeddingRowGrad,      // dy f[n,D], ids i32[n]                     -> ids i32[n], count i32[1], rows f[n,D]: the distinct
@@ -115,6 +121,8 @@ enum class Op : std::uint8_t {
                           //                                              AttentionAttributes::table_gradients)
   kPairScoresGrad,        // dy f[n*E,C], heads f[n,P], tails f[n,C*P] -> gradients of kPairScores' inputs; pairs whose dy is
                           //                                              0 cost nothing, on a CPU
+  kJoinPairsGrad,         // dy f[n,2K] or f[n,4K], x f[n,K]            -> f[n,K]        JoinAttributes; |a - b| has slope 0 where
+                          //                                              a = b
   kReluGrad,              // dy f[n,K], y f[n,K] (relu's output)       -> f[n,K]
   kGeluGrad,              // dy f[n,K], x f[n,K]                       -> f[n,K]
   kTanhGrad,              // dy f[n,K], y f[n,K] (tanh's output)       -> f[n,K]
@@ -123,6 +131,8 @@ enum class Op : std::uint8_t {
   kAccumulate,     // sum, x the same type, keep i32[1]                -> x (+ sum where keep != 0), in sum's bytes
   kMergeRowGrads,  // sum ids i32[c], count i32[1], rows f[c,D], then ids i32[n], count i32[1], rows f[n,D], then keep i32[1]
                    //                                                  -> the three sums, in their bytes, ids ascending
+  kPutRows,        // table f[R,D], rows f[n,D], first i32[1]          -> the table in its bytes: its rows from `first` on are
+                   //                                                  the real ones of these
   kSumSquares,     // x f[...] (row_count: leading rows that count)    -> f64[1]
   kGradientNorm,   // max_grad_norm f32[1] (, unscale f32[1]), sums of squares f64[1]... -> norm f32[1], clip f32[1] =
                    //                                                  min(1, max / (norm + 1e-6)), 1 where max <= 0
@@ -258,6 +268,19 @@ struct PairAttributes {
   std::int64_t group = 1;  // E, rows of a sample
   friend bool operator==(const PairAttributes&, const PairAttributes&) = default;
 };
+struct JoinAttributes {
+  bool products = false;  // four parts, not two
+  friend bool operator==(const JoinAttributes&, const JoinAttributes&) = default;
+};
+// InfoNCE in both directions (van den Oord et al. 2018; Radford et al. 2021). Rows 2k and 2k+1 are a pair; it counts if
+// their groups are the same and not -100. With s(i, j) the cosine of two rows, 0 for a row shorter than 1e-12, over the
+// temperature: each row i of a pair that counts, with its partner p(i), adds half of -log(exp s(i, p(i)) / sum over j of
+// exp s(i, j)) to the loss, times loss_scale; j is p(i) and, of the pairs' rows on p(i)'s side, those of another group
+// than i that is not -100.
+struct ContrastiveAttributes {
+  double temperature = 0.05;
+  friend bool operator==(const ContrastiveAttributes&, const ContrastiveAttributes&) = default;
+};
 struct DropoutAttributes {
   double p = 0.1;
   std::uint32_t site = 0;
@@ -334,12 +357,13 @@ struct SliceAttributes {
 using Attributes =
     std::variant<NoAttributes, EmbeddingAttributes, SpatialAttributes, PatchAttributes, VisualAttributes,
                  LayerNormAttributes, CastAttributes, CrossEntropyAttributes, ElementLossAttributes,
-                 SoftTargetAttributes, RelationAttributes, ScaleAttributes, HeadsAttributes, PairAttributes,
+                 SoftTargetAttributes, RelationAttributes, ScaleAttributes, HeadsAttributes, PairAttributes, JoinAttributes,
+                 ContrastiveAttributes,
                  DropoutAttributes, AttentionAttributes, GradientNormAttributes, AdamWAttributes, AdafactorAttributes, TransferAttributes,
                  CollectiveAttributes, SliceAttributes>;
 
 // Ops that end a forward graph: outputs loss and gradient of their first input, the logits.
-constexpr bool is_loss(Op op) { return op >= Op::kCrossEntropy && op <= Op::kRelationLoss; }
+constexpr bool is_loss(Op op) { return op >= Op::kCrossEntropy && op <= Op::kCachedGradient; }
 constexpr bool is_transfer(Op op) { return op >= Op::kFetchBegin && op <= Op::kStoreEnd; }
 constexpr bool is_collective(Op op) { return op >= Op::kReduceScatterBegin && op <= Op::kAllToAllRowsEnd; }
 

@@ -49,6 +49,11 @@ double pair_scores_grad_work(const Graph& graph, const Node& node) {
   return 2 * elements(graph, node.inputs[0]) * last_dimension(graph, node.inputs[1]);
 }
 
+double contrastive_work(const Graph& graph, const Node& node) {
+  // Each of n rows meets the n / 2 of the other side: once for the sums, twice for the gradient.
+  return 1.5 * elements(graph, node.inputs[0]) * static_cast<double>(graph.type(node.inputs[0]).shape[0]);
+}
+
 // Rows attend within their sample, to n/B keys each. inputs[0] is f[n, D] in both ops, sample offsets i32[B+1].
 double attention_work(const Graph& graph, const Node& node) {
   const ValueId offsets = node.inputs[attention_form(node).sample_offsets()];

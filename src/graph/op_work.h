@@ -6,16 +6,17 @@
 
 namespace plimsoll {
 
-double no_work(const Graph& graph, const Node& node);       // a transfer, which takes the disk's time
-double element_work(const Graph& graph, const Node& node);  // all inputs and outputs
-double lookup_work(const Graph& graph, const Node& node);   // the rows that are looked up, not the whole table
-double linear_work(const Graph& graph, const Node& node);   // output elements times columns of the first input
-double row_norms_work(const Graph& graph, const Node& node);    // the product b a, and the weight
+double no_work(const Graph& graph, const Node& node);         // a transfer, which takes the disk's time
+double element_work(const Graph& graph, const Node& node);    // all inputs and outputs
+double lookup_work(const Graph& graph, const Node& node);     // the rows that are looked up, not the whole table
+double linear_work(const Graph& graph, const Node& node);     // output elements times columns of the first input
+double row_norms_work(const Graph& graph, const Node& node);  // the product b a, and the weight
 double linear_input_grad_work(const Graph& graph, const Node& node);
 double linear_weight_grad_work(const Graph& graph, const Node& node);
 double pair_scores_grad_work(const Graph& graph, const Node& node);  // two products
-double attention_work(const Graph& graph, const Node& node);  // rows are spread evenly over the samples; both passes
+double contrastive_work(const Graph& graph, const Node& node);    // three products of every row with the other side's
+double attention_work(const Graph& graph, const Node& node);      // rows are spread evenly over the samples; both passes
 double relation_loss_work(const Graph& graph, const Node& node);  // as attention, of both tensors
-double adamw_work(const Graph& graph, const Node& node);      // of a part, that share of the whole
+double adamw_work(const Graph& graph, const Node& node);          // of a part, that share of the whole
 
 }  // namespace plimsoll

@@ -28,6 +28,14 @@ Types merge_row_grads_types(const ShapeRule& rule) {
   return {rule.in(0), rule.in(1), rule.in(2)};
 }
 
+Types put_rows_types(const ShapeRule& rule) {
+  rule.inputs(3);
+  const TensorType& table = rule.floating(0, 2);
+  rule.expect(1, {table.dtype, {rule.dim(1, 0), table.shape[1]}});
+  rule.expect(2, i32({1}));
+  return {table};
+}
+
 Types sum_squares_types(const ShapeRule& rule) {
   rule.inputs(1);
   rule.require(is_floating(rule.in(0).dtype), "sums a floating tensor");
@@ -152,6 +160,12 @@ constexpr OpFacts kUpdateRows[] = {
      .work = element_work,
      .aliases = in_place_but(4),
      .rows = {.counted = OutputRows::Counted::kBySecondOutput}},
+    {.op = Op::kPutRows,
+     .name = "put_rows",
+     .types = put_rows_types,
+     .work = element_work,
+     .aliases = in_place_but(2),
+     .rows = {.count = 0}},
     {.op = Op::kSumSquares,
      .name = "sum_squares",
      .types = sum_squares_types,

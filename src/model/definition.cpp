@@ -55,9 +55,14 @@ std::vector<ParameterSpec> ModelDefinition::specs(const ModelOptions& options) c
 }
 
 std::vector<InputSpec> ModelDefinition::inputs(const ModelCapacity& capacity, DType dtype) const {
-  std::vector<InputSpec> inputs = encoder_->inputs(capacity, wide(dtype));
-  std::ranges::move(head_->inputs(capacity), std::back_inserter(inputs));
+  const ModelCapacity samples = of_encoder(capacity);
+  std::vector<InputSpec> inputs = encoder_->inputs(samples, wide(dtype));
+  std::ranges::move(head_->inputs(samples), std::back_inserter(inputs));
   return inputs;
+}
+
+ModelCapacity ModelDefinition::of_encoder(const ModelCapacity& capacity) const {
+  return {.samples = capacity.samples * head_->samples_per_example(), .text_rows = capacity.text_rows};
 }
 
 ModelGraph ModelDefinition::build(const ModelCapacity& capacity, bool dropout, const ModelOptions& options,

@@ -22,7 +22,7 @@
 namespace plimsoll {
 
 struct ModelCapacity {
-  std::int64_t samples = 1;    // B
+  std::int64_t samples = 1;    // examples of the data; B, what the encoder reads at once, is larger for pairs of pages
   std::int64_t text_rows = 0;  // Nt
 };
 
@@ -129,6 +129,10 @@ class Head {
   virtual std::vector<ParameterSpec> specs(std::int64_t hidden_size) const = 0;
   virtual std::vector<InputSpec> inputs(const ModelCapacity& capacity) const = 0;
   virtual HeadValues append(ModelBuilder& builder, const Encoded& encoded) const = 0;
+  // How many samples of the encoder an example is: two for a pair of pages, one after the other.
+  virtual std::int64_t samples_per_example() const { return 1; }
+  // Whether the loss compares the examples of an update with one another, so that it is no sum over micro-batches.
+  virtual bool compares_examples() const { return false; }
 };
 
 struct ModelGraph {
@@ -146,6 +150,11 @@ class ModelDefinition {
   // Every parameter: the encoder's, the head's, then the adapters'.
   std::vector<ParameterSpec> specs(const ModelOptions& options = {}) const;
   std::vector<InputSpec> inputs(const ModelCapacity& capacity, DType dtype) const;
+  std::int64_t samples_per_example() const { return head_->samples_per_example(); }
+  bool compares_examples() const { return head_->compares_examples(); }
+  // Samples (B) and rows (N) of the encoder.
+  std::int64_t samples(const ModelCapacity& capacity) const { return of_encoder(capacity).samples; }
+  std::int64_t rows(const ModelCapacity& capacity) const { return encoder_->rows(of_encoder(capacity)); }
   // The forward graph. `dtype`: of the encoder's activations. With a half, embeddings, the head and the loss stay F32:
   // they are a small part of the work, and the loss is where precision counts. `dropout`: with dropout at the config's
   // rates (training) or without (evaluation, checking gradients). The word embedding's gradient comes as rows.
@@ -153,6 +162,8 @@ class ModelDefinition {
                    DType dtype = DType::kF32) const;
 
  private:
+  ModelCapacity of_encoder(const ModelCapacity& capacity) const;
+
   std::shared_ptr<const Encoder> encoder_;
   std::shared_ptr<const Head> head_;
 };

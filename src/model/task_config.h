@@ -8,13 +8,15 @@
 
 namespace plimsoll {
 
-// How a loss over classes is trained; no part of config.json. Smoothing and a focal loss exclude each other.
+// How a loss over classes, or one over similarities, is trained; no part of config.json. Smoothing and a focal loss exclude each other.
 struct LossOptions {
   double label_smoothing = 0;  // label_smoothing_factor of `transformers`
   double focal_gamma = 0;      // Lin et al. 2017; 0: plain cross-entropy
   // By label; empty: 1 each. An update's loss is divided by the sum of the weights of its labels, as
   // torch.nn.CrossEntropyLoss(weight=...) divides.
   std::vector<float> class_weights{};
+  // Of the similarities that a contrastive loss compares; as Gao et al. 2021 have it.
+  double temperature = 0.05;
 
   bool is_plain() const { return label_smoothing == 0 && focal_gamma == 0 && class_weights.empty(); }
 };

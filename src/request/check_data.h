@@ -36,12 +36,18 @@ struct DataCheck {
 
 // The pages of a run, or of `check`.
 struct RunPages {
-  std::shared_ptr<const TokenizedPages> train, evaluation;  // no evaluation: nullptr
+  std::shared_ptr<const TokenizedPages> train, evaluation;         // no evaluation: nullptr
+  std::shared_ptr<const Pairs> train_pairs{}, evaluation_pairs{};  // of these pages; nullptr: examples are pages
 };
 // Parses and tokenises all pages, for a model whose task is set; `evaluation` may be empty.
 RunPages open_run_pages(const ModelBundle& bundle, const ModelRequest& model, const DataRequest& data,
                         const PagePaths& evaluation,
                         const std::function<void(std::size_t done, std::size_t pages)>& on_progress = {});
+
+// The same for a task that reads pairs, which `data` and `evaluation` are then files of; `reading`: of their pages.
+RunPages open_pairs(const ModelBundle& bundle, const DataRequest& data, const PagePaths& evaluation,
+                    ReadOptions reading,
+                    const std::function<void(std::size_t done, std::size_t pages)>& on_progress = {});
 
 // Checks all pages with the model's limits, and settles its task and labels as set_task_and_labels and resolve_labels
 // do, as far as the data's labels can be read.

@@ -1,9 +1,12 @@
 #include "request/fit_request.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 
 #include "base/bytes.h"
+#include "base/error.h"
 #include "base/offload_file.h"
 #include "data/sampler.h"
 #include "tasks/tasks.h"
@@ -21,6 +24,26 @@ std::int64_t rounded_rows(std::int64_t rows) {
   return static_cast<std::int64_t>(round_up(static_cast<std::size_t>(std::max<std::int64_t>(rows, 1)), kRowStep));
 }
 
+// A loss that compares the examples of an update is computed of all of them at once.
+void compare_whole_updates(const TrainOptions& options, FitRequest& request) {
+  const std::int64_t batch = request.train_batch_size;
+  if (options.ranks > 1) {
+    throw UsageError({.what = "a loss that compares the pairs of an update needs all of them in one process",
+                      .where = "--task",
+                      .found = fmt::format("{} processes", options.ranks),
+                      .allowed = "one process",
+                      .remedy = "train in one process, or with --task pair-classification"});
+  }
+  if (request.micro_batch_size.value_or(batch) != batch) {
+    throw UsageError({.what = "a loss that compares the pairs of an update needs all of them in one micro-batch",
+                      .where = "--micro-batch-size",
+                      .found = fmt::format("{}", *request.micro_batch_size),
+                      .allowed = fmt::format("{}, the pairs of an update", batch),
+                      .remedy = "omit --micro-batch-size; fewer pairs an update need less memory"});
+  }
+  request.micro_batch_size = batch;
+}
+
 }  // namespace
 
 std::int64_t updates_of(const TrainOptions& options, const Dataset& train) {
@@ -31,6 +54,12 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
                        const Dataset* evaluation, const MemoryRequest& memory) {
   FitRequest request;
   request.step.definition = bundle.definition();
+  if (options.pad_to > 0 && request.step.definition.samples_per_example() > 1) {
+    throw UsageError({.what = "pairs of pages are never padded",
+                      .where = "--pad-to-max-length",
+                      .found = std::string(bundle.task().name()),
+                      .remedy = "omit --pad-to-max-length"});
+  }
   request.step.model = bundle.options;
   request.step.optimizer.kind = options.optim;
   request.step.precision = options.precision;
@@ -54,6 +83,7 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
   request.zero_stage = memory.zero_stage;
   request.sums_each_micro_batch = memory.sums_each_micro_batch;
   request.micro_batch_size = memory.micro_batch_size;
+  if (train != nullptr && request.step.definition.compares_examples()) compare_whole_updates(options, request);
   request.update = memory.update;
   request.recompute = memory.recompute;
   request.speeds = memory.speeds;

@@ -24,8 +24,9 @@ void say_scheme(const ModelBundle& bundle) {
 }
 
 std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataRequest& request,
-                                      const std::shared_ptr<const TokenizedPages>& pages, bool with_labels,
-                                      bool owned_only, const std::vector<std::uint32_t>& skipped = {}) {
+                                      const std::shared_ptr<const TokenizedPages>& pages,
+                                      const std::shared_ptr<const Pairs>& pairs, bool with_labels, bool owned_only,
+                                      const std::vector<std::uint32_t>& skipped = {}) {
   DatasetOptions options{.parts = page_parts(bundle.facts()),
                          .box_format = request.box_format,
                          .windows = window_options(request, bundle.facts()),
@@ -36,6 +37,9 @@ std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataReque
   options.targets = bundle.task().targets(bundle.config.task, with_labels);
   if (with_labels) options.class_weights = bundle.config.task.loss.class_weights;
   options.label_owned_words_only = owned_only;
+  options.pairs = pairs;
+  options.trains = with_labels && !owned_only;
+  if (pairs != nullptr && with_labels) options.pair_targets = bundle.task().pair_targets(bundle.config.task);
   // A run that goes on without pages keeps their places; a prediction has none for them.
   (with_labels ? options.skipped : options.left_out) = skipped;
   if (request.augment) {
@@ -52,10 +56,11 @@ std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataReque
   }
   auto dataset = std::make_unique<Dataset>(pages, ImageProcessor(bundle.image), std::move(options));
   if (dataset->size() == 0) {
-    throw DataError({.what = "there are no pages",
-                     .where = listed(pages->paths()),
-                     .found = "an empty file",
-                     .allowed = "at least one page"});
+    throw DataError({.what = pairs != nullptr ? "there is no pair to learn from" : "there are no pages",
+                     .where = listed(dataset->source().paths()),
+                     .found = pairs != nullptr ? counted(pairs->size(), "pair") : "an empty file",
+                     .allowed = pairs != nullptr ? "at least one pair of pages that belong together, with label 1"
+                                                 : "at least one page"});
   }
   if (dataset->lost_words() > 0) {
     log_warning(fmt::format("--truncate drops {} at the ends of long pages of {}",
@@ -66,21 +71,29 @@ std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataReque
 
 }  // namespace
 
+namespace {
+
+RunPages open_pages_of(const ModelBundle& bundle, const DataRequest& request, bool with_targets) {
+  const ReadOptions reading = read_options(bundle, request, with_targets);
+  if (bundle.task().reads_pairs()) return open_pairs(bundle, request, {}, reading);
+  return {.train = open_tokenized(bundle, request, request.data, reading), .evaluation = nullptr};
+}
+
+}  // namespace
+
 std::unique_ptr<Dataset> open_dataset(const ModelBundle& bundle, const DataRequest& request, bool owned_only) {
   say_scheme(bundle);
-  const RunPages pages{.train = open_tokenized(bundle, request, request.data, read_options(bundle, request, true)),
-                       .evaluation = nullptr};
+  const RunPages pages = open_pages_of(bundle, request, true);
   refuse_bad_data(bundle, pages, {.data = request, .threads = reading_threads()});
-  return open_checked(bundle, request, pages.train, true, owned_only);
+  return open_checked(bundle, request, pages.train, pages.train_pairs, true, owned_only);
 }
 
 std::unique_ptr<Dataset> open_to_predict(const ModelBundle& bundle, const DataRequest& request,
                                          std::vector<SkippedPage>& bad) {
-  const RunPages pages{.train = open_tokenized(bundle, request, request.data, read_options(bundle, request, false)),
-                       .evaluation = nullptr};
+  const RunPages pages = open_pages_of(bundle, request, false);
   bad = find_bad_pages(bundle, pages, {.data = request, .threads = reading_threads()});
   if (request.range && bad.size() == pages.train->size()) return nullptr;
-  return open_checked(bundle, request, pages.train, false, false, indices_of(bad, false));
+  return open_checked(bundle, request, pages.train, pages.train_pairs, false, false, indices_of(bad, false));
 }
 
 RunData open_run_data(ModelBundle& bundle, const DataRequest& request, const RunPages& pages,
@@ -95,13 +108,15 @@ RunData open_run_data(ModelBundle& bundle, const DataRequest& request, const Run
   DataCheck checked = refuse_bad_data(bundle, pages, check);
   set_class_weights(bundle, options.class_weights, checked.train.labels);
   if (options.class_weights.balanced) log_info("class weights: " + class_weights_text(bundle.config.task));
-  RunData data{.train = open_checked(bundle, request, pages.train, true, false, indices_of(options.skipped, false)),
+  RunData data{.train = open_checked(bundle, request, pages.train, pages.train_pairs, true, false,
+                                     indices_of(options.skipped, false)),
                .evaluation = nullptr,
                .findings = std::move(checked.findings)};
   if (pages.evaluation == nullptr) return data;
   DataRequest held_out = request;
   held_out.augment.reset();
-  data.evaluation = open_checked(bundle, held_out, pages.evaluation, true, true, indices_of(options.skipped, true));
+  data.evaluation = open_checked(bundle, held_out, pages.evaluation, pages.evaluation_pairs, true, true,
+                                 indices_of(options.skipped, true));
   return data;
 }
 

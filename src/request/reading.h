@@ -19,6 +19,7 @@ namespace plimsoll {
 
 struct DataRequest {
   PagePaths data;
+  PagePaths pages{};  // that the pairs of `data` name by their ids; empty: pairs hold their pages
   BoxFormat box_format = BoxFormat::kPixel;
   bool segment_boxes = false;
   int max_length = 0;                // text tokens of a window; 0: as many as the model has positions for, at most 512

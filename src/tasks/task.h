@@ -19,6 +19,7 @@
 #include "data/findings.h"
 #include "data/labels.h"
 #include "data/page_source.h"
+#include "data/pairs.h"
 #include "data/targets.h"
 #include "model/definition.h"
 #include "model/task_config.h"
@@ -97,6 +98,11 @@ class Task {
   // `with_targets`: false for prediction, where pages have none. nullptr where labels of words are all the targets, or
   // where prediction needs nothing of the page beside its words.
   virtual std::shared_ptr<const Targets> targets(const TaskConfig&, bool /*with_targets*/) const { return nullptr; }
+  // Whether its examples are pairs of pages (data/pairs.h). `pair_targets` is then what they are trained towards, and
+  // `group_of` the name of a page's group, as far as the task heeds it.
+  virtual bool reads_pairs() const { return false; }
+  virtual std::shared_ptr<const PairTargets> pair_targets(const TaskConfig&) const { return nullptr; }
+  virtual std::string group_of(const Page&) const { return {}; }
   // What `reader` reads of pages, as counts of it name one: "labelled page", "question".
   virtual std::string_view target_name() const { return "labelled page"; }
   // Whether prediction reads the task's keys of a page too.

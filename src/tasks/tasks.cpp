@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "tasks/page_pairs/task.h"
 #include "tasks/question_answering/task.h"
 #include "tasks/relation_extraction/task.h"
 #include "tasks/sequence_classification/task.h"
@@ -16,8 +17,10 @@
 namespace plimsoll {
 
 std::span<const Task* const> all_tasks() {
-  static const std::array<const Task*, 4> tasks = {&token_classification_task(), &sequence_classification_task(),
-                                                   &question_answering_task(), &relation_extraction_task()};
+  static const std::array<const Task*, 7> tasks = {&token_classification_task(), &sequence_classification_task(),
+                                                   &question_answering_task(),   &relation_extraction_task(),
+                                                   &pair_classification_task(),  &pair_ranking_task(),
+                                                   &pair_similarity_task()};
   return tasks;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/counted.h"
 #include "base/error.h"
 #include "data/padded_batch.h"
 #include "formats/npy.h"
@@ -130,6 +131,11 @@ class BatchFile {
 
 namespace {
 
+// Examples that so many samples of the encoder are, the last one perhaps in part.
+std::int64_t examples_of(std::int64_t samples, const ModelDefinition& model) {
+  return (samples + model.samples_per_example() - 1) / model.samples_per_example();
+}
+
 PaddedTensors padded_tensors(BatchFile& file, const ModelDefinition& model) {
   const TensorView ids = file.required(input::kInputIds);
   PaddedTensors tensors{.input_ids = ids,
@@ -138,7 +144,7 @@ PaddedTensors padded_tensors(BatchFile& file, const ModelDefinition& model) {
                         .pixel_values = file.required(input::kPixelValues),
                         .position_ids = file.optional(input::kPositionIds),
                         .token_type_ids = file.optional(input::kTokenTypeIds)};
-  for (const InputSpec& input : model.inputs({.samples = ids.shape()[0]}, DType::kF32)) {
+  for (const InputSpec& input : model.inputs({.samples = examples_of(ids.shape()[0], model)}, DType::kF32)) {
     if (!input.is_target()) continue;
     PaddedTarget& target = tensors.targets.emplace_back(PaddedTarget{.input = input});
     for (const std::string& name : input.target.names) target.tensors.push_back(file.optional(name));
@@ -164,7 +170,15 @@ std::unique_ptr<Batch> read_batch_file(const std::filesystem::path& path, const 
   BatchFile file(path, bundle.definition());
   const PaddedTensors tensors = padded_tensors(file, bundle.definition());
   const PaddedSize size = padded_size(tensors, bundle.facts().image, path.string());
-  ModelCapacity capacity{.samples = size.samples, .text_rows = size.samples * size.tokens};
+  if (size.samples % bundle.definition().samples_per_example() != 0) {
+    throw DataError({.what = "a page has no partner",
+                     .where = path.string(),
+                     .found = counted(size.samples, "page"),
+                     .allowed = "an even number: pages 2 k and 2 k + 1 are a pair",
+                     .remedy = "write both pages of each pair"});
+  }
+  ModelCapacity capacity{.samples = examples_of(size.samples, bundle.definition()),
+                         .text_rows = size.samples * size.tokens};
   if (!with_padding) {
     const auto real = std::ranges::count(tensors.attention_mask.span<std::int64_t>(), 1);
     capacity.text_rows = static_cast<std::int64_t>(round_up(static_cast<std::size_t>(real), kRowStep));

@@ -8,7 +8,7 @@ namespace plimsoll {
 
 inline BatchShape batch_shape(const ModelDefinition& model, const ModelCapacity& capacity) {
   const EncoderFacts facts = model.encoder().facts();
-  return {.max_samples = capacity.samples,
+  return {.max_samples = model.samples(capacity),
           .max_text_rows = capacity.text_rows,
           .image = facts.image,
           .token = facts.token,

@@ -47,7 +47,7 @@ GradientReport compute_gradients(const ModelBundle& bundle, const std::filesyste
   StepGraph step = build_step_graph(
       ProgramKind::kGradients,
       {.definition = bundle.definition(), .model = options, .optimizer = {}, .precision = gradient_options.precision},
-      {.samples = samples, .text_rows = batch.shape().max_text_rows}, 0);
+      {.samples = samples / bundle.definition().samples_per_example(), .text_rows = batch.shape().max_text_rows}, 0);
   PersistentLayout layout;
   layout.add(step.graph);
   PreparedGraph prepared = prepare(std::move(step.graph), backend);

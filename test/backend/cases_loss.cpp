@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <array>
+
 #include "backend/op_case.h"
 
 namespace plimsoll::test {
@@ -163,6 +165,67 @@ OpCase pair_scores_case(const Pairs& s) {
           }};
 }
 
+OpCase join_pairs_case(std::int64_t capacity, std::int32_t rows, std::int64_t width, bool products) {
+  return {fmt::format("join_pairs/r{}_of_{}_k{}{}", rows, capacity, width, products ? "_products" : ""),
+          [=](CaseBuilder& b) {
+            const ValueId x = b.tensor("x", {capacity, width}, rows);
+            b.objective(add_single(b.graph, {.op = Op::kJoinPairs,
+                                             .name = "joined",
+                                             .attributes = JoinAttributes{products},
+                                             .inputs = {x},
+                                             .row_count = b.rows(rows)}));
+          }};
+}
+
+struct ContrastShape {
+  std::string name;
+  std::int64_t capacity, width;
+  std::vector<std::int32_t> groups;  // one for each real row
+  double temperature = 0.05;
+};
+
+OpCase contrastive_loss_case(const ContrastShape& s) {
+  return {"contrastive_loss/" + s.name, [=](CaseBuilder& b) {
+            const auto rows = static_cast<std::int32_t>(s.groups.size());
+            const ValueId x = b.tensor("x", {s.capacity, s.width}, rows);
+            const ValueId groups = b.integers("groups", {s.capacity}, s.groups);
+            const ValueId scale = b.values("loss_scale", {b.dtype(), {1}}, {0.21875});
+            b.objective_loss(b.graph.add_node({.op = Op::kContrastiveLoss,
+                                               .name = "loss",
+                                               .attributes = ContrastiveAttributes{s.temperature},
+                                               .inputs = {x, groups, scale},
+                                               .row_count = b.rows(rows)})[0]);
+          }};
+}
+
+std::vector<std::int32_t> pairs_of_groups(std::int32_t pairs, std::int32_t groups) {
+  std::vector<std::int32_t> of_rows;
+  for (std::int32_t pair = 0; pair < pairs; ++pair) of_rows.insert(of_rows.end(), 2, pair * 7 % groups);
+  return of_rows;
+}
+
+OpCase cached_gradient_case(std::int64_t capacity, std::int32_t rows, std::int64_t width, std::int32_t first) {
+  return {fmt::format("cached_gradient/r{}_of_{}_d{}_from_{}", rows, capacity, width, first), [=](CaseBuilder& b) {
+            const ValueId x = b.tensor("x", {capacity, width}, rows);
+            const ValueId table = b.constant("table", {first + rows + 2, width});
+            b.objective_loss(b.graph.add_node({.op = Op::kCachedGradient,
+                                               .name = "loss",
+                                               .inputs = {x, table, b.integers("first", {1}, {first})},
+                                               .row_count = b.rows(rows)})[0]);
+          }};
+}
+
+OpCase put_rows_case(std::int64_t capacity, std::int32_t rows, std::int64_t width, std::int32_t first) {
+  return {fmt::format("put_rows/r{}_of_{}_d{}_from_{}", rows, capacity, width, first), [=](CaseBuilder& b) {
+            const ValueId table = b.state("table", {first + rows + 3, width});
+            b.graph.add_node(
+                {.op = Op::kPutRows,
+                 .name = "put",
+                 .inputs = {table, b.constant("rows", {capacity, width}, rows), b.integers("first", {1}, {first})},
+                 .row_count = b.rows(rows)});
+          }};
+}
+
 std::vector<std::int32_t> some_labels(std::int32_t rows, std::int32_t classes) {
   std::vector<std::int32_t> labels;
   for (std::int32_t row = 0; row < rows; ++row) labels.push_back(row % 3 == 1 ? -100 : row * 5 % classes);
@@ -223,6 +286,29 @@ std::vector<OpCase> loss_cases() {
   for (const Pairs& pairs : {Pairs{2, 3, 5, 2}, Pairs{1, 1, 1, 1}, Pairs{3, 4, 37, 3}, Pairs{1, 33, 24, 2},
                              Pairs{2, 5, 8, 2, true}, Pairs{1, 17, 130, 2, true}}) {
     cases.push_back(pair_scores_case(pairs));
+  }
+  for (const bool products : {false, true}) {
+    for (const auto& [capacity, rows, width] :
+         std::vector<std::array<int, 3>>{{8, 6, 5}, {4, 0, 3}, {7, 5, 3}, {2, 1, 4}, {40, 34, 37}, {6, 6, 1}}) {
+      cases.push_back(join_pairs_case(capacity, rows, width, products));
+    }
+  }
+  for (const ContrastShape& shape :
+       std::vector<ContrastShape>{{"plain", 8, 5, {0, 0, 1, 1, 2, 2}},
+                                  {"one_pair", 4, 5, {3, 3}},
+                                  {"no_rows", 4, 5, {}},
+                                  {"odd_rows", 8, 4, {0, 0, 1, 1, 2}},
+                                  {"same_groups", 10, 6, {4, 4, 1, 1, 4, 4, 1, 1}},
+                                  {"some_do_not_count", 10, 6, {0, 0, 1, 2, -100, -100, 3, 3}},
+                                  {"warm", 12, 7, {0, 0, 1, 1, 2, 2, 3, 3, 4, 4}, 1},
+                                  {"many", 70, 37, pairs_of_groups(33, 19)},
+                                  {"wide", 20, 130, pairs_of_groups(9, 30)}}) {
+    cases.push_back(contrastive_loss_case(shape));
+  }
+  for (const auto& [capacity, rows, width, first] :
+       std::vector<std::array<int, 4>>{{5, 3, 4, 0}, {5, 3, 4, 2}, {4, 0, 4, 1}, {150, 140, 9, 5}}) {
+    cases.push_back(cached_gradient_case(capacity, rows, width, first));
+    cases.push_back(put_rows_case(capacity, rows, width, first));
   }
   return cases;
 }

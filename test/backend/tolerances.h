@@ -78,6 +78,7 @@ inline Tolerance tolerance_of(Op op) {
     case Op::kCast:
     case Op::kRelu:
     case Op::kReluGrad:
+    case Op::kPutRows:
       return {0, 0, "copies, rounded to nearest by everybody"};
     case Op::kAdd:
     case Op::kAccumulate:
@@ -135,6 +136,13 @@ inline Tolerance tolerance_of(Op op) {
     case Op::kSpanCrossEntropy:
     case Op::kSoftCrossEntropy:
       return {3e-7, 3e-7, "exponential and logarithm to a few roundings, then a difference from 1"};
+    case Op::kJoinPairs:
+    case Op::kJoinPairsGrad:
+      return {3 * kRounding, 2 * kRounding, "a difference, a product, and a sum of three, fused or not"};
+    case Op::kContrastiveLoss:
+      return {5e-6, 5e-6, "exponentials of float scores up to 20, each a float sum of up to 130 products"};
+    case Op::kCachedGradient:
+      return {2e-7, 2e-7, "copies, and a sum in double, rounded once"};
     case Op::kSumSquares:
       return {1e-12, 0, "sums in double of squares, which do not cancel, in any order"};
     case Op::kGradientNorm:

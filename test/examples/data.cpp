@@ -40,6 +40,7 @@
 #include "data/page_range.h"
 #include "data/page_share.h"
 #include "data/page_source.h"
+#include "data/pairs.h"
 #include "data/resample.h"
 #include "data/sampler.h"
 #include "data/shared_work.h"
@@ -51,13 +52,13 @@
 #include "data/tokenizer_bpe_model.h"
 #include "data/tokenizer_charsmap.h"
 #include "data/tokenizer_files.h"
-#include "data/tokenizer_trim.h"
 #include "data/tokenizer_graphemes.h"
 #include "data/tokenizer_normalize.h"
 #include "data/tokenizer_sentencepiece.h"
 #include "data/tokenizer_split.h"
 #include "data/tokenizer_train.h"
 #include "data/tokenizer_trie.h"
+#include "data/tokenizer_trim.h"
 #include "data/tokenizer_unicode.h"
 #include "data/tokenizer_unigram.h"
 #include "data/tokenizer_vocabulary.h"
@@ -177,6 +178,11 @@ void of_page_range(std::unique_ptr<PageSource> pages) {
 
 void of_page_source() {
 #include "data/page_source.h.inc"
+}
+
+void of_pairs(const PagePaths& paths, const PageSource* pages) {
+  const auto use = [](std::uint32_t, std::uint32_t) {};
+#include "data/pairs.h.inc"
 }
 
 void of_resample(ImageRows& image, std::span<std::uint8_t> out) {

@@ -37,7 +37,8 @@ TEST(GpuSizes, ScratchIsWhatEveryKernelDeclares) {
   for (const Op op : {Op::kLinear, Op::kLinearAdd, Op::kLinearInputGrad, Op::kLinearWeightGrad, Op::kAttentionGrad,
                       Op::kLayerNormGrad, Op::kBiasGrad, Op::kCrossEntropy, Op::kElementLoss, Op::kSpanCrossEntropy,
                       Op::kSumSquares, Op::kGradientNorm, Op::kEmbeddingGrad, Op::kEmbeddingRowGrad,
-                      Op::kSpatialEmbeddingGrad, Op::kMergeRowGrads, Op::kAdafactor, Op::kAdafactorRows}) {
+                      Op::kSpatialEmbeddingGrad, Op::kMergeRowGrads, Op::kAdafactor, Op::kAdafactorRows,
+                      Op::kContrastiveLoss, Op::kCachedGradient}) {
     EXPECT_TRUE(with_scratch.contains(op)) << op_name(op);
   }
 }

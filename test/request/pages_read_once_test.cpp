@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <regex>
 #include <string>
 
 #include "request/labels.h"
@@ -107,6 +108,59 @@ TEST_P(PagesReadOnce, AndNeverAgainWithOne) {
 INSTANTIATE_TEST_SUITE_P(Tasks, PagesReadOnce,
                          testing::Values("token-classification", "sequence-classification", "question-answering",
                                          "relation-extraction"));
+
+// Pages that pairs name by their ids are read once, however many pairs there are and whichever file has them.
+TEST(PairsReadPagesOnce, OfTrainingAndEvaluation) {
+  for (const char* task : {"pair-classification", "pair-ranking", "pair-similarity"}) {
+    SCOPED_TRACE(task);
+    const ScratchFolder folder;
+    PageCounts counts;
+    const auto write_pairs = [&](const char* name, int count) {
+      std::string lines;
+      for (int i = 0; i < count; ++i) {
+        lines +=
+            json({{"a", std::to_string(i % 5)}, {"b", std::to_string((i + 1) % 5)}, {"label", i % 5 == 1}}).dump() +
+            "\n";
+      }
+      const std::string numbers = std::regex_replace(lines, std::regex("true"), "1");
+      return folder.write(name, std::regex_replace(numbers, std::regex("false"), "0"));
+    };
+    const DataRequest data{.data = {write_pairs("train.jsonl", 20)},
+                           .pages = {write_task_pages(folder / "pages.jsonl", task, 0, 5)},
+                           .box_format = BoxFormat::k1000,
+                           .max_length = 32,
+                           .truncate = true,
+                           .work = folder.path(),
+                           .counts = &counts};
+    ModelBundle bundle = small_model();
+    const ModelRequest model{.model = "", .task = task};
+    set_task_and_labels(bundle, model);
+    const RunPages pages = open_run_pages(bundle, model, data, {write_pairs("eval.jsonl", 5)});
+    resolve_labels(bundle, model, *pages.train);
+    const auto [train, held_out, findings] = open_run_data(bundle, data, pages, {.decode_images = true});
+    EXPECT_EQ(train->size(), bundle.task().name() == "pair-similarity" ? 4U : 20U);
+    EXPECT_EQ(held_out->size(), 5U);
+    TrainOptions options;
+    options.output_dir = folder.make("run");
+    options.train_batch_size = 4;
+    options.max_steps = 3;
+    options.save_steps = 0;
+    const bool whole = bundle.definition().compares_examples();
+    const MemoryRequest memory{
+        .budget_bytes = std::size_t{1} << 30, .micro_batch_size = whole ? 4 : 2, .update = {}, .loader_workers = 2};
+    CpuBackend backend(1);
+    const Session session(fit(fit_request(bundle, options, train.get(), held_out.get(), memory), backend), backend);
+    StopAfter observer;
+    Trainer trainer(session, bundle, {.train = train.get(), .evaluation = held_out.get()}, options,
+                    loader_options(memory), 1, observer);
+    const TrainSummary summary = trainer.run(std::nullopt, observer.stop);
+    EXPECT_EQ(summary.steps_here, 3);
+    ASSERT_TRUE(summary.evaluation);
+    EXPECT_EQ(summary.evaluation->pages, 5);
+    EXPECT_EQ(counts.parsed, 5U);
+    EXPECT_EQ(counts.tokenized, 5U);
+  }
+}
 
 }  // namespace
 }  // namespace plimsoll::test

@@ -68,6 +68,13 @@ std::unique_ptr<Kernel> make_split_heads(const Graph& graph, const Node& node);
 // pairs.cpp: every two rows of a group
 std::unique_ptr<Kernel> make_pair_scores(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_pair_scores_grad(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_join_pairs(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_join_pairs_grad(const Graph& graph, const Node& node);
+
+// contrastive.cpp
+std::unique_ptr<Kernel> make_contrastive_loss(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_cached_gradient(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_put_rows(const Graph& graph, const Node& node);
 
 // row_gradients.cpp: sums of rows
 std::unique_ptr<Kernel> make_embedding_grad(const Graph& graph, const Node& node);

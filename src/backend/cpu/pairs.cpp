@@ -1,7 +1,8 @@
-// pair_scores and its gradient. A thread takes rows of the heads or of the tails; a group's other rows are few enough
-// to stay in its cache. Most pairs of a page do not count (one entity cannot lead to every other), and the gradient
-// passes over those whose dy is 0.
+// join_pairs and its gradient; pair_scores and its gradient. A thread takes rows of the heads or of the tails; a
+// group's other rows are few enough to stay in its cache. Most pairs of a page do not count (one entity cannot lead to
+// every other), and the gradient passes over those whose dy is 0.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "backend/cpu/kernels.h"
@@ -54,6 +55,12 @@ namespace {
 
 HWY_EXPORT(pair_dot);
 HWY_EXPORT(pair_add);
+
+// The rows of pairs that are whole, and the row behind them, if there is one.
+struct JoinedRows {
+  std::int64_t pairs, rest;
+  explicit JoinedRows(std::int64_t rows) : pairs(rows / 2), rest(rows % 2) {}
+};
 
 struct PairSizes {
   std::int64_t rows, group, width, classes;  // n, E, P, C
@@ -125,6 +132,55 @@ std::unique_ptr<Kernel> make_pair_scores_grad(const Graph& graph, const Node& no
         }
       }
     });
+  });
+}
+
+std::unique_ptr<Kernel> make_join_pairs(const Graph& graph, const Node& node) {
+  const std::int64_t capacity = graph.type(node.inputs[0]).shape[0], width = graph.type(node.inputs[0]).shape[1];
+  const bool products = std::get<JoinAttributes>(node.attributes).products;
+  return make_kernel([=](const KernelArguments& a) {
+    const float* const x = a.inputs[0].data<float>();
+    float* const y = a.outputs[0].data<float>();
+    const std::int64_t columns = (products ? 4 : 2) * width;
+    const JoinedRows rows(a.rows(capacity));
+    for (std::int64_t pair = 0; pair < rows.pairs; ++pair) {
+      const float *const first = x + 2 * pair * width, *const second = first + width;
+      float* const to = y + 2 * pair * columns;
+      std::copy_n(first, 2 * width, to);
+      for (std::int64_t k = 0; products && k < width; ++k) {
+        to[2 * width + k] = std::abs(first[k] - second[k]);
+        to[3 * width + k] = first[k] * second[k];
+      }
+      std::fill_n(to + columns, columns, 0.0F);
+    }
+    std::fill_n(y + 2 * rows.pairs * columns, rows.rest * columns, 0.0F);
+  });
+}
+
+std::unique_ptr<Kernel> make_join_pairs_grad(const Graph& graph, const Node& node) {
+  const std::int64_t capacity = graph.type(node.inputs[1]).shape[0], width = graph.type(node.inputs[1]).shape[1];
+  const bool products = std::get<JoinAttributes>(node.attributes).products;
+  return make_kernel([=](const KernelArguments& a) {
+    const float* const dy = a.inputs[0].data<float>();
+    const float* const x = a.inputs[1].data<float>();
+    float* const dx = a.outputs[0].data<float>();
+    const std::int64_t columns = (products ? 4 : 2) * width;
+    const JoinedRows rows(a.rows(capacity));
+    for (std::int64_t pair = 0; pair < rows.pairs; ++pair) {
+      const float *const first = x + 2 * pair * width, *const second = first + width;
+      const float* const from = dy + 2 * pair * columns;
+      float *const to_first = dx + 2 * pair * width, *const to_second = to_first + width;
+      for (std::int64_t k = 0; k < width; ++k) {
+        to_first[k] = from[k];
+        to_second[k] = from[width + k];
+        if (!products) continue;
+        const float distance = from[2 * width + k], product = from[3 * width + k];
+        const float slope = first[k] > second[k] ? distance : first[k] < second[k] ? -distance : 0;
+        to_first[k] += slope + second[k] * product;
+        to_second[k] += first[k] * product - slope;
+      }
+    }
+    std::fill_n(dx + 2 * rows.pairs * width, rows.rest * width, 0.0F);
   });
 }
 

@@ -82,6 +82,8 @@ std::unique_ptr<Kernel> CudaBackend::prepare(const Graph& graph, const Node& nod
       return cuda::make_rows(*context_, graph, node);
     case Op::kPairScores:
     case Op::kPairScoresGrad:
+    case Op::kJoinPairs:
+    case Op::kJoinPairsGrad:
       return cuda::make_pairs(*context_, graph, node);
     case Op::kCrossEntropy:
     case Op::kElementLoss:
@@ -90,6 +92,10 @@ std::unique_ptr<Kernel> CudaBackend::prepare(const Graph& graph, const Node& nod
       return cuda::make_loss(*context_, graph, node);
     case Op::kRelationLoss:
       return cuda::make_relation_loss(*context_, graph, node);
+    case Op::kContrastiveLoss:
+    case Op::kCachedGradient:
+    case Op::kPutRows:
+      return cuda::make_contrastive(*context_, graph, node);
     case Op::kEmbeddingRowGrad:
     case Op::kMergeRowGrads:
       return cuda::make_row_gradients(*context_, graph, node);

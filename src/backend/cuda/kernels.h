@@ -20,6 +20,7 @@ std::unique_ptr<Kernel> make_linear_int8(const Context& context, const Graph& gr
 std::unique_ptr<Kernel> make_embedding(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_rows(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_pairs(const Context& context, const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_contrastive(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_loss(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_relation_loss(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_row_gradients(const Context& context, const Graph& graph, const Node& node);

@@ -1,4 +1,4 @@
-// pair_scores and its gradient, a warp a pair or a row.
+// pair_scores and its gradient, a warp a pair or a row; join_pairs and its gradient, a warp a row.
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/rows.h"
 
@@ -58,6 +58,58 @@ __global__ void pair_scores_grad(const float* dy, const float* others, float* dr
   }
 }
 
+__global__ void join_pairs(const float* x, float* y, bool products, Rows rows) {
+  const std::int64_t width = rows.columns, columns = (products ? 4 : 2) * width, real = rows.real();
+  for (std::int64_t row = first_row(); row < real; row += row_stride()) {
+    const bool joins = row % 2 == 0 && row + 1 < real;
+    for (std::int64_t c = lane_index(); c < columns; c += kWarp) {
+      const std::int64_t part = c / width, k = c % width;
+      float joined = 0;
+      if (joins) {
+        const float first = x[row * width + k], second = x[(row + 1) * width + k];
+        joined = part == 0 ? first : part == 1 ? second : part == 2 ? fabsf(first - second) : first * second;
+      }
+      y[row * columns + c] = joined;
+    }
+  }
+}
+
+__global__ void join_pairs_grad(const float* dy, const float* x, float* dx, bool products, Rows rows) {
+  const std::int64_t width = rows.columns, columns = (products ? 4 : 2) * width, real = rows.real();
+  for (std::int64_t row = first_row(); row < real; row += row_stride()) {
+    const std::int64_t pair = row / 2 * 2, other = row % 2 == 0 ? row + 1 : row - 1;
+    const float* const from = dy + pair * columns;
+    for (std::int64_t k = lane_index(); k < width; k += kWarp) {
+      float sum = 0;
+      if (pair + 1 < real) {
+        sum = from[(row - pair) * width + k];
+        if (products) {
+          const float mine = x[row * width + k], theirs = x[other * width + k];
+          const float distance = from[2 * width + k];
+          sum += (mine > theirs ? distance : mine < theirs ? -distance : 0) + theirs * from[3 * width + k];
+        }
+      }
+      dx[row * width + k] = sum;
+    }
+  }
+}
+
+std::unique_ptr<Kernel> make_join(const Context& context, const Node& node) {
+  const bool products = std::get<JoinAttributes>(node.attributes).products;
+  if (node.op == Op::kJoinPairs) {
+    return make_launch(0, [&context, products](const KernelArguments& a) {
+      const Rows rows = rows_of(a, a.inputs[0]);
+      launch(context.stream(), join_pairs, {.blocks = row_blocks(rows.capacity), .threads = kRowThreads},
+             input<float>(a, 0), output<float>(a, 0), products, rows);
+    });
+  }
+  return make_launch(0, [&context, products](const KernelArguments& a) {
+    const Rows rows = rows_of(a, a.inputs[1]);
+    launch(context.stream(), join_pairs_grad, {.blocks = row_blocks(rows.capacity), .threads = kRowThreads},
+           input<float>(a, 0), input<float>(a, 1), output<float>(a, 0), products, rows);
+  });
+}
+
 std::unique_ptr<Kernel> make_forward(const Context& context, const PairSizes& s) {
   return make_launch(0, [&context, s](const KernelArguments& a) {
     launch(context.stream(), pair_scores, {.blocks = row_blocks(s.rows * s.group), .threads = kRowThreads},
@@ -78,6 +130,7 @@ std::unique_ptr<Kernel> make_backward(const Context& context, const PairSizes& s
 }  // namespace
 
 std::unique_ptr<Kernel> make_pairs(const Context& context, const Graph& graph, const Node& node) {
+  if (node.op == Op::kJoinPairs || node.op == Op::kJoinPairsGrad) return make_join(context, node);
   const bool forward = node.op == Op::kPairScores;
   const Shape& heads = graph.type(node.inputs[forward ? 0 : 1]).shape;
   const PairSizes sizes{.rows = heads[0],

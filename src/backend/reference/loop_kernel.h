@@ -91,6 +91,7 @@ std::unique_ptr<Kernel> make_normalisation_kernel(const Graph& graph, const Node
 std::unique_ptr<Kernel> make_attention_kernel(const Graph& graph, const Node& node, DType dtype);
 std::unique_ptr<Kernel> make_loss_kernel(const Graph& graph, const Node& node, DType dtype);
 std::unique_ptr<Kernel> make_relation_kernel(const Graph& graph, const Node& node, DType dtype);
+std::unique_ptr<Kernel> make_contrastive_kernel(const Graph& graph, const Node& node, DType dtype);
 std::unique_ptr<Kernel> make_row_gradient_kernel(const Graph& graph, const Node& node, DType dtype);
 std::unique_ptr<Kernel> make_optimizer_kernel(const Graph& graph, const Node& node, DType dtype);
 std::unique_ptr<Kernel> make_adafactor_kernel(const Graph& graph, const Node& node, DType dtype);

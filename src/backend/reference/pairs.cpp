@@ -1,4 +1,7 @@
-// pair_scores and its gradient: sums over every two rows of a group.
+// pair_scores and its gradient: sums over every two rows of a group. join_pairs and its gradient: two rows side by
+// side.
+#include <cmath>
+
 #include "backend/reference/loop_kernel.h"
 
 namespace plimsoll::reference {
@@ -62,9 +65,56 @@ void pair_scores_grad(const KernelArguments& a, std::int64_t group) {
   }
 }
 
+template <typename T>
+void join_pairs(const KernelArguments& a) {
+  const Matrix<const T> x(a.inputs[0]);
+  const Matrix<T> y(a.outputs[0]);
+  const std::int64_t rows = a.rows(x.rows()), width = x.columns();
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t c = 0; c < y.columns(); ++c) {
+      const std::int64_t part = c / width, k = c % width;
+      if (row % 2 == 1 || row + 1 == rows) {
+        y[row][c] = T{0};
+        continue;
+      }
+      const T first = x[row][k], second = x[row + 1][k];
+      y[row][c] = part == 0 ? first : part == 1 ? second : part == 2 ? std::abs(first - second) : first * second;
+    }
+  }
+}
+
+template <typename T>
+void join_pairs_grad(const KernelArguments& a) {
+  const Matrix<const T> dy(a.inputs[0]), x(a.inputs[1]);
+  const Matrix<T> dx(a.outputs[0]);
+  const std::int64_t rows = a.rows(x.rows()), width = x.columns();
+  const bool products = dy.columns() == 4 * width;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::int64_t pair = row / 2 * 2, other = row % 2 == 0 ? row + 1 : row - 1;
+    for (std::int64_t k = 0; k < width; ++k) {
+      if (pair + 1 == rows) {
+        dx[row][k] = T{0};
+        continue;
+      }
+      double sum = dy[pair][(row - pair) * width + k];
+      if (products) {
+        const double mine = x[row][k], theirs = x[other][k];
+        const double sign = mine > theirs ? 1 : mine < theirs ? -1 : 0;
+        sum += sign * dy[pair][2 * width + k] + theirs * dy[pair][3 * width + k];
+      }
+      dx[row][k] = static_cast<T>(sum);
+    }
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_pairs_kernel(const Graph&, const Node& node, DType dtype) {
+  if (node.op == Op::kJoinPairs || node.op == Op::kJoinPairsGrad) {
+    return for_floating(dtype, [&]<typename T>(T) {
+      return node.op == Op::kJoinPairs ? make_kernel(node, join_pairs<T>) : make_kernel(node, join_pairs_grad<T>);
+    });
+  }
   const std::int64_t group = std::get<PairAttributes>(node.attributes).group;
   return for_floating(dtype, [&]<typename T>(T) {
     return node.op == Op::kPairScores

@@ -89,6 +89,8 @@ std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node
       return make_elementwise_kernel(graph, node, dtype);
     case Op::kPairScores:
     case Op::kPairScoresGrad:
+    case Op::kJoinPairs:
+    case Op::kJoinPairsGrad:
       return make_pairs_kernel(graph, node, dtype);
     case Op::kLinear:
     case Op::kLinearAdd:
@@ -112,6 +114,10 @@ std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node
       return make_loss_kernel(graph, node, dtype);
     case Op::kRelationLoss:
       return make_relation_kernel(graph, node, dtype);
+    case Op::kContrastiveLoss:
+    case Op::kCachedGradient:
+    case Op::kPutRows:
+      return make_contrastive_kernel(graph, node, dtype);
     case Op::kEmbeddingRowGrad:
     case Op::kMergeRowGrads:
       return make_row_gradient_kernel(graph, node, dtype);

@@ -35,6 +35,12 @@ std::size_t layer_norm_grad(const Graph& graph, const Node& node) {
 }
 std::size_t bias_grad(const Graph& graph, const Node& node) { return bias_grad_scratch_bytes(input(graph, node, 0)); }
 std::size_t loss(const Graph& graph, const Node& node) { return cross_entropy_scratch_bytes(input(graph, node, 0)); }
+std::size_t contrastive_loss(const Graph& graph, const Node& node) {
+  return ContrastiveScratch(input(graph, node, 0)).layout.bytes();
+}
+std::size_t cached_gradient(const Graph& graph, const Node& node) {
+  return cross_entropy_scratch_bytes(input(graph, node, 0));
+}
 std::size_t span_cross_entropy(const Graph& graph, const Node& node) {
   return span_cross_entropy_scratch_bytes(input(graph, node, 1));
 }
@@ -81,6 +87,8 @@ constexpr OpTable<ScratchBytes> kScratchBytes = {
     {Op::kSpanCrossEntropy, span_cross_entropy},
     {Op::kSoftCrossEntropy, loss},
     {Op::kRelationLoss, relation_loss},
+    {Op::kContrastiveLoss, contrastive_loss},
+    {Op::kCachedGradient, cached_gradient},
     {Op::kSumSquares, sum_squares},
     {Op::kGradientNorm, gradient_norm},
     {Op::kEmbeddingGrad, embedding_grad},

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backend/scratch.h"
 #include "graph/graph.h"
 
 namespace plimsoll::cuda {
@@ -24,6 +25,18 @@ std::size_t layer_norm_grad_scratch_bytes(const TensorType& dy);
 // double [blocks]
 std::size_t cross_entropy_scratch_bytes(const TensorType& logits);
 std::size_t span_cross_entropy_scratch_bytes(const TensorType& positions);  // double [samples][columns]
+// Of contrastive_loss: its rows divided by their lengths, the lengths, the logarithms of the rows' sums, what each row
+// adds to the loss.
+struct ContrastiveScratch {
+  explicit ContrastiveScratch(const TensorType& x)
+      : units(layout.add<float>(x.shape.elements())),
+        lengths(layout.add<float>(x.shape[0])),
+        log_sums(layout.add<double>(x.shape[0])),
+        losses(layout.add<double>(x.shape[0])) {}
+
+  ScratchLayout layout;
+  std::size_t units, lengths, log_sums, losses;
+};
 std::size_t sum_squares_scratch_bytes(const TensorType& x);
 // double [1]
 inline constexpr std::size_t kGradientNormScratchBytes = sizeof(double);
