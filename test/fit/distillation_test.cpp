@@ -36,15 +36,11 @@ void fill(GraphRunner& runner, const Graph& graph, double seed) {
     }
     runner.set(static_cast<ValueId>(i), numbers);
   }
-  // One sample has all rows.
-  for (const char* name : {"rows", "text_rows", "samples", "visual_rows", "patch_rows"}) {
-    if (const ValueId value = graph.find_source(name); value != kNoValue) {
-      const double rows = std::string(name) == "samples" ? 1 : 4;
-      runner.set(value, std::vector<double>{rows});
-    }
+  for (const InputSpec& input : layoutlmv3(small_config()).inputs(kCapacity, DType::kF32)) {
+    const auto count = static_cast<double>(input.count);
+    if (input.full == InputSpec::Full::kCount) runner.set(input.name, std::vector<double>{count});
+    if (input.full == InputSpec::Full::kOffsets) runner.set(input.name, std::vector<double>{0, count, count});
   }
-  const ValueId offsets = graph.find_source("sample_offsets");
-  runner.set(offsets, std::vector<double>{0, 4, 4});
 }
 
 struct Both {
