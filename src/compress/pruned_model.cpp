@@ -15,7 +15,7 @@ namespace {
 using nlohmann::json;
 
 // Floats that are copied at a time.
-constexpr std::int64_t kChunk = 1 << 20;
+constexpr std::int64_t kPiece = 1 << 20;
 constexpr const char* kLayersKey = "pruned_layers";
 
 std::vector<std::int64_t> indices_of(const std::vector<bool>& kept) {
@@ -117,8 +117,8 @@ FileSums PrunedModel::save(const std::filesystem::path& directory, const Read& r
     const ParameterSpec& source = before.at(change == changes_.end() ? spec.name : change->second.source);
     if (change == changes_.end()) {
       check(source.shape == spec.shape, [&] { return fmt::format("'{}' keeps its shape", spec.name); });
-      for (std::int64_t first = 0; first < spec.shape.elements(); first += kChunk) {
-        values.resize(static_cast<std::size_t>(std::min(kChunk, spec.shape.elements() - first)));
+      for (std::int64_t first = 0; first < spec.shape.elements(); first += kPiece) {
+        values.resize(static_cast<std::size_t>(std::min(kPiece, spec.shape.elements() - first)));
         read(source, first, values);
         writer.write(std::as_bytes(std::span(values)));
       }
