@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "compress/least_squares.h"
@@ -86,19 +88,29 @@ class Walk {
 // backend multiplies the rows of a window; windows are added up in double precision.
 class Reconstruction::Normal {
  public:
-  Normal(std::int64_t rows, std::int64_t columns, std::int64_t outputs, Backend& backend)
-      : rows_(rows), backend_(backend), gram_(as_size(columns * columns)), right_(as_size(outputs * columns)) {
-    prepare_for(columns, outputs);
-    memory_ = backend.allocate(plan_.arena_bytes());
+  // `shapes`: columns and outputs of every map. The largest map need not need the most: products of few columns have
+  // other scratch.
+  Normal(std::int64_t rows, const std::set<std::pair<std::int64_t, std::int64_t>>& shapes, Backend& backend)
+      : rows_(rows), backend_(backend) {
+    std::size_t arena_bytes = 0, gram = 0, right = 0;
+    for (const auto& [columns, outputs] : shapes) {
+      prepare_for(columns, outputs);
+      arena_bytes = std::max(arena_bytes, plan_.arena_bytes());
+      gram = std::max(gram, as_size(columns * columns));
+      right = std::max(right, as_size(outputs * columns));
+    }
+    gram_.resize(gram);
+    right_.resize(right);
+    memory_ = backend.allocate(arena_bytes);
     bind();
   }
 
-  // Begins the equations of a map; no larger than those of the constructor.
+  // Begins the equations of a map, which has one of the constructor's shapes.
   void begin(std::int64_t columns, std::int64_t outputs) {
     if (columns != columns_ || outputs != outputs_) {
       program_.reset();
       prepare_for(columns, outputs);
-      check(plan_.arena_bytes() <= memory_->bytes().size(), "the largest map was planned first");
+      check(plan_.arena_bytes() <= memory_->bytes().size(), "every map was planned first");
       bind();
     }
     gram_.assign(as_size(columns * columns), 0);
@@ -163,7 +175,7 @@ Reconstruction::Reconstruction(const std::vector<WeighedUnits>& groups, const Ma
     : backend_(backend), options_(options), rows_(rows) {
   std::map<std::string, LinearMap> computed;
   for (LinearMap& map : encoder.linear_maps()) computed[map.name] = std::move(map);
-  std::int64_t columns = 1, outputs = 1;
+  std::set<std::pair<std::int64_t, std::int64_t>> shapes;
   for (std::size_t g = 0; g < groups.size(); ++g) {
     for (const PrunableUnits::Stream& stream : groups[g].units.streams) {
       if (!computed.contains(stream.consumer)) continue;
@@ -174,12 +186,11 @@ Reconstruction::Reconstruction(const std::vector<WeighedUnits>& groups, const Ma
       for (std::int64_t c = 0; c < map.in; ++c) {
         if (masks[g][static_cast<std::size_t>(c / stream.width)]) map.kept.push_back(c);
       }
-      columns = std::max<std::int64_t>(columns, std::ssize(map.kept) + 1);
-      outputs = std::max(outputs, map.out);
+      shapes.emplace(std::ssize(map.kept) + 1, map.out);
       maps_.push_back(std::move(map));
     }
   }
-  normal_ = std::make_unique<Normal>(rows, columns, outputs, backend);
+  normal_ = std::make_unique<Normal>(rows, shapes, backend);
 }
 
 Reconstruction::~Reconstruction() = default;
