@@ -168,7 +168,7 @@ class Backend {
   virtual std::size_t reserved_bytes() { return 0; }
   // The most that libraries allocate for themselves while kernels run, beyond the few MiB that every run reserves.
   virtual std::size_t library_bytes() const { return 0; }
-  // Whether this machine multiplies bytes faster than floats, so that Op::kLinearInt8 pays.
+  // Returns true if this machine multiplies bytes faster than floats, so that Op::kLinearInt8 pays.
   virtual bool multiplies_int8() const { return false; }
   // Returns when every launched kernel has ended; does nothing if run() returns after its work.
   virtual void wait() {}

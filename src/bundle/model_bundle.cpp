@@ -110,7 +110,7 @@ ModelBundle open_with_adapter(const std::string& model, const std::string& base)
   bundle.config = read_own_config(own_config ? model : base_place);
   // An adapter that PEFT wrote says its task, but brings no config of its own.
   const std::string task_type = own_config ? std::string() : read_adapter_config(model).task_type;
-  // Of tasks for which PEFT has one name, the first.
+  // Several tasks may share PEFT's name; the first of them is returned.
   const auto tasks = all_tasks();
   const auto named = std::ranges::find(tasks, task_type, [](const Task* task) { return task->adapter_type(); });
   if (named != tasks.end()) bundle.config.task.architecture = (*named)->architecture();

@@ -24,7 +24,7 @@ struct CompareOptions {
   RunOptions run;
   std::array<std::string, 2> models;
   std::int64_t rounds = 2;
-  // What is quantized is B alone; A is as it is.
+  // Quantization applies to B alone; A is evaluated as it is.
   RunOptions of_side(std::size_t side) const {
     RunOptions options = run;
     options.model.model = models.at(side);

@@ -60,7 +60,7 @@ std::vector<std::vector<Item>> joined(const std::vector<std::vector<Item>>& grou
   return {std::move(items)};
 }
 
-// What every choice contains, and the rest by falling importance for its cost.
+// Holds the units that every choice contains, and the rest by falling importance for its cost.
 struct Candidates {
   std::vector<Item> always, others;
 };

@@ -1,4 +1,4 @@
-// What a model costs: its parameters, the arithmetic of its layers, and what the planner predicts of its time and
+// Says what a model costs: its parameters, the arithmetic of its layers, and what the planner predicts of its time and
 // memory on pages that it evaluates.
 #pragma once
 

@@ -25,7 +25,7 @@ std::size_t layer_norm_grad_scratch_bytes(const TensorType& dy);
 // double [blocks]
 std::size_t cross_entropy_scratch_bytes(const TensorType& logits);
 std::size_t span_cross_entropy_scratch_bytes(const TensorType& positions);  // double [samples][columns]
-// Of contrastive_loss: its rows divided by their lengths, the lengths, the logarithms of the rows' sums, what each row
+// contrastive_loss keeps here its rows divided by their lengths, the lengths, the logarithms of the rows' sums, what each row
 // adds to the loss.
 struct ContrastiveScratch {
   explicit ContrastiveScratch(const TensorType& x)
