@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Checks the quality bar of classes and answers: real receipts, layoutlmv3-small from scratch, by Plimsoll and by PyTorch.
+"""Checks the quality bar of classes, answers and pairs: real receipts, layoutlmv3-small from scratch, by Plimsoll and by
+PyTorch.
 
 Both begin from the same fresh weights (`plimsoll init`), see the same examples in the same order (Plimsoll's order.jsonl)
-and follow the same recipe: 5e-4 (classes 2e-4), 10 % linear warm-up, AdamW with weight decay 0.01, clipping 1.0, batch
+and follow the same recipe: 5e-4 (classes and pairs 2e-4), 10 % linear warm-up, AdamW with weight decay 0.01, clipping 1.0, batch
 16. Dropout is 0 unless --dropout says otherwise: its random numbers are the only thing that the two could not share, and
 so few pages would show their luck. Both models then predict with `plimsoll predict` (its logits are those of
 transformers: tools/check_families.py), so that the windows of long pages and spans are put together alike. A paired
@@ -12,6 +13,8 @@ bootstrap over pages says how far the difference may be chance.
                                                    accuracy at or above -2 points, and 10 points above the largest class
   bench/compare_tasks.py answers [--epochs 4]      `questions` of a page; the same of SQuAD's F1, and 10 points above always
                                                    answering nothing
+  bench/compare_tasks.py pairs [--epochs 10]       `a` and `b` from the same vendor or not; the same of accuracy. PyTorch's
+                                                   head is that of tools/pair_heads.py
   --reuse keeps finished halves.
 """
 
@@ -32,6 +35,7 @@ import numpy
 import torch
 import transformers
 
+import pair_heads
 import receipts
 import receipts_recipe as recipe
 import reference
@@ -41,10 +45,14 @@ LEAST_GAIN = 0.10  # above what a model without any sense reaches
 # Task, class, epochs, learning rate. Classes train unsteadily at 5e-4: rounding alone takes the two models far apart, as
 # the last line printed says.
 TASKS = {"classes": ("sequence-classification", "LayoutLMv3ForSequenceClassification", 10, 2e-4),
-         "answers": ("question-answering", "LayoutLMv3ForQuestionAnswering", 4, 5e-4)}
+         "answers": ("question-answering", "LayoutLMv3ForQuestionAnswering", 4, 5e-4),
+         "pairs": ("pair-classification", None, 10, 2e-4)}
 
 
 class Classes(receipts.Windows):
+    def page(self, page, window):
+        return page
+
     def row(self, page, window, item):
         return self.example(page, window)
 
@@ -60,8 +68,30 @@ class Classes(receipts.Windows):
         return {"labels": torch.tensor([self.label_ids[self.pages[page]["label"]] for page, _, _ in examples])}
 
 
+class Pairs(Classes):
+    """An example is a pair's number and the side of its page, of which the first window is read."""
+
+    def __init__(self, path, tokenizer, label_ids, pairs):
+        super().__init__(path, tokenizer, label_ids)
+        self.pairs = reference.read_jsonl(pairs)
+        self.number = {str(page["id"]): number for number, page in enumerate(self.pages)}
+
+    def page(self, pair, side):
+        return self.number[self.pairs[pair]["ab"[side]]]
+
+    def row(self, pair, side, item):
+        return self.example(self.page(pair, side), 0)
+
+    def targets(self, examples):
+        return {"labels": torch.tensor([self.pairs[pair]["label"] if side == 0 else pair_heads.NONE
+                                        for pair, side, _ in examples])}
+
+
 class Answers(receipts.Windows):
     """A question stands before the page's words, with </s></s> between; its windows are cut from what room is left."""
+
+    def page(self, page, window):
+        return page
 
     def prompt(self, page, item):
         question = self.pages[page]["questions"][item]["question"]
@@ -102,7 +132,7 @@ class Answers(receipts.Windows):
 def collate(windows, examples):
     rows = [windows.row(*example) for example in examples]
     batch = receipts.pad_rows(rows, max(len(row["ids"]) for row in rows))
-    batch["pixel_values"] = torch.stack([windows.pixels(page) for page, _, _ in examples])
+    batch["pixel_values"] = torch.stack([windows.pixels(windows.page(page, window)) for page, window, _ in examples])
     del batch["labels"]
     return {**batch, **windows.targets(examples)}
 
@@ -139,8 +169,12 @@ def pytorch_half(options, initial, order, directory):
     torch.manual_seed(options.seed)
     tokenizer = receipts.load_tokenizer(initial / "tokenizer.json")
     config = json.loads((initial / "config.json").read_text(encoding="utf-8"))
-    windows = (Classes if options.task == "classes" else Answers)(options.train, tokenizer, config["label2id"])
-    model = getattr(transformers, TASKS[options.task][1]).from_pretrained(initial).train()
+    if options.task == "pairs":
+        windows = Pairs(options.pages[0], tokenizer, config["label2id"], options.train)
+        model = pair_heads.PairClassification(transformers.AutoModel.from_pretrained(initial)).load_head(initial).train()
+    else:
+        windows = (Classes if options.task == "classes" else Answers)(options.train, tokenizer, config["label2id"])
+        model = getattr(transformers, TASKS[options.task][1]).from_pretrained(initial).train()
     trainer = Trainer(model, options.learning_rate, len(order),
                       warmup_updates=recipe.warmup_updates(options, len(order)))
     begin = time.perf_counter()
@@ -171,9 +205,10 @@ def page_scores(options, pages, predictions):
     """Returns (sum of scores, how many) for each page."""
     scores = []
     for page, predicted in zip(pages, predictions):
-        assert str(page["id"]) == str(predicted["id"]), (page["id"], predicted["id"])
-        if options.task == "classes":
-            scores.append((float(page["label"] == predicted["label"]), 1))
+        names = ("a", "b") if options.task == "pairs" else ("id",)
+        assert all(str(page[name]) == str(predicted[name]) for name in names), (page, predicted)
+        if options.task in ("classes", "pairs"):
+            scores.append((float(str(page["label"]) == predicted["label"]), 1))
             continue
         each = []
         for question, found in zip(page["questions"], predicted["questions"]):
@@ -185,7 +220,7 @@ def page_scores(options, pages, predictions):
 
 def senseless(options, pages):
     """The score of always saying the largest class, or that there is no answer."""
-    if options.task == "classes":
+    if options.task in ("classes", "pairs"):
         return collections.Counter(page["label"] for page in pages).most_common(1)[0][1] / len(pages)
     questions = [question for page in pages for question in page["questions"]]
     return sum(not question["answers"] for question in questions) / len(questions)
@@ -212,14 +247,19 @@ def judge(options, files):
     low, high = (float(value) for value in numpy.quantile(differences, (0.025, 0.975)))
     floor = senseless(options, pages)
     bars = {"difference": low >= LARGEST_LOSS, "gain": ours >= floor + LEAST_GAIN}
-    name = "accuracy" if options.task == "classes" else "F1"
-    print(f"{name} on {len(pages)} pages: plimsoll {ours:.4f}, pytorch {theirs:.4f}, difference {ours - theirs:+.4f}, "
+    name = "F1" if options.task == "answers" else "accuracy"
+    print(f"{name} on {len(pages)} {'pairs' if options.task == 'pairs' else 'pages'}: plimsoll {ours:.4f}, pytorch {theirs:.4f}, difference {ours - theirs:+.4f}, "
           f"95 % interval {low:+.4f} to {high:+.4f} (bar: from {LARGEST_LOSS}): "
           f"{'holds' if bars['difference'] else 'FAILS'}")
-    print(f"{'the largest class' if options.task == 'classes' else 'always answering nothing'}: {floor:.4f}; "
+    print(f"{'always answering nothing' if options.task == 'answers' else 'the largest class'}: {floor:.4f}; "
           f"{ours - floor:+.4f} (bar {LEAST_GAIN:+}): {'holds' if bars['gain'] else 'FAILS'}")
     return {"task": options.task, "plimsoll": ours, "pytorch": theirs, "interval": [low, high], "senseless": floor,
             "pages": len(pages), "dropout": options.dropout, "bars": bars, "versions": reference.versions()}
+
+
+def of_pairs(options, split):
+    """Pairs read a page as one window, and name the pages of another file."""
+    return ["--pages", options.pages[split], "--truncate"] if options.pages else []
 
 
 def main():
@@ -233,7 +273,8 @@ def main():
     parser.set_defaults(learning_rate=None)
     parser.add_argument("--dropout", type=float, default=0.0)
     options = parser.parse_args()
-    kind = {"classes": "classes", "answers": "questions"}[options.task]
+    kind = {"classes": "classes", "answers": "questions", "pairs": "pairs"}[options.task]
+    options.pages = [data / f"{split}.jsonl" for split in ("train", "validation")] if kind == "pairs" else []
     options.train = options.train or data / f"train-{kind}.jsonl"
     options.validation = options.validation or data / f"validation-{kind}.jsonl"
     options.epochs = options.epochs or TASKS[options.task][2]
@@ -244,20 +285,22 @@ def main():
     if not (options.reuse and initial.exists()):
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir(parents=True)
-        labels = sorted({page["label"] for page in reference.read_jsonl(options.train)}) if kind == "classes" else []
+        labels = sorted({str(page["label"]) for page in reference.read_jsonl(options.train)}) if kind != "questions" else []
+        single = ["--problem-type", "single_label_classification"] if kind == "classes" else []
         recipe.run([options.plimsoll, "init", "--model", options.model, "--task", TASKS[options.task][0],
-                    *(["--labels", ",".join(labels), "--problem-type", "single_label_classification"] if labels else []),
+                    *(["--labels", ",".join(labels), *single] if labels else []),
                     "--seed", options.seed, "--output-dir", initial])
         set_dropout(initial, options.dropout)
     for half, file in zip(halves, files):
         if options.reuse and file.exists():
             continue
         if half.name == "plimsoll":
-            recipe.train_plimsoll(options, initial, half)
+            recipe.train_plimsoll(options, initial, half, *of_pairs(options, 0))
         else:
             order = sorted(reference.read_jsonl(halves[0] / "order.jsonl"), key=lambda line: line["update"])
             pytorch_half(options, initial, order, half)
-        recipe.run([options.plimsoll, "predict", "--model", half, "--data", options.validation, "--output", file])
+        recipe.run([options.plimsoll, "predict", "--model", half, "--data", options.validation, "--output", file,
+                    *of_pairs(options, 1)])
     result = judge(options, files)
     result["distance"] = distance(initial, halves)
     print(f"the two models ended {result['distance']:.1e} of their way apart")

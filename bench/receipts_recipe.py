@@ -34,14 +34,14 @@ def add_options(parser, work):
     parser.add_argument("--reuse", action="store_true", help="keep finished prediction files of --work")
 
 
-def train_plimsoll(options, initial, directory):
+def train_plimsoll(options, initial, directory, *more):
     shutil.rmtree(directory, ignore_errors=True)
     begin = time.perf_counter()
     run([options.plimsoll, "train", "--model", initial, "--data", options.train, "--output-dir", directory,
          "--budget", options.budget, "--num-train-epochs", options.epochs, "--train-batch-size", options.batch,
          "--learning-rate", options.learning_rate, "--warmup-ratio", options.warmup_percent / 100,
          "--weight-decay", 0.01, "--max-grad-norm", 1.0, "--lr-scheduler-type", "linear", "--log-order",
-         "--logging-steps", 10, "--seed", options.seed, "--threads", options.threads])
+         "--logging-steps", 10, "--seed", options.seed, "--threads", options.threads, *more])
     print(f"plimsoll trained in {time.perf_counter() - begin:.0f} s", flush=True)
 
 

@@ -121,7 +121,7 @@ void print_rank_sweep(const Invocation& invocation, const ClusterOptions& option
       break;
     }
     try {
-      const PlanSummary plan = plan_of(invocation, request, backend, run.memory.kept_micro_batch_size);
+      const PlanSummary plan = plan_of(invocation, request, backend, run.memory.kept_cut);
       const double speed = pages_per_second(plan, pages);
       if (alone == 0) alone = speed / static_cast<double>(ranks);
       table += fmt::format("\n{:>6}{:>8}{:>12}{:>6}{:>10.3g}{:>10.1f} %{:>10.3g}{:>9.3g}", ranks, pages,

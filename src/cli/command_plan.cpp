@@ -189,9 +189,9 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
                             request_of, backend);
   }
   FitRequest request = request_of(options.train.ranks);
-  const std::optional<std::int64_t> kept = options.memory.kept_micro_batch_size;
+  const std::optional<KeptCut> kept = options.memory.kept_cut;
   if (plan_options.sweeps()) {
-    if (kept) request.micro_batch_size = kept;
+    if (kept) keep_cut(request, *kept);
     return print_sweep(invocation, plan_options, request, device);
   }
   if (!invocation.json && !device.summary.empty()) print_line(device.summary);

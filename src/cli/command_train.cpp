@@ -227,7 +227,7 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
   const Dataset* const evaluation = data.evaluation.get();
   Backend& backend = *device.backend;
   FitRequest request = fit_request(bundle, options.train, train, evaluation, options.memory);
-  Session session(plan_of(invocation, request, backend, options.memory.kept_micro_batch_size), backend,
+  Session session(plan_of(invocation, request, backend, options.memory.kept_cut), backend,
                   known_choices(resume, cache_directory()), invocation.ranks.get());
   const RunPlan& plan = session.plan();
   if (!invocation.is_first()) {
@@ -380,7 +380,10 @@ void train_with(const Invocation& invocation, RunOptions& options, ModelBundle& 
         fmt::format("{} ({}): continuing in {}", error.problem().what, error.problem().found, options.fp16_fallback));
     wait_for_ranks(invocation);  // until the first one has saved
     const std::optional<fs::path> checkpoint = find_resume("latest", output_dir);
-    if (checkpoint) fallback.memory.kept_micro_batch_size = read_trainer_state(*checkpoint).micro_batch_size;
+    if (checkpoint) {
+      const TrainerState saved = read_trainer_state(*checkpoint);
+      fallback.memory.kept_cut = KeptCut{saved.micro_batch_size, saved.chunk_samples};
+    }
     train_planned(invocation, fallback, bundle, data, device, checkpoint, events);
   }
 }

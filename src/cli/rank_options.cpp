@@ -131,16 +131,15 @@ int sharing_threads(const Invocation& invocation, const Launch& launch) {
   return bound ? cores : std::max(1, cores / launch.local_size);
 }
 
-RunPlan plan_of(const Invocation& invocation, FitRequest& request, Backend& backend,
-                std::optional<std::int64_t> kept_micro_batch) {
+RunPlan plan_of(const Invocation& invocation, FitRequest& request, Backend& backend, std::optional<KeptCut> kept) {
   // On more ranks than the checkpoint's run had, each has fewer pages.
-  if (kept_micro_batch) kept_micro_batch = std::min(*kept_micro_batch, request.train_batch_size);
-  if (request.step.ranks.ranks == 1) return fit_resumed(request, kept_micro_batch, backend);
+  if (kept) kept->micro_batch_size = std::min(kept->micro_batch_size, request.train_batch_size);
+  if (request.step.ranks.ranks == 1) return fit_resumed(request, kept, backend);
   const auto attempt = [&](FitRequest& of_stage) {
-    if (kept_micro_batch) of_stage.micro_batch_size = kept_micro_batch;
+    if (kept) of_stage.micro_batch_size = kept->micro_batch_size;
     return try_fit(of_stage, backend);
   };
-  const auto last = [&](FitRequest& of_stage) { return fit_resumed(of_stage, kept_micro_batch, backend); };
+  const auto last = [&](FitRequest& of_stage) { return fit_resumed(of_stage, kept, backend); };
   const auto choose = [&](FitRequest& of_rank) { return choose_stage(of_rank, attempt, last); };
   if (invocation.ranks == nullptr) return fit_neediest_rank(request, choose);
   if (request.trains) {

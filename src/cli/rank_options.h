@@ -56,10 +56,10 @@ PageShare page_share(const Invocation& invocation);
 // launcher has not bound to cores of their own divide.
 int sharing_threads(const Invocation& invocation, const Launch& launch);
 
-// Makes the plan of a command's run, of one process or of all ranks together. `kept_micro_batch`: of the checkpoint
-// that the run resumes.
+// Makes the plan of a command's run, of one process or of all ranks together. `kept`: of the checkpoint that
+// the run resumes.
 RunPlan plan_of(const Invocation& invocation, FitRequest& request, Backend& backend,
-                std::optional<std::int64_t> kept_micro_batch = std::nullopt);
+                std::optional<KeptCut> kept = std::nullopt);
 
 // Tells the other ranks of an error that ends this one. Returns false if it need not be printed here, because rank 0
 // says the same.

@@ -85,7 +85,10 @@ std::string plan_table(const RunPlan& plan) {
   if (plan.on_device) {
     text += fmt::format("  {:<46}{:>12}\n", "on the host", format_bytes(plan.host_peak_bytes));
   }
-  if (plan.accumulation_steps > 0) {
+  if (plan.levers.chunk_samples > 0) {
+    text += fmt::format("  GradCache: chunks of {} at most, up to {} per update, each computed twice",
+                        counted(plan.levers.chunk_samples, "page"), counted(plan.accumulation_steps, "chunk"));
+  } else if (plan.accumulation_steps > 0) {
     text += fmt::format("  micro-batch of {}, {} per update", plan.levers.micro_batch_size, plan.accumulation_steps);
   } else {
     text += fmt::format("  batches of {}", plan.levers.micro_batch_size);

@@ -177,6 +177,8 @@ void RunOptions::resolve_memory() {
     memory.offload = OffloadTarget::kFile;
     memory.offload_directory = offload;
   }
+  if (grad_cache == "on") memory.grad_cache = GradCache::kOn;
+  if (grad_cache == "off") memory.grad_cache = GradCache::kOff;
   if (recompute == "none") memory.recompute = RecomputeMode::kNone;
   if (recompute == "layers") memory.recompute = RecomputeMode::kLayers;
   if (gradient_checkpointing) {

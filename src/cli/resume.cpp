@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/work_folder.h"
@@ -62,19 +63,37 @@ void keep_micro_batch(RunOptions& options, const fs::path& resume, const Trainer
                                saved.train_batch_size, resume.string())});
   }
   options.memory.resumes = true;
-  options.memory.kept_micro_batch_size = saved.micro_batch_size;
+  options.memory.kept_cut = KeptCut{saved.micro_batch_size, saved.chunk_samples};
 }
 
-RunPlan fit_resumed(FitRequest& request, std::optional<std::int64_t> kept_micro_batch, Backend& backend) {
-  if (!kept_micro_batch) return fit(request, backend);
-  const std::optional<std::int64_t> asked = std::exchange(request.micro_batch_size, kept_micro_batch);
-  if (std::optional<RunPlan> run = try_fit(request, backend)) return std::move(*run);
-  request.micro_batch_size = asked;
+void keep_cut(FitRequest& request, const KeptCut& kept) {
+  request.micro_batch_size = kept.micro_batch_size;
+  request.chunk_samples = kept.chunk_samples;
+  if (kept.chunk_samples == 0) request.grad_cache = GradCache::kOff;
+}
+
+namespace {
+
+std::string cut_text(std::int64_t micro_batch, std::int64_t chunk) {
+  return chunk > 0 ? "chunks of " + counted(chunk, "page") : fmt::format("micro-batches of {}", micro_batch);
+}
+
+}  // namespace
+
+RunPlan fit_resumed(FitRequest& request, const std::optional<KeptCut>& kept, Backend& backend) {
+  if (!kept) return fit(request, backend);
+  FitRequest pinned = request;
+  keep_cut(pinned, *kept);
+  if (std::optional<RunPlan> run = try_fit(pinned, backend)) {
+    request = std::move(pinned);
+    return std::move(*run);
+  }
   RunPlan run = fit(request, backend);
   log_warning(
-      fmt::format("the checkpoint's micro-batch of {1} does not fit the budget of {0}; using {2}, so numbers may "
-                  "differ in their last bits",
-                  format_bytes(run.budget_bytes), *kept_micro_batch, run.levers.micro_batch_size));
+      fmt::format("the checkpoint's {} do not fit the budget of {}; using {}, so numbers may differ in their "
+                  "last bits",
+                  cut_text(kept->micro_batch_size, kept->chunk_samples), format_bytes(run.budget_bytes),
+                  cut_text(run.levers.micro_batch_size, run.levers.chunk_samples)));
   return run;
 }
 

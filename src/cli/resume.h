@@ -24,8 +24,10 @@ void recover_for_plan(const std::filesystem::path& output_dir);
 // is smaller than that.
 void keep_micro_batch(RunOptions& options, const std::filesystem::path& resume, const TrainerState& saved);
 
-// Calls fit() with that micro-batch if it fits the budget, else with another one and a warning. Changes the request to
-// the one that was answered.
-RunPlan fit_resumed(FitRequest& request, std::optional<std::int64_t> kept_micro_batch, Backend& backend);
+// Calls fit() with updates cut as they were if that fits the budget, else cut otherwise and with a warning. Changes the
+// request to the one that was answered.
+RunPlan fit_resumed(FitRequest& request, const std::optional<KeptCut>& kept, Backend& backend);
+// Pins what the run keeps; a run without chunks goes on without.
+void keep_cut(FitRequest& request, const KeptCut& kept);
 
 }  // namespace plimsoll

@@ -73,6 +73,7 @@ struct RunOptions {
   bool pad_to_max_length = false;
   std::string update_mode = "auto";
   std::string recompute = "auto";
+  std::string grad_cache = "auto";
   std::string offload;
   bool gradient_checkpointing = false;
   bool augment = false;

@@ -65,11 +65,15 @@ struct SampleReference {
 // Which part of the run a micro-batch is.
 struct MicroBatchInfo {
   std::uint64_t epoch = 0;
-  std::uint64_t update = 0;               // within the epoch
-  std::uint32_t micro_batch = 0;          // within the update
-  std::uint32_t micro_batches = 1;        // of the update
-  std::int64_t samples_in_update = 0;     // the effective batch
-  double loss_weight_in_update = 0;       // what the update's loss is divided by
+  std::uint64_t update = 0;            // within the epoch
+  std::uint32_t micro_batch = 0;       // within the update
+  std::uint32_t micro_batches = 1;     // of the update
+  std::int64_t samples_in_update = 0;  // the effective batch
+  double loss_weight_in_update = 0;    // what the update's loss is divided by
+  // With chunks, which come twice in an update (BatchSequence): whether this is the first time, and the chunk's first
+  // sample within the update.
+  bool first_pass = false;
+  std::int64_t first_sample = 0;
   friend bool operator==(const MicroBatchInfo&, const MicroBatchInfo&) = default;
 };
 

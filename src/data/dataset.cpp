@@ -266,6 +266,7 @@ void Dataset::scan_pairs() {
     for (const int side : {0, 1}) {
       const std::uint32_t page = side == 0 ? pairs[p].a : pairs[p].b;
       tokens += examples_[example_of_page_[page]].tokens;
+      if (side == 0) example.begin = static_cast<std::uint32_t>(tokens);
       encoded.targets.clear();
       encoded.loss_terms = 0;
       if (options_.pair_targets) options_.pair_targets->encode(pairs, p, side, options_.trains, encoded);

@@ -34,7 +34,7 @@ inline constexpr std::int32_t kIgnoredLabel = -100;
 // One window of one page; or a pair of pages, which is the `page` of that number to everybody.
 struct Example {
   std::uint32_t page = 0;        // index in the source
-  std::uint32_t begin = 0;       // first of the page's tokens
+  std::uint32_t begin = 0;       // first of the page's tokens; of a pair, how many tokens its first page has
   std::uint16_t item = 0;        // of the page (data/targets.h)
   std::uint16_t items = 1;       // number of items of the page
   std::uint16_t window = 0;      // index within the item

@@ -49,8 +49,8 @@ Loader::Loader(const Dataset& dataset, BatchSequence& sequence, const BatchShape
   workers_.resize(static_cast<std::size_t>(worker_count(options)));
   for (Worker& worker : workers_) {
     worker.scratch.decoding = &decoding_;
-    worker.item.examples.reserve(static_cast<std::size_t>(sequence.samples_per_micro_batch()));
-    worker.item.keys.reserve(static_cast<std::size_t>(sequence.samples_per_micro_batch()));
+    worker.item.examples.reserve(static_cast<std::size_t>(sequence.examples_per_micro_batch()));
+    worker.item.keys.reserve(static_cast<std::size_t>(sequence.examples_per_micro_batch()));
   }
   if (options.workers > 0) start_workers();
 }
@@ -98,7 +98,9 @@ bool Loader::fill(std::uint64_t index, Worker& worker, Slot& slot, const Interru
       const Example& example = dataset_.examples()[index_of_example];
       // A pair is two samples, which tell themselves apart as windows do.
       const int each = dataset_.samples_per_example();
+      const bool first = i == 0, last = i + 1 == worker.item.examples.size();
       for (int side = 0; side < each; ++side) {
+        if ((first && side < worker.item.first_side) || (last && side > worker.item.last_side)) continue;
         // Pixels are loaded first, so that a sample that cannot be loaded never enters the batch in part.
         try {
           dataset_.load(index_of_example, worker.scratch, worker.example,

@@ -171,6 +171,121 @@ std::int64_t Sampler::largest_text_rows(std::uint64_t first, std::uint64_t count
   return largest;
 }
 
+std::int64_t cut_into_chunks(std::span<const Example> examples, std::span<const std::uint32_t> update,
+                             const ChunkLimits& limits, std::vector<std::uint32_t>& begins) {
+  std::int64_t samples = 0, rows = 0, most = 0;
+  std::uint32_t sample = 0;
+  for (const std::uint32_t pair : update) {
+    const Example& example = examples[pair];
+    for (const std::int64_t tokens : {std::int64_t{example.begin}, std::int64_t{example.tokens} - example.begin}) {
+      check(tokens <= limits.text_rows, "a chunk has room for every page");
+      if (sample == 0 || samples == limits.samples || rows + tokens > limits.text_rows) {
+        begins.push_back(sample);
+        samples = rows = 0;
+      }
+      ++samples;
+      rows += tokens;
+      most = std::max(most, rows);
+      ++sample;
+    }
+  }
+  return most;
+}
+
+BatchSequence::BatchSequence(const Sampler& sampler, const ChunkLimits& chunks, Range range)
+    : sampler_(sampler), micro_(0), chunks_(chunks), range_(range) {
+  check(sampler.options().ranks == 1, "chunks are of one process");
+  check(range.update >= 0 && range.update < sampler.updates_per_epoch() && range.updates >= 0,
+        "a range begins within an epoch");
+  const auto updates = static_cast<std::size_t>(sampler.updates_per_epoch());
+  for (Epoch& epoch : epochs_) {
+    epoch.order.resize(sampler.size());
+    epoch.begins.reserve(2 * sampler.size());
+    for (std::vector<std::uint32_t>* each : {&epoch.kept, &epoch.first_chunks, &epoch.first_items}) {
+      each->reserve(updates + 1);
+    }
+  }
+  const auto last = static_cast<std::uint64_t>(range.update + range.updates);  // behind the range, as updates
+  const std::uint64_t whole = last / updates, rest = last % updates;
+  ends_.reserve(whole + 1);
+  std::uint64_t items = 0;
+  for (std::uint64_t e = 0; e < whole + (rest > 0 ? 1 : 0); ++e) {
+    Epoch& epoch = epoch_of(range.epoch + e);
+    if (e == 0) first_ = epoch.first_items[static_cast<std::size_t>(range.update)];
+    size_ = items + epoch.first_items[e < whole ? updates : static_cast<std::size_t>(rest)] - first_;
+    items += epoch.first_items.back();
+    ends_.push_back(items);
+  }
+}
+
+void BatchSequence::fill(std::uint64_t number, Epoch& epoch) const {
+  sampler_.epoch_order(number, epoch.order);
+  epoch.number = number;
+  if (chunks_) cut(epoch);
+}
+
+void BatchSequence::cut(Epoch& epoch) const {
+  epoch.kept.clear();
+  epoch.begins.clear();
+  epoch.first_chunks.assign(1, 0);
+  epoch.first_items.assign(1, 0);
+  const auto batch = static_cast<std::size_t>(sampler_.options().train_batch_size);
+  for (std::int64_t u = 0; u < sampler_.updates_per_epoch(); ++u) {
+    const std::size_t count = static_cast<std::size_t>(sampler_.samples_in_update(u));
+    const std::span<std::uint32_t> update = std::span(epoch.order).subspan(static_cast<std::size_t>(u) * batch, count);
+    const auto end = std::remove_if(update.begin(), update.end(),
+                                    [this](std::uint32_t example) { return sampler_.leaves_out(example); });
+    const auto kept = static_cast<std::size_t>(end - update.begin());
+    cut_into_chunks(sampler_.examples(), update.first(kept), *chunks_, epoch.begins);
+    const auto chunks = static_cast<std::uint32_t>(epoch.begins.size()) - epoch.first_chunks.back();
+    epoch.kept.push_back(static_cast<std::uint32_t>(kept));
+    epoch.first_chunks.push_back(static_cast<std::uint32_t>(epoch.begins.size()));
+    // One item stands for an update that has lost all its samples.
+    epoch.first_items.push_back(epoch.first_items.back() + std::max<std::uint32_t>(2 * chunks, 1));
+  }
+}
+
+BatchSequence::Epoch& BatchSequence::epoch_of(std::uint64_t number) {
+  Epoch& epoch = epochs_[number % epochs_.size()];
+  if (epoch.number != number) fill(number, epoch);
+  return epoch;
+}
+
+void BatchSequence::get_chunk(std::uint64_t index, Item& item) {
+  const std::scoped_lock lock(mutex_);
+  const std::uint64_t position = first_ + index;
+  const auto e = std::ranges::upper_bound(ends_, position) - ends_.begin();
+  const std::uint64_t number = range_.epoch + static_cast<std::uint64_t>(e);
+  const auto within = static_cast<std::uint32_t>(position - (e == 0 ? 0 : ends_[static_cast<std::size_t>(e) - 1]));
+  const Epoch& epoch = epoch_of(number);
+  const auto u =
+      static_cast<std::size_t>(std::ranges::upper_bound(epoch.first_items, within) - epoch.first_items.begin() - 1);
+  const std::uint32_t at = within - epoch.first_items[u];
+  const std::size_t first_chunk = epoch.first_chunks[u], chunks = epoch.first_chunks[u + 1] - first_chunk;
+  const std::span<const std::uint32_t> pairs =
+      sampler_.update(epoch.order, static_cast<std::int64_t>(u)).first(epoch.kept[u]);
+  item.examples.clear();
+  item.keys.clear();
+  item.info = {.epoch = number,
+               .update = u,
+               .micro_batches = static_cast<std::uint32_t>(chunks),
+               .samples_in_update = static_cast<std::int64_t>(pairs.size()),
+               .loss_weight_in_update = sampler_.loss_weight(pairs)};
+  if (chunks == 0) return;
+  const std::size_t chunk = at % chunks;
+  const std::size_t begin = epoch.begins[first_chunk + chunk];
+  const std::size_t end = chunk + 1 < chunks ? epoch.begins[first_chunk + chunk + 1] : 2 * pairs.size();
+  item.info.micro_batch = static_cast<std::uint32_t>(chunk);
+  item.info.first_pass = at < chunks;
+  item.info.first_sample = static_cast<std::int64_t>(begin);
+  item.first_side = static_cast<int>(begin % 2);
+  item.last_side = static_cast<int>((end - 1) % 2);
+  for (std::size_t pair = begin / 2; pair <= (end - 1) / 2; ++pair) {
+    item.examples.push_back(pairs[pair]);
+    item.keys.push_back(static_cast<std::int32_t>(pair));
+  }
+}
+
 BatchSequence::BatchSequence(const Sampler& sampler, std::int64_t samples_per_micro_batch, Range range)
     : sampler_(sampler), micro_(samples_per_micro_batch), range_(range) {
   check(micro_ > 0, "a micro-batch has at least one sample");
@@ -191,6 +306,7 @@ BatchSequence::BatchSequence(const Sampler& sampler, std::int64_t samples_per_mi
 
 void BatchSequence::get(std::uint64_t index, Item& item) {
   check(index < size_, "a sequence has such a micro-batch");
+  if (chunks_) return get_chunk(index, item);
   const std::uint64_t position = first_ + index;
   const auto per_epoch = static_cast<std::uint64_t>(sampler_.micro_batches_per_epoch(micro_));
   const std::int64_t per_update =
@@ -200,11 +316,7 @@ void BatchSequence::get(std::uint64_t index, Item& item) {
   const std::int64_t update = within / per_update, micro_batch = within % per_update;
 
   const std::scoped_lock lock(mutex_);
-  Epoch& epoch = epochs_[number % epochs_.size()];
-  if (epoch.number != number) {
-    sampler_.epoch_order(number, epoch.order);
-    epoch.number = number;
-  }
+  Epoch& epoch = epoch_of(number);
   const auto samples = sampler_.update(epoch.order, update);
   item.info = {.epoch = number,
                .update = static_cast<std::uint64_t>(update),
@@ -276,6 +388,13 @@ void BatchSequence::remove_left_out(std::span<const std::uint32_t> update, std::
   if (info.samples_in_update == 0) info.micro_batch = begin == 0 ? 0 : 1;
 }
 
-std::uint64_t BatchSequence::host_bytes() const { return epochs_.size() * sampler_.size() * sizeof(std::uint32_t); }
+std::uint64_t BatchSequence::host_bytes() const {
+  std::uint64_t numbers = 0;
+  for (const Epoch& epoch : epochs_) {
+    numbers += epoch.order.size() + epoch.begins.capacity() + epoch.kept.capacity() + epoch.first_chunks.capacity() +
+               epoch.first_items.capacity();
+  }
+  return numbers * sizeof(std::uint32_t) + ends_.capacity() * sizeof(std::uint64_t);
+}
 
 }  // namespace plimsoll

@@ -20,6 +20,7 @@
 #include <array>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -57,6 +58,7 @@ class Sampler {
   bool leaves_out(std::uint32_t example) const;
   bool leaves_out_any() const { return !left_out_.empty(); }
   std::size_t size() const { return examples_.size(); }
+  std::span<const Example> examples() const { return examples_; }
   // Of the examples, how many an epoch has.
   std::int64_t samples_per_epoch() const;
   std::int64_t updates_per_epoch() const;
@@ -90,8 +92,21 @@ class Sampler {
   std::vector<std::uint32_t> left_out_;  // pages, ascending
 };
 
+// How updates of pairs are cut into chunks of single samples: the two pages of a pair may be in two of them. A chunk
+// has at most so many samples and text rows, and as many as these allow; the longest page has room in it.
+struct ChunkLimits {
+  std::int64_t samples = 1;
+  std::int64_t text_rows = 0;
+};
+// Cuts the samples of the pairs `update`; `begins` becomes the first sample of each chunk, of which it returns the most
+// text rows.
+std::int64_t cut_into_chunks(std::span<const Example> examples, std::span<const std::uint32_t> update,
+                             const ChunkLimits& limits, std::vector<std::uint32_t>& begins);
+
 // The micro-batches of a run, or of the rest of it, in order. Thread-safe: loader threads ask for them in any order,
 // though not far from one another. Keeps the order of two epochs.
+//
+// With chunks, each update comes twice: all its chunks, then all of them again.
 //
 //   BatchSequence sequence(sampler, 2, {.epoch = 3, .update = 7, .updates = 100});
 class BatchSequence {
@@ -105,13 +120,20 @@ class BatchSequence {
     std::vector<std::uint32_t> examples;
     std::vector<std::int32_t> keys;  // of each sample: its index within the update
     MicroBatchInfo info;
+    // Of a pair in two chunks, each has one of its samples: the first example's `first_side` and what follows it, the
+    // last one's up to `last_side`.
+    int first_side = 0, last_side = 1;
   };
 
   // `sampler` must outlive the sequence.
   BatchSequence(const Sampler& sampler, std::int64_t samples_per_micro_batch, Range range);
+  // Of pairs, in one process.
+  BatchSequence(const Sampler& sampler, const ChunkLimits& chunks, Range range);
 
   std::uint64_t size() const { return size_; }
-  std::int64_t samples_per_micro_batch() const { return micro_; }
+  // Of which an item has at most so many examples.
+  std::int64_t examples_per_micro_batch() const { return chunks_ ? chunks_->samples / 2 + 1 : micro_; }
+  std::int64_t samples_per_micro_batch() const { return chunks_ ? chunks_->samples : micro_; }
   int ranks() const { return sampler_.options().ranks; }
   // Gets micro-batch `index` < size(), of the sampler's rank. Allocates nothing once `item.examples` and `item.keys`
   // have their capacity. Where pages are left out, the micro-batches that are not empty are renumbered; an empty one
@@ -124,7 +146,15 @@ class BatchSequence {
   struct Epoch {
     std::uint64_t number = ~std::uint64_t{0};
     std::vector<std::uint32_t> order;
+    // With chunks. `order` has each update's pairs that are not left out, `kept` of them, at the update's beginning;
+    // `begins` has the chunks of all updates, and update u's items are those from first_items[u] on.
+    std::vector<std::uint32_t> kept, begins, first_chunks, first_items;
   };
+  // Puts the epoch's order, and with chunks how it is cut, into `epoch`.
+  void fill(std::uint64_t number, Epoch& epoch) const;
+  void cut(Epoch& epoch) const;
+  void get_chunk(std::uint64_t index, Item& item);
+  Epoch& epoch_of(std::uint64_t number);
   // Removes left-out pages from a micro-batch that begins at sample `begin` of its update.
   void remove_left_out(std::span<const std::uint32_t> update, std::size_t begin, Item& item) const;
   // Fills a micro-batch of one of several ranks.
@@ -132,12 +162,14 @@ class BatchSequence {
 
   const Sampler& sampler_;
   std::int64_t micro_;
+  std::optional<ChunkLimits> chunks_;
   Range range_;
   std::uint64_t first_ = 0;  // the range's first micro-batch, counted from the start of its first epoch
   std::uint64_t size_ = 0;
   std::mutex mutex_;
   std::array<Epoch, 2> epochs_;
   std::vector<std::uint32_t> places_;  // of this rank's samples within an update
+  std::vector<std::uint64_t> ends_;    // with chunks, of the epochs, as items counted from the first epoch's start
 };
 
 }  // namespace plimsoll

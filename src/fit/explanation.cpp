@@ -70,7 +70,7 @@ void explain_time(const FitRequest& request, const RunPlan& run, Explanation& ex
   double sum = 0;
   for (const PlannedProgram& program : run.programs) {
     if (program.kind == ProgramKind::kEvaluate) continue;
-    const auto runs = static_cast<double>(program.kind == ProgramKind::kAccumulate ? run.accumulation_steps - 1 : 1);
+    const auto runs = static_cast<double>(runs_per_update(run, program.kind));
     for (const Node& node : program.prepared.graph.nodes()) {
       const double seconds = runs * request.speeds.seconds(program.prepared.graph, node);
       explanation.phase_seconds[static_cast<std::size_t>(node.phase)] += seconds;
@@ -121,6 +121,7 @@ class LeverNotes {
   void micro_batch() {
     const std::int64_t micro = run_.levers.micro_batch_size, batch = request_.train_batch_size;
     LeverNote note{.lever = "micro-batch"};
+    if (run_.levers.chunk_samples > 0) return chunks(std::move(note));
     if (micro == batch) {
       note.choice =
           batch == 1 ? "1 page, the whole update" : fmt::format("all {} of an update at once", counted(batch, "page"));
@@ -137,6 +138,18 @@ class LeverNotes {
     whole.update = request_.update.value_or(request_.step.optimizer.waits_for_norm() ? UpdateMode::kAfterBackward
                                                                                      : UpdateMode::kInBackward);
     compare(note, whole, fmt::format("all {} at once, nothing recomputed", batch));
+  }
+
+  void chunks(LeverNote note) {
+    const std::int64_t batch = request_.train_batch_size;
+    note.choice = fmt::format("chunks of {} at most, {} per update, each computed twice (GradCache)",
+                              counted(run_.levers.chunk_samples, "page"), counted(run_.accumulation_steps, "chunk"));
+    note.why = request_.grad_cache == GradCache::kOn ? "pinned" : "the fastest that fits";
+    Levers whole = run_.levers;
+    whole.chunk_samples = 0;
+    whole.micro_batch_size = request_.step.definition.compares_examples() ? batch : run_.levers.micro_batch_size;
+    whole.recompute.clear();
+    compare(note, whole, fmt::format("{} at once, without GradCache", counted(whole.micro_batch_size, "pair")));
   }
 
   void recomputation() {

@@ -9,6 +9,7 @@
 #include "base/offload_file.h"
 #include "base/process.h"
 #include "graph/update_form.h"
+#include "model/grad_cache.h"
 #include "model/trained_parts.h"
 
 namespace plimsoll {
@@ -37,6 +38,8 @@ StepOptions step_options(const FitRequest& request, const Levers& levers, const 
       options.model.rounds_activations || (options.teacher && options.teacher->model.rounds_activations);
   options.int8_products = rounds && backend.multiplies_int8();
   options.update = levers.update;
+  const ModelCapacity update{.samples = request.train_batch_size};
+  if (levers.chunk_samples > 0) options.cached_samples = request.step.definition.samples(update);
   for (const Recomputation& recomputation : levers.recompute) {
     options.recompute.insert(recomputation.nodes.begin(), recomputation.nodes.end());
   }
@@ -67,12 +70,18 @@ PlannedProgram build_program(ProgramKind kind, const FitRequest& request, const 
 // A kernel's memory grows with the rows that it is made for, so the kernels of a plan that cannot fit, or that has no
 // budget, could make the planner itself outgrow the budget. Without them the plan lacks their scratch.
 constexpr std::int64_t kRowsWithoutQuestion = 16'384;
+std::int64_t program_rows(const FitRequest& request, const Levers& levers, const PlannedProgram& program) {
+  const ModelDefinition& model = request.step.definition;
+  if (program.kind == ProgramKind::kCompare) return model.samples(program.capacity);
+  const bool by_chunks = levers.chunk_samples > 0 && program.kind != ProgramKind::kEvaluate;
+  return by_chunks ? model.encoder().rows(program.capacity) : model.rows(program.capacity);
+}
 bool needs_kernels(const RunPlan& run, const FitRequest& request, std::size_t loader_bytes) {
   std::int64_t rows = 0;
   std::size_t arena = 0;
   for (const PlannedProgram& program : run.programs) {
     const Graph& graph = program.prepared.graph;
-    rows = std::max(rows, request.step.definition.rows(program.capacity));
+    rows = std::max(rows, program_rows(request, run.levers, program));
     const std::vector<std::size_t> no_scratch(graph.nodes().size(), 0);
     arena = std::max(arena, estimate_memory(graph, no_scratch, run.layout).arena_bytes());
   }
@@ -88,7 +97,7 @@ std::vector<MemoryItem> persistent_items(const PersistentLayout& layout, const S
     }
   }
   const OptimizerKind optimizer = step.optimizer.kind;
-  std::size_t frozen = 0, parameters = 0, gradients = 0, moments = 0, whole_moments = 0, teacher = 0;
+  std::size_t frozen = 0, parameters = 0, gradients = 0, moments = 0, whole_moments = 0, teacher = 0, embeddings = 0;
   for (const auto& [name, entry] : layout.entries()) {
     const std::size_t bytes = round_up(entry.type.bytes(), kAlignmentBytes);
     if (name.starts_with(kTeacherPrefix)) {
@@ -99,6 +108,8 @@ std::vector<MemoryItem> persistent_items(const PersistentLayout& layout, const S
       parameters += bytes;
     } else if (name.find(".gradient") != std::string::npos) {
       gradients += bytes;
+    } else if (name == kEmbeddingTable) {
+      embeddings += bytes;
     } else if (optimizer == OptimizerKind::kAdamW8bit && !is_coded_state(name, entry.type)) {
       whole_moments += bytes;
     } else {
@@ -114,18 +125,29 @@ std::vector<MemoryItem> persistent_items(const PersistentLayout& layout, const S
       {"the teacher's parameters", teacher},
       {usual ? "optimizer state" : fmt::format("optimizer state ({})", optimizer_name(optimizer)), moments},
       {"optimizer state in 32 bits (embeddings, small)", whole_moments},
-      {"accumulated gradients", gradients}};
+      {"accumulated gradients", gradients},
+      {"the embeddings of an update", embeddings}};
 }
 
 // Every micro-batch has room for the largest; together they have the rows of an update.
-double real_row_share(const FitRequest& request, const ModelCapacity& capacity) {
+double real_row_share(const FitRequest& request, const RunPlan& run, const PlannedProgram& program) {
   const ModelDefinition& model = request.step.definition;
+  const ModelCapacity& capacity = program.capacity;
+  if (program.kind == ProgramKind::kCompare) return 1;
   const std::int64_t rows = model.rows({.samples = request.train_batch_size, .text_rows = request.update_text_rows});
-  const std::int64_t room = divide_up(request.train_batch_size, capacity.samples) * model.rows(capacity);
+  const bool by_chunks = run.levers.chunk_samples > 0 && program.kind != ProgramKind::kEvaluate;
+  const std::int64_t runs = by_chunks ? run.accumulation_steps : divide_up(request.train_batch_size, capacity.samples);
+  const std::int64_t room = runs * program_rows(request, run.levers, program);
   return std::min(1.0, static_cast<double>(rows) / static_cast<double>(room));
 }
 
 }  // namespace
+
+std::int64_t runs_per_update(const PlanSummary& plan, ProgramKind kind) {
+  if (kind == ProgramKind::kEvaluate) return 0;
+  if (kind == ProgramKind::kEmbed) return plan.accumulation_steps;
+  return kind == ProgramKind::kAccumulate ? plan.accumulation_steps - 1 : 1;
+}
 
 std::size_t recomputed_bytes(const Levers& levers) {
   std::size_t bytes = 0;
@@ -204,6 +226,15 @@ std::size_t rank_buffer_bytes(const RunPlan& run) {
   return kPieces + static_cast<std::size_t>(run.ranks) * logits;
 }
 
+// What the host keeps of an update's batches until all pages are compared (train/update_comparison.h).
+std::size_t collected_bytes(const Graph& comparison) {
+  std::size_t bytes = 0;
+  for (const Value& value : comparison.values()) {
+    if (value.role == Role::kInput && value.producer == kNoNode) bytes += value.type.bytes();
+  }
+  return bytes;
+}
+
 }  // namespace
 
 RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backend, PlanDepth depth) {
@@ -227,24 +258,34 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
   run.budget_bytes = request.budget_bytes;
   run.host_budget_bytes = request.host_budget_bytes;
   std::size_t loader = 0;
-  if (request.trains) {
+  std::size_t collected = 0;
+  const auto add = [&](ProgramKind kind, const ModelCapacity& capacity) {
+    run.programs.push_back(build_program(kind, request, levers, capacity, backend, run.offload, run.shards));
+  };
+  if (request.trains && levers.chunk_samples > 0) {
+    const ChunkCut cut = request.chunks(levers.chunk_samples);
+    const ModelCapacity capacity{.samples = levers.chunk_samples, .text_rows = cut.text_rows};
+    loader = cut.loader_bytes;
+    run.accumulation_steps = cut.most_chunks;
+    add(ProgramKind::kEmbed, capacity);
+    add(ProgramKind::kCompare, {.samples = request.train_batch_size});
+    if (cut.most_chunks > 1) add(ProgramKind::kAccumulate, capacity);
+    add(ProgramKind::kAccumulateAndStep, capacity);
+    collected = collected_bytes(run.programs[1].prepared.graph);
+  } else if (request.trains) {
     const ModelCapacity capacity{.samples = micro, .text_rows = request.text_rows(micro)};
     loader = request.loader_bytes ? request.loader_bytes(capacity) : 0;
     if (run.accumulation_steps == 1) {
-      run.programs.push_back(
-          build_program(ProgramKind::kStep, request, levers, capacity, backend, run.offload, run.shards));
+      add(ProgramKind::kStep, capacity);
     } else {
-      run.programs.push_back(
-          build_program(ProgramKind::kAccumulate, request, levers, capacity, backend, run.offload, run.shards));
-      run.programs.push_back(
-          build_program(ProgramKind::kAccumulateAndStep, request, levers, capacity, backend, run.offload, run.shards));
+      add(ProgramKind::kAccumulate, capacity);
+      add(ProgramKind::kAccumulateAndStep, capacity);
     }
   }
   if (request.evaluates) {
     const ModelCapacity capacity{.samples = micro, .text_rows = request.evaluation_text_rows(micro)};
     if (request.loader_bytes) loader = std::max(loader, request.loader_bytes(capacity));
-    const ProgramKind kind = request.differentiates ? ProgramKind::kGradients : ProgramKind::kEvaluate;
-    run.programs.push_back(build_program(kind, request, levers, capacity, backend, run.offload, run.shards));
+    add(request.differentiates ? ProgramKind::kGradients : ProgramKind::kEvaluate, capacity);
   }
   for (const PlannedProgram& program : run.programs) run.layout.add(program.prepared.graph);
   const bool prepares = depth == PlanDepth::kComplete || needs_kernels(run, request, loader);
@@ -256,10 +297,10 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
     scratch.resize(graph.nodes().size(), 0);
     program.plan = depth == PlanDepth::kComplete ? plan_memory(graph, scratch, run.layout)
                                                  : estimate_memory(graph, scratch, run.layout);
-    run.seconds_to_save = std::max(run.seconds_to_save, longest_seconds(program.prepared, request.speeds,
-                                                                        real_row_share(request, program.capacity)));
+    run.seconds_to_save = std::max(
+        run.seconds_to_save, longest_seconds(program.prepared, request.speeds, real_row_share(request, run, program)));
     if (program.kind != ProgramKind::kEvaluate) {
-      const std::int64_t runs = program.kind == ProgramKind::kAccumulate ? run.accumulation_steps - 1 : 1;
+      const std::int64_t runs = runs_per_update(run, program.kind);
       const ExchangeSize exchange = exchange_size(graph);
       run.exchange.messages += runs * exchange.messages;
       run.exchange.sent_bytes += static_cast<double>(runs) * exchange.sent_bytes;
@@ -267,7 +308,7 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
       run.exchange.row_messages += runs * exchange.row_messages;
       run.exchange.row_bytes += static_cast<double>(runs) * exchange.row_bytes;
       run.exchange_seconds += static_cast<double>(runs) * exchange_seconds(exchange, request.speeds);
-      const double row_share = real_row_share(request, program.capacity);
+      const double row_share = real_row_share(request, run, program);
       const double seconds = estimate_seconds(graph, request.speeds, row_share);
       run.seconds_per_update += static_cast<double>(runs) * seconds;
       if (run.ranks > 1) {
@@ -289,6 +330,7 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
   const bool to_file = run.offload.bytes() > 0 && run.offload_target == OffloadTarget::kFile;
   const std::vector<MemoryItem> host = {{"process, libraries, data index", request.process_bytes()},
                                         {"loader buffers", loader},
+                                        {"labels of an update's pages", collected},
                                         {"drawing of pictures", request.drawing_bytes},
                                         {"offload thread and its buffer", to_file ? kOffloadThreadBytes : 0},
                                         {"messages between processes", rank_buffer_bytes(run)},

@@ -34,6 +34,20 @@ enum class RecomputeMode : std::uint8_t {
   kLayers  // all: only each layer's input is kept (gradient checkpointing)
 };
 
+// Whether the pages of an update are embedded first, and go backward chunk by chunk (model/grad_cache.h).
+enum class GradCache : std::uint8_t {
+  kAuto,  // where an update does not fit otherwise
+  kOff,
+  kOn
+};
+
+// The updates of a run, cut into chunks of pages for GradCache.
+struct ChunkCut {
+  std::int64_t text_rows = 0;    // of a chunk, at most
+  std::int64_t most_chunks = 0;  // of an update
+  std::size_t loader_bytes = 0;
+};
+
 enum class OffloadTarget : std::uint8_t {
   kNone,
   kFile,
@@ -69,7 +83,11 @@ struct FitRequest {
   StepOptions step;                              // the search sets its `update` and `recompute`
   std::int64_t train_batch_size = 1;             // samples per update, the effective batch; with ranks, of one of them
   std::optional<std::int64_t> micro_batch_size;  // pinned by the user
-  std::optional<int> zero_stage;                 // pinned by the user; else the first that fits
+  GradCache grad_cache = GradCache::kAuto;
+  std::optional<std::int64_t> chunk_samples{};  // of a resumed run
+  // How updates are cut into chunks of at most so many pages; empty: GradCache is not possible.
+  std::function<ChunkCut(std::int64_t samples)> chunks{};
+  std::optional<int> zero_stage;  // pinned by the user; else the first that fits
   // When an update of several micro-batches sums gradients over ranks; pinned, or as the stage keeps them.
   std::optional<bool> sums_each_micro_batch{};
   std::optional<UpdateMode> update;  // pinned by the user
@@ -116,6 +134,8 @@ struct PlannedProgram {
 // The settings that the search may choose. None of them changes a result, only bytes and time.
 struct Levers {
   std::int64_t micro_batch_size = 1;
+  // With GradCache, the most pages of a chunk, and the micro-batch is that of an evaluation; 0: without it.
+  std::int64_t chunk_samples = 0;
   UpdateMode update = UpdateMode::kAfterBackward;
   std::vector<Recomputation> recompute{};  // a prefix of rank_step_recomputations
   std::vector<Offloading> offload{};       // entries of rank_step_offloads
@@ -161,6 +181,9 @@ struct PlanSummary {
   // The budget of the process's resident set.
   std::size_t resident_budget_bytes() const { return on_device ? host_budget_bytes : budget_bytes; }
 };
+
+// How often an update runs a program of the plan, at most.
+std::int64_t runs_per_update(const PlanSummary& plan, ProgramKind kind);
 
 // A plan with its programs. A copy of its summary alone holds no kernels, whose memory would be counted in the next
 // plan's.

@@ -31,6 +31,7 @@ nlohmann::json levers_json(const Levers& levers) {
 // Recomputations are a prefix of their ranking, which is the same on all ranks; a rank offloads what it has of the
 // names.
 Levers parse_levers(const FitRequest& request, const nlohmann::json& json) {
+  // Ranks have no GradCache: each compares its own pages alone.
   Levers levers{.micro_batch_size = json.at("micro_batch_size").get<std::int64_t>(),
                 .update = static_cast<UpdateMode>(json.at("update").get<int>()),
                 .zero_stage = json.at("zero_stage").get<int>()};

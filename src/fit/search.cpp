@@ -27,6 +27,18 @@ std::vector<std::int64_t> candidates(std::int64_t batch) {
   return sizes;
 }
 
+// How an update is cut: into micro-batches of so many samples, or with GradCache into chunks of so many pages.
+struct Cut {
+  std::int64_t micro = 1;
+  std::int64_t chunk = 0;  // 0: without GradCache
+
+  friend auto operator<=>(const Cut&, const Cut&) = default;
+};
+
+Cut chunks_of(std::int64_t pages, std::int64_t per_example) {
+  return {.micro = std::max<std::int64_t>(1, pages / per_example), .chunk = pages};
+}
+
 std::string listed(const std::vector<MemoryItem>& items) {
   std::string text;
   for (const MemoryItem& item : items) {
@@ -115,8 +127,7 @@ class Search {
   }
 
   std::vector<Family> search() {
-    const std::vector<std::int64_t> sizes =
-        request_.micro_batch_size ? std::vector{*request_.micro_batch_size} : candidates(request_.train_batch_size);
+    const std::vector<Cut> sizes = cuts();
     std::vector<Family> families;
     // This family uses smaller micro-batches and changes nothing else.
     add(families, {.levers = [this, sizes](std::size_t i) { return plain(sizes[i], modes(sizes[i]).front()); },
@@ -126,29 +137,58 @@ class Search {
     if (next == 0) return families;
     // These sizes are more useful than fewer micro-batches: the whole batch, the next larger size, and the smallest,
     // which may be the only one. The sizes that do not depend on the budget are tried for every budget.
-    std::vector<std::int64_t> larger = {sizes.front(), sizes[sizes.size() / 2], sizes.back(), sizes[next - 1]};
-    std::sort(larger.begin(), larger.end(), std::greater<>());
+    std::vector<std::size_t> larger = {0, sizes.size() / 2, sizes.size() - 1, next - 1};
+    std::sort(larger.begin(), larger.end());
     larger.erase(std::unique(larger.begin(), larger.end()), larger.end());
-    for (const std::int64_t micro : larger) {
-      for (const UpdateMode mode : modes(micro)) {
-        if (is_slower(families, plain(micro, mode))) continue;  // later members of the family are slower still
+    for (const std::size_t at : larger) {
+      const Cut cut = sizes[at];
+      for (const UpdateMode mode : modes(cut)) {
+        if (is_slower(families, plain(cut, mode))) continue;  // later members of the family are slower still
         if (request_.recompute == RecomputeMode::kAuto) {
-          add(families, {.levers = [this, micro, mode](std::size_t count) { return recomputing(micro, mode, count); },
-                         .count = ranking(micro).size() + 1});
+          add(families, {.levers = [this, cut, mode](std::size_t count) { return recomputing(cut, mode, count); },
+                         .count = ranking(cut).size() + 1});
         } else {
-          add(families, {.levers = [this, micro, mode](std::size_t) { return plain(micro, mode); }, .count = 1});
+          add(families, {.levers = [this, cut, mode](std::size_t) { return plain(cut, mode); }, .count = 1});
         }
         if (!may_offload()) continue;
         for (const Order order : {Order::kCheapestFirst, Order::kStatesFirst, Order::kRecomputeFirst}) {
-          const auto list = std::make_shared<const std::vector<Pull>>(pulls(micro, order));
+          const auto list = std::make_shared<const std::vector<Pull>>(pulls(cut, order));
           add(families,
-              {.levers = [this, micro, mode, list](std::size_t count) { return pulling(micro, mode, *list, count); },
+              {.levers = [this, cut, mode, list](std::size_t count) { return pulling(cut, mode, *list, count); },
                .count = list->size() + 1,
                .offloads = true});
         }
       }
     }
     return families;
+  }
+
+  // The cuts worth trying, the largest first. Chunks are the last resort, since they compute everything forward twice;
+  // of a loss that is a sum over micro-batches, only one page at a time needs less than a micro-batch of one example.
+  std::vector<Cut> cuts() const {
+    const std::int64_t batch = request_.train_batch_size;
+    const ModelDefinition& model = request_.step.definition;
+    const bool compares = request_.trains && model.compares_examples();
+    const std::int64_t per_example = model.samples_per_example();
+    if (request_.chunk_samples.value_or(0) > 0) return {chunks_of(*request_.chunk_samples, per_example)};
+    const bool caches = request_.trains && request_.chunks && request_.grad_cache != GradCache::kOff;
+    const bool must_cache = caches && request_.grad_cache == GradCache::kOn;
+    const std::optional<std::int64_t> pinned = request_.micro_batch_size;
+    std::vector<Cut> cuts;
+    if (!must_cache) {
+      for (const std::int64_t micro : pinned ? std::vector{*pinned} : candidates(batch)) {
+        if (!compares || micro == batch) cuts.push_back({.micro = micro});
+      }
+    }
+    if (!caches || (pinned && !compares && !must_cache) || (pinned == batch && !must_cache)) return cuts;
+    if (pinned) {
+      cuts.push_back(chunks_of(*pinned * per_example, per_example));
+    } else if (compares || must_cache) {
+      for (const std::int64_t pages : candidates(batch * per_example)) cuts.push_back(chunks_of(pages, per_example));
+    } else {
+      cuts.push_back(chunks_of(1, per_example));
+    }
+    return cuts;
   }
 
   // Adds the family at the first position that fits; does not add it if none does.
@@ -239,8 +279,8 @@ class Search {
   }
 
   // Returns the update modes for that micro-batch, the fastest first.
-  std::vector<UpdateMode> modes(std::int64_t micro) const {
-    if (micro < request_.train_batch_size) {
+  std::vector<UpdateMode> modes(const Cut& cut) const {
+    if (cut.chunk > 0 || cut.micro < request_.train_batch_size) {
       return {UpdateMode::kAfterBackward};  // gradients are summed over micro-batches, so none can be consumed
     }
     if (request_.update) return {*request_.update};
@@ -252,7 +292,7 @@ class Search {
 
   PlanSummary estimate(const Levers& levers) {
     // Without offloads, the number of recomputed values identifies the plan (they follow the ranking).
-    const std::tuple key(levers.micro_batch_size, levers.update, levers.recompute.size());
+    const std::tuple key(levers.micro_batch_size, levers.chunk_samples, levers.update, levers.recompute.size());
     if (levers.offload.empty()) {
       if (const auto known = estimates_.find(key); known != estimates_.end()) return known->second;
     }
@@ -265,24 +305,36 @@ class Search {
   }
 
   // Uses as much recomputation as the user pinned.
-  Levers plain(std::int64_t micro, UpdateMode mode) {
-    Levers levers{.micro_batch_size = micro, .update = mode, .zero_stage = request_.zero_stage.value_or(0)};
-    if (request_.trains && request_.recompute == RecomputeMode::kLayers) levers.recompute = ranking(micro);
+  Levers plain(const Cut& cut, UpdateMode mode) {
+    Levers levers{.micro_batch_size = cut.micro,
+                  .chunk_samples = cut.chunk,
+                  .update = mode,
+                  .zero_stage = request_.zero_stage.value_or(0)};
+    if (request_.trains && request_.recompute == RecomputeMode::kLayers) levers.recompute = ranking(cut);
     return levers;
   }
 
-  const std::vector<Recomputation>& ranking(std::int64_t micro) {
-    const auto [position, inserted] = rankings_.try_emplace(micro);
-    if (inserted) {
-      const ModelCapacity capacity{.samples = micro, .text_rows = request_.text_rows(micro)};
-      position->second = rank_step_recomputations(request_.step, capacity, request_.speeds);
-    }
+  // The programs that go backward, and what each of them holds.
+  StepOptions step_of(const Cut& cut) const {
+    StepOptions step = request_.step;
+    if (cut.chunk > 0) step.cached_samples = step.definition.samples({.samples = request_.train_batch_size});
+    return step;
+  }
+  ModelCapacity capacity_of(const Cut& cut) const {
+    if (cut.chunk > 0) return {.samples = cut.chunk, .text_rows = request_.chunks(cut.chunk).text_rows};
+    return {.samples = cut.micro, .text_rows = request_.text_rows(cut.micro)};
+  }
+
+  const std::vector<Recomputation>& ranking(const Cut& cut) {
+    const auto [position, inserted] = rankings_.try_emplace(cut);
+    if (inserted) position->second = rank_step_recomputations(step_of(cut), capacity_of(cut), request_.speeds);
     return position->second;
   }
 
-  Levers recomputing(std::int64_t micro, UpdateMode mode, std::size_t count) {
-    const std::vector<Recomputation>& ranked = ranking(micro);
-    return {.micro_batch_size = micro,
+  Levers recomputing(const Cut& cut, UpdateMode mode, std::size_t count) {
+    const std::vector<Recomputation>& ranked = ranking(cut);
+    return {.micro_batch_size = cut.micro,
+            .chunk_samples = cut.chunk,
             .update = mode,
             .recompute = {ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(count)},
             .zero_stage = request_.zero_stage.value_or(0)};
@@ -313,13 +365,12 @@ class Search {
   bool may_offload() const { return request_.trains && request_.offload != OffloadTarget::kNone; }
 
   // Returns the offloads, from the first on, that the host has room for.
-  const std::vector<Offloading>& offload_ranking(std::int64_t micro) {
-    const auto [position, inserted] = offload_rankings_.try_emplace(micro);
+  const std::vector<Offloading>& offload_ranking(const Cut& cut) {
+    const auto [position, inserted] = offload_rankings_.try_emplace(cut);
     if (inserted) {
-      const ModelCapacity capacity{.samples = micro, .text_rows = request_.text_rows(micro)};
-      const ProgramKind kind =
-          micro == request_.train_batch_size ? ProgramKind::kStep : ProgramKind::kAccumulateAndStep;
-      position->second = rank_step_offloads(kind, request_.step, capacity, request_.update_text_rows);
+      const bool whole = cut.chunk == 0 && cut.micro == request_.train_batch_size;
+      const ProgramKind kind = whole ? ProgramKind::kStep : ProgramKind::kAccumulateAndStep;
+      position->second = rank_step_offloads(kind, step_of(cut), capacity_of(cut), request_.update_text_rows);
       if (request_.offload == OffloadTarget::kHost && request_.host_budget_bytes > 0) {
         keep_what_fits(position->second, host_room());
       }
@@ -352,12 +403,12 @@ class Search {
     const Recomputation* recomputation = nullptr;
     const Offloading* offloading = nullptr;
   };
-  std::vector<Pull> pulls(std::int64_t micro, Order order) {
+  std::vector<Pull> pulls(const Cut& cut, Order order) {
     std::vector<Pull> recomputations, states, values;
     if (request_.recompute == RecomputeMode::kAuto) {
-      for (const Recomputation& r : ranking(micro)) recomputations.push_back({&r, nullptr});
+      for (const Recomputation& r : ranking(cut)) recomputations.push_back({&r, nullptr});
     }
-    for (const Offloading& o : offload_ranking(micro)) (o.is_state ? states : values).push_back({nullptr, &o});
+    for (const Offloading& o : offload_ranking(cut)) (o.is_state ? states : values).push_back({nullptr, &o});
     // Every byte costs the disk the same; recomputations become more expensive down the list.
     const double disk = request_.speeds.offload_read_seconds_per_byte + request_.speeds.offload_write_seconds_per_byte;
     const auto dearer = std::find_if(recomputations.begin(), recomputations.end(), [&](const Pull& pull) {
@@ -374,8 +425,8 @@ class Search {
     return all;
   }
 
-  Levers pulling(std::int64_t micro, UpdateMode mode, const std::vector<Pull>& list, std::size_t count) {
-    Levers levers = plain(micro, mode);
+  Levers pulling(const Cut& cut, UpdateMode mode, const std::vector<Pull>& list, std::size_t count) {
+    Levers levers = plain(cut, mode);
     for (const Pull& pull : std::span(list).first(count)) {
       if (pull.recomputation != nullptr) levers.recompute.push_back(*pull.recomputation);
       if (pull.offloading != nullptr) levers.offload.push_back(*pull.offloading);
@@ -385,9 +436,9 @@ class Search {
 
   const FitRequest& request_;
   Backend& backend_;
-  std::map<std::tuple<std::int64_t, UpdateMode, std::size_t>, PlanSummary> estimates_;
-  std::map<std::int64_t, std::vector<Recomputation>> rankings_;
-  std::map<std::int64_t, std::vector<Offloading>> offload_rankings_;
+  std::map<std::tuple<std::int64_t, std::int64_t, UpdateMode, std::size_t>, PlanSummary> estimates_;
+  std::map<Cut, std::vector<Recomputation>> rankings_;
+  std::map<Cut, std::vector<Offloading>> offload_rankings_;
   std::optional<PlanSummary> smallest_, least_of_host_, least_complete_;
 };
 

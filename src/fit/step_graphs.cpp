@@ -5,6 +5,7 @@
 #include <string>
 
 #include "autodiff/autodiff.h"
+#include "model/grad_cache.h"
 #include "tensor/dynamic_code.h"
 #include "transform/early_updates.h"
 #include "transform/int8_products.h"
@@ -64,7 +65,8 @@ struct TrainedGraph {
 };
 
 TrainedGraph trained_graph(const StepOptions& options, const ModelCapacity& capacity) {
-  ModelGraph model = options.definition.build(capacity, /*dropout=*/true, options.model, options.precision);
+  ModelGraph model = program_definition(ProgramKind::kAccumulate, options)
+                         .build(capacity, /*dropout=*/true, options.model, options.precision);
   if (!options.teacher) return {std::move(model.graph), {model.loss}, "loss", std::move(model.trained)};
   const TeacherOptions& teacher = *options.teacher;
   ModelGraph taught = teacher.definition.build(capacity, /*dropout=*/false, teacher.model, options.precision);
@@ -88,9 +90,18 @@ Gradients append_gradients(TrainedGraph& model) {
 
 }  // namespace
 
+ModelDefinition program_definition(ProgramKind kind, const StepOptions& options) {
+  if (options.cached_samples == 0 || kind == ProgramKind::kEvaluate || kind == ProgramKind::kGradients) {
+    return options.definition;
+  }
+  if (kind == ProgramKind::kCompare) return comparison_part(options.definition);
+  const EmbeddingPass pass = kind == ProgramKind::kEmbed ? EmbeddingPass::kPut : EmbeddingPass::kBack;
+  return embedding_part(options.definition, pass, options.cached_samples);
+}
+
 std::string_view program_kind_name(ProgramKind kind) {
-  static constexpr std::array<std::string_view, 5> kNames = {"step", "accumulate", "accumulate and step", "evaluate",
-                                                             "gradients"};
+  static constexpr std::array<std::string_view, kProgramKinds> kNames = {
+      "step", "accumulate", "accumulate and step", "evaluate", "gradients", "embed", "compare"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -160,12 +171,54 @@ StepGraph gradient_graph(const StepOptions& options, const ModelCapacity& capaci
   return step;
 }
 
+StepGraph embedding_graph(const StepOptions& options, const ModelCapacity& capacity) {
+  StepGraph step;
+  step.graph = program_definition(ProgramKind::kEmbed, options)
+                   .build(capacity, /*dropout=*/true, options.model, options.precision)
+                   .graph;
+  return step;
+}
+
+StepGraph comparison_graph(const StepOptions& options, const ModelCapacity& capacity) {
+  ModelGraph model = program_definition(ProgramKind::kCompare, options)
+                         .build(capacity, /*dropout=*/true, options.model, options.precision);
+  Graph& graph = model.graph;
+  const ValueId table = graph.find_source(kEmbeddingTable);
+  const ValueId first = graph.add_input(kFirstSampleInput, {DType::kI32, {1}});  // 0: all rows are here
+  std::vector<ValueId> wanted = std::move(model.trained);
+  wanted.push_back(table);
+  const Seed seed = loss_seed(graph, model.loss);
+  Gradients gradients = append_backward(graph, {&seed, 1}, wanted);
+  const ValueId rows = gradients.at(table).dense;
+  gradients.erase(table);
+  graph.add_node({.op = Op::kPutRows,
+                  .name = "put_gradients",
+                  .inputs = {table, rows, first},
+                  .row_count = graph.find_source(input::kSamples),
+                  .phase = Phase::kBackward});
+  StepGraph step;
+  step.graph = accumulate_gradients(graph, 0, gradients);
+  step.loss = find_output(step.graph, "loss", 0);
+  return step;
+}
+
+// The gradients of the head's parameters, which the comparison has left in states.
+void add_head_gradients(Graph& graph, const StepOptions& options, Gradients& gradients) {
+  for (const ParameterSpec& spec : options.definition.specs(options.model)) {
+    if (!spec.is_head() || !spec.trains) continue;
+    const TensorType type{wide(options.precision), spec.shape};
+    gradients[graph.find_source(spec.name)] = {.dense = graph.add_state(gradient_state_name(spec.name), type)};
+  }
+}
+
 }  // namespace
 
 StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const ModelCapacity& capacity,
                            std::int64_t row_capacity, OffloadLayout* layout) {
   if (kind == ProgramKind::kEvaluate) return evaluation_graph(options, capacity);
   if (kind == ProgramKind::kGradients) return gradient_graph(options, capacity);
+  if (kind == ProgramKind::kEmbed) return embedding_graph(options, capacity);
+  if (kind == ProgramKind::kCompare) return comparison_graph(options, capacity);
   TrainedGraph model = trained_graph(options, capacity);
   StepGraph step;
   const RankOptions& ranks = options.ranks;
@@ -188,6 +241,7 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
   if (ranks.ranks > 1 && !sums_first && kind != ProgramKind::kAccumulate) {
     graph = sum_over_ranks(graph, gradients, step.shards, ranks);
   }
+  if (options.cached_samples > 0 && kind != ProgramKind::kAccumulate) add_head_gradients(graph, options, gradients);
   if (kind != ProgramKind::kAccumulate) {
     OptimizerOptions optimizer = options.optimizer;
     optimizer.updates_early = kind == ProgramKind::kStep && options.update == UpdateMode::kInBackward;

@@ -1,6 +1,7 @@
 // Builds the graphs of a training run from the model's forward graph: backward, accumulation, update, recomputation.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -24,8 +25,11 @@ enum class ProgramKind : std::uint8_t {
   kAccumulate,         // a micro-batch that is not the last of its update: gradients are summed into states
   kAccumulateAndStep,  // the last micro-batch: sums, clips, updates
   kEvaluate,           // forward without dropout; logits are an output
-  kGradients           // forward and backward without dropout; logits and every gradient are outputs
+  kGradients,          // forward and backward without dropout; logits and every gradient are outputs
+  kEmbed,              // with GradCache (model/grad_cache.h): a chunk's embeddings are put into the table
+  kCompare             // then the head, of all samples of an update: loss, and the embeddings' gradients in the table
 };
+inline constexpr std::size_t kProgramKinds = 7;
 std::string_view program_kind_name(ProgramKind kind);
 
 // When a step whose micro-batch is the whole update changes the parameters.
@@ -59,16 +63,22 @@ struct StepOptions {
   std::optional<TeacherOptions> teacher{};         // of programs that train
   RankOptions ranks{};                             // the processes that train together
   bool int8_products = false;                      // ModelOptions::rounds_activations pays
+  // Samples of an update, where programs are those of GradCache: kEmbed, kCompare and the two that accumulate, whose
+  // capacity's samples are single pages; 0: they are not.
+  std::int64_t cached_samples = 0;
 };
 
 struct StepGraph {
   Graph graph;
-  ValueId loss = kNoValue;
+  ValueId loss = kNoValue;           // kNoValue for kEmbed; with GradCache, kCompare has it
   ValueId logits = kNoValue;         // for kEvaluate and kGradients; elsewhere its bytes become its gradient
   ValueId gradient_norm = kNoValue;  // for kinds that update
   Gradients gradients;               // for kGradients: all outputs
   Shards shards;                     // of kinds that train, where there are several ranks
 };
+
+// What a program of that kind runs: the model, or with GradCache a part of it.
+ModelDefinition program_definition(ProgramKind kind, const StepOptions& options);
 
 // Ranks what a training step of that capacity could recompute, best first; never further back than a layer.
 std::vector<Recomputation> rank_step_recomputations(const StepOptions& options, const ModelCapacity& capacity,

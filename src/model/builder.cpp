@@ -126,6 +126,7 @@ ValueId ModelBuilder::text_rows(const Encoded& encoded) {
 }
 
 ValueId ModelBuilder::first_rows(const Encoded& encoded) {
+  if (encoded.first_rows != kNoValue) return encoded.first_rows;
   const ValueId samples = input(input::kSamples);
   const ValueId first =
       add_single(graph_, {.op = Op::kGatherRows,

@@ -70,7 +70,7 @@ ModelGraph ModelDefinition::build(const ModelCapacity& capacity, bool dropout, c
   ModelBuilder builder(*this, capacity, dropout, options, dtype);
   const Encoded encoded = encoder_->encode(builder);
   const HeadValues values = head_->append(builder, encoded);
-  builder.graph().mark_output(values.loss);
+  if (values.loss != kNoValue) builder.graph().mark_output(values.loss);
   return {.graph = std::move(builder.graph()),
           .loss = values.loss,
           .logits = values.logits,

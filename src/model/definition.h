@@ -47,6 +47,7 @@ struct Encoded {
   ValueId text_row_index = kNoValue;
   ValueId text_rows = kNoValue;      // how many text rows are used
   ValueId text_row_keys = kNoValue;  // of dropout
+  ValueId first_rows = kNoValue;     // [B, D], where they are known without the others (model/grad_cache.h)
 };
 
 class ModelBuilder;
@@ -118,7 +119,7 @@ class Encoder {
 };
 
 struct HeadValues {
-  ValueId loss = kNoValue;    // f32[1], loss_scale times the sum over what is labelled
+  ValueId loss = kNoValue;    // f32[1], loss_scale times the sum over what is labelled; kNoValue: there is none
   ValueId logits = kNoValue;  // f32
 };
 
@@ -133,6 +134,8 @@ class Head {
   virtual std::int64_t samples_per_example() const { return 1; }
   // Whether the loss compares the examples of an update with one another, so that it is no sum over micro-batches.
   virtual bool compares_examples() const { return false; }
+  // Whether it reads no other rows of the encoder than the first one of each sample (model/grad_cache.h).
+  virtual bool reads_first_rows_alone() const { return false; }
 };
 
 struct ModelGraph {
@@ -147,6 +150,8 @@ class ModelDefinition {
   ModelDefinition(std::shared_ptr<const Encoder> encoder, std::shared_ptr<const Head> head);
 
   const Encoder& encoder() const { return *encoder_; }
+  const std::shared_ptr<const Encoder>& shared_encoder() const { return encoder_; }
+  const std::shared_ptr<const Head>& shared_head() const { return head_; }
   // Every parameter: the encoder's, the head's, then the adapters'.
   std::vector<ParameterSpec> specs(const ModelOptions& options = {}) const;
   std::vector<InputSpec> inputs(const ModelCapacity& capacity, DType dtype) const;

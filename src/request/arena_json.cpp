@@ -13,6 +13,7 @@
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "model/grad_cache.h"
 #include "transform/optimizer.h"
 
 namespace plimsoll {
@@ -48,7 +49,8 @@ void write_persistent(const RunPlan& plan, const ArenaPrograms& programs, const 
   const char* comma = "";
   for (const auto& [name, entry] : plan.layout.entries()) {
     const bool is_parameter = entry.role == Role::kParameter || name.ends_with(kLowHalfSuffix);
-    const char* kind = !is_parameter && name.find(".gradient") != std::string::npos          ? "summed gradient"
+    const bool sums = name.find(".gradient") != std::string::npos || name == kEmbeddingTable;
+    const char* kind = !is_parameter && sums                                                 ? "summed gradient"
                        : !is_parameter                                                       ? "optimizer state"
                        : trains && entry.role == Role::kParameter && !trained.contains(name) ? "frozen parameter"
                                                                                              : "parameter";
@@ -153,11 +155,6 @@ class ProgramWriter {
   const TextSink& write_;
   std::set<std::string> again_;  // nodes that backward computes again
 };
-
-std::int64_t runs_per_update(const RunPlan& plan, ProgramKind kind) {
-  if (kind == ProgramKind::kEvaluate) return 0;
-  return kind == ProgramKind::kAccumulate ? plan.accumulation_steps - 1 : 1;
-}
 
 void write_all(const RunPlan& plan, const ArenaPrograms& programs, const OpSpeeds& speeds, const TextSink& write) {
   write(fmt::format("{{\"version\":1,\"arena_bytes\":{},\"persistent_bytes\":{},\"persistent\":[", plan.arena_bytes,

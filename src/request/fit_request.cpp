@@ -3,12 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/offload_file.h"
 #include "data/sampler.h"
+#include "model/grad_cache.h"
 #include "tasks/tasks.h"
 #include "train/batch_shape.h"
 #include "train/checkpoint.h"
@@ -25,7 +30,7 @@ std::int64_t rounded_rows(std::int64_t rows) {
 }
 
 // A loss that compares the examples of an update is computed of all of them at once.
-void compare_whole_updates(const TrainOptions& options, FitRequest& request) {
+void compare_whole_updates(const TrainOptions& options, const FitRequest& request) {
   const std::int64_t batch = request.train_batch_size;
   if (options.ranks > 1) {
     throw UsageError({.what = "a loss that compares the pairs of an update needs all of them in one process",
@@ -34,14 +39,71 @@ void compare_whole_updates(const TrainOptions& options, FitRequest& request) {
                       .allowed = "one process",
                       .remedy = "train in one process, or with --task pair-classification"});
   }
-  if (request.micro_batch_size.value_or(batch) != batch) {
+  const bool caches = request.chunks && request.grad_cache != GradCache::kOff;
+  if (!caches && request.micro_batch_size.value_or(batch) != batch) {
     throw UsageError({.what = "a loss that compares the pairs of an update needs all of them in one micro-batch",
                       .where = "--micro-batch-size",
                       .found = fmt::format("{}", *request.micro_batch_size),
                       .allowed = fmt::format("{}, the pairs of an update", batch),
-                      .remedy = "omit --micro-batch-size; fewer pairs an update need less memory"});
+                      .remedy = request.chunks ? "omit --grad-cache off, or --micro-batch-size"
+                                               : "omit --micro-batch-size; fewer pairs an update need less memory"});
   }
-  request.micro_batch_size = batch;
+}
+
+// The pages of an update in chunks, each computed twice: in one process, where the encoder trains, and beside no
+// teacher.
+void add_chunks(const TrainOptions& options, const Dataset& train, std::int64_t epochs, const LoaderOptions& loader,
+                FitRequest& request) {
+  const ModelDefinition& model = request.step.definition;
+  const std::vector<ParameterSpec> specs = model.specs(request.step.model);
+  const bool trains = std::ranges::any_of(specs, [](const auto& spec) { return spec.trains && !spec.is_head(); });
+  if (!has_grad_cache(model) || !trains || options.ranks > 1 || options.teacher != nullptr) {
+    if (request.grad_cache == GradCache::kOn) {
+      throw UsageError({.what = "embeddings cannot be cached here",
+                        .where = "--grad-cache on",
+                        .found = !has_grad_cache(model)       ? "a task that reads more of a page than its first row"
+                                 : !trains                    ? "an encoder that does not train"
+                                 : options.teacher != nullptr ? "a teacher, --distil-from"
+                                                              : fmt::format("{} processes", options.ranks),
+                        .allowed = "the tasks for pairs, in one process, without a teacher",
+                        .remedy = "omit --grad-cache"});
+    }
+    return;
+  }
+  std::int64_t longest = 0, tokens = 0;
+  for (const Example& example : train.examples()) {
+    tokens += example.tokens;
+    longest = std::max({longest, std::int64_t{example.begin}, std::int64_t{example.tokens} - example.begin});
+  }
+  const double mean = static_cast<double>(tokens) / static_cast<double>(2 * train.examples().size());
+  const std::int64_t update = model.samples({.samples = request.train_batch_size});
+  const auto known = std::make_shared<std::map<std::int64_t, ChunkCut>>();
+  request.chunks = [&train, model, order = sampler_options(options), epochs, loader, longest, mean, update,
+                    known](std::int64_t samples) {
+    const auto [found, inserted] = known->try_emplace(samples);
+    ChunkCut& cut = found->second;
+    if (!inserted) return cut;
+    // A chunk of long pages has fewer of them.
+    const auto usual = static_cast<std::int64_t>(std::ceil(mean * static_cast<double>(samples)));
+    const ChunkLimits limits{.samples = samples, .text_rows = rounded_rows(std::max(longest, usual))};
+    const Sampler sampler(train.examples(), order);
+    std::vector<std::uint32_t> pairs(sampler.size()), begins;
+    for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
+      sampler.epoch_order(static_cast<std::uint64_t>(epoch), pairs);
+      for (std::int64_t u = 0; u < sampler.updates_per_epoch(); ++u) {
+        begins.clear();
+        const std::int64_t rows = cut_into_chunks(train.examples(), sampler.update(pairs, u), limits, begins);
+        cut.text_rows = std::max(cut.text_rows, rounded_rows(rows));
+        cut.most_chunks = std::max(cut.most_chunks, static_cast<std::int64_t>(begins.size()));
+      }
+    }
+    const ModelCapacity capacity{.samples = samples, .text_rows = cut.text_rows};
+    const BatchSequence sequence(sampler, ChunkLimits{.samples = samples, .text_rows = cut.text_rows},
+                                 {.epoch = 0, .update = 0, .updates = 1});
+    const BatchShape shape = batch_shape(embedding_part(model, EmbeddingPass::kPut, update), capacity);
+    cut.loader_bytes = static_cast<std::size_t>(Loader::host_bytes(train, sequence, shape, loader));
+    return cut;
+  };
 }
 
 }  // namespace
@@ -83,7 +145,7 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
   request.zero_stage = memory.zero_stage;
   request.sums_each_micro_batch = memory.sums_each_micro_batch;
   request.micro_batch_size = memory.micro_batch_size;
-  if (train != nullptr && request.step.definition.compares_examples()) compare_whole_updates(options, request);
+  request.grad_cache = memory.grad_cache;
   request.update = memory.update;
   request.recompute = memory.recompute;
   request.speeds = memory.speeds;
@@ -129,6 +191,8 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
     };
     request.text_rows = [most_rows](std::int64_t micro) { return rounded_rows(most_rows(micro)); };
     request.update_text_rows = rounded_rows(most_rows(request.train_batch_size));
+    add_chunks(options, *train, epochs, loader_options(memory), request);
+    if (request.step.definition.compares_examples()) compare_whole_updates(options, request);
   }
   if (evaluation != nullptr) {
     request.evaluation_text_rows = [evaluation](std::int64_t micro) {

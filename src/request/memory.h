@@ -12,24 +12,30 @@
 
 namespace plimsoll {
 
+// How a run cuts its updates (Levers), which its numbers depend on.
+struct KeptCut {
+  std::int64_t micro_batch_size = 1, chunk_samples = 0;
+};
+
 struct MemoryRequest {
   std::size_t budget_bytes = 0;       // 0: what is available now
   std::size_t host_budget_bytes = 0;  // on a device with memory of its own, of the host's beside it; else 0
   BudgetOption budget_option{};       // how budget_bytes was asked for
   std::optional<std::int64_t> micro_batch_size;
+  GradCache grad_cache = GradCache::kAuto;
   std::optional<UpdateMode> update;
   RecomputeMode recompute = RecomputeMode::kAuto;
   OpSpeeds speeds = typical_speeds();
   int local_ranks = 1;      // that share this machine's free memory
   int loader_workers = -1;  // below 0: chosen
   OffloadTarget offload = OffloadTarget::kNone;
-  std::filesystem::path offload_directory{};            // for a file
-  bool forbids_offload = false;                         // also where it would be allowed unasked, to the host
-  TransferSpeed host_speed{};                           // of OffloadTarget::kHost
-  bool plans_only = false;                              // no run follows: a budget that this machine lacks is no error
-  bool other_machine = false;                           // the budget is another machine's (plan --device-memory)
-  std::optional<std::int64_t> kept_micro_batch_size{};  // of the checkpoint that the run goes on from
-  bool resumes = false;                                 // FitRequest's members of these names
+  std::filesystem::path offload_directory{};  // for a file
+  bool forbids_offload = false;               // also where it would be allowed unasked, to the host
+  TransferSpeed host_speed{};                 // of OffloadTarget::kHost
+  bool plans_only = false;                    // no run follows: a budget that this machine lacks is no error
+  bool other_machine = false;                 // the budget is another machine's (plan --device-memory)
+  std::optional<KeptCut> kept_cut{};          // of the checkpoint that the run goes on from
+  bool resumes = false;                       // FitRequest's members of these names
   std::int64_t least_window = 0;
   std::size_t drawing_bytes = 0;
   // With ranks (fit/fit.h, transform/data_parallel.h).

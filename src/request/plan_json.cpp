@@ -26,6 +26,7 @@ nlohmann::json plan_json(const PlanSummary& plan, std::span<const PlannedProgram
           {"arena_bytes", plan.arena_bytes},
           {"train_batch_size", plan.train_batch_size},
           {"micro_batch_size", plan.levers.micro_batch_size},
+          {"chunk_samples", plan.levers.chunk_samples},
           {"gradient_accumulation_steps", plan.accumulation_steps},
           {"optim", optimizer_name(plan.optimizer)},
           {"precision", precision_name(plan.precision)},

@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "model/grad_cache.h"
 #include "transform/optimizer.h"
 
 namespace plimsoll {
@@ -34,6 +35,7 @@ BatchBinding::BatchBinding(const Program& program, const Batch& batch) : program
   max_grad_norm_ = optional(kMaxGradNormInput);
   unscale_ = optional(kUnscaleInput);
   keep_ = optional(kKeepGradientsInput);
+  first_sample_ = optional(kFirstSampleInput);
 }
 
 void BatchBinding::copy(const Batch& batch) const {
@@ -63,6 +65,10 @@ void BatchBinding::set_update(double learning_rate, std::int64_t step, double ma
   step_.set(static_cast<std::int32_t>(step));
   max_grad_norm_.set(static_cast<float>(max_grad_norm));
   if (unscale_.exists()) unscale_.set(static_cast<float>(1 / loss_scale));
+}
+
+void BatchBinding::set_first_sample(std::int64_t sample) const {
+  if (first_sample_.exists()) first_sample_.set(static_cast<std::int32_t>(sample));
 }
 
 void BatchBinding::set_keep_gradients(bool keep) const {

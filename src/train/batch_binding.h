@@ -24,6 +24,8 @@ class BatchBinding {
   void set_update(double learning_rate, std::int64_t step, double max_grad_norm, double loss_scale = 1) const;
   // False in the first micro-batch of an update, where the program accumulates.
   void set_keep_gradients(bool keep) const;
+  // The chunk's first sample within the update, where the program is one of GradCache.
+  void set_first_sample(std::int64_t sample) const;
 
  private:
   struct Copy {
@@ -36,7 +38,7 @@ class BatchBinding {
   std::vector<Copy> copies_;  // what the program reads of a batch
   // Where pixels become floats on their way to a memory that the host cannot reach.
   mutable std::vector<float> pixels_;
-  DeviceTensor loss_scale_, dropout_key_, learning_rate_, step_, max_grad_norm_, unscale_, keep_;
+  DeviceTensor loss_scale_, dropout_key_, learning_rate_, step_, max_grad_norm_, unscale_, keep_, first_sample_;
 };
 
 }  // namespace plimsoll

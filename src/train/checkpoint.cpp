@@ -51,6 +51,7 @@ nlohmann::json to_json(const TrainerState& state) {
           {"seed", state.seed},
           {"train_batch_size", state.train_batch_size},
           {"micro_batch_size", state.micro_batch_size},
+          {"chunk_samples", state.chunk_samples},
           {"ranks", state.ranks},
           {"gradient_sync", state.gradient_sync},
           {"examples", state.examples},
@@ -216,6 +217,7 @@ TrainerState read_trainer_state(const fs::path& checkpoint) {
     state.seed = static_cast<std::uint64_t>(whole("seed"));
     state.train_batch_size = whole("train_batch_size");
     state.micro_batch_size = whole("micro_batch_size");
+    state.chunk_samples = object.value("chunk_samples", std::int64_t{0});
     state.ranks = object.value("ranks", 1);
     state.gradient_sync = object.value("gradient_sync", std::string());
     state.examples = whole("examples");
@@ -246,7 +248,7 @@ TrainerState read_trainer_state(const fs::path& checkpoint) {
     state.skipped_pages = parse_skipped_pages(object.value("skipped_pages", nlohmann::json::array()));
     state.choices = parse_choices(object.value("choices", nlohmann::json()), path.string() + ", \"choices\"");
     if (state.step < 0 || !(state.scaler.scale > 0) || state.scaler.skipped < 0 || state.micro_batch_size < 1 ||
-        state.train_batch_size < state.micro_batch_size) {
+        state.chunk_samples < 0 || state.train_batch_size < state.micro_batch_size) {
       throw DataError({.what = "the checkpoint's state is invalid",
                        .where = path.string(),
                        .found = fmt::format("global_step {}, train_batch_size {}, micro_batch_size {}", state.step,

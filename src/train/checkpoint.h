@@ -27,6 +27,7 @@ struct TrainerState {
   std::uint64_t seed = 0;
   std::int64_t train_batch_size = 0;
   std::int64_t micro_batch_size = 0;
+  std::int64_t chunk_samples = 0;  // with GradCache
   int ranks = 1;
   std::string gradient_sync{};  // of several ranks and micro-batches: "update" or "micro-batch"
   std::int64_t examples = 0;    // windows of the training data

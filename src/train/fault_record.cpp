@@ -56,8 +56,8 @@ RecordedFault FaultRecorder::record(const UpdateResult& result, const StepScalar
   RecordedFault recorded;
   recorded.record.fault = result.fault;
   // A rank's micro-batches and parts of parameters would not be enough to run the step by one process again, and a
-  // record has no teacher.
-  if (options_.ranks > 1 || options_.teacher != nullptr) {
+  // record has neither a teacher nor the embeddings of other chunks.
+  if (options_.ranks > 1 || options_.teacher != nullptr || session_.plan().levers.chunk_samples > 0) {
     if (!result.fault) recorded.record.fault = updates_.find_fault(scalars, {});
     return recorded;
   }

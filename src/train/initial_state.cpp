@@ -112,6 +112,7 @@ TrainerState initial_state(const Session& session, const ModelBundle& bundle, co
       .seed = options.seed,
       .train_batch_size = options.train_batch_size,
       .micro_batch_size = session.plan().levers.micro_batch_size,
+      .chunk_samples = session.plan().levers.chunk_samples,
       .ranks = options.ranks,
       .gradient_sync = gradient_sync(session.plan()),
       .examples = static_cast<std::int64_t>(sampler.size()),

@@ -28,6 +28,7 @@ std::string resume_changes(const TrainerState& then, const TrainerState& now) {
   differs("--seed", then.seed, now.seed);
   differs("--train-batch-size", then.train_batch_size, now.train_batch_size);
   differs("micro-batch", then.micro_batch_size, now.micro_batch_size);
+  differs("pages of a chunk", then.chunk_samples, now.chunk_samples);
   differs("ranks", then.ranks, now.ranks);
   if (then.ranks == now.ranks && then.gradient_sync != now.gradient_sync) {
     differs("--gradient-sync", then.gradient_sync, now.gradient_sync);

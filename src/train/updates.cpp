@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "model/grad_cache.h"
 #include "train/batch_shape.h"
 #include "train/run_saver.h"
 #include "train/update_faults.h"
@@ -23,7 +24,10 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 // A NaN's sign means nothing, and "-nan" would be printed.
 double without_sign(double value) { return std::isnan(value) ? kNaN : value; }
 
-bool is_last(const MicroBatchInfo& info) { return info.micro_batch + 1 == info.micro_batches; }
+bool is_last(const MicroBatchInfo& info) { return !info.first_pass && info.micro_batch + 1 == info.micro_batches; }
+bool ends_first_pass(const MicroBatchInfo& info) {
+  return info.first_pass && info.micro_batch + 1 == info.micro_batches;
+}
 
 std::span<const SampleReference> samples_of(const Batch& batch) {
   return batch.references().first(static_cast<std::size_t>(batch.samples()));
@@ -58,22 +62,30 @@ Updates::Updates(const Session& session, const ModelBundle& bundle, const Datase
       total_steps_(total_steps),
       scales_loss_(options.precision == DType::kF16),
       agreement_(session.ranks()),
-      bindings_(static_cast<std::size_t>(ProgramKind::kGradients) + 1),
-      checked_(bindings_.size()) {
-  samples_.reserve(static_cast<std::size_t>(options.train_batch_size));
+      bindings_(kProgramKinds),
+      checked_(kProgramKinds) {
+  const ModelCapacity update{.samples = options.train_batch_size};
+  samples_.reserve(static_cast<std::size_t>(bundle.definition().samples(update)));
+  if (session.plan().levers.chunk_samples > 0) comparison_.emplace(session);
 }
 
 void Updates::open(std::int64_t step) {
   if (loader_ != nullptr) return;
   const std::int64_t per_epoch = sampler_.updates_per_epoch();
-  sequence_ =
-      std::make_unique<BatchSequence>(sampler_, session_.plan().levers.micro_batch_size,
-                                      BatchSequence::Range{.epoch = static_cast<std::uint64_t>(step / per_epoch),
-                                                           .update = step % per_epoch,
-                                                           .updates = total_steps_ - step});
+  const BatchSequence::Range range{.epoch = static_cast<std::uint64_t>(step / per_epoch),
+                                   .update = step % per_epoch,
+                                   .updates = total_steps_ - step};
   const ModelCapacity& capacity = session_.plan().programs.front().capacity;
-  loader_ = std::make_unique<Loader>(pages_, *sequence_, batch_shape(bundle_.definition(), capacity), options_.pad_to,
-                                     loader_options_);
+  ModelDefinition model = bundle_.definition();
+  if (comparison_) {
+    const ChunkLimits limits{.samples = capacity.samples, .text_rows = capacity.text_rows};
+    sequence_ = std::make_unique<BatchSequence>(sampler_, limits, range);
+    model = embedding_part(model, EmbeddingPass::kPut, model.samples({.samples = options_.train_batch_size}));
+  } else {
+    sequence_ = std::make_unique<BatchSequence>(sampler_, session_.plan().levers.micro_batch_size, range);
+  }
+  loader_ =
+      std::make_unique<Loader>(pages_, *sequence_, batch_shape(model, capacity), options_.pad_to, loader_options_);
 }
 
 void Updates::close() {
@@ -84,6 +96,7 @@ void Updates::close() {
 UpdateResult Updates::run(const StepScalars& scalars, const Interrupt& interrupt) {
   UpdateResult result = run_micro_batches(scalars, interrupt);
   if (result.end == End::kDropped || result.end == End::kBadPage) session_.finish_transfers();
+  if (comparison_ && (result.end == End::kFaulty || !std::isfinite(result.gradient_norm))) comparison_->forget();
   if (result.end != End::kWhole && result.end != End::kWithoutPages) close();
   return result;
 }
@@ -118,7 +131,7 @@ UpdateResult Updates::run_micro_batches(const StepScalars& scalars, const Interr
       return ended(End::kWithoutPages);
     }
     const bool last = is_last(batch->info());
-    const ProgramKind kind = step_program(session_, last);
+    const ProgramKind kind = program_of(batch->info());
     try {
       const Program& program = bind(*batch, scalars);
       // Ranks drop an update together, between micro-batches.
@@ -128,9 +141,25 @@ UpdateResult Updates::run_micro_batches(const StepScalars& scalars, const Interr
         result.gradient_norm = kNaN;
         return ended(End::kFaulty);
       }
+      if (batch->info().first_pass) {
+        comparison_->collect(*batch);
+        StepScalars of_update = scalars;
+        of_update.labelled = batch->info().loss_weight_in_update;
+        if (!ends_first_pass(batch->info())) copy_ahead(kind);
+        if (ends_first_pass(batch->info()) && !compare(of_update, interrupt, result)) return ended(End::kDropped);
+        if (result.fault || (!scales_loss_ && !std::isfinite(result.loss))) {
+          result.gradient_norm = kNaN;
+          result.last_samples = samples_of(*batch);
+          return ended(End::kFaulty);
+        }
+        if (interrupt.pending()) return ended(End::kDropped);
+        continue;
+      }
       copy_ahead(kind);
       const PlannedProgram& planned = session_.planned(kind);
-      result.loss = without_sign(result.loss + double{program.tensor(planned.loss).get<float>()} / scalars.scale);
+      if (!comparison_) {
+        result.loss = without_sign(result.loss + double{program.tensor(planned.loss).get<float>()} / scalars.scale);
+      }
       if (last) result.gradient_norm = without_sign(program.tensor(planned.gradient_norm).get<float>());
     } catch (const EnvironmentError& error) {
       throw_unfinished(scalars.step, error);
@@ -151,9 +180,21 @@ UpdateResult Updates::run_micro_batches(const StepScalars& scalars, const Interr
   }
 }
 
+ProgramKind Updates::program_of(const MicroBatchInfo& info) const {
+  return info.first_pass ? ProgramKind::kEmbed : step_program(session_, is_last(info));
+}
+
+bool Updates::compare(const StepScalars& scalars, const Interrupt& interrupt, UpdateResult& result) {
+  const Program& program = comparison_->bind(scalars);
+  if (!run_program(program, ProgramKind::kCompare, interrupt, result.fault)) return false;
+  const PlannedProgram& planned = session_.planned(ProgramKind::kCompare);
+  result.loss = without_sign(double{program.tensor(planned.loss).get<float>()} / scalars.scale);
+  return true;
+}
+
 const Program& Updates::bind(const Batch& batch, const StepScalars& scalars) {
   const MicroBatchInfo& info = batch.info();
-  const ProgramKind kind = step_program(session_, is_last(info));
+  const ProgramKind kind = program_of(info);
   step_ = scalars.step;
   const Program& program = session_.program(kind);
   std::optional<BatchBinding>& binding = bindings_[static_cast<std::size_t>(kind)];
@@ -162,6 +203,7 @@ const Program& Updates::bind(const Batch& batch, const StepScalars& scalars) {
   StepScalars of_batch = scalars;
   of_batch.labelled = info.loss_weight_in_update;
   bind_scalars(*binding, of_batch, info.micro_batch == 0);
+  binding->set_first_sample(info.first_sample);
   return program;
 }
 
@@ -184,11 +226,11 @@ std::optional<StepFault> Updates::of_all_ranks(std::optional<StepFault> found) {
 
 void Updates::copy_ahead(ProgramKind kind) {
   const Program& program = session_.program(kind);
-  if (!program.tensor(session_.planned(kind).loss).host_bytes().empty()) return;  // the host itself has computed
+  if (!program.source(input::kLossScale).host_bytes().empty()) return;  // the host itself has computed
   if (lies_in_inputs(program, session_.planned(kind))) return;
   const Batch* const next = loader_->peek();
   if (next == nullptr) return;
-  if (step_program(session_, is_last(next->info())) != kind) return;  // its inputs lie elsewhere
+  if (program_of(next->info()) != kind) return;  // its inputs lie elsewhere
   bindings_[static_cast<std::size_t>(kind)]->copy(*next);
   copied_ = next;
 }
@@ -197,6 +239,7 @@ std::optional<StepFault> Updates::find_fault(const StepScalars& scalars,
                                              const std::function<void(const Batch&, const StepScalars&)>& visit) {
   close();
   open(scalars.step - 1);
+  if (comparison_) comparison_->forget();
   std::optional<StepFault> found;
   for (bool last = false; !last && !found;) {
     const Batch& batch = *loader_->next();
@@ -205,7 +248,11 @@ std::optional<StepFault> Updates::find_fault(const StepScalars& scalars,
     of_batch.labelled = batch.info().loss_weight_in_update;
     if (visit) visit(batch, of_batch);
     found = of_all_ranks(CheckedRun(bind(batch, scalars)).run(scales_loss_));
+    if (found || !batch.info().first_pass) continue;
+    comparison_->collect(batch);
+    if (ends_first_pass(batch.info())) found = CheckedRun(comparison_->bind(of_batch)).run(scales_loss_);
   }
+  if (comparison_) comparison_->forget();
   close();
   return found;
 }

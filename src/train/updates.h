@@ -1,7 +1,8 @@
 // Updates: runs the updates of a run, one after the other, on the session's programs.
 //
 // An update is one micro-batch or several. Each is loaded, copied to its program's inputs and run; the last one's
-// program changes the parameters. While a device computes, the next batch is copied to it, if it is there and is for
+// program changes the parameters. With GradCache (model/grad_cache.h) all chunks are embedded first, and compared; then
+// they come again as micro-batches. While a device computes, the next batch is copied to it, if it is there and is for
 // the same program.
 //
 // Invariant: an open loader stands at the beginning of the update after the last one that run() has finished. Whatever
@@ -29,6 +30,7 @@
 #include "train/options.h"
 #include "train/rank_agreement.h"
 #include "train/step_record.h"
+#include "train/update_comparison.h"
 
 namespace plimsoll {
 
@@ -80,6 +82,9 @@ class Updates {
 
  private:
   UpdateResult run_micro_batches(const StepScalars& scalars, const Interrupt& interrupt);
+  // Compares the pages of an update once its last chunk has been embedded. False: interrupted.
+  bool compare(const StepScalars& scalars, const Interrupt& interrupt, UpdateResult& result);
+  ProgramKind program_of(const MicroBatchInfo& info) const;
   const Program& bind(const Batch& batch, const StepScalars& scalars);
   bool run_program(const Program& program, ProgramKind kind, const Interrupt& interrupt,
                    std::optional<StepFault>& fault);
@@ -100,6 +105,7 @@ class Updates {
   std::unique_ptr<Loader> loader_;
   std::vector<std::optional<BatchBinding>> bindings_;  // by ProgramKind
   std::vector<std::optional<CheckedRun>> checked_;     // by ProgramKind, for --detect-anomaly
+  std::optional<UpdateComparison> comparison_;         // with GradCache
   std::int64_t step_ = 0;                              // the update that runs
   const Batch* copied_ = nullptr;                      // lies in its program's inputs already
   std::vector<SampleReference> samples_;               // of the update

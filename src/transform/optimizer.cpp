@@ -62,7 +62,7 @@ class Accumulator {
   const std::string& parameter_name(ValueId parameter) const { return graph_.value(parameter).name; }
 
   ValueId sum_state(ValueId parameter, const TensorType& type) {
-    return rewriter_.graph().add_state(parameter_name(parameter) + ".gradient", type);
+    return rewriter_.graph().add_state(gradient_state_name(parameter_name(parameter)), type);
   }
 
   void sum_dense(ValueId parameter, ValueId gradient) {
@@ -239,6 +239,8 @@ bool is_optimizer_state(std::string_view name) {
 bool is_coded_state(std::string_view name, const TensorType& type) {
   return type.dtype == DType::kU8 || name.ends_with(".absmax");
 }
+
+std::string gradient_state_name(std::string_view parameter) { return std::string(parameter) + ".gradient"; }
 
 Graph accumulate_gradients(const Graph& graph, std::int64_t row_capacity, Gradients& gradients) {
   Gradients sums;

@@ -20,6 +20,8 @@ using Gradients = std::map<ValueId, Gradient>;  // parameter -> gradient
 // the first micro-batch of an update. A weight gradient is summed inside its product. Returns the rewritten graph;
 // `gradients` is replaced by the sums in it.
 Graph accumulate_gradients(const Graph& graph, std::int64_t row_capacity, Gradients& gradients);
+// The state that a dense gradient is summed into.
+std::string gradient_state_name(std::string_view parameter);
 
 enum class OptimizerKind : std::uint8_t {
   kAdamW,      // two moments, 8 bytes per parameter

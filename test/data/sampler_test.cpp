@@ -234,5 +234,84 @@ TEST(BatchSequence, WalksOverEpochs) {
   }
 }
 
+// Pairs of which the pages have lengths of their own.
+std::vector<Example> pairs_of(std::size_t count) {
+  std::vector<Example> pairs(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    pairs[i].page = static_cast<std::uint32_t>(i);
+    pairs[i].begin = 3 + static_cast<std::uint32_t>(i * 7 % 11);
+    pairs[i].tokens = static_cast<std::uint16_t>(pairs[i].begin + 2 + i * 5 % 13);
+    pairs[i].loss_terms = 1;
+  }
+  return pairs;
+}
+
+// Each update comes twice, cut the same way: every page once, in order, in chunks that hold as many as the limits
+// allow.
+TEST(BatchSequence, CutsPairsIntoChunksTwice) {
+  const auto pairs = pairs_of(23);
+  for (const bool leaves_out : {false, true}) {
+    Sampler sampler(pairs, {.seed = 5, .train_batch_size = 6});
+    if (leaves_out) {
+      for (const std::uint32_t page : {3U, 8U, 9U}) sampler.leave_out(page);
+    }
+    for (const ChunkLimits limits :
+         {ChunkLimits{1, 14}, ChunkLimits{3, 14}, ChunkLimits{4, 30}, ChunkLimits{64, 999}}) {
+      const std::int64_t updates = 3 * sampler.updates_per_epoch() + 1;  // the last one in another epoch
+      BatchSequence sequence(sampler, limits, {.epoch = 2, .update = 1, .updates = updates});
+      BatchSequence::Item item;
+      std::uint64_t next = 0;
+      std::vector<std::uint32_t> order(pairs.size());
+      for (std::int64_t u = 1; u <= updates; ++u) {
+        const std::uint64_t epoch = 2 + static_cast<std::uint64_t>(u / sampler.updates_per_epoch());
+        sampler.epoch_order(epoch, order);
+        std::vector<std::uint32_t> kept;
+        for (const std::uint32_t pair : sampler.update(order, u % sampler.updates_per_epoch())) {
+          if (!sampler.leaves_out(pair)) kept.push_back(pair);
+        }
+        for (const bool first_pass : {true, false}) {
+          std::int64_t sample = 0;
+          for (std::uint32_t chunk = 0, chunks = 1; chunk < chunks; ++chunk) {
+            ASSERT_LT(next, sequence.size());
+            sequence.get(next++, item);
+            EXPECT_EQ(item.info.epoch, epoch);
+            EXPECT_EQ(item.info.update, static_cast<std::uint64_t>(u % sampler.updates_per_epoch()));
+            EXPECT_EQ(item.info.first_pass, first_pass);
+            EXPECT_EQ(item.info.micro_batch, chunk);
+            EXPECT_EQ(item.info.first_sample, sample);
+            EXPECT_EQ(item.info.samples_in_update, static_cast<std::int64_t>(kept.size()));
+            EXPECT_EQ(item.info.loss_weight_in_update, static_cast<double>(kept.size()));
+            chunks = item.info.micro_batches;
+            std::int64_t samples = 0, rows = 0;
+            for (std::size_t e = 0; e < item.examples.size(); ++e) {
+              const Example& pair = pairs[item.examples[e]];
+              for (int side = 0; side < 2; ++side) {
+                if ((e == 0 && side < item.first_side) || (e + 1 == item.examples.size() && side > item.last_side)) {
+                  continue;
+                }
+                EXPECT_EQ(item.examples[e], kept[static_cast<std::size_t>(sample) / 2]);
+                EXPECT_EQ(item.keys[e], static_cast<std::int32_t>(sample / 2));
+                EXPECT_EQ(side, static_cast<int>(sample % 2));
+                rows += side == 0 ? pair.begin : pair.tokens - pair.begin;
+                ++samples;
+                ++sample;
+              }
+            }
+            EXPECT_LE(samples, limits.samples);
+            EXPECT_LE(rows, limits.text_rows);
+            if (static_cast<std::size_t>(sample) == 2 * kept.size()) continue;
+            const Example& then = pairs[kept[static_cast<std::size_t>(sample) / 2]];
+            const std::int64_t more =
+                sample % 2 == 0 ? std::int64_t{then.begin} : std::int64_t{then.tokens} - then.begin;
+            EXPECT_TRUE(samples == limits.samples || rows + more > limits.text_rows) << "a page more has room";
+          }
+          EXPECT_EQ(static_cast<std::size_t>(sample), 2 * kept.size());
+        }
+      }
+      EXPECT_EQ(next, sequence.size());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace plimsoll

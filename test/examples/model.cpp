@@ -4,6 +4,7 @@
 #include "examples/use.h"
 #include "model/builder.h"
 #include "model/definition.h"
+#include "model/grad_cache.h"
 #include "model/learning_rates.h"
 #include "model/lora.h"
 #include "model/parameter_place.h"
@@ -27,6 +28,11 @@ void of_builder(ModelBuilder& builder, ValueId first, ValueId samples) {
 void of_definition(const std::shared_ptr<const Encoder>& encoder, const std::shared_ptr<const Head>& head,
                    const ModelOptions& options) {
 #include "model/definition.h.inc"
+}
+
+void of_grad_cache(const ModelDefinition& model, std::int64_t update_samples) {
+#include "model/grad_cache.h.inc"
+  use(embeds, compares);
 }
 
 void of_parameter_place(const DeviceTensor& value, const DeviceTensor& low, std::span<float> floats) {

@@ -22,6 +22,7 @@
 #include "train/schedule.h"
 #include "train/throughput.h"
 #include "train/trainer.h"
+#include "train/update_comparison.h"
 #include "train/updates.h"
 #include "train/worst_pages.h"
 
@@ -72,6 +73,10 @@ void of_trainer(const Session& session, const ModelBundle& bundle, const Dataset
                 const TrainOptions& options, const LoaderOptions& loader, int threads, TrainObserver& observer,
                 const std::optional<fs::path>& resume, Interrupt& interrupt) {
 #include "train/trainer.h.inc"
+}
+
+void of_update_comparison(const Session& session, const Batch& batch, const StepScalars& scalars) {
+#include "train/update_comparison.h.inc"
 }
 
 void of_worst_pages(const Session& session, const ModelBundle& bundle, const Dataset& held_out,

@@ -19,6 +19,7 @@ class PairHead : public Head {
       : encoder_(std::move(encoder)), form_(encoder_->sequence_classifier()), loss_(config.loss), limit_(limit) {}
 
   std::int64_t samples_per_example() const override { return 2; }
+  bool reads_first_rows_alone() const override { return true; }
 
   std::vector<InputSpec> inputs(const ModelCapacity& capacity) const override {
     using Full = InputSpec::Full;
