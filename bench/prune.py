@@ -97,8 +97,8 @@ def check_f1(options):
     kept, differences = [], {}
     for seed in range(options.first_seed, options.first_seed + options.seeds):
         model = train(options, data, seed)
-        for share in (0.5, 0.25):
-            for layout in ("plimsoll", "transformers"):
+        for layout in options.layouts:
+            for share in (0.5, 0.25):
                 found = prune_and_compare(options, f"seed {seed}, --layout {layout}", model, data, held_out, share,
                                           "--layout", layout)
                 differences.setdefault((layout, share), []).append(found[0])
@@ -257,6 +257,7 @@ def main():
     parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--pages", type=int, default=2400)
     parser.add_argument("--held-out", type=int, default=500)
+    parser.add_argument("--layouts", nargs="+", default=["plimsoll", "transformers"], help="of f1")
     parser.add_argument("--tune-epochs", type=float, default=2, help="of trained")
     parser.add_argument("--tune-rate", default="3e-4", help="learning rate of trained")
     parser.add_argument("--sroie-seeds", type=int, default=1, help="of f1; 0: none")

@@ -188,6 +188,9 @@ TEST_F(Prune, TrainsWhatItHasPruned) {
   EXPECT_LE(events.front().at("kept_share"), 0.5);
   EXPECT_EQ(events.back().at("event"), "end");
   EXPECT_EQ(events.back().at("steps"), 4);
+  // Relations are compared only between the same heads.
+  const bool lost_heads = events.front().at("layers").back().at("attention_heads") < 3;
+  EXPECT_EQ(outcome.err.find("relations are not compared") != std::string::npos, lost_heads);
   // The run's model has the widths of the one that it began with, and other weights.
   EXPECT_EQ(config("small").at("pruned_layers"), config("small/pruned").at("pruned_layers"));
   EXPECT_NE(file_bytes(at("small/model.safetensors")), file_bytes(at("small/pruned/model.safetensors")));
@@ -241,6 +244,7 @@ TEST_F(Prune, TrainingThatDoesNotFitIsRefusedBeforeAnythingIsWeighed) {
                          "0.5",          "--epochs",    "1",         "--budget", "40MiB"};
   const Outcome outcome = run(arguments);
   EXPECT_EQ(outcome.code, 4) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("the teacher's parameters"));  // it is the training that does not fit
   EXPECT_FALSE(fs::exists(at("small/pruned")));
 }
 
