@@ -168,14 +168,16 @@ class TrainOptions(TypedDict, total=False):
     """Of classes of pages: single_label_classification (a name a page), multi_label_classification (a list), regression (a number); default: as the data is"""
     labels: Union[str, Sequence[str]]
     """Label names in order, separated by commas or in a file (default: the model's, else the data's). Names other than the model's give it a new head"""
+    num_train_epochs: float
+    """Number of passes over the data (default: 3)"""
+    seed: int
+    """Random seed of new weights, page order, dropout and --augment (default: 42)"""
     learning_rate: float
     """Peak learning rate (default: 5e-05)"""
     layerwise_lr_decay: float
     """Factor of the learning rate from one encoder layer to the one before it; the head has the full rate (default: 1)"""
     lr_pattern: Union[str, Sequence[str]]
     """Peak learning rates of single parameters, PATTERN=RATE with patterns as in --freeze: 'classifier.*=1e-3'. May be given several times, or as a list with commas; the last that matches counts"""
-    num_train_epochs: float
-    """Number of passes over the data (default: 3)"""
     max_steps: int
     """Number of updates; above 0 it overrides --num-train-epochs (default: 0)"""
     warmup_ratio: float
@@ -214,8 +216,6 @@ class TrainOptions(TypedDict, total=False):
     """Decay of AdamW's second moments (default: 0.999)"""
     adam_epsilon: float
     """AdamW's epsilon, added to the root of second moments (default: 1e-08)"""
-    seed: int
-    """Random seed of new weights, page order, dropout and --augment (default: 42)"""
     data_seed: int
     """Random seed of the page order (-1: --seed) (default: -1)"""
     train_sampling_strategy: Literal["random", "sequential", "group_by_length"]
@@ -353,10 +353,11 @@ TRAIN: Dict[str, Option] = {
     "task": Option("--task", "str", False),
     "problem_type": Option("--problem-type", "str", False),
     "labels": Option("--labels", "str", False),
+    "num_train_epochs": Option("--num-train-epochs", "float", False),
+    "seed": Option("--seed", "int", False),
     "learning_rate": Option("--learning-rate", "float", False),
     "layerwise_lr_decay": Option("--layerwise-lr-decay", "float", False),
     "lr_pattern": Option("--lr-pattern", "str", False),
-    "num_train_epochs": Option("--num-train-epochs", "float", False),
     "max_steps": Option("--max-steps", "int", False),
     "warmup_ratio": Option("--warmup-ratio", "float", False),
     "warmup_steps": Option("--warmup-steps", "float", False),
@@ -376,7 +377,6 @@ TRAIN: Dict[str, Option] = {
     "adam_beta1": Option("--adam-beta1", "float", False),
     "adam_beta2": Option("--adam-beta2", "float", False),
     "adam_epsilon": Option("--adam-epsilon", "float", False),
-    "seed": Option("--seed", "int", False),
     "data_seed": Option("--data-seed", "int", False),
     "train_sampling_strategy": Option("--train-sampling-strategy", "str", False),
     "dataloader_drop_last": Option("--dataloader-drop-last", "flag", False),

@@ -18,6 +18,7 @@
 #include "cli/outputs.h"
 #include "cli/run_options.h"
 #include "cli/usage.h"
+#include "compress/fewer_layers.h"
 
 namespace plimsoll {
 namespace {
@@ -27,33 +28,6 @@ struct InitOptions {
   std::uint64_t seed = 42;
   std::int64_t layers = 0;  // 0: as many as the model has
 };
-
-// The same model with `layers` layers.
-ModelBundle with_layers(const ModelBundle& bundle, std::int64_t layers) {
-  ModelBundle fewer = bundle;
-  nlohmann::json config = config_json(bundle.config);
-  config["num_hidden_layers"] = layers;
-  fewer.config = parse_config(config, bundle.origin);
-  fewer.config.task = bundle.config.task;
-  return fewer;
-}
-
-std::int64_t layer_count(const ModelBundle& bundle) {
-  std::int64_t most = -1;
-  for (const ParameterSpec& spec : bundle.specs()) most = std::max(most, spec.layer);
-  return most + 1;
-}
-
-// The name of the parameter that one of a model with fewer layers comes from: layer l of L is layer l T / L of T, so
-// that the last stays the last.
-std::string name_in_larger(const ParameterSpec& spec, std::int64_t layers, std::int64_t all) {
-  if (spec.layer < 0 || layers == all) return spec.name;
-  const std::string from = fmt::format(".layer.{}.", spec.layer);
-  const std::size_t at = spec.name.find(from);
-  check(at != std::string::npos, "a layer's parameter names its layer");
-  return fmt::format("{}.layer.{}.{}", spec.name.substr(0, at), (spec.layer + 1) * all / layers - 1,
-                     spec.name.substr(at + from.size()));
-}
 
 void run_init(const Invocation& invocation, const InitOptions& options) {
   ModelBundle bundle = open_model(options.model, options.tokenizer);
@@ -79,13 +53,11 @@ void run_init(const Invocation& invocation, const InitOptions& options) {
   const ParameterMemory memory = [&](const std::string& name) { return std::span<float>(values.at(name)); };
   load_model(bundle, options.seed, memory);
   const std::int64_t all = layer_count(bundle), layers = options.layers == 0 ? all : options.layers;
-  const ModelBundle written = layers == all ? bundle : with_layers(bundle, layers);
-  std::map<std::string, std::string> sources;
-  for (const ParameterSpec& spec : written.specs()) sources[spec.name] = name_in_larger(spec, layers, all);
-  const ParameterMemory chosen = [&](const std::string& name) { return memory(sources.at(name)); };
+  const FewerLayers written = with_layers(bundle, spaced_layers(layers, all));
+  const ParameterMemory chosen = [&](const std::string& name) { return memory(written.sources.at(name)); };
   write_model(options.output_dir,
-              [&](const std::filesystem::path& aside) { return save_model(aside, written, {}, chosen); });
-  const std::int64_t count = parameter_count(written.specs());
+              [&](const std::filesystem::path& aside) { return save_model(aside, written.bundle, {}, chosen); });
+  const std::int64_t count = parameter_count(written.bundle.specs());
   if (invocation.json) return print_json({{"parameters", count}, {"output_dir", options.output_dir}});
   if (const std::string line = weights_line(bundle); !line.empty()) print_line(line);
   print_line(fmt::format("{}, {}, written to {}", counted(count, "parameter"),

@@ -1,13 +1,21 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <functional>
+#include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
 #include "base/counted.h"
 #include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/process.h"
 #include "base/work_folder.h"
 #include "bundle/model_place.h"
 #include "cli/command.h"
@@ -15,24 +23,53 @@
 #include "cli/page_bar.h"
 #include "cli/run_options.h"
 #include "cli/speeds.h"
+#include "cli/train_run.h"
 #include "cli/usage.h"
+#include "compress/fewer_layers.h"
 #include "compress/prune.h"
+#include "formats/json.h"
+#include "request/fit_request.h"
 #include "request/open_data.h"
+#include "train/run_directory.h"
 
 namespace plimsoll {
 namespace {
 
 using nlohmann::json;
 
+namespace fs = std::filesystem;
+
 struct PruneCommand {
-  RunOptions run;
+  RunOptions run;         // what is read, and how the pruned model trains
+  RunOptions evaluation;  // its batch alone: how the model would be evaluated
   double sparsity = 0, to_flops = 1, to_seconds = 0;
   std::string to_memory, layout = "transformers", output_dir;
   std::int64_t windows = PruneOptions().windows, reconstruction_windows = PruneOptions().reconstruction_windows;
-  std::uint64_t seed = PruneOptions().seed;
+  std::vector<std::string> training_options{};  // those that say nothing without --epochs
+
+  bool trains() const { return run.train.num_train_epochs > 0; }
 };
 
-PruneOptions prune_options(const Command& command, const PruneCommand& typed) {
+// The options of the part that does not train.
+RunOptions pruning_options(const PruneCommand& typed) {
+  RunOptions options;
+  options.model = typed.run.model;
+  options.data = typed.run.data;
+  options.data.augment.reset();  // what trains may be changed, what is weighed is not
+  options.data_files = typed.run.data_files;
+  options.pages_files = typed.run.pages_files;
+  options.box_format = typed.run.box_format;
+  options.device = typed.run.device;
+  options.budget = typed.run.budget;
+  options.host_budget = typed.run.host_budget;
+  options.memory.loader_workers = typed.run.memory.loader_workers;
+  options.train.train_batch_size = typed.evaluation.train.train_batch_size;
+  options.runs = true;
+  options.resolve();
+  return options;
+}
+
+PruneOptions prune_options(const Command& command, const PruneCommand& typed, const RunOptions& run) {
   const auto given = [&](const char* name) { return command.count(name) > 0; };
   if (!given("--sparsity") && !given("--to-flops") && !given("--to-seconds") && !given("--to-memory")) {
     throw UsageError({.what = "nothing says how far to prune",
@@ -41,13 +78,14 @@ PruneOptions prune_options(const Command& command, const PruneCommand& typed) {
                       .allowed = "one of them or several; the strictest counts",
                       .remedy = "pass --to-flops 0.5, for half of the layers' arithmetic"});
   }
-  PruneOptions options{.flops_share = std::min(typed.to_flops, 1 - typed.sparsity),
+  PruneOptions options{.flops_share = typed.to_flops,
+                       .nonzero_share = 1 - typed.sparsity,
                        .layout = typed.layout == "plimsoll" ? PrunedLayout::kPlimsoll : PrunedLayout::kTransformers,
                        .windows = typed.windows,
                        .reconstruction_windows = typed.reconstruction_windows,
-                       .seed = typed.seed,
-                       .evaluation = typed.run.train,
-                       .memory = typed.run.memory};
+                       .seed = typed.run.train.seed,
+                       .evaluation = run.train,
+                       .memory = run.memory};
   if (given("--to-seconds")) options.seconds_per_page = typed.to_seconds;
   if (given("--to-memory")) options.peak_bytes = parse_bytes(typed.to_memory, "--to-memory");
   return options;
@@ -70,12 +108,14 @@ void refuse_what_cannot_be_pruned(const ModelBundle& bundle) {
   }
 }
 
-// The number that stays of each group, by layer: [{"attention_heads": 4, "intermediate_size": 208}, …].
+// The number that stays of each group, by layer that stays: [{"attention_heads": 4, "intermediate_size": 208}, …].
 json layers_json(const Pruned& pruned) {
   json layers = json::array();
   for (std::size_t g = 0; g < pruned.groups.size(); ++g) {
     const PrunableUnits& units = pruned.groups[g].units;
-    if (units.used) layers[static_cast<std::size_t>(units.layer)][units.key] = count_kept(pruned.masks[g]);
+    const auto layer = std::ranges::find(pruned.layers, units.layer);
+    if (!units.used || layer == pruned.layers.end()) continue;
+    layers[static_cast<std::size_t>(layer - pruned.layers.begin())][units.key] = count_kept(pruned.masks[g]);
   }
   return layers;
 }
@@ -112,73 +152,206 @@ std::string layers_text(const Pruned& pruned) {
     if (!units.used) continue;
     const bool heads = units.kind == PrunableUnits::Kind::kHeads;
     if (heads) text += fmt::format("{}  layer {:>2}: ", text.empty() ? "" : "\n", units.layer);
+    if (std::ranges::count(pruned.layers, units.layer) == 0) {
+      if (heads) text += "removed";
+      continue;
+    }
     text += fmt::format("{}{} of {} {}", heads ? "" : ", ", count_kept(pruned.masks[g]), units.units,
                         heads ? "heads" : (units.key == "intermediate_size" ? "columns" : "columns of layout"));
   }
   return text;
 }
 
-void run_prune(Invocation& invocation, const Command& command, PruneCommand& typed) {
+// Prunes the model into `directory`, says so, and returns what --json prints.
+json prune_into(const fs::path& directory, const Invocation& invocation, const PruneCommand& typed,
+                const ModelBundle& bundle, const Dataset& dataset, PruneOptions options, Backend& backend,
+                const std::function<void()>& before_writing, Pruned& pruned) {
   const auto begin = std::chrono::steady_clock::now();
-  RunOptions& options = typed.run;
-  options.runs = true;
-  options.resolve();
-  refuse_replacing({{"--output-dir", typed.output_dir}}, options.inputs());
-  prune_options(command, typed);  // refuses what makes no sense before anything is read
-  const Device device = open_run_device(invocation, options);
-  const ModelBundle bundle = open_evaluated_model(options);
-  refuse_what_cannot_be_pruned(bundle);
-  verify_weights(bundle);
-  const auto dataset = open_dataset(bundle, options.data, true);
-  make_model_directory(typed.output_dir, "--output-dir");
-  const DirectoryLock lock(typed.output_dir, "--output-dir");
-  options.memory.speeds = machine_speeds(device, DType::kF32, options.memory.budget_bytes);
-  PruneOptions pruning = prune_options(command, typed);
   std::optional<PageBar> bar;
   std::string shown;
-  pruning.on_progress = [&](const std::string& what, std::int64_t done, std::int64_t all) {
+  options.on_progress = [&](const std::string& what, std::int64_t done, std::int64_t all) {
     if (!bar || what != shown) bar.emplace(what, invocation.json);
     shown = what;
     bar->draw(static_cast<std::size_t>(done), static_cast<std::size_t>(all));
   };
-  const Pruned pruned = prune(bundle, *dataset, pruning, *device.backend,
-                              [&](const SaveModel& save) { write_model(typed.output_dir, save); });
+  pruned = prune(bundle, dataset, options, backend, [&](const SaveModel& save) {
+    if (before_writing) before_writing();
+    write_model(directory, save);
+  });
   bar.reset();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (invocation.json) {
-    return print_json({{"windows", pruned.windows},
-                       {"layout", typed.layout},
-                       {"before", costs_json(pruned.before)},
-                       {"after", costs_json(pruned.after)},
-                       {"kept_share", pruned.kept_share},
-                       {"layers", layers_json(pruned)},
-                       {"seconds", seconds},
-                       {"measured_peak_bytes", measured_peak_bytes(*device.backend)},
-                       {"output_dir", typed.output_dir}});
-  }
+  json told = {{"windows", pruned.windows},
+               {"layout", typed.layout},
+               {"before", costs_json(pruned.before)},
+               {"after", costs_json(pruned.after)},
+               {"kept_share", pruned.kept_share},
+               {"nonzero_share", pruned.nonzero_share},
+               {"kept_layers", pruned.layers},
+               {"layers", layers_json(pruned)},
+               {"seconds", seconds},
+               {"measured_peak_bytes", measured_peak_bytes(backend)},
+               {"output_dir", directory.string()}};
+  if (invocation.json) return told;
   print_line(costs_table(pruned) + layers_text(pruned));
+  const bool zeros = pruned.nonzero_share < pruned.kept_share * (1 - 1e-9);
   print_line(fmt::format(
       "{:.0f} % of the layers' arithmetic stays{}; weighed on {} in {:.0f} s, written to {}", 100 * pruned.kept_share,
-      pruning.layout == PrunedLayout::kTransformers ? ", though heads that went are stored as zeros" : "",
-      counted(pruned.windows, "window"), seconds, typed.output_dir));
-  if (pruning.layout == PrunedLayout::kPlimsoll) {
+      zeros ? fmt::format(", {:.0f} % without heads that are stored as zeros", 100 * pruned.nonzero_share) : "",
+      counted(pruned.windows, "window"), seconds, directory.string()));
+  if (options.layout == PrunedLayout::kPlimsoll) {
     print_line("layers have widths of their own, which transformers cannot load; every command here does");
   }
+  return told;
+}
+
+std::unique_ptr<Dataset> open_to_prune(const ModelBundle& bundle, const RunOptions& options) {
+  refuse_what_cannot_be_pruned(bundle);
+  verify_weights(bundle);
+  return open_dataset(bundle, options.data, true);
+}
+
+// What the pruned model learns from the one before, where it is not asked for: states of layers only if all layers are
+// there, and relations only if they are those of the same heads.
+void choose_losses(RunOptions& training, const ModelBundle& before, const ModelBundle& smaller, bool tells) {
+  DistillationOptions& by = training.train.distillation;
+  if (!training.given("--distil-hidden") && layer_count(smaller) < layer_count(before)) {
+    by.hidden = 0;
+    if (tells) log_info("whole layers went, so states are not compared; --distil-hidden 1 does so all the same");
+  }
+  if (!training.given("--distil-relations") && !have_same_last_heads(before, smaller)) {
+    by.relations = 0;
+    if (tells) {
+      log_info(
+          "the last layer has fewer heads than before, so relations are not compared; --distil-relations 1 does so all "
+          "the same");
+    }
+  }
+}
+
+// The targets, as prune.json has them.
+json targets_json(const PruneOptions& options, const PruneCommand& typed) {
+  return {{"flops_share", options.flops_share},
+          {"nonzero_share", options.nonzero_share},
+          {"seconds_per_page", options.seconds_per_page ? json(*options.seconds_per_page) : json()},
+          {"peak_bytes", options.peak_bytes ? json(*options.peak_bytes) : json()},
+          {"layout", typed.layout}};
+}
+
+// The model that the run had pruned before it trained, as far as its checkpoint: it is not pruned again.
+void take_pruned_model(RunOptions& training, const fs::path& run, const json& targets) {
+  const fs::path record = run / kPruneFile;
+  std::error_code error;
+  if (!fs::exists(record, error)) {
+    throw UsageError({.what = "the checkpoint is of a run that has pruned nothing",
+                      .where = "--resume-from-checkpoint",
+                      .found = fmt::format("{} without {}", run.string(), kPruneFile),
+                      .allowed = "a checkpoint of plimsoll prune --epochs, with the other files of its run",
+                      .remedy = "continue it with plimsoll train, or prune anew without --resume-from-checkpoint"});
+  }
+  const json told = parse_json(read_text_file(record, 1 << 26), record.string());
+  if (told.value("targets", json()) != targets) {
+    throw UsageError({.what = "the run has pruned its model to other targets",
+                      .where = "--resume-from-checkpoint",
+                      .found = fmt::format("{} then, {} now", told.value("targets", json()).dump(), targets.dump()),
+                      .allowed = "the same targets",
+                      .remedy = "pass those of then, or prune anew into another --output-dir"});
+  }
+  const std::string before = training.model.model;
+  training.model = {.model = (run / kPrunedModel).string()};
+  choose_losses(training, open_weights_only(before), open_weights_only(training.model.model), false);
+}
+
+void prune_and_train(Invocation& invocation, const Command& command, PruneCommand& typed) {
+  RunOptions& training = typed.run;
+  training.command = &command;
+  training.train.output_dir = typed.output_dir;
+  training.teacher.model = training.model.model;
+  run_training(invocation, training, [&](const Device& device, const std::optional<fs::path>& resume) -> json {
+    RunOptions options = pruning_options(typed);
+    resolve_on_device(options, *device.backend);
+    options.memory.speeds = machine_speeds(device, DType::kF32, options.memory.budget_bytes);
+    PruneOptions pruning = prune_options(command, typed, options);
+    const json targets = targets_json(pruning, typed);
+    if (resume) {
+      take_pruned_model(training, run_of(*resume), targets);
+      return {};
+    }
+    const ModelBundle bundle = open_evaluated_model(options);
+    const auto dataset = open_to_prune(bundle, options);
+    pruning.check = [&](const ModelBundle& smaller) {
+      RunOptions trial = training;
+      choose_losses(trial, bundle, smaller, false);
+      take_teacher(trial, smaller);
+      fit(fit_request(smaller, trial.train, dataset.get(), nullptr, trial.memory), *device.backend);
+    };
+    const fs::path directory = training.train.output_dir / kPrunedModel;
+    Pruned pruned;
+    json told = prune_into(
+        directory, invocation, typed, bundle, *dataset, pruning, *device.backend,
+        [&] {
+          make_room_for_run(training.train.output_dir, {});
+          make_directory(directory, "--output-dir");
+        },
+        pruned);
+    told["targets"] = targets;
+    write_text_file(training.train.output_dir / kPruneFile, told.dump(2) + "\n");
+    training.model = {.model = directory.string()};
+    choose_losses(training, bundle, open_weights_only(directory.string()), true);
+    // What is measured from here on is the training.
+    release_free_heap();
+    reset_peak_resident();
+    return told;
+  });
+}
+
+// Refuses options of the training where nothing trains.
+void refuse_training_options(const Command& command, const PruneCommand& typed) {
+  for (const std::string& option : typed.training_options) {
+    if (command.count(option) == 0) continue;
+    throw UsageError({.what = "nothing trains without --epochs",
+                      .where = option,
+                      .found = "no --epochs",
+                      .allowed = fmt::format("{} with --epochs", option),
+                      .remedy = fmt::format("pass --epochs 3 too, or omit {}", option)});
+  }
+}
+
+void run_prune(Invocation& invocation, const Command& command, PruneCommand& typed) {
+  prune_options(command, typed, typed.run);  // refuses what makes no sense before anything is read
+  if (typed.trains()) return prune_and_train(invocation, command, typed);
+  refuse_training_options(command, typed);
+  RunOptions options = pruning_options(typed);
+  refuse_replacing({{"--output-dir", typed.output_dir}}, options.inputs());
+  const Device device = open_run_device(invocation, options);
+  const ModelBundle bundle = open_evaluated_model(options);
+  const auto dataset = open_to_prune(bundle, options);
+  make_model_directory(typed.output_dir, "--output-dir");
+  const DirectoryLock lock(typed.output_dir, "--output-dir");
+  options.memory.speeds = machine_speeds(device, DType::kF32, options.memory.budget_bytes);
+  Pruned pruned;
+  const json told = prune_into(typed.output_dir, invocation, typed, bundle, *dataset,
+                               prune_options(command, typed, options), *device.backend, {}, pruned);
+  if (invocation.json) print_json(told);
 }
 
 }  // namespace
 
 void add_prune(CLI::App& app, Invocation& invocation) {
-  Command* command = add_command(app, invocation, "prune", "Remove heads and columns that a model needs least");
+  Command* command = add_command(app, invocation, "prune", "Remove heads, columns and layers that a model needs least");
   auto options = std::make_shared<PruneCommand>();
-  add_model_options(command, options->run, false);
-  add_data_options(command, options->run);
-  add_memory_options(command, options->run);
-  add_evaluation_size_option(command, options->run);
+  RunOptions& run = options->run;
+  add_model_options(command, run, false);
+  add_data_options(command, run);
+  add_memory_options(command, run);
+  add_evaluation_size_option(command, options->evaluation);
   command->heading("Pruning");
-  number(command->add_option("--sparsity", options->sparsity, "Share of the layers' arithmetic that goes"), 0, 1);
-  number(command->add_option("--to-flops", options->to_flops, "Share of the layers' arithmetic that stays at most"), 0,
-         1);
+  number(
+      command->add_option("--sparsity", options->sparsity,
+                          "Share of the layers' arithmetic that goes, or is of zeros where heads are stored as such"),
+      0, 1);
+  number(command->add_option("--to-flops", options->to_flops,
+                             "Share of the layers' arithmetic that stays at most, zeros counted"),
+         0, 1);
   number(command->add_option("--to-seconds", options->to_seconds, "Most seconds a page, as predicted for this machine"),
          0, 1e300, true);
   command->add_option("--to-memory", options->to_memory, "Most memory of eval, as predicted, such as 200MiB")
@@ -195,16 +368,47 @@ void add_prune(CLI::App& app, Invocation& invocation) {
                                    "Most windows that the weights that stay are solved for on"),
                1, 1 << 20)
       ->capture_default_str();
-  command->add_option("--seed", options->seed, "Draws these windows")->capture_default_str();
+  whole_number(command->add_option("--seed", run.train.seed, "Draws these windows; and the training's random seed"), 0)
+      ->capture_default_str();
+  run.train.num_train_epochs = 0;
+  number(command->add_option("--epochs", run.train.num_train_epochs,
+                             "Then train the pruned model for so many passes over the data, with the model before as "
+                             "its teacher (0: do not). --output-dir becomes a run's directory, as of train"),
+         0, 1e6)
+      ->capture_default_str();
   command->heading("Output");
-  command->add_option("--output-dir", options->output_dir, "Model directory to write")->type_name("DIR")->required();
+  command
+      ->add_option("--output-dir", options->output_dir,
+                   "Model directory to write; with --epochs the trained model, checkpoints and the other files of a "
+                   "run, and in pruned/ the model before the training")
+      ->type_name("DIR")
+      ->required();
+  const json known = command->values();
+  command->add_flag("--overwrite-output-dir", run.overwrite_output_dir,
+                    "With --epochs: if --output-dir holds a finished run, move it to earlier-N in it");
+  add_batch_options(command, run);
+  add_offload_option(command, run);
+  command->heading("Training");
+  add_evaluation_data_option(command, run, "Pages for evaluation during training, in the format of --data");
+  add_learning_options(command, run);
+  add_distillation_loss_options(command, run);
+  add_log_options(command, run);
+  const json all = command->values();
+  for (const auto& [name, value] : all.items()) {
+    std::string option = "--" + name;
+    std::ranges::replace(option, '_', '-');
+    if (!known.contains(name)) options->training_options.push_back(option);
+  }
   command->footer(
       "Needs no training: heads and columns are weighed by the loss on labelled pages, those that matter least\n"
       "go, and the weights that read the others are solved for so that each layer's output stays the same.\n"
       "Pass the pages that the model was trained on, and compare the two on others:\n"
       "\n"
       "  plimsoll prune --model run --data train.jsonl --to-flops 0.5 --layout plimsoll --output-dir smaller\n"
-      "  plimsoll compare run smaller --data held-out.jsonl");
+      "  plimsoll compare run smaller --data held-out.jsonl\n"
+      "\n"
+      "With --epochs the pruned model then trains, taught by the model before, with the options of train. Ctrl-C\n"
+      "writes a checkpoint; the same command with --resume-from-checkpoint latest continues the training.");
   command->callback([&invocation, command, options] {
     invocation.action = [&invocation, command, options] { run_prune(invocation, *command, *options); };
   });

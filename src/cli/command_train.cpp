@@ -25,6 +25,7 @@
 #include "cli/signals.h"
 #include "cli/speeds.h"
 #include "cli/tensorboard_log.h"
+#include "cli/train_run.h"
 #include "cli/usage.h"
 #include "cli/worst_pictures.h"
 #include "formats/json.h"
@@ -38,15 +39,15 @@
 #include "train/worst_pages.h"
 
 namespace plimsoll {
-namespace {
 
 namespace fs = std::filesystem;
 
-// The directory of the run that wrote the checkpoint.
 fs::path run_of(const fs::path& checkpoint) {
   std::error_code error;
   return fs::canonical(checkpoint, error).parent_path();
 }
+
+namespace {
 
 // Whether the run goes on in the directory that the checkpoint lies in, rather than beginning there.
 bool goes_on_in(const fs::path& output_dir, const std::optional<fs::path>& resume) {
@@ -242,9 +243,7 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
     ranks_json(*invocation.ranks, plan, measured_peak_bytes(backend));
     return;
   }
-  if (!goes_on_in(output_dir, resume)) {
-    if (const auto aside = set_run_aside(output_dir)) log_warning(set_aside_text(output_dir, *aside));
-  }
+  make_room_for_run(output_dir, resume);
   const std::int64_t resumed_at = resume ? read_trainer_state(*resume).step : -1;
   events.open(resumed_at);
   write_text_file(
@@ -388,7 +387,14 @@ void train_with(const Invocation& invocation, RunOptions& options, ModelBundle& 
   }
 }
 
-void run_train(Invocation& invocation, RunOptions& options) {
+}  // namespace
+
+void make_room_for_run(const fs::path& output_dir, const std::optional<fs::path>& resume) {
+  if (goes_on_in(output_dir, resume)) return;
+  if (const auto aside = set_run_aside(output_dir)) log_warning(set_aside_text(output_dir, *aside));
+}
+
+void run_training(Invocation& invocation, RunOptions& options, const BeforeTraining& before) {
   options.runs = true;
   options.resolve();
   watch_signals();
@@ -404,30 +410,30 @@ void run_train(Invocation& invocation, RunOptions& options) {
   }
   wait_for_ranks(invocation);
   const std::optional<fs::path> resume = find_resume(options.resume_from_checkpoint, output_dir);
+  if (invocation.is_first()) check_earlier_run(options, resume);
+  wait_for_ranks(invocation);
   const Device device = open_run_device(invocation, options);
   // The plan is made with rank 0's speeds.
   if (invocation.is_first()) {
     options.memory.speeds = machine_speeds(device, options.train.precision, options.memory.budget_bytes);
   }
+  const nlohmann::json done_before = before ? before(device, resume) : nlohmann::json();
   ModelBundle bundle = open_model(options.model.model, options.model.tokenizer, options.model.base_model);
   refuse_replacing({{"--output-dir", output_dir}}, {{"the adapter's base model", bundle.base}});
   options.resolve_padding(bundle.facts());
   set_task_and_labels(bundle, options.model);
   choose_trained_parts(bundle, options.parts);
-  if (invocation.is_first()) check_earlier_run(options, resume);
-  wait_for_ranks(invocation);
   const fs::path file = options.events == "-" || !invocation.is_first() ? fs::path() : fs::path(options.events);
   refuse_replacing({{"--events", file}}, options.inputs());
   RunEvents events(invocation.json, file);
   try {
+    if (!done_before.is_null()) events.write("prune", done_before);
     train_with(invocation, options, bundle, device, resume, events);
   } catch (const Error& error) {
     events.write_error(error.exit_code(), error.problem());
     throw;
   }
 }
-
-}  // namespace
 
 void add_train(CLI::App& app, Invocation& invocation) {
   Command* command = add_command(app, invocation, "train", "Fine-tune inside a memory budget");
@@ -445,7 +451,7 @@ void add_train(CLI::App& app, Invocation& invocation) {
       "--resume-from-checkpoint latest continues. SIGUSR1 writes one too, and the run continues, repeating\n"
       "an evaluation that was in progress.");
   command->callback(
-      [&invocation, options] { invocation.action = [&invocation, options] { run_train(invocation, *options); }; });
+      [&invocation, options] { invocation.action = [&invocation, options] { run_training(invocation, *options); }; });
 }
 
 }  // namespace plimsoll

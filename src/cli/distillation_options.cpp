@@ -6,13 +6,18 @@
 namespace plimsoll {
 
 void add_distillation_options(Command* command, RunOptions& o) {
-  DistillationOptions& by = o.train.distillation;
   command->heading("Distillation");
   command
       ->add_option("--distil-from", o.teacher.model,
                    "Directory of a trained model, the teacher: what it computes of each page is learnt beside the "
                    "labels. It reads and predicts the same as the model that learns; both are in one plan")
       ->type_name("DIR");
+  add_distillation_loss_options(command, o);
+}
+
+void add_distillation_loss_options(Command* command, RunOptions& o) {
+  DistillationOptions& by = o.train.distillation;
+  command->heading("Distillation");
   number(command->add_option("--distil-logits", by.logits,
                              "Factor of the loss of the teacher's predictions (0: none of it); the labels' is 1"),
          0, 1e6)

@@ -295,11 +295,14 @@ constexpr std::int64_t kEvaluationPagesOfGpu = 8, kEvaluationPagesOfCpu = 2;
 
 Device open_run_device(const Invocation& invocation, RunOptions& options) {
   Device device = open_one_of_ranks(invocation, options);
-  resolve_device_memory(options.memory, *device.backend);
-  if (options.train.train_batch_size == 0) {
-    options.train.train_batch_size = device.backend->device_use() ? kEvaluationPagesOfGpu : kEvaluationPagesOfCpu;
-  }
+  resolve_on_device(options, *device.backend);
   return device;
+}
+
+void resolve_on_device(RunOptions& options, Backend& backend) {
+  resolve_device_memory(options.memory, backend);
+  if (options.train.train_batch_size > 0) return;
+  options.train.train_batch_size = backend.device_use() ? kEvaluationPagesOfGpu : kEvaluationPagesOfCpu;
 }
 
 ModelBundle open_evaluated_model(const RunOptions& options) {

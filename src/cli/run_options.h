@@ -106,6 +106,8 @@ struct RunOptions {
 // The device that a run computes on, connected with those of the other ranks, and its budgets, as far as they depend on
 // it.
 Device open_run_device(const Invocation& invocation, RunOptions& options);
+// The same where the device is open.
+void resolve_on_device(RunOptions& options, Backend& backend);
 
 // The model of a command that only evaluates: all its weights are there and fit, or it is refused.
 ModelBundle open_evaluated_model(const RunOptions& options);
@@ -131,6 +133,10 @@ void add_prediction_options(Command* command, PredictionOptions& options);
 void add_batch_options(Command* command, RunOptions& options);
 void add_offload_option(Command* command, RunOptions& options);
 void add_training_options(Command* command, RunOptions& options);
+// Those of them that say how, but not how long or on what.
+void add_learning_options(Command* command, RunOptions& options);
+// When a training run logs, evaluates and saves, and what it does about what goes wrong.
+void add_log_options(Command* command, RunOptions& options);
 // What a training run does about pages that cannot be read.
 void add_bad_page_options(Command* command, RunOptions& options);
 // --freeze and low-rank adapters.
@@ -139,6 +145,8 @@ void add_parts_options(Command* command, RunOptions& options);
 void add_bench_parts_options(Command* command, RunOptions& options);
 // --distil-from, and how.
 void add_distillation_options(Command* command, RunOptions& options);
+// How alone.
+void add_distillation_loss_options(Command* command, RunOptions& options);
 // Opens the teacher, once the labels are known. Throws UsageError as open_teacher does.
 void take_teacher(RunOptions& options, const ModelBundle& bundle);
 // All that a training run is asked for: what `train` takes, and `plan` too.

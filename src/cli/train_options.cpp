@@ -42,6 +42,8 @@ void strategy(Option* option, std::vector<std::string> names) {
   one_of(option, std::move(names))->type_name("WHEN")->capture_default_str();
 }
 
+}  // namespace
+
 void add_log_options(Command* command, RunOptions& o) {
   TrainOptions& t = o.train;
   command->heading("Checkpoints, evaluation, logs");
@@ -140,13 +142,22 @@ void add_log_options(Command* command, RunOptions& o) {
                     "Write order.jsonl: the pages and windows (and questions) of every update");
 }
 
-}  // namespace
-
 void add_training_options(Command* command, RunOptions& o) {
   TrainOptions& t = o.train;
   command->heading("Training");
   add_evaluation_data_option(command, o, "Pages for evaluation during training, in the format of --data");
   add_label_option(command, o);
+  number(command->add_option("--num-train-epochs", t.num_train_epochs, "Number of passes over the data"), 0, 1e6, true)
+      ->capture_default_str();
+  whole_number(command->add_option("--seed", t.seed, "Random seed of new weights, page order, dropout and --augment"),
+               0)
+      ->capture_default_str();
+  add_learning_options(command, o);
+}
+
+void add_learning_options(Command* command, RunOptions& o) {
+  TrainOptions& t = o.train;
+  command->heading("Training");
   number(command->add_option("--learning-rate", t.learning_rate, "Peak learning rate"), 0)->capture_default_str();
   number(
       command->add_option("--layerwise-lr-decay", t.rates.layer_decay,
@@ -161,8 +172,6 @@ void add_training_options(Command* command, RunOptions& o) {
                    "counts")
       ->type_name("RATES")
       ->repeatable();
-  number(command->add_option("--num-train-epochs", t.num_train_epochs, "Number of passes over the data"), 0, 1e6, true)
-      ->capture_default_str();
   whole_number(
       command->add_option("--max-steps", t.max_steps, "Number of updates; above 0 it overrides --num-train-epochs"), -1,
       1'000'000'000)
@@ -236,9 +245,6 @@ void add_training_options(Command* command, RunOptions& o) {
       ->capture_default_str();
   number(command->add_option("--adam-epsilon", t.adam_epsilon, "AdamW's epsilon, added to the root of second moments"),
          0)
-      ->capture_default_str();
-  whole_number(command->add_option("--seed", t.seed, "Random seed of new weights, page order, dropout and --augment"),
-               0)
       ->capture_default_str();
   whole_number(command->add_option("--data-seed", o.data_seed, "Random seed of the page order (-1: --seed)"), -1)
       ->capture_default_str();

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <map>
 #include <numeric>
+#include <optional>
 #include <span>
+#include <utility>
 
 #include "base/error.h"
 
@@ -22,13 +25,13 @@ struct Item {
   double density() const { return importance / cost; }
 };
 
-// The most important units of each group are in its first item.
+// Of the layers that are not `gone`. The most important units of each group are in its first item.
 std::vector<std::vector<Item>> items_by_group(const std::vector<WeighedUnits>& groups, PrunableUnits::Kind kind,
-                                              std::int64_t block) {
+                                              std::int64_t block, std::span<const std::int64_t> gone) {
   std::vector<std::vector<Item>> all;
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const WeighedUnits& group = groups[g];
-    if (group.units.kind != kind || !group.units.used) continue;
+    if (group.units.kind != kind || !group.units.used || std::ranges::count(gone, group.units.layer) > 0) continue;
     const std::vector<double> importances = group.importances();
     std::vector<std::size_t> order(importances.size());
     std::iota(order.begin(), order.end(), 0);
@@ -74,55 +77,114 @@ Candidates candidates(const std::vector<std::vector<Item>>& groups) {
   return found;
 }
 
-}  // namespace
+double cost_of(const std::vector<Item>& items) {
+  return std::accumulate(items.begin(), items.end(), 0.0, [](double sum, const Item& item) { return sum + item.cost; });
+}
 
-Masks search_masks(const std::vector<WeighedUnits>& groups, double share, const SearchOptions& options) {
-  using Kind = PrunableUnits::Kind;
-  const Candidates heads = candidates(items_by_group(groups, Kind::kHeads, 1));
-  std::vector<std::vector<Item>> blocks = items_by_group(groups, Kind::kColumns, options.block);
-  const Candidates columns = candidates(options.uniform_columns ? joined(blocks) : blocks);
-  double room = share * kept_cost(groups, all_units(groups));
-  for (const Item& item : heads.always) room -= item.cost;
-  for (const Item& item : columns.always) room -= item.cost;
-  // With the first `count` heads: what stays is worth so much, and these columns are among it.
-  const auto columns_beside = [&](std::size_t count, double& worth) {
-    double left = room;
-    worth = 0;
-    std::vector<const Item*> taken;
-    for (std::size_t i = 0; i < count; ++i) {
-      left -= heads.others[i].cost;
-      worth += heads.others[i].importance;
+// All layers but the last, those of the least importance first.
+std::vector<std::int64_t> layers_by_importance(const std::vector<WeighedUnits>& groups) {
+  std::map<std::int64_t, double> importance;
+  for (const WeighedUnits& group : groups) {
+    const std::vector<double> of_units = group.importances();
+    importance[group.units.layer] += std::accumulate(of_units.begin(), of_units.end(), 0.0);
+  }
+  std::vector<std::int64_t> layers;
+  for (const auto& [layer, sum] : importance) layers.push_back(layer);
+  if (!layers.empty()) layers.pop_back();
+  std::ranges::stable_sort(layers, {}, [&](std::int64_t layer) { return importance.at(layer); });
+  return layers;
+}
+
+// The best choice without some layers.
+class Choice {
+ public:
+  // `stored` and `nonzero`: multiply-adds that may be left.
+  Choice(const std::vector<WeighedUnits>& groups, std::span<const std::int64_t> gone, double stored, double nonzero,
+         const SearchOptions& options)
+      : groups_(groups),
+        heads_(candidates(items_by_group(groups, PrunableUnits::Kind::kHeads, 1, gone))),
+        stores_all_heads_(options.layout == PrunedLayout::kTransformers),
+        stored_(stored),
+        nonzero_(nonzero) {
+    const auto blocks = items_by_group(groups, PrunableUnits::Kind::kColumns, options.block, gone);
+    columns_ = candidates(stores_all_heads_ ? joined(blocks) : blocks);
+    for (std::size_t count = 0; count <= heads_.others.size(); ++count) {
+      double worth = 0;
+      columns_beside(count, worth);
+      if (worth <= worth_) continue;
+      count_ = count;
+      worth_ = worth;
     }
+  }
+
+  // Whether what stays in any case is within the limits.
+  bool fits() const { return room(0) >= 0; }
+  double worth() const { return worth_; }
+
+  Masks masks() const {
+    Masks masks = all_units(groups_);
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (groups_[g].units.used) masks[g].assign(masks[g].size(), false);
+    }
+    const auto keep = [&masks](const Item& item) {
+      for (const Item::Unit& unit : item.units) masks[unit.group][unit.index] = true;
+    };
+    std::ranges::for_each(heads_.always, keep);
+    std::ranges::for_each(columns_.always, keep);
+    std::for_each_n(heads_.others.begin(), count_, keep);
+    double worth = 0;
+    for (const Item* item : columns_beside(count_, worth)) keep(*item);
+    return masks;
+  }
+
+ private:
+  // For further columns, beside the first `count` heads.
+  double room(std::size_t count) const {
+    double heads = cost_of(heads_.always);
+    for (std::size_t i = 0; i < count; ++i) heads += heads_.others[i].cost;
+    const double of_all = cost_of(heads_.always) + cost_of(heads_.others);
+    return std::min(stored_ - (stores_all_heads_ ? of_all : heads), nonzero_ - heads) - cost_of(columns_.always);
+  }
+
+  // With the first `count` heads: what stays is worth so much, and these columns are among it.
+  std::vector<const Item*> columns_beside(std::size_t count, double& worth) const {
+    double left = room(count);
+    worth = 0;
+    for (const Item& item : heads_.always) worth += item.importance;
+    for (const Item& item : columns_.always) worth += item.importance;
+    for (std::size_t i = 0; i < count; ++i) worth += heads_.others[i].importance;
     if (left < 0 && count > 0) worth = -std::numeric_limits<double>::infinity();
-    for (const Item& item : columns.others) {
+    std::vector<const Item*> taken;
+    for (const Item& item : columns_.others) {
       if (item.cost > left * (1 + 1e-12)) continue;
       left -= item.cost;
       worth += item.importance;
       taken.push_back(&item);
     }
     return taken;
-  };
-  std::size_t best = 0;
-  double best_worth = -std::numeric_limits<double>::infinity(), worth = 0;
-  for (std::size_t count = 0; count <= heads.others.size(); ++count) {
-    columns_beside(count, worth);
-    if (worth > best_worth) {
-      best = count;
-      best_worth = worth;
-    }
   }
-  Masks masks = all_units(groups);
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    if (groups[g].units.used) masks[g].assign(masks[g].size(), false);
+
+  const std::vector<WeighedUnits>& groups_;
+  Candidates heads_, columns_{};
+  bool stores_all_heads_;
+  double stored_, nonzero_;
+  std::size_t count_ = 0;  // of the heads that may go, those that stay
+  double worth_ = -std::numeric_limits<double>::infinity();
+};
+
+}  // namespace
+
+Masks search_masks(const std::vector<WeighedUnits>& groups, double share, const SearchOptions& options) {
+  const std::vector<std::int64_t> layers = layers_by_importance(groups);
+  const double everything = kept_cost(groups, all_units(groups));
+  std::optional<Choice> best;
+  for (std::size_t gone = 0; gone <= layers.size(); ++gone) {
+    Choice choice(groups, std::span(layers).first(gone), share * everything, options.nonzero_share * everything,
+                  options);
+    if (!best || !best->fits() || (choice.fits() && choice.worth() > best->worth())) best.emplace(std::move(choice));
+    if (options.layout == PrunedLayout::kPlimsoll && best->fits()) break;
   }
-  const auto keep = [&masks](const Item& item) {
-    for (const Item::Unit& unit : item.units) masks[unit.group][unit.index] = true;
-  };
-  std::ranges::for_each(heads.always, keep);
-  std::ranges::for_each(columns.always, keep);
-  std::for_each_n(heads.others.begin(), best, keep);
-  for (const Item* item : columns_beside(best, worth)) keep(*item);
-  return masks;
+  return best->masks();
 }
 
 void rearrange_masks(const std::vector<WeighedUnits>& groups, Masks& masks, double diagonal_share) {

@@ -13,15 +13,21 @@
 namespace plimsoll {
 
 struct SearchOptions {
-  // Every layer keeps as many columns: configs of `transformers` know one width for all.
-  bool uniform_columns = false;
+  // For `transformers` every layer keeps as many columns, and heads that go take as much time as before, as zeros.
+  PrunedLayout layout = PrunedLayout::kPlimsoll;
+  // Of the arithmetic, what may be left that is not of zeros. In our own layout that is what is stored.
+  double nonzero_share = 1;
   // Columns stay and go in blocks of so many, the most important ones first, because products of odd widths are slow.
   std::int64_t block = 16;
 };
 
-// The masks of the least sum of the importances of what goes, of those that cost at most `share` (0 to 1) of
-// everything: for each number of heads the heads of the largest importance, then the columns that still have room.
-// Every layer keeps a head and a block of columns at least, even if these cost more.
+// The masks of the least sum of the importances of what goes, of those that leave at most `share` (0 to 1) of
+// everything stored: for each number of heads the heads of the largest importance, then the columns that still have
+// room. Every layer keeps a head and a block of columns at least, or goes whole: the least important first, the last,
+// which the head of the task reads, never. In our own layout layers go whole only if the share cannot be reached
+// otherwise, because what a layer's norms do is lost with it, which importances do not see; for `transformers`, whose
+// layers have one width and all heads, as many as leave the most important units. Where even the smallest model is
+// larger than `share`, its masks are returned.
 Masks search_masks(const std::vector<WeighedUnits>& groups, double share, const SearchOptions& options);
 
 // Swaps units that go against units that stay within each group, as long as that lowers the estimated rise of the loss:

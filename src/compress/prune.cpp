@@ -2,9 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
+#include <string_view>
+
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/process.h"
+#include "compress/fewer_layers.h"
 #include "compress/mask_gradients.h"
 #include "compress/mask_search.h"
 #include "compress/reconstruction.h"
@@ -23,19 +28,46 @@ class Pruning {
   Pruned run(const std::function<void(const SaveModel& save)>& write) {
     keys_per_row_ = pass("", 0).keys_per_row();
     result_.groups = weigh_units(*bundle_.config.encoder, keys_per_row_);
+    if (options_.check) options_.check(Smaller(*this, search(0)).model.bundle());
     weigh();
     result_.before = costs_of(bundle_);
     const double share = choose_share();
     result_.masks = search(share);
     rearrange_masks(result_.groups, result_.masks);
-    result_.kept_share = kept_share(result_.groups, result_.masks);
-    const PrunedModel pruned = pruned_by(result_.masks);
-    result_.after = costs_of(pruned.bundle());
-    reconstruct(pruned, write);
+    result_.layers = kept_layers(result_.groups, result_.masks);
+    result_.kept_share = stored_share(result_.masks);
+    result_.nonzero_share = kept_share(result_.groups, result_.masks);
+    const Smaller smaller(*this, result_.masks);
+    if (options_.check) options_.check(smaller.model.bundle());
+    result_.after = costs_of(smaller.model.bundle());
+    reconstruct(smaller, write);
     return std::move(result_);
   }
 
  private:
+  // The model that masks leave: without the layers that go whole, then without what else goes.
+  struct Smaller {
+    Smaller(const Pruning& pruning, const Masks& all)
+        : layers(with_layers(pruning.bundle_, kept_layers(pruning.result_.groups, all))),
+          groups(weigh_units(*layers.bundle.config.encoder, pruning.keys_per_row_)),
+          masks(masks_of(pruning.result_.groups, all)),
+          model(layers.bundle, groups, masks, pruning.options_.layout) {}
+
+    static Masks masks_of(const std::vector<WeighedUnits>& groups, const Masks& all) {
+      const std::vector<std::int64_t> stay = kept_layers(groups, all);
+      Masks kept;
+      for (std::size_t g = 0; g < groups.size(); ++g) {
+        if (std::ranges::binary_search(stay, groups[g].units.layer)) kept.push_back(all[g]);
+      }
+      return kept;
+    }
+
+    FewerLayers layers;
+    std::vector<WeighedUnits> groups;
+    Masks masks;
+    PrunedModel model;
+  };
+
   WindowPass pass(const std::string& what, std::int64_t windows) const {
     WindowPass pass{.bundle = &bundle_,
                     .dataset = &dataset_,
@@ -56,17 +88,13 @@ class Pruning {
     return request;
   }
 
-  void load(const Session& session, const ModelBundle& bundle) const {
-    load_model(bundle, 0, [&](const std::string& name) { return session.parameter(name); });
-  }
-
   void weigh() {
     ModelBundle masked = bundle_;
     masked.options.masked_maps = masked_maps(*bundle_.config.encoder);
     FitRequest request = request_of(masked);
     request.differentiates = true;
     const Session session(fit(request, backend_), backend_);
-    load(session, masked);
+    load_model(masked, 0, [&](const std::string& name) { return session.parameter(name); });
     result_.windows = measure_mask_gradients(session, pass("weighing windows", options_.windows), result_.groups);
     if (result_.windows > 0) return;
     throw UsageError({.what = "no page has a label, so nothing says what heads and columns are worth",
@@ -76,26 +104,34 @@ class Pruning {
                       .remedy = "pass the training data with --data"});
   }
 
-  Masks search(double share) const {
-    return search_masks(result_.groups, share, {.uniform_columns = options_.layout == PrunedLayout::kTransformers});
+  Masks search(double share) const { return search(share, options_.nonzero_share); }
+  Masks search(double share, double nonzero_share) const {
+    return search_masks(result_.groups, share, {.layout = options_.layout, .nonzero_share = nonzero_share});
   }
-  PrunedModel pruned_by(const Masks& masks) const { return {bundle_, result_.groups, masks, options_.layout}; }
+  double stored_share(const Masks& masks) const {
+    return kept_share(result_.groups, stored_masks(result_.groups, masks, options_.layout));
+  }
   ModelCosts costs_of(const ModelBundle& bundle) const {
     return model_costs(bundle, dataset_, options_.evaluation, options_.memory, keys_per_row_, held_bytes_, backend_);
   }
 
   // The largest share of the arithmetic that keeps to all targets.
   double choose_share() const {
-    const double least = kept_share(result_.groups, search(0));
+    const double least = stored_share(search(0));
     if (options_.flops_share < least) {
       refuse("--to-flops", fmt::format("{:.3g}", options_.flops_share), fmt::format("{:.3g} or more", least));
+    }
+    const double least_nonzero = kept_share(result_.groups, search(1, 0));
+    if (options_.nonzero_share < least_nonzero) {
+      refuse("--sparsity", fmt::format("{:.3g}", 1 - options_.nonzero_share),
+             fmt::format("{:.3g} or less", 1 - least_nonzero));
     }
     if (!options_.seconds_per_page && !options_.peak_bytes) return options_.flops_share;
     const auto reaches = [&](const ModelCosts& costs) {
       return costs.seconds_per_page <= options_.seconds_per_page.value_or(costs.seconds_per_page) &&
              costs.predicted_peak_bytes <= options_.peak_bytes.value_or(costs.predicted_peak_bytes);
     };
-    const auto costs_at = [&](double share) { return costs_of(pruned_by(search(share)).bundle()); };
+    const auto costs_at = [&](double share) { return costs_of(Smaller(*this, search(share)).model.bundle()); };
     if (reaches(costs_at(options_.flops_share))) return options_.flops_share;
     const ModelCosts smallest = costs_at(least);
     if (options_.seconds_per_page && smallest.seconds_per_page > *options_.seconds_per_page) {
@@ -116,27 +152,42 @@ class Pruning {
   }
 
   [[noreturn]] void refuse(const char* option, std::string found, std::string allowed) const {
-    throw UsageError({.what = "the model cannot be pruned so far: each layer keeps a head and a block of columns",
+    const bool all_heads = options_.layout == PrunedLayout::kTransformers && std::string_view(option) != "--sparsity";
+    throw UsageError({.what = fmt::format("the model cannot be pruned so far: its last layer keeps {} and a block of "
+                                          "columns",
+                                          all_heads ? "all heads" : "a head"),
                       .where = option,
                       .found = std::move(found),
                       .allowed = std::move(allowed),
                       .remedy = "ask for less, or train a smaller model"});
   }
 
-  void reconstruct(const PrunedModel& pruned, const std::function<void(const SaveModel& save)>& write) {
-    FitRequest request = request_of(bundle_);
+  void reconstruct(const Smaller& smaller, const std::function<void(const SaveModel& save)>& write) {
+    const ModelBundle& bundle = smaller.layers.bundle;
+    const std::map<std::string, std::string>& sources = smaller.layers.sources;
+    const FitRequest request = request_of(bundle_);
     const std::int64_t rows =
         bundle_.config.encoder->rows({.samples = 1, .text_rows = request.evaluation_text_rows(1)});
     // Each plan counts what the process holds already, so that together they stay within the budget.
-    Reconstruction reconstruction(result_.groups, result_.masks, *bundle_.config.encoder, rows, backend_, {});
+    Reconstruction reconstruction(smaller.groups, smaller.masks, *bundle.config.encoder, rows, backend_, {});
     const Session whole(fit(request, backend_), backend_);
-    load(whole, bundle_);
-    const Session smaller(fit(request, backend_), backend_);
-    load(smaller, bundle_);
-    reconstruction.run(whole, smaller, pass("solving for weights, windows", options_.reconstruction_windows));
+    load_model(bundle_, 0, [&](const std::string& name) { return whole.parameter(name); });
+    const Session pruned(fit(request_of(bundle), backend_), backend_);
+    std::map<std::string, std::string> now;
+    for (const auto& [name, source] : sources) now[source] = name;
+    std::vector<ParameterSpec> specs = bundle_.specs();
+    std::erase_if(specs, [&](const ParameterSpec& spec) { return !now.contains(spec.name); });
+    load_parameters(specs, bundle_.source(0), [&](const std::string& name) { return pruned.parameter(now.at(name)); });
+    // The last plan knows what all of this takes; the rest of the budget holds states of windows.
+    const RunPlan& plan = pruned.plan();
+    const std::size_t free = plan.on_device || plan.predicted_peak_bytes > plan.budget_bytes
+                                 ? 0
+                                 : plan.budget_bytes - plan.predicted_peak_bytes;
+    reconstruction.run(whole, pruned, sources, pass("solving for weights, windows", options_.reconstruction_windows),
+                       free);
     write([&](const std::filesystem::path& directory) {
-      return pruned.save(directory, [&](const ParameterSpec& spec, std::int64_t first, std::span<float> values) {
-        smaller.parameter(spec.name).read(first, values);
+      return smaller.model.save(directory, [&](const ParameterSpec& spec, std::int64_t first, std::span<float> values) {
+        pruned.parameter(spec.name).read(first, values);
       });
     });
   }

@@ -21,8 +21,9 @@
 namespace plimsoll {
 
 struct PruneOptions {
-  // What the pruned model may have at most: of the layers' arithmetic that share, and what the planner predicts.
-  double flops_share = 1;
+  // What the pruned model may have at most: of the layers' arithmetic that share, as it is stored, and not counting
+  // zeros that one; and what the planner predicts.
+  double flops_share = 1, nonzero_share = 1;
   std::optional<double> seconds_per_page{};
   std::optional<std::size_t> peak_bytes{};
   PrunedLayout layout = PrunedLayout::kTransformers;
@@ -33,13 +34,18 @@ struct PruneOptions {
   MemoryRequest memory{};
   // Told what is going on, and how much of it is done.
   std::function<void(const std::string& what, std::int64_t done, std::int64_t all)> on_progress{};
+  // Called with the smallest model that could come out, before anything is weighed, and with the one that was chosen,
+  // before its weights are solved for. What it throws ends the work.
+  std::function<void(const ModelBundle& smaller)> check{};
 };
 
 struct Pruned {
   std::vector<WeighedUnits> groups;
   Masks masks;
+  std::vector<std::int64_t> layers;  // those that stay
   ModelCosts before, after;
-  double kept_share = 1;     // of the layers' arithmetic
+  double kept_share = 1;     // of the layers' arithmetic, as it is stored
+  double nonzero_share = 1;  // of it, what is not of zeros
   std::int64_t windows = 0;  // that have labels, of those that units were weighed on
 };
 

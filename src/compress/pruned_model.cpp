@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -24,18 +23,6 @@ std::vector<std::int64_t> indices_of(const std::vector<bool>& kept) {
     if (kept[i]) indices.push_back(static_cast<std::int64_t>(i));
   }
   return indices;
-}
-
-// The one width of all layers, as config.json has it: that of the widest, which each group's shrinking divides.
-std::int64_t common_width(const std::vector<WeighedUnits>& groups, const Masks& masks) {
-  std::int64_t width = 1, multiple = 1;
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    const PrunableUnits& units = groups[g].units;
-    if (units.kind != PrunableUnits::Kind::kColumns) continue;
-    multiple = std::lcm(multiple, units.shrink);
-    if (units.used) width = std::max(width, units.shrink * count_kept(masks[g]));
-  }
-  return (width + multiple - 1) / multiple * multiple;
 }
 
 }  // namespace

@@ -21,14 +21,13 @@
 
 namespace plimsoll {
 
-enum class PrunedLayout : std::uint8_t { kTransformers, kPlimsoll };
-
 class PrunedModel {
  public:
   // Reads elements of a parameter of the model before, from `first` on.
   using Read = std::function<void(const ParameterSpec& spec, std::int64_t first, std::span<float> values)>;
 
-  // `bundle` outlives it. Throws UsageError where `transformers` has no layout for it: heads have gone before.
+  // Something of each layer stays (fewer_layers.h). Throws UsageError where `transformers` has no layout for it: heads
+  // have gone before.
   PrunedModel(const ModelBundle& bundle, const std::vector<WeighedUnits>& groups, const Masks& masks,
               PrunedLayout layout);
 
@@ -50,7 +49,7 @@ class PrunedModel {
 
   void select(const PrunableUnits& units, const std::vector<bool>& kept, std::int64_t width, PrunedLayout layout);
 
-  const ModelBundle& original_;
+  ModelBundle original_;
   ModelBundle pruned_;
   std::map<std::string, Change> changes_;  // by the name of the parameter now
 };

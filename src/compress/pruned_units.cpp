@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 namespace plimsoll {
 
@@ -49,6 +50,41 @@ double kept_cost(const std::vector<WeighedUnits>& groups, const Masks& masks) {
 
 double kept_share(const std::vector<WeighedUnits>& groups, const Masks& masks) {
   return kept_cost(groups, masks) / kept_cost(groups, all_units(groups));
+}
+
+std::vector<std::int64_t> kept_layers(const std::vector<WeighedUnits>& groups, const Masks& masks) {
+  std::set<std::int64_t> layers;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    if (groups[g].units.used && count_kept(masks[g]) > 0) layers.insert(groups[g].units.layer);
+  }
+  return {layers.begin(), layers.end()};
+}
+
+std::int64_t common_width(const std::vector<WeighedUnits>& groups, const Masks& masks) {
+  std::int64_t width = 1, multiple = 1;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const PrunableUnits& units = groups[g].units;
+    if (units.kind != PrunableUnits::Kind::kColumns) continue;
+    multiple = std::lcm(multiple, units.shrink);
+    if (units.used) width = std::max(width, units.shrink * count_kept(masks[g]));
+  }
+  return (width + multiple - 1) / multiple * multiple;
+}
+
+Masks stored_masks(const std::vector<WeighedUnits>& groups, const Masks& masks, PrunedLayout layout) {
+  if (layout == PrunedLayout::kPlimsoll) return masks;
+  const std::vector<std::int64_t> layers = kept_layers(groups, masks);
+  const std::int64_t width = common_width(groups, masks);
+  Masks stored = masks;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const PrunableUnits& units = groups[g].units;
+    if (!std::ranges::binary_search(layers, units.layer)) continue;
+    const bool heads = units.kind == PrunableUnits::Kind::kHeads;
+    const std::int64_t count = heads ? units.units : width / units.shrink;
+    std::fill(stored[g].begin(), stored[g].end(), false);
+    std::fill_n(stored[g].begin(), count, true);
+  }
+  return stored;
 }
 
 std::set<std::string> masked_maps(const Encoder& encoder) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,12 @@ struct WeighedUnits {
   std::vector<double> importances() const;
 };
 
-// By group, in the order of Encoder::prunable, and by unit: true stays.
+// By group, in the order of Encoder::prunable, and by unit: true stays. A layer of which nothing stays is left out
+// whole, so that its input is its output.
 using Masks = std::vector<std::vector<bool>>;
+
+// How a pruned model is stored (pruned_model.h).
+enum class PrunedLayout : std::uint8_t { kTransformers, kPlimsoll };
 
 // `keys_per_row`: how many rows of its own window a row attends to, on average over rows.
 std::vector<WeighedUnits> weigh_units(const Encoder& encoder, double keys_per_row);
@@ -34,6 +39,14 @@ std::int64_t count_kept(const std::vector<bool>& kept);
 // The multiply-adds of what stays, and their share of those of everything.
 double kept_cost(const std::vector<WeighedUnits>& groups, const Masks& masks);
 double kept_share(const std::vector<WeighedUnits>& groups, const Masks& masks);
+// The layers of which anything stays, in rising order.
+std::vector<std::int64_t> kept_layers(const std::vector<WeighedUnits>& groups, const Masks& masks);
+// One width for all layers, as config.json of `transformers` has it: that of the widest, which each group's shrinking
+// divides.
+std::int64_t common_width(const std::vector<WeighedUnits>& groups, const Masks& masks);
+// What is stored, and so computed, for these masks: for `transformers` every head and the common width of the layers
+// that stay, zeros among them.
+Masks stored_masks(const std::vector<WeighedUnits>& groups, const Masks& masks, PrunedLayout layout);
 // The maps whose input columns are units that the graph computes: those that have masks.
 std::set<std::string> masked_maps(const Encoder& encoder);
 

@@ -1,12 +1,17 @@
 #include "compress/reconstruction.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <map>
+#include <cstdint>
+#include <cstring>
+#include <functional>
 #include <optional>
-#include <set>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
+#include "compress/fewer_layers.h"
 #include "compress/least_squares.h"
 #include "graph/build.h"
 #include "train/batch_binding.h"
@@ -14,31 +19,24 @@
 namespace plimsoll {
 namespace {
 
-// Nodes of the evaluation graph between which a sublayer's map lies.
-struct Place {
-  std::size_t linear = 0, add = 0;  // y = x W^T + b; y + skip
-  ValueId x = kNoValue, y = kNoValue, skip = kNoValue, row_count = kNoValue;
-};
-
-Place find_place(const Graph& graph, const std::string& map) {
-  Place place;
+// The node of the evaluation graph with this name and op.
+std::size_t find_node(const Graph& graph, Op op, const std::string& name) {
   for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
-    const Node& node = graph.nodes()[n];
-    if (node.op == Op::kLinear && node.name == map) {
-      place = {.linear = n, .x = node.inputs[0], .y = node.outputs[0], .row_count = node.row_count};
-    } else if (place.y != kNoValue && node.op == Op::kAdd && std::ranges::count(node.inputs, place.y) == 1) {
-      place.add = n;
-      place.skip = node.inputs[0] == place.y ? node.inputs[1] : node.inputs[0];
-      return place;
-    }
+    if (graph.nodes()[n].op == op && graph.nodes()[n].name == name) return n;
   }
-  check(false, "a sublayer ends with a map and a residual sum");
-  return place;
+  check(false, [&] { return fmt::format("the graph computes '{}'", name); });
+  return 0;
 }
 
-void run_nodes(const Program& program, std::size_t first, std::size_t end) {
-  for (std::size_t n = first; n < end; ++n) program.run_node(n);
-  program.wait();
+// The residual sum behind a sublayer's map.
+std::size_t find_sum(const Graph& graph, std::size_t linear) {
+  const ValueId y = graph.nodes()[linear].outputs[0];
+  for (std::size_t n = linear; n < graph.nodes().size(); ++n) {
+    const Node& node = graph.nodes()[n];
+    if (node.op == Op::kAdd && std::ranges::count(node.inputs, y) == 1) return n;
+  }
+  check(false, "a sublayer ends with a map and a residual sum");
+  return 0;
 }
 
 void read_floats(const DeviceTensor& tensor, std::vector<float>& values) {
@@ -46,43 +44,170 @@ void read_floats(const DeviceTensor& tensor, std::vector<float>& values) {
   tensor.read(std::as_writable_bytes(std::span(values)));
 }
 
+}  // namespace
+
 // A model on its way through a window.
-class Walk {
+class Reconstruction::Walk {
  public:
-  Walk(const Session& session, const std::string& map)
-      : program_(session.program(ProgramKind::kEvaluate)), place_(find_place(program_.graph(), map)) {}
+  explicit Walk(const Session& session) : program_(session.program(ProgramKind::kEvaluate)) {}
 
   void begin(const Batch& batch) {
     if (!binding_) binding_.emplace(program_, batch);
     binding_->copy(batch);
     binding_->set_loss_scale(1);
     binding_->set_dropout_key({0, 0});
+    next_ = 0;
   }
-  // Computes the map's input, and leaves it in `x`.
-  void to_input(std::vector<float>& x) {
-    run_nodes(program_, 0, place_.linear);
-    read_floats(program_.tensor(place_.x), x);
-    done_ = place_.linear;
+  // Runs the nodes before `end` that have not run yet.
+  void to(std::size_t end) {
+    for (; next_ < end; ++next_) program_.run_node(next_);
+    program_.wait();
   }
-  // Computes y + skip, and leaves it in `sum`; returns how many rows are real.
-  std::int64_t to_sum(std::vector<float>& sum) {
-    run_nodes(program_, done_, place_.add);
-    done_ = 0;
-    read_floats(program_.tensor(place_.y), sum);
-    read_floats(program_.tensor(place_.skip), skip_);
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += skip_[i];
-    return program_.tensor(place_.row_count).get<std::int32_t>();
+  // The first output of a node that has just run, or the first input of the next.
+  void output(std::size_t node, std::vector<float>& values) const {
+    read_floats(program_.tensor(program_.graph().nodes()[node].outputs[0]), values);
+  }
+  void input(std::size_t node, std::vector<float>& values) const {
+    read_floats(program_.tensor(program_.graph().nodes()[node].inputs[0]), values);
+  }
+  std::int64_t rows(std::size_t node) const {
+    return program_.tensor(program_.graph().nodes()[node].row_count).get<std::int32_t>();
+  }
+
+  // All that later nodes read of what there is before `node`, but for parameters.
+  std::vector<ValueId> alive_at(std::size_t node) const {
+    const Graph& graph = program_.graph();
+    std::set<ValueId> alive;
+    const auto add = [&](ValueId value) {
+      if (value == kNoValue || graph.value(value).role == Role::kParameter) return;
+      const NodeId producer = graph.value(value).producer;
+      if (producer == kNoNode || static_cast<std::size_t>(producer) < node) alive.insert(value);
+    };
+    for (std::size_t n = node; n < graph.nodes().size(); ++n) {
+      for (const ValueId input : graph.nodes()[n].inputs) add(input);
+      add(graph.nodes()[n].row_count);
+    }
+    return {alive.begin(), alive.end()};
+  }
+  // Rows behind the last real one are undefined, and left out.
+  std::size_t bytes_of(ValueId value, const std::vector<ValueId>& alive) const {
+    const Graph& graph = program_.graph();
+    const DeviceTensor tensor = program_.tensor(value);
+    const NodeId producer = graph.value(value).producer;
+    if (producer == kNoNode) return tensor.bytes();
+    const ValueId count = graph.node(producer).row_count;
+    if (count == kNoValue || !std::ranges::binary_search(alive, count)) return tensor.bytes();
+    return tensor.bytes() / static_cast<std::size_t>(tensor.shape()[0]) *
+           static_cast<std::size_t>(program_.tensor(count).get<std::int32_t>());
+  }
+  std::size_t bytes_at(std::size_t node) const {
+    std::size_t bytes = 0;
+    const std::vector<ValueId> alive = alive_at(node);
+    for (const ValueId value : alive) bytes += program_.tensor(value).bytes();
+    return bytes;
+  }
+  void save(std::vector<std::byte>& state) const {
+    state.clear();
+    const std::vector<ValueId> alive = alive_at(next_);
+    for (const ValueId value : alive) {
+      const std::size_t first = state.size(), bytes = bytes_of(value, alive);
+      state.resize(first + bytes);
+      program_.tensor(value).read(std::span(state).subspan(first, bytes));
+    }
+  }
+  void restore(std::span<const std::byte> state, std::size_t node) {
+    next_ = node;
+    const std::vector<ValueId> alive = alive_at(node);
+    // Sources come first, so counts are known before what they count.
+    for (const ValueId value : alive) {
+      const std::span<const std::byte> bytes = state.first(bytes_of(value, alive));
+      if (program_.is_row_count(value)) {
+        std::int32_t rows = 0;
+        std::memcpy(&rows, bytes.data(), sizeof(rows));
+        program_.set_rows(value, rows);
+      } else {
+        program_.tensor(value).write(bytes);
+      }
+      state = state.subspan(bytes.size());
+    }
   }
 
  private:
   const Program& program_;
-  Place place_;
   std::optional<BatchBinding> binding_;
-  std::size_t done_ = 0;
-  std::vector<float> skip_;
+  std::size_t next_ = 0;
 };
 
-}  // namespace
+// The windows of a pass, again for each step, with both models brought to where they are compared.
+class Reconstruction::Windows {
+ public:
+  Windows(const Session& whole, const Session& pruned, const WindowPass& pass, const std::vector<Step>& steps,
+          std::size_t kept_bytes)
+      : whole_(whole),
+        pruned_(pruned),
+        pass_(pass),
+        text_rows_(pruned.planned(ProgramKind::kEvaluate).capacity.text_rows) {
+    if (steps.empty() || !std::ranges::is_sorted(steps, {}, &Step::whole_end)) return;
+    std::size_t of_whole = 0, of_pruned = 0;  // bytes of a window's states
+    for (const Step& step : steps) {
+      of_whole = std::max(of_whole, whole_.bytes_at(step.whole_end + 1));
+      of_pruned = std::max(of_pruned, pruned_.bytes_at(step.pruned_begin));
+    }
+    kept_.resize(std::min(static_cast<std::size_t>(pass.windows()),
+                          kept_bytes / std::max<std::size_t>(1, of_whole + of_pruned)));
+    for (State& state : kept_) {
+      state.whole.reserve(of_whole);
+      state.pruned.reserve(of_pruned);
+    }
+  }
+
+  // Calls `compare` for each window that has a label. The whole model has run to the end of the step's place, the
+  // pruned one to its beginning.
+  void run(const Step& step, const std::function<void(Walk& whole, Walk& pruned)>& compare) {
+    std::size_t window = 0;
+    const auto visit = [&](const Batch* batch) {
+      State* const state = window < kept_.size() ? &kept_[window] : nullptr;
+      ++window;
+      if (state != nullptr && last_ != nullptr) {
+        whole_.restore(state->whole, last_->whole_end + 1);
+        pruned_.restore(state->pruned, last_->pruned_begin);
+      } else {
+        whole_.begin(*batch);
+        pruned_.begin(*batch);
+      }
+      whole_.to(step.whole_end + 1);
+      pruned_.to(step.pruned_begin);
+      if (state != nullptr) {
+        whole_.save(state->whole);
+        pruned_.save(state->pruned);
+      }
+      compare(whole_, pruned_);
+    };
+    if (last_ == nullptr || windows_ > kept_.size()) {
+      pass_.run(text_rows_, [&](const Batch& batch) { visit(&batch); });
+      windows_ = window;
+    } else {
+      while (window < windows_) {
+        visit(nullptr);
+        if (pass_.on_progress)
+          pass_.on_progress(static_cast<std::int64_t>(window), static_cast<std::int64_t>(windows_));
+      }
+    }
+    last_ = &step;
+  }
+
+ private:
+  struct State {
+    std::vector<std::byte> whole, pruned;
+  };
+
+  Walk whole_, pruned_;
+  const WindowPass& pass_;
+  std::int64_t text_rows_;
+  std::vector<State> kept_;     // of the first windows, from where the last step has left them
+  const Step* last_ = nullptr;  // that has been run
+  std::size_t windows_ = 0;     // that have labels
+};
 
 // The sums over rows of x x^T and of r x^T, where x [K] ends with a 1 for the bias and r [M] is what is missing. The
 // backend multiplies the rows of a window; windows are added up in double precision.
@@ -172,7 +297,7 @@ class Reconstruction::Normal {
 
 Reconstruction::Reconstruction(const std::vector<WeighedUnits>& groups, const Masks& masks, const Encoder& encoder,
                                std::int64_t rows, Backend& backend, const Options& options)
-    : backend_(backend), options_(options), rows_(rows) {
+    : backend_(backend), options_(options), rows_(rows), layer_ends_(encoder.layer_outputs()) {
   std::map<std::string, LinearMap> computed;
   for (LinearMap& map : encoder.linear_maps()) computed[map.name] = std::move(map);
   std::set<std::pair<std::int64_t, std::int64_t>> shapes;
@@ -195,18 +320,69 @@ Reconstruction::Reconstruction(const std::vector<WeighedUnits>& groups, const Ma
 
 Reconstruction::~Reconstruction() = default;
 
-void Reconstruction::run(const Session& whole, const Session& pruned, const WindowPass& pass) {
-  // In the order of the graph: what is solved for first changes what comes after it.
-  const Graph& graph = pruned.program(ProgramKind::kEvaluate).graph();
-  std::ranges::sort(maps_, {}, [&](const Map& map) { return find_place(graph, map.name).linear; });
-  bool changed = false;
+std::vector<Reconstruction::Step> Reconstruction::steps_of(const Session& whole_session, const Session& pruned_session,
+                                                           const std::map<std::string, std::string>& sources) const {
+  const Graph& whole = whole_session.program(ProgramKind::kEvaluate).graph();
+  const Graph& pruned = pruned_session.program(ProgramKind::kEvaluate).graph();
+  std::vector<Step> steps;
+  std::map<std::int64_t, std::int64_t> layers;  // the number before of each layer now
   for (const Map& map : maps_) {
-    changed = changed || std::ssize(map.kept) < map.in;
-    if (changed) solve(map, whole, pruned, pass);
+    const std::string weight = sources.at(map.name + ".weight");
+    const std::string before = weight.substr(0, weight.rfind('.'));
+    const std::size_t linear = find_node(pruned, Op::kLinear, map.name);
+    steps.push_back({.map = &map,
+                     .linear = linear,
+                     .pruned_end = find_sum(pruned, linear),
+                     .whole_end = find_sum(whole, find_node(whole, Op::kLinear, before))});
+    layers[layer_in(map.name)] = layer_in(before);
+  }
+  for (const std::string& norm : layer_ends_) {
+    const std::int64_t layer = layer_in(norm);
+    const auto next = layers.find(layer + 1);
+    if (next == layers.end() || next->second == layers.at(layer) + 1) continue;
+    steps.push_back({.norm = norm,
+                     .pruned_end = find_node(pruned, Op::kLayerNorm, norm),
+                     .whole_end = find_node(whole, Op::kLayerNorm, renumbered(norm, layer, next->second - 1))});
+  }
+  // In the order of the graph: what is solved for first changes what comes after it.
+  std::ranges::sort(steps, {}, &Step::pruned_end);
+  // Up to the first that changes, both models are the same.
+  const auto changes = [&](const Step& step) {
+    return step.map == nullptr || std::ssize(step.map->kept) < step.map->in ||
+           sources.at(step.map->name + ".weight") != step.map->name + ".weight";
+  };
+  steps.erase(steps.begin(), std::ranges::find_if(steps, changes));
+  // A place begins where the fewest bytes are alive, of the nodes between the place before and what is compared.
+  const Walk walk(pruned_session);
+  std::size_t first = 0;
+  for (Step& step : steps) {
+    const std::size_t last = step.map == nullptr ? step.pruned_end : step.linear;
+    std::size_t least = SIZE_MAX;
+    for (std::size_t node = first; node <= last; ++node) {
+      const std::size_t bytes = walk.bytes_at(node);
+      if (bytes < least) step.pruned_begin = node;
+      least = std::min(least, bytes);
+    }
+    first = step.pruned_end + 1;
+  }
+  return steps;
+}
+
+void Reconstruction::run(const Session& whole, const Session& pruned, const std::map<std::string, std::string>& sources,
+                         const WindowPass& pass, std::size_t kept_bytes) {
+  const std::vector<Step> steps = steps_of(whole, pruned, sources);
+  Windows windows(whole, pruned, pass, steps, kept_bytes);
+  for (const Step& step : steps) {
+    if (step.map == nullptr) {
+      solve_norm(step, pruned, windows);
+    } else {
+      solve_map(step, pruned, windows);
+    }
   }
 }
 
-void Reconstruction::solve(const Map& map, const Session& whole, const Session& pruned, const WindowPass& pass) {
+void Reconstruction::solve_map(const Step& step, const Session& pruned, Windows& windows) {
+  const Map& map = *step.map;
   const ParameterPlace weight = pruned.parameter(map.name + ".weight"), bias = pruned.parameter(map.name + ".bias");
   std::vector<float> weights(static_cast<std::size_t>(map.out * map.in)), biases(static_cast<std::size_t>(map.out));
   weight.read(0, weights);
@@ -220,14 +396,14 @@ void Reconstruction::solve(const Map& map, const Session& whole, const Session& 
   weight.write(0, weights);
 
   normal_->begin(static_cast<std::int64_t>(kept) + 1, map.out);
-  Walk of_whole(whole, map.name), of_pruned(pruned, map.name);
   std::vector<float> x, target, sum, columns(static_cast<std::size_t>(rows_) * (kept + 1));
-  pass.run(pruned.planned(ProgramKind::kEvaluate).capacity.text_rows, [&](const Batch& batch) {
-    of_whole.begin(batch);
-    const std::int64_t rows = of_whole.to_sum(target);
-    of_pruned.begin(batch);
-    of_pruned.to_input(x);
-    of_pruned.to_sum(sum);
+  windows.run(step, [&](const Walk& of_whole, Walk& of_pruned) {
+    of_whole.output(step.whole_end, target);
+    of_pruned.to(step.linear);
+    of_pruned.input(step.linear, x);
+    of_pruned.to(step.pruned_end + 1);
+    of_pruned.output(step.pruned_end, sum);
+    const std::int64_t rows = of_pruned.rows(step.pruned_end);
     for (std::size_t i = 0; i < target.size(); ++i) target[i] -= sum[i];
     std::ranges::fill(columns, 0.0F);
     std::fill(target.begin() + rows * map.out, target.end(), 0.0F);  // what lies behind the real rows is undefined
@@ -246,6 +422,45 @@ void Reconstruction::solve(const Map& map, const Session& whole, const Session& 
       value = static_cast<float>(value + row[c]);
     }
     biases[o] = static_cast<float>(biases[o] + row[kept]);
+  }
+  weight.write(0, weights);
+  bias.write(0, biases);
+}
+
+void Reconstruction::solve_norm(const Step& step, const Session& pruned, Windows& windows) {
+  const ParameterPlace weight = pruned.parameter(step.norm + ".weight"), bias = pruned.parameter(step.norm + ".bias");
+  const auto width = static_cast<std::size_t>(pruned.persistent(step.norm + ".weight").elements());
+  std::vector<float> weights(width), biases(width), from, target;
+  weight.read(0, weights);
+  bias.read(0, biases);
+  // By column, sums over rows of the pruned model's x and the whole one's y.
+  struct Sums {
+    double x = 0, y = 0, xx = 0, xy = 0;
+  };
+  std::vector<Sums> sums(width);
+  double count = 0;
+  windows.run(step, [&](const Walk& of_whole, Walk& of_pruned) {
+    of_whole.output(step.whole_end, target);
+    of_pruned.to(step.pruned_end + 1);
+    of_pruned.output(step.pruned_end, from);
+    const auto rows = static_cast<std::size_t>(of_pruned.rows(step.pruned_end));
+    count += static_cast<double>(rows);
+    for (std::size_t i = 0; i < rows * width; ++i) {
+      Sums& of = sums[i % width];
+      const double x = from[i], y = target[i];
+      of.x += x;
+      of.y += y;
+      of.xx += x * x;
+      of.xy += x * y;
+    }
+  });
+  if (count == 0) return;
+  for (std::size_t c = 0; c < width; ++c) {
+    const double x = sums[c].x / count, y = sums[c].y / count, spread = sums[c].xx / count - x * x;
+    // A column that is the same in all rows can only be shifted.
+    const double factor = spread > 1e-12 * sums[c].xx / count ? (sums[c].xy / count - x * y) / spread : 1;
+    weights[c] = static_cast<float>(factor * weights[c]);
+    biases[c] = static_cast<float>(factor * biases[c] + y - factor * x);
   }
   weight.write(0, weights);
   bias.write(0, biases);

@@ -1,14 +1,18 @@
 // Reconstruction: what reads the units that stay learns to make up for those that went. Layer by layer, from the first
 // to the last, the weights and the bias of each map that reads pruned columns are solved for by ridge regression, so
 // that its sublayer's output on the calibration pages comes closest to the whole model's. The whole model's output is
-// compared with what the pruned one makes of its own earlier layers, so errors of these are made up for, too.
+// compared with what the pruned one makes of its own earlier layers, so errors of these are made up for, too. Where
+// whole layers went, the last norm before them learns their output: a factor and a shift of each of its columns.
 //
 // Kwon et al. 2022 tune one factor for each unit by least squares; here all weights of the map are unknowns, because
 // the normal equations are as cheap and leave less error.
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "backend/backend.h"
@@ -23,29 +27,46 @@ class Reconstruction {
   struct Options {
     double ridge = 1e-2;  // of the change of the weights, relative to each column's mean square
   };
-  // Holds all memory that it needs beside the sessions, so that it is counted where these are planned. `rows`: of the
-  // encoder, that a window has at most.
+  // Holds all memory that it needs beside the sessions, so that it is counted where these are planned. `groups` and
+  // `encoder` are those of the pruned model's layers. `rows`: of the encoder, that a window has at most.
   Reconstruction(const std::vector<WeighedUnits>& groups, const Masks& masks, const Encoder& encoder, std::int64_t rows,
                  Backend& backend, const Options& options);
   ~Reconstruction();
 
-  // `whole` and `pruned` have the program kEvaluate of the same model for one window, each with its parameters loaded.
-  // Leaves in `pruned` the weights that were solved for, with zeros in the columns that went.
-  void run(const Session& whole, const Session& pruned, const WindowPass& pass);
+  // `whole` and `pruned` have the program kEvaluate for one window, each with its parameters loaded: `pruned` of the
+  // whole model's layers that stay, whose parameters were those of the whole model that `sources` names. Leaves in
+  // `pruned` the weights that were solved for, with zeros in the columns that went. Of as many windows as
+  // `kept_bytes` have room for, states are kept from one map to the next; of the others all layers before a map are
+  // computed again.
+  void run(const Session& whole, const Session& pruned, const std::map<std::string, std::string>& sources,
+           const WindowPass& pass, std::size_t kept_bytes);
 
  private:
   class Normal;  // the normal equations of one map
+  class Walk;
+  class Windows;
   struct Map {
     std::string name;
     std::int64_t out = 0, in = 0;
     std::vector<std::int64_t> kept;  // its input columns
   };
+  // A place where the two models are compared: the end of a map's sublayer, or a norm before layers that went.
+  struct Step {
+    const Map* map = nullptr;  // nullptr: a norm
+    std::string norm{};
+    std::size_t pruned_begin = 0, linear = 0;   // nodes of the pruned model; `linear` computes the map
+    std::size_t pruned_end = 0, whole_end = 0;  // the last nodes of the place
+  };
 
-  void solve(const Map& map, const Session& whole, const Session& pruned, const WindowPass& pass);
+  std::vector<Step> steps_of(const Session& whole, const Session& pruned,
+                             const std::map<std::string, std::string>& sources) const;
+  void solve_map(const Step& step, const Session& pruned, Windows& windows);
+  void solve_norm(const Step& step, const Session& pruned, Windows& windows);
 
   Backend& backend_;
   Options options_;
   std::int64_t rows_;
+  std::set<std::string> layer_ends_;
   std::vector<Map> maps_;
   std::unique_ptr<Normal> normal_;
 };

@@ -83,10 +83,12 @@ bool has_key(const fs::path& path, const char* key) {
   }
 }
 
+bool was_pruned(const fs::path& directory) { return has_key(directory / kPruneFile, "kept_share"); }
+
 // Also where checkpoints alone were copied to (those of other trainers have the same names, and other keys), and where
 // nothing but earlier runs is left.
 bool holds_a_run(const fs::path& directory) {
-  if (is_there(work_folder(directory)) || has_key(directory / "args.json", "plimsoll") ||
+  if (is_there(work_folder(directory)) || has_key(directory / "args.json", "plimsoll") || was_pruned(directory) ||
       has_key(directory / "plan.json", "predicted_peak_bytes")) {
     return true;
   }
@@ -108,6 +110,10 @@ std::set<std::string> run_files(const fs::path& output_dir) {
   names.insert(kModelFiles.begin(), kModelFiles.end());
   names.insert(kWeights.begin(), kWeights.end());
   names.insert(kChecksumsFile);
+  // "pruned" is a name that others may think of too.
+  if (was_pruned(output_dir) || was_pruned(work_folder(output_dir) / kAside)) {
+    names.insert({kPruneFile, kPrunedModel});
+  }
   try {
     for (const auto& [name, sum] : read_checksums(output_dir)) names.insert(name);
   } catch (const DataError&) {  // a damaged list: the usual names do

@@ -15,6 +15,8 @@ namespace plimsoll {
 
 // The report that `plimsoll report` writes beside a run's files; it may replace its own.
 inline constexpr const char* kReportFile = "report.html";
+// What `plimsoll prune --epochs` did before it trained, and the directory of the model that it then trained.
+inline constexpr const char *kPruneFile = "prune.json", *kPrunedModel = "pruned";
 
 enum class RunDirectoryState : std::uint8_t {
   kEmpty,       // or no directory (looks_empty of base/work_folder.h)

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <random>
@@ -89,11 +90,70 @@ TEST(MaskSearch, GivesAllLayersOneWidthIfAsked) {
   unused.units.used = false;
   const std::vector<WeighedUnits> groups = {group_of(Kind::kColumns, 1, std::vector<float>(16, 3)),
                                             group_of(Kind::kColumns, 1, std::vector<float>(16, 1)), narrow, unused};
-  const Masks masks = search_masks(groups, 0.5, {.uniform_columns = true, .block = 4});
+  const Masks masks = search_masks(groups, 0.5, {.layout = PrunedLayout::kTransformers, .block = 4});
   EXPECT_EQ(count_kept(masks[0]), 8);
   EXPECT_EQ(count_kept(masks[1]), 8);
   EXPECT_EQ(count_kept(masks[2]), 2);
   EXPECT_EQ(count_kept(masks[3]), 4);  // not the search's business
+}
+
+// Three layers, each of two heads of cost 4 and eight columns of cost 1, whose gradients are all `size[layer]`.
+std::vector<WeighedUnits> layers_of(const std::vector<float>& size) {
+  std::vector<WeighedUnits> groups;
+  for (std::size_t layer = 0; layer < size.size(); ++layer) {
+    for (const Kind kind : {Kind::kHeads, Kind::kColumns}) {
+      const bool heads = kind == Kind::kHeads;
+      groups.push_back(group_of(kind, heads ? 4 : 1, std::vector<float>(heads ? 2 : 8, size[layer])));
+      groups.back().units.layer = static_cast<std::int64_t>(layer);
+    }
+  }
+  return groups;
+}
+
+double stored_share(const std::vector<WeighedUnits>& groups, const Masks& masks, PrunedLayout layout) {
+  return kept_share(groups, stored_masks(groups, masks, layout));
+}
+
+// For `transformers` a head that goes is stored, so no head goes for the sake of arithmetic, and the share holds for
+// what is stored.
+TEST(MaskSearch, HeadsThatAreStoredAsZerosSaveNothing) {
+  const std::vector<WeighedUnits> groups = layers_of({3, 3, 3});
+  const Masks masks = search_masks(groups, 0.75, {.layout = PrunedLayout::kTransformers, .block = 2});
+  EXPECT_LE(stored_share(groups, masks, PrunedLayout::kTransformers), 0.75);
+  EXPECT_GT(stored_share(groups, masks, PrunedLayout::kTransformers), 0.6);
+  for (const std::int64_t layer : kept_layers(groups, masks)) {
+    EXPECT_EQ(count_kept(masks[static_cast<std::size_t>(2 * layer)]), 2) << layer;
+  }
+  // Where zeros are asked for, heads go, but what is stored is more than what is not zero.
+  const Masks sparse =
+      search_masks(groups, 1, {.layout = PrunedLayout::kTransformers, .nonzero_share = 0.5, .block = 8});
+  EXPECT_LE(kept_share(groups, sparse), 0.5);
+  EXPECT_GE(stored_share(groups, sparse, PrunedLayout::kTransformers), kept_share(groups, sparse));
+}
+
+// A layer that nothing is owed to goes whole, where that leaves room for columns of the others.
+TEST(MaskSearch, WholeLayersGoForTransformers) {
+  const std::vector<WeighedUnits> groups = layers_of({3, 0.01F, 3});
+  const Masks masks = search_masks(groups, 0.67, {.layout = PrunedLayout::kTransformers, .block = 2});
+  EXPECT_EQ(kept_layers(groups, masks), (std::vector<std::int64_t>{0, 2}));
+  EXPECT_EQ(count_kept(masks[0]), 2);
+  EXPECT_EQ(count_kept(masks[1]), 8);
+  EXPECT_NEAR(stored_share(groups, masks, PrunedLayout::kTransformers), 2.0 / 3, 1e-12);
+  // The last layer stays, however little it is worth.
+  const std::vector<WeighedUnits> others = layers_of({3, 3, 0.01F});
+  const Masks of_others = search_masks(others, 0.67, {.layout = PrunedLayout::kTransformers, .block = 2});
+  EXPECT_EQ(kept_layers(others, of_others).back(), 2);
+}
+
+// Layers of their own widths go whole only where narrow ones do not suffice.
+TEST(MaskSearch, OurLayersGoWholeAsALastResort) {
+  const std::vector<WeighedUnits> groups = layers_of({3, 1, 2});
+  const SearchOptions options{.block = 2};  // the narrowest layer costs 6 of 16
+  EXPECT_EQ(kept_layers(groups, search_masks(groups, 0.4, options)), (std::vector<std::int64_t>{0, 1, 2}));
+  const Masks masks = search_masks(groups, 0.3, options);
+  EXPECT_EQ(kept_layers(groups, masks), (std::vector<std::int64_t>{0, 2}));
+  EXPECT_LE(kept_share(groups, masks), 0.3);
+  EXPECT_EQ(kept_layers(groups, search_masks(groups, 0, options)), (std::vector<std::int64_t>{2}));
 }
 
 // Twins: two units whose gradients cancel may go together at no loss, which the diagonal does not see.

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "backend/cpu/cpu_backend.h"
+#include "compress/fewer_layers.h"
 #include "formats/safetensors.h"
 #include "harness/paths.h"
 #include "support/expect_error.h"
@@ -113,6 +114,15 @@ TEST_P(PrunedModels, BothLayoutsComputeWhatZerosCompute) {
   EXPECT_EQ(narrow.config.source.at("model_type"), kPrunedPrefix + family);
   EXPECT_EQ(padded.config.source.at("model_type"), family);
   EXPECT_FALSE(padded.config.source.contains("pruned_layers"));
+
+  // Its last layer alone keeps its own widths.
+  const FewerLayers last = with_layers(narrow, {layer_count(narrow) - 1});
+  const std::vector<ParameterSpec> specs = narrow.specs();
+  EXPECT_EQ(last.bundle.config.source.at("pruned_layers").at(0), narrow.config.source.at("pruned_layers").back());
+  EXPECT_EQ(layer_count(last.bundle), 1);
+  for (const ParameterSpec& spec : last.bundle.specs()) {
+    EXPECT_EQ(spec.shape, std::ranges::find(specs, last.sources.at(spec.name), &ParameterSpec::name)->shape);
+  }
 
   // A pruned model can be pruned again, but not for transformers.
   const std::vector<WeighedUnits> left = weigh_units(*narrow.config.encoder, 40);

@@ -24,6 +24,7 @@
 #include "cli/run_events.h"
 #include "cli/signals.h"
 #include "cli/tensorboard_log.h"
+#include "cli/train_run.h"
 #include "cli/usage.h"
 #include "cli/worst_pictures.h"
 #include "examples/use.h"
@@ -40,6 +41,10 @@ struct MemoryOptions {
 
 void of_batch_options() {
 #include "cli/batch_options.h.inc"
+}
+
+void of_train_run(Invocation& invocation, RunOptions& options) {
+#include "cli/train_run.h.inc"
 }
 
 void of_document_input(Command* command, const Invocation& invocation) {

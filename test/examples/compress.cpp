@@ -1,6 +1,7 @@
 // Compiles the examples of src/compress.
 #include "base/work_folder.h"
 #include "bundle/model_place.h"
+#include "compress/fewer_layers.h"
 #include "compress/mask_gradients.h"
 #include "compress/mask_search.h"
 #include "compress/prune.h"
@@ -10,6 +11,10 @@ namespace plimsoll::examples {
 
 void of_vocabulary(const ModelBundle& bundle, const TokenizedPages& pages) {
 #include "compress/vocabulary.h.inc"
+}
+
+void of_fewer_layers(const ModelBundle& bundle) {
+#include "compress/fewer_layers.h.inc"
 }
 
 void of_pruned_units(const ModelBundle& bundle, double keys_per_row) {
