@@ -142,6 +142,8 @@ class TrainOptions(TypedDict, total=False):
     """Pad every page to --max-length, as many training scripts do: slower, more memory, the same results"""
     recompute: Literal["auto", "none", "layers"]
     """Activations recomputed in backward: auto (as many as the budget requires), none, or layers (all but each layer's output) (default: auto)"""
+    grad_cache: Literal["auto", "on", "off"]
+    """Of pairs: embed the pages of an update first, then go backward page by page, so that an update of any size fits (GradCache): auto (where it does not fit otherwise), on or off (default: auto)"""
     gradient_checkpointing: bool
     """The same as --recompute layers"""
     update_mode: Literal["auto", "after-backward", "in-backward", "two-passes"]
@@ -340,6 +342,7 @@ TRAIN: Dict[str, Option] = {
     "micro_batch_size": Option("--micro-batch-size", "int", False),
     "pad_to_max_length": Option("--pad-to-max-length", "flag", False),
     "recompute": Option("--recompute", "str", False),
+    "grad_cache": Option("--grad-cache", "str", False),
     "gradient_checkpointing": Option("--gradient-checkpointing", "flag", False),
     "update_mode": Option("--update-mode", "str", False),
     "offload": Option("--offload", "path", False),
