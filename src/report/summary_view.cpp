@@ -45,7 +45,7 @@ std::string levers_of(const RunFacts& run) {
   if (!run.plan.is_object()) return "–";
   const auto chunk = count_at(run.plan, "chunk_samples").value_or(0);
   const auto times = count_at(run.plan, "gradient_accumulation_steps").value_or(0);
-  std::string text = chunk > 0 ? fmt::format("{} chunks of {} pages, twice", times, chunk)
+  std::string text = chunk > 0 ? fmt::format("{} chunks of {}, twice", times, counted(chunk, "page"))
                                : fmt::format("{} x {}", count_at(run.plan, "micro_batch_size").value_or(0), times);
   if (const auto bytes = count_at(run.plan, "recomputed_bytes").value_or(0); bytes > 0) {
     text += fmt::format(", {} recomputed", format_bytes(bytes));

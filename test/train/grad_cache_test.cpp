@@ -38,14 +38,16 @@ struct AfterUpdates {
 
 class PairRun {
  public:
-  explicit PairRun(std::string task) : task_(std::move(task)), bundle_(small_model()) {
-    write_pages(folder_.path(), kPages);
+  explicit PairRun(std::string task, int pages_written = kPages, std::int64_t pairs = kPairsPerUpdate)
+      : task_(std::move(task)), bundle_(small_model()) {
+    write_pages(folder_.path(), pages_written);
     std::string lines;
-    for (int i = 0; i < 2 * kPages; ++i) {
-      const int other = (i + 1 + i / kPages) % kPages;
-      // Pairs of pages that belong together link no more than a few pages, so that the others stay apart.
-      const int label = task_ == "pair-similarity" ? (i % kPages < 2 * (kPages / 2) && i % 2 == 0 ? 1 : 0) : i % 2;
-      lines += json{{"a", std::to_string(i % kPages)}, {"b", std::to_string(other)}, {"label", label}}.dump() + "\n";
+    for (int i = 0; i < 2 * pages_written; ++i) {
+      const int other = (i + 1 + i / pages_written) % pages_written;
+      // Pages 2k and 2k + 1 belong together, so that there are negatives.
+      const int label = task_ == "pair-similarity" ? (i < pages_written - 1 && i % 2 == 0 ? 1 : 0) : i % 2;
+      lines +=
+          json{{"a", std::to_string(i % pages_written)}, {"b", std::to_string(other)}, {"label", label}}.dump() + "\n";
     }
     data_ = {.data = {folder_.write("pairs.jsonl", lines)},
              .pages = {folder_.path() / "pages.jsonl"},
@@ -57,7 +59,7 @@ class PairRun {
     resolve_labels(bundle_, model, *pages.train);
     train_ = std::move(open_run_data(bundle_, data_, pages, {}).train);
     options.output_dir = folder_.make("run");
-    options.train_batch_size = kPairsPerUpdate;
+    options.train_batch_size = pairs;
     options.save_steps = 0;
   }
 
@@ -176,37 +178,6 @@ TEST_P(GradCaches, GoOnLikeWholeUpdates) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tasks, GradCaches, testing::Values("pair-classification", "pair-ranking", "pair-similarity"));
-
-// Whole updates are taken where they fit, chunks where they do not, and what is refused says that chunks would fit.
-TEST(GradCachePlans, TakeChunksWhereAWholeUpdateDoesNotFit) {
-  CpuBackend backend(1);
-  for (const char* task : {"pair-classification", "pair-ranking", "pair-similarity"}) {
-    SCOPED_TRACE(task);
-    const PairRun run(task);
-    const auto request_of = [&](GradCache grad_cache, std::size_t budget) {
-      FitRequest request = run.request({.grad_cache = grad_cache}, budget);
-      request.process_bytes = [] { return std::size_t{64} << 20; };
-      return request;
-    };
-    const std::size_t plenty = std::size_t{1} << 30;
-    EXPECT_EQ(fit(request_of(GradCache::kAuto, plenty), backend).levers.chunk_samples, 0);
-    EXPECT_GT(fit(request_of(GradCache::kOn, plenty), backend).levers.chunk_samples, 0);
-    const std::size_t whole = smallest_plan(request_of(GradCache::kOff, plenty), backend).predicted_peak_bytes;
-    const PlanSummary least = smallest_plan(request_of(GradCache::kAuto, plenty), backend);
-    EXPECT_EQ(least.levers.chunk_samples, 1);
-    ASSERT_LT(least.predicted_peak_bytes, whole);
-    const std::size_t between = least.predicted_peak_bytes + (whole - least.predicted_peak_bytes) / 2;
-    const RunPlan chosen = fit(request_of(GradCache::kAuto, between), backend);
-    EXPECT_GT(chosen.levers.chunk_samples, 0);
-    EXPECT_LE(chosen.predicted_peak_bytes, between);
-    try {
-      fit(request_of(GradCache::kOff, between), backend);
-      FAIL() << "a whole update does not fit";
-    } catch (const BudgetTooSmall& error) {
-      EXPECT_NE(error.problem().remedy.find("--grad-cache auto"), std::string::npos) << error.problem().remedy;
-    }
-  }
-}
 
 // More memory is never slower, and every budget above the least one is enough.
 TEST(GradCachePlans, AreMonotoneInTheBudget) {
