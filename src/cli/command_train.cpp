@@ -410,8 +410,11 @@ void run_training(Invocation& invocation, RunOptions& options, const BeforeTrain
   }
   wait_for_ranks(invocation);
   const std::optional<fs::path> resume = find_resume(options.resume_from_checkpoint, output_dir);
-  if (invocation.is_first()) check_earlier_run(options, resume);
-  wait_for_ranks(invocation);
+  const auto refuse_finished_run = [&] {
+    if (invocation.is_first()) check_earlier_run(options, resume);
+    wait_for_ranks(invocation);
+  };
+  if (before) refuse_finished_run();  // what takes long is not done in vain
   const Device device = open_run_device(invocation, options);
   // The plan is made with rank 0's speeds.
   if (invocation.is_first()) {
@@ -423,6 +426,7 @@ void run_training(Invocation& invocation, RunOptions& options, const BeforeTrain
   options.resolve_padding(bundle.facts());
   set_task_and_labels(bundle, options.model);
   choose_trained_parts(bundle, options.parts);
+  if (!before) refuse_finished_run();
   const fs::path file = options.events == "-" || !invocation.is_first() ? fs::path() : fs::path(options.events);
   refuse_replacing({{"--events", file}}, options.inputs());
   RunEvents events(invocation.json, file);

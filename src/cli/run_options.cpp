@@ -155,6 +155,7 @@ void add_batch_options(Command* command, RunOptions& o) {
                              "Of pairs: embed the pages of an update first, then go backward page by page, so that an "
                              "update of any size fits (GradCache): auto (where it does not fit otherwise), on or off"),
          {"auto", "on", "off"})
+      ->type_name("WHICH")
       ->capture_default_str();
   command->add_flag("--gradient-checkpointing", o.gradient_checkpointing, "The same as --recompute layers");
   one_of(command->add_option("--update-mode", o.update_mode,

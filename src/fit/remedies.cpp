@@ -142,8 +142,8 @@ std::vector<Change> known_changes(const FitRequest& request, bool on_device) {
     r.micro_batch_size.reset();
     return pinned;
   });
-  add("grad-cache", "the pages of an update are embedded first, and go backward one by one", "--grad-cache auto",
-      Effect::kNone, [](FitRequest& r) {
+  add("grad-cache", "pages are embedded first, then go backward one by one", "--grad-cache auto", Effect::kNone,
+      [](FitRequest& r) {
         const bool pinned = r.trains && r.chunks && r.grad_cache == GradCache::kOff;
         r.grad_cache = GradCache::kAuto;
         return pinned;

@@ -93,7 +93,7 @@ TEST_F(MemoryTest, AResumedRunWithASmallerBudgetIsPlannedAnew) {
   const std::size_t named = smallest_budget(with_budget(arguments("new", {"--max-steps", "1"}), 20));
   const Outcome resumed = run(with_budget(second, named / kMiB));
   EXPECT_EQ(resumed.code, 0) << resumed.err;
-  EXPECT_THAT(resumed.err, HasSubstr("micro-batch of 4 does not fit the budget"));
+  EXPECT_THAT(resumed.err, HasSubstr("micro-batches of 4 do not fit the budget"));
   EXPECT_THAT(resumed.err, HasSubstr("last bits"));
 }
 
