@@ -210,8 +210,8 @@ std::unique_ptr<Dataset> open_to_prune(const ModelBundle& bundle, const RunOptio
   return open_dataset(bundle, options.data, true);
 }
 
-// What the pruned model learns from the one before, where it is not asked for: states of layers only if all layers are
-// there, and relations only if they are those of the same heads.
+// Leaves out losses that nobody asked for and that compare what is no longer the same: states where whole layers went,
+// relations where the last layer has lost heads.
 void choose_losses(RunOptions& training, const ModelBundle& before, const ModelBundle& smaller, bool tells) {
   DistillationOptions& by = training.train.distillation;
   if (!training.given("--distil-hidden") && layer_count(smaller) < layer_count(before)) {
@@ -297,7 +297,7 @@ void prune_and_train(Invocation& invocation, const Command& command, PruneComman
     write_text_file(training.train.output_dir / kPruneFile, told.dump(2) + "\n");
     training.model = {.model = directory.string()};
     choose_losses(training, bundle, open_weights_only(directory.string()), true);
-    // What is measured from here on is the training.
+    // The peak that is measured from here on is the training's.
     release_free_heap();
     reset_peak_resident();
     return told;

@@ -379,10 +379,7 @@ void train_with(const Invocation& invocation, RunOptions& options, ModelBundle& 
         fmt::format("{} ({}): continuing in {}", error.problem().what, error.problem().found, options.fp16_fallback));
     wait_for_ranks(invocation);  // until the first one has saved
     const std::optional<fs::path> checkpoint = find_resume("latest", output_dir);
-    if (checkpoint) {
-      const TrainerState saved = read_trainer_state(*checkpoint);
-      fallback.memory.kept_cut = KeptCut{saved.micro_batch_size, saved.chunk_samples};
-    }
+    if (checkpoint) fallback.memory.kept_cut = cut_of(read_trainer_state(*checkpoint));
     train_planned(invocation, fallback, bundle, data, device, checkpoint, events);
   }
 }

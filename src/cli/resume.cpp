@@ -63,7 +63,11 @@ void keep_micro_batch(RunOptions& options, const fs::path& resume, const Trainer
                                saved.train_batch_size, resume.string())});
   }
   options.memory.resumes = true;
-  options.memory.kept_cut = KeptCut{saved.micro_batch_size, saved.chunk_samples};
+  options.memory.kept_cut = cut_of(saved);
+}
+
+KeptCut cut_of(const TrainerState& saved) {
+  return {.micro_batch_size = saved.micro_batch_size, .chunk_samples = saved.chunk_samples};
 }
 
 void keep_cut(FitRequest& request, const KeptCut& kept) {

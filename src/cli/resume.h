@@ -27,6 +27,7 @@ void keep_micro_batch(RunOptions& options, const std::filesystem::path& resume, 
 // Calls fit() with updates cut as they were if that fits the budget, else cut otherwise and with a warning. Changes the
 // request to the one that was answered.
 RunPlan fit_resumed(FitRequest& request, const std::optional<KeptCut>& kept, Backend& backend);
+KeptCut cut_of(const TrainerState& saved);
 // Pins what the run keeps; a run without chunks goes on without.
 void keep_cut(FitRequest& request, const KeptCut& kept);
 

@@ -15,9 +15,9 @@
 
 namespace plimsoll {
 
-// What is done once the output directory is known to be the run's and is locked, and before the model is opened:
-// `options` may still get another model. `resume`: the checkpoint that the run goes on from. Returns what a `prune`
-// event says; null: none.
+// It is called when the output directory is known to be the run's and is locked, before the model is opened, so that
+// `options` may still get another model. `resume` is the checkpoint that the run goes on from. It returns what a
+// `prune` event says, or null where there is none.
 using BeforeTraining =
     std::function<nlohmann::json(const Device& device, const std::optional<std::filesystem::path>& resume)>;
 

@@ -25,7 +25,7 @@ struct Item {
   double density() const { return importance / cost; }
 };
 
-// Of the layers that are not `gone`. The most important units of each group are in its first item.
+// Cuts the groups of the layers that are not `gone` into items; a group's first item has its most important units.
 std::vector<std::vector<Item>> items_by_group(const std::vector<WeighedUnits>& groups, PrunableUnits::Kind kind,
                                               std::int64_t block, std::span<const std::int64_t> gone) {
   std::vector<std::vector<Item>> all;
@@ -117,7 +117,7 @@ class Choice {
     }
   }
 
-  // Whether what stays in any case is within the limits.
+  // Returns whether the units that always stay are within the limits.
   bool fits() const { return room(0) >= 0; }
   double worth() const { return worth_; }
 

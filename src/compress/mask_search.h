@@ -15,7 +15,7 @@ namespace plimsoll {
 struct SearchOptions {
   // For `transformers` every layer keeps as many columns, and heads that go take as much time as before, as zeros.
   PrunedLayout layout = PrunedLayout::kPlimsoll;
-  // Of the arithmetic, what may be left that is not of zeros. In our own layout that is what is stored.
+  // The share of the arithmetic that may be left without zeros. Our own layout stores no zeros.
   double nonzero_share = 1;
   // Columns stay and go in blocks of so many, the most important ones first, because products of odd widths are slow.
   std::int64_t block = 16;

@@ -70,11 +70,15 @@ PlannedProgram build_program(ProgramKind kind, const FitRequest& request, const 
 // A kernel's memory grows with the rows that it is made for, so the kernels of a plan that cannot fit, or that has no
 // budget, could make the planner itself outgrow the budget. Without them the plan lacks their scratch.
 constexpr std::int64_t kRowsWithoutQuestion = 16'384;
+// Whether the program runs chunk by chunk, so that the samples of its capacity are single pages.
+bool runs_chunks(const Levers& levers, ProgramKind kind) {
+  return levers.chunk_samples > 0 && kind != ProgramKind::kEvaluate && kind != ProgramKind::kCompare;
+}
+
 std::int64_t program_rows(const FitRequest& request, const Levers& levers, const PlannedProgram& program) {
   const ModelDefinition& model = request.step.definition;
   if (program.kind == ProgramKind::kCompare) return model.samples(program.capacity);
-  const bool by_chunks = levers.chunk_samples > 0 && program.kind != ProgramKind::kEvaluate;
-  return by_chunks ? model.encoder().rows(program.capacity) : model.rows(program.capacity);
+  return runs_chunks(levers, program.kind) ? model.encoder().rows(program.capacity) : model.rows(program.capacity);
 }
 bool needs_kernels(const RunPlan& run, const FitRequest& request, std::size_t loader_bytes) {
   std::int64_t rows = 0;
@@ -135,8 +139,9 @@ double real_row_share(const FitRequest& request, const RunPlan& run, const Plann
   const ModelCapacity& capacity = program.capacity;
   if (program.kind == ProgramKind::kCompare) return 1;
   const std::int64_t rows = model.rows({.samples = request.train_batch_size, .text_rows = request.update_text_rows});
-  const bool by_chunks = run.levers.chunk_samples > 0 && program.kind != ProgramKind::kEvaluate;
-  const std::int64_t runs = by_chunks ? run.accumulation_steps : divide_up(request.train_batch_size, capacity.samples);
+  const std::int64_t runs = runs_chunks(run.levers, program.kind)
+                                ? run.accumulation_steps
+                                : divide_up(request.train_batch_size, capacity.samples);
   const std::int64_t room = runs * program_rows(request, run.levers, program);
   return std::min(1.0, static_cast<double>(rows) / static_cast<double>(room));
 }

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
+#include <ranges>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -165,7 +167,7 @@ class Search {
 
   // The cuts worth trying, the largest first. Chunks are the last resort, since they compute everything forward twice;
   // of a loss that is a sum over micro-batches, only one page at a time needs less than a micro-batch of one example.
-  std::vector<Cut> cuts() const {
+  std::vector<Cut> cuts() {
     const std::int64_t batch = request_.train_batch_size;
     const ModelDefinition& model = request_.step.definition;
     const bool compares = request_.trains && model.compares_examples();
@@ -184,11 +186,31 @@ class Search {
     if (pinned) {
       cuts.push_back(chunks_of(*pinned * per_example, per_example));
     } else if (compares || must_cache) {
-      for (const std::int64_t pages : candidates(batch * per_example)) cuts.push_back(chunks_of(pages, per_example));
+      for (std::int64_t pages = batch * per_example; pages > 1; pages = (pages + 1) / 2) {
+        cuts.push_back(chunks_of(pages, per_example));
+      }
+      cuts.push_back(chunks_of(1, per_example));
     } else {
       cuts.push_back(chunks_of(1, per_example));
     }
-    return cuts;
+    return without_slow_chunks(cuts);
+  }
+
+  // Larger chunks are usually faster. Those that a smaller one beats, because pages fill it better, are left out, so
+  // that more memory is never slower.
+  std::vector<Cut> without_slow_chunks(const std::vector<Cut>& cuts) {
+    std::vector<Cut> kept;
+    double fastest = std::numeric_limits<double>::infinity();
+    for (const Cut& cut : std::views::reverse(cuts)) {
+      if (cut.chunk > 0) {
+        const double seconds = estimate(plain(cut, modes(cut).front())).seconds_per_update;
+        if (seconds >= fastest) continue;
+        fastest = seconds;
+      }
+      kept.push_back(cut);
+    }
+    std::ranges::reverse(kept);
+    return kept;
   }
 
   // Adds the family at the first position that fits; does not add it if none does.

@@ -39,13 +39,13 @@ void UpdateComparison::collect(const Batch& batch) {
     std::ranges::copy(from.first(count), input.bytes.begin() + static_cast<std::ptrdiff_t>(begin));
   }
   samples_ = first + batch.samples();
+  labelled_ = batch.info().loss_weight_in_update;
 }
 
 const Program& UpdateComparison::bind(const StepScalars& scalars) const {
   for (const Input& input : inputs_) input.to.write(input.bytes);
   program_.set_rows(program_.graph().find_source(input::kSamples), static_cast<std::int32_t>(samples_));
-  program_.source(input::kLossScale)
-      .set(scalars.labelled > 0 ? static_cast<float>(scalars.scale / scalars.labelled) : 0.0F);
+  program_.source(input::kLossScale).set(labelled_ > 0 ? static_cast<float>(scalars.scale / labelled_) : 0.0F);
   program_.source(input::kDropoutKey).write(std::as_bytes(std::span(scalars.dropout_key)));
   program_.source(kKeepGradientsInput).set(std::int32_t{0});
   program_.source(kFirstSampleInput).set(std::int32_t{0});

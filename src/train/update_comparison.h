@@ -23,7 +23,7 @@ class UpdateComparison {
   explicit UpdateComparison(const Session& session);
 
   void collect(const Batch& batch);
-  // The program, whose inputs are set. `scalars.labelled` is known.
+  // The program, whose inputs are set; the loss is divided by what the batches say, not by `scalars.labelled`.
   const Program& bind(const StepScalars& scalars) const;
   // Makes every embedding 0: NaN of an update that went wrong would be taken for new ones.
   void forget() const;
@@ -40,6 +40,7 @@ class UpdateComparison {
   const Program& program_;
   std::vector<Input> inputs_;
   std::int64_t samples_ = 0;  // of the update
+  double labelled_ = 0;       // StepScalars::labelled of the update
 };
 
 }  // namespace plimsoll

@@ -142,17 +142,8 @@ UpdateResult Updates::run_micro_batches(const StepScalars& scalars, const Interr
         return ended(End::kFaulty);
       }
       if (batch->info().first_pass) {
-        comparison_->collect(*batch);
-        StepScalars of_update = scalars;
-        of_update.labelled = batch->info().loss_weight_in_update;
-        if (!ends_first_pass(batch->info())) copy_ahead(kind);
-        if (ends_first_pass(batch->info()) && !compare(of_update, interrupt, result)) return ended(End::kDropped);
-        if (result.fault || (!scales_loss_ && !std::isfinite(result.loss))) {
-          result.gradient_norm = kNaN;
-          result.last_samples = samples_of(*batch);
-          return ended(End::kFaulty);
-        }
-        if (interrupt.pending()) return ended(End::kDropped);
+        const std::optional<End> end = end_of_first_pass(*batch, scalars, interrupt, result);
+        if (end) return ended(*end);
         continue;
       }
       copy_ahead(kind);
@@ -184,12 +175,24 @@ ProgramKind Updates::program_of(const MicroBatchInfo& info) const {
   return info.first_pass ? ProgramKind::kEmbed : step_program(session_, is_last(info));
 }
 
-bool Updates::compare(const StepScalars& scalars, const Interrupt& interrupt, UpdateResult& result) {
-  const Program& program = comparison_->bind(scalars);
-  if (!run_program(program, ProgramKind::kCompare, interrupt, result.fault)) return false;
-  const PlannedProgram& planned = session_.planned(ProgramKind::kCompare);
-  result.loss = without_sign(double{program.tensor(planned.loss).get<float>()} / scalars.scale);
-  return true;
+std::optional<End> Updates::end_of_first_pass(const Batch& batch, const StepScalars& scalars,
+                                              const Interrupt& interrupt, UpdateResult& result) {
+  comparison_->collect(batch);
+  if (ends_first_pass(batch.info())) {
+    const Program& program = comparison_->bind(scalars);
+    if (!run_program(program, ProgramKind::kCompare, interrupt, result.fault)) return End::kDropped;
+    const PlannedProgram& planned = session_.planned(ProgramKind::kCompare);
+    result.loss = without_sign(double{program.tensor(planned.loss).get<float>()} / scalars.scale);
+  } else {
+    copy_ahead(ProgramKind::kEmbed);
+  }
+  if (result.fault || (!scales_loss_ && !std::isfinite(result.loss))) {
+    result.gradient_norm = kNaN;
+    result.last_samples = samples_of(batch);
+    return End::kFaulty;
+  }
+  if (interrupt.pending()) return End::kDropped;
+  return std::nullopt;
 }
 
 const Program& Updates::bind(const Batch& batch, const StepScalars& scalars) {
@@ -250,7 +253,7 @@ std::optional<StepFault> Updates::find_fault(const StepScalars& scalars,
     found = of_all_ranks(CheckedRun(bind(batch, scalars)).run(scales_loss_));
     if (found || !batch.info().first_pass) continue;
     comparison_->collect(batch);
-    if (ends_first_pass(batch.info())) found = CheckedRun(comparison_->bind(of_batch)).run(scales_loss_);
+    if (ends_first_pass(batch.info())) found = CheckedRun(comparison_->bind(scalars)).run(scales_loss_);
   }
   if (comparison_) comparison_->forget();
   close();

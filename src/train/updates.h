@@ -82,8 +82,10 @@ class Updates {
 
  private:
   UpdateResult run_micro_batches(const StepScalars& scalars, const Interrupt& interrupt);
-  // Compares the pages of an update once its last chunk has been embedded. False: interrupted.
-  bool compare(const StepScalars& scalars, const Interrupt& interrupt, UpdateResult& result);
+  // Keeps what the comparison needs of a chunk that has been embedded, and after the last one compares the pages of the
+  // update, which gives its loss. Returns how the update ends, if it ends here.
+  std::optional<UpdateResult::End> end_of_first_pass(const Batch& batch, const StepScalars& scalars,
+                                                     const Interrupt& interrupt, UpdateResult& result);
   ProgramKind program_of(const MicroBatchInfo& info) const;
   const Program& bind(const Batch& batch, const StepScalars& scalars);
   bool run_program(const Program& program, ProgramKind kind, const Interrupt& interrupt,

@@ -110,9 +110,6 @@ class PairRun {
     return after;
   }
 
-  const ModelBundle& bundle() const { return bundle_; }
-  const Dataset& data() const { return *train_; }
-
   TrainOptions options;
 
  private:
@@ -179,27 +176,67 @@ TEST_P(GradCaches, GoOnLikeWholeUpdates) {
 
 INSTANTIATE_TEST_SUITE_P(Tasks, GradCaches, testing::Values("pair-classification", "pair-ranking", "pair-similarity"));
 
-// More memory is never slower, and every budget above the least one is enough.
-TEST(GradCachePlans, AreMonotoneInTheBudget) {
-  CpuBackend backend(1);
-  const PairRun run("pair-similarity");
-  FitRequest request = run.request({});
-  request.grad_cache = GradCache::kAuto;
-  request.process_bytes = [] { return std::size_t{64} << 20; };
-  const std::size_t least = smallest_plan(request, backend).predicted_peak_bytes;
-  request.budget_bytes = 0;
-  const std::size_t most = fit(request, backend).predicted_peak_bytes;
-  double before = std::numeric_limits<double>::infinity();
-  for (int i = 0; i <= 20; ++i) {
-    request.budget_bytes = least + (most - least) * static_cast<std::size_t>(i) / 20;
-    const std::optional<PlanSummary> plan = choose_plan(request, backend);
-    ASSERT_TRUE(plan) << i;
-    EXPECT_LE(plan->seconds_per_update, before * (1 + 1e-9)) << i;
-    before = plan->seconds_per_update;
+class GradCachePlans : public testing::Test {
+ protected:
+  GradCachePlans() : run_("pair-similarity", 24, 12), backend_(1) {}
+  FitRequest request(GradCache grad_cache, std::size_t budget = std::size_t{1} << 30) const {
+    FitRequest request = run_.request({.grad_cache = grad_cache}, budget);
+    request.process_bytes = [] { return std::size_t{64} << 20; };  // which would vary
+    // The loader's claimed memory outweighs what the small model needs.
+    request.loader_bytes = [](const ModelCapacity& capacity) { return 2 * bytes_of_pages(capacity.samples); };
+    request.chunks = [chunks = request.chunks](std::int64_t pages) {
+      ChunkCut cut = chunks(pages);
+      cut.loader_bytes = bytes_of_pages(pages);
+      return cut;
+    };
+    return request;
+  }
+  static std::size_t bytes_of_pages(std::int64_t pages) { return static_cast<std::size_t>(pages) << 24; }
+  std::size_t least_of(GradCache grad_cache) {
+    return smallest_plan(request(grad_cache), backend_).predicted_peak_bytes;
+  }
+
+  PairRun run_;
+  CpuBackend backend_;
+};
+
+// Whole updates are taken where they fit, chunks where they do not, and a refusal says that chunks would fit.
+TEST_F(GradCachePlans, TakeChunksWhereAWholeUpdateDoesNotFit) {
+  EXPECT_EQ(fit(request(GradCache::kAuto), backend_).levers.chunk_samples, 0);
+  EXPECT_GT(fit(request(GradCache::kOn), backend_).levers.chunk_samples, 0);
+  const std::size_t whole = least_of(GradCache::kOff), least = least_of(GradCache::kAuto);
+  ASSERT_LT(least, whole);
+  const std::size_t between = least + (whole - least) / 2;
+  const RunPlan chosen = fit(request(GradCache::kAuto, between), backend_);
+  EXPECT_GT(chosen.levers.chunk_samples, 0);
+  EXPECT_LE(chosen.predicted_peak_bytes, between);
+  try {
+    fit(request(GradCache::kOff, between), backend_);
+    FAIL() << "a whole update does not fit";
+  } catch (const BudgetTooSmall& error) {
+    EXPECT_NE(error.problem().remedy.find("--grad-cache auto"), std::string::npos) << error.problem().remedy;
   }
 }
 
-TEST(GradCachePlans, AreOfPairsAlone) {
+// More memory is never slower, and every budget above the least one is enough.
+TEST_F(GradCachePlans, AreMonotoneInTheBudget) {
+  const std::size_t least = least_of(GradCache::kAuto);
+  const std::size_t most = fit(request(GradCache::kAuto, 0), backend_).predicted_peak_bytes;
+  double before = std::numeric_limits<double>::infinity();
+  int chunks = 0;
+  for (int i = 0; i <= 20; ++i) {
+    const std::size_t budget = least + (most - least) * static_cast<std::size_t>(i) / 20;
+    const std::optional<PlanSummary> plan = choose_plan(request(GradCache::kAuto, budget), backend_);
+    ASSERT_TRUE(plan) << i;
+    EXPECT_LE(plan->seconds_per_update, before * (1 + 1e-9)) << i;
+    before = plan->seconds_per_update;
+    chunks += plan->levers.chunk_samples > 0 ? 1 : 0;
+  }
+  EXPECT_GT(chunks, 0);
+  EXPECT_LT(chunks, 21);
+}
+
+TEST(GradCachesOfOtherTasks, AreRefused) {
   const ScratchFolder folder;
   write_pages(folder.path());
   ModelBundle bundle = small_model();
