@@ -254,6 +254,8 @@ class TrainOptions(TypedDict, total=False):
     """Store them in 4 bits: NormalFloat (nf4), as in QLoRA"""
     distil_from: Path
     """Directory of a trained model, the teacher: what it computes of each page is learnt beside the labels. It reads and predicts the same as the model that learns; both are in one plan"""
+    teacher_cache: Path
+    """Directory of a file that keeps what the teacher computes of each page, so that its weights need no memory, and its computation no time, while the student trains. It is computed before the first update, and again only for another teacher, other data or another precision; the plan says how large it is"""
     distil_logits: float
     """Factor of the loss of the teacher's predictions (0: none of it); the labels' is 1 (default: 1)"""
     distil_temperature: float
@@ -398,6 +400,7 @@ TRAIN: Dict[str, Option] = {
     "load_in_8bit": Option("--load-in-8bit", "flag", False),
     "load_in_4bit": Option("--load-in-4bit", "flag", False),
     "distil_from": Option("--distil-from", "path", False),
+    "teacher_cache": Option("--teacher-cache", "path", False),
     "distil_logits": Option("--distil-logits", "float", False),
     "distil_temperature": Option("--distil-temperature", "float", False),
     "distil_hidden": Option("--distil-hidden", "float", False),

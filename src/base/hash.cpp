@@ -20,6 +20,8 @@ Hasher::Hasher() : state_(XXH3_createState()) {
 
 void Hasher::add(std::span<const std::byte> bytes) { XXH3_64bits_update(state_.get(), bytes.data(), bytes.size()); }
 
+void Hasher::reset() { XXH3_64bits_reset(state_.get()); }
+
 std::uint64_t Hasher::digest() const { return XXH3_64bits_digest(state_.get()); }
 
 void Hasher::Free::operator()(XXH3_state_s* state) const { XXH3_freeState(state); }

@@ -28,6 +28,7 @@ class Hasher {
   // Adds a text with its end, so that "ab" and "c" are not "a" and "bc".
   void add_text(const std::string& text) { add(std::as_bytes(std::span(text.c_str(), text.size() + 1))); }
   std::uint64_t digest() const;  // covers everything added so far
+  void reset();                  // as new
 
  private:
   struct Free {

@@ -18,6 +18,7 @@
 #include "cli/run_record.h"
 #include "cli/speeds.h"
 #include "cli/sweep_chart.h"
+#include "cli/teacher_cache.h"
 #include "cli/usage.h"
 #include "cli/worst_pictures.h"
 #include "fit/rank_fit.h"
@@ -169,6 +170,8 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
                      .class_weights = options.model.class_weights});
   if (saved) keep_micro_batch(options, *resume, *saved);
   refuse_replacing_images(plan_options.outputs(), train->source());
+  const TeacherCache teacher(options, bundle, *train, backend);
+  teacher.check(backend);
   WorstPictures::plan(options, evaluation.get());
   const auto request_of = [&](std::int64_t ranks) {
     const ClusterOptions& cluster = plan_options.cluster;
@@ -206,6 +209,7 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
     peaks = peaks_of_ranks(request, plan, backend);
     json["ranks"]["predicted_peak_bytes"] = peaks;
   }
+  if (teacher.exists()) json["teacher_cache"] = teacher.json();
   if (device.absent) json["assumed"] = device.absent->json();
   if (plan_options.draws()) {
     Findings all = findings;
@@ -216,6 +220,7 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
   if (!invocation.json) {
     if (!plan_options.explain) print_line(run_line(bundle, *train, options.train));
     if (const std::string line = weights_line(bundle); !line.empty() && !resume) print_line(line);
+    if (teacher.exists()) print_line(teacher.line());
   }
   if (!plan_options.explain) {
     print_line(plan_table(plan) + "\n" + duration_line(plan, updates));

@@ -24,6 +24,7 @@
 #include "cli/run_record.h"
 #include "cli/signals.h"
 #include "cli/speeds.h"
+#include "cli/teacher_cache.h"
 #include "cli/tensorboard_log.h"
 #include "cli/train_run.h"
 #include "cli/usage.h"
@@ -220,13 +221,20 @@ std::string update_time_line(const PlanSummary& plan, const nlohmann::json& rank
 }
 
 // Plans and runs, from the beginning or from a checkpoint.
-void train_planned(const Invocation& invocation, const RunOptions& options, const ModelBundle& bundle,
-                   const RunData& data, const Device& device, const std::optional<fs::path>& resume,
-                   RunEvents& events) {
+void train_planned(const Invocation& invocation, RunOptions& options, const ModelBundle& bundle, const RunData& data,
+                   const Device& device, const std::optional<fs::path>& resume, RunEvents& events) {
   const fs::path output_dir = options.train.output_dir;
   const Dataset* const train = data.train.get();
   const Dataset* const evaluation = data.evaluation.get();
   Backend& backend = *device.backend;
+  const TeacherCache teacher(options, bundle, *train, backend);
+  if (teacher.exists()) {
+    FitRequest trial = fit_request(bundle, options.train, train, evaluation, options.memory);
+    plan_of(invocation, trial, backend,
+            options.memory.kept_cut);  // what does not fit is said before the teacher's work
+    if (invocation.is_first() && !invocation.json) print_line(teacher.line());
+    teacher.compute(invocation, device);
+  }
   FitRequest request = fit_request(bundle, options.train, train, evaluation, options.memory);
   Session session(plan_of(invocation, request, backend, options.memory.kept_cut), backend,
                   known_choices(resume, cache_directory()), invocation.ranks.get());
@@ -257,6 +265,7 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
   write_text_file(output_dir / "plan.json", written_plan.dump(2) + "\n");
   write_arena_file(session, request.speeds, output_dir / "arena.json");
   write_findings(data.findings, output_dir / "findings.json");
+  if (teacher.exists()) written_plan["teacher_cache"] = teacher.json();
   written_plan["random_weights"] = bundle.weights == nullptr && !resume;
   written_plan["output_dir"] = output_dir.string();
   written_plan.erase("choices");
@@ -369,6 +378,7 @@ void train_with(const Invocation& invocation, RunOptions& options, ModelBundle& 
   // The run is sure to end only if what it may fall back to fits as well.
   RunOptions fallback = options;
   fallback.train.precision = options.fp16_fallback == "bf16" ? DType::kBF16 : DType::kF32;
+  const TeacherCache of_its_precision(fallback, bundle, *data.train, *device.backend);
   FitRequest of_fallback =
       fit_request(bundle, fallback.train, data.train.get(), data.evaluation.get(), fallback.memory);
   plan_of(invocation, of_fallback, *device.backend);

@@ -12,6 +12,13 @@ void add_distillation_options(Command* command, RunOptions& o) {
                    "Directory of a trained model, the teacher: what it computes of each page is learnt beside the "
                    "labels. It reads and predicts the same as the model that learns; both are in one plan")
       ->type_name("DIR");
+  command
+      ->add_option("--teacher-cache", o.teacher.cache,
+                   "Directory of a file that keeps what the teacher computes of each page, so that its weights need no "
+                   "memory, and its computation no time, while the student trains. It is computed before the first "
+                   "update, and again only for another teacher, other data or another precision; the plan says how "
+                   "large it is")
+      ->type_name("DIR");
   add_distillation_loss_options(command, o);
 }
 

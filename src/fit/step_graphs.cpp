@@ -64,20 +64,37 @@ struct TrainedGraph {
   std::vector<ValueId> trained{};
 };
 
+// A step's two models, as graphs.
+struct StudentAndTeacher {
+  ModelGraph student, teacher;
+  StudentGraph learning;
+  TeacherGraph teaching;
+
+  StudentAndTeacher(const StepOptions& options, const ModelCapacity& capacity, ModelGraph learns)
+      : student(std::move(learns)),
+        teacher(
+            options.teacher->definition.build(capacity, /*dropout=*/false, options.teacher->model, options.precision)) {
+    if (options.int8_products && options.teacher->model.rounds_activations) {
+      teacher.logits = rounded(teacher.graph, teacher.logits);
+    }
+    learning = {.graph = &student.graph,
+                .loss = student.loss,
+                .trained = student.trained,
+                .layers = options.definition.encoder().layer_outputs()};
+    teaching = {.graph = &teacher.graph,
+                .logits = teacher.logits,
+                .layers = options.teacher->definition.encoder().layer_outputs()};
+  }
+  StudentAndTeacher(const StudentAndTeacher&) = delete;
+  StudentAndTeacher& operator=(const StudentAndTeacher&) = delete;
+};
+
 TrainedGraph trained_graph(const StepOptions& options, const ModelCapacity& capacity) {
   ModelGraph model = program_definition(ProgramKind::kAccumulate, options)
                          .build(capacity, /*dropout=*/true, options.model, options.precision);
   if (!options.teacher) return {std::move(model.graph), {model.loss}, "loss", std::move(model.trained)};
-  const TeacherOptions& teacher = *options.teacher;
-  ModelGraph taught = teacher.definition.build(capacity, /*dropout=*/false, teacher.model, options.precision);
-  if (options.int8_products && teacher.model.rounds_activations) taught.logits = rounded(taught.graph, taught.logits);
-  Distilled both =
-      distil({.graph = &model.graph,
-              .loss = model.loss,
-              .trained = std::move(model.trained),
-              .layers = options.definition.encoder().layer_outputs()},
-             {.graph = &taught.graph, .logits = taught.logits, .layers = teacher.definition.encoder().layer_outputs()},
-             teacher.distillation);
+  const StudentAndTeacher pair(options, capacity, std::move(model));
+  Distilled both = distil(pair.learning, pair.teaching, options.teacher->distillation, options.teacher->values);
   const std::string loss = both.graph.node(both.graph.value(both.loss).producer).name;
   return {std::move(both.graph), std::move(both.losses), loss, std::move(both.trained)};
 }
@@ -89,6 +106,25 @@ Gradients append_gradients(TrainedGraph& model) {
 }
 
 }  // namespace
+
+std::vector<TaughtValue> taught_values(const StepOptions& options) {
+  if (!options.teacher) return {};
+  const ModelCapacity small{.samples = 1, .text_rows = 16};
+  const StudentAndTeacher pair(options, small,
+                               options.definition.build(small, /*dropout=*/true, options.model, options.precision));
+  std::vector<TaughtValue> values;
+  const Graph& graph = pair.teacher.graph;
+  for (const ValueId id : compared_values(pair.learning, pair.teaching, options.teacher->distillation)) {
+    const Value& value = graph.value(id);
+    const ValueId rows = graph.node(value.producer).row_count;
+    check(value.type.shape.rank() == 2 && rows != kNoValue, "what is compared has rows, of which some are used");
+    values.push_back({.name = value.name,
+                      .dtype = value.type.dtype,
+                      .columns = value.type.shape[1],
+                      .row_count = graph.value(rows).name});
+  }
+  return values;
+}
 
 ModelDefinition program_definition(ProgramKind kind, const StepOptions& options) {
   if (options.cached_samples == 0 || kind == ProgramKind::kEvaluate || kind == ProgramKind::kGradients) {
@@ -142,6 +178,9 @@ StepGraph evaluation_graph(const StepOptions& options, const ModelCapacity& capa
         divide_parameters(model.graph, model.trained, ranks, options.optimizer.kind == OptimizerKind::kAdafactor);
   }
   model.graph.mark_output(model.logits);
+  for (std::size_t v = 0; v < model.graph.values().size(); ++v) {
+    if (options.kept_values.contains(model.graph.values()[v].name)) model.graph.mark_output(static_cast<ValueId>(v));
+  }
   if (options.int8_products && options.model.rounds_activations) model.logits = rounded(model.graph, model.logits);
   const std::string name = model.graph.node(model.graph.value(model.logits).producer).name;
   const auto output = static_cast<std::size_t>(model.graph.value(model.logits).output_index);

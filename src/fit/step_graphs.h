@@ -48,6 +48,15 @@ struct TeacherOptions {
   ModelDefinition definition;
   ModelOptions model{};  // nothing of it trains
   DistillationOptions distillation{};
+  TeacherValues values = TeacherValues::kComputed;
+};
+
+// A tensor that the teacher computes and the student is compared with.
+struct TaughtValue {
+  std::string name;  // in the teacher's graph
+  DType dtype = DType::kF32;
+  std::int64_t columns = 0;
+  std::string row_count;  // the input that tells how many of its rows are used: one of tensor/input_spec.h
 };
 
 struct StepOptions {
@@ -63,6 +72,7 @@ struct StepOptions {
   std::optional<TeacherOptions> teacher{};         // of programs that train
   RankOptions ranks{};                             // the processes that train together
   bool int8_products = false;                      // ModelOptions::rounds_activations pays
+  std::set<std::string> kept_values{};             // of kEvaluate: names of values that are outputs too
   // Samples of an update, where programs are those of GradCache: kEmbed, kCompare and the two that accumulate, whose
   // capacity's samples are single pages; 0: they are not.
   std::int64_t cached_samples = 0;
@@ -76,6 +86,9 @@ struct StepGraph {
   Gradients gradients;               // for kGradients: all outputs
   Shards shards;                     // of kinds that train, where there are several ranks
 };
+
+// What a step with `options.teacher` compares; empty without one.
+std::vector<TaughtValue> taught_values(const StepOptions& options);
 
 // What a program of that kind runs: the model, or with GradCache a part of it.
 ModelDefinition program_definition(ProgramKind kind, const StepOptions& options);

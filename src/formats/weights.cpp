@@ -11,6 +11,8 @@
 #include "base/bytes.h"
 #include "base/counted.h"
 #include "base/error.h"
+#include "base/hash.h"
+#include "formats/checksums.h"
 #include "formats/json.h"
 #include "formats/safetensors.h"
 #include "formats/torch_pickle.h"
@@ -169,6 +171,15 @@ std::vector<std::filesystem::path> WeightsFile::files() const {
   std::vector<std::filesystem::path> paths;
   for (const auto& source : sources_) paths.push_back(source->path());
   return paths;
+}
+
+std::string WeightsFile::fingerprint() const {
+  std::uint64_t hash = 0;
+  for (const std::filesystem::path& file : files()) {
+    const std::uint64_t sum = sum_of_file(file).hash;
+    hash = hash_bytes(std::as_bytes(std::span(&sum, 1)), hash);
+  }
+  return hash_digits(hash);
 }
 
 WeightsFile open_weights(const std::filesystem::path& model_dir) {

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "formats/tensor_source.h"
@@ -30,6 +31,8 @@ class WeightsFile : public TensorSource {
   void verify() const override;
   // The files that hold the tensors, in the order in which they are first named.
   std::vector<std::filesystem::path> files() const;
+  // Tells contents apart (base/hash.h), as 16 digits. Reads every file once.
+  std::string fingerprint() const;
 
  private:
   friend WeightsFile open_weights(const std::filesystem::path& model_dir);

@@ -14,6 +14,7 @@
 #include "base/offload_file.h"
 #include "data/sampler.h"
 #include "model/grad_cache.h"
+#include "request/teacher.h"
 #include "tasks/tasks.h"
 #include "train/batch_shape.h"
 #include "train/checkpoint.h"
@@ -158,9 +159,7 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
     request.speeds.offload_write_seconds_per_byte = 1 / speed.write_bytes_per_second;
   }
   if (train != nullptr && options.teacher != nullptr) {
-    request.step.teacher = TeacherOptions{.definition = options.teacher->definition(),
-                                          .model = options.teacher->options,
-                                          .distillation = options.distillation};
+    request.step.teacher = teacher_options(options);
   }
   request.trains = train != nullptr;
   request.pretrained = bundle.weights != nullptr;

@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <nlohmann/json.hpp>
+
 #include "base/counted.h"
 #include "base/error.h"
+#include "base/hash.h"
+#include "request/fit_request.h"
 
 namespace plimsoll {
 namespace {
@@ -105,6 +109,64 @@ std::shared_ptr<const ModelBundle> open_teacher(const TeacherRequest& request, c
                     .remedy =
                         "pass 0 for that loss: --distil-hidden 0 for states of other widths, --distil-logits 0 for "
                         "another task's loss"});
+}
+
+TeacherOptions teacher_options(const TrainOptions& options) {
+  return {.definition = options.teacher->definition(),
+          .model = options.teacher->options,
+          .distillation = options.distillation,
+          .values = options.teacher_file == nullptr ? TeacherValues::kComputed : TeacherValues::kInputs};
+}
+
+std::shared_ptr<const TeacherFile> teacher_file(const std::filesystem::path& cache, const ModelBundle& student,
+                                                const TrainOptions& options, const Dataset& data, bool rounds,
+                                                bool on_device) {
+  const auto refuse_if = [](bool refused, const char* option, const char* what) {
+    if (!refused) return;
+    throw UsageError({.what = what,
+                      .where = "--teacher-cache",
+                      .found = option,
+                      .allowed = "pages that are the same in every epoch",
+                      .remedy = fmt::format("omit {}, or --teacher-cache", option)});
+  };
+  refuse_if(data.options().augment.has_value(), "--augment", "the teacher sees other pages in every epoch");
+  refuse_if(options.pad_to > 0, "--pad-to-max-length", "what the teacher computes is kept without padding");
+  const ModelBundle& teacher = *options.teacher;
+  StepOptions step;
+  step.definition = student.definition();
+  step.model = student.options;
+  step.precision = options.precision;
+  step.teacher = teacher_options(options);
+  std::vector<TaughtValue> values = taught_values(step);
+  nlohmann::json config = nlohmann::json::object();
+  teacher.config.encoder->write_config(config);
+  Hasher hash;
+  hash.add_text(teacher.weights->fingerprint());
+  if (teacher.adapter) hash.add_text(teacher.adapter->fingerprint());
+  hash.add_text(config.dump());
+  hash.add_text(fmt::format("{} {} {} {} {}", teacher.task().name(), dtype_name(teacher.options.frozen_weights),
+                            is_coded(teacher.options.frozen_weights) && rounds, precision_name(options.precision),
+                            on_device));
+  for (const TaughtValue& value : values) {
+    hash.add_text(fmt::format("{} {} {} {}", value.name, dtype_name(value.dtype), value.columns, value.row_count));
+  }
+  const DatasetFingerprint& pages = data.fingerprint();
+  hash.add_text(fmt::format("{} {} {} {}", pages.tokens, pages.images, data.size(), data.samples_per_example()));
+  return std::make_shared<TeacherFile>(cache / fmt::format("teacher-{}.safetensors", hash_digits(hash.digest())),
+                                       std::move(values), data, student.facts().image.visual_tokens());
+}
+
+FitRequest teaching_request(const TrainOptions& options, const Dataset& data, const TeacherFile& file,
+                            const MemoryRequest& memory) {
+  TrainOptions alone = options;
+  alone.rank = 0;
+  alone.ranks = 1;
+  alone.teacher = nullptr;
+  MemoryRequest its = memory;
+  its.micro_batch_size.reset();
+  FitRequest request = fit_request(*options.teacher, alone, nullptr, &data, its);
+  for (const TaughtValue& value : file.values()) request.step.kept_values.insert(value.name);
+  return request;
 }
 
 }  // namespace plimsoll

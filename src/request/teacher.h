@@ -3,18 +3,25 @@
 //   train.teacher = open_teacher({.model = "run"}, bundle, train.distillation);
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 
 #include "bundle/model_bundle.h"
+#include "data/dataset.h"
+#include "fit/fit.h"
+#include "request/memory.h"
 #include "tensor/dtype.h"
+#include "train/options.h"
+#include "train/teacher_file.h"
 #include "transform/distillation.h"
 
 namespace plimsoll {
 
 struct TeacherRequest {
-  std::string model{};          // directory; empty: none
-  DType weights = DType::kF32;  // how they are held; Q8 or NF4: and activations are rounded where that is faster
+  std::string model{};            // directory; empty: none
+  std::filesystem::path cache{};  // directory of the file that keeps what it computes; empty: each step computes it
+  DType weights = DType::kF32;    // how they are held; Q8 or NF4: and activations are rounded where that is faster
 };
 
 // Throws UsageError where the two do not read and predict the same: family, tokenizer, image, task, labels; where
@@ -24,5 +31,20 @@ std::shared_ptr<const ModelBundle> open_teacher(const TeacherRequest& request, c
 
 // Whether the last layers of both have as many heads, so that relations are those of the same heads.
 bool have_same_last_heads(const ModelBundle& a, const ModelBundle& b);
+
+// The teacher that `options` name, as part of a step.
+TeacherOptions teacher_options(const TrainOptions& options);
+
+// The file in which `cache` keeps what options.teacher computes of the data: its name tells apart the teacher's weights
+// and how they are held, the precision, the data, what is compared and the device. `rounds`: whether products of coded
+// weights are those of bytes (Backend::multiplies_int8). Throws UsageError where pages change from epoch to epoch or
+// are padded.
+std::shared_ptr<const TeacherFile> teacher_file(const std::filesystem::path& cache, const ModelBundle& student,
+                                                const TrainOptions& options, const Dataset& data, bool rounds,
+                                                bool on_device);
+
+// What is to be planned to compute that file, in one process.
+FitRequest teaching_request(const TrainOptions& options, const Dataset& data, const TeacherFile& file,
+                            const MemoryRequest& memory);
 
 }  // namespace plimsoll

@@ -22,19 +22,14 @@ std::string fingerprint(std::span<const Example> examples) {
   return hash_digits(hash);
 }
 
-std::string weights_fingerprint(const WeightsFile& weights) {
-  std::uint64_t hash = 0;
-  for (const std::filesystem::path& file : weights.files()) {
-    const std::uint64_t sum = sum_of_file(file).hash;
-    hash = hash_bytes(std::as_bytes(std::span(&sum, 1)), hash);
-  }
-  return hash_digits(hash);
-}
-
 // Of the base model's weights, which an adapter is no use without and does not hold; empty without adapters.
 std::string base_fingerprint(const ModelBundle& bundle) {
   if (!bundle.options.lora.enabled() || bundle.weights == nullptr) return {};
-  return weights_fingerprint(*bundle.weights);
+  return bundle.weights->fingerprint();
+}
+
+std::string teacher_fingerprint(const ModelBundle& teacher) {
+  return teacher.weights->fingerprint() + (teacher.adapter ? " with " + teacher.adapter->fingerprint() : "");
 }
 
 // Whom the model learns from, as text; empty where nobody teaches it.
@@ -43,7 +38,7 @@ std::string teacher_text(const TrainOptions& options) {
   const DistillationOptions& by = options.distillation;
   const ModelBundle& teacher = *options.teacher;
   return fmt::format(", taught by {} in {} with {} of logits at {}, {} of states, {} of relations",
-                     weights_fingerprint(*teacher.weights), dtype_name(teacher.options.frozen_weights), by.logits,
+                     teacher_fingerprint(teacher), dtype_name(teacher.options.frozen_weights), by.logits,
                      by.temperature, by.hidden, by.relations);
 }
 

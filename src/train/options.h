@@ -25,6 +25,7 @@ enum class IntervalStrategy : std::uint8_t { kNo, kSteps, kEpoch, kBest };
 IntervalStrategy parse_strategy(std::string_view name, const std::string& option);
 
 struct ModelBundle;  // bundle/model_bundle.h
+class TeacherFile;   // train/teacher_file.h
 
 // Numbers of updates that are below 1 are a share of all updates of the run, rounded up.
 struct TrainOptions {
@@ -71,6 +72,7 @@ struct TrainOptions {
   std::optional<bool> greater_is_better{};  // nothing: as the metric has it
   std::shared_ptr<const ModelBundle> teacher{};  // whom the model learns from beside its labels; nullptr: nobody
   DistillationOptions distillation{};
+  std::shared_ptr<const TeacherFile> teacher_file{};  // has what the teacher computes; nullptr: each step computes it
 };
 
 SamplerOptions sampler_options(const TrainOptions& options);

@@ -119,7 +119,7 @@ void Trainer::begin(const std::optional<std::filesystem::path>& resume) {
     }
     state_.evaluation_due = options_.eval_on_start && data_.evaluation != nullptr;
   }
-  if (options_.teacher != nullptr) memory_.fill_teacher(*options_.teacher);
+  if (options_.teacher != nullptr && options_.teacher_file == nullptr) memory_.fill_teacher(*options_.teacher);
   if (agreement_.is_first()) {
     check_disk(options_.output_dir,
                {.every = schedule_.save_every(),

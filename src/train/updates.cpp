@@ -63,6 +63,7 @@ Updates::Updates(const Session& session, const ModelBundle& bundle, const Datase
       scales_loss_(options.precision == DType::kF16),
       agreement_(session.ranks()),
       bindings_(kProgramKinds),
+      taught_(kProgramKinds),
       checked_(kProgramKinds) {
   const ModelCapacity update{.samples = options.train_batch_size};
   samples_.reserve(static_cast<std::size_t>(bundle.definition().samples(update)));
@@ -202,7 +203,7 @@ const Program& Updates::bind(const Batch& batch, const StepScalars& scalars) {
   const Program& program = session_.program(kind);
   std::optional<BatchBinding>& binding = bindings_[static_cast<std::size_t>(kind)];
   if (!binding) binding.emplace(program, batch);
-  if (std::exchange(copied_, nullptr) != &batch) binding->copy(batch);
+  if (std::exchange(copied_, nullptr) != &batch) copy(batch, kind);
   StepScalars of_batch = scalars;
   of_batch.labelled = info.loss_weight_in_update;
   bind_scalars(*binding, of_batch, info.micro_batch == 0);
@@ -227,6 +228,15 @@ std::optional<StepFault> Updates::of_all_ranks(std::optional<StepFault> found) {
   return agreement_.first_fault(std::move(found));
 }
 
+void Updates::copy(const Batch& batch, ProgramKind kind) {
+  bindings_[static_cast<std::size_t>(kind)]->copy(batch);
+  if (options_.teacher_file == nullptr) return;
+  std::optional<TeacherInputs>& taught = taught_[static_cast<std::size_t>(kind)];
+  if (!taught) taught.emplace(session_.program(kind), *options_.teacher_file);
+  taught->copy(batch);
+  if (const Batch* const next = loader_->peek(); next != nullptr) taught->advise(*next);
+}
+
 void Updates::copy_ahead(ProgramKind kind) {
   const Program& program = session_.program(kind);
   if (!program.source(input::kLossScale).host_bytes().empty()) return;  // the host itself has computed
@@ -234,7 +244,7 @@ void Updates::copy_ahead(ProgramKind kind) {
   const Batch* const next = loader_->peek();
   if (next == nullptr) return;
   if (program_of(next->info()) != kind) return;  // its inputs lie elsewhere
-  bindings_[static_cast<std::size_t>(kind)]->copy(*next);
+  copy(*next, kind);
   copied_ = next;
 }
 

@@ -30,6 +30,7 @@
 #include "train/options.h"
 #include "train/rank_agreement.h"
 #include "train/step_record.h"
+#include "train/teacher_file.h"
 #include "train/update_comparison.h"
 
 namespace plimsoll {
@@ -91,6 +92,8 @@ class Updates {
   bool run_program(const Program& program, ProgramKind kind, const Interrupt& interrupt,
                    std::optional<StepFault>& fault);
   std::optional<StepFault> of_all_ranks(std::optional<StepFault> found);
+  // Copies a batch to the program's inputs, and what the teacher's file has of it.
+  void copy(const Batch& batch, ProgramKind kind);
   void copy_ahead(ProgramKind kind);
   [[noreturn]] void throw_unfinished(std::int64_t step, const EnvironmentError& error) const;
 
@@ -106,6 +109,7 @@ class Updates {
   std::unique_ptr<BatchSequence> sequence_;
   std::unique_ptr<Loader> loader_;
   std::vector<std::optional<BatchBinding>> bindings_;  // by ProgramKind
+  std::vector<std::optional<TeacherInputs>> taught_;   // by ProgramKind, where the teacher's outputs are in a file
   std::vector<std::optional<CheckedRun>> checked_;     // by ProgramKind, for --detect-anomaly
   std::optional<UpdateComparison> comparison_;         // with GradCache
   std::int64_t step_ = 0;                              // the update that runs

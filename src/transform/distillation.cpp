@@ -43,25 +43,6 @@ std::int64_t relation_heads(const Node& teacher, std::int64_t width, std::int64_
   return heads;
 }
 
-// What of the teacher is compared.
-std::set<ValueId> wanted_of(const StudentGraph& student, const TeacherGraph& teacher,
-                            const DistillationOptions& options) {
-  std::set<ValueId> wanted;
-  if (options.logits > 0) wanted.insert(teacher.logits);
-  if (options.hidden > 0) {
-    const auto ends = layer_ends(*teacher.graph, teacher.layers);
-    const std::size_t count = layer_ends(*student.graph, student.layers).size();
-    for (std::size_t layer = 0; layer < count; ++layer) {
-      wanted.insert(ends[mapped_layer(layer, count, ends.size())]->outputs[0]);
-    }
-  }
-  if (options.relations > 0) {
-    const Node& attention = *last_attention(*teacher.graph);
-    wanted.insert(attention.inputs.begin(), attention.inputs.begin() + 3);
-  }
-  return wanted;
-}
-
 // The nodes that `wanted` depends on.
 std::vector<bool> needed_nodes(const Graph& graph, std::set<ValueId> wanted) {
   std::vector<bool> needed(graph.nodes().size(), false);
@@ -106,7 +87,35 @@ std::vector<ValueId> copy_teacher(const Graph& teacher, const std::set<ValueId>&
   return map;
 }
 
+// An input for each of these values; returns them by their old ids.
+std::vector<ValueId> add_teacher_inputs(const Graph& teacher, const std::set<ValueId>& wanted, Graph& to) {
+  std::vector<ValueId> map(teacher.values().size(), kNoValue);
+  for (const ValueId id : wanted) {
+    const Value& value = teacher.value(id);
+    map[static_cast<std::size_t>(id)] = to.add_input(std::string(kTeacherPrefix) + value.name, value.type);
+  }
+  return map;
+}
+
 }  // namespace
+
+std::set<ValueId> compared_values(const StudentGraph& student, const TeacherGraph& teacher,
+                                  const DistillationOptions& options) {
+  std::set<ValueId> wanted;
+  if (options.logits > 0) wanted.insert(teacher.logits);
+  if (options.hidden > 0) {
+    const auto ends = layer_ends(*teacher.graph, teacher.layers);
+    const std::size_t count = layer_ends(*student.graph, student.layers).size();
+    for (std::size_t layer = 0; layer < count; ++layer) {
+      wanted.insert(ends[mapped_layer(layer, count, ends.size())]->outputs[0]);
+    }
+  }
+  if (options.relations > 0) {
+    const Node& attention = *last_attention(*teacher.graph);
+    wanted.insert(attention.inputs.begin(), attention.inputs.begin() + 3);
+  }
+  return wanted;
+}
 
 std::string distillation_fault(const StudentGraph& student, const TeacherGraph& teacher,
                                const DistillationOptions& options) {
@@ -132,12 +141,16 @@ std::string distillation_fault(const StudentGraph& student, const TeacherGraph& 
   return {};
 }
 
-Distilled distil(const StudentGraph& student, const TeacherGraph& teacher, const DistillationOptions& options) {
+Distilled distil(const StudentGraph& student, const TeacherGraph& teacher, const DistillationOptions& options,
+                 TeacherValues values) {
   check(distillation_fault(student, teacher, options).empty(), "the two can be compared");
   Rewriter rewriter(*student.graph);
   rewriter.copy_sources();
   Graph& graph = rewriter.graph();
-  const std::vector<ValueId> of_teacher = copy_teacher(*teacher.graph, wanted_of(student, teacher, options), graph);
+  const std::set<ValueId> compared = compared_values(student, teacher, options);
+  const std::vector<ValueId> of_teacher = values == TeacherValues::kInputs
+                                              ? add_teacher_inputs(*teacher.graph, compared, graph)
+                                              : copy_teacher(*teacher.graph, compared, graph);
   const auto taught = [&](ValueId old) { return of_teacher.at(static_cast<std::size_t>(old)); };
   const Node& own = loss_node(student);
   Distilled result;

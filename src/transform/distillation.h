@@ -45,6 +45,12 @@ struct TeacherGraph {
   std::set<std::string> layers{};
 };
 
+// Where the teacher's values come from in each step.
+enum class TeacherValues : std::uint8_t {
+  kComputed,  // by the teacher's nodes, before the student's
+  kInputs     // the host brings them: inputs, with kTeacherPrefix before the values' names
+};
+
 struct Distilled {
   Graph graph;
   ValueId loss = kNoValue;        // the sum of all, an output
@@ -57,7 +63,12 @@ struct Distilled {
 std::string distillation_fault(const StudentGraph& student, const TeacherGraph& teacher,
                                const DistillationOptions& options);
 
+// The values of the teacher's graph that the student is compared with, ascending.
+std::set<ValueId> compared_values(const StudentGraph& student, const TeacherGraph& teacher,
+                                  const DistillationOptions& options);
+
 // Throws InternalError where distillation_fault says why.
-Distilled distil(const StudentGraph& student, const TeacherGraph& teacher, const DistillationOptions& options);
+Distilled distil(const StudentGraph& student, const TeacherGraph& teacher, const DistillationOptions& options,
+                 TeacherValues values = TeacherValues::kComputed);
 
 }  // namespace plimsoll

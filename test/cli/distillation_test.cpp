@@ -54,6 +54,75 @@ TEST_F(Distillation, AResumedRunEndsWithTheSameBits) {
   EXPECT_EQ(file_bytes(at("half/model.safetensors")), file_bytes(at("whole/model.safetensors")));
 }
 
+// The file has what the step would compute, so a run with it ends with the same bits; a second run finds it there.
+TEST_F(Distillation, WhatTheTeacherComputesMayBeKeptInAFile) {
+  for (const Arguments& precision : {Arguments{}, Arguments{"--bf16"}}) {
+    const std::string suffix = precision.empty() ? "" : "-bf16";
+    Arguments computed = {"--max-steps", "3", "--distil-from", path("teacher")};
+    computed.insert(computed.end(), precision.begin(), precision.end());
+    Arguments kept = computed;
+    kept.insert(kept.end(), {"--teacher-cache", path("cache" + suffix)});
+    const json whole = trained("computed" + suffix, computed), first = trained("first" + suffix, kept);
+    EXPECT_EQ(file_bytes(at("first" + suffix + "/model.safetensors")),
+              file_bytes(at("computed" + suffix + "/model.safetensors")));
+    EXPECT_LT(first.at("predicted_peak_bytes"), whole.at("predicted_peak_bytes"));
+    EXPECT_LT(first.at("measured_peak_bytes"), first.at("predicted_peak_bytes"));
+    ASSERT_EQ(std::distance(fs::directory_iterator(at("cache" + suffix)), {}), 1);
+    const fs::path file = fs::directory_iterator(at("cache" + suffix))->path();
+    const auto written = fs::last_write_time(file);
+    trained("second" + suffix, kept);
+    EXPECT_EQ(fs::last_write_time(file), written);
+    EXPECT_EQ(file_bytes(at("second" + suffix + "/model.safetensors")),
+              file_bytes(at("first" + suffix + "/model.safetensors")));
+  }
+}
+
+TEST_F(Distillation, ThePlanSaysWhatTheTeachersFileTakes) {
+  Arguments plan = arguments(
+      "planned", {"--max-steps", "2", "--distil-from", path("teacher"), "--teacher-cache", path("cache"), "--json"});
+  plan.front() = "plan";
+  const auto told = [&] {
+    const Outcome outcome = run(plan);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return json::parse(outcome.out);
+  };
+  const json before = told();
+  EXPECT_FALSE(before.at("teacher_cache").at("whole").get<bool>());
+  EXPECT_FALSE(fs::exists(at("cache")));  // a plan writes nothing
+  trained("run", {"--max-steps", "2", "--distil-from", path("teacher"), "--teacher-cache", path("cache")});
+  const json after = told();
+  EXPECT_TRUE(after.at("teacher_cache").at("whole").get<bool>());
+  const std::size_t bytes = fs::file_size(before.at("teacher_cache").at("file").get<std::string>());
+  EXPECT_GE(bytes, before.at("teacher_cache").at("bytes").get<std::size_t>());
+  // Predictions alone take little.
+  plan.insert(plan.end(), {"--distil-hidden", "0", "--distil-relations", "0"});
+  const json predictions = told();
+  EXPECT_LT(predictions.at("teacher_cache").at("bytes"), before.at("teacher_cache").at("bytes"));
+  EXPECT_FALSE(predictions.at("teacher_cache").at("whole").get<bool>());
+}
+
+TEST_F(Distillation, ATeachersFileThatIsDamagedEndsTheRun) {
+  const Arguments kept = {"--max-steps", "2", "--distil-from", path("teacher"), "--teacher-cache", path("cache")};
+  trained("run", kept);
+  const fs::path file = fs::directory_iterator(at("cache"))->path();
+  std::string bytes = file_bytes(file);
+  for (std::size_t i = bytes.size() / 20; i < bytes.size(); i += bytes.size() / 20) bytes[i] ^= 16;
+  write_bytes(file, bytes);
+  expect_message(run(arguments("again", kept)), 5, {"damaged", file.string(), "delete it"});
+  write_bytes(file, "nothing");
+  EXPECT_NE(run(arguments("other", kept)).code, 0);
+}
+
+TEST_F(Distillation, ATeachersFileIsOfPagesThatStayTheSame) {
+  const Arguments kept = {"--max-steps", "2", "--distil-from", path("teacher"), "--teacher-cache", path("cache")};
+  Arguments augmented = kept, padded = kept;
+  augmented.push_back("--augment");
+  padded.push_back("--pad-to-max-length");
+  expect_message(run(arguments("x", augmented)), 2, {"--teacher-cache", "--augment"});
+  expect_message(run(arguments("x", padded)), 2, {"--teacher-cache", "--pad-to-max-length"});
+  expect_message(run(arguments("x", {"--teacher-cache", path("cache")})), 2, {"--teacher-cache", "--distil-from"});
+}
+
 TEST_F(Distillation, ATeacherThatDiffersIsRefused) {
   expect_message(run(arguments("x", {"--distil-from", path("absent")})), 2, {"--distil-from", path("absent")});
   expect_message(run(arguments("x", {"--distil-from", "layoutlmv3-tiny"})), 2, {"layoutlmv3-tiny"});

@@ -96,6 +96,29 @@ TEST(DistilledGraph, TheTeacherOnlyComputesWhatIsCompared) {
   EXPECT_NO_THROW(verify(distilled.graph));
 }
 
+// Inputs that hold what the teacher's nodes compute give the same losses, bit for bit, without its parameters.
+TEST(DistilledGraph, InputsTakeThePlaceOfTheTeachersNodes) {
+  const Both both(small_config(), small_config());
+  const Distilled computed = distil(both.learning, both.teaching, {});
+  const Distilled brought = distil(both.learning, both.teaching, {}, TeacherValues::kInputs);
+  EXPECT_NO_THROW(verify(brought.graph));
+  ReferenceBackend backend;
+  GraphRunner whole(computed.graph, backend), half(brought.graph, backend);
+  fill(whole, computed.graph, 2.0);
+  fill(half, brought.graph, 2.0);
+  whole.run();
+  int inputs = 0;
+  for (const Value& value : brought.graph.values()) {
+    if (!value.name.starts_with(kTeacherPrefix)) continue;
+    ASSERT_EQ(value.role, Role::kInput) << value.name;
+    half.set(value.name, whole.made(value.name));
+    ++inputs;
+  }
+  EXPECT_EQ(inputs, static_cast<int>(compared_values(both.learning, both.teaching, {}).size()));
+  half.run();
+  EXPECT_EQ(half.made(brought.loss), whole.made(computed.loss));
+}
+
 TEST(DistilledGraph, WhatCannotBeComparedIsSaid) {
   LabelledConfig other = small_config();
   other.labels.push_back("MORE");
