@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/counted.h"
 #include "base/error.h"
 #include "formats/safetensors.h"
 #include "train/batch_binding.h"
@@ -179,7 +180,7 @@ void compute_teacher_file(const Session& session, const ModelDefinition& teacher
     if (const int signal = interrupt.end_signal(); signal != 0) {
       throw InterruptedError({.what = "interrupted while the teacher computed what is learnt from it",
                               .where = file.path().string(),
-                              .found = fmt::format("{} of {} samples", next, file.samples()),
+                              .found = fmt::format("{} of {}", next, counted(file.samples(), "sample")),
                               .remedy = "nothing was written; the same command begins again"},
                              signal);
     }

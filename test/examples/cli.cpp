@@ -23,12 +23,14 @@
 #include "cli/part_files.h"
 #include "cli/run_events.h"
 #include "cli/signals.h"
+#include "cli/teacher_cache.h"
 #include "cli/tensorboard_log.h"
 #include "cli/train_run.h"
 #include "cli/usage.h"
 #include "cli/worst_pictures.h"
 #include "examples/use.h"
 #include "request/memory.h"
+#include "request/open_data.h"
 #include "train/trainer.h"
 
 namespace plimsoll::examples {
@@ -80,6 +82,11 @@ void of_option_table(const CLI::App& app) {
 
 void of_outputs(const fs::path& output, const fs::path& data, const fs::path& model, const fs::path& directory) {
 #include "cli/outputs.h.inc"
+}
+
+void of_teacher_cache(const Invocation& invocation, RunOptions& options, const ModelBundle& bundle, const RunData& data,
+                      Backend& backend, const Device& device) {
+#include "cli/teacher_cache.h.inc"
 }
 
 void of_page_bar(bool quiet, std::size_t done, std::size_t pages) {

@@ -20,6 +20,7 @@
 #include "train/learning_rate.h"
 #include "train/run_schedule.h"
 #include "train/schedule.h"
+#include "train/teacher_file.h"
 #include "train/throughput.h"
 #include "train/trainer.h"
 #include "train/update_comparison.h"
@@ -73,6 +74,13 @@ void of_trainer(const Session& session, const ModelBundle& bundle, const Dataset
                 const TrainOptions& options, const LoaderOptions& loader, int threads, TrainObserver& observer,
                 const std::optional<fs::path>& resume, Interrupt& interrupt) {
 #include "train/trainer.h.inc"
+}
+
+void of_teacher_file(const fs::path& directory, const std::string& name, const StepOptions& step,
+                     const Dataset& dataset, const EncoderFacts& facts, const Session& session,
+                     const ModelDefinition& model, const LoaderOptions& loader, const Interrupt& interrupt,
+                     const Program& program, const Batch& batch) {
+#include "train/teacher_file.h.inc"
 }
 
 void of_update_comparison(const Session& session, const Batch& batch, const StepScalars& scalars) {
