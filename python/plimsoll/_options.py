@@ -749,6 +749,8 @@ class PlanOptions(TrainOptions, total=False):
     """Explain the plan: every item in bytes, the tensors alive at the peak, time, the savings and costs of each option, and the effect of other budgets"""
     device_memory: Size
     """Plan for another machine with this much memory, instead of --budget: an eighth of it, at least 512 MiB, is reserved for its system; times are this machine's. With --device cuda, plan for another GPU and reserve a twentieth of its memory; no GPU is needed here"""
+    gpu: Literal["h200", "h100", "a100", "l4", "rtx4090"]
+    """Plan for this GPU, which need not be here, and reserve a twentieth of its memory; with --explain, list the kernels of an update with their arithmetic, bytes and time by a model of its rates"""
     html: Path
     """Draw the plan as an HTML file for a browser: a map of the arena, bytes over the step's time; - for standard output"""
     memory_viz: Path
@@ -777,6 +779,7 @@ PLAN: Dict[str, Option] = {
     **TRAIN,
     "explain": Option("--explain", "flag", False),
     "device_memory": Option("--device-memory", "size", False),
+    "gpu": Option("--gpu", "str", False),
     "html": Option("--html", "path", False),
     "memory_viz": Option("--memory-viz", "path", False),
     "sweep": Option("--sweep", "flag", False),

@@ -11,6 +11,7 @@
 #include "cli/devices.h"
 #include "cli/explain_text.h"
 #include "cli/first_lines.h"
+#include "cli/gpu_model.h"
 #include "cli/rank_options.h"
 #include "cli/report.h"
 #include "cli/resume.h"
@@ -36,7 +37,7 @@ namespace {
 
 struct PlanOptions {
   bool explain = false;
-  std::string device_memory;
+  std::string device_memory, gpu;
   bool sweep = false;
   int points = 10;
   std::string svg;
@@ -46,6 +47,8 @@ struct PlanOptions {
   bool sweeps() const { return sweep || !svg.empty() || cluster.sweeps; }
   std::vector<NamedPath> outputs() const { return {{"--svg", svg}, {"--html", html}, {"--memory-viz", memory_viz}}; }
   bool draws() const { return !html.empty() || !memory_viz.empty(); }
+  // Of --gpu; nullptr without it.
+  const cuda::GpuRates* rates() const { return gpu.empty() ? nullptr : cuda::find_gpu(gpu); }
 };
 
 // A sweep is of many plans, the drawings are of one.
@@ -144,8 +147,15 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
   const auto resume = find_resume(options.resume_from_checkpoint, options.train.output_dir);
   check_plan_options(plan_options);
   refuse_replacing(plan_options.outputs(), options.inputs());
-  const std::size_t memory = take_device_memory(plan_options.device_memory, options);
-  const Device device = open_device_to_plan(invocation, options.device, memory, !options.budget.empty());
+  const cuda::GpuRates* const gpu = plan_options.rates();
+  if (gpu != nullptr) options.device.device = "cuda";
+  const std::string typed = !plan_options.device_memory.empty() || gpu == nullptr || !options.budget.empty()
+                                ? plan_options.device_memory
+                                : fmt::format("{}", gpu->capacity);
+  const std::size_t memory = take_device_memory(typed, options);
+  const Device device = gpu != nullptr
+                            ? assume_gpu(options.device, memory, fmt::format("--gpu {} was asked for", gpu->name))
+                            : open_device_to_plan(invocation, options.device, memory, !options.budget.empty());
   Backend& backend = *device.backend;
   if (device.absent) options.memory.other_machine = true;
   resolve_device_memory(options.memory, backend);
@@ -227,10 +237,14 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
     if (plan.ranks > 1) print_line(shares_line(plan, peaks));
     return;
   }
+  std::optional<GpuModel> model;
+  if (gpu != nullptr) model.emplace(plan, *gpu);
   const Explanation explanation = explain_run(request, plan, backend);
+  if (model) json["gpu_model"] = model->json();
   json["explanation"] = explain_json(request, explanation);
   if (invocation.json) return print_json(json);
   print_line(explain_text(request, plan, explanation) + "\n" + duration_line(plan, updates));
+  if (model) print_line(model->text());
 }
 
 }  // namespace
@@ -250,6 +264,14 @@ void add_plan(CLI::App& app, Invocation& invocation) {
                    "MiB, is reserved for its system; times are this machine's. With --device cuda, plan for another "
                    "GPU and reserve a twentieth of its memory; no GPU is needed here")
       ->type_name("SIZE");
+  std::vector<std::string> gpus;
+  for (const cuda::GpuRates& each : cuda::kGpuRates) gpus.emplace_back(each.name);
+  one_of(command->add_option("--gpu", plan->gpu,
+                             "Plan for this GPU, which need not be here, and reserve a twentieth of its memory; with "
+                             "--explain, list the kernels of an update with their arithmetic, bytes and time by a "
+                             "model of its rates"),
+         gpus)
+      ->type_name("NAME");
   add_output_file(command, "--html", plan->html,
                   "Draw the plan as an HTML file for a browser: a map of the arena, bytes over the step's time");
   add_output_file(command, "--memory-viz", plan->memory_viz,

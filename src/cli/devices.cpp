@@ -163,6 +163,10 @@ Device open_device_to_plan(const Invocation& invocation, const DeviceOptions& op
                       .allowed = "--device-memory SIZE where no GPU can be asked",
                       .remedy = "pass the memory of the GPU that will train, such as --device-memory 24GiB"});
   }
+  return assume_gpu(options, memory_bytes, std::move(reason));
+}
+
+Device assume_gpu(const DeviceOptions& options, std::size_t memory_bytes, std::string reason) {
   const AssumedGpu assumed{.memory_bytes = memory_bytes, .records = !options.enforce_eager};
   AbsentGpu absent{.assumed = assumed, .reason = std::move(reason)};
   return {.backend = std::make_unique<CudaPlanner>(assumed),

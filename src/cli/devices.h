@@ -52,6 +52,8 @@ Device open_device(const Invocation& invocation, const DeviceOptions& options);
 // is enough if `has_budget`). Throws UsageError if neither is known.
 Device open_device_to_plan(const Invocation& invocation, const DeviceOptions& options, std::size_t memory_bytes,
                            bool has_budget);
+// A GPU of that name and memory, whatever this machine has: it can only plan.
+Device assume_gpu(const DeviceOptions& options, std::size_t memory_bytes, std::string reason);
 
 // What the doctor cannot know by itself: the CUDA and the kernels that this program is built with.
 void tell_build(doctor::Facts& facts);

@@ -54,6 +54,39 @@ TEST_F(AbsentGpuTest, APlanIsMadeAndSaysWhatItAssumes) {
   EXPECT_EQ(outcome.err, "");
 }
 
+TEST_F(AbsentGpuTest, ANamedGpuIsModelled) {
+  Arguments all = {"plan", "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"), "--gpu", "l4", "--bf16"};
+  const auto told = [&](const Arguments& more) {
+    Arguments each = all;
+    each.insert(each.end(), more.begin(), more.end());
+    const Outcome outcome = run(each);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.out;
+  };
+  EXPECT_THAT(told({"--explain"}), HasSubstr("by a model of its kernels (not measured)"));
+  const nlohmann::json plan = nlohmann::json::parse(told({"--explain", "--json"}));
+  EXPECT_EQ(plan.at("assumed").at("device_memory_bytes"), 24'000'000'000);
+  const nlohmann::json& model = plan.at("gpu_model");
+  EXPECT_EQ(model.at("gpu"), "l4");
+  int starts = 0;
+  double seconds = 0;
+  for (const nlohmann::json& program : model.at("programs")) {
+    for (const nlohmann::json& kernel : program.at("kernels")) {
+      starts += program.at("runs").get<int>() * kernel.at("starts").get<int>();
+      seconds += program.at("runs").get<double>() * kernel.at("seconds").get<double>();
+    }
+  }
+  EXPECT_EQ(model.at("together").at("starts"), starts);
+  EXPECT_NEAR(model.at("together").at("seconds").get<double>(), seconds, 1e-9);
+  // A faster card is modelled as faster, and its memory may still be limited.
+  all[6] = "h200";
+  const nlohmann::json faster = nlohmann::json::parse(told({"--explain", "--json", "--budget", "2GiB"}));
+  EXPECT_LT(faster.at("gpu_model").at("together").at("seconds"), model.at("together").at("seconds"));
+  EXPECT_EQ(faster.at("budget_bytes"), 2 * kGiB);
+  expect_message(run({"plan", "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"), "--gpu", "voodoo2"}), 2,
+                 {"--gpu", "voodoo2", "h200"});
+}
+
 TEST_F(AbsentGpuTest, JsonCarriesWhatIsAssumed) {
   const nlohmann::json plan = plan_json({"--device-memory", "8GiB"});
   const nlohmann::json& assumed = plan.at("assumed");

@@ -227,6 +227,7 @@ int matmul(LtHandle, LtOperation operation, const void* alpha, const void* a, Lt
   if (c != d && *static_cast<const float*>(beta) == 0) return kLtInvalidValue;  // surely a mistake
 
   ++calls.products;
+  ++starts();
   calls.last_algorithm = static_cast<int>((*algorithm)[0]);
   pass_time(times[calls.last_algorithm]);
   enqueue(stream, [sizes, operation = *operation, way = calls.last_algorithm, alpha = *static_cast<const float*>(alpha),

@@ -213,10 +213,16 @@ int& kernel_runs() {
   return runs;
 }
 
+int& starts() {
+  static int count = 0;
+  return count;
+}
+
 void run(dim3 grid, dim3 threads, std::size_t shared_bytes, const std::function<void()>& thread) {
   if (machine().kernels_until_failure > 0 && --machine().kernels_until_failure == 0) machine().failed = true;
   if (machine().failed) return;
   ++kernel_runs();
+  ++starts();
   pass_time(1e-3F);  // pretends that each kernel took this long
   gridDim = grid;
   blockDim = threads;

@@ -62,6 +62,8 @@ GraphCalls& graph_calls();
 
 // The number of kernels that have run.
 int& kernel_runs();
+// The number of kernels, products of cuBLASLt and fills that were given to streams.
+int& starts();
 // Throws std::logic_error for a launch that a GPU would refuse.
 void check_launch(const void* kernel, dim3 grid, dim3 block, std::size_t shared_bytes);
 // Runs `thread` for each thread of each block.

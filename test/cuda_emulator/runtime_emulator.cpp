@@ -302,6 +302,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   return standing_error();
 }
 cudaError_t cudaMemsetAsync(void* at, int value, std::size_t bytes, cudaStream_t stream) {
+  if (bytes > 0) ++cuda_emulator::starts();
   if (bytes > 0) cuda_emulator::enqueue(stream, [=] { std::memset(at, value, bytes); });
   return cudaSuccess;
 }

@@ -1,0 +1,56 @@
+// What a node starts on a GPU, and how much work that is: arithmetic of matrix products, bytes of device memory, and
+// numbers that a kernel spends a known count of instructions on. Counted from shapes alone, so a GPU that is absent can
+// be planned for; roofline.h turns the work into time.
+//
+//   for (const KernelWork& kernel : kernel_work(graph, node)) starts += kernel.starts;
+//
+// Every tensor counts once for each kernel that reads or writes it, with all rows real: what is read again while it is
+// in L2 costs no device memory. Starts are those of the emulator, for every op case
+// (test/backend/kernel_work_test.cpp).
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace plimsoll::cuda {
+
+// What a kernel is counted among in a sum by kind.
+enum class WorkKind : std::uint8_t {
+  kProducts,
+  kAttention,
+  kAttentionGrad,
+  kElementwise,  // and the rows that are moved
+  kNormalisation,
+  kReductions,  // gradients of biases, norms
+  kEmbeddings,
+  kUpdates,
+  kLoss,
+  kExchange  // offloads, and messages between ranks
+};
+inline constexpr std::size_t kWorkKinds = 10;
+std::string_view work_kind_name(WorkKind kind);
+
+// What a kernel spends instructions on, where these may take longer than memory and products: the number of them is
+// counted in its machine code (tools/kernel_instructions.py).
+enum class CountedWork : std::uint8_t { kNone, kScores, kScoresGradKeys, kScoresGradQueries, kGelu, kGeluGrad };
+
+struct KernelWork {
+  std::string_view kernel;  // its name in the source; "cublasLt" for the library's
+  WorkKind kind = WorkKind::kElementwise;
+  int starts = 1;
+  double flops = 0;        // of matrix products, two a multiply-add
+  bool of_halves = false;  // they are products of halves, which tensor cores compute
+  double bytes = 0;        // of device memory, read and written
+  CountedWork counted = CountedWork::kNone;
+  double count = 0;  // scores, or values
+};
+
+// In the order of their starts. Updates count as if they were alone; neighbours are started together.
+std::vector<KernelWork> kernel_work(const Graph& graph, const Node& node);
+
+// How many neighbouring updates of AdamW one start may take.
+inline constexpr int kMostJoinedUpdates = 20;
+
+}  // namespace plimsoll::cuda

@@ -1,0 +1,111 @@
+#include "backend/cuda/sizes/roofline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "graph/update_form.h"
+
+namespace plimsoll::cuda {
+namespace {
+
+// Counted instructions, by CountedWork.
+constexpr std::array<double, 6> kInstructions = {
+    0,
+#include "backend/cuda/sizes/instructions.inc"
+};
+
+ModelledKernel modelled(std::string_view node, const KernelWork& work, const GpuRates& gpu) {
+  const double products = work.flops / (work.of_halves ? gpu.half_flops : gpu.float_flops);
+  const double memory = work.bytes / gpu.memory_bytes;
+  const double issued = work.count * instructions_each(work.counted) / (kIssueShare * gpu.instructions);
+  const double gaps = work.starts * kSecondsBetweenKernels;
+  const double busy = std::max({products, memory, issued});
+  const Limit limit = busy <= gaps       ? Limit::kGap
+                      : busy == products ? Limit::kProducts
+                      : busy == memory   ? Limit::kMemory
+                                         : Limit::kInstructions;
+  return {.node = node, .work = work, .seconds = busy + gaps, .limit = limit};
+}
+
+// Coded moments or whole ones, by rows or not: one start takes updates of one form.
+int form_number(const Graph& graph, const Node& node) {
+  const UpdateForm form = update_form(graph, node);
+  return (form.coded ? 2 : 0) + (form.by_rows ? 1 : 0);
+}
+
+bool is_adamw(const Node& node) { return node.op == Op::kAdamW || node.op == Op::kAdamWRows; }
+
+// Updates in a row: those of a form are started together, as many as one start takes.
+void join(const Graph& graph, std::vector<ModelledKernel>& kernels, std::size_t first,
+          std::span<const Node* const> nodes) {
+  std::array<int, 4> taken{};
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    int& of_form = taken[static_cast<std::size_t>(form_number(graph, *nodes[i]))];
+    kernels[first + i].work.starts = of_form++ % kMostJoinedUpdates == 0 ? 1 : 0;
+  }
+}
+
+}  // namespace
+
+const GpuRates* find_gpu(std::string_view name) {
+  const auto found = std::ranges::find(kGpuRates, name, &GpuRates::name);
+  return found == kGpuRates.end() ? nullptr : &*found;
+}
+
+std::string gpu_names() {
+  std::string names;
+  for (const GpuRates& gpu : kGpuRates) names += fmt::format("{}{}", names.empty() ? "" : ", ", gpu.name);
+  return names;
+}
+
+double instructions_each(CountedWork counted) { return kInstructions.at(static_cast<std::size_t>(counted)); }
+
+std::string_view limit_name(Limit limit) {
+  static constexpr std::array<std::string_view, 4> kNames = {"products", "memory", "instructions", "starts"};
+  return kNames[static_cast<std::size_t>(limit)];
+}
+
+int StepModel::starts() const {
+  int sum = 0;
+  for (const KindSum& kind : kinds) sum += kind.starts;
+  return sum;
+}
+double StepModel::flops() const {
+  double sum = 0;
+  for (const KindSum& kind : kinds) sum += kind.flops;
+  return sum;
+}
+double StepModel::seconds() const {
+  double sum = 0;
+  for (const KindSum& kind : kinds) sum += kind.seconds;
+  return sum;
+}
+
+StepModel model_step(const Graph& graph, const GpuRates& gpu, bool joins_updates) {
+  StepModel model;
+  std::vector<const Node*> updates;
+  const auto end_updates = [&] {
+    if (joins_updates && updates.size() > 1) join(graph, model.kernels, model.kernels.size() - updates.size(), updates);
+    updates.clear();
+  };
+  for (const Node& node : graph.nodes()) {
+    if (!is_adamw(node)) end_updates();
+    for (const KernelWork& work : kernel_work(graph, node)) model.kernels.push_back({.node = node.name, .work = work});
+    if (is_adamw(node)) updates.push_back(&node);
+  }
+  end_updates();
+  for (ModelledKernel& kernel : model.kernels) {
+    kernel = modelled(kernel.node, kernel.work, gpu);
+    KindSum& kind = model.kinds[static_cast<std::size_t>(kernel.work.kind)];
+    kind.starts += kernel.work.starts;
+    kind.flops += kernel.work.flops;
+    kind.bytes += kernel.work.bytes;
+    kind.seconds += kernel.seconds;
+    kind.gap_seconds += kernel.work.starts * kSecondsBetweenKernels;
+  }
+  return model;
+}
+
+}  // namespace plimsoll::cuda

@@ -1,0 +1,54 @@
+// The time of a step on a GPU, as a model: each kernel takes as long as the slowest of its matrix products, its device
+// memory and its instructions, and a gap follows each start. gpu_rates.h has what that takes for granted.
+//
+//   StepModel model = model_step(graph, *find_gpu("h200"));
+//   model.seconds();   model.starts();   model.kinds[0].seconds;
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/cuda/sizes/gpu_rates.h"
+#include "backend/cuda/sizes/kernel_work.h"
+
+namespace plimsoll::cuda {
+
+// Returns nullptr for a name that is none of kGpuRates.
+const GpuRates* find_gpu(std::string_view name);
+// "h200, h100, …".
+std::string gpu_names();
+
+// Instructions that a thread of a GPU spends on a score or a value, counted in the machine code of sm_90
+// (tools/kernel_instructions.py, which writes instructions.inc).
+double instructions_each(CountedWork counted);
+
+enum class Limit : std::uint8_t { kProducts, kMemory, kInstructions, kGap };
+std::string_view limit_name(Limit limit);
+
+struct ModelledKernel {
+  std::string_view node;  // the graph's name, which outlives this
+  KernelWork work;
+  double seconds = 0;  // gaps included
+  Limit limit = Limit::kGap;
+};
+
+struct KindSum {
+  int starts = 0;
+  double flops = 0, bytes = 0, seconds = 0, gap_seconds = 0;
+};
+
+struct StepModel {
+  std::vector<ModelledKernel> kernels;
+  std::array<KindSum, kWorkKinds> kinds{};
+
+  int starts() const;
+  double flops() const, seconds() const;
+};
+
+// The kernels of one run of the graph, with all rows real. Neighbouring updates are started together where
+// `joins_updates`, as a recorded step's are.
+StepModel model_step(const Graph& graph, const GpuRates& gpu, bool joins_updates = true);
+
+}  // namespace plimsoll::cuda

@@ -1,0 +1,36 @@
+// plan --gpu: how long an update takes on a GPU that is absent, as a model of its kernels
+// (backend/cuda/sizes/roofline.h).
+//
+//   const GpuModel model(plan, *cuda::find_gpu("h200"));   // while the plan has its programs
+//   print_text(model.text());
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "backend/cuda/sizes/roofline.h"
+#include "fit/fit.h"
+
+namespace plimsoll {
+
+class GpuModel {
+ public:
+  GpuModel(const RunPlan& plan, const cuda::GpuRates& gpu);
+
+  // A table of kinds of kernels, and what was taken for granted. It says that this is a model.
+  std::string text() const;
+  // The same, with every kernel of each program.
+  nlohmann::json json() const;
+
+ private:
+  struct Part {
+    ProgramKind kind;
+    std::int64_t runs = 1;  // in an update
+    cuda::StepModel model;
+    std::vector<std::string> nodes;  // names of the kernels' nodes
+  };
+  const cuda::GpuRates& gpu_;
+  std::vector<Part> parts_;
+};
+
+}  // namespace plimsoll
