@@ -5,7 +5,7 @@
   tools/kernel_instructions.py --write    # and writes src/backend/cuda/sizes/instructions.inc
   tools/kernel_instructions.py --check    # exit status 1 if that file says something else
 
-It needs nvcc, and nvdisasm on the path or from PyPI (nvidia-cuda-nvdisasm, in requirements beside .venv). A kernel's
+It needs nvcc, and nvdisasm on the path or from PyPI (nvidia-cuda-nvdisasm). A kernel's
 main loop is the outermost one that multiplies matrices, or the only one; an instruction in it counts once for each trip
 of the loops that it is in. The trips are those of the kernels for heads of 64 columns, in halves, aligned and with
 dropout: a tile has 64 keys, of which a warp computes 16 rows, so that a thread has 32 scores of each.
