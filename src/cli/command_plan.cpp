@@ -244,7 +244,7 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
   json["explanation"] = explain_json(request, explanation);
   if (invocation.json) return print_json(json);
   print_line(explain_text(request, plan, explanation) + "\n" + duration_line(plan, updates));
-  if (model) print_line(model->text());
+  if (model) print_text(model->text());
 }
 
 }  // namespace

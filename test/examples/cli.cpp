@@ -16,6 +16,7 @@
 #include "cli/document_lines.h"
 #include "cli/elsewhere.h"
 #include "cli/field_output.h"
+#include "cli/gpu_model.h"
 #include "cli/option_table.h"
 #include "cli/outputs.h"
 #include "cli/page_bar.h"
@@ -82,6 +83,10 @@ void of_option_table(const CLI::App& app) {
 
 void of_outputs(const fs::path& output, const fs::path& data, const fs::path& model, const fs::path& directory) {
 #include "cli/outputs.h.inc"
+}
+
+void of_gpu_model(const RunPlan& plan) {
+#include "cli/gpu_model.h.inc"
 }
 
 void of_teacher_cache(const Invocation& invocation, RunOptions& options, const ModelBundle& bundle, const RunData& data,
