@@ -9,6 +9,7 @@
 #include "tensor/dynamic_code.h"
 #include "transform/early_updates.h"
 #include "transform/int8_products.h"
+#include "transform/joined_sums.h"
 #include "transform/parameter_shards.h"
 #include "transform/recompute.h"
 
@@ -291,6 +292,7 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
     if (options.update == UpdateMode::kTwoPasses) graph = repeat_backward(graph);
     graph = update_early(graph);
   }
+  if (kind != ProgramKind::kAccumulate) graph = join_sums(graph);
   // Last, because ranks update different parameters, and yet exchange in one order.
   if (kind != ProgramKind::kAccumulate && ranks.updates_shards()) gather_parameters(graph, step.shards, ranks);
   if (ranks.keeps_parameter_shards()) graph = shard_parameters(graph, step.shards, ranks);

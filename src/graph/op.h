@@ -133,7 +133,8 @@ enum class Op : std::uint8_t {
                    //                                                  -> the three sums, in their bytes, ids ascending
   kPutRows,        // table f[R,D], rows f[n,D], first i32[1]          -> the table in its bytes: its rows from `first` on are
                    //                                                  the real ones of these
-  kSumSquares,     // x f[...] (row_count: leading rows that count)    -> f64[1]
+  kSumSquares,     // x f[...] (row_count: leading rows that count)    -> f64[1]; of several tensors, of which all rows
+                   //                                                  count, an output each
   kGradientNorm,   // max_grad_norm f32[1] (, unscale f32[1]), sums of squares f64[1]... -> norm f32[1], clip f32[1] =
                    //                                                  min(1, max / (norm + 1e-6)), 1 where max <= 0
                    //                                                  GradientNormAttributes; with unscale the norm is

@@ -37,9 +37,13 @@ Types put_rows_types(const ShapeRule& rule) {
 }
 
 Types sum_squares_types(const ShapeRule& rule) {
-  rule.inputs(1);
-  rule.require(is_floating(rule.in(0).dtype), "sums a floating tensor");
-  return {{DType::kF64, {1}}};
+  rule.require(rule.count() > 0, "sums at least one tensor");
+  rule.require(rule.count() == 1 || rule.node().row_count == kNoValue, "counts rows of a single tensor");
+  for (std::size_t i = 0; i < rule.count(); ++i) {
+    rule.require(is_floating(rule.in(i).dtype) && rule.in(i).dtype == rule.in(0).dtype,
+                 "sums floating tensors of one type");
+  }
+  return Types(rule.count(), {DType::kF64, {1}});
 }
 
 Types gradient_norm_types(const ShapeRule& rule) {

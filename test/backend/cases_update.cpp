@@ -51,6 +51,18 @@ OpCase sum_squares_case(std::int64_t capacity, std::int32_t rows, std::int64_t w
           }};
 }
 
+// Of several tensors, more than one start takes; some of one block of elements, some of several, some of none.
+OpCase joined_sums_case(int tensors) {
+  return {fmt::format("sum_squares/{}_tensors", tensors), [=](CaseBuilder& b) {
+            std::vector<ValueId> inputs;
+            for (int i = 0; i < tensors; ++i) {
+              const std::int64_t rows = i % 7 == 3 ? 97 : i % 5, width = i % 7 == 3 ? 113 : 8 * (i % 3) + 1;
+              inputs.push_back(b.constant(fmt::format("x{}", i), {rows, width}, rows));
+            }
+            b.graph.add_node({.op = Op::kSumSquares, .name = "squares", .inputs = inputs, .phase = Phase::kUpdate});
+          }};
+}
+
 OpCase slice_case(std::string name, Shape shape, std::int64_t first, std::int64_t count) {
   return {"slice/" + name, [=](CaseBuilder& b) {
             b.graph.add_node({.op = Op::kSlice,
@@ -298,6 +310,9 @@ std::vector<OpCase> update_cases() {
       sum_squares_case(33, 33, 24),
       sum_squares_case(1, 1, 1),
       sum_squares_case(261, 259, 97),
+      joined_sums_case(2),
+      joined_sums_case(9),
+      joined_sums_case(100),
       gradient_norm_case("clips", 1.0, {0.5, 2.25, 17.0}),
       gradient_norm_case("leaves", 10.0, {0.5, 2.25}),
       gradient_norm_case("of_nothing", 1.0, {0.0}),

@@ -6,6 +6,7 @@
 #include "transform/distillation.h"
 #include "transform/early_updates.h"
 #include "transform/int8_products.h"
+#include "transform/joined_sums.h"
 #include "transform/offload.h"
 #include "transform/recompute.h"
 #include "transform/recompute_choice.h"
@@ -20,6 +21,10 @@ void of_distillation(const Graph& student, const Graph& teacher, ValueId loss, V
 
 void of_int8_products(Graph graph) {
 #include "transform/int8_products.h.inc"
+}
+
+void of_joined_sums(Graph graph) {
+#include "transform/joined_sums.h.inc"
 }
 
 void of_early_updates(Graph graph) {

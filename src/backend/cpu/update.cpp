@@ -55,27 +55,32 @@ constexpr std::int64_t kSumElements = 65536;
 
 }  // namespace
 
-// The scratch holds the sum of each kSumElements elements.
+// The scratch holds the sum of each kSumElements elements of a tensor.
 std::unique_ptr<Kernel> make_sum_squares(const Graph& graph, const Node& node) {
-  const Shape shape = graph.type(node.inputs[0]).shape;
-  const std::int64_t capacity = shape.rank() == 0 ? 1 : shape[0];
-  const std::int64_t row_elements = capacity == 0 ? 0 : shape.elements() / capacity;
-  const std::int64_t max_blocks = (shape.elements() + kSumElements - 1) / kSumElements;
+  std::int64_t max_blocks = 0;
+  for (const ValueId input : node.inputs) {
+    max_blocks = std::max(max_blocks, (graph.type(input).shape.elements() + kSumElements - 1) / kSumElements);
+  }
   const auto sum_range = HWY_DYNAMIC_DISPATCH(sum_squares_range);
   const auto run = [=](const KernelArguments& a) {
-    const float* const x = a.inputs[0].data<float>();
     double* const partial = scratch_at<double>(a, 0);
-    const std::int64_t count = a.rows(capacity) * row_elements;
-    const std::int64_t blocks = (count + kSumElements - 1) / kSumElements;
-    parallel_for(blocks, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t block = begin; block < end; ++block) {
-        const std::int64_t first = block * kSumElements;
-        partial[block] = sum_range(x + first, static_cast<std::size_t>(std::min(kSumElements, count - first)));
-      }
-    });
-    double sum = 0;
-    for (std::int64_t block = 0; block < blocks; ++block) sum += partial[block];
-    *a.outputs[0].data<double>() = sum;
+    for (std::size_t t = 0; t < a.inputs.size(); ++t) {
+      const Shape& shape = a.inputs[t].shape();
+      const std::int64_t capacity = shape.rank() == 0 ? 1 : shape[0];
+      const std::int64_t row_elements = capacity == 0 ? 0 : shape.elements() / capacity;
+      const float* const x = a.inputs[t].data<float>();
+      const std::int64_t count = a.rows(capacity) * row_elements;
+      const std::int64_t blocks = (count + kSumElements - 1) / kSumElements;
+      parallel_for(blocks, 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t block = begin; block < end; ++block) {
+          const std::int64_t first = block * kSumElements;
+          partial[block] = sum_range(x + first, static_cast<std::size_t>(std::min(kSumElements, count - first)));
+        }
+      });
+      double sum = 0;
+      for (std::int64_t block = 0; block < blocks; ++block) sum += partial[block];
+      *a.outputs[t].data<double>() = sum;
+    }
   };
   return make_kernel(run, static_cast<std::size_t>(max_blocks) * sizeof(double));
 }

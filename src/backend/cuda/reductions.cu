@@ -1,5 +1,7 @@
 // bias_grad, sum_squares, gradient_norm: sums in blocks whose number does not depend on the device, then over the
 // blocks in order, so that they repeat bit for bit.
+#include <algorithm>
+
 #include "backend/cuda/blocks.h"
 #include "backend/cuda/packs.h"
 #include "backend/cuda/rows.h"
@@ -46,37 +48,100 @@ std::unique_ptr<Kernel> make_bias_grad(const Context& context, const TensorType&
 constexpr int kPack = 4;
 static_assert(kSumElements == std::int64_t{kRowThreads} * kPack * 8, "a block adds up eight packs of each thread");
 
+// One start sums the squares of several tensors: a block belongs to one of them.
+struct Squares {
+  const float* x;
+  double* partial;  // a sum for each block; of a tensor of one block, the result
+  double* squares;
+  std::int64_t elements;
+  unsigned first_block;
+};
+struct SquaresList {
+  Squares at[kMostSquares];
+  int count;
+  const std::int32_t* row_count;  // of a single tensor, or nullptr
+  std::int64_t columns;           // then of its rows
+
+  // The tensor of a block.
+  __device__ const Squares& of(unsigned block) const {
+    int low = 0, high = count;
+    while (high - low > 1) {
+      const int middle = (low + high) / 2;
+      (at[middle].first_block <= block ? low : high) = middle;
+    }
+    return at[low];
+  }
+  __device__ std::int64_t elements(const Squares& of) const {
+    return row_count == nullptr ? of.elements : *row_count * columns;
+  }
+};
+static_assert(sizeof(SquaresList) <= 4096);
+
 // A product of two floats is exact in double.
-__global__ void partial_squares(const float* x, double* partial, Rows rows) {
-  const std::int64_t count = rows.elements(), first = blockIdx.x * kSumElements;
-  if (first >= count) return;
+__global__ void partial_squares(const PLIMSOLL_IN_PLACE SquaresList list) {
+  const Squares& of = list.of(blockIdx.x);
+  const unsigned block = blockIdx.x - of.first_block;
+  const std::int64_t count = list.elements(of), first = block * kSumElements;
+  if (first >= count && count > 0) return;
   const std::int64_t end = first + kSumElements < count ? first + kSumElements : count;
   double sum = 0;
   for (std::int64_t at = first + threadIdx.x * kPack; at < end; at += kRowThreads * kPack) {
     float each[kPack];
-    load(x + at, end - at < kPack ? static_cast<int>(end - at) : kPack, each);
+    load(of.x + at, end - at < kPack ? static_cast<int>(end - at) : kPack, each);
     for (const float value : each) sum += double{value} * double{value};
   }
   sum = block_sum<kRowThreads>(sum);
-  if (threadIdx.x == 0) partial[blockIdx.x] = sum;
+  if (threadIdx.x == 0) of.partial[block] = sum;
 }
 
-__global__ void whole_squares(const double* partial, double* squares, Rows rows) {
-  const double sum = block_sum_of<kRowThreads>(partial, element_sum_blocks(rows.elements()));
-  if (threadIdx.x == 0) *squares = sum;
+// A block a tensor.
+__global__ void whole_squares(const PLIMSOLL_IN_PLACE SquaresList list) {
+  const Squares& of = list.at[blockIdx.x];
+  const double sum = block_sum_of<kRowThreads>(of.partial, element_sum_blocks(list.elements(of)));
+  if (threadIdx.x == 0) *of.squares = sum;
 }
 
-std::unique_ptr<Kernel> make_sum_squares(const Context& context, const TensorType& x) {
-  check(x.dtype == DType::kF32, "the CUDA backend sums squares of F32");
-  return make_launch(sum_squares_scratch_bytes(x), [&context](const KernelArguments& a) {
+std::unique_ptr<Kernel> make_sum_squares(const Context& context, const Graph& graph, const Node& node) {
+  for (const ValueId input : node.inputs) {
+    check(graph.type(input).dtype == DType::kF32, "the CUDA backend sums squares of F32");
+  }
+  const SumSquaresScratch scratch(graph, node);
+  return make_launch(scratch.layout.bytes(), [&context, partials = scratch.partials](const KernelArguments& a) {
+    // Of a single tensor whose rows are counted, the host knows a bound.
     const Rows rows = rows_of(a, a.inputs[0]);
-    const std::int64_t blocks = element_sum_blocks(rows.capacity * rows.columns);
-    const bool at_once = blocks == 1 && a.row_count == nullptr;  // as of most parameters, which are short
-    double* const partial = at_once ? output<double>(a, 0) : scratch_at<double>(a, 0);
-    launch(context.stream(), partial_squares, {.blocks = static_cast<unsigned>(blocks), .threads = kRowThreads},
-           input<float>(a, 0), partial, rows);
-    if (at_once) return;
-    launch(context.stream(), whole_squares, {.blocks = 1, .threads = kRowThreads}, partial, output<double>(a, 0), rows);
+    const auto square = [&](std::size_t t) {
+      const std::int64_t elements = a.row_count == nullptr ? a.inputs[t].elements() : rows.capacity * rows.columns;
+      const bool at_once = element_sum_blocks(elements) <= 1 && a.row_count == nullptr;  // as of most parameters
+      auto* const squares = output<double>(a, t);
+      return Squares{.x = input<float>(a, t),
+                     .partial = at_once ? squares : scratch_at<double>(a, partials[t]),
+                     .squares = squares,
+                     .elements = elements,
+                     .first_block = 0};
+    };
+    SquaresList list{.at = {}, .count = 0, .row_count = a.row_count, .columns = rows.columns};
+    unsigned blocks = 0;
+    const auto start = [&](auto kernel) {
+      if (list.count == 0) return;
+      launch(context.stream(), kernel, {.blocks = blocks, .threads = kRowThreads}, list);
+      list.count = 0;
+      blocks = 0;
+    };
+    const auto add = [&](Squares each, std::int64_t its_blocks, auto kernel) {
+      each.first_block = blocks;
+      list.at[list.count++] = each;
+      blocks += static_cast<unsigned>(std::max<std::int64_t>(its_blocks, 1));
+      if (list.count == kMostSquares) start(kernel);
+    };
+    for (std::size_t t = 0; t < a.inputs.size(); ++t) {
+      const Squares each = square(t);
+      add(each, element_sum_blocks(each.elements), partial_squares);
+    }
+    start(partial_squares);
+    for (std::size_t t = 0; t < a.inputs.size(); ++t) {
+      if (const Squares each = square(t); each.partial != each.squares) add(each, 1, whole_squares);
+    }
+    start(whole_squares);
   });
 }
 
@@ -127,7 +192,7 @@ std::unique_ptr<Kernel> make_gradient_norm(const Context& context, bool unscales
 
 std::unique_ptr<Kernel> make_reductions(const Context& context, const Graph& graph, const Node& node) {
   const TensorType& first = graph.type(node.inputs[0]);
-  if (node.op == Op::kSumSquares) return make_sum_squares(context, first);
+  if (node.op == Op::kSumSquares) return make_sum_squares(context, graph, node);
   if (node.op == Op::kGradientNorm) {
     return make_gradient_norm(context, std::get<GradientNormAttributes>(node.attributes).unscales);
   }

@@ -10,12 +10,14 @@ namespace {
 
 template <typename T>
 void sum_squares(const KernelArguments& a) {
-  const Matrix<const T> x(a.inputs[0]);
-  const T* elements = a.inputs[0].data<T>();
-  const std::int64_t count = a.rows(x.rows()) * x.columns();
-  double sum = 0.0;
-  for (std::int64_t i = 0; i < count; ++i) sum += double{elements[i]} * double{elements[i]};
-  *a.outputs[0].data<double>() = sum;
+  for (std::size_t t = 0; t < a.inputs.size(); ++t) {
+    const Matrix<const T> x(a.inputs[t]);
+    const T* elements = a.inputs[t].data<T>();
+    const std::int64_t count = a.rows(x.rows()) * x.columns();
+    double sum = 0.0;
+    for (std::int64_t i = 0; i < count; ++i) sum += double{elements[i]} * double{elements[i]};
+    *a.outputs[t].data<double>() = sum;
+  }
 }
 
 // norm = sqrt of the summed squares; clip is computed as in torch.nn.utils.clip_grad_norm_, in double, rounded once.

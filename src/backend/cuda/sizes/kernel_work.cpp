@@ -158,9 +158,17 @@ void bias_grad(Counted& c) {
   c.add("bias_whole_sums", WorkKind::kReductions, partial + c.written(0));
 }
 void sum_squares(Counted& c) {
-  c.add("partial_squares", WorkKind::kReductions, c.read(0));
-  const bool at_once = element_sum_blocks(c.in(0).shape.elements()) == 1 && c.node.row_count == kNoValue;
-  if (!at_once) c.add("whole_squares", WorkKind::kReductions, static_cast<double>(sum_squares_scratch_bytes(c.in(0))));
+  const auto starts = [](std::size_t tensors) { return static_cast<int>((tensors + kMostSquares - 1) / kMostSquares); };
+  std::size_t of_blocks = 0;
+  double partial = 0;
+  for (std::size_t i = 0; i < c.node.inputs.size(); ++i) {
+    const std::int64_t blocks = element_sum_blocks(c.in(i).shape.elements());
+    if (blocks <= 1 && c.node.row_count == kNoValue) continue;
+    ++of_blocks;
+    partial += 8.0 * static_cast<double>(blocks);
+  }
+  c.add("partial_squares", WorkKind::kReductions, c.all_read() + partial, starts(c.node.inputs.size()));
+  if (of_blocks > 0) c.add("whole_squares", WorkKind::kReductions, partial, starts(of_blocks));
 }
 void gradient_norm(Counted& c) {
   constexpr std::size_t kAddresses = 256;

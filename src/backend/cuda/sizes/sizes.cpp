@@ -51,7 +51,7 @@ std::size_t relation_loss(const Graph& graph, const Node& node) {
   return RelationScratch(input(graph, node, 0), std::get<RelationAttributes>(node.attributes)).layout.bytes();
 }
 std::size_t sum_squares(const Graph& graph, const Node& node) {
-  return sum_squares_scratch_bytes(input(graph, node, 0));
+  return SumSquaresScratch(graph, node).layout.bytes();
 }
 std::size_t gradient_norm(const Graph&, const Node&) { return kGradientNormScratchBytes; }
 std::size_t embedding_grad(const Graph& graph, const Node& node) {

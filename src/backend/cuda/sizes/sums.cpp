@@ -1,5 +1,7 @@
 #include "backend/cuda/sizes/sums.h"
 
+#include <algorithm>
+
 namespace plimsoll::cuda {
 namespace {
 
@@ -26,8 +28,13 @@ std::size_t span_cross_entropy_scratch_bytes(const TensorType& positions) {
   return bytes_of<double>(positions.shape.elements());
 }
 
-std::size_t sum_squares_scratch_bytes(const TensorType& x) {
-  return bytes_of<double>(element_sum_blocks(x.shape.elements()));
+SumSquaresScratch::SumSquaresScratch(const Graph& graph, const Node& node) {
+  for (const ValueId input : node.inputs) {
+    const std::int64_t blocks = element_sum_blocks(graph.type(input).shape.elements());
+    partials.push_back(layout.add<double>(node.row_count != kNoValue ? std::max<std::int64_t>(blocks, 1)
+                                          : blocks > 1               ? blocks
+                                                                     : 0));
+  }
 }
 
 }  // namespace plimsoll::cuda

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "backend/scratch.h"
 #include "graph/graph.h"
@@ -25,8 +26,8 @@ std::size_t layer_norm_grad_scratch_bytes(const TensorType& dy);
 // double [blocks]
 std::size_t cross_entropy_scratch_bytes(const TensorType& logits);
 std::size_t span_cross_entropy_scratch_bytes(const TensorType& positions);  // double [samples][columns]
-// contrastive_loss keeps here its rows divided by their lengths, the lengths, the logarithms of the rows' sums, what each row
-// adds to the loss.
+// contrastive_loss keeps here its rows divided by their lengths, the lengths, the logarithms of the rows' sums, what
+// each row adds to the loss.
 struct ContrastiveScratch {
   explicit ContrastiveScratch(const TensorType& x)
       : units(layout.add<float>(x.shape.elements())),
@@ -37,7 +38,15 @@ struct ContrastiveScratch {
   ScratchLayout layout;
   std::size_t units, lengths, log_sums, losses;
 };
-std::size_t sum_squares_scratch_bytes(const TensorType& x);
+// sum_squares keeps the sums of each tensor's blocks here; one block needs none.
+struct SumSquaresScratch {
+  SumSquaresScratch(const Graph& graph, const Node& node);
+
+  ScratchLayout layout;
+  std::vector<std::size_t> partials{};  // double [blocks] of each tensor
+};
+// How many tensors one start sums, and of how many one start adds up the blocks: it has 4 KiB of arguments.
+inline constexpr int kMostSquares = 96;
 // double [1]
 inline constexpr std::size_t kGradientNormScratchBytes = sizeof(double);
 

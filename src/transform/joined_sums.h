@@ -1,0 +1,14 @@
+// Sums of squares that stand beside each other become one node, which a GPU computes with a few starts in place of two
+// hundred. The sums are the same bits.
+//
+//   graph = join_sums(graph);   // after whatever moves nodes
+#pragma once
+
+#include "graph/graph.h"
+
+namespace plimsoll {
+
+// Joins neighbouring nodes of Op::kSumSquares, but for those that count rows.
+Graph join_sums(const Graph& graph);
+
+}  // namespace plimsoll
