@@ -10,6 +10,7 @@
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/sizes/roofline.h"
 #include "backend/op_case.h"
+#include "cublaslt_emulator.h"
 #include "cuda_emulator.h"
 #include "graph/attention_form.h"
 #include "support/graph_runner.h"
@@ -20,6 +21,7 @@ namespace {
 // Counts what the kernels of its nodes start.
 class CountingBackend final : public Backend {
  public:
+  CountingBackend() { cuda_emulator::refuse_products(false); }  // whatever another test has left
   std::string_view name() const override { return "counting"; }
   std::unique_ptr<Kernel> prepare(const Graph& graph, const Node& node) override {
     return std::make_unique<CountingKernel>(gpu_.prepare(graph, node), starts_.emplace_back(0));
