@@ -18,8 +18,6 @@ from pathlib import Path
 from program import PLIMSOLL, REPOSITORY, holds, run
 
 LAYERS = 12
-# Of a step of 16 pages: products, and attention with five products in its gradient.
-REQUIRED_FLOPS = {16: 6.67e12}
 MODELLED_MS, STARTS, LAYER_GB, FORWARD_INSTRUCTIONS, BACKWARD_INSTRUCTIONS = 19.6, 450, 0.7, 20, 55
 OUTSIDE = ("element-wise and rows", "normalisation", "sums and norm")
 
@@ -64,7 +62,8 @@ def judge(model, batch, options):
     together = model["together"]
     seconds, starts = together["seconds"], together["starts"]
     half = model["assumed"]["half_flops"]
-    required = REQUIRED_FLOPS[16] * batch / 16
+    # Attention's gradient needs five products where forward has two, however many the kernels make.
+    required = model["kinds"]["matrix products"]["flops"] + 3.5 * model["kinds"]["attention"]["flops"]
     share = required / seconds / half
     if batch != 16:
         return holds(f"{batch} pages, modelled: share of the matrix rate", f"{100 * share:.1f} %", "at least 40 %",

@@ -47,7 +47,7 @@ struct PlanOptions {
   bool sweeps() const { return sweep || !svg.empty() || cluster.sweeps; }
   std::vector<NamedPath> outputs() const { return {{"--svg", svg}, {"--html", html}, {"--memory-viz", memory_viz}}; }
   bool draws() const { return !html.empty() || !memory_viz.empty(); }
-  // Of --gpu; nullptr without it.
+  // The rates of the GPU that --gpu names; nullptr without it.
   const cuda::GpuRates* rates() const { return gpu.empty() ? nullptr : cuda::find_gpu(gpu); }
 };
 

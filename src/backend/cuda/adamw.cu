@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/cuda/rows.h"
+#include "backend/cuda/sizes/kernel_work.h"
 #include "backend/cuda/update_parts.h"
 #include "tensor/code_table.h"
 
@@ -196,7 +197,7 @@ struct Task {
 };
 
 // One start updates several parameters, because most of them are small. A kernel takes 4 KiB of arguments at most.
-constexpr int kMostTasks = 20;
+constexpr int kMostTasks = kMostJoinedUpdates;
 struct Tasks {
   Task at[kMostTasks];
   int count;

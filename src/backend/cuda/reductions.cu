@@ -107,7 +107,7 @@ std::unique_ptr<Kernel> make_sum_squares(const Context& context, const Graph& gr
   }
   const SumSquaresScratch scratch(graph, node);
   return make_launch(scratch.layout.bytes(), [&context, partials = scratch.partials](const KernelArguments& a) {
-    // Of a single tensor whose rows are counted, the host knows a bound.
+    // Where rows of a single tensor are counted, the host knows a bound of them.
     const Rows rows = rows_of(a, a.inputs[0]);
     const auto square = [&](std::size_t t) {
       const std::int64_t elements = a.row_count == nullptr ? a.inputs[t].elements() : rows.capacity * rows.columns;
@@ -145,8 +145,8 @@ std::unique_ptr<Kernel> make_sum_squares(const Context& context, const Graph& gr
   });
 }
 
-// The addresses of that many sums of squares are handed over with a launch.
-constexpr std::size_t kAddresses = 256;
+// The addresses of so many sums of squares are handed over with a launch.
+constexpr std::size_t kAddresses = kMostAddedSquares;
 struct Addresses {
   const double* at[kAddresses];
   unsigned count;

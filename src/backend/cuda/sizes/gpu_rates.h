@@ -1,4 +1,4 @@
-// What the model of a step's time takes for granted of GPUs. No figure here was measured by this project: a change
+// The model of a step's time takes these figures of GPUs for granted. This project has measured none of them: a change
 // comes with the measurement that it was read from, beside it.
 //
 // Published: processors, clock, memory (NVIDIA's data sheets and white papers of H200, H100, A100, L4, and of the RTX
@@ -18,23 +18,22 @@ namespace plimsoll::cuda {
 struct GpuRates {
   std::string_view name;  // as --gpu takes it
   std::string_view full_name;
-  double half_flops = 0;       // products of halves that cuBLASLt reaches, a second
-  double float_flops = 0;      // the same of F32, which is not rounded to TF32
-  double memory_bytes = 0;     // device memory, a second
-  double instructions = 0;     // of threads, a second: processors x 4 schedulers x 32 threads x clock
-  std::size_t capacity = 0;    // device memory, bytes
-  int compute_capability = 0;  // 90: its machine code is the one whose instructions are counted
+  double half_flops = 0;     // products of halves that cuBLASLt reaches, a second
+  double float_flops = 0;    // the same of F32, which is not rounded to TF32
+  double memory_bytes = 0;   // device memory, a second
+  double instructions = 0;   // of threads, a second: processors x 4 schedulers x 32 threads x clock
+  std::size_t capacity = 0;  // device memory, bytes
 };
 
 // 790 TFLOP/s of BF16 and 4.8 TB/s are what an H200 is taken to reach; four fifths of the published rate of products
 // stand for the others, and of F32 for all.
 inline constexpr std::array<GpuRates, 5> kGpuRates = {{
-    {"h200", "NVIDIA H200", 790e12, 54e12, 4.8e12, 132 * 4 * 32 * 1.98e9, 141 * std::size_t{1'000'000'000}, 90},
-    {"h100", "NVIDIA H100 SXM", 790e12, 54e12, 3.35e12, 132 * 4 * 32 * 1.98e9, 80 * std::size_t{1'000'000'000}, 90},
-    {"a100", "NVIDIA A100 80GB", 250e12, 15.6e12, 2.0e12, 108 * 4 * 32 * 1.41e9, 80 * std::size_t{1'000'000'000}, 80},
-    {"l4", "NVIDIA L4", 97e12, 24e12, 0.3e12, 58 * 4 * 32 * 2.04e9, 24 * std::size_t{1'000'000'000}, 89},
+    {"h200", "NVIDIA H200", 790e12, 54e12, 4.8e12, 132 * 4 * 32 * 1.98e9, 141 * std::size_t{1'000'000'000}},
+    {"h100", "NVIDIA H100 SXM", 790e12, 54e12, 3.35e12, 132 * 4 * 32 * 1.98e9, 80 * std::size_t{1'000'000'000}},
+    {"a100", "NVIDIA A100 80GB", 250e12, 15.6e12, 2.0e12, 108 * 4 * 32 * 1.41e9, 80 * std::size_t{1'000'000'000}},
+    {"l4", "NVIDIA L4", 97e12, 24e12, 0.3e12, 58 * 4 * 32 * 2.04e9, 24 * std::size_t{1'000'000'000}},
     {"rtx4090", "NVIDIA GeForce RTX 4090", 132e12, 66e12, 1.008e12, 128 * 4 * 32 * 2.52e9,
-     24 * std::size_t{1'000'000'000}, 89},
+     24 * std::size_t{1'000'000'000}},
 }};
 
 // From the end of one kernel of a recorded graph to the beginning of the next, where they do not overlap.

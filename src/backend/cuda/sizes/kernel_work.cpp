@@ -107,14 +107,13 @@ double scores(const Counted& c, const AttentionShape& shape) {
   const double n = static_cast<double>(c.in(shape.form.q()).shape[0]);
   return shape.heads * n * n / std::max(1, shape.samples);
 }
-KernelWork& attention_kernel(Counted& c, std::string_view kernel, WorkKind kind, const AttentionShape& shape,
-                             int products, double bytes, CountedWork counted) {
+void attention_kernel(Counted& c, std::string_view kernel, WorkKind kind, const AttentionShape& shape, int products,
+                      double bytes, CountedWork counted) {
   KernelWork& work = c.add(kernel, kind, bytes);
   work.count = scores(c, shape);
   work.flops = 2.0 * products * shape.head_size * work.count;
   work.of_halves = is_half(c.in(shape.form.q()).dtype);
   work.counted = counted;
-  return work;
 }
 
 void attention(Counted& c) {
@@ -171,11 +170,10 @@ void sum_squares(Counted& c) {
   if (of_blocks > 0) c.add("whole_squares", WorkKind::kReductions, partial, starts(of_blocks));
 }
 void gradient_norm(Counted& c) {
-  constexpr std::size_t kAddresses = 256;
   const std::size_t squares =
       c.node.inputs.size() - (std::get<GradientNormAttributes>(c.node.attributes).unscales ? 2 : 1);
   c.add("add_squares", WorkKind::kReductions, 8.0 * static_cast<double>(squares),
-        static_cast<int>((squares + kAddresses - 1) / kAddresses));
+        static_cast<int>((squares + kMostAddedSquares - 1) / kMostAddedSquares));
   c.add("gradient_norm", WorkKind::kReductions, 0);
 }
 

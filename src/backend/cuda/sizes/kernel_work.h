@@ -1,6 +1,6 @@
-// What a node starts on a GPU, and how much work that is: arithmetic of matrix products, bytes of device memory, and
-// numbers that a kernel spends a known count of instructions on. Counted from shapes alone, so a GPU that is absent can
-// be planned for; roofline.h turns the work into time.
+// This says what a node starts on a GPU, and how much work that is: arithmetic of matrix products, bytes of device
+// memory, and numbers that a kernel spends a known count of instructions on. Counted from shapes alone, so a GPU that
+// is absent can be planned for; roofline.h turns the work into time.
 //
 //   for (const KernelWork& kernel : kernel_work(graph, node)) starts += kernel.starts;
 //
@@ -16,7 +16,7 @@
 
 namespace plimsoll::cuda {
 
-// What a kernel is counted among in a sum by kind.
+// Sums by kind count a kernel among one of these.
 enum class WorkKind : std::uint8_t {
   kProducts,
   kAttention,
@@ -32,7 +32,7 @@ enum class WorkKind : std::uint8_t {
 inline constexpr std::size_t kWorkKinds = 10;
 std::string_view work_kind_name(WorkKind kind);
 
-// What a kernel spends instructions on, where these may take longer than memory and products: the number of them is
+// Where instructions may take longer than memory and products, a kernel spends them on these: how many on each is
 // counted in its machine code (tools/kernel_instructions.py).
 enum class CountedWork : std::uint8_t { kNone, kScores, kScoresGradKeys, kScoresGradQueries, kGelu, kGeluGrad };
 

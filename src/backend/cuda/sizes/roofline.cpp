@@ -1,7 +1,5 @@
 #include "backend/cuda/sizes/roofline.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "base/error.h"
@@ -54,12 +52,6 @@ const GpuRates* find_gpu(std::string_view name) {
   return found == kGpuRates.end() ? nullptr : &*found;
 }
 
-std::string gpu_names() {
-  std::string names;
-  for (const GpuRates& gpu : kGpuRates) names += fmt::format("{}{}", names.empty() ? "" : ", ", gpu.name);
-  return names;
-}
-
 double instructions_each(CountedWork counted) { return kInstructions.at(static_cast<std::size_t>(counted)); }
 
 std::string_view limit_name(Limit limit) {
@@ -83,11 +75,11 @@ double StepModel::seconds() const {
   return sum;
 }
 
-StepModel model_step(const Graph& graph, const GpuRates& gpu, bool joins_updates) {
+StepModel model_step(const Graph& graph, const GpuRates& gpu) {
   StepModel model;
   std::vector<const Node*> updates;
   const auto end_updates = [&] {
-    if (joins_updates && updates.size() > 1) join(graph, model.kernels, model.kernels.size() - updates.size(), updates);
+    if (updates.size() > 1) join(graph, model.kernels, model.kernels.size() - updates.size(), updates);
     updates.clear();
   };
   for (const Node& node : graph.nodes()) {
@@ -103,7 +95,6 @@ StepModel model_step(const Graph& graph, const GpuRates& gpu, bool joins_updates
     kind.flops += kernel.work.flops;
     kind.bytes += kernel.work.bytes;
     kind.seconds += kernel.seconds;
-    kind.gap_seconds += kernel.work.starts * kSecondsBetweenKernels;
   }
   return model;
 }

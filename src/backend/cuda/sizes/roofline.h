@@ -6,7 +6,6 @@
 #pragma once
 
 #include <array>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,8 +16,6 @@ namespace plimsoll::cuda {
 
 // Returns nullptr for a name that is none of kGpuRates.
 const GpuRates* find_gpu(std::string_view name);
-// "h200, h100, …".
-std::string gpu_names();
 
 // Instructions that a thread of a GPU spends on a score or a value, counted in the machine code of sm_90
 // (tools/kernel_instructions.py, which writes instructions.inc).
@@ -36,7 +33,7 @@ struct ModelledKernel {
 
 struct KindSum {
   int starts = 0;
-  double flops = 0, bytes = 0, seconds = 0, gap_seconds = 0;
+  double flops = 0, bytes = 0, seconds = 0;
 };
 
 struct StepModel {
@@ -47,8 +44,8 @@ struct StepModel {
   double flops() const, seconds() const;
 };
 
-// The kernels of one run of the graph, with all rows real. Neighbouring updates are started together where
-// `joins_updates`, as a recorded step's are.
-StepModel model_step(const Graph& graph, const GpuRates& gpu, bool joins_updates = true);
+// The kernels of one run of the graph, with all rows real. Neighbouring updates are started together, as
+// a recorded step's are.
+StepModel model_step(const Graph& graph, const GpuRates& gpu);
 
 }  // namespace plimsoll::cuda

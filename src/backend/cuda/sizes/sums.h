@@ -47,6 +47,8 @@ struct SumSquaresScratch {
 };
 // How many tensors one start sums, and of how many one start adds up the blocks: it has 4 KiB of arguments.
 inline constexpr int kMostSquares = 96;
+// How many of their sums one start of gradient_norm adds up.
+inline constexpr std::size_t kMostAddedSquares = 256;
 // double [1]
 inline constexpr std::size_t kGradientNormScratchBytes = sizeof(double);
 
