@@ -45,7 +45,7 @@ void TeacherCache::compute(const Invocation& invocation, const Device& device) c
   if (invocation.is_first()) {
     const ModelBundle& teacher = *options_.train.teacher;
     remove_when_ended(aside_path(file_->path()));
-    PageBar bar("samples computed by the teacher", invocation.json, true);
+    PageBar bar("windows computed by the teacher", invocation.json, true);
     verify_weights(teacher);
     const Session session(fit(teaching_request(options_.train, train_, *file_, options_.memory), *device.backend),
                           *device.backend);
@@ -68,7 +68,8 @@ void TeacherCache::compute(const Invocation& invocation, const Device& device) c
 
 std::string TeacherCache::line() const {
   if (file_ == nullptr) return {};
-  return fmt::format("teacher: {} of {}, {} in {}", format_bytes(file_->bytes()), counted(file_->samples(), "sample"),
+  return fmt::format("what the teacher computes: {} for {}, {} in {}", format_bytes(file_->bytes()),
+                     counted(file_->samples(), "window"),
                      whole_ ? "already" : "computed before the first update and kept", file_->path().string());
 }
 

@@ -180,7 +180,7 @@ void compute_teacher_file(const Session& session, const ModelDefinition& teacher
     if (const int signal = interrupt.end_signal(); signal != 0) {
       throw InterruptedError({.what = "interrupted while the teacher computed what is learnt from it",
                               .where = file.path().string(),
-                              .found = fmt::format("{} of {}", next, counted(file.samples(), "sample")),
+                              .found = fmt::format("{} of {}", next, counted(file.samples(), "window")),
                               .remedy = "nothing was written; the same command begins again"},
                              signal);
     }
