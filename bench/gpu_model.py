@@ -75,7 +75,7 @@ def judge(model, batch, options):
     good &= holds("device memory outside products and attention, a layer", f"{of_layer:.2f} GB", f"at most {LAYER_GB}",
                   of_layer <= LAYER_GB)
     counts = instructions()
-    forward, backward = counts["kScores"], counts["kScoresGradKeys"] + counts["kScoresGradQueries"]
+    forward, backward = counts["kScores"], counts["kScoresGrad"]
     good &= holds("attention's instructions a score, forward", f"{forward:.1f}", f"at most {FORWARD_INSTRUCTIONS}",
                   forward <= FORWARD_INSTRUCTIONS)
     good &= holds("attention's instructions a score, backward", f"{backward:.1f}", f"at most {BACKWARD_INSTRUCTIONS}",

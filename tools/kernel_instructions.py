@@ -22,13 +22,17 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 FILE = REPOSITORY / "src" / "backend" / "cuda" / "sizes" / "instructions.inc"
 SCORES = 32  # of a thread in a tile
+RESCALED = 2 / 12  # twice in a walk over a sample: for the first keys, and once more
+CALLS = 4    # of a thread in a tile, for eight scores each
+BIASES = 8   # keys whose biases a thread makes at once, for each of
+HEADS = 12   # of the model
 VALUES = 4   # of a thread in a trip of an element-wise kernel
 
 # CountedWork of kernel_work.h: (its name, source, what the kernel's mangled name has, what a trip of the main loop makes,
 # trips of the loop that multiplies within the main loop).
-KERNELS = (("kScores", "attention", "attentionINS0_4Bf16ELi64E", SCORES, 1),
-           ("kScoresGradKeys", "attention_grad", "attention_key_value_gradINS0_4Bf16ELi64ELb1ELb1E", SCORES, 2),
-           ("kScoresGradQueries", "attention_grad", "attention_query_gradINS0_4Bf16ELi64ELb1E", SCORES, 2),
+KERNELS = (("kBiases", "attention_bias", "attention_biasINS0_4Bf16E", HEADS * BIASES, 1),
+           ("kScores", "attention", "attentionINS0_4Bf16ELi64ELb1ELb1E", SCORES, 1),
+           ("kScoresGrad", "attention_grad", "attention_backwardINS0_4Bf16ELi64ELb1ELb1ELb1ELb1ELb1E", SCORES, 2),
            ("kGelu", "elementwise", "mapINS0_4Bf16ES3_NS1_4GeluIS3_E", VALUES, 1),
            ("kGeluGrad", "elementwise", "map2INS0_4Bf16ENS1_8GeluGradIS3_E", VALUES, 1))
 
@@ -97,19 +101,21 @@ def trips(loop, products):
         return products, "products of a part of the tile"
     if loop.has("LDGSTS") >= 8:
         return 0.5, "facts of 64 keys, by 128 threads"
-    if loop.has("LOP3") >= 16:
-        return 4, "dropout's random numbers"
+    if loop.has("VOTE") and loop.has("FMUL") >= 32:
+        return RESCALED, "sums made smaller for a larger score"
+    if loop.has("LOP3") >= 16 and loop.has("STS"):
+        return CALLS / loop.has("STS"), "dropout's random numbers, stored call by call"
     return 0, "rows that are not aligned, or copies that the unrolled ones leave over"
 
 
-def count(loop, products, depth=0):
+def count(loop, counted, products, depth=0):
     own = len(loop.names) - sum(len(inner.names) for inner in loop.inner)
     total = own
     for inner in loop.inner:
-        often, why = trips(inner, products)
+        often, why = (HEADS, "heads") if counted == "kBiases" else trips(inner, products)
         print(f"  {'  ' * depth}{len(inner.names):5} instructions x {often:g}: {why}")
         if often:
-            total += often * count(inner, products, depth + 1)
+            total += often * count(inner, counted, products, depth + 1)
     return total
 
 
@@ -129,7 +135,7 @@ def main():
                 sys.exit(f"{source}.cu has {len(found)} kernels with {name} in their names, not one")
             print(f"{counted}: {name}")
             loop = main_loop(functions[found[0]], labels)
-            each = count(loop, products) / makes
+            each = count(loop, counted, products) / makes
             print(f"  {each:.1f} instructions each")
             lines.append(f"    {each:.1f},  // {counted}\n")
     text = ("// Instructions of a thread, each, counted in sm_90's machine code by tools/kernel_instructions.py --write.\n"

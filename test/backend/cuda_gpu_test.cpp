@@ -236,13 +236,13 @@ TEST_F(CudaGpu, HasSharedMemoryForAttention) {
   }
   machine().capability = 86;
   CudaBackend backend;
-  const BuiltCase near = attention_of(DType::kBF16, 64), far = attention_of(DType::kBF16, 64, 2000);
+  const BuiltCase near = attention_of(DType::kBF16, 64), far = attention_of(DType::kBF16, 64, 30000);
   expect_error<EnvironmentError>([&] { GraphRunner(far.graph, backend); },
                                  {"attention needs more shared memory", "an emulated GPU, compute capability 8.6",
                                   "99.0 KiB or less", "max_rel_2d_pos"});
   const BuiltCase fine = attention_of(DType::kBF16, 64, 1000, 300);
   expect_error<EnvironmentError>([&] { GraphRunner(fine.graph, backend); },
-                                 {"attention", "300", "at most 260", "rel_2d_pos_bins"});
+                                 {"attention", "300", "at most 256", "rel_2d_pos_bins"});
   // A model that needs less takes nothing from one that was prepared before.
   GraphRunner first(near.graph, backend), second(attention_of(DType::kBF16, 64, 16).graph, backend);
   near.set_data(first);

@@ -247,6 +247,10 @@ void warp_barrier() { block().wait(block().warp()); }
 std::uint64_t* warp_slots() { return block().slots(); }
 unsigned lane() { return block().lane(); }
 
+void expect_turn(bool has_come) {
+  if (!has_come) throw std::logic_error("a block that waits for one that has not begun");
+}
+
 // --- what a warp's lanes do together ---------------------------------------------------------------------------------
 
 unsigned ballot(bool predicate) {

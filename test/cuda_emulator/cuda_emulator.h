@@ -97,6 +97,8 @@ std::size_t allocated_bytes();
 void pass_time(float milliseconds);
 
 unsigned ballot(bool predicate);
+// Throws std::logic_error unless the block that this one waits for has ended its turn: blocks run one after the other.
+void expect_turn(bool has_come);
 // The instructions of backend/cuda/warp_products.h. Every lane of the warp must call them. c[16,8] += a[16,16]
 // b[16,8].
 void mma(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2], float (*to_float)(std::uint16_t));

@@ -1,5 +1,6 @@
 // attention: Dao et al. 2022, "FlashAttention", as reordered in Dao 2023, "FlashAttention-2": a block keeps its queries
-// and walks over the keys with a running maximum and sum; scores, biases and dropout live in registers.
+// and walks over the keys with a running maximum and sum; scores and dropout live in registers.
+#include <cfloat>
 #include <type_traits>
 
 #include "backend/cuda/attention.h"
@@ -7,28 +8,32 @@
 namespace plimsoll::cuda {
 namespace {
 
-template <typename T, int kWidth>
+template <typename T, int kWidth, bool kExact, bool kBiased>
 struct ForwardShared {
-  using Form = AttentionTiles<T, kWidth>;
+  using Form = AttentionTiles<T, kWidth, kExact>;
   using Bits = DropoutBits<16, Form::kTile>;
-  static constexpr int kKeys = Form::kTile * Form::kLeading;
+  static constexpr int kKeys = Form::kTile * Form::kLeading, kBiases = Form::kRows * leading<T>(Form::kTile);
   SharedPieces pieces;
-  SharedPiece<T> q, k, v;  // k and v of each stage
-  SharedPiece<RowFacts> rows, columns;
-  SharedPiece<float> staging, distances;
+  SharedPiece<T> q, k, v, biases;  // the last three of each stage
+  SharedPiece<std::int32_t> mask;  // of each stage
+  SharedPiece<float> staging;
   SharedPiece<unsigned> bits;
 
-  PLIMSOLL_HOST_DEVICE ForwardShared(const AttentionShape& shape, int stages) {
+  PLIMSOLL_HOST_DEVICE explicit ForwardShared(int stages) {
     q = pieces.take<T>(Form::kRows * Form::kLeading);
     k = pieces.take<T>(stages * kKeys);
     v = pieces.take<T>(stages * kKeys);
-    rows = pieces.take<RowFacts>(Form::kRows);
-    columns = pieces.take<RowFacts>(stages * Form::kTile);
+    if (kBiased) {
+      biases = pieces.take<T>(stages * kBiases);
+    } else {
+      mask = pieces.take<std::int32_t>(stages * Form::kTile);
+    }
     staging = pieces.take<float>(Form::kStaging * Form::kWarps);
     bits = pieces.take<unsigned>(Bits::kWords * Form::kWarps);
-    distances = pieces.take<float>(shape.distances());
   }
 };
+
+constexpr float kSlack = 8;
 
 // The largest, or the sum, of the four lanes that hold a row.
 __device__ inline float row_max(float x) {
@@ -40,83 +45,96 @@ __device__ inline float row_total(float x) {
   return x + __shfl_xor_sync(kAllLanes, x, 2);
 }
 
-template <typename T, int kWidth>
-__global__ void __launch_bounds__(AttentionTiles<T, kWidth>::kThreads, AttentionTiles<T, kWidth>::kBlocksAtOnce)
+template <typename T, int kWidth, bool kExact, bool kBiased>
+__global__ void __launch_bounds__(AttentionTiles<T, kWidth, kExact>::kThreads,
+                                  AttentionTiles<T, kWidth, kExact>::kBlocksAtOnce)
     attention(const AttentionTensors<T> in, const AttentionShape shape, T* output, float* log_sum_exp) {
-  using Form = AttentionTiles<T, kWidth>;
-  using Shared = ForwardShared<T, kWidth>;
+  using Form = AttentionTiles<T, kWidth, kExact>;
+  using Shared = ForwardShared<T, kWidth, kExact, kBiased>;
   constexpr int kTile = Form::kTile;
   const BlockRows<Form> block(shape, in.offsets);
-  if (block.first >= block.end) return;
-  const Shared shared(shape, Form::kStages);
+  if (block.first >= block.length) return;
+  const int stages = Form::stages(device_architecture());
+  const Shared shared(stages);
 
-  copy_rows<Form::kRows>(block, +shared.q, in.q, block.first, shape);
-  copy_facts<Form::kRows>(block, shared.rows, in, block.first);
-  const auto fetch = [&](std::int64_t key, int stage) {
-    copy_rows<kTile>(block, shared.k + stage * Shared::kKeys, in.k, key, shape);
-    copy_rows<kTile>(block, shared.v + stage * Shared::kKeys, in.v, key, shape);
-    copy_facts<kTile>(block, shared.columns + stage * kTile, in, key);
+  RowCopies<Form::kRows, Form, T>(block, in.q, block.first, shape).next(shared.q, block.real(block.first));
+  RowCopies<kTile, Form, T> k(block, in.k, 0, shape), v(block, in.v, 0, shape);
+  BiasCopies<Form::kRows, kTile, true, Form, T> biases(block, in.biases, block.first, 0, shape);
+  const auto fetch = [&](int key, int stage) {
+    k.next(shared.k + stage * Shared::kKeys, block.real(key));
+    v.next(shared.v + stage * Shared::kKeys, block.real(key));
+    if constexpr (kBiased) {
+      biases.next(shared.biases + stage * Shared::kBiases, block.real(block.first));
+    } else {
+      copy_mask<kTile>(block, shared.mask + stage * kTile, in.key_mask, key);
+    }
     commit_copies();
   };
-  fetch(block.begin, 0);
-  const DistanceTables tables = make_distance_tables<Form::kThreads>(shared.distances, shape, in, block.head);
+  fetch(0, 0);
   const DropoutSite site(shape, in, block);
   const typename Shared::Bits bits{shared.bits + block.warp * Shared::Bits::kWords};
 
   float out[Form::kOutBlocks][4] = {};
-  float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
-  LaneRows<false> rows;
-  walk(block, fetch, [&](std::int64_t key, int stage) {
-    if (key == block.begin) rows = LaneRows<false>(tables, shared.rows);
-    if (shape.drops) bits.draw(site, block.warp_first() - block.begin, key - block.begin);
+  float base[2] = {-FLT_MAX, -FLT_MAX}, sum[2] = {0, 0};  // base: no score times scale2 exceeds it by more than kSlack
+  walk(block, stages, fetch, [&](int key, int stage) {
+    if (shape.drops) bits.draw(site, block.warp_first(), key);
 
-    float scores[Form::kBlocks][4] = {};
+    float scores[Form::kBlocks][4];
+    if constexpr (kBiased) {
+      constexpr int kLeading = leading<T>(kTile);
+      start_scores<false, kLeading>(scores, shared.biases + stage * Shared::kBiases + 16 * block.warp * kLeading);
+    } else {
+#pragma unroll
+      for (int n = 0; n < Form::kBlocks; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          scores[n][i] = shut((shared.mask + stage * kTile)[8 * n + block.lane % 4 * 2 + i % 2]);
+        }
+      }
+    }
     add_product_transposed<kWidth>(scores, shared.q + 16 * block.warp * Form::kLeading,
                                    shared.k + stage * Shared::kKeys);
     float tile_largest[2] = {-INFINITY, -INFINITY};
 #pragma unroll
     for (int n = 0; n < Form::kBlocks; ++n) {
 #pragma unroll
-      for (int side = 0; side < 2; ++side) {
-        const RowFacts column = (shared.columns + stage * kTile)[8 * n + block.lane % 4 * 2 + side];
-        const float shut = column.shut();
-#pragma unroll
-        for (int row = 0; row < 2; ++row) {
-          float& score = scores[n][2 * row + side];
-          score = fmaf(score, shape.scale2, shut) + rows.bias(tables, row, column);
-          tile_largest[row] = fmaxf(tile_largest[row], score);
-        }
-      }
+      for (int i = 0; i < 4; ++i) tile_largest[i / 2] = fmaxf(tile_largest[i / 2], scores[n][i]);
     }
-    float base[2];
+    float wanted[2];
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const float new_largest = fmaxf(largest[i], row_max(tile_largest[i]));
-      base[i] = new_largest == -INFINITY ? 0.0F : new_largest;  // all keys so far are masked
-      const float correction = exp2_fast(largest[i] - base[i]);
-      largest[i] = new_largest;
-      sum[i] *= correction;
+    for (int i = 0; i < 2; ++i) wanted[i] = row_max(tile_largest[i]) * shape.scale2;
+      // Sums of powers of up to 2^kSlack are as good as those of powers up to 1, so that the largest is seldom
+      // exceeded.
+#pragma unroll 1
+    while (__ballot_sync(kAllLanes, wanted[0] > base[0] + kSlack || wanted[1] > base[1] + kSlack) != 0) {
 #pragma unroll
-      for (int n = 0; n < Form::kOutBlocks; ++n) {
-        out[n][2 * i] *= correction;
-        out[n][2 * i + 1] *= correction;
+      for (int i = 0; i < 2; ++i) {
+        const float before = base[i];
+        base[i] = fmaxf(before, wanted[i]);
+        const float correction = exp2_fast(before - base[i]);
+        sum[i] *= correction;
+#pragma unroll
+        for (int n = 0; n < Form::kOutBlocks; ++n) {
+          out[n][2 * i] *= correction;
+          out[n][2 * i + 1] *= correction;
+        }
       }
     }
 #pragma unroll
     for (int n = 0; n < Form::kBlocks; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        scores[n][i] = exp2_fast(scores[n][i] - base[i / 2]);
+        scores[n][i] = exp2_fast(fmaf(scores[n][i], shape.scale2, -base[i / 2]));
         sum[i / 2] += scores[n][i];
       }
     }
     if (shape.drops) {
+      const unsigned* const words = bits.words + block.lane / 4 * Shared::Bits::kStride + block.lane % 4;
 #pragma unroll
       for (int n = 0; n < Form::kBlocks; ++n) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          const int column = 8 * n + block.lane % 4 * 2 + i % 2;
-          if (!bits.keeps(shape, block.lane / 4 + 8 * (i / 2), column)) scores[n][i] = 0;
+          if (!Shared::Bits::keeps(words, shape, 8 * (i / 2), 8 * n + i % 2)) scores[n][i] = 0;
         }
       }
     }
@@ -128,24 +146,29 @@ __global__ void __launch_bounds__(AttentionTiles<T, kWidth>::kThreads, Attention
   for (int i = 0; i < 2; ++i) {
     const float total = row_total(sum[i]);
     factor[i] = total == 0 ? 0.0F : shape.keep_scale / total;  // a NaN stays one, whatever dropout took away
-    const std::int64_t row = block.warp_first() + block.lane / 4 + 8 * i;
-    if (block.lane % 4 == 0 && row < block.end) {
-      store_parts(total == 0 ? -INFINITY : double{largest[i]} * kLn2 + double{logf(total)},
-                  log_sum_exp + 2 * (row * shape.heads + block.head));
+    const int row = block.warp_first() + block.lane / 4 + 8 * i;
+    if (block.lane % 4 == 0 && row < block.length) {
+      store_parts(total == 0 ? -INFINITY : double{base[i]} * kLn2 + double{logf(total)},
+                  log_sum_exp + 2 * ((block.begin + row) * shape.heads + block.head));
     }
   }
-  store_rows<T>(out, factor[0], factor[1], block.row_of(output, block.warp_first()), block.real(block.warp_first()),
-                shape);
+  store_rows<Form>(out, factor[0], factor[1], block.row_of(output, block.warp_first()), block.real(block.warp_first()),
+                   shape);
 }
 
-template <typename T, int kWidth>
-std::unique_ptr<Kernel> make_forward(const Context& context, const AttentionShape& shape, std::int64_t longest) {
-  using Form = AttentionTiles<T, kWidth>;
-  const std::size_t shared_bytes = ForwardShared<T, kWidth>(shape, Form::stages(context)).pieces.bytes();
-  allow_shared_memory(context, attention<T, kWidth>, shared_bytes);
-  return make_launch(0, [=, &context](const KernelArguments& a) {
-    launch(context.stream(), attention<T, kWidth>, grid_of<Form>(shape, a.bound(longest), shared_bytes),
-           AttentionTensors<T>(a, shape.form), shape, output<T>(a, 0), output<float>(a, 1));
+template <typename T, int kWidth, bool kExact, bool kBiased>
+std::unique_ptr<Kernel> make_forward(const Context& context, const AttentionShape& shape, std::size_t scratch_bytes) {
+  using Form = AttentionTiles<T, kWidth, kExact>;
+  const std::size_t shared_bytes =
+      ForwardShared<T, kWidth, kExact, kBiased>(Form::stages(context.architecture())).pieces.bytes();
+  allow_shared_memory(context, attention<T, kWidth, kExact, kBiased>, shared_bytes);
+  prepare_biases<T>(context, shape);
+  return make_launch(scratch_bytes, [=, &context](const KernelArguments& a) {
+    const std::int64_t longest = a.bound(shape.longest);
+    AttentionTensors<T> in(a, shape.form);
+    in.biases = make_biases(context, in, shape, longest, a.scratch.data());
+    launch(context.stream(), attention<T, kWidth, kExact, kBiased>, grid_of<Form>(shape, longest, shared_bytes), in,
+           shape, output<T>(a, 0), output<float>(a, 1));
   });
 }
 
@@ -153,11 +176,11 @@ std::unique_ptr<Kernel> make_forward(const Context& context, const AttentionShap
 
 std::unique_ptr<Kernel> make_attention(const Context& context, const Graph& graph, const Node& node) {
   const AttentionShape shape = attention_shape(graph, node);
-  const TensorType& q = graph.type(node.inputs[0]);
-  const std::int64_t longest = std::get<AttentionAttributes>(node.attributes).longest_sample;
-  return for_floating(q.dtype, [&]<typename T>(T) {
-    return for_width(shape.head_size, [&]<int kWidth>(std::integral_constant<int, kWidth>) {
-      return make_forward<T, kWidth>(context, shape, longest > 0 ? longest : q.shape[0]);
+  const std::size_t scratch_bytes = attention_bias_bytes(graph, node, shape);
+  return for_floating(graph.type(node.inputs[0]).dtype, [&]<typename T>(T) {
+    return for_head(shape.head_size, [&]<int kWidth, bool kExact>(HeadForm<kWidth, kExact>) {
+      return shape.bias_stride > 0 ? make_forward<T, kWidth, kExact, true>(context, shape, scratch_bytes)
+                                   : make_forward<T, kWidth, kExact, false>(context, shape, scratch_bytes);
     });
   });
 }

@@ -2,8 +2,12 @@
 // by tile in the registers of a block's warps, and never store a tile.
 //
 // A block takes Form::kRows rows of one sample and head, 16 a warp, and walks over the sample's other side, kTile at a
-// time: keys, if its rows are queries; queries, if they are keys. Scores are kept in units of log 2: s * scale2, where
-// scale2 = log2(e) / sqrt(head size), so that their exponential is a power of 2.
+// time: keys, if its rows are queries; queries, if they are keys. A score begins as the pair's bias, to which the
+// product of query and key is added; its exponential is a power of 2, of score * scale2 - the largest, where scale2 =
+// log2(e) / sqrt(head size).
+//
+// Biases come from a matrix that attention_bias.cu makes of the bias tables and the key mask, rounded to q's type: to
+// look three tables up for each score would take more instructions than all the rest.
 #pragma once
 
 #include <cmath>
@@ -15,10 +19,12 @@
 
 namespace plimsoll::cuda {
 
-// The tile sizes of a type, for heads of at most kWidth columns (the rest are zeros).
-template <typename T, int kWidth>
+// The tile sizes of a type, for heads of kWidth columns, or, where it is not exact, of at most so many: the rest are
+// zeros, and rows may begin anywhere.
+template <typename T, int kWidth, bool kExact>
 struct AttentionTiles {
   static constexpr bool kHalf = sizeof(T) == 2;
+  static constexpr bool kExactHeads = kExact;
   static constexpr int kRows = attention_block_rows(kHalf), kWarps = kRows / 16;
   static constexpr int kThreads = kWarps * static_cast<int>(kWarp);
   // Blocks that a multiprocessor's registers have room for, and, before Hopper, its shared memory: ptxas spills where
@@ -30,45 +36,50 @@ struct AttentionTiles {
 #endif
   static constexpr int kColumns = kWidth, kTile = kHalf ? (kWidth <= 64 ? 64 : 32) : (kWidth <= 64 ? 32 : 16);
   // Tiles in shared memory: one is computed with, the other is on its way where the device copies by itself.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-  static constexpr int kStages = 1;
-#else
-  static constexpr int kStages = kHalf ? 2 : 1;
-#endif
-  // The same as the host finds it.
-  static int stages(const Context& context) { return context.architecture() < 80 ? 1 : kStages; }
-  static constexpr int kPart = kHalf ? kTile / 2 : kTile;  // of a tile that the gradient has registers for
+  PLIMSOLL_HOST_DEVICE static constexpr int stages(int architecture) { return kHalf && architecture >= 80 ? 2 : 1; }
+  // Of a tile that the gradient has registers for.
+  static constexpr int kPart = !kHalf ? kTile : kExact || kTile < 64 ? kTile / 2 : kTile / 4;
   static constexpr int kBlocks = kTile / 8, kPartBlocks = kPart / 8, kOutBlocks = kWidth / 8;  // of sums in registers
   static constexpr int kLeading = leading<T>(kWidth);
   static constexpr int kStaging = kHalf ? 0 : 16 * leading<float>(kTile);  // floats a warp, for add_product
 };
 
-// The head and the rows that a block works on, in a grid of (tiles of rows, heads, samples), and its thread's part.
+// Which rows of which sample and head a block works on.
+struct BlockPlace {
+  unsigned tile, head, sample;
+};
+
+// Those rows, and its thread's part. Rows count from the sample's first.
 template <typename Form>
 struct BlockRows {
-  int head;
-  std::int64_t begin, end;  // of the sample
-  std::int64_t first;       // of the block, whose rows from `end` on do not exist
+  int head, sample;
+  std::int64_t begin;  // where the sample's rows begin among all
+  int length;          // of the sample
+  int first;           // of the block, whose rows from `length` on do not exist
   std::int64_t stride, head_column;
   int warp, lane;
 
-  __device__ BlockRows(const AttentionShape& shape, const std::int32_t* offsets)
-      : head(static_cast<int>(blockIdx.y)),
-        begin(offsets[blockIdx.z]),
-        end(offsets[blockIdx.z + 1]),
-        first(begin + static_cast<std::int64_t>(blockIdx.x) * Form::kRows),
+  __device__ BlockRows(const AttentionShape& shape, const std::int32_t* offsets, const BlockPlace& place)
+      : head(static_cast<int>(place.head)),
+        sample(static_cast<int>(place.sample)),
+        begin(offsets[place.sample]),
+        length(offsets[place.sample + 1] - offsets[place.sample]),
+        first(static_cast<int>(place.tile) * Form::kRows),
         stride(shape.stride()),
         head_column(static_cast<std::int64_t>(head) * shape.head_size),
         warp(static_cast<int>(threadIdx.x / kWarp)),
         lane(static_cast<int>(threadIdx.x % kWarp)) {}
+  // The block's place in a grid of (tiles of rows, heads, samples).
+  __device__ BlockRows(const AttentionShape& shape, const std::int32_t* offsets)
+      : BlockRows(shape, offsets, BlockPlace{blockIdx.x, blockIdx.y, blockIdx.z}) {}
 
-  __device__ std::int64_t warp_first() const { return first + 16 * warp; }
+  __device__ int warp_first() const { return first + 16 * warp; }
   // How many rows there are from this one on.
-  __device__ std::int64_t real(std::int64_t row) const { return end - row; }
+  __device__ int real(int row) const { return length - row; }
   // The head's part of a row of q, or of what lies like it.
   template <typename T>
-  __device__ T* row_of(T* rows, std::int64_t row) const {
-    return rows + row * stride + head_column;
+  __device__ T* row_of(T* rows, int row) const {
+    return rows + (begin + row) * stride + head_column;
   }
 };
 
@@ -91,6 +102,7 @@ struct AttentionTensors {
   const std::int32_t* dropout_key;            // [2]
   const std::int32_t* coordinates = nullptr;  // [n][3], without biases none
   const float* tables[kTables] = {};          // [heads][bins]
+  const T* biases = nullptr;                  // [n][heads][bias_stride], without tables none
 
   AttentionTensors(const KernelArguments& a, const AttentionForm& form)
       : q(input<T>(a, form.q())),
@@ -132,18 +144,15 @@ class SharedPieces {
   int bytes_ = 0;
 };
 
-// A row of a tile has these besides its vector.
+// What the sums of bias tables need of a row: position, x, y.
 struct alignas(16) RowFacts {
   std::int32_t coordinates[kTables];
-  std::int32_t mask;  // of keys: 0 if masked, or no row
-  // Returns what a key's scores are added to. A masked key's scores become NaN where they are not finite, so its rows
-  // must be numbers, too.
-  __device__ float shut() const { return mask != 0 ? 0.0F : -INFINITY; }
+  std::int32_t unused;
 };
 // The gradient needs these of a query. The log of its sum of exp is a pair, a float and the rest: one float alone would
 // lose the bits by which large scores differ.
 struct alignas(16) QueryFacts {
-  float log_sum_exp2, log_sum_rest2, delta;
+  float log_sum_exp2, delta, log_sum_rest2;  // no row, or all its keys masked: log_sum_exp2 is infinite
 };
 // Writes such a pair.
 __device__ inline void store_parts(double value, float* pair) {
@@ -153,76 +162,176 @@ __device__ inline void store_parts(double value, float* pair) {
 
 // --- copies to shared memory -----------------------------------------------------------------------------------------
 
-// Rows [0, kRows) of one head, from global rows `stride` apart; those from `real` on and columns beyond the head are
-// zeros. Whole 16 bytes arrive by wait_for_copies.
-template <typename T, int kRows, int kWidth, int kThreads>
-__device__ void copy_tile(T* tile, const T* from, std::int64_t real, const AttentionShape& shape) {
-  constexpr int kChunk = 16 / sizeof(T), kChunks = kWidth / kChunk, kStep = kThreads / kChunks;
-  static_assert(kThreads % kChunks == 0 && kRows % kStep == 0);
-  const int first = static_cast<int>(threadIdx.x) / kChunks, column = static_cast<int>(threadIdx.x) % kChunks * kChunk;
-  const std::int64_t stride = shape.stride();
-  T* to = tile + first * leading<T>(kWidth) + column;
-  if (shape.aligned) {
-    const T* source = from + first * stride + column;
-    const int rows = real < kRows ? static_cast<int>(real) : kRows;
-    if (rows == kRows) {  // as it mostly is: without a comparison each
+// Copies rows of the block's sample and head, tile after tile; those beyond the sample's end and columns beyond the
+// head are zeros. Whole 16 bytes arrive by wait_for_copies.
+template <int kRows, typename Form, typename T>
+class RowCopies {
+ public:
+  __device__ RowCopies(const BlockRows<Form>& block, const T* tensor, int first, const AttentionShape& shape)
+      : from_(block.row_of(tensor, first + row()) + column()),
+        stride_(static_cast<int>(block.stride)),
+        columns_(shape.head_size - column()) {}
+
+  // `real`: the rows that there are from the tile's first one on.
+  __device__ void next(T* tile, int real) {
+    static_assert(Form::kThreads % kChunks == 0 && kRows % kStep == 0);
+    T* const at = tile + row() * Form::kLeading + column();
+    if constexpr (Form::kExactHeads) {
 #pragma unroll
-      for (int i = 0; i < kRows / kStep; ++i, source += kStep * stride) {
-        copy_async<16>(to + i * kStep * leading<T>(kWidth), source, true);
-      }
+      for (int r = 0; r < kRows; r += kStep)
+        copy_async<16>(at + r * Form::kLeading, from_ + r * stride_, r + row() < real);
     } else {
 #pragma unroll 1
-      for (int row = first; row < kRows; row += kStep, source += kStep * stride) {
-        copy_async<16>(to + (row - first) * leading<T>(kWidth), row < rows ? source : from, row < rows);
+      for (int r = 0; r < kRows; r += kStep) {
+#pragma unroll 1
+        for (int c = 0; c < kChunk; ++c) {
+          const bool exists = r + row() < real && c < columns_;
+          at[r * Form::kLeading + c] = exists ? from_[r * stride_ + c] : from_float<T>(0);
+        }
       }
     }
-    return;
+    from_ += kRows * stride_;
   }
+
+ private:
+  static constexpr int kChunk = 16 / sizeof(T), kChunks = Form::kColumns / kChunk, kStep = Form::kThreads / kChunks;
+  __device__ static int row() { return static_cast<int>(threadIdx.x) / kChunks; }
+  __device__ static int column() { return static_cast<int>(threadIdx.x) % kChunks * kChunk; }
+
+  const T* from_;
+  int stride_, columns_;
+};
+
+// Copies those rows' coordinates; rows that do not exist get zeros.
+template <int kRows, typename Form>
+__device__ void copy_facts(const BlockRows<Form>& block, RowFacts* to, const std::int32_t* coordinates, int first) {
+  const int row = static_cast<int>(threadIdx.x);
+  static_assert(kRows <= Form::kThreads);
+  if (row >= kRows) return;
+  const std::int32_t* const from = coordinates + kTables * (block.begin + first + row);
+#pragma unroll
+  for (int t = 0; t < kTables; ++t) copy_async<4>(&to[row].coordinates[t], from + t, row < block.real(first));
+}
+
+// Those of a mask; keys that do not exist are masked.
+template <int kRows, typename Form>
+__device__ void copy_mask(const BlockRows<Form>& block, std::int32_t* to, const std::int32_t* mask, int first) {
+  const int row = static_cast<int>(threadIdx.x);
+  static_assert(kRows <= Form::kThreads);
+  if (row < kRows) copy_async<4>(to + row, mask + block.begin + first + row, row < block.real(first));
+}
+
+// --- biases ----------------------------------------------------------------------------------------------------------
+
+// Copies the biases of kQueries rows of the sample with kKeys of its keys: tiles with rows leading<T>(kKeys) apart.
+// From tile to tile go either the queries or the keys. Queries that do not exist get zeros, keys beyond the matrix
+// -infinity.
+template <int kQueries, int kKeys, bool kKeysGo, typename Form, typename T>
+class BiasCopies {
+ public:
+  __device__ BiasCopies(const BlockRows<Form>& block, const T* biases, int query, int key, const AttentionShape& shape)
+      : stride_(shape.heads * shape.bias_stride), keys_(shape.bias_stride - key - column()) {
+    from_ = biases + (block.begin + query + row()) * stride_ + block.head * shape.bias_stride + key + column();
+  }
+
+  // `real`: the queries that there are from the tile's first one on.
+  __device__ void next(T* tile, int real) {
+    static_assert(Form::kThreads % kChunks == 0 && kQueries % kStep == 0);
+    T* const at = tile + row() * leading<T>(kKeys) + column();
+    if (keys_ > 0) {
+#pragma unroll
+      for (int r = 0; r < kQueries; r += kStep) {
+        copy_async<16>(at + r * leading<T>(kKeys), from_ + r * stride_, r + row() < real);
+      }
+    } else {
+      Pack<T, kChunk> shut;
+      for (T& each : shut.at) each = from_float<T>(-INFINITY);
 #pragma unroll 1
-  for (int row = first; row < kRows; row += kStep) {
-#pragma unroll 1
-    for (int c = 0; c < kChunk; ++c) {
-      to[c] = row < real && column + c < shape.head_size ? from[row * stride + column + c] : from_float<T>(0);
+      for (int r = 0; r < kQueries; r += kStep) *reinterpret_cast<Pack<T, kChunk>*>(at + r * leading<T>(kKeys)) = shut;
     }
-    to += kStep * leading<T>(kWidth);
+    if constexpr (kKeysGo) {
+      from_ += kKeys;
+      keys_ -= kKeys;
+    } else {
+      from_ += kQueries * stride_;
+    }
+  }
+
+ private:
+  static constexpr int kChunk = 16 / sizeof(T), kChunks = kKeys / kChunk, kStep = Form::kThreads / kChunks;
+  __device__ static int row() { return static_cast<int>(threadIdx.x) / kChunks; }
+  __device__ static int column() { return static_cast<int>(threadIdx.x) % kChunks * kChunk; }
+
+  const T* from_;
+  int stride_, keys_;
+};
+
+// The scores of a tile begin as its biases. `tile`: rows are queries, and so are the sums' rows; or, kTransposed, the
+// sums' columns are.
+template <bool kTransposed, int kLeading, int kBlocks>
+__device__ void start_scores(float (&scores)[kBlocks][4], const float* tile) {
+  const int row = static_cast<int>(threadIdx.x % kWarp / 4), column = static_cast<int>(threadIdx.x % 4 * 2);
+#pragma unroll
+  for (int n = 0; n < kBlocks; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int r = row + 8 * (i / 2), c = 8 * n + column + i % 2;
+      scores[n][i] = kTransposed ? tile[c * kLeading + r] : tile[r * kLeading + c];
+    }
+  }
+}
+template <bool kTransposed, int kLeading, int kBlocks, typename T>
+__device__ void start_scores(float (&scores)[kBlocks][4], const T* tile) {
+  static_assert(kBlocks % 2 == 0);
+  const int lane = static_cast<int>(threadIdx.x % kWarp), matrix = lane / 8;
+  // Matrices 0 and 1 are the sums' upper and lower eight rows of one block of columns, 2 and 3 those of the next.
+  const int below = matrix % 2 * 8, beside = matrix / 2 * 8;
+  const T* const from = tile + (lane % 8 + (kTransposed ? beside : below)) * kLeading + (kTransposed ? below : beside);
+#pragma unroll
+  for (int n = 0; n < kBlocks; n += 2) {
+    std::uint32_t pairs[4];
+    load_matrices<kTransposed>(from + 8 * n * (kTransposed ? kLeading : 1), pairs);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      float* const sums = scores[n + i / 2] + 2 * (i % 2);
+      sums[0] = to_float(T{static_cast<std::uint16_t>(pairs[i])});
+      sums[1] = to_float(T{static_cast<std::uint16_t>(pairs[i] >> 16)});
+    }
   }
 }
 
-// Rows [first, first + kRows) of the block's sample and head.
-template <int kRows, typename Form, typename T>
-__device__ void copy_rows(const BlockRows<Form>& block, T* to, const T* tensor, std::int64_t first,
-                          const AttentionShape& shape) {
-  copy_tile<T, kRows, Form::kColumns, Form::kThreads>(to, block.row_of(tensor, first), block.real(first), shape);
-}
+// What a key adds where there are no biases. A masked key's scores become NaN where they are not finite, so its rows
+// must be numbers, too.
+__device__ inline float shut(std::int32_t mask) { return mask != 0 ? 0.0F : -INFINITY; }
 
-// Copies what those rows carry; rows that do not exist get zeros.
-template <int kRows, typename Form, typename T>
-__device__ void copy_facts(const BlockRows<Form>& block, RowFacts* to, const AttentionTensors<T>& in,
-                           std::int64_t first) {
-  for (int row = static_cast<int>(threadIdx.x); row < kRows; row += Form::kThreads) {
-    const bool exists = row < block.real(first);
-    const std::int64_t at = first + (exists ? row : 0);
-    for (int t = 0; t < kTables; ++t) {
-      if (in.coordinates == nullptr) {
-        to[row].coordinates[t] = 0;
-      } else {
-        copy_async<4>(&to[row].coordinates[t], in.coordinates + kTables * at + t, exists);
-      }
+// Number (low + high) / 2 + d of a table's distances is the distance -d, which counts from query to key, so that a
+// number is a sum of what the two sides contribute: a query its coordinate, a key this.
+__device__ inline int distance_of_key(const BucketEdges& edges, int coordinate) {
+  return (edges.low + edges.high) / 2 - coordinate;
+}
+__device__ inline int distance_number(const AttentionShape& shape, int table, int of_key, int query_coordinate) {
+  const BucketEdges& edges = shape.edges[table];
+  return clamped_sum(of_key, query_coordinate, table == 0 ? 0 : edges.low, edges.high);
+}
+// Fills bins[0 .. distances) with their bins in their tables. By all threads of the block.
+__device__ inline void number_bins(std::uint8_t* bins, const AttentionShape& shape) {
+  for (const BucketEdges& edges : shape.edges) {
+    for (int at = edges.low + static_cast<int>(threadIdx.x); at <= edges.high; at += static_cast<int>(blockDim.x)) {
+      bins[at] = static_cast<std::uint8_t>(edges.bins == 0 ? 0 : edges.bin(distance_of_key(edges, at)));
     }
-    copy_async<4>(&to[row].mask, in.key_mask + at, exists);
   }
 }
 
 // --- the walk --------------------------------------------------------------------------------------------------------
 
 // Walks over the sample's rows as the other side: fetch(first, stage) starts a tile's copies, compute(first, stage)
-// takes it. Both are called by all threads of the block, fetch(block.begin, 0) before.
+// takes it. Both are called by all threads of the block, fetch(0, 0) before.
 template <typename Form, typename Fetch, typename Compute>
-__device__ void walk(const BlockRows<Form>& block, const Fetch& fetch, const Compute& compute) {
+__device__ void walk(const BlockRows<Form>& block, int stages, const Fetch& fetch, const Compute& compute) {
   int stage = 0;
-  for (std::int64_t at = block.begin; at < block.end; at += Form::kTile) {
-    const bool more = at + Form::kTile < block.end;
-    if (Form::kStages > 1 && more) {
+  for (int at = 0; at < block.length; at += Form::kTile) {
+    const bool more = at + Form::kTile < block.length;
+    if (stages > 1 && more) {
       fetch(at + Form::kTile, 1 - stage);
       wait_for_copies<1>();
     } else {
@@ -231,72 +340,13 @@ __device__ void walk(const BlockRows<Form>& block, const Fetch& fetch, const Com
     __syncthreads();
     compute(at, stage);
     __syncthreads();
-    if (Form::kStages > 1) {
+    if (stages > 1) {
       stage = 1 - stage;
     } else if (more) {
       fetch(at + Form::kTile, 0);
     }
   }
 }
-
-// --- biases ----------------------------------------------------------------------------------------------------------
-
-// The bias tables of a head by distance, times scale2, one behind the other in shared memory: entry low[t] is of the
-// distance from which on all share table t's last bin on one side, high[t] of that on the other. A distance counts from
-// query to key.
-struct DistanceTables {
-  const float* entries;
-  int low[kTables], high[kTables];
-};
-
-template <int kThreads, typename T>
-__device__ DistanceTables make_distance_tables(float* entries, const AttentionShape& shape,
-                                               const AttentionTensors<T>& in, int head) {
-  DistanceTables tables{.entries = entries, .low = {}, .high = {}};
-  int low = 0;
-  for (int t = 0; t < kTables; ++t) {
-    const BucketEdges& edges = shape.edges[t];
-    tables.low[t] = low;
-    tables.high[t] = low + 2 * edges.saturated;
-    for (int at = low + static_cast<int>(threadIdx.x); at <= tables.high[t]; at += kThreads) {
-      const int distance = at - low - edges.saturated;
-      entries[at] = edges.bins == 0 ? 0.0F : in.tables[t][head * edges.bins + edges.bin(distance)] * shape.scale2;
-    }
-    low = tables.high[t] + 1;
-  }
-  return tables;
-}
-
-// A lane's two rows of a tile of sums among the tables: where its distance to a row at coordinate 0 would stand, were
-// the tables without end.
-template <bool kRowsAreKeys>
-struct LaneRows {
-  int zero[2][kTables] = {};
-
-  LaneRows() = default;
-  __device__ LaneRows(const DistanceTables& tables, const RowFacts* facts) {
-    const unsigned row = threadIdx.x / kWarp * 16 + threadIdx.x % kWarp / 4;
-    for (int i = 0; i < 2; ++i) {
-      for (int t = 0; t < kTables; ++t) {
-        const int middle = (tables.low[t] + tables.high[t]) / 2;
-        const int coordinate = facts[row + 8 * static_cast<unsigned>(i)].coordinates[t];
-        zero[i][t] = kRowsAreKeys ? middle + coordinate : middle - coordinate;
-      }
-    }
-  }
-
-  // Which entry of table t row i looks up for a column of the tile.
-  __device__ int entry(const DistanceTables& tables, int t, int i, const RowFacts& column) const {
-    const int at = kRowsAreKeys ? zero[i][t] - column.coordinates[t] : zero[i][t] + column.coordinates[t];
-    return clamp(at, tables.low[t], tables.high[t]);
-  }
-  __device__ float bias(const DistanceTables& tables, int i, const RowFacts& column) const {
-    float sum = tables.entries[entry(tables, 0, i, column)];
-#pragma unroll
-    for (int t = 1; t < kTables; ++t) sum += tables.entries[entry(tables, t, i, column)];
-    return sum;
-  }
-};
 
 // --- dropout ---------------------------------------------------------------------------------------------------------
 
@@ -323,27 +373,33 @@ struct DropoutBits {
   unsigned* words;
 
   // By the lanes of the warp together; queries and keys count from the sample's first row.
-  __device__ void draw(const DropoutSite& site, std::int64_t first_query, std::int64_t first_key) const {
+  __device__ void draw(const DropoutSite& site, int first_query, int first_key) const {
     constexpr int kCalls = kQueries * kKeys / 8 / static_cast<int>(kWarp);
     static_assert(kCalls * 8 * static_cast<int>(kWarp) == kQueries * kKeys);
-    const int lane = static_cast<int>(threadIdx.x % kWarp);
+    static_assert(static_cast<int>(kWarp) % kQueries == 0);
+    const int lane = static_cast<int>(threadIdx.x % kWarp), query = lane % kQueries, first = lane / kQueries;
+    auto* const to = reinterpret_cast<Pack<unsigned, 4>*>(words + query * kStride + 4 * first);
+    const PhiloxCounter counter = {static_cast<std::uint32_t>(first_query + query),
+                                   static_cast<std::uint32_t>(first_key / 8 + first), site.site, site.sample};
     __syncwarp();
-#pragma unroll 2
+#pragma unroll
     for (int call = 0; call < kCalls; ++call) {
-      const int item = call * static_cast<int>(kWarp) + lane, query = item % kQueries, eight = item / kQueries;
+      constexpr int kEights = static_cast<int>(kWarp) / kQueries;  // of the warp's lanes together
       const PhiloxOutput drawn = dropout_words(
-          {static_cast<std::uint32_t>(first_query) + static_cast<std::uint32_t>(query),
-           static_cast<std::uint32_t>(first_key) / 8 + static_cast<std::uint32_t>(eight), site.site, site.sample},
-          site.key);
-      *reinterpret_cast<Pack<unsigned, 4>*>(words + query * kStride +
-                                            4 * eight) = {{drawn[0], drawn[1], drawn[2], drawn[3]}};
+          {counter[0], counter[1] + static_cast<std::uint32_t>(call * kEights), counter[2], counter[3]}, site.key);
+      to[call * kEights] = {{drawn[0], drawn[1], drawn[2], drawn[3]}};
     }
     __syncwarp();
   }
 
-  // Without dropout the threshold is 0, which keeps whatever lies there.
-  __device__ bool keeps(const AttentionShape& shape, int query, int key) const {
-    return words[query * kStride + key / 2] << (key % 2 == 0 ? 16 : 0) >= shape.upper_threshold;
+  // Whether the pair so many queries and keys from where `bits` points is kept: its 16 bits, or, by `words`, those in
+  // one of a word's halves. Without dropout the threshold is 0, which keeps whatever lies there.
+  __device__ static bool keeps(const std::uint16_t* bits, const AttentionShape& shape, int query, int key) {
+    return bits[2 * query * kStride + key] >= shape.upper_threshold >> 16;
+  }
+  __device__ static bool keeps(const unsigned* words, const AttentionShape& shape, int query, int key) {
+    const unsigned word = words[query * kStride + key / 2];
+    return (key % 2 != 0 ? word : word << 16) >= shape.upper_threshold;
   }
 };
 
@@ -351,9 +407,9 @@ struct DropoutBits {
 
 // Writes a warp's sums, times `factor` of each of the lane's two rows, as rows of one head; `real` of the 16 rows
 // exist.
-template <typename T, int kOutBlocks>
-__device__ void store_rows(const float (&sums)[kOutBlocks][4], float low_factor, float high_factor, T* to,
-                           std::int64_t real, const AttentionShape& shape) {
+template <typename Form, typename T, int kOutBlocks>
+__device__ void store_rows(const float (&sums)[kOutBlocks][4], float low_factor, float high_factor, T* to, int real,
+                           const AttentionShape& shape) {
   const int lane = static_cast<int>(threadIdx.x % kWarp), row = lane / 4;
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
@@ -364,7 +420,7 @@ __device__ void store_rows(const float (&sums)[kOutBlocks][4], float low_factor,
     for (int n = 0; n < kOutBlocks; ++n) {
       const int column = 8 * n + lane % 4 * 2;
       const T left = from_float<T>(sums[n][2 * i] * factor), right = from_float<T>(sums[n][2 * i + 1] * factor);
-      if (shape.aligned) {
+      if constexpr (Form::kExactHeads) {
         *reinterpret_cast<Pack<T, 2>*>(out + column) = {{left, right}};
       } else {
         if (column < shape.head_size) out[column] = left;
@@ -374,13 +430,26 @@ __device__ void store_rows(const float (&sums)[kOutBlocks][4], float low_factor,
   }
 }
 
-// make(std::integral_constant<int, width>) for the least width that holds a head.
+// Starts the kernel that makes the matrix of biases, for samples of at most `longest` rows, and returns the matrix;
+// nullptr without bias tables. Checked by prepare_biases when the node is prepared.
+template <typename T>
+const T* make_biases(const Context& context, const AttentionTensors<T>& in, const AttentionShape& shape,
+                     std::int64_t longest, std::byte* scratch);
+template <typename T>
+void prepare_biases(const Context& context, const AttentionShape& shape);
+
+template <int kWidth, bool kExact>
+struct HeadForm {};
+
+// make(HeadForm) of the form that a head takes.
 template <typename Make>
-auto for_width(std::int64_t head_size, const Make& make) {
-  if (head_size <= 32) return make(std::integral_constant<int, 32>{});
-  if (head_size <= 64) return make(std::integral_constant<int, 64>{});
+auto for_head(std::int64_t head_size, const Make& make) {
+  if (head_size == 32) return make(HeadForm<32, true>{});
+  if (head_size == 64) return make(HeadForm<64, true>{});
+  if (head_size == 128) return make(HeadForm<128, true>{});
+  if (head_size <= 64) return make(HeadForm<64, false>{});
   check(head_size <= kMostHeadSize, "attention_shape refuses wider heads");
-  return make(std::integral_constant<int, 128>{});
+  return make(HeadForm<128, false>{});
 }
 
 // Above 48 KiB a kernel has to be told; it keeps the most that any node of the process needs. As many blocks as

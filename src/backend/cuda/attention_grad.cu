@@ -1,6 +1,7 @@
-// attention_grad: two walks over the tiles of scores, which compute them again: one whose blocks keep keys, for dk and
-// dv, one whose blocks keep queries, for dq and the gradients of the bias tables. So every sum has one owner and one
-// order, and nothing is added to by several blocks (reference/attention.cpp has the formulas).
+// attention_grad: one walk over the tiles of scores, which computes them again. A block keeps keys, whose dk and dv it
+// sums in registers, and walks over the queries, to whose dq it adds its share in device memory. Blocks add to a
+// query's dq in the order of their keys: each waits until the one before has added, and as blocks number themselves
+// when they begin, that one has begun earlier. So every sum has one order (reference/attention.cpp has the formulas).
 //
 // Sums of the bias tables are kept in fixed point: integers, unlike floats, add up to the same in any order, so that
 // lanes may add where they like and the result repeats bit for bit. Their unit comes from a bound of what is added:
@@ -8,24 +9,23 @@
 #include <type_traits>
 
 #include "backend/cuda/attention.h"
+#include "backend/cuda/blocks.h"
 
 namespace plimsoll::cuda {
 namespace {
-
-constexpr int kCopies = 8;  // of a block's sums, one for each row of a warp's lanes, which meet less often for it
 
 template <typename T>
 struct FixedPoint;
 template <>
 struct FixedPoint<float> {
-  using Sum = unsigned long long;           // two's complement
-  static constexpr float kUnits = 0x1p58F;  // of keep_scale times the bound
+  using Sum = unsigned long long;          // two's complement
+  static constexpr float kMost = 0x1p62F;  // that a sum reaches
   __device__ static Sum from(float x) { return static_cast<Sum>(static_cast<long long>(x)); }
   __device__ static double value(Sum x) { return static_cast<double>(static_cast<long long>(x)); }
 };
 struct HalfFixedPoint {
   using Sum = unsigned;
-  static constexpr float kUnits = 0x1p26F;
+  static constexpr float kMost = 0x1p30F;
   __device__ static Sum from(float x) { return static_cast<Sum>(static_cast<int>(rintf(x))); }
   __device__ static double value(Sum x) { return static_cast<double>(static_cast<int>(x)); }
 };
@@ -34,13 +34,60 @@ struct FixedPoint<Bf16> : HalfFixedPoint {};
 template <>
 struct FixedPoint<F16> : HalfFixedPoint {};
 
-// The sums that the first kernel leaves for the others, [n][heads] each.
+// What the walk of the gradient takes, beside AttentionTiles.
+template <typename T, int kWidth, bool kExact>
+struct GradTiles : AttentionTiles<T, kWidth, kExact> {
+  using Base = AttentionTiles<T, kWidth, kExact>;
+  // By the shared memory that there is for the blocks of a multiprocessor.
+  static constexpr int kBlocksAtOnce = Base::kHalf ? 2 : 4;
+  PLIMSOLL_HOST_DEVICE static constexpr int stages(int architecture) {
+    return Base::kHalf && architecture >= 90 ? 2 : 1;
+  }
+  // Copies of a block's sums by bin: with one for each lane of a warp none waits for another.
+  PLIMSOLL_HOST_DEVICE static constexpr int copies(int architecture) {
+    return !Base::kHalf || architecture < 80 ? 8 : architecture < 90 ? 16 : 32;
+  }
+  // A part's product for dq is divided among the warps: 16 queries and some columns each.
+  static constexpr int kGroups = Base::kPart / 16, kColumnParts = Base::kWarps / kGroups;
+  static constexpr int kPartColumns = kWidth / kColumnParts, kDqBlocks = kPartColumns / 8;
+  static_assert(kGroups * kColumnParts == Base::kWarps);
+  static constexpr int kWarpsAtOnce = kExact && kWidth <= 64 ? Base::kWarps : 1;  // others have no registers for more
+  // A warp's gradients of scores, [16 keys][queries of a part], as they pass to the other warps; before, the random
+  // bits of its dropout lie there.
+  static constexpr int kExchangeLeading = leading<T>(Base::kPart);
+  using Bits = DropoutBits<Base::kPart, 16>;
+  static constexpr int kExchangeWords = 16 * kExchangeLeading * static_cast<int>(sizeof(T)) / 4;
+  static constexpr int kWarpWords = kExchangeWords > Bits::kWords ? kExchangeWords : Bits::kWords;
+};
+
+// The sums that the first kernel leaves for the other, [n][heads] each.
 struct RowSums {
   float* delta;      // output . doutput
-  float* log_sums2;  // pairs: log_sum_exp in units of ln 2
+  float* log_sums2;  // pairs: log_sum_exp in units of ln 2, infinity where all keys are masked
   float* dout_norm;  // Euclidean norms, infinite where a value is not finite; nullptr without table gradients
   float* v_norm;
 };
+
+// The order in which blocks add to dq.
+struct Turns {
+  unsigned* begun;     // blocks
+  unsigned* added;     // [samples][heads][rows / 16]: blocks that have added to these queries
+  int row_tiles;       // of 16 rows, of the longest sample
+  unsigned key_tiles;  // of a block's rows, of the longest sample
+};
+
+// Which block a number stands for. Heads of samples come in groups whose tensors a GPU's L2 cache holds, for all blocks
+// of a group to find there; within one, every head's first keys come before any head's second, so that a block finds
+// the sums that it adds to complete.
+constexpr unsigned kHeadsAtOnce = 48;
+__device__ inline BlockPlace place_of(unsigned number, const AttentionShape& shape, unsigned key_tiles) {
+  const unsigned heads = static_cast<unsigned>(shape.heads), all = heads * static_cast<unsigned>(shape.samples);
+  const unsigned first = number / (kHeadsAtOnce * key_tiles) * kHeadsAtOnce;
+  const unsigned within = number % (kHeadsAtOnce * key_tiles),
+                 count = all - first < kHeadsAtOnce ? all - first : kHeadsAtOnce;
+  const unsigned item = first + within % count;
+  return {.tile = within / count, .head = item % heads, .sample = item / heads};
+}
 
 // A lane's sums of one of its rows become 0.
 template <int kOutBlocks>
@@ -51,10 +98,15 @@ __device__ inline void clear_row(int row, float (&a)[kOutBlocks][4], float (&b)[
 
 __device__ inline float norm_of(float squares) { return squares <= 3.4e38F ? sqrtf(squares) : INFINITY; }
 
-// A warp a row of a head.
+// A warp a row of a head. Clears `zeros` for the next kernels, too.
 template <typename T>
 __global__ void attention_row_sums(const T* doutput, const T* output, const T* v, const float* log_sum_exp,
-                                   const std::int32_t* offsets, const AttentionShape shape, RowSums to) {
+                                   const std::int32_t* offsets, const AttentionShape shape, RowSums to, unsigned* zeros,
+                                   std::int64_t count) {
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
+       i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
+    zeros[i] = 0;
+  }
   const std::int64_t items = std::int64_t{offsets[shape.samples]} * shape.heads;
   const unsigned warps = blockDim.x / kWarp;
   for (std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * warps + threadIdx.x / kWarp; item < items;
@@ -77,7 +129,8 @@ __global__ void attention_row_sums(const T* doutput, const T* output, const T* v
     }
     if (threadIdx.x % kWarp != 0) continue;
     to.delta[item] = delta;
-    store_parts((double{log_sum_exp[2 * item]} + double{log_sum_exp[2 * item + 1]}) * kLog2E, to.log_sums2 + 2 * item);
+    const double log_sum = double{log_sum_exp[2 * item]} + double{log_sum_exp[2 * item + 1]};
+    store_parts(log_sum == -INFINITY ? INFINITY : log_sum * kLog2E, to.log_sums2 + 2 * item);
     if (to.dout_norm != nullptr) {
       to.dout_norm[item] = norm_of(dout_squares);
       to.v_norm[item] = norm_of(v_squares);
@@ -90,127 +143,60 @@ struct BackwardTensors {
   AttentionTensors<T> in;
   const T* doutput;
   RowSums sums;
+  Turns turns;
+  float* dq_sums;  // queries_of
+  T *dq, *dk, *dv;
+  float* partial;  // [heads * bins][slots], zeros where no block writes
+  std::int64_t slots;
 };
 
-// Shared memory of both walks: what stays, `a` and `b`, and what comes by, `x` and `y`.
-template <typename T, int kWidth>
+template <typename T, int kWidth, bool kExact, bool kBiased, bool kOfTables>
 struct BackwardShared {
-  using Form = AttentionTiles<T, kWidth>;
+  using Form = GradTiles<T, kWidth, kExact>;
   using Sum = typename FixedPoint<T>::Sum;
-  using KeyBits = DropoutBits<Form::kPart, 16>;    // of the walk over queries
-  using QueryBits = DropoutBits<16, Form::kPart>;  // of that over keys
-  static constexpr int kComing = Form::kTile * Form::kLeading;
+  static constexpr int kComing = Form::kTile * Form::kLeading, kBiases = Form::kTile * leading<T>(Form::kRows);
   SharedPieces pieces;
-  SharedPiece<T> a, b, x, y;
+  SharedPiece<T> k, v, q, doutput, biases;  // the last three of each stage
   SharedPiece<RowFacts> rows, columns;
   SharedPiece<QueryFacts> queries;
-  SharedPiece<float> staging, bound, distances;
-  SharedPiece<unsigned> bits;
-  SharedPiece<std::uint16_t> places;
+  SharedPiece<float> staging, bound;
+  SharedPiece<unsigned> exchange;
+  SharedPiece<std::uint8_t> bins;
   SharedPiece<Sum> sums;
 
-  // `queries_stay`: of the walk over keys; `tables`: with sums for their gradients.
-  PLIMSOLL_HOST_DEVICE BackwardShared(const AttentionShape& shape, int stages, bool queries_stay, bool tables) {
-    a = pieces.take<T>(Form::kRows * Form::kLeading);
-    b = pieces.take<T>(Form::kRows * Form::kLeading);
-    x = pieces.take<T>(stages * kComing);
-    y = pieces.take<T>(stages * kComing);
+  PLIMSOLL_HOST_DEVICE BackwardShared(const AttentionShape& shape, int architecture) {
+    const int stages = Form::stages(architecture);
+    k = pieces.take<T>(Form::kRows * Form::kLeading);
+    v = pieces.take<T>(Form::kRows * Form::kLeading);
+    q = pieces.take<T>(stages * kComing);
+    doutput = pieces.take<T>(stages * kComing);
+    if (kBiased) biases = pieces.take<T>(stages * kBiases);
+    queries = pieces.take<QueryFacts>(stages * Form::kTile);
+    staging = pieces.take<float>(Form::kStaging * Form::kWarps);
+    exchange = pieces.take<unsigned>(Form::kWarpWords * Form::kWarps);
+    if (!kOfTables) return;
     rows = pieces.take<RowFacts>(Form::kRows);
     columns = pieces.take<RowFacts>(stages * Form::kTile);
-    queries = pieces.take<QueryFacts>(queries_stay ? Form::kRows : stages * Form::kTile);
-    staging = pieces.take<float>(Form::kStaging * Form::kWarps);
-    bits = pieces.take<unsigned>((queries_stay ? QueryBits::kWords : KeyBits::kWords) * Form::kWarps);
-    distances = pieces.take<float>(shape.distances());
-    if (!tables) return;
     bound = pieces.take<float>(Form::kWarps + 1);
-    places = pieces.take<std::uint16_t>(shape.distances());
-    sums = pieces.take<Sum>(shape.all_bins() * kCopies);
+    bins = pieces.take<std::uint8_t>(shape.distances());
+    sums = pieces.take<Sum>(shape.all_bins() * Form::copies(architecture));
   }
 };
 
 template <int kRows, typename Form, typename T>
 __device__ void copy_query_facts(const BlockRows<Form>& block, QueryFacts* to, const BackwardTensors<T>& t,
-                                 const AttentionShape& shape, std::int64_t first) {
-  for (int row = static_cast<int>(threadIdx.x); row < kRows; row += Form::kThreads) {
-    const bool exists = row < block.real(first);
-    const std::int64_t at = (first + (exists ? row : 0)) * shape.heads + block.head;
-    copy_async<8>(&to[row].log_sum_exp2, t.sums.log_sums2 + 2 * at, exists);
-    copy_async<4>(&to[row].delta, t.sums.delta + at, exists);
+                                 const AttentionShape& shape, int first) {
+  const int row = static_cast<int>(threadIdx.x);
+  static_assert(kRows <= Form::kThreads);
+  if (row >= kRows) return;
+  if (row >= block.real(first)) {
+    to[row] = {INFINITY, 0, 0};
+    return;
   }
-}
-
-// A block keeps keys and walks over queries. Wide heads have registers for the sums of one of dk and dv alone, and take
-// a launch for each.
-template <typename T, int kWidth, bool kKeys, bool kValues>
-__global__ void __launch_bounds__(AttentionTiles<T, kWidth>::kThreads, AttentionTiles<T, kWidth>::kBlocksAtOnce)
-    attention_key_value_grad(const BackwardTensors<T> t, const AttentionShape shape, T* dk, T* dv) {
-  using Form = AttentionTiles<T, kWidth>;
-  using Shared = BackwardShared<T, kWidth>;
-  constexpr int kTile = Form::kTile;
-  const AttentionTensors<T>& in = t.in;
-  const BlockRows<Form> block(shape, in.offsets);
-  if (block.first >= block.end) return;
-  const Shared shared(shape, Form::kStages, false, false);
-  float* const staging = shared.staging + block.warp * Form::kStaging;
-
-  copy_rows<Form::kRows>(block, +shared.a, in.k, block.first, shape);
-  copy_rows<Form::kRows>(block, +shared.b, in.v, block.first, shape);
-  copy_facts<Form::kRows>(block, shared.rows, in, block.first);
-  const auto fetch = [&](std::int64_t query, int stage) {
-    copy_rows<kTile>(block, shared.x + stage * Shared::kComing, in.q, query, shape);
-    copy_rows<kTile>(block, shared.y + stage * Shared::kComing, t.doutput, query, shape);
-    copy_facts<kTile>(block, shared.columns + stage * kTile, in, query);
-    copy_query_facts<kTile>(block, shared.queries + stage * kTile, t, shape, query);
-    commit_copies();
-  };
-  fetch(block.begin, 0);
-  const DistanceTables tables = make_distance_tables<Form::kThreads>(shared.distances, shape, in, block.head);
-  const DropoutSite site(shape, in, block);
-  const typename Shared::KeyBits bits{shared.bits + block.warp * Shared::KeyBits::kWords};
-
-  float dk_sums[Form::kOutBlocks][4] = {}, dv_sums[Form::kOutBlocks][4] = {};
-  LaneRows<true> rows;
-  walk(block, fetch, [&](std::int64_t first, int stage) {
-    if (first == block.begin) rows = LaneRows<true>(tables, shared.rows);
-#pragma unroll 1
-    for (int part = stage * kTile; part < (stage + 1) * kTile; part += Form::kPart) {
-      const std::int64_t query = first + part - stage * kTile, real = block.real(query);
-      if (real <= 0) break;
-      const T *const q = shared.x + part * Form::kLeading, *const doutput = shared.y + part * Form::kLeading;
-      if (shape.drops) bits.draw(site, query - block.begin, block.warp_first() - block.begin);
-      float p[Form::kPartBlocks][4] = {}, ds[Form::kPartBlocks][4] = {};
-      add_product_transposed<kWidth>(p, shared.a + 16 * block.warp * Form::kLeading, q);
-      if constexpr (kKeys) add_product_transposed<kWidth>(ds, shared.b + 16 * block.warp * Form::kLeading, doutput);
-#pragma unroll
-      for (int n = 0; n < Form::kPartBlocks; ++n) {
-#pragma unroll
-        for (int side = 0; side < 2; ++side) {
-          const int at = 8 * n + block.lane % 4 * 2 + side;
-          const RowFacts column = (shared.columns + part)[at];
-          const QueryFacts facts = (shared.queries + part)[at];
-          const float log_sum_exp2 = at < real ? facts.log_sum_exp2 : INFINITY;
-#pragma unroll
-          for (int row = 0; row < 2; ++row) {
-            const int i = 2 * row + side;
-            const float score = fmaf(p[n][i], shape.scale2, rows.bias(tables, row, column));
-            const float probability = exp2_fast(score - log_sum_exp2 - facts.log_sum_rest2);
-            const bool kept = bits.keeps(shape, at, block.lane / 4 + 8 * row);
-            p[n][i] = kept ? probability : 0.0F;
-            ds[n][i] = probability * ((kept ? ds[n][i] * shape.keep_scale : 0.0F) - facts.delta);
-          }
-        }
-      }
-      if constexpr (kValues) add_product(dv_sums, p, doutput, staging);
-      if constexpr (kKeys) add_product(dk_sums, ds, q, staging);
-    }
-  });
-  // A masked key has no gradient, whatever became of its sums: none of them was another's.
-  const std::int64_t at = block.warp_first(), real = block.real(at);
-  const RowFacts* const facts = shared.rows + 16 * block.warp + block.lane / 4;
-  if (facts[0].mask == 0) clear_row(0, dk_sums, dv_sums);
-  if (facts[8].mask == 0) clear_row(1, dk_sums, dv_sums);
-  if constexpr (kKeys) store_rows<T>(dk_sums, shape.scale, shape.scale, block.row_of(dk, at), real, shape);
-  if constexpr (kValues) store_rows<T>(dv_sums, shape.keep_scale, shape.keep_scale, block.row_of(dv, at), real, shape);
+  const std::int64_t at = (block.begin + first + row) * shape.heads + block.head;
+  copy_async<4>(&to[row].log_sum_exp2, t.sums.log_sums2 + 2 * at, true);
+  if constexpr (!Form::kHalf) copy_async<4>(&to[row].log_sum_rest2, t.sums.log_sums2 + 2 * at + 1, true);
+  copy_async<4>(&to[row].delta, t.sums.delta + at, true);
 }
 
 // The largest of what the threads of a block hold, for all of them. `shared`: a float a warp and one more.
@@ -225,174 +211,275 @@ __device__ float block_max(float x, float* shared) {
   return x;
 }
 
-// The sums of ds by the bins of the three tables, over a block's queries: lanes add to kCopies copies of them;
-// what falls into a table's last bins, where most distances of a page do, stays in registers.
-template <typename T, int kWidth>
+// The sums of ds by the bins of the three tables, over a block's keys: lanes add to copies of them.
+template <typename T, int kWidth, bool kExact>
 class TableSums {
  public:
-  using Form = AttentionTiles<T, kWidth>;
+  using Form = GradTiles<T, kWidth, kExact>;
+  using Shared = BackwardShared<T, kWidth, kExact, true, true>;
   using Fixed = FixedPoint<T>;
   using Sum = typename Fixed::Sum;
 
-  __device__ TableSums(const BackwardShared<T, kWidth>& shared, const BackwardTensors<T>& t,
-                       const AttentionShape& shape, int head, std::int64_t begin, std::int64_t end, std::int64_t first)
-      : shape_(shape), shared_(shared) {
+  __device__ TableSums(const Shared& shared, const RowSums& norms, const AttentionShape& shape,
+                       const BlockRows<Form>& block)
+      : shape_(shape), shared_(shared), queries_(static_cast<float>(block.length)) {
     float dout_norm = 0, v_norm = 0;
-    for (std::int64_t row = first + threadIdx.x; row < end && row < first + Form::kRows; row += Form::kThreads) {
-      dout_norm = fmaxf(dout_norm, t.sums.dout_norm[row * shape.heads + head]);
-    }
-    for (std::int64_t row = begin + threadIdx.x; row < end; row += Form::kThreads) {
-      v_norm = fmaxf(v_norm, t.sums.v_norm[row * shape.heads + head]);
+    for (int row = static_cast<int>(threadIdx.x); row < block.length; row += Form::kThreads) {
+      const std::int64_t at = (block.begin + row) * shape.heads + block.head;
+      dout_norm = fmaxf(dout_norm, norms.dout_norm[at]);
+      if (row >= block.first && row < block.first + Form::kRows) v_norm = fmaxf(v_norm, norms.v_norm[at]);
     }
     // Infinite or NaN if a value is: the sums are then NaN by what their unit does to them.
     const float bound = block_max<Form::kWarps>(dout_norm, shared.bound) *
                         block_max<Form::kWarps>(v_norm, shared.bound) * shape.keep_scale;
-    units_ = bound > 0 ? Fixed::kUnits / bound : 0.0F;
+    units_ = bound > 0 ? Fixed::kMost / (2 * queries_) / bound : 0.0F;
     if (threadIdx.x == 0) shared.bound[Form::kWarps] = bound;
-    const int all = shape.all_bins() * kCopies;
+    const int all = shape.all_bins() * copies();
     for (int i = static_cast<int>(threadIdx.x); i < all; i += Form::kThreads) shared.sums[i] = 0;
-    int low = 0;
-    for (const BucketEdges& edges : shape.edges) {
-      for (int i = static_cast<int>(threadIdx.x); i <= 2 * edges.saturated; i += Form::kThreads) {
-        const int bin = edges.bins == 0 ? 0 : edges.first + edges.bin(i - edges.saturated);
-        shared.places[low + i] = static_cast<std::uint16_t>(bin * kCopies * static_cast<int>(sizeof(Sum)));
-      }
-      low += 2 * edges.saturated + 1;
+    number_bins(+shared.bins, shape);
+    const int copy = block.lane / (static_cast<int>(kWarp) / copies());
+    for (int t = 0; t < kTables; ++t) {
+      lane_sums_[t] = shared.sums.begin + (shape.edges[t].first * copies() + copy) * static_cast<int>(sizeof(Sum));
     }
-    lane_sums_.begin = shared.sums.begin + static_cast<int>(threadIdx.x % kWarp / 4 * sizeof(Sum));
   }
 
-  // Adds what row i and a column have in common.
-  __device__ void add(float ds, const DistanceTables& tables, const LaneRows<false>& rows, int i,
-                      const RowFacts& column) {
-    const auto value = Fixed::from(ds * units_);
+  // Once the rows' facts are there.
+  __device__ void begin(const BlockRows<Form>& block) {
+    for (int i = 0; i < 2; ++i) {
+      for (int t = 0; t < kTables; ++t) {
+        const int coordinate = shared_.rows[16 * block.warp + block.lane / 4 + 8 * i].coordinates[t];
+        of_key_[i][t] = distance_of_key(shape_.edges[t], coordinate);
+      }
+    }
+  }
+
+  // Adds what the lane's key i and a query have in common.
+  __device__ void add(float ds, int i, const RowFacts& query) {
+    const Sum value = Fixed::from(ds * units_);
 #pragma unroll
     for (int t = 0; t < kTables; ++t) {
-      const int entry = rows.entry(tables, t, i, column);
-      const bool before = entry == tables.low[t], behind = entry == tables.high[t];
-      if (before) before_[t] += value;
-      if (behind) behind_[t] += value;
-      if (!before && !behind) atomicAdd(sum_at(entry), value);
+      const int bin = shared_.bins[distance_number(shape_, t, of_key_[i][t], query.coordinates[t])];
+      atomicAdd(+SharedPiece<Sum>{lane_sums_[t] + bin * copies() * static_cast<int>(sizeof(Sum))}, value);
     }
   }
 
   // partial[head * bins + bin][slot]. All threads of the block call it.
-  __device__ void write(const DistanceTables& tables, float* partial, int head, std::int64_t slot, std::int64_t slots) {
-#pragma unroll
-    for (int t = 0; t < kTables; ++t) {
-      if (shape_.edges[t].bins == 0) continue;
-      atomicAdd(sum_at(tables.low[t]), before_[t]);
-      atomicAdd(sum_at(tables.high[t]), behind_[t]);
-    }
+  __device__ void write(float* partial, int head, std::int64_t slot, std::int64_t slots) {
     __syncthreads();
     const float bound = shared_.bound[Form::kWarps];
-    const double unit = bound > 0 || bound != bound ? double{bound} / double{Fixed::kUnits} : 0.0;
+    const double unit = bound > 0 || bound != bound ? double{bound} * double{2 * queries_} / double{Fixed::kMost} : 0.0;
     const int bins = shape_.all_bins();
     for (int bin = static_cast<int>(threadIdx.x); bin < bins; bin += Form::kThreads) {
       double sum = 0;
-      for (int copy = 0; copy < kCopies; ++copy) sum += Fixed::value(shared_.sums[bin * kCopies + copy]);
+      for (int copy = 0; copy < copies(); ++copy) sum += Fixed::value(shared_.sums[bin * copies() + copy]);
       partial[(static_cast<std::int64_t>(head) * bins + bin) * slots + slot] = static_cast<float>(sum * unit);
     }
   }
 
  private:
-  // The lane's sum of the bin that an entry of the distance tables belongs to: places are in bytes.
-  __device__ Sum* sum_at(int entry) const { return SharedPiece<Sum>{lane_sums_.begin + shared_.places[entry]}; }
+  __device__ static int copies() { return Form::copies(device_architecture()); }
 
   const AttentionShape& shape_;
-  const BackwardShared<T, kWidth>& shared_;
-  float units_;
-  SharedPiece<Sum> lane_sums_;
-  Sum before_[kTables] = {}, behind_[kTables] = {};
+  const Shared& shared_;
+  float queries_, units_;
+  int lane_sums_[kTables] = {};  // where the lane's copy of a table's sums begins in shared memory
+  int of_key_[2][kTables] = {};  // of the lane's keys
 };
 
 struct NoTableSums {};
 
-// A block keeps queries and walks over keys. `partial`: [heads * bins][slots], zeros where no block writes.
-template <typename T, int kWidth, bool kTableGradients>
-__global__ void __launch_bounds__(AttentionTiles<T, kWidth>::kThreads, AttentionTiles<T, kWidth>::kBlocksAtOnce)
-    attention_query_grad(const BackwardTensors<T> t, const AttentionShape shape, T* dq, float* partial,
-                         std::int64_t slots) {
-  using Form = AttentionTiles<T, kWidth>;
-  using Shared = BackwardShared<T, kWidth>;
+// The sums of dq of 16 queries, for all blocks: for each part of the columns what the lanes of a warp hold of it.
+template <typename Form>
+__device__ float* queries_of(const BlockRows<Form>& block, float* sums, int query, const AttentionShape& shape) {
+  const std::int64_t tile = block.begin / 16 + block.sample + query / 16;
+  return sums + (tile * shape.heads + block.head) * 16 * Form::kColumns;
+}
+
+// Adds a share of dq to that of the blocks before.
+template <typename Form, int kBlocks>
+__device__ void add_queries(float (&share)[kBlocks][4], float* sums, int part, bool is_first) {
+  static_assert(kBlocks == Form::kDqBlocks);
+  auto* const at = reinterpret_cast<Pack<float, 4>*>(sums) + part * kBlocks * kWarp + threadIdx.x % kWarp;
+  if (!is_first) {
+    Pack<float, 4> before[kBlocks];
+#pragma unroll
+    for (int n = 0; n < kBlocks; ++n) before[n] = load_of_other_blocks(at + n * kWarp);
+#pragma unroll
+    for (int n = 0; n < kBlocks; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) share[n][i] = before[n].at[i] + share[n][i];
+    }
+  }
+#pragma unroll
+  for (int n = 0; n < kBlocks; ++n) at[n * kWarp] = {{share[n][0], share[n][1], share[n][2], share[n][3]}};
+}
+
+// The last block of a sample and head writes its dq: a warp 16 queries at a time.
+template <typename Form, typename T>
+__device__ void write_queries(const BlockRows<Form>& block, const BackwardTensors<T>& t, const AttentionShape& shape) {
+#pragma unroll 1
+  for (int query = 16 * block.warp; query < block.length; query += 16 * Form::kWarps) {
+    const auto* const sums = reinterpret_cast<const Pack<float, 4>*>(queries_of(block, t.dq_sums, query, shape));
+    float whole[Form::kOutBlocks][4];
+#pragma unroll
+    for (int n = 0; n < Form::kOutBlocks; ++n) {
+      const Pack<float, 4> four = load_of_other_blocks(sums + n * kWarp + block.lane);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) whole[n][i] = four.at[i];
+    }
+    store_rows<Form>(whole, shape.scale, shape.scale, block.row_of(t.dq, query), block.real(query), shape);
+  }
+}
+
+// Wide heads have registers for the sums of one of dk and dv alone, and take a launch for each: the one with kKeys
+// makes dq and the tables' gradients, too.
+template <typename T, int kWidth, bool kExact, bool kBiased, bool kKeys, bool kValues, bool kOfTables>
+__global__ void __launch_bounds__(GradTiles<T, kWidth, kExact>::kThreads, GradTiles<T, kWidth, kExact>::kBlocksAtOnce)
+    attention_backward(const BackwardTensors<T> t, const AttentionShape shape) {
+  using Form = GradTiles<T, kWidth, kExact>;
+  using Shared = BackwardShared<T, kWidth, kExact, kBiased, kOfTables>;
+  static_assert(kKeys || !kOfTables);
   constexpr int kTile = Form::kTile;
   const AttentionTensors<T>& in = t.in;
-  const BlockRows<Form> block(shape, in.offsets);
-  if (block.first >= block.end) return;
-  const Shared shared(shape, Form::kStages, true, kTableGradients);
+  const unsigned number = kKeys ? block_number(t.turns.begun) : blockIdx.x;
+  const BlockPlace place = place_of(number, shape, t.turns.key_tiles);
+  const unsigned key_tile = place.tile;
+  const BlockRows<Form> block(shape, in.offsets, place);
+  if (block.first >= block.length) return;
+  const int stages = Form::stages(device_architecture());
+  const Shared shared(shape, device_architecture());
+  float* const staging = shared.staging + block.warp * Form::kStaging;
 
-  copy_rows<Form::kRows>(block, +shared.a, in.q, block.first, shape);
-  copy_rows<Form::kRows>(block, +shared.b, t.doutput, block.first, shape);
-  copy_facts<Form::kRows>(block, shared.rows, in, block.first);
-  copy_query_facts<Form::kRows>(block, shared.queries, t, shape, block.first);
-  const auto fetch = [&](std::int64_t key, int stage) {
-    copy_rows<kTile>(block, shared.x + stage * Shared::kComing, in.k, key, shape);
-    copy_rows<kTile>(block, shared.y + stage * Shared::kComing, in.v, key, shape);
-    copy_facts<kTile>(block, shared.columns + stage * kTile, in, key);
+  RowCopies<Form::kRows, Form, T>(block, in.k, block.first, shape).next(shared.k, block.real(block.first));
+  RowCopies<Form::kRows, Form, T>(block, in.v, block.first, shape).next(shared.v, block.real(block.first));
+  if constexpr (kOfTables) copy_facts<Form::kRows>(block, shared.rows, in.coordinates, block.first);
+  RowCopies<kTile, Form, T> q_copies(block, in.q, 0, shape), doutput_copies(block, t.doutput, 0, shape);
+  BiasCopies<kTile, Form::kRows, false, Form, T> biases(block, in.biases, 0, block.first, shape);
+  const auto fetch = [&](int query, int stage) {
+    q_copies.next(shared.q + stage * Shared::kComing, block.real(query));
+    doutput_copies.next(shared.doutput + stage * Shared::kComing, block.real(query));
+    if constexpr (kBiased) biases.next(shared.biases + stage * Shared::kBiases, block.real(query));
+    if constexpr (kOfTables) copy_facts<kTile>(block, shared.columns + stage * kTile, in.coordinates, query);
+    copy_query_facts<kTile>(block, shared.queries + stage * kTile, t, shape, query);
     commit_copies();
   };
-  fetch(block.begin, 0);
-  const DistanceTables tables = make_distance_tables<Form::kThreads>(shared.distances, shape, in, block.head);
-  std::conditional_t<kTableGradients, TableSums<T, kWidth>, NoTableSums> table_sums = [&] {
-    if constexpr (kTableGradients) {
-      return TableSums<T, kWidth>(shared, t, shape, block.head, block.begin, block.end, block.first);
+  fetch(0, 0);
+  std::conditional_t<kOfTables, TableSums<T, kWidth, kExact>, NoTableSums> table_sums = [&] {
+    if constexpr (kOfTables) {
+      return TableSums<T, kWidth, kExact>(shared, t.sums, shape, block);
     } else {
       return NoTableSums{};
     }
   }();
   const DropoutSite site(shape, in, block);
-  const typename Shared::QueryBits bits{shared.bits + block.warp * Shared::QueryBits::kWords};
+  unsigned* const exchange = shared.exchange + block.warp * Form::kWarpWords;
+  const typename Form::Bits bits{exchange};
+  const bool is_last = block.first + Form::kRows >= block.length;
+  unsigned* const added = t.turns.added + (block.sample * shape.heads + block.head) * t.turns.row_tiles;
+  bool open[2];  // the lane's two keys
+  for (int i = 0; i < 2; ++i) {
+    const int key = block.warp_first() + block.lane / 4 + 8 * i;
+    open[i] = key < block.length && in.key_mask[block.begin + key] != 0;
+  }
 
-  float sums[Form::kOutBlocks][4] = {};
-  LaneRows<false> rows;
-  float log_sum_exp2[2] = {}, log_sum_rest2[2] = {}, delta[2] = {};
-  walk(block, fetch, [&](std::int64_t first, int stage) {
-    if (first == block.begin) {
-      rows = LaneRows<false>(tables, shared.rows);
-      for (int i = 0; i < 2; ++i) {
-        const int row = 16 * block.warp + block.lane / 4 + 8 * i;
-        const QueryFacts facts = shared.queries[row];
-        // A row that does not exist, or whose keys are all masked, has probabilities of 0.
-        const bool counts = block.first + row < block.end && facts.log_sum_exp2 != -INFINITY;
-        log_sum_exp2[i] = counts ? facts.log_sum_exp2 : INFINITY;
-        log_sum_rest2[i] = facts.log_sum_rest2;
-        delta[i] = facts.delta;
-      }
+  float dk_sums[Form::kOutBlocks][4] = {}, dv_sums[Form::kOutBlocks][4] = {};
+  walk(block, stages, fetch, [&](int first, int stage) {
+    if constexpr (kOfTables) {
+      if (first == 0) table_sums.begin(block);
     }
+    [[maybe_unused]] unsigned* const turn = added + first / 16;
 #pragma unroll 1
-    for (int part = stage * kTile; part < (stage + 1) * kTile; part += Form::kPart) {
-      const std::int64_t key = first + part - stage * kTile;
-      if (key >= block.end) break;
-      const T *const k = shared.x + part * Form::kLeading, *const v = shared.y + part * Form::kLeading;
-      if (shape.drops) bits.draw(site, block.warp_first() - block.begin, key - block.begin);
-      float p[Form::kPartBlocks][4] = {}, ds[Form::kPartBlocks][4] = {};
-      add_product_transposed<kWidth>(p, shared.a + 16 * block.warp * Form::kLeading, k);
-      add_product_transposed<kWidth>(ds, shared.b + 16 * block.warp * Form::kLeading, v);
+    for (int part = 0; part < kTile && block.real(first + part) > 0; part += Form::kPart) {
+      const int row = stage * kTile + part;
+      const T *const q = shared.q + row * Form::kLeading, *const doutput = shared.doutput + row * Form::kLeading;
+      if (shape.drops) bits.draw(site, first + part, block.warp_first());
+      float p[Form::kPartBlocks][4], ds[Form::kPartBlocks][4] = {};
+      if constexpr (kBiased) {
+        constexpr int kLeading = leading<T>(Form::kRows);
+        start_scores<true, kLeading>(p, shared.biases + row * kLeading + 16 * block.warp);
+      } else {
+#pragma unroll
+        for (int n = 0; n < Form::kPartBlocks; ++n) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) p[n][i] = open[i / 2] ? 0.0F : -INFINITY;
+        }
+      }
+      add_product_transposed<kWidth>(p, shared.k + 16 * block.warp * Form::kLeading, q);
+      if constexpr (kKeys) add_product_transposed<kWidth>(ds, shared.v + 16 * block.warp * Form::kLeading, doutput);
+      const auto* const drawn = reinterpret_cast<const std::uint16_t*>(exchange) +
+                                block.lane % 4 * 2 * 2 * Form::Bits::kStride + block.lane / 4;
 #pragma unroll
       for (int n = 0; n < Form::kPartBlocks; ++n) {
 #pragma unroll
         for (int side = 0; side < 2; ++side) {
           const int at = 8 * n + block.lane % 4 * 2 + side;
-          const RowFacts column = (shared.columns + part)[at];
-          const float shut = column.shut();
+          const QueryFacts facts = (shared.queries + row)[at];
 #pragma unroll
-          for (int row = 0; row < 2; ++row) {
-            const int i = 2 * row + side;
-            const float score = fmaf(p[n][i], shape.scale2, shut) + rows.bias(tables, row, column);
-            const float probability = exp2_fast(score - log_sum_exp2[row] - log_sum_rest2[row]);
-            const bool kept = bits.keeps(shape, block.lane / 4 + 8 * row, at);
-            ds[n][i] = probability * ((kept ? ds[n][i] * shape.keep_scale : 0.0F) - delta[row]);
-            if constexpr (kTableGradients) table_sums.add(ds[n][i], tables, rows, row, column);
+          for (int key = 0; key < 2; ++key) {
+            const int i = 2 * key + side;
+            float exponent = fmaf(p[n][i], shape.scale2, -facts.log_sum_exp2);
+            // A half has not the bits that this would set right.
+            if constexpr (!Form::kHalf) exponent -= facts.log_sum_rest2;
+            const float probability = exp2_fast(exponent);
+            const bool kept = Form::Bits::keeps(drawn, shape, 8 * n + side, 8 * key);
+            p[n][i] = kept ? probability : 0.0F;
+            const float gradient = fmaf(ds[n][i], shape.keep_scale, -facts.delta);
+            ds[n][i] = probability * (kept ? gradient : -facts.delta);
           }
         }
       }
-      add_product(sums, ds, k, shared.staging + block.warp * Form::kStaging);
+      if constexpr (kOfTables) {
+#pragma unroll
+        for (int n = 0; n < Form::kPartBlocks; ++n) {
+#pragma unroll
+          for (int side = 0; side < 2; ++side) {
+            const RowFacts query = (shared.columns + row)[8 * n + block.lane % 4 * 2 + side];
+#pragma unroll
+            for (int key = 0; key < 2; ++key) table_sums.add(ds[n][2 * key + side], key, query);
+          }
+        }
+      }
+      if constexpr (kValues) add_product(dv_sums, p, doutput, staging);
+      if constexpr (kKeys) {
+        add_product(dk_sums, ds, q, staging);
+        store_scores<Form::kExchangeLeading>(reinterpret_cast<T*>(exchange), ds);
+        if (part == 0 && key_tile > 0) {
+          wait_for_turn(turn, key_tile);
+        } else {
+          __syncthreads();
+        }
+        const int group = block.warp % Form::kGroups * 16, column_part = block.warp / Form::kGroups;
+        float share[Form::kDqBlocks][4] = {};
+#pragma unroll Form::kWarpsAtOnce
+        for (int warp = 0; warp < Form::kWarps; ++warp) {
+          const SharedPiece<T> scores{shared.exchange.begin + warp * Form::kWarpWords * 4};
+          add_transposed_product<Form::kExchangeLeading, Form::kLeading>(
+              share, scores + group, shared.k + 16 * warp * Form::kLeading + column_part * Form::kPartColumns);
+        }
+        const int query = first + part + group;
+        if (query < block.length) {
+          add_queries<Form>(share, queries_of(block, t.dq_sums, query, shape), column_part, key_tile == 0);
+        }
+        __syncthreads();
+      }
+    }
+    if constexpr (kKeys) {
+      if (!is_last) end_turn(turn, key_tile + 1);
     }
   });
-  store_rows<T>(sums, shape.scale, shape.scale, block.row_of(dq, block.warp_first()), block.real(block.warp_first()),
-                shape);
-  if constexpr (kTableGradients) {
-    table_sums.write(tables, partial, block.head, block.begin / Form::kRows + blockIdx.z + blockIdx.x, slots);
+  // A masked key has no gradient, whatever became of its sums: none of them was another's.
+  const int at = block.warp_first(), real = block.real(at);
+  for (int i = 0; i < 2; ++i) {
+    if (!open[i]) clear_row(i, dk_sums, dv_sums);
+  }
+  if constexpr (kKeys) store_rows<Form>(dk_sums, shape.scale, shape.scale, block.row_of(t.dk, at), real, shape);
+  if constexpr (kValues)
+    store_rows<Form>(dv_sums, shape.keep_scale, shape.keep_scale, block.row_of(t.dv, at), real, shape);
+  if constexpr (kKeys) {
+    if (is_last) write_queries(block, t, shape);
+  }
+  if constexpr (kOfTables) {
+    table_sums.write(t.partial, block.head, block.begin / Form::kRows + block.sample + key_tile, t.slots);
   }
 }
 
@@ -419,53 +506,63 @@ __global__ void attention_table_sums(const float* partial, std::int64_t slots, c
   }
 }
 
-template <typename T, int kWidth, bool kTableGradients>
+template <typename T, int kWidth, bool kExact, bool kBiased, bool kOfTables>
 std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionShape& shape,
-                                      const AttentionGradScratch& scratch, std::int64_t n, std::int64_t longest) {
-  using Form = AttentionTiles<T, kWidth>;
-  using Shared = BackwardShared<T, kWidth>;
-  const int stages = Form::stages(context);
-  const std::size_t keys_bytes = Shared(shape, stages, false, false).pieces.bytes();
-  const std::size_t queries_bytes = Shared(shape, stages, true, kTableGradients).pieces.bytes();
+                                      const AttentionGradScratch& scratch, std::int64_t n) {
+  using Form = GradTiles<T, kWidth, kExact>;
   constexpr bool kAtOnce = kWidth <= 64;
-  allow_shared_memory(context, attention_key_value_grad<T, kWidth, true, kAtOnce>, keys_bytes);
-  if constexpr (!kAtOnce) allow_shared_memory(context, attention_key_value_grad<T, kWidth, false, true>, keys_bytes);
-  allow_shared_memory(context, attention_query_grad<T, kWidth, kTableGradients>, queries_bytes);
+  const int architecture = context.architecture();
+  const std::size_t keys_bytes =
+      BackwardShared<T, kWidth, kExact, kBiased, kOfTables>(shape, architecture).pieces.bytes();
+  const std::size_t values_bytes =
+      BackwardShared<T, kWidth, kExact, kBiased, false>(shape, architecture).pieces.bytes();
+  allow_shared_memory(context, attention_backward<T, kWidth, kExact, kBiased, true, kAtOnce, kOfTables>, keys_bytes);
+  if constexpr (!kAtOnce) {
+    allow_shared_memory(context, attention_backward<T, kWidth, kExact, kBiased, false, true, false>, values_bytes);
+  }
+  prepare_biases<T>(context, shape);
   return make_launch(scratch.bytes, [=, &context](const KernelArguments& a) {
-    const std::int64_t row_sums = scratch.row_sums, slots = scratch.slots, partials = scratch.partials;
+    const std::int64_t longest = a.bound(shape.longest), row_sums = scratch.row_sums;
     auto* const floats = reinterpret_cast<float*>(a.scratch.data());
-    const BackwardTensors<T> t{AttentionTensors<T>(a, shape.form),
-                               input<T>(a, 0),
-                               {floats + 2 * row_sums, floats, kTableGradients ? floats + 3 * row_sums : nullptr,
-                                kTableGradients ? floats + 4 * row_sums : nullptr}};
-    float* const partial = floats + 5 * row_sums;
+    float* const zeros = floats + (kOfTables ? 5 : 3) * row_sums;
+    auto* const counts = reinterpret_cast<unsigned*>(zeros);
+    const auto key_tiles = static_cast<unsigned>((longest + Form::kRows - 1) / Form::kRows);
+    BackwardTensors<T> t{.in = AttentionTensors<T>(a, shape.form),
+                         .doutput = input<T>(a, 0),
+                         .sums = {floats + 2 * row_sums, floats, kOfTables ? floats + 3 * row_sums : nullptr,
+                                  kOfTables ? floats + 4 * row_sums : nullptr},
+                         .turns = {counts, counts + 1, static_cast<int>((shape.longest + 15) / 16), key_tiles},
+                         .dq_sums = floats + scratch.dq_begin,
+                         .dq = output<T>(a, 0),
+                         .dk = output<T>(a, 1),
+                         .dv = output<T>(a, 2),
+                         .partial = zeros + scratch.turns,
+                         .slots = scratch.slots};
     constexpr unsigned kSumThreads = 256;
     launch(context.stream(), attention_row_sums<T>,
-           {.blocks = blocks_for(a.bound(n) * shape.heads, kSumThreads / kWarp), .threads = kSumThreads}, t.doutput,
-           input<T>(a, 4), t.in.v, input<float>(a, 5), t.in.offsets, shape, t.sums);
-    const Launch keys = grid_of<Form>(shape, a.bound(longest), keys_bytes);
-    launch(context.stream(), attention_key_value_grad<T, kWidth, true, kAtOnce>, keys, t, shape, output<T>(a, 1),
-           output<T>(a, 2));
+           {.blocks = std::max(1U, blocks_for(a.bound(n) * shape.heads, kSumThreads / kWarp)), .threads = kSumThreads},
+           t.doutput, input<T>(a, 4), t.in.v, input<float>(a, 5), t.in.offsets, shape, t.sums, counts,
+           scratch.turns + scratch.partials);
+    t.in.biases = make_biases(context, t.in, shape, longest, a.scratch.data() + scratch.bias_begin);
+    const Launch tiles{.blocks = key_tiles * static_cast<unsigned>(shape.heads * shape.samples),
+                       .threads = Form::kThreads,
+                       .shared_bytes = keys_bytes};
+    launch(context.stream(), attention_backward<T, kWidth, kExact, kBiased, true, kAtOnce, kOfTables>, tiles, t, shape);
     if constexpr (!kAtOnce) {
-      launch(context.stream(), attention_key_value_grad<T, kWidth, false, true>, keys, t, shape, output<T>(a, 1),
-             output<T>(a, 2));
+      Launch values = tiles;
+      values.shared_bytes = values_bytes;
+      launch(context.stream(), attention_backward<T, kWidth, kExact, kBiased, false, true, false>, values, t, shape);
     }
-    if (partials > 0) {
-      check_cuda(cudaMemsetAsync(partial, 0, static_cast<std::size_t>(partials) * sizeof(float), context.stream()),
-                 "zeros for the gradients of attention's bias tables");
-    }
-    launch(context.stream(), attention_query_grad<T, kWidth, kTableGradients>,
-           grid_of<Form>(shape, a.bound(longest), queries_bytes), t, shape, output<T>(a, 0), partial, slots);
-    if constexpr (kTableGradients) {
+    if constexpr (kOfTables) {
       TableOutputs to{};
-      for (std::size_t table = 0; table < kTables; ++table) {
+      for (std::size_t table = 0; table < AttentionForm::kBiases; ++table) {
         if (shape.form.has_bias[table]) to.at[table] = output<float>(a, shape.form.table_gradient(table));
       }
       launch(context.stream(), attention_table_sums,
              {.blocks = (static_cast<unsigned>(shape.heads * shape.all_bins()) + kSumThreads / kWarp - 1) /
                         (kSumThreads / kWarp),
               .threads = kSumThreads},
-             partial, slots, shape, to);
+             t.partial, t.slots, shape, to);
     }
   });
 }
@@ -475,13 +572,14 @@ std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionSha
 std::unique_ptr<Kernel> make_attention_grad(const Context& context, const Graph& graph, const Node& node) {
   const AttentionShape shape = attention_shape(graph, node);
   const AttentionGradScratch scratch(graph, node, shape);
-  const auto& attributes = std::get<AttentionAttributes>(node.attributes);
+  const bool table_gradients = std::get<AttentionAttributes>(node.attributes).table_gradients;
   const TensorType& q = graph.type(node.inputs[1]);
-  const std::int64_t n = q.shape[0], longest = attributes.longest_sample > 0 ? attributes.longest_sample : n;
+  const std::int64_t n = q.shape[0];
   return for_floating(q.dtype, [&]<typename T>(T) {
-    return for_width(shape.head_size, [&]<int kWidth>(std::integral_constant<int, kWidth>) {
-      return attributes.table_gradients ? make_backward<T, kWidth, true>(context, shape, scratch, n, longest)
-                                        : make_backward<T, kWidth, false>(context, shape, scratch, n, longest);
+    return for_head(shape.head_size, [&]<int kWidth, bool kExact>(HeadForm<kWidth, kExact>) {
+      if (shape.bias_stride == 0) return make_backward<T, kWidth, kExact, false, false>(context, shape, scratch, n);
+      return table_gradients ? make_backward<T, kWidth, kExact, true, true>(context, shape, scratch, n)
+                             : make_backward<T, kWidth, kExact, true, false>(context, shape, scratch, n);
     });
   });
 }

@@ -54,4 +54,52 @@ __device__ inline Place block_place(unsigned x) {
   return place;
 }
 
+// --- blocks in turn --------------------------------------------------------------------------------------------------
+//
+// Blocks of one kernel add to the same place in an order: the block of number t waits for those of smaller numbers, all
+// of which have begun, so that the wait ends whichever blocks the device has room for.
+
+// Numbers the blocks as they begin: returns the same number to all threads. `begun` is 0 before the kernel.
+__device__ inline unsigned block_number(unsigned* begun) {
+  PLIMSOLL_SHARED unsigned number;
+  if (threadIdx.x == 0) number = atomicAdd(begun, 1U);
+  __syncthreads();
+  return number;
+}
+
+// Returns when another block has called end_turn(at, turn); what its threads stored before can be read with
+// load_of_other_blocks.
+__device__ inline void wait_for_turn(const unsigned* at, unsigned turn) {
+  if (threadIdx.x == 0) {
+#ifdef PLIMSOLL_CUDA_EMULATED
+    cuda_emulator::expect_turn(*at == turn);
+#else
+    unsigned now = 0;
+    do {
+      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(at) : "memory");
+    } while (now != turn);
+#endif
+  }
+  __syncthreads();
+}
+// After a __syncthreads that all stores of the block come before.
+__device__ inline void end_turn(unsigned* at, unsigned turn) {
+  if (threadIdx.x != 0) return;
+#ifdef PLIMSOLL_CUDA_EMULATED
+  *at = turn;
+#else
+  __threadfence();
+  asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(at), "r"(turn) : "memory");
+#endif
+}
+// Past the first cache, which does not see what other blocks store.
+__device__ inline Pack<float, 4> load_of_other_blocks(const Pack<float, 4>* from) {
+#ifdef PLIMSOLL_CUDA_EMULATED
+  return *from;
+#else
+  const float4 all = __ldcg(reinterpret_cast<const float4*>(from));
+  return {{all.x, all.y, all.z, all.w}};
+#endif
+}
+
 }  // namespace plimsoll::cuda

@@ -3,7 +3,8 @@
 //
 // Rules that keep a kernel runnable in both: it is started by `launch`; dynamic shared memory comes from
 // `dynamic_shared<T>()`, static arrays are PLIMSOLL_SHARED, tables of constants PLIMSOLL_TABLE, large parameters, which
-// are read where they lie, PLIMSOLL_IN_PLACE; halves are Bf16 and F16 below; nothing waits for another block.
+// are read where they lie, PLIMSOLL_IN_PLACE; halves are Bf16 and F16 below; a block waits for no other, unless all
+// blocks draw numbers as they begin and it waits for a smaller one's (blocks.h).
 #pragma once
 
 #include <cmath>
@@ -42,12 +43,12 @@ __device__ inline float to_float(F16 x) { return __half2float(__ushort_as_half(x
 PLIMSOLL_HOST_DEVICE inline float to_float(F16 x) { return half_to_float(x.bits); }
 #endif
 
-// Two instructions on a device, or one, where comparisons take twice as many.
-PLIMSOLL_HOST_DEVICE inline int clamp(int x, int low, int high) {
+// a + b, but at least low and at most high: two instructions from sm_90 on.
+PLIMSOLL_HOST_DEVICE inline int clamped_sum(int a, int b, int low, int high) {
 #ifdef __CUDA_ARCH__
-  return min(max(x, low), high);
+  return min(__viaddmax_s32(a, b, low), high);
 #else
-  return x < low ? low : x > high ? high : x;
+  return a + b < low ? low : a + b > high ? high : a + b;
 #endif
 }
 
@@ -91,6 +92,19 @@ PLIMSOLL_HOST_DEVICE inline F16 from_float<F16>(float x) {
   return {float_to_half(x)};
 #endif
 }
+
+// The compute capability of the device that runs this, times ten: where a kernel's form depends on it.
+#ifdef PLIMSOLL_CUDA_EMULATED
+inline int device_architecture() { return cuda_emulator::machine().capability; }
+#else
+__device__ constexpr int device_architecture() {
+#ifdef __CUDA_ARCH__
+  return __CUDA_ARCH__ / 10;
+#else
+  return 0;  // never runs on the host
+#endif
+}
+#endif
 
 // Neighbours that are read and written in one go.
 template <typename T, int N>

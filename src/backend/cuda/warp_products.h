@@ -196,7 +196,7 @@ __device__ inline void add_product_transposed(float (&sums)[kBlocks][4], const T
   const int lane = static_cast<int>(threadIdx.x % kWarp), matrix = lane / 8, in_matrix = lane % 8;
   const T* const a_row = a + (matrix % 2 * 8 + in_matrix) * kLeading + matrix / 2 * 8;
   const T* const b_row = b + (matrix / 2 * 8 + in_matrix) * kLeading + matrix % 2 * 8;
-#pragma unroll
+#pragma unroll 4
   for (int k = 0; k < kDepth; k += 16) {
     std::uint32_t a_part[4];
     load_matrices<false>(a_row + k, a_part);
@@ -257,6 +257,54 @@ __device__ inline void add_product(float (&sums)[kBlocks][4], const float (&a)[k
       mma<T>(sums[n], a_part, {b_part[0], b_part[1]});
       mma<T>(sums[n + 1], a_part, {b_part[2], b_part[3]});
     }
+  }
+}
+
+// Stores 16 rows of sums, rounded to T, with rows kLeading apart, once no lane of the warp reads what lies there.
+template <int kLeading, int kBlocks, typename T>
+__device__ inline void store_scores(T* to, const float (&sums)[kBlocks][4]) {
+  const int lane = static_cast<int>(threadIdx.x % kWarp);
+  __syncwarp();
+#pragma unroll
+  for (int n = 0; n < kBlocks; ++n) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      *reinterpret_cast<Pack<T, 2>*>(to + (lane / 4 + 8 * i) * kLeading + 8 * n + lane % 4 * 2) = {
+          {from_float<T>(sums[n][2 * i]), from_float<T>(sums[n][2 * i + 1])}};
+    }
+  }
+}
+
+// sums[16, 8 kBlocks] += a[16, 16]^T b[16, 8 kBlocks], both in shared memory with rows so far apart.
+template <int kLeadingA, int kLeadingB, int kBlocks>
+__device__ inline void add_transposed_product(float (&sums)[kBlocks][4], const float* a, const float* b) {
+  const int lane = static_cast<int>(threadIdx.x % kWarp), row = lane / 4, column = lane % 4 * 2;
+#pragma unroll 4
+  for (int k = 0; k < 16; ++k) {
+    const float low = a[k * kLeadingA + row], high = a[k * kLeadingA + row + 8];
+#pragma unroll
+    for (int n = 0; n < kBlocks; ++n) {
+      const auto both = *reinterpret_cast<const Pack<float, 2>*>(b + k * kLeadingB + 8 * n + column);
+      sums[n][0] = fmaf(low, both.at[0], sums[n][0]);
+      sums[n][1] = fmaf(low, both.at[1], sums[n][1]);
+      sums[n][2] = fmaf(high, both.at[0], sums[n][2]);
+      sums[n][3] = fmaf(high, both.at[1], sums[n][3]);
+    }
+  }
+}
+template <int kLeadingA, int kLeadingB, int kBlocks, typename T>
+__device__ inline void add_transposed_product(float (&sums)[kBlocks][4], const T* a, const T* b) {
+  static_assert(kBlocks % 2 == 0);
+  const int lane = static_cast<int>(threadIdx.x % kWarp), matrix = lane / 8, in_matrix = lane % 8;
+  std::uint32_t a_part[4];
+  load_matrices<true>(a + (matrix / 2 * 8 + in_matrix) * kLeadingA + matrix % 2 * 8, a_part);
+  const T* const b_row = b + (matrix % 2 * 8 + in_matrix) * kLeadingB + matrix / 2 * 8;
+#pragma unroll
+  for (int n = 0; n < kBlocks; n += 2) {
+    std::uint32_t b_part[4];
+    load_matrices<true>(b_row + 8 * n, b_part);
+    mma<T>(sums[n], a_part, {b_part[0], b_part[1]});
+    mma<T>(sums[n + 1], a_part, {b_part[2], b_part[3]});
   }
 }
 

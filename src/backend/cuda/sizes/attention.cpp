@@ -1,5 +1,6 @@
 #include "backend/cuda/sizes/attention.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -28,18 +29,28 @@ AttentionShape attention_shape(const Graph& graph, const Node& node) {
   const double scale = 1.0 / std::sqrt(static_cast<double>(shape.head_size));
   shape.scale = static_cast<float>(scale);
   shape.scale2 = static_cast<float>(scale * kLog2E);
-  shape.aligned = shape.head_size == 32 || shape.head_size == 64 || shape.head_size == 128;
   shape.drops = attributes.dropout_p > 0;
   shape.site = attributes.site;
+  shape.longest = attributes.longest_sample > 0 ? std::min(attributes.longest_sample, q.shape[0]) : q.shape[0];
+  if (shape.form.tables() > 0)
+    shape.bias_stride = static_cast<std::int32_t>((shape.longest + 7) / 8 * 8);  // whole 16 bytes
   if (shape.drops) {
     shape.upper_threshold = dropout_threshold(attributes.dropout_p) << 16;
     shape.keep_scale = static_cast<float>(dropout_scale(attributes.dropout_p));
   }
-  std::int32_t first = 0;
+  std::int32_t first = 0, distances = 0;
+  const auto number_distances = [&](BucketEdges& edges) {
+    edges.low = distances;
+    edges.high = distances + 2 * edges.saturated;
+    distances = edges.high + 1;
+  };
   for (std::size_t table = 0; table < kTables; ++table) {
     BucketEdges& edges = shape.edges[table];
     edges.first = first;
-    if (!shape.form.has_bias[table]) continue;
+    if (!shape.form.has_bias[table]) {
+      number_distances(edges);
+      continue;
+    }
     const auto distance =
         static_cast<std::int32_t>(table == 0 ? attributes.max_position_distance : attributes.max_spatial_distance);
     edges.bins = static_cast<std::int32_t>(graph.type(node.inputs[shape.form.table(table)]).shape[1]);
@@ -58,18 +69,29 @@ AttentionShape attention_shape(const Graph& graph, const Node& node) {
       const std::int32_t bin = relative_bucket(-d, edges.bins, distance);
       for (; edges.steps < bin - edges.exact; ++edges.steps) edges.edge[edges.steps] = edges.saturated = d;
     }
+    number_distances(edges);
   }
   return shape;
+}
+
+std::size_t attention_bias_bytes(const Graph& graph, const Node& node, const AttentionShape& shape) {
+  const TensorType& q = graph.type(node.inputs[shape.form.q()]);
+  return bytes_of(q.dtype, q.shape[0] * shape.heads * shape.bias_stride);
 }
 
 AttentionGradScratch::AttentionGradScratch(const Graph& graph, const Node& node, const AttentionShape& shape) {
   const TensorType& q = graph.type(node.inputs[1]);
   const bool of_tables = std::get<AttentionAttributes>(node.attributes).table_gradients;
-  const std::int64_t rows = q.shape[0];
+  const std::int64_t rows = q.shape[0], block_rows = attention_block_rows(is_half(q.dtype));
   row_sums = rows * shape.heads;
-  slots = rows / attention_block_rows(is_half(q.dtype)) + shape.samples + 1;
+  slots = rows / block_rows + shape.samples + 1;
+  turns = 1 + std::int64_t{shape.samples} * shape.heads * ((shape.longest + 15) / 16);
   partials = of_tables ? shape.heads * shape.all_bins() * slots : 0;
-  bytes = static_cast<std::size_t>((of_tables ? 5 : 3) * row_sums + partials) * sizeof(float);
+  dq_sums = (rows / 16 + shape.samples) * 16 * shape.heads * attention_tile_width(shape.head_size);
+  const std::int64_t before = (of_tables ? 5 : 3) * row_sums + turns + partials;
+  dq_begin = (before + 3) / 4 * 4;
+  bias_begin = static_cast<std::size_t>((dq_begin + dq_sums + 3) / 4 * 4) * sizeof(float);
+  bytes = bias_begin + attention_bias_bytes(graph, node, shape);
 }
 
 }  // namespace plimsoll::cuda

@@ -14,11 +14,14 @@ constexpr int kTables = static_cast<int>(AttentionForm::kBiases);
 // Which bin of a table a distance falls into, as graph/relative_bucket.h has it, by the distances at which the bins
 // begin: the device's logarithm might put an edge elsewhere.
 struct BucketEdges {
-  static constexpr int kMost = 64;
+  static constexpr int kMost = 63;  // for 256 bins, which a byte numbers
   std::int32_t bins = 0, exact = 0, steps = 0;
   std::int32_t saturated = 0;     // distances from here on fall into the last bin
   std::int32_t edge[kMost] = {};  // the distance from which on bin exact + 1 + i takes over
   std::int32_t first = 0;         // bins of the tables before this one
+  // The distances that the tables tell apart, table behind table, are numbered: the numbers of those from which on all
+  // share this table's last bin on one side.
+  std::int32_t low = 0, high = 0;
 
   constexpr int bin(int relative) const {
     const int distance = relative < 0 ? -relative : relative;
@@ -36,21 +39,25 @@ struct AttentionShape {
   std::int32_t heads = 0, head_size = 0;
   std::int32_t samples = 0;
   float scale = 0, scale2 = 0;
-  bool aligned = false;  // rows of a head begin at 16 bytes and fill the tile's width
   bool drops = false;
   std::uint32_t site = 0, upper_threshold = 0;  // the threshold in the upper half
   float keep_scale = 1;
   BucketEdges edges[kTables];
+  std::int64_t longest = 0;      // rows of a sample at most
+  std::int32_t bias_stride = 0;  // elements from a query and head to the next in the matrix of biases; 0: no biases
 
   constexpr std::int64_t stride() const { return std::int64_t{heads} * head_size; }
-  // Entries of the look-up tables that a block makes of the three bias tables, one a distance.
-  constexpr int distances() const {
-    return 2 * (edges[0].saturated + edges[1].saturated + edges[2].saturated) + kTables;
-  }
+  // Distances that the three bias tables tell apart.
+  constexpr int distances() const { return edges[kTables - 1].high + 1; }
   constexpr int all_bins() const { return edges[0].bins + edges[1].bins + edges[2].bins; }
 };
 
 inline constexpr std::int32_t kMostHeadSize = 128;
+
+// Columns of a head as the kernels hold it: those that it lacks are zeros.
+constexpr int attention_tile_width(std::int32_t head_size) {
+  return head_size == 32 ? 32 : head_size <= 64 ? 64 : kMostHeadSize;
+}
 
 // From the node's attributes. Throws EnvironmentError where a head is wider, or a table has more bins, than the kernels
 // take.
@@ -59,13 +66,26 @@ AttentionShape attention_shape(const Graph& graph, const Node& node);
 // Rows of a sample and head that a block of the kernels takes, 16 a warp; `is_half`: q is of BF16 or F16.
 constexpr int attention_block_rows(bool is_half) { return is_half ? 64 : 32; }
 
-// The places in scratch of what attention_grad leaves for its later kernels: floats, one part behind the other.
+// The matrix of biases, [n][heads][bias_stride] elements of q's type, which is all that attention keeps in scratch:
+// element [i][h][j] is what query i adds to its product with the sample's key j, -infinity where that is masked or no
+// row. Keys are there up to a multiple of this.
+inline constexpr int kBiasColumns = 64;
+std::size_t attention_bias_bytes(const Graph& graph, const Node& node, const AttentionShape& shape);
+
+// The places in scratch of what attention_grad leaves for its later kernels, one part behind the other.
 struct AttentionGradScratch {
   AttentionGradScratch(const Graph& graph, const Node& node, const AttentionShape& shape);
 
+  // Floats.
   std::int64_t row_sums;  // [rows][heads], three times; five times with gradients of the bias tables
   std::int64_t slots;     // partial sums of each bin of a table, one for each block of rows
-  std::int64_t partials;  // [heads][bins][slots]
+  std::int64_t turns;     // of 4 bytes, that begin as zeros: the blocks that have begun, then for each sample, head and
+                          // 16 rows the blocks that have added to their dq
+  std::int64_t partials;  // [heads][bins][slots], that begin as zeros
+  // Sums of dq: of 16 rows of a sample each, and of each head in its tile's width, as the kernels hold them; of rows
+  // that do not exist, too.
+  std::int64_t dq_begin, dq_sums;
+  std::size_t bias_begin;  // in bytes
   std::size_t bytes;
 };
 

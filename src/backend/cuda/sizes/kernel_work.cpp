@@ -116,9 +116,21 @@ void attention_kernel(Counted& c, std::string_view kernel, WorkKind kind, const 
   work.counted = counted;
 }
 
+// Makes the matrix of biases that attention reads; returns its bytes, or 0.
+double attention_bias(Counted& c, WorkKind kind, const AttentionShape& shape) {
+  if (shape.bias_stride == 0) return 0;
+  const double bytes = static_cast<double>(bytes_of(c.in(shape.form.q()).dtype, 1)) * scores(c, shape);
+  KernelWork& work = c.add("attention_bias", kind, bytes);
+  work.count = scores(c, shape);
+  work.counted = CountedWork::kBiases;
+  return bytes;
+}
+
 void attention(Counted& c) {
-  attention_kernel(c, "attention", WorkKind::kAttention, attention_shape(c.graph, c.node), 2,
-                   c.all_read() + c.all_written(), CountedWork::kScores);
+  const AttentionShape shape = attention_shape(c.graph, c.node);
+  const double biases = attention_bias(c, WorkKind::kAttention, shape);
+  attention_kernel(c, "attention", WorkKind::kAttention, shape, 2, c.all_read() + c.all_written() + biases,
+                   CountedWork::kScores);
 }
 
 void attention_grad(Counted& c) {
@@ -127,17 +139,19 @@ void attention_grad(Counted& c) {
   const bool of_tables = std::get<AttentionAttributes>(c.node.attributes).table_gradients;
   const double sums = (of_tables ? 5.0 : 3.0) * static_cast<double>(scratch.row_sums) * sizeof(float);
   const double partials = static_cast<double>(scratch.partials) * sizeof(float);
+  // The heads of samples that are computed at once find their sums of dq in L2.
+  const double dq_sums = 2.0 * static_cast<double>(scratch.dq_sums) * sizeof(float);
   const double tensor = c.read(0);
   // doutput, output, the sums; then doutput, q, k, v and what they give.
-  c.add("attention_row_sums", WorkKind::kAttentionGrad, 2 * tensor + c.read(5) + sums);
-  const int passes = shape.head_size <= 64 ? 1 : 2;
-  for (int pass = 0; pass < passes; ++pass) {
-    attention_kernel(c, "attention_key_value_grad", WorkKind::kAttentionGrad, shape, passes == 1 ? 4 : 3,
-                     4 * tensor + sums + (passes == 1 ? 2 : 1) * tensor, CountedWork::kScoresGradKeys);
+  c.add("attention_row_sums", WorkKind::kAttentionGrad, 2 * tensor + c.read(5) + sums + partials);
+  const double biases = attention_bias(c, WorkKind::kAttentionGrad, shape);
+  const bool at_once = shape.head_size <= 64;
+  attention_kernel(c, "attention_backward", WorkKind::kAttentionGrad, shape, at_once ? 5 : 4,
+                   (at_once ? 7 : 6) * tensor + sums + biases + dq_sums + partials, CountedWork::kScoresGrad);
+  if (!at_once) {
+    attention_kernel(c, "attention_backward", WorkKind::kAttentionGrad, shape, 2, 5 * tensor + sums + biases,
+                     CountedWork::kScoresGrad);
   }
-  if (scratch.partials > 0) c.add("cudaMemsetAsync", WorkKind::kAttentionGrad, partials);
-  attention_kernel(c, "attention_query_grad", WorkKind::kAttentionGrad, shape, 3, 5 * tensor + sums + partials,
-                   CountedWork::kScoresGradQueries);
   if (of_tables) c.add("attention_table_sums", WorkKind::kAttentionGrad, partials);
 }
 

@@ -34,7 +34,7 @@ std::string_view work_kind_name(WorkKind kind);
 
 // Where instructions may take longer than memory and products, a kernel spends them on these: how many on each is
 // counted in its machine code (tools/kernel_instructions.py).
-enum class CountedWork : std::uint8_t { kNone, kScores, kScoresGradKeys, kScoresGradQueries, kGelu, kGeluGrad };
+enum class CountedWork : std::uint8_t { kNone, kBiases, kScores, kScoresGrad, kGelu, kGeluGrad };
 
 struct KernelWork {
   std::string_view kernel;  // its name in the source; "cublasLt" for the library's

@@ -24,8 +24,7 @@ std::size_t weight_gradient(const Graph& graph, const Node& node) {
   return WeightGradientForm(graph, node).scratch.bytes();
 }
 std::size_t attention(const Graph& graph, const Node& node) {
-  attention_shape(graph, node);  // throws
-  return 0;
+  return attention_bias_bytes(graph, node, attention_shape(graph, node));
 }
 std::size_t attention_grad(const Graph& graph, const Node& node) {
   return AttentionGradScratch(graph, node, attention_shape(graph, node)).bytes;
