@@ -112,7 +112,7 @@ def count(loop, counted, products, depth=0):
     own = len(loop.names) - sum(len(inner.names) for inner in loop.inner)
     total = own
     for inner in loop.inner:
-        often, why = (HEADS, "heads") if counted == "kBiases" else trips(inner, products)
+        often, why = (HEADS / 4, "four heads") if counted == "kBiases" else trips(inner, products)
         print(f"  {'  ' * depth}{len(inner.names):5} instructions x {often:g}: {why}")
         if often:
             total += often * count(inner, counted, products, depth + 1)

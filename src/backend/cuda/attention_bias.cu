@@ -1,57 +1,104 @@
 // The matrix of biases that attention's scores begin with: for each query, head and key of the query's sample the sum
 // of what the tables of position, x and y have for their distances, rounded once to the type of q; -infinity where the
-// key is masked or does not exist. A thread finds the bins of a few neighbouring keys once, for all heads.
+// key is masked or does not exist. A thread finds the bins of a few neighbouring keys once, for all heads, whose values
+// lie side by side in shared memory.
+#include <algorithm>
+
 #include "backend/cuda/attention.h"
 
 namespace plimsoll::cuda {
 namespace {
 
 constexpr int kThreads = 256, kBlockQueries = 8;
+constexpr int kHeadsAtOnce = 4;  // of whose values a thread reads 16 bytes
+
+struct BiasShared {
+  SharedPieces pieces;
+  SharedPiece<std::uint8_t> bins;  // of distances
+  SharedPiece<float> values;       // [rows][heads]: the bins of all tables, then what a shut key has, then zeros
+  int heads;                       // a whole number of kHeadsAtOnce
+  int shut, none;                  // the last two rows
+
+  PLIMSOLL_HOST_DEVICE explicit BiasShared(const AttentionShape& shape)
+      : heads((shape.heads + kHeadsAtOnce - 1) / kHeadsAtOnce * kHeadsAtOnce),
+        shut(shape.all_bins()),
+        none(shape.all_bins() + 1) {
+    bins = pieces.take<std::uint8_t>(shape.distances());
+    values = pieces.take<float>((shape.all_bins() + 2) * heads);
+  }
+};
 
 template <typename T>
-__global__ void attention_bias(const AttentionTensors<T> in, const AttentionShape shape, T* to) {
+__device__ void fill_values(const BiasShared& shared, const AttentionTensors<T>& in, const AttentionShape& shape) {
+  const auto thread = static_cast<int>(threadIdx.x);
+  for (int t = 0; t < kTables; ++t) {
+    const BucketEdges& edges = shape.edges[t];
+    for (int i = thread; i < edges.bins * shared.heads; i += kThreads) {
+      const int bin = i / shared.heads, head = i % shared.heads;
+      shared.values[edges.first * shared.heads + i] = head < shape.heads ? in.tables[t][head * edges.bins + bin] : 0.0F;
+    }
+  }
+  for (int head = thread; head < shared.heads; head += kThreads) {
+    shared.values[shared.shut * shared.heads + head] = -INFINITY;
+    shared.values[shared.none * shared.heads + head] = 0;
+  }
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kThreads)
+    attention_bias(const AttentionTensors<T> in, const AttentionShape shape, T* to) {
   constexpr int kChunk = 16 / sizeof(T);
-  const std::int64_t begin = in.offsets[blockIdx.y], end = in.offsets[blockIdx.y + 1];
-  const std::int64_t first = begin + static_cast<std::int64_t>(blockIdx.x) * kBlockQueries;
-  if (first >= end) return;
-  auto* const bins = dynamic_shared<std::uint8_t>();
-  number_bins(bins, shape);
+  using Heads = Pack<float, kHeadsAtOnce>;
+  const std::int64_t begin = in.offsets[blockIdx.y];
+  const int length = in.offsets[blockIdx.y + 1] - in.offsets[blockIdx.y];
+  const int first = static_cast<int>(blockIdx.x) * kBlockQueries;
+  if (first >= length) return;
+  const BiasShared shared(shape);
+  number_bins(+shared.bins, shape);
+  fill_values(shared, in, shape);
   __syncthreads();
 
-  const std::int64_t whole = (end - begin + kBiasColumns - 1) / kBiasColumns * kBiasColumns;
-  const int chunks = static_cast<int>((whole < shape.bias_stride ? whole : shape.bias_stride) / kChunk);
+  const int whole = (length + kBiasColumns - 1) / kBiasColumns * kBiasColumns;
+  const int chunks = (whole < shape.bias_stride ? whole : shape.bias_stride) / kChunk;
   for (int item = static_cast<int>(threadIdx.x); item < kBlockQueries * chunks; item += kThreads) {
-    const std::int64_t query = first + item / chunks, key = begin + item % chunks * kChunk;
-    if (query >= end) break;
-    int found[kChunk][kTables];
-    bool open[kChunk];
+    const int query = first + item / chunks, key = item % chunks * kChunk;
+    if (query >= length) break;
+    const std::int32_t* const of_query = in.coordinates + kTables * (begin + query);
+    int row[kChunk][kTables];  // of the values, where it begins
 #pragma unroll
     for (int i = 0; i < kChunk; ++i) {
-      open[i] = key + i < end && in.key_mask[key + i] != 0;
-      const std::int64_t at = open[i] ? key + i : query;
+      const bool open = key + i < length && in.key_mask[begin + key + i] != 0;
+      const std::int32_t* const of_key = in.coordinates + kTables * (begin + (open ? key + i : query));
 #pragma unroll
       for (int t = 0; t < kTables; ++t) {
-        const int of_key = distance_of_key(shape.edges[t], in.coordinates[kTables * at + t]);
-        found[i][t] = bins[distance_number(shape, t, of_key, in.coordinates[kTables * query + t])];
+        const BucketEdges& edges = shape.edges[t];
+        const int distance = distance_number(shape, t, distance_of_key(edges, of_key[t]), of_query[t]);
+        row[i][t] = (edges.bins == 0 ? shared.none : edges.first + shared.bins[distance]) * shared.heads;
       }
+      if (!open) row[i][0] = shared.shut * shared.heads;
     }
-    for (int head = 0; head < shape.heads; ++head) {
-      Pack<T, kChunk> values;
+    T* const at = to + (begin + query) * shape.heads * shape.bias_stride + key;
+    for (int head = 0; head < shape.heads; head += kHeadsAtOnce) {
+      Pack<T, kChunk> values[kHeadsAtOnce];
 #pragma unroll
       for (int i = 0; i < kChunk; ++i) {
-        float sum = 0;
+        const auto parts = [&](int t) { return *reinterpret_cast<const Heads*>(shared.values + row[i][t] + head); };
+        const Heads position = parts(0), x = parts(1), y = parts(2);
 #pragma unroll
-        for (int t = 0; t < kTables; ++t) {
-          if (shape.edges[t].bins > 0) sum += in.tables[t][head * shape.edges[t].bins + found[i][t]];
+        for (int h = 0; h < kHeadsAtOnce; ++h) {
+          values[h].at[i] = from_float<T>(position.at[h] + x.at[h] + y.at[h]);
         }
-        values.at[i] = from_float<T>(open[i] ? sum : -INFINITY);
       }
-      *reinterpret_cast<Pack<T, kChunk>*>(to + (query * shape.heads + head) * shape.bias_stride + key - begin) = values;
+#pragma unroll
+      for (int h = 0; h < kHeadsAtOnce; ++h) {
+        if (head + h >= shape.heads) break;
+        *reinterpret_cast<Pack<T, kChunk>*>(at + (head + h) * shape.bias_stride) = values[h];
+      }
     }
   }
 }
 
-std::size_t shared_bytes_of(const AttentionShape& shape) { return static_cast<std::size_t>(shape.distances()); }
+std::size_t shared_bytes_of(const AttentionShape& shape) { return BiasShared(shape).pieces.bytes(); }
 
 }  // namespace
 
