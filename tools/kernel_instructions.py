@@ -26,7 +26,7 @@ RESCALED = 2 / 12  # twice in a walk over a sample: for the first keys, and once
 CALLS = 4    # of a thread in a tile, for eight scores each
 BIASES = 8   # keys whose biases a thread makes at once, for each of
 HEADS = 12   # of the model
-VALUES = 4   # of a thread in a trip of an element-wise kernel
+VALUES = 8   # of a thread in a trip of an element-wise kernel
 
 # CountedWork of kernel_work.h: (its name, source, what the kernel's mangled name has, what a trip of the main loop makes,
 # trips of the loop that multiplies within the main loop).

@@ -143,7 +143,7 @@ template <typename T>
 std::unique_ptr<Kernel> make_layer_norm(const Context& context, double eps) {
   return make_launch(0, [&context, eps = static_cast<float>(eps)](const KernelArguments& a) {
     const Rows rows = rows_of(a, a.inputs[0]);
-    for_pack(rows.columns, [&](auto pack) {
+    for_pack<T>(rows.columns, [&](auto pack) {
       launch(context.stream(), layer_norm<pack(), T>, {.blocks = row_blocks(rows.capacity), .threads = kRowThreads},
              input<T>(a, 0), input<float>(a, 1), input<float>(a, 2), output<T>(a, 0), output<T>(a, 1),
              output<float>(a, 2), rows, eps);
@@ -155,10 +155,10 @@ template <typename T>
 std::unique_ptr<Kernel> make_affine(const Context& context) {
   return make_launch(0, [&context](const KernelArguments& a) {
     const Rows rows = rows_of(a, a.inputs[0]);
-    for_pack(rows.columns, [&](auto pack) {
-      launch(context.stream(), affine<pack(), T>,
-             {.blocks = row_blocks(rows.capacity), .threads = kRowThreads}, input<T>(a, 0), input<float>(a, 1),
-             a.inputs.size() > 2 ? input<float>(a, 2) : nullptr, output<T>(a, 0), rows);
+    for_pack<T>(rows.columns, [&](auto pack) {
+      launch(context.stream(), affine<pack(), T>, {.blocks = row_blocks(rows.capacity), .threads = kRowThreads},
+             input<T>(a, 0), input<float>(a, 1), a.inputs.size() > 2 ? input<float>(a, 2) : nullptr, output<T>(a, 0),
+             rows);
     });
   });
 }
@@ -169,7 +169,7 @@ std::unique_ptr<Kernel> make_layer_norm_grad(const Context& context, const Tenso
   return make_launch(layer_norm_grad_scratch_bytes(dy), [&context, blocks, width](const KernelArguments& a) {
     const Rows rows = rows_of(a, a.inputs[0]);
     auto* const partial = reinterpret_cast<float*>(a.scratch.data());
-    for_pack(width, [&](auto pack) {
+    for_pack<T>(width, [&](auto pack) {
       launch(
           context.stream(), layer_norm_partial_sums<pack(), T>,
           {.blocks = static_cast<unsigned>(blocks), .threads = kRowThreads, .blocks_y = column_blocks(width / pack())},

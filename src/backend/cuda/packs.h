@@ -41,9 +41,13 @@ __device__ inline void store(const float (&from)[N], int count, T* to) {
   write_pack(pack, count, to);
 }
 
-// make(pack), pack() being 4 where rows of `width` elements, one behind the other, are whole packs of four, else 1.
-template <typename Make>
+// make(pack), pack() being the most elements of T that are read in one go, 16 bytes, where rows of `width` elements,
+// one behind the other, are whole packs of so many; else 4 or 1.
+template <typename T = float, typename Make>
 void for_pack(std::int64_t width, const Make& make) {
+  if constexpr (sizeof(T) == 2) {
+    if (width % 8 == 0) return make(std::integral_constant<int, 8>{});
+  }
   if (width % 4 == 0) {
     make(std::integral_constant<int, 4>{});
   } else {

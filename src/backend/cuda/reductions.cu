@@ -32,7 +32,7 @@ std::unique_ptr<Kernel> make_bias_grad(const Context& context, const TensorType&
   return make_launch(bias_grad_scratch_bytes(dy), [&context](const KernelArguments& a) {
     const Rows rows = rows_of(a, a.inputs[0]);
     auto* const partial = scratch_at<float>(a, 0);
-    for_pack(rows.columns, [&](auto pack) {
+    for_pack<T>(rows.columns, [&](auto pack) {
       launch(context.stream(), bias_partial_sums<pack(), T>,
              {.blocks = static_cast<unsigned>(row_sum_blocks(rows.capacity)),
               .threads = kRowThreads,
