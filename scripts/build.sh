@@ -18,7 +18,8 @@ if [ ${#targets[@]} -gt 0 ]; then
 fi
 options=()
 if command -v ccache >/dev/null; then options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache); fi
-# With nvcc, kernels are compiled for all supported GPUs unless this variable lists fewer ("90").
+# With nvcc, kernels are compiled for the GPU that is here, and for all that are supported where there is none, unless
+# this variable says otherwise ("90", "all").
 if [ -n "${PLIMSOLL_CUDA_ARCHITECTURES:-}" ]; then options+=("-DPLIMSOLL_CUDA_ARCHITECTURES=$PLIMSOLL_CUDA_ARCHITECTURES"); fi
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

@@ -32,6 +32,7 @@ if command -v ccache >/dev/null; then
   export CCACHE_SLOPPINESS=pch_defines,time_macros
   options+=(-Ccmake.define.CMAKE_CXX_COMPILER_LAUNCHER=ccache -Ccmake.define.CMAKE_CUDA_COMPILER_LAUNCHER=ccache)
 fi
+export PLIMSOLL_CUDA_ARCHITECTURES=${PLIMSOLL_CUDA_ARCHITECTURES:-all}
 for name in PLIMSOLL_CUDA PLIMSOLL_CUDA_ARCHITECTURES; do
   if [ -n "${!name:-}" ]; then options+=("-Ccmake.define.$name=${!name}"); fi
 done

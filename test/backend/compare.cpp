@@ -28,7 +28,9 @@ Tolerance tolerance_at(const Graph& graph, const Node& node, ValueId output) {
   if (!is_floating(type)) return {};
   for (const auto& list : {node.inputs, node.outputs}) {
     for (const ValueId value : list) {
-      if (is_half(graph.type(value).dtype)) return half_tolerance_of(node.op, graph.type(value).dtype, type);
+      if (is_half(graph.type(value).dtype)) {
+        return half_tolerance_of(node.op, graph.type(value).dtype, type, graph.type(node.inputs[0]).shape[0]);
+      }
     }
   }
   const bool product = node.op == Op::kLinear || node.op == Op::kLinearAdd || node.op == Op::kLinearInputGrad;

@@ -1,4 +1,5 @@
 // Tests the CUDA backend's matrix products apart from their numbers: the algorithm, when it is prepared, and the rows.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include "backend/compare.h"
 #include "backend/cuda/cublaslt.h"
 #include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/shared_library.h"
 #include "backend/op_case.h"
 #include "backend/reference/reference_backend.h"
 #include "cublaslt_emulator.h"
@@ -39,6 +41,26 @@ TEST(CublasLt, SaysWhatWasLookedForAndWhatToInstall) {
 TEST(CublasLt, RefusesAnotherLibrary) {
   const std::vector<std::string> names = {"libnot_there.so.13", "libm.so.6"};
   expect_error<EnvironmentError>([&] { cuda::load_cublaslt(names); }, {"libm.so.6", "no cublasLtGetVersion"});
+}
+
+// A library that a driver is too old for is passed over, and named with its reason if there is no other.
+TEST(CublasLt, TakesTheNextLibraryWhereOneDoesNotStart) {
+  cuda::CublasLt lt = cuda_emulator::cublaslt();
+  EXPECT_EQ(cuda::cannot_start(lt), "");
+  lt.create = [](cuda::LtHandle*) { return 1; };
+  EXPECT_THAT(cuda::cannot_start(lt), testing::HasSubstr("from version 130100"));
+  const std::vector<std::string> names = {"libm.so.6", "libdl.so.2"};
+  const cuda::LibraryTexts texts{.name = "a library", .purpose = "which a test opens", .remedy = "nothing"};
+  std::vector<std::string> seen;
+  const auto unfit_first = [&](const cuda::SharedLibrary& library) {
+    seen.push_back(library.file());
+    return seen.size() == 1 ? std::string("too new") : std::string();
+  };
+  EXPECT_NO_THROW(cuda::open_library(names, texts, unfit_first));
+  EXPECT_EQ(seen, names);
+  expect_error<EnvironmentError>(
+      [&] { cuda::open_library(names, texts, [](const cuda::SharedLibrary&) { return std::string("too new"); }); },
+      {"a library", "libm.so.6: too new; libdl.so.2: too new"});
 }
 
 // Compares our declarations with the library itself, as far as that is possible without a GPU: it checks the size of a

@@ -16,8 +16,9 @@ struct Tolerance {
   double floor = 0;  // for tensors that may cancel to nothing; the cases' values are about 1
 };
 
-// For nodes with halves: both sides compute in F32, where tolerance_of applies, and round once when they store.
-inline Tolerance half_tolerance_of(Op op, DType half, DType output) {
+// For nodes with halves: both sides compute in F32, where tolerance_of applies, and round once when they store. `rows`:
+// those of the first input, over which gradients of weights are sums.
+inline Tolerance half_tolerance_of(Op op, DType half, DType output, std::int64_t rows) {
   // A value may be off by one unit in the last place.
   const double unit = half == DType::kBF16 ? 0x1p-7 : 0x1p-10;
   switch (op) {
@@ -28,8 +29,12 @@ inline Tolerance half_tolerance_of(Op op, DType half, DType output) {
     case Op::kReluGrad:
       return {0, 0, "copies, rounded to nearest by everybody"};
     case Op::kLinearWeightGrad:
+      // Tensor cores cut the sum off after each 16 products (Fasi, Higham, Mikaitis, Pranesh 2021), half a unit of a
+      // float each on average, always toward 0.
+      return {0, 1e-6 + static_cast<double>(rows) / 16 * 0x1p-24,
+              "float sums of products of the same halves, never rounded to a half, but cut off each 16 rows"};
     case Op::kBiasGrad:
-      return {0, 1e-6, "float sums of products of the same halves, never rounded to a half"};
+      return {0, 1e-6, "float sums of the same halves, never rounded to a half"};
     case Op::kLinearInt8:
       return {unit, unit / 8, "a unit in the last place where a tie falls the other way"};
     case Op::kLinear:

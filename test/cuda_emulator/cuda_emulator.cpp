@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <csetjmp>
 #include <cstring>
 #include <memory>
@@ -262,6 +263,12 @@ unsigned ballot(bool predicate) {
   return all;
 }
 
+float truncated(double sum) {
+  const auto nearest = static_cast<float>(sum);
+  const bool away = std::fabs(double{nearest}) > std::fabs(sum) && std::fabs(nearest) < INFINITY;
+  return away ? std::nextafter(nearest, 0.0F) : nearest;
+}
+
 void mma(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2], float (*to_float)(std::uint16_t)) {
   Gift* const gifts = block().gifts();
   std::copy(a, a + 4, gifts[lane()].words);
@@ -272,10 +279,13 @@ void mma(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]
   };
   for (unsigned i = 0; i < 4; ++i) {
     const unsigned row = lane() / 4, column = lane() % 4 * 2 + i % 2;
+    double sum = double{c[i]};
     for (unsigned k = 0; k < 16; ++k) {
       const unsigned holder = k % 8 / 2;
-      c[i] += half(4 * row + holder, k / 8 * 2 + i / 2, k % 2) * half(4 * column + holder, 4 + k / 8, k % 2);
+      sum += double{half(4 * row + holder, k / 8 * 2 + i / 2, k % 2)} *
+             double{half(4 * column + holder, 4 + k / 8, k % 2)};
     }
+    c[i] = truncated(sum);
   }
   warp_barrier();
 }

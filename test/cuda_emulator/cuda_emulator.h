@@ -99,6 +99,10 @@ void pass_time(float milliseconds);
 unsigned ballot(bool predicate);
 // Throws std::logic_error unless the block that this one waits for has ended its turn: blocks run one after the other.
 void expect_turn(bool has_come);
+// What tensor cores leave of a sum of up to 16 products of halves and the sum before: they add exactly, but for bits
+// beyond a float's, which they cut off and do not round. (Fasi, Higham, Mikaitis, Pranesh 2021, "Numerical behavior of
+// NVIDIA tensor cores": truncation in every addition, of which this is the last and largest.)
+float truncated(double sum);
 // The instructions of backend/cuda/warp_products.h. Every lane of the warp must call them. c[16,8] += a[16,16]
 // b[16,8].
 void mma(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2], float (*to_float)(std::uint16_t));

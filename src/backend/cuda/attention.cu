@@ -59,7 +59,8 @@ __global__ void __launch_bounds__(AttentionTiles<T, kWidth, kExact>::kThreads,
 
   RowCopies<Form::kRows, Form, T>(block, in.q, block.first, shape).next(shared.q, block.real(block.first));
   RowCopies<kTile, Form, T> k(block, in.k, 0, shape), v(block, in.v, 0, shape);
-  BiasCopies<Form::kRows, kTile, true, Form, T> biases(block, in.biases, block.first, 0, shape);
+  using Biases = std::conditional_t<kBiased, BiasCopies<Form::kRows, kTile, true, Form, T>, NoBiasCopies>;
+  Biases biases(block, in.biases, block.first, 0, shape);
   const auto fetch = [&](int key, int stage) {
     k.next(shared.k + stage * Shared::kKeys, block.real(key));
     v.next(shared.v + stage * Shared::kKeys, block.real(key));

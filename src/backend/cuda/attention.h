@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cmath>
+#include <type_traits>
 
 #include "backend/cuda/launch.h"
 #include "backend/cuda/sizes/attention.h"
@@ -264,6 +265,12 @@ class BiasCopies {
 
   const T* from_;
   int stride_, keys_;
+};
+
+// Where there are none.
+struct NoBiasCopies {
+  template <typename... Arguments>
+  __device__ explicit NoBiasCopies(const Arguments&...) {}
 };
 
 // The scores of a tile begin as its biases. `tile`: rows are queries, and so are the sums' rows; or, kTransposed, the

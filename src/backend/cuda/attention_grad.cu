@@ -354,7 +354,8 @@ __global__ void __launch_bounds__(GradTiles<T, kWidth, kExact>::kThreads, GradTi
   RowCopies<Form::kRows, Form, T>(block, in.v, block.first, shape).next(shared.v, block.real(block.first));
   if constexpr (kOfTables) copy_facts<Form::kRows>(block, shared.rows, in.coordinates, block.first);
   RowCopies<kTile, Form, T> q_copies(block, in.q, 0, shape), doutput_copies(block, t.doutput, 0, shape);
-  BiasCopies<kTile, Form::kRows, false, Form, T> biases(block, in.biases, 0, block.first, shape);
+  using Biases = std::conditional_t<kBiased, BiasCopies<kTile, Form::kRows, false, Form, T>, NoBiasCopies>;
+  Biases biases(block, in.biases, 0, block.first, shape);
   const auto fetch = [&](int query, int stage) {
     q_copies.next(shared.q + stage * Shared::kComing, block.real(query));
     doutput_copies.next(shared.doutput + stage * Shared::kComing, block.real(query));

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -63,11 +64,16 @@ struct CublasLt {
                 std::size_t workspace_bytes, CUstream_st*) = nullptr;
 };
 
-// Loads the first library of `names` (sonames or paths) that can be loaded; it stays loaded. Throws EnvironmentError,
-// which says what was tried.
-CublasLt load_cublaslt(std::span<const std::string> names);
+// Loads the first library of `names` (sonames or paths) that can be loaded and of which `unfit`, if given, returns no
+// reason against it; it stays loaded. Throws EnvironmentError, which says what was tried.
+CublasLt load_cublaslt(std::span<const std::string> names,
+                       const std::function<std::string(const CublasLt&)>& unfit = {});
 
-// Loads the file that PLIMSOLL_CUBLASLT names, or else version 13 or 12 from where the loader looks (LD_LIBRARY_PATH).
+// Why the library does not start on this machine, as version 13 does not with a driver for CUDA 12; empty if it does.
+std::string cannot_start(const CublasLt& lt);
+
+// Loads the file that PLIMSOLL_CUBLASLT names, or else the first of versions 13 and 12 that starts, from where the
+// loader looks (LD_LIBRARY_PATH) or from Python's packages (nvidia-cublas).
 CublasLt load_cublaslt();
 
 }  // namespace plimsoll::cuda

@@ -1,11 +1,8 @@
 #include "backend/cuda/nccl.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <cstdlib>
-#include <vector>
-
+#include "backend/cuda/shared_library.h"
 #include "base/error.h"
 
 #ifdef PLIMSOLL_CUDA_EMULATED
@@ -15,48 +12,44 @@
 namespace plimsoll::cuda {
 namespace {
 
-constexpr std::string_view kRemedy =
-    "install NCCL 2 (apt-get install libnccl2 from NVIDIA's repository, or: pip install nvidia-nccl-cu12) and put its "
-    "folder into LD_LIBRARY_PATH, or name the file in PLIMSOLL_NCCL";
-
-template <typename Function>
-void find_nccl(void* library, const std::string& file, const char* name, Function& function) {
-  void* const symbol = dlsym(library, name);
-  if (symbol == nullptr) {
-    throw EnvironmentError({.what = "the NCCL library lacks a function that Plimsoll calls",
-                            .where = file,
-                            .found = fmt::format("no {}", name),
-                            .allowed = fmt::format("NCCL {} or later", nccl_version_text(kNcclOldestVersion)),
-                            .remedy = std::string(kRemedy)});
-  }
-  function = reinterpret_cast<Function>(symbol);
+const LibraryTexts& texts() {
+  static const LibraryTexts kTexts{
+      .name = "NCCL",
+      .purpose = "which moves tensors between GPUs",
+      .where = "--device cuda, several processes",
+      .allowed = fmt::format("NCCL {} or later", nccl_version_text(kNcclOldestVersion)),
+      .remedy =
+          "install NCCL 2 (apt-get install libnccl2 from NVIDIA's repository, or: pip install nvidia-nccl-cu12, "
+          "whose file is found in the environment of the program and in the active one), put its folder into "
+          "LD_LIBRARY_PATH, or name the file in PLIMSOLL_NCCL"};
+  return kTexts;
 }
 
-Nccl nccl_of(void* library, const std::string& file) {
+Nccl nccl_of(const SharedLibrary& library) {
   Nccl nccl;
-  find_nccl(library, file, "ncclGetVersion", nccl.version);
-  find_nccl(library, file, "ncclGetErrorString", nccl.error_text);
-  find_nccl(library, file, "ncclGetUniqueId", nccl.make_id);
-  find_nccl(library, file, "ncclCommInitRank", nccl.connect);
-  find_nccl(library, file, "ncclGroupStart", nccl.begin_group);
-  find_nccl(library, file, "ncclGroupEnd", nccl.end_group);
-  find_nccl(library, file, "ncclSend", nccl.send);
-  find_nccl(library, file, "ncclRecv", nccl.receive);
-  find_nccl(library, file, "ncclCommGetAsyncError", nccl.async_error);
-  find_nccl(library, file, "ncclCommAbort", nccl.abort);
-  find_nccl(library, file, "ncclCommDestroy", nccl.destroy);
+  library.find("ncclGetVersion", nccl.version);
+  library.find("ncclGetErrorString", nccl.error_text);
+  library.find("ncclGetUniqueId", nccl.make_id);
+  library.find("ncclCommInitRank", nccl.connect);
+  library.find("ncclGroupStart", nccl.begin_group);
+  library.find("ncclGroupEnd", nccl.end_group);
+  library.find("ncclSend", nccl.send);
+  library.find("ncclRecv", nccl.receive);
+  library.find("ncclCommGetAsyncError", nccl.async_error);
+  library.find("ncclCommAbort", nccl.abort);
+  library.find("ncclCommDestroy", nccl.destroy);
   int version = 0;
   if (const int result = nccl.version(&version); result != kNcclSuccess || version < kNcclOldestVersion) {
     throw EnvironmentError({.what = "the NCCL library is too old",
-                            .where = file,
+                            .where = library.file(),
                             .found = result == kNcclSuccess ? nccl_version_text(version) : nccl.error_text(result),
-                            .allowed = fmt::format("{} or later", nccl_version_text(kNcclOldestVersion)),
-                            .remedy = std::string(kRemedy)});
+                            .allowed = texts().allowed,
+                            .remedy = texts().remedy});
   }
 #ifdef PLIMSOLL_CUDA_EMULATED
   // The stand-in for NCCL works on the emulator's streams and memory; NCCL itself would not.
   cuda_emulator::NcclStandIn stand_in = nullptr;
-  find_nccl(library, file, "plimsoll_nccl_stand_in", stand_in);
+  library.find("plimsoll_nccl_stand_in", stand_in);
   stand_in(cuda_emulator::nccl_hooks());
 #endif
   return nccl;
@@ -69,23 +62,14 @@ std::string nccl_version_text(int version) {
 }
 
 Nccl load_nccl(std::span<const std::string> names) {
-  std::string tried;
-  for (const std::string& name : names) {
-    if (void* const library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return nccl_of(library, name);
-    const char* const reason = dlerror();
-    tried += fmt::format("{}{}", tried.empty() ? "" : "; ", reason == nullptr ? name : reason);
-  }
-  throw EnvironmentError({.what = "NCCL, which moves tensors between GPUs, cannot be loaded",
-                          .where = "--device cuda, several processes",
-                          .found = tried,
-                          .allowed = fmt::format("{}", fmt::join(names, ", ")),
-                          .remedy = std::string(kRemedy)});
+  Nccl nccl;
+  open_library(names, texts(), [&](const SharedLibrary& library) {
+    nccl = nccl_of(library);
+    return std::string();
+  });
+  return nccl;
 }
 
-Nccl load_nccl() {
-  std::vector<std::string> names = {"libnccl.so.2"};
-  if (const char* const file = std::getenv("PLIMSOLL_NCCL"); file != nullptr && *file != '\0') names = {file};
-  return load_nccl(names);
-}
+Nccl load_nccl() { return load_nccl(library_names("PLIMSOLL_NCCL", {"libnccl.so.2"})); }
 
 }  // namespace plimsoll::cuda

@@ -1,0 +1,30 @@
+# Sets plimsoll_cuda_architectures to what PLIMSOLL_CUDA_ARCHITECTURES stands for. A build for one GPU takes minutes, and
+# one for all that are supported a quarter of an hour: that is for releases.
+set(plimsoll_cuda_architectures "${PLIMSOLL_CUDA_ARCHITECTURES}")
+if(plimsoll_cuda_architectures STREQUAL "native")
+  execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
+    OUTPUT_VARIABLE capabilities RESULT_VARIABLE failed ERROR_QUIET)
+  string(REGEX MATCHALL "[0-9]+\\.[0-9]+" capabilities "${capabilities}")
+  # A GPU that is newer than the compiler runs what PTX of the last supported one becomes.
+  execute_process(COMMAND "${CMAKE_CUDA_COMPILER}" --list-gpu-arch OUTPUT_VARIABLE compilers ERROR_QUIET)
+  set(plimsoll_cuda_architectures "")
+  foreach(capability IN LISTS capabilities)
+    string(REPLACE "." "" architecture "${capability}")
+    if(architecture GREATER_EQUAL 75)
+      if(NOT compilers MATCHES "compute_${architecture}\n")
+        set(architecture 90)
+      endif()
+      list(APPEND plimsoll_cuda_architectures ${architecture})
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES plimsoll_cuda_architectures)
+  list(SORT plimsoll_cuda_architectures COMPARE NATURAL)
+  if(failed OR NOT plimsoll_cuda_architectures)
+    set(plimsoll_cuda_architectures "all")
+  endif()
+endif()
+if(plimsoll_cuda_architectures STREQUAL "all")
+  # The last one as PTX too, for newer ones.
+  set(plimsoll_cuda_architectures "75-real;80-real;86-real;89-real;90")
+endif()
+message(STATUS "CUDA kernels: ${plimsoll_cuda_architectures}")
