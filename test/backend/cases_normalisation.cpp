@@ -51,7 +51,10 @@ std::vector<OpCase> normalisation_cases() {
        {NormShape{7, 3, 12, 1e-5, {}}, NormShape{7, 0, 12, 1e-5, {}}, NormShape{3, 1, 5, 1e-6, {}},
         NormShape{33, 33, 24, 1e-5, {}}, NormShape{70, 67, 96, 1e-5, {}}, NormShape{5, 4, 1, 1e-5, {}},
         NormShape{9, 6, 768, 1e-6, {}}, NormShape{9, 6, 24, 1e-5, {9, 11}},  // a mean far from 0
-        NormShape{9, 6, 24, 1e-5, {-1e-4, 1e-4}}}) {                         // a variance far below eps
+        NormShape{9, 6, 24, 1e-5, {-1e-4, 1e-4}},                            // a variance far below eps
+        // Rows that a warp of a GPU holds whole, in parts of its registers, and that it does not.
+        NormShape{70, 66, 516, 1e-5, {}}, NormShape{5, 4, 1000, 1e-5, {}}, NormShape{6, 5, 1030, 1e-5, {}},
+        NormShape{6, 5, 1152, 1e-5, {}}}) {
     cases.push_back(layer_norm_case(shape));
   }
   for (const bool shifts : {false, true}) {

@@ -1,7 +1,7 @@
 // layer_norm, affine, layer_norm_grad: a warp a row, each lane neighbours of one pack at a time; a row is
 // read twice from the cache, once for the mean and once for the squares around it, as the reference does. Sums over
 // rows are taken in blocks of rows whose number does not depend on the device, then over the blocks in order, so that
-// they repeat bit for bit.
+// they repeat bit for bit. The gradient reads a row once, if a warp can hold it.
 #include "backend/cuda/packs.h"
 #include "backend/cuda/rows.h"
 #include "backend/cuda/sizes/sums.h"
@@ -83,7 +83,75 @@ __global__ void affine(const T* x, const float* gamma, const float* beta, T* y, 
 }
 
 // With g = dy gamma and z = normalized: dx = rstd (g - mean(g) - z mean(g z)). dx may lie in dy's or normalized's
-// bytes, which the sums over rows have read by then.
+// bytes; partial[block][2][width] gets the sums over the block's rows of dy z and of dy.
+//
+// A warp takes every eighth of the block's rows, whole, in kPacks packs a lane.
+template <int N, int kPacks, typename T>
+__global__ void __launch_bounds__(kRowThreads)
+    layer_norm_backward(const T* dy, const T* normalized, const float* rstd, const float* gamma, T* dx, float* partial,
+                        Rows rows) {
+  PLIMSOLL_SHARED float parts[kRowWarps][2][kWarp * N];
+  const std::int64_t width = rows.columns, real = rows.real(), first = blockIdx.x * kSumRows;
+  const std::int64_t end = first + kSumRows < real ? first + kSumRows : real;
+  const unsigned warp = threadIdx.x / kWarp;
+  const auto column = [](int p) { return (static_cast<std::int64_t>(p) * kWarp + lane_index()) * N; };
+  float scale[kPacks][N] = {}, sum_dyz[kPacks][N] = {}, sum_dy[kPacks][N] = {};
+#pragma unroll
+  for (int p = 0; p < kPacks; ++p) {
+    if (column(p) < width) load(gamma + column(p), N, scale[p]);
+  }
+  for (std::int64_t row = first + warp; row < end; row += kRowWarps) {
+    float d[kPacks][N] = {}, z[kPacks][N] = {};
+#pragma unroll
+    for (int p = 0; p < kPacks; ++p) {
+      if (column(p) >= width) continue;
+      load(dy + row * width + column(p), N, d[p]);
+      load(normalized + row * width + column(p), N, z[p]);
+    }
+    float sum_g = 0, sum_gz = 0;
+#pragma unroll
+    for (int p = 0; p < kPacks; ++p) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        sum_dyz[p][i] += d[p][i] * z[p][i];
+        sum_dy[p][i] += d[p][i];
+        d[p][i] *= scale[p][i];
+        sum_g += d[p][i];
+        sum_gz += d[p][i] * z[p][i];
+      }
+    }
+    const float mean_g = warp_sum(sum_g) / static_cast<float>(width);
+    const float mean_gz = warp_sum(sum_gz) / static_cast<float>(width);
+    const float of_row = rstd[row];
+#pragma unroll
+    for (int p = 0; p < kPacks; ++p) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) d[p][i] = of_row * (d[p][i] - mean_g - z[p][i] * mean_gz);
+      if (column(p) < width) store(d[p], N, dx + row * width + column(p));
+    }
+  }
+  float* const to = partial + static_cast<std::int64_t>(blockIdx.x) * 2 * width;
+#pragma unroll
+  for (int p = 0; p < kPacks; ++p) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      parts[warp][0][lane_index() * N + i] = sum_dyz[p][i];
+      parts[warp][1][lane_index() * N + i] = sum_dy[p][i];
+    }
+    __syncthreads();
+    if (warp < 2 && column(p) < width) {  // a warp for each of the two
+      float sums[N];
+      for (int i = 0; i < N; ++i) sums[i] = parts[0][warp][lane_index() * N + i];
+      for (unsigned part = 1; part < kRowWarps; ++part) {
+        for (int i = 0; i < N; ++i) sums[i] += parts[part][warp][lane_index() * N + i];
+      }
+      store(sums, N, to + warp * width + column(p));
+    }
+    __syncthreads();
+  }
+}
+
+// The same dx of rows that no warp can hold, which another kernel sums before.
 template <int N, typename T>
 __global__ void layer_norm_input_grad(const T* dy, const T* normalized, const float* rstd, const float* gamma, T* dx,
                                       Rows rows) {
@@ -163,6 +231,20 @@ std::unique_ptr<Kernel> make_affine(const Context& context) {
   });
 }
 
+// make(packs), packs() being a number of packs of N that hold a row of `width` elements.
+template <int N, typename Make>
+void for_packs_of_row(std::int64_t width, const Make& make) {
+  constexpr int kMost = 1024 / (static_cast<int>(kWarp) * N);
+  const auto packs = (width + kWarp * N - 1) / (kWarp * N);
+  if (2 * packs <= kMost) {
+    make(std::integral_constant<int, kMost / 2>{});
+  } else if (4 * packs <= 3 * kMost) {
+    make(std::integral_constant<int, 3 * kMost / 4>{});
+  } else {
+    make(std::integral_constant<int, kMost>{});
+  }
+}
+
 template <typename T>
 std::unique_ptr<Kernel> make_layer_norm_grad(const Context& context, const TensorType& dy) {
   const std::int64_t blocks = row_sum_blocks(dy.shape[0]), width = dy.shape[1];
@@ -170,15 +252,26 @@ std::unique_ptr<Kernel> make_layer_norm_grad(const Context& context, const Tenso
     const Rows rows = rows_of(a, a.inputs[0]);
     auto* const partial = reinterpret_cast<float*>(a.scratch.data());
     for_pack<T>(width, [&](auto pack) {
-      launch(
-          context.stream(), layer_norm_partial_sums<pack(), T>,
-          {.blocks = static_cast<unsigned>(blocks), .threads = kRowThreads, .blocks_y = column_blocks(width / pack())},
-          input<T>(a, 0), input<T>(a, 1), partial, rows);
+      constexpr int N = pack();
+      const Launch tiles{.blocks = static_cast<unsigned>(blocks), .threads = kRowThreads};
+      if constexpr (N > 1) {
+        if (holds_rows(width)) {
+          for_packs_of_row<N>(width, [&](auto packs) {
+            launch(context.stream(), layer_norm_backward<N, packs(), T>, tiles, input<T>(a, 0), input<T>(a, 1),
+                   input<float>(a, 2), input<float>(a, 3), output<T>(a, 0), partial, rows);
+          });
+        }
+      }
+      if (!holds_rows(width)) {
+        Launch columns = tiles;
+        columns.blocks_y = column_blocks(width / N);
+        launch(context.stream(), layer_norm_partial_sums<N, T>, columns, input<T>(a, 0), input<T>(a, 1), partial, rows);
+        launch(context.stream(), layer_norm_input_grad<N, T>,
+               {.blocks = row_blocks(rows.capacity), .threads = kRowThreads}, input<T>(a, 0), input<T>(a, 1),
+               input<float>(a, 2), input<float>(a, 3), output<T>(a, 0), rows);
+      }
       launch(context.stream(), layer_norm_whole_sums, {.blocks = column_blocks(2 * width), .threads = kRowThreads},
              partial, blocks, output<float>(a, 1), output<float>(a, 2), width);
-      launch(context.stream(), layer_norm_input_grad<pack(), T>,
-             {.blocks = row_blocks(rows.capacity), .threads = kRowThreads}, input<T>(a, 0), input<T>(a, 1),
-             input<float>(a, 2), input<float>(a, 3), output<T>(a, 0), rows);
     });
   });
 }

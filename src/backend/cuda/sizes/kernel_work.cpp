@@ -159,9 +159,14 @@ void layer_norm(Counted& c) { c.add("layer_norm", WorkKind::kNormalisation, c.al
 void affine(Counted& c) { c.add("affine", WorkKind::kNormalisation, c.all_read() + c.all_written()); }
 void layer_norm_grad(Counted& c) {
   const auto partial = static_cast<double>(layer_norm_grad_scratch_bytes(c.in(0)));
-  c.add("layer_norm_partial_sums", WorkKind::kNormalisation, c.read(0) + c.read(1) + partial);
+  const double rows = c.read(0) + c.read(1) + c.read(2) + c.written(0);
+  if (holds_rows(c.in(0).shape[1])) {
+    c.add("layer_norm_backward", WorkKind::kNormalisation, rows + partial);
+  } else {
+    c.add("layer_norm_partial_sums", WorkKind::kNormalisation, c.read(0) + c.read(1) + partial);
+    c.add("layer_norm_input_grad", WorkKind::kNormalisation, rows);
+  }
   c.add("layer_norm_whole_sums", WorkKind::kNormalisation, partial);
-  c.add("layer_norm_input_grad", WorkKind::kNormalisation, c.read(0) + c.read(1) + c.read(2) + c.written(0));
 }
 void row_norms(Counted& c) { c.add("inverse_row_norms", WorkKind::kNormalisation, c.all_read() + c.all_written()); }
 

@@ -19,6 +19,10 @@ constexpr std::int64_t element_sum_blocks(std::int64_t elements) {
   return (elements + kSumElements - 1) / kSumElements;
 }
 
+// Whether one kernel makes both dx and the sums over rows of layer_norm_grad: a warp holds whole rows, and the sums of
+// their columns, in registers.
+constexpr bool holds_rows(std::int64_t width) { return width % 4 == 0 && width <= 1024; }
+
 // float [blocks][width]
 std::size_t bias_grad_scratch_bytes(const TensorType& dy);
 // float [2][blocks][width]
