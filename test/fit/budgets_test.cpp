@@ -156,7 +156,7 @@ TEST_P(GpuBudgets, MoreMemoryOfAGpuThatIsNotHereNeverHurtsEither) {
   GetParam().set(request);
   request.host_budget_bytes = 4 * kGiB;
   if (request.offload == OffloadTarget::kFile) request.offload = OffloadTarget::kHost;
-  const Budgeted range{.budgets = 16, .most_scratch_bytes = 64 * kMiB};
+  const Budgeted range{.budgets = 16, .most_scratch_bytes = 256 * kMiB};
   expect_more_memory_never_hurts(request, backend, later, range, GetParam());
 }
 
