@@ -11,7 +11,7 @@
 namespace plimsoll::cuda {
 namespace {
 
-const LibraryTexts& texts() {
+const LibraryTexts& cublaslt_texts() {
   static const LibraryTexts kTexts{
       .name = "cuBLASLt",
       .purpose = "which multiplies matrices on the GPU",
@@ -57,7 +57,7 @@ std::string cannot_start(const CublasLt& lt) {
 
 CublasLt load_cublaslt(std::span<const std::string> names, const std::function<std::string(const CublasLt&)>& unfit) {
   CublasLt lt;
-  open_library(names, texts(), [&](const SharedLibrary& library) {
+  open_library(names, cublaslt_texts(), [&](const SharedLibrary& library) {
     lt = functions_of(library);
     return unfit ? unfit(lt) : std::string();
   });

@@ -12,7 +12,7 @@
 namespace plimsoll::cuda {
 namespace {
 
-const LibraryTexts& texts() {
+const LibraryTexts& nccl_texts() {
   static const LibraryTexts kTexts{
       .name = "NCCL",
       .purpose = "which moves tensors between GPUs",
@@ -43,8 +43,8 @@ Nccl nccl_of(const SharedLibrary& library) {
     throw EnvironmentError({.what = "the NCCL library is too old",
                             .where = library.file(),
                             .found = result == kNcclSuccess ? nccl_version_text(version) : nccl.error_text(result),
-                            .allowed = texts().allowed,
-                            .remedy = texts().remedy});
+                            .allowed = nccl_texts().allowed,
+                            .remedy = nccl_texts().remedy});
   }
 #ifdef PLIMSOLL_CUDA_EMULATED
   // The stand-in for NCCL works on the emulator's streams and memory; NCCL itself would not.
@@ -63,7 +63,7 @@ std::string nccl_version_text(int version) {
 
 Nccl load_nccl(std::span<const std::string> names) {
   Nccl nccl;
-  open_library(names, texts(), [&](const SharedLibrary& library) {
+  open_library(names, nccl_texts(), [&](const SharedLibrary& library) {
     nccl = nccl_of(library);
     return std::string();
   });
