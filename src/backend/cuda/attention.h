@@ -38,7 +38,7 @@ struct AttentionTiles {
   static constexpr int kColumns = kWidth, kTile = kHalf ? (kWidth <= 64 ? 64 : 32) : (kWidth <= 64 ? 32 : 16);
   // Tiles in shared memory: one is computed with, the other is on its way where the device copies by itself.
   PLIMSOLL_HOST_DEVICE static constexpr int stages(int architecture) { return kHalf && architecture >= 80 ? 2 : 1; }
-  // Of a tile that the gradient has registers for.
+  // The gradient takes a tile in parts of so many rows, because it has no registers for more.
   static constexpr int kPart = !kHalf ? kTile : kExact || kTile < 64 ? kTile / 2 : kTile / 4;
   static constexpr int kBlocks = kTile / 8, kPartBlocks = kPart / 8, kOutBlocks = kWidth / 8;  // of sums in registers
   static constexpr int kLeading = leading<T>(kWidth);
@@ -145,7 +145,7 @@ class SharedPieces {
   int bytes_ = 0;
 };
 
-// What the sums of bias tables need of a row: position, x, y.
+// The sums of bias tables need these of a row: its position, x and y.
 struct alignas(16) RowFacts {
   std::int32_t coordinates[kTables];
   std::int32_t unused;
@@ -163,30 +163,42 @@ __device__ inline void store_parts(double value, float* pair) {
 
 // --- copies to shared memory -----------------------------------------------------------------------------------------
 
+// The threads of a block copy a tile of kColumns in pieces of 16 bytes: a thread begins at this row and column, and
+// goes on kStep rows below.
+template <typename T, int kColumns, int kThreads>
+struct TileThread {
+  static constexpr int kChunk = 16 / sizeof(T), kChunks = kColumns / kChunk, kStep = kThreads / kChunks;
+  static_assert(kThreads % kChunks == 0);
+  __device__ static int row() { return static_cast<int>(threadIdx.x) / kChunks; }
+  __device__ static int column() { return static_cast<int>(threadIdx.x) % kChunks * kChunk; }
+};
+
 // Copies rows of the block's sample and head, tile after tile; those beyond the sample's end and columns beyond the
 // head are zeros. Whole 16 bytes arrive by wait_for_copies.
 template <int kRows, typename Form, typename T>
 class RowCopies {
+  using At = TileThread<T, Form::kColumns, Form::kThreads>;
+
  public:
   __device__ RowCopies(const BlockRows<Form>& block, const T* tensor, int first, const AttentionShape& shape)
-      : from_(block.row_of(tensor, first + row()) + column()),
+      : from_(block.row_of(tensor, first + At::row()) + At::column()),
         stride_(static_cast<int>(block.stride)),
-        columns_(shape.head_size - column()) {}
+        columns_(shape.head_size - At::column()) {}
 
   // `real`: the rows that there are from the tile's first one on.
   __device__ void next(T* tile, int real) {
-    static_assert(Form::kThreads % kChunks == 0 && kRows % kStep == 0);
-    T* const at = tile + row() * Form::kLeading + column();
+    static_assert(kRows % At::kStep == 0);
+    T* const at = tile + At::row() * Form::kLeading + At::column();
     if constexpr (Form::kExactHeads) {
 #pragma unroll
-      for (int r = 0; r < kRows; r += kStep)
-        copy_async<16>(at + r * Form::kLeading, from_ + r * stride_, r + row() < real);
+      for (int r = 0; r < kRows; r += At::kStep)
+        copy_async<16>(at + r * Form::kLeading, from_ + r * stride_, r + At::row() < real);
     } else {
 #pragma unroll 1
-      for (int r = 0; r < kRows; r += kStep) {
+      for (int r = 0; r < kRows; r += At::kStep) {
 #pragma unroll 1
-        for (int c = 0; c < kChunk; ++c) {
-          const bool exists = r + row() < real && c < columns_;
+        for (int c = 0; c < At::kChunk; ++c) {
+          const bool exists = r + At::row() < real && c < columns_;
           at[r * Form::kLeading + c] = exists ? from_[r * stride_ + c] : from_float<T>(0);
         }
       }
@@ -195,10 +207,6 @@ class RowCopies {
   }
 
  private:
-  static constexpr int kChunk = 16 / sizeof(T), kChunks = Form::kColumns / kChunk, kStep = Form::kThreads / kChunks;
-  __device__ static int row() { return static_cast<int>(threadIdx.x) / kChunks; }
-  __device__ static int column() { return static_cast<int>(threadIdx.x) % kChunks * kChunk; }
-
   const T* from_;
   int stride_, columns_;
 };
@@ -229,26 +237,29 @@ __device__ void copy_mask(const BlockRows<Form>& block, std::int32_t* to, const 
 // -infinity.
 template <int kQueries, int kKeys, bool kKeysGo, typename Form, typename T>
 class BiasCopies {
+  using At = TileThread<T, kKeys, Form::kThreads>;
+
  public:
   __device__ BiasCopies(const BlockRows<Form>& block, const T* biases, int query, int key, const AttentionShape& shape)
-      : stride_(shape.heads * shape.bias_stride), keys_(shape.bias_stride - key - column()) {
-    from_ = biases + (block.begin + query + row()) * stride_ + block.head * shape.bias_stride + key + column();
+      : stride_(shape.heads * shape.bias_stride), keys_(shape.bias_stride - key - At::column()) {
+    from_ = biases + (block.begin + query + At::row()) * stride_ + block.head * shape.bias_stride + key + At::column();
   }
 
   // `real`: the queries that there are from the tile's first one on.
   __device__ void next(T* tile, int real) {
-    static_assert(Form::kThreads % kChunks == 0 && kQueries % kStep == 0);
-    T* const at = tile + row() * leading<T>(kKeys) + column();
+    static_assert(kQueries % At::kStep == 0);
+    T* const at = tile + At::row() * leading<T>(kKeys) + At::column();
     if (keys_ > 0) {
 #pragma unroll
-      for (int r = 0; r < kQueries; r += kStep) {
-        copy_async<16>(at + r * leading<T>(kKeys), from_ + r * stride_, r + row() < real);
+      for (int r = 0; r < kQueries; r += At::kStep) {
+        copy_async<16>(at + r * leading<T>(kKeys), from_ + r * stride_, r + At::row() < real);
       }
     } else {
-      Pack<T, kChunk> shut;
+      Pack<T, At::kChunk> shut;
       for (T& each : shut.at) each = from_float<T>(-INFINITY);
 #pragma unroll 1
-      for (int r = 0; r < kQueries; r += kStep) *reinterpret_cast<Pack<T, kChunk>*>(at + r * leading<T>(kKeys)) = shut;
+      for (int r = 0; r < kQueries; r += At::kStep)
+        *reinterpret_cast<Pack<T, At::kChunk>*>(at + r * leading<T>(kKeys)) = shut;
     }
     if constexpr (kKeysGo) {
       from_ += kKeys;
@@ -259,15 +270,11 @@ class BiasCopies {
   }
 
  private:
-  static constexpr int kChunk = 16 / sizeof(T), kChunks = kKeys / kChunk, kStep = Form::kThreads / kChunks;
-  __device__ static int row() { return static_cast<int>(threadIdx.x) / kChunks; }
-  __device__ static int column() { return static_cast<int>(threadIdx.x) % kChunks * kChunk; }
-
   const T* from_;
   int stride_, keys_;
 };
 
-// Where there are none.
+// This stands in its place where there are no biases.
 struct NoBiasCopies {
   template <typename... Arguments>
   __device__ explicit NoBiasCopies(const Arguments&...) {}
@@ -307,8 +314,8 @@ __device__ void start_scores(float (&scores)[kBlocks][4], const T* tile) {
   }
 }
 
-// What a key adds where there are no biases. A masked key's scores become NaN where they are not finite, so its rows
-// must be numbers, too.
+// Returns what a key's scores begin with where there are no biases. A masked key's scores become NaN where they are not
+// finite, so its rows must be numbers, too.
 __device__ inline float shut(std::int32_t mask) { return mask != 0 ? 0.0F : -INFINITY; }
 
 // Number (low + high) / 2 + d of a table's distances is the distance -d, which counts from query to key, so that a
@@ -399,8 +406,9 @@ struct DropoutBits {
     __syncwarp();
   }
 
-  // Whether the pair so many queries and keys from where `bits` points is kept: its 16 bits, or, by `words`, those in
-  // one of a word's halves. Without dropout the threshold is 0, which keeps whatever lies there.
+  // Returns whether dropout keeps the pair that lies so many queries and keys from where the pointer points: to a
+  // pair's 16 bits, or to a word, which holds two keys. Without dropout the threshold is 0, which keeps whatever lies
+  // there.
   __device__ static bool keeps(const std::uint16_t* bits, const AttentionShape& shape, int query, int key) {
     return bits[2 * query * kStride + key] >= shape.upper_threshold >> 16;
   }
@@ -451,12 +459,12 @@ struct HeadForm {};
 // make(HeadForm) of the form that a head takes.
 template <typename Make>
 auto for_head(std::int64_t head_size, const Make& make) {
-  if (head_size == 32) return make(HeadForm<32, true>{});
-  if (head_size == 64) return make(HeadForm<64, true>{});
-  if (head_size == 128) return make(HeadForm<128, true>{});
-  if (head_size <= 64) return make(HeadForm<64, false>{});
+  const int width = attention_tile_width(static_cast<std::int32_t>(head_size));
+  const bool is_exact = head_size == width;
+  if (width == 32) return make(HeadForm<32, true>{});
+  if (width == 64) return is_exact ? make(HeadForm<64, true>{}) : make(HeadForm<64, false>{});
   check(head_size <= kMostHeadSize, "attention_shape refuses wider heads");
-  return make(HeadForm<128, false>{});
+  return is_exact ? make(HeadForm<128, true>{}) : make(HeadForm<128, false>{});
 }
 
 // Above 48 KiB a kernel has to be told; it keeps the most that any node of the process needs. As many blocks as

@@ -34,7 +34,7 @@ struct FixedPoint<Bf16> : HalfFixedPoint {};
 template <>
 struct FixedPoint<F16> : HalfFixedPoint {};
 
-// What the walk of the gradient takes, beside AttentionTiles.
+// The walk of the gradient has these sizes beside those of AttentionTiles.
 template <typename T, int kWidth, bool kExact>
 struct GradTiles : AttentionTiles<T, kWidth, kExact> {
   using Base = AttentionTiles<T, kWidth, kExact>;
