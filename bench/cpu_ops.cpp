@@ -90,10 +90,10 @@ Ops::Ops(CpuBackend& backend, DType dtype) {
   node(Op::kAdd, {x, dy});
   node(Op::kLayerNorm, {x, gamma, beta}, LayerNormAttributes{});
   node(Op::kAffine, {x, gamma, beta});
-  node(Op::kLayerNormGrad, {dy, x, rstd, gamma});
+  node(Op::kLayerNormGrad, {dy, x, rstd, gamma}, LayerNormAttributes{});
   node(Op::kDropout, {x, keys, key}, dropout_attributes);
   node(Op::kGelu, {wide});
-  node(Op::kGeluGrad, {dwide, wide});
+  node(Op::kGeluGrad, {dwide, wide}, GeluGradAttributes{});
   node(Op::kTanh, {x});
   node(Op::kRelu, {x});
   node(Op::kReluGrad, {dy, x});

@@ -20,6 +20,8 @@ from program import PLIMSOLL, REPOSITORY, holds, run
 LAYERS = 12
 MODELLED_MS, STARTS, LAYER_GB, FORWARD_INSTRUCTIONS, BACKWARD_INSTRUCTIONS = 19.6, 450, 0.7, 20, 55
 OUTSIDE = ("element-wise and rows", "normalisation", "sums and norm")
+ROW_KERNELS = ("map", "affine", "gelu_backward", "layer_norm", "layer_norm_backward", "layer_norm_whole_sums",
+               "column_partial_sums", "column_whole_sums", "attention_column_sums")
 
 
 def instructions():
@@ -74,6 +76,9 @@ def judge(model, batch, options):
     of_layer = sum(model["kinds"][name]["bytes"] for name in OUTSIDE) / LAYERS / 1e9
     good &= holds("device memory outside products and attention, a layer", f"{of_layer:.2f} GB", f"at most {LAYER_GB}",
                   of_layer <= LAYER_GB)
+    own = sum(program["runs"] * kernel["bytes"] for program in model["programs"] for kernel in program["kernels"]
+              if ".encoder.layer." in kernel["node"] and kernel["kernel"] in ROW_KERNELS)
+    print(f"of this by the layers' own nodes, without embeddings, head and norm: {own / LAYERS / 1e9:.2f} GB")
     counts = instructions()
     forward, backward = counts["kScores"], counts["kScoresGrad"]
     good &= holds("attention's instructions a score, forward", f"{forward:.1f}", f"at most {FORWARD_INSTRUCTIONS}",

@@ -19,10 +19,15 @@ Seed loss_seed(const Graph& graph, ValueId loss) {
 }
 
 BackwardWalk::BackwardWalk(Graph& graph, std::span<const ValueId> wanted)
-    : graph_(graph), needed_(graph.values().size(), false), gradients_(graph.values().size()) {
+    : graph_(graph),
+      needed_(graph.values().size(), false),
+      bias_done_(graph.values().size(), false),
+      readers_(graph.values().size(), 0),
+      gradients_(graph.values().size()) {
   for (const ValueId value : wanted) needed_.at(static_cast<std::size_t>(value)) = true;
   // A value is needed if a wanted value depends on it.
   for (const Node& node : graph.nodes()) {
+    for (const ValueId input : node.inputs) ++readers_[static_cast<std::size_t>(input)];
     if (is_constant(node.op)) continue;
     const bool flows = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) { return needs(input); });
     if (!flows) continue;
@@ -58,6 +63,22 @@ void BackwardWalk::contribute_rows(ValueId value, Gradient gradient) {
   Gradient& sum = gradients_[static_cast<std::size_t>(value)];
   check(sum.dense == kNoValue && !sum.by_rows(), "a table with row gradients is looked up once");
   sum = gradient;
+}
+
+ValueId BackwardWalk::bias_behind(ValueId value, ValueId rows) const {
+  const auto at = static_cast<std::size_t>(value);
+  const NodeId producer = graph_.value(value).producer;
+  if (producer == kNoNode || readers_[at] != 1 || gradient_of(value) != kNoValue) return kNoValue;
+  const Node& map = graph_.node(producer);
+  const bool has_bias = map.op == Op::kLinear && map.inputs.size() == 3 && map.row_count == rows;
+  if (!has_bias || !needs(map.inputs[2])) return kNoValue;
+  return graph_.type(map.inputs[2]).dtype == wide(graph_.type(value).dtype) ? map.inputs[2] : kNoValue;
+}
+
+void BackwardWalk::contribute_bias(ValueId value, ValueId sums) {
+  const Node& map = graph_.node(graph_.value(value).producer);
+  bias_done_[static_cast<std::size_t>(value)] = true;
+  contribute(map.inputs[2], sums, kNoValue);
 }
 
 std::vector<ValueId> BackwardWalk::append(const Node& forward, Op op, std::vector<ValueId> inputs,

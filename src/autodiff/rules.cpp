@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph/attention_form.h"
+#include "graph/layer_norm_form.h"
 #include "graph/op_table.h"
 
 namespace plimsoll {
@@ -54,7 +55,7 @@ void linear_rule(BackwardWalk& walk, const Node& node) {
   if (walk.needs(node.inputs[1])) {
     walk.contribute(node.inputs[1], walk.append(node, Op::kLinearWeightGrad, {dy, node.inputs[0]})[0], kNoValue);
   }
-  if (node.inputs.size() == 3 && walk.needs(node.inputs[2])) {
+  if (node.inputs.size() == 3 && walk.needs(node.inputs[2]) && !walk.has_bias_gradient(node.outputs[0])) {
     walk.contribute(node.inputs[2], walk.append(node, Op::kBiasGrad, {dy})[0], kNoValue);
   }
   if (walk.needs(node.inputs[0])) {
@@ -101,11 +102,19 @@ void affine_rule(BackwardWalk& walk, const Node& node) {
 }
 
 void layer_norm_rule(BackwardWalk& walk, const Node& node) {
-  const auto outputs =
-      walk.append(node, Op::kLayerNormGrad, {upstream(walk, node), node.outputs[1], node.outputs[2], node.inputs[1]});
-  walk.contribute(node.inputs[0], outputs[0], node.row_count);
-  walk.contribute(node.inputs[1], outputs[1], kNoValue);
-  walk.contribute(node.inputs[2], outputs[2], kNoValue);
+  const LayerNormForm forward = layer_norm_form(node);
+  std::vector<ValueId> inputs = {upstream(walk, node), node.outputs[1], node.outputs[2], node.inputs[1]};
+  if (forward.drops) inputs.insert(inputs.end(), node.inputs.begin() + LayerNormForm::kRowKeys, node.inputs.end());
+  auto attributes = std::get<LayerNormAttributes>(node.attributes);
+  const ValueId x = node.inputs[0];
+  attributes.column_sums = walk.bias_behind(x, node.row_count) != kNoValue;
+  const auto outputs = walk.append(node, Op::kLayerNormGrad, std::move(inputs), attributes);
+  const LayerNormForm form = layer_norm_form(walk.graph().node(walk.graph().value(outputs[0]).producer));
+  walk.contribute(x, outputs[form.of_x()], node.row_count);
+  if (forward.has_residual) walk.contribute(node.inputs[LayerNormForm::kResidual], outputs[0], node.row_count);
+  walk.contribute(node.inputs[1], outputs[form.dgamma()], kNoValue);
+  walk.contribute(node.inputs[2], outputs[form.dbeta()], kNoValue);
+  if (form.column_sums) walk.contribute_bias(x, outputs[form.sums()]);
 }
 
 void dropout_rule(BackwardWalk& walk, const Node& node) {
@@ -163,18 +172,28 @@ void attention_rule(BackwardWalk& walk, const Node& node) {
     if (form.has_bias[bias]) tables.push_back(node.inputs[form.table(bias)]);
   }
   attributes.table_gradients = std::ranges::any_of(tables, [&](ValueId table) { return walk.needs(table); });
+  attributes.column_sums = true;
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (walk.bias_behind(node.inputs[i], node.row_count) == kNoValue) attributes.column_sums = false;
+  }
   std::vector<ValueId> inputs = {upstream(walk, node), node.inputs[0],  node.inputs[1],
                                  node.inputs[2],       node.outputs[0], node.outputs[1]};
   inputs.insert(inputs.end(), node.inputs.begin() + 3, node.inputs.end());
   const auto outputs = walk.append(node, Op::kAttentionGrad, std::move(inputs), attributes);
   for (std::size_t i = 0; i < 3; ++i) walk.contribute(node.inputs[i], outputs[i], node.row_count);
+  for (std::size_t i = 0; attributes.column_sums && i < 3; ++i) {
+    walk.contribute_bias(node.inputs[i], outputs[outputs.size() - 3 + i]);
+  }
   if (!attributes.table_gradients) return;
   for (std::size_t i = 0; i < tables.size(); ++i) walk.contribute(tables[i], outputs[3 + i], kNoValue);
 }
 
 void gelu_rule(BackwardWalk& walk, const Node& node) {
-  walk.contribute(node.inputs[0], walk.append(node, Op::kGeluGrad, {upstream(walk, node), node.inputs[0]})[0],
-                  node.row_count);
+  const ValueId x = node.inputs[0];
+  const GeluGradAttributes attributes{.column_sums = walk.bias_behind(x, node.row_count) != kNoValue};
+  const auto outputs = walk.append(node, Op::kGeluGrad, {upstream(walk, node), x}, attributes);
+  walk.contribute(x, outputs[0], node.row_count);
+  if (attributes.column_sums) walk.contribute_bias(x, outputs[1]);
 }
 
 void relu_rule(BackwardWalk& walk, const Node& node) {

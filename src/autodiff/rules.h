@@ -22,12 +22,19 @@ class BackwardWalk {
   // the value's node, or, if the value is a source, `rows`.
   void contribute(ValueId value, ValueId gradient, ValueId rows);
   void contribute_rows(ValueId value, Gradient gradient);
+  // The bias that was added to this value, if it wants a gradient, which then is the column sums of the value's: a map
+  // with this row count made the value, and one node alone reads it. Else kNoValue.
+  ValueId bias_behind(ValueId value, ValueId rows) const;
+  // The column sums of the value's gradient are its bias's gradient; the map's own rule leaves it out.
+  void contribute_bias(ValueId value, ValueId sums);
+  bool has_bias_gradient(ValueId value) const { return bias_done_[static_cast<std::size_t>(value)]; }
   // Appends a backward node named "<forward>.<op>" with the forward node's row count.
   std::vector<ValueId> append(const Node& forward, Op op, std::vector<ValueId> inputs, Attributes attributes = {});
 
  private:
   Graph& graph_;
-  std::vector<bool> needed_;
+  std::vector<bool> needed_, bias_done_;
+  std::vector<int> readers_;
   std::vector<Gradient> gradients_;
 };
 

@@ -13,6 +13,7 @@ std::string levers_text(const PlanSummary& plan) {
   const std::int64_t chunk = plan.levers.chunk_samples;
   std::string text = chunk > 0 ? fmt::format("{} chunks of {}, twice", plan.accumulation_steps, counted(chunk, "page"))
                                : fmt::format("{} x {}", plan.levers.micro_batch_size, plan.accumulation_steps);
+  if (plan.levers.keeps_cheap) text += ", nothing recomputed";
   if (!plan.levers.recompute.empty()) {
     text += fmt::format(", {} recomputed", format_bytes(recomputed_bytes(plan.levers)));
   }

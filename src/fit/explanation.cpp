@@ -154,6 +154,12 @@ class LeverNotes {
 
   void recomputation() {
     LeverNote note{.lever = "recompute"};
+    if (run_.levers.keeps_cheap) {
+      note.choice = "nothing";
+      note.why = "the device's memory holds all of it";
+      notes_.push_back(std::move(note));
+      return;
+    }
     if (run_.levers.recompute.empty()) {
       note.choice = "cheap values only";
       note.why =

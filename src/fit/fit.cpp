@@ -37,7 +37,10 @@ StepOptions step_options(const FitRequest& request, const Levers& levers, const 
   const bool rounds =
       options.model.rounds_activations || (options.teacher && options.teacher->model.rounds_activations);
   options.int8_products = rounds && backend.multiplies_int8();
+  options.adds_to_products = backend.adds_to_products(options.precision);
+  options.rounds_biases = backend.rounds_biases();
   options.update = levers.update;
+  options.recompute_cheap = options.recompute_cheap && !levers.keeps_cheap;
   const ModelCapacity update{.samples = request.train_batch_size};
   if (levers.chunk_samples > 0) options.cached_samples = request.step.definition.samples(update);
   for (const Recomputation& recomputation : levers.recompute) {

@@ -137,6 +137,7 @@ struct Levers {
   // With GradCache, the most pages of a chunk, and the micro-batch is that of an evaluation; 0: without it.
   std::int64_t chunk_samples = 0;
   UpdateMode update = UpdateMode::kAfterBackward;
+  bool keeps_cheap = false;                // not even what costs almost nothing is recomputed
   std::vector<Recomputation> recompute{};  // a prefix of rank_step_recomputations
   std::vector<Offloading> offload{};       // entries of rank_step_offloads
   int zero_stage = 0;                      // with ranks: what each of them keeps (transform/data_parallel.h)

@@ -23,6 +23,7 @@ nlohmann::json levers_json(const Levers& levers) {
   for (const Offloading& each : levers.offload) offload.push_back(each.name);
   return {{"micro_batch_size", levers.micro_batch_size},
           {"update", static_cast<int>(levers.update)},
+          {"keeps_cheap", levers.keeps_cheap},
           {"recompute", levers.recompute.size()},
           {"offload", std::move(offload)},
           {"zero_stage", levers.zero_stage}};
@@ -34,6 +35,7 @@ Levers parse_levers(const FitRequest& request, const nlohmann::json& json) {
   // Ranks have no GradCache: each compares its own pages alone.
   Levers levers{.micro_batch_size = json.at("micro_batch_size").get<std::int64_t>(),
                 .update = static_cast<UpdateMode>(json.at("update").get<int>()),
+                .keeps_cheap = json.at("keeps_cheap").get<bool>(),
                 .zero_stage = json.at("zero_stage").get<int>()};
   if (!request.trains) return levers;
   const ModelCapacity capacity{.samples = levers.micro_batch_size,

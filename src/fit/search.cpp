@@ -85,7 +85,11 @@ BudgetTooSmall too_small(const FitRequest& request, const PlanSummary& smallest,
 
 class Search {
  public:
-  Search(const FitRequest& request, Backend& backend) : request_(request), backend_(backend) {}
+  Search(const FitRequest& request, Backend& backend)
+      : request_(request),
+        backend_(backend),
+        spends_memory_(request.trains && request.recompute == RecomputeMode::kAuto &&
+                       backend.device_use().has_value()) {}
 
   RunPlan run() {
     std::optional<RunPlan> run = complete(find_families());
@@ -131,24 +135,34 @@ class Search {
   std::vector<Family> search() {
     const std::vector<Cut> sizes = cuts();
     std::vector<Family> families;
-    // This family uses smaller micro-batches and changes nothing else.
-    add(families, {.levers = [this, sizes](std::size_t i) { return plain(sizes[i], modes(sizes[i]).front()); },
-                   .count = sizes.size()});
+    // This family uses smaller micro-batches and changes nothing else, but for a first plan that spends memory.
+    const std::size_t spending = spends_memory_ ? 1 : 0;
+    const auto smaller = [this, sizes, spending](std::size_t position) {
+      const Cut& cut = sizes[position - std::min(position, spending)];
+      Levers levers = plain(cut, modes(cut).front());
+      levers.keeps_cheap = position < spending;
+      return levers;
+    };
+    add(families, {.levers = smaller, .count = sizes.size() + spending});
     if (!request_.trains) return families;
-    const std::size_t next = families.empty() ? sizes.size() : families.front().position;
-    if (next == 0) return families;
+    const std::size_t position = families.empty() ? sizes.size() + spending : families.front().position;
+    if (position == 0) return families;
+    const std::size_t next = position - std::min(position, spending);
     // These sizes are more useful than fewer micro-batches: the whole batch, the next larger size, and the smallest,
     // which may be the only one. The sizes that do not depend on the budget are tried for every budget.
-    std::vector<std::size_t> larger = {0, sizes.size() / 2, sizes.size() - 1, next - 1};
+    std::vector<std::size_t> larger = {0, sizes.size() / 2, sizes.size() - 1};
+    if (next > 0) larger.push_back(next - 1);
     std::sort(larger.begin(), larger.end());
     larger.erase(std::unique(larger.begin(), larger.end()), larger.end());
     for (const std::size_t at : larger) {
       const Cut cut = sizes[at];
       for (const UpdateMode mode : modes(cut)) {
-        if (is_slower(families, plain(cut, mode))) continue;  // later members of the family are slower still
+        Levers fastest_of_cut = plain(cut, mode);
+        fastest_of_cut.keeps_cheap = spends_memory_;
+        if (is_slower(families, fastest_of_cut)) continue;  // later members of the family are slower still
         if (request_.recompute == RecomputeMode::kAuto) {
-          add(families, {.levers = [this, cut, mode](std::size_t count) { return recomputing(cut, mode, count); },
-                         .count = ranking(cut).size() + 1});
+          add(families, {.levers = [this, cut, mode](std::size_t i) { return recomputing(cut, mode, i); },
+                         .count = ranking(cut).size() + 1 + spending});
         } else {
           add(families, {.levers = [this, cut, mode](std::size_t) { return plain(cut, mode); }, .count = 1});
         }
@@ -314,7 +328,8 @@ class Search {
 
   PlanSummary estimate(const Levers& levers) {
     // Without offloads, the number of recomputed values identifies the plan (they follow the ranking).
-    const std::tuple key(levers.micro_batch_size, levers.chunk_samples, levers.update, levers.recompute.size());
+    const std::tuple key(levers.micro_batch_size, levers.chunk_samples, levers.update, levers.recompute.size(),
+                         levers.keeps_cheap);
     if (levers.offload.empty()) {
       if (const auto known = estimates_.find(key); known != estimates_.end()) return known->second;
     }
@@ -353,11 +368,15 @@ class Search {
     return position->second;
   }
 
-  Levers recomputing(const Cut& cut, UpdateMode mode, std::size_t count) {
+  // The first plan of a family that recomputes more and more; on a device with memory of its own, which nobody else
+  // would use, it recomputes not even what is cheap.
+  Levers recomputing(const Cut& cut, UpdateMode mode, std::size_t position) {
     const std::vector<Recomputation>& ranked = ranking(cut);
+    const std::size_t count = position - std::min<std::size_t>(position, spends_memory_ ? 1 : 0);
     return {.micro_batch_size = cut.micro,
             .chunk_samples = cut.chunk,
             .update = mode,
+            .keeps_cheap = spends_memory_ && position == 0,
             .recompute = {ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(count)},
             .zero_stage = request_.zero_stage.value_or(0)};
   }
@@ -458,7 +477,8 @@ class Search {
 
   const FitRequest& request_;
   Backend& backend_;
-  std::map<std::tuple<std::int64_t, std::int64_t, UpdateMode, std::size_t>, PlanSummary> estimates_;
+  bool spends_memory_;
+  std::map<std::tuple<std::int64_t, std::int64_t, UpdateMode, std::size_t, bool>, PlanSummary> estimates_;
   std::map<Cut, std::vector<Recomputation>> rankings_;
   std::map<Cut, std::vector<Offloading>> offload_rankings_;
   std::optional<PlanSummary> smallest_, least_of_host_, least_complete_;

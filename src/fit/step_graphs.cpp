@@ -8,10 +8,12 @@
 #include "model/grad_cache.h"
 #include "tensor/dynamic_code.h"
 #include "transform/early_updates.h"
+#include "transform/fused_rows.h"
 #include "transform/int8_products.h"
 #include "transform/joined_sums.h"
 #include "transform/parameter_shards.h"
 #include "transform/recompute.h"
+#include "transform/rounded_biases.h"
 
 namespace plimsoll {
 namespace {
@@ -90,9 +92,22 @@ struct StudentAndTeacher {
   StudentAndTeacher& operator=(const StudentAndTeacher&) = delete;
 };
 
+// The model's graph for a program that has a backward, or whose numbers must be those of one.
+ModelGraph built(const ModelDefinition& definition, const ModelCapacity& capacity, bool dropout,
+                 const StepOptions& options) {
+  ModelGraph model = definition.build(capacity, dropout, options.model, options.precision);
+  std::vector<ValueId> values = model.trained;
+  values.insert(values.end(), {model.loss, model.logits});
+  model.graph = fuse_residual_norms(model.graph, values);
+  model.logits = values.back();
+  model.loss = values[values.size() - 2];
+  values.resize(model.trained.size());
+  model.trained = std::move(values);
+  return model;
+}
+
 TrainedGraph trained_graph(const StepOptions& options, const ModelCapacity& capacity) {
-  ModelGraph model = program_definition(ProgramKind::kAccumulate, options)
-                         .build(capacity, /*dropout=*/true, options.model, options.precision);
+  ModelGraph model = built(program_definition(ProgramKind::kAccumulate, options), capacity, /*dropout=*/true, options);
   if (!options.teacher) return {std::move(model.graph), {model.loss}, "loss", std::move(model.trained)};
   const StudentAndTeacher pair(options, capacity, std::move(model));
   Distilled both = distil(pair.learning, pair.teaching, options.teacher->distillation, options.teacher->values);
@@ -111,8 +126,7 @@ Gradients append_gradients(TrainedGraph& model) {
 std::vector<TaughtValue> taught_values(const StepOptions& options) {
   if (!options.teacher) return {};
   const ModelCapacity small{.samples = 1, .text_rows = 16};
-  const StudentAndTeacher pair(options, small,
-                               options.definition.build(small, /*dropout=*/true, options.model, options.precision));
+  const StudentAndTeacher pair(options, small, built(options.definition, small, /*dropout=*/true, options));
   std::vector<TaughtValue> values;
   const Graph& graph = pair.teacher.graph;
   for (const ValueId id : compared_values(pair.learning, pair.teaching, options.teacher->distillation)) {
@@ -187,6 +201,7 @@ StepGraph evaluation_graph(const StepOptions& options, const ModelCapacity& capa
   const auto output = static_cast<std::size_t>(model.graph.value(model.logits).output_index);
   step.graph = std::move(model.graph);
   if (ranks.keeps_parameter_shards()) step.graph = shard_parameters(step.graph, step.shards, ranks);
+  if (options.rounds_biases) step.graph = round_biases(step.graph);
   step.loss = find_output(step.graph, "loss", 0);
   step.logits = find_output(step.graph, name, output);
   return step;
@@ -194,7 +209,7 @@ StepGraph evaluation_graph(const StepOptions& options, const ModelCapacity& capa
 
 // Nothing is recomputed here: values keep their numbers, and this program runs once.
 StepGraph gradient_graph(const StepOptions& options, const ModelCapacity& capacity) {
-  ModelGraph model = options.definition.build(capacity, /*dropout=*/false, options.model, options.precision);
+  ModelGraph model = built(options.definition, capacity, /*dropout=*/false, options);
   model.graph.mark_output(model.logits);
   const Seed seed = loss_seed(model.graph, model.loss);
   Gradients gradients = append_backward(model.graph, {&seed, 1}, model.trained);
@@ -213,15 +228,12 @@ StepGraph gradient_graph(const StepOptions& options, const ModelCapacity& capaci
 
 StepGraph embedding_graph(const StepOptions& options, const ModelCapacity& capacity) {
   StepGraph step;
-  step.graph = program_definition(ProgramKind::kEmbed, options)
-                   .build(capacity, /*dropout=*/true, options.model, options.precision)
-                   .graph;
+  step.graph = built(program_definition(ProgramKind::kEmbed, options), capacity, /*dropout=*/true, options).graph;
   return step;
 }
 
 StepGraph comparison_graph(const StepOptions& options, const ModelCapacity& capacity) {
-  ModelGraph model = program_definition(ProgramKind::kCompare, options)
-                         .build(capacity, /*dropout=*/true, options.model, options.precision);
+  ModelGraph model = built(program_definition(ProgramKind::kCompare, options), capacity, /*dropout=*/true, options);
   Graph& graph = model.graph;
   const ValueId table = graph.find_source(kEmbeddingTable);
   const ValueId first = graph.add_input(kFirstSampleInput, {DType::kI32, {1}});  // 0: all rows are here
@@ -287,6 +299,12 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
     optimizer.updates_early = kind == ProgramKind::kStep && options.update == UpdateMode::kInBackward;
     append_optimizer(graph, gradients, optimizer, facts);
   }
+  // Before nodes move: a product moves to the place of the sum, which may be behind its weight's update later.
+  if (options.adds_to_products) {
+    graph = fuse_gradient_sums(graph, [](const Graph& of, const Node& product) {
+      return of.type(product.inputs[0]).dtype == of.type(product.inputs[1]).dtype;
+    });
+  }
   if (options.recompute_cheap) graph = recompute(graph, recompute_policy(options.recompute));
   if (kind == ProgramKind::kStep && options.update != UpdateMode::kAfterBackward) {
     if (options.update == UpdateMode::kTwoPasses) graph = repeat_backward(graph);
@@ -296,6 +314,7 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
   // Last, because ranks update different parameters, and yet exchange in one order.
   if (kind != ProgramKind::kAccumulate && ranks.updates_shards()) gather_parameters(graph, step.shards, ranks);
   if (ranks.keeps_parameter_shards()) graph = shard_parameters(graph, step.shards, ranks);
+  if (options.rounds_biases) graph = round_biases(graph);
   if (layout != nullptr && !options.offload.empty()) {
     graph = offload(graph, options.offload, offload_options(options.speeds), *layout);
   }

@@ -72,6 +72,8 @@ struct StepOptions {
   std::optional<TeacherOptions> teacher{};         // of programs that train
   RankOptions ranks{};                             // the processes that train together
   bool int8_products = false;                      // ModelOptions::rounds_activations pays
+  bool adds_to_products = false;                   // Backend::adds_to_products of the rows' type
+  bool rounds_biases = false;                      // Backend::rounds_biases
   std::set<std::string> kept_values{};             // of kEvaluate: names of values that are outputs too
   // Samples of an update, where programs are those of GradCache: kEmbed, kCompare and the two that accumulate, whose
   // capacity's samples are single pages; 0: they are not.

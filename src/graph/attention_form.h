@@ -5,7 +5,8 @@
 //
 // What stands behind the bar is there with a bias only: coordinates with any, position's table with the position bias,
 // those of x and y with the spatial one. A gradient's outputs are dq, dk, dv, then with
-// AttentionAttributes::table_gradients those of the tables that there are, in their order.
+// AttentionAttributes::table_gradients those of the tables that there are, in their order, then with ::column_sums
+// those of dq, dk and dv.
 #pragma once
 
 #include <array>
@@ -34,6 +35,10 @@ struct AttentionForm {
   constexpr std::size_t inputs() const { return coordinates() + (tables() == 0 ? 0 : 1 + tables()); }
   // Among the gradient's outputs.
   constexpr std::size_t table_gradient(std::size_t bias) const { return 3 + tables_before(bias); }
+  // Of dq; those of dk and dv follow.
+  std::size_t column_sums(const Node& node) const {
+    return 3 + (std::get<AttentionAttributes>(node.attributes).table_gradients ? tables() : 0);
+  }
 
  private:
   constexpr std::size_t tables_before(std::size_t bias) const {

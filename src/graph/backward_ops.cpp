@@ -1,4 +1,5 @@
 // The shape rules and the facts of the ops that compute gradients.
+#include "graph/layer_norm_form.h"
 #include "graph/op_facts.h"
 #include "graph/op_work.h"
 #include "graph/shape_rule.h"
@@ -44,12 +45,17 @@ Types visual_embedding_grad_types(const ShapeRule& rule) {
 }
 
 Types linear_input_grad_types(const ShapeRule& rule) {
-  rule.inputs(2);
+  rule.inputs(2, 3);
   const TensorType& dy = rule.floating(0, 2);
   const TensorType& weight = rule.matrix(1);
   rule.require(dy.shape[1] == weight.shape[0], "dy and weight share M");
   rule.require_weight(weight, dy.dtype);
-  return {{dy.dtype, {dy.shape[0], weight.shape[1]}}};
+  const TensorType dx{dy.dtype, {dy.shape[0], weight.shape[1]}};
+  if (rule.count() == 3) {
+    rule.require(!is_coded(weight.dtype), "adds to nothing with a coded weight");
+    rule.expect(2, dx);
+  }
+  return {dx};
 }
 
 Types linear_weight_grad_types(const ShapeRule& rule) {
@@ -71,12 +77,17 @@ Types bias_grad_types(const ShapeRule& rule) {
 }
 
 Types layer_norm_grad_types(const ShapeRule& rule) {
-  rule.inputs(4);
+  rule.inputs(4, 6);
   const TensorType& dy = rule.floating(0, 2);
   rule.expect(1, dy);
   rule.expect(2, {wide(dy.dtype), {dy.shape[0]}});
   rule.expect(3, {wide(dy.dtype), {dy.shape[1]}});
-  return {dy, rule.in(3), rule.in(3)};
+  rule.require_layer_norm_dropout(dy.shape[0]);
+  const LayerNormForm form = layer_norm_form(rule.node());
+  Types types = {dy};
+  if (form.drops) types.push_back(dy);
+  types.insert(types.end(), form.column_sums ? 3 : 2, rule.in(3));
+  return types;
 }
 
 Types attention_grad_types(const ShapeRule& rule) {
@@ -91,6 +102,7 @@ Types attention_grad_types(const ShapeRule& rule) {
   for (std::size_t bias = 0; attributes.table_gradients && bias < AttentionForm::kBiases; ++bias) {
     if (form.has_bias[bias]) types.push_back(rule.in(form.table(bias)));
   }
+  if (attributes.column_sums) types.insert(types.end(), 3, {wide(q.dtype), {q.shape[1]}});
   return types;
 }
 
@@ -122,6 +134,16 @@ Types elementwise_grad_types(const ShapeRule& rule) {
   return {rule.in(0)};
 }
 
+Types gelu_grad_types(const ShapeRule& rule) {
+  Types types = elementwise_grad_types(rule);
+  if (rule.attributes<GeluGradAttributes>().column_sums) {
+    types.push_back({wide(rule.in(0).dtype), {rule.in(0).shape[1]}});
+  }
+  return types;
+}
+
+std::size_t layer_norm_row_outputs(const Node& node) { return layer_norm_form(node).of_x() + 1; }
+
 // A gradient of a parameter sums all rows.
 constexpr OutputRows kWhole = {.count = 0};
 
@@ -151,6 +173,7 @@ constexpr OpFacts kBackwardRows[] = {
      .types = linear_input_grad_types,
      .work = linear_input_grad_work,
      .priced_like = Op::kLinear,
+     .aliases = may_take(0, {2}),
      .takes_halves = true,
      .takes_codes = true},
     {.op = Op::kLinearWeightGrad,
@@ -173,7 +196,7 @@ constexpr OpFacts kBackwardRows[] = {
      .work = element_work,
      .aliases = may_take(0, {0, 1}),
      .takes_halves = true,
-     .rows = {.count = 1}},
+     .rows = {.count_of = layer_norm_row_outputs}},
     {.op = Op::kAttentionGrad,
      .name = "attention_grad",
      .types = attention_grad_types,
@@ -195,10 +218,11 @@ constexpr OpFacts kBackwardRows[] = {
      .takes_halves = true},
     {.op = Op::kGeluGrad,
      .name = "gelu_grad",
-     .types = elementwise_grad_types,
+     .types = gelu_grad_types,
      .work = element_work,
      .aliases = may_take(0, {0, 1}),
-     .takes_halves = true},
+     .takes_halves = true,
+     .rows = {.count = 1}},
     {.op = Op::kTanhGrad,
      .name = "tanh_grad",
      .types = elementwise_grad_types,

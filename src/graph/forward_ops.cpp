@@ -1,6 +1,7 @@
 // The shape rules and the facts of the forward ops.
 #include <limits>
 
+#include "graph/layer_norm_form.h"
 #include "graph/op_facts.h"
 #include "graph/op_work.h"
 #include "graph/shape_rule.h"
@@ -66,7 +67,11 @@ Types linear_types(const ShapeRule& rule) {
   const TensorType& weight = rule.matrix(1);
   rule.require(x.shape[1] == weight.shape[1], "x and weight share K");
   rule.require_weight(weight, x.dtype);
-  if (rule.count() == 3) rule.expect(2, {wide(x.dtype), {weight.shape[0]}});
+  if (rule.count() == 3) {
+    const DType bias = rule.in(2).dtype;
+    rule.require(bias == x.dtype || bias == wide(x.dtype), "has a bias of its rows' type, or wider");
+    rule.expect(2, {bias, {weight.shape[0]}});
+  }
   return {{x.dtype, {x.shape[0], weight.shape[0]}}};
 }
 
@@ -106,11 +111,12 @@ Types inverse_row_norms_types(const ShapeRule& rule) {
 }
 
 Types layer_norm_types(const ShapeRule& rule) {
-  rule.inputs(3);
+  rule.inputs(3, 6);
   const TensorType& x = rule.floating(0, 2);
   rule.expect(1, {wide(x.dtype), {x.shape[1]}});
   rule.expect(2, rule.in(1));
-  rule.attributes<LayerNormAttributes>();
+  if (rule.count() > LayerNormForm::kResidual) rule.expect(LayerNormForm::kResidual, x);
+  rule.require_layer_norm_dropout(x.shape[0]);
   return {x, x, {wide(x.dtype), {x.shape[0]}}};
 }
 
@@ -209,9 +215,16 @@ Types elementwise_types(const ShapeRule& rule) {
 }
 
 Types cast_types(const ShapeRule& rule) {
-  rule.inputs(1);
-  rule.require(is_floating(rule.attributes<CastAttributes>().to), "casts to a floating type");
-  return {{rule.attributes<CastAttributes>().to, rule.floating(0, 2).shape}};
+  const DType to = rule.attributes<CastAttributes>().to;
+  rule.require(is_floating(to), "casts to a floating type");
+  if (rule.count() == 1 && rule.in(0).shape.rank() == 2) return {{to, rule.floating(0, 2).shape}};
+  rule.require(rule.count() > 0 && rule.node().row_count == kNoValue, "has no row count, with tensors of any rank");
+  Types types;
+  for (std::size_t i = 0; i < rule.count(); ++i) {
+    rule.require(is_floating(rule.in(i).dtype) && rule.in(i).dtype == rule.in(0).dtype, "casts from one floating type");
+    types.push_back({to, rule.in(i).shape});
+  }
+  return types;
 }
 
 Types cross_entropy_types(const ShapeRule& rule) {
@@ -381,7 +394,7 @@ constexpr OpFacts kForwardRows[] = {
      .name = "layer_norm",
      .types = layer_norm_types,
      .work = element_work,
-     .aliases = may_take(1, {0}),  // normalized in place of x
+     .aliases = may_take(1, {0, LayerNormForm::kResidual}),  // normalized in place of x
      .takes_halves = true,
      .cheap_outputs = 1},  // from the kept normalized output: transform/recompute.h
     {.op = Op::kAffine,

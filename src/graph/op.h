@@ -34,7 +34,7 @@ enum class Op : std::uint8_t {
                       //                                                  inside a patch channel, y, x
   kVisualEmbedding,   // patches f[B*P,D], cls f[1,1,D], positions f[1,P+1,D] -> f[B*V,D], V = P+1: cls first
   kAdd,               // a, b the same type                            -> a's type
-  kLinear,            // x f[n,K], weight f or w[M,K], bias w[M] (optional) -> f[n,M] = x weight^T + bias
+  kLinear,            // x f[n,K], weight f or w[M,K], bias f or w[M] (optional) -> f[n,M] = x weight^T + bias
   kLinearAdd,         // x f[n,K], weight f or w[M,K], addend f[n,M]   -> addend + x weight^T, its sum rounded once
   kLinearInt8,        // x f[n,K], weight f or w[M,K], bias w[M] (optional) -> f[n,M], as kLinear of rounded rows: code c
                       //                                                  of a row of x or of weight is its element times
@@ -47,9 +47,12 @@ enum class Op : std::uint8_t {
   kInverseRowNorms,   // weight f or w[M,K], a w[R,K], b w[M,R]        -> w[M] = 1 / the norm of each row of weight +
                       //                                                  factor b a; a constant: no gradient passes it
                       //                                                                               ScaleAttributes
-  kLayerNorm,         // x f[n,D], gamma w[D], beta w[D]               -> y f[n,D], normalized f[n,D], rstd w[n]
-                      //                                                  LayerNormAttributes; y is computed from the
-                      //                                                  stored `normalized`, exactly as kAffine
+  kLayerNorm,         // x f[n,D], gamma w[D], beta w[D] (, residual f[n,D] (, row_keys i32[n,2], dropout_key i32[2]))
+                      //                                               -> y f[n,D], normalized f[n,D], rstd w[n]: of x, or of
+                      //                                                  residual + x, x after dropout (base/dropout.h)
+                      //                                                  where there are keys. LayerNormAttributes; y is
+                      //                                                  computed from the stored `normalized`, exactly as
+                      //                                                  kAffine
   kAffine,            // x f[n,D], gamma w[D] (, beta w[D])            -> f[n,D] = x * gamma (+ beta)
   kDropout,           // x f[n,D], row_keys i32[n,2], dropout_key i32[2] -> f[n,D]      DropoutAttributes (base/dropout.h);
                       //                                                  its own gradient
@@ -82,7 +85,8 @@ enum class Op : std::uint8_t {
   kTanh,              // x f[n,K]                                      -> f[n,K]
   kRelu,              // x f[n,K]                                      -> f[n,K], max(x, 0); NaN where x is
   kCast,              // x f[n,K]                                      -> [n,K] in CastAttributes' type, to nearest, ties to
-                      //                                                  even
+                      //                                                  even; or, without a row count, several x f[...] of
+                      //                                                  one type, an output each
   kCrossEntropy,      // logits f[n,C], labels i32[n], loss_scale f[1] (, class_weights f[C])
                       //                                               -> loss f[1] = loss_scale * sum over labels != -100 of
                       //                                                  -log softmax, grad f[n,C] = d loss / d logits
@@ -111,20 +115,26 @@ enum class Op : std::uint8_t {
   kSpatialEmbeddingGrad,  // dy f[n,D], bbox i32[n,4]                  -> gradients of x, y, h, w tables  SpatialAttributes
   kVisualEmbeddingGrad,   // dy f[B*V,D]                               -> dpatches f[B*P,D], dcls f[1,1,D], dpositions f[1,P+1,D]
                           //                                              VisualAttributes
-  kLinearInputGrad,       // dy f[n,M], weight f or w[M,K]             -> f[n,K] = dy weight
+  kLinearInputGrad,       // dy f[n,M], weight f or w[M,K] (, addend f[n,K]) -> f[n,K] = dy weight (+ addend), rounded once
   kLinearWeightGrad,      // dy f[n,M], x f[n,K] (, sum w[M,K], keep i32[1]) -> w[M,K] = dy^T x (+ sum where keep != 0; the
                           //                                              output takes sum's bytes)
   kBiasGrad,              // dy f[n,M]                                 -> w[M], column sums
-  kLayerNormGrad,         // dy f[n,D], normalized f[n,D], rstd w[n], gamma w[D] -> dx f[n,D], dgamma w[D], dbeta w[D]
+  kLayerNormGrad,         // dy f[n,D], normalized f[n,D], rstd w[n], gamma w[D] (, row_keys i32[n,2], dropout_key i32[2])
+                          //                                           -> dx f[n,D] (, dx after dropout f[n,D], where there are
+                          //                                              keys), dgamma w[D], dbeta w[D] (, column sums w[D] of
+                          //                                              the gradient of kLayerNorm's x)
+                          //                                              LayerNormAttributes, graph/layer_norm_form.h
   kAttentionGrad,         // doutput, q, k, v, output, log_sum_exp, then kAttention's inputs from sample_offsets on
                           //                                           -> dq, dk, dv f[n,D] (+ gradients of its tables, w, if
-                          //                                              AttentionAttributes::table_gradients)
+                          //                                              AttentionAttributes::table_gradients; + column sums
+                          //                                              w[D] of dq, dk, dv, if ::column_sums)
   kPairScoresGrad,        // dy f[n*E,C], heads f[n,P], tails f[n,C*P] -> gradients of kPairScores' inputs; pairs whose dy is
                           //                                              0 cost nothing, on a CPU
   kJoinPairsGrad,         // dy f[n,2K] or f[n,4K], x f[n,K]            -> f[n,K]        JoinAttributes; |a - b| has slope 0 where
                           //                                              a = b
   kReluGrad,              // dy f[n,K], y f[n,K] (relu's output)       -> f[n,K]
-  kGeluGrad,              // dy f[n,K], x f[n,K]                       -> f[n,K]
+  kGeluGrad,              // dy f[n,K], x f[n,K]                       -> f[n,K] (, its column sums w[K], if
+                          //                                              GeluGradAttributes say so)
   kTanhGrad,              // dy f[n,K], y f[n,K] (tanh's output)       -> f[n,K]
   // --- accumulation and update --------------------------------------------------------------------------------------
   // `keep` i32[1]: 0 in the first micro-batch of an update, where what the sum held is forgotten (it may be anything).
@@ -217,7 +227,14 @@ struct VisualAttributes {
 };
 struct LayerNormAttributes {
   double eps = 1e-5;
+  double dropout_p = 0;  // of x, where there is a residual; 0: no dropout
+  std::uint32_t site = 0;
+  bool column_sums = false;  // of a gradient: it has them as its last output
   friend bool operator==(const LayerNormAttributes&, const LayerNormAttributes&) = default;
+};
+struct GeluGradAttributes {
+  bool column_sums = false;
+  friend bool operator==(const GeluGradAttributes&, const GeluGradAttributes&) = default;
 };
 struct CastAttributes {
   DType to = DType::kF32;
@@ -299,7 +316,7 @@ struct AttentionAttributes {
   bool spatial_bias = true;   // has x_table and y_table
   std::int64_t max_position_distance = 128;
   std::int64_t max_spatial_distance = 256;
-  bool table_gradients = false;
+  bool table_gradients = false, column_sums = false;  // of a gradient
   std::int64_t longest_sample = 0;  // no sample has more rows; 0: unknown. Only scratch depends on it
   friend bool operator==(const AttentionAttributes&, const AttentionAttributes&) = default;
 };
@@ -357,7 +374,7 @@ struct SliceAttributes {
 };
 using Attributes =
     std::variant<NoAttributes, EmbeddingAttributes, SpatialAttributes, PatchAttributes, VisualAttributes,
-                 LayerNormAttributes, CastAttributes, CrossEntropyAttributes, ElementLossAttributes,
+                 LayerNormAttributes, GeluGradAttributes, CastAttributes, CrossEntropyAttributes, ElementLossAttributes,
                  SoftTargetAttributes, RelationAttributes, ScaleAttributes, HeadsAttributes, PairAttributes, JoinAttributes,
                  ContrastiveAttributes,
                  DropoutAttributes, AttentionAttributes, GradientNormAttributes, AdamWAttributes, AdafactorAttributes, TransferAttributes,

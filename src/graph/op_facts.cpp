@@ -50,7 +50,8 @@ std::optional<std::int64_t> defined_rows(const Node& node, std::size_t output,
     if (output == 1) return std::nullopt;
     return read(node.outputs[1]);
   }
-  if (node.row_count == kNoValue || output < rows.first || output - rows.first >= rows.count) return std::nullopt;
+  const std::size_t count = rows.count_of == nullptr ? rows.count : rows.count_of(node);
+  if (node.row_count == kNoValue || output < rows.first || output - rows.first >= count) return std::nullopt;
   const std::int64_t real = read(node.row_count);
   if (rows.counted == OutputRows::Counted::kByRowCount) return real;
   const std::int64_t patches = std::get<VisualAttributes>(node.attributes).patches;

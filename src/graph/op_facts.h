@@ -42,12 +42,14 @@ constexpr OpAliases in_place_but(std::size_t last_inputs) { return {.in_place_bu
 // How many leading rows of its outputs a node defines.
 struct OutputRows {
   enum class Counted : std::uint8_t {
-    kByRowCount,     // outputs `first` to `first + count - 1` have Node::row_count rows, the others all
+    kByRowCount,     // outputs `first` to `first + count - 1` have Node::row_count rows, the others all; with
+                     // `count_of` it says how many
     kByPatches,      // the same, as many rows as the samples of that many rows have patches
     kBySecondOutput  // the other outputs have as many rows as the second output says
   };
   Counted counted = Counted::kByRowCount;
   std::size_t first = 0, count = static_cast<std::size_t>(-1);
+  std::size_t (*count_of)(const Node&) = nullptr;
 };
 
 // The indices that a node reads a table with: those of input `input` are from `low` to `end - 1`, or `ignored`.

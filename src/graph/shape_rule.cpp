@@ -63,6 +63,16 @@ void ShapeRule::require_attention_context(const AttentionForm& form, std::int64_
   }
 }
 
+void ShapeRule::require_layer_norm_dropout(std::int64_t n) const {
+  const double p = attributes<LayerNormAttributes>().dropout_p;
+  const bool drops = count() > LayerNormForm::kRowKeys;
+  require(p >= 0 && p < 1 && drops == (p > 0), "has p in [0, 1), and keys where it is not 0");
+  if (!drops) return;
+  inputs(LayerNormForm::kDropoutKey + 1);
+  expect(LayerNormForm::kRowKeys, i32({n, 2}));
+  expect(LayerNormForm::kDropoutKey, i32({2}));
+}
+
 std::vector<TensorType> infer_types(const Graph& graph, const Node& node) {
   return op_facts(node.op).types(ShapeRule(graph, node));
 }

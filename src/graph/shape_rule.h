@@ -14,6 +14,7 @@
 
 #include "graph/attention_form.h"
 #include "graph/graph.h"
+#include "graph/layer_norm_form.h"
 
 namespace plimsoll {
 
@@ -47,6 +48,8 @@ class ShapeRule {
   void require_weight(const TensorType& weight, DType f) const;
   // Checks attention's inputs from sample_offsets on; n rows, bias tables of dtype f.
   void require_attention_context(const AttentionForm& form, std::int64_t n, DType f) const;
+  // Checks the inputs of layer_norm or its gradient that tell what was dropped, of n rows, and its attributes.
+  void require_layer_norm_dropout(std::int64_t n) const;
   template <typename T>
   const T& attributes() const {
     require(std::holds_alternative<T>(node_.attributes), "carries the wrong kind of attributes");

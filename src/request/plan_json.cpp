@@ -33,6 +33,7 @@ nlohmann::json plan_json(const PlanSummary& plan, std::span<const PlannedProgram
           {"parameters", plan.parameters},
           {"trained_parameters", plan.trained_parameters},
           {"update_mode", update_mode_name(plan.levers.update)},
+          {"recomputes_cheap_values", !plan.levers.keeps_cheap},
           {"recomputed_bytes", recomputed_bytes(plan.levers)},
           {"offload",
            {{"directory", plan.offload_directory.string()},

@@ -18,7 +18,8 @@ struct AttentionShape {
   bool table_gradients = true;
   std::int32_t masked_every = 0;  // one in so many keys is masked; 1: all
   std::int64_t bins = 8, spatial_bins = 12;
-  double score_range = 1;  // range of q and k
+  double score_range = 1;    // range of q and k
+  bool column_sums = false;  // of the gradients, which a node of the case's own makes
 };
 
 OpCase attention_case(AttentionShape s) {
@@ -67,7 +68,21 @@ OpCase attention_case(AttentionShape s) {
                                                  .site = 5,
                                                  .max_position_distance = 16,
                                                  .max_spatial_distance = 256};
-            b.objective(attention(b.graph, "attention", q, k, v, context, attributes, b.rows(rows)));
+            const ValueId output = attention(b.graph, "attention", q, k, v, context, attributes, b.rows(rows));
+            if (!s.column_sums) return b.objective(output);
+            const Node node = b.graph.node(b.graph.value(output).producer);
+            std::vector<ValueId> inputs = {b.constant("doutput", {n, width}, rows), q, k, v};
+            inputs.insert(inputs.end(), node.outputs.begin(), node.outputs.end());
+            inputs.insert(inputs.end(), node.inputs.begin() + 3, node.inputs.end());
+            auto of_gradient = std::get<AttentionAttributes>(node.attributes);
+            of_gradient.table_gradients = s.table_gradients && (s.position_bias || s.spatial_bias);
+            of_gradient.column_sums = true;
+            b.graph.add_node({.op = Op::kAttentionGrad,
+                              .name = "gradient",
+                              .attributes = of_gradient,
+                              .inputs = inputs,
+                              .row_count = b.rows(rows),
+                              .phase = Phase::kBackward});
           }};
 }
 
@@ -125,6 +140,15 @@ std::vector<OpCase> attention_cases() {
            {.name = "head_96", .lengths = {21, 3}, .heads = 2, .head_size = 96, .dropout_p = 0.1},
            {.name = "head_128", .lengths = {40}, .heads = 1, .head_size = 128, .table_gradients = false},
            {.name = "sharp_scores", .lengths = {12}, .heads = 2, .head_size = 8, .score_range = 6},
+           {.name = "sums", .lengths = {9, 1, 4}, .heads = 2, .head_size = 8, .dropout_p = 0.1, .column_sums = true},
+           {.name = "sums_no_biases",
+           .lengths = {19, 66},
+           .heads = 2,
+           .head_size = 64,
+           .position_bias = false,
+           .spatial_bias = false,
+           .column_sums = true},
+           {.name = "sums_head_96", .lengths = {7}, .heads = 1, .head_size = 96, .column_sums = true},
            {.name = "longer_than_tiles",
            .lengths = {70, 67, 131},
            .heads = 2,

@@ -50,6 +50,32 @@ OpCase cast_case(DType to, Rows s) {
           }};
 }
 
+// Several at once, of other ranks too.
+OpCase casts_case(DType to) {
+  return {fmt::format("cast/several_to_{}", dtype_name(to)), [=](CaseBuilder& b) {
+            std::vector<ValueId> inputs;
+            for (const Shape& shape : {Shape{37}, Shape{1}, Shape{5, 7}, Shape{2, 3, 4}, Shape{300}}) {
+              inputs.push_back(b.constant(fmt::format("x{}", inputs.size()), shape, kAllRows, {-3, 3}));
+            }
+            b.graph.add_node({.op = Op::kCast,
+                              .name = "y",
+                              .attributes = CastAttributes{b.dtype() == DType::kF64 ? DType::kF64 : to},
+                              .inputs = inputs});
+          }};
+}
+
+OpCase gelu_grad_case(Rows s) {
+  return {label("gelu_grad", s) + "_sums", [s](CaseBuilder& b) {
+            b.graph.add_node({.op = Op::kGeluGrad,
+                              .name = "dx",
+                              .attributes = GeluGradAttributes{.column_sums = true},
+                              .inputs = {b.constant("dy", {s.capacity, s.width}, s.rows),
+                                         b.constant("x", {s.capacity, s.width}, s.rows, {-3, 3})},
+                              .row_count = b.rows(s.rows),
+                              .phase = Phase::kBackward});
+          }};
+}
+
 OpCase scale_case(double factor, Rows s) {
   return {label("scale", s) + fmt::format("_by_{}", factor), [=](CaseBuilder& b) {
             const ValueId x = b.tensor("x", {s.capacity, s.width}, s.rows);
@@ -60,13 +86,7 @@ OpCase scale_case(double factor, Rows s) {
 OpCase dropout_case(Rows s, double p) {
   return {label("dropout", s) + fmt::format("_p{}", p), [=](CaseBuilder& b) {
             const ValueId x = b.tensor("x", {s.capacity, s.width}, s.rows);
-            std::vector<std::int32_t> keys;
-            for (std::int32_t row = 0; row < s.rows; ++row) {
-              keys.push_back(row / 5);                                              // sample
-              keys.push_back(row % 5 < 3 ? row % 5 : kVisualCoordinate + row % 5);  // token
-            }
-            const ValueId row_keys = b.integers("row_keys", {s.capacity, 2}, keys);
-            const ValueId key = b.integers("dropout_key", {2}, {-123456789, 987654321});
+            const ValueId row_keys = b.row_keys(s.capacity, s.rows), key = b.dropout_key();
             b.objective(dropout(b.graph, "y", x, row_keys, key, {.p = p, .site = 3}, b.rows(s.rows)));
           }};
 }
@@ -96,7 +116,10 @@ std::vector<OpCase> elementwise_cases() {
     cases.push_back(scale_case(2, shape));
     cases.push_back(scale_case(-0.3, shape));
     for (const DType to : {DType::kF32, DType::kBF16, DType::kF16}) cases.push_back(cast_case(to, shape));
+    cases.push_back(gelu_grad_case(shape));
   }
+  cases.push_back(gelu_grad_case({140, 131, 520}));
+  for (const DType to : {DType::kF32, DType::kBF16, DType::kF16}) cases.push_back(casts_case(to));
   cases.push_back(dropout_case({70, 67, 37}, 0.5));
   for (const double limit : {0.01, 12.0, 40.0}) {
     for (const Op op : {Op::kGelu, Op::kTanh}) cases.push_back(map_case(op, {9, 7, 29}, {-limit, limit}));

@@ -68,6 +68,34 @@ OpCase linear_add_case(LinearShape s, bool wide_weight) {
       }};
 }
 
+// A bias of the rows' type, as transform/rounded_biases.h makes it; in single precision it is like any other.
+OpCase narrow_bias_case(LinearShape s, bool wide_weight) {
+  const std::string name = fmt::format("linear/n{}_of_{}_k{}_m{}_narrow_bias{}", s.rows, s.capacity, s.in, s.out,
+                                       wide_weight ? "_wide_weight" : "");
+  return {
+      name, [=](CaseBuilder& b) {
+        const ValueId x = b.tensor("x", {s.capacity, s.in}, s.rows);
+        const ValueId weight = wide_weight ? b.wide_tensor("weight", {s.out, s.in}) : b.tensor("weight", {s.out, s.in});
+        b.objective(linear(b.graph, "y", x, weight, b.constant("bias", {s.out}), b.rows(s.rows)));
+      }};
+}
+
+OpCase input_grad_case(LinearShape s) {
+  return {fmt::format("linear_input_grad/n{}_of_{}_k{}_m{}_adds", s.rows, s.capacity, s.in, s.out),
+          [s](CaseBuilder& b) {
+            const ValueId rows = s.rows < 0 ? kNoValue : b.rows(s.rows);
+            // A sum that dies here, so that the product can be added in place.
+            const ValueId addend = add(b.graph, "addend", b.constant("a", {s.capacity, s.in}, s.rows),
+                                       b.constant("b", {s.capacity, s.in}, s.rows), rows);
+            b.graph.add_node(
+                {.op = Op::kLinearInputGrad,
+                 .name = "dx",
+                 .inputs = {b.constant("dy", {s.capacity, s.out}, s.rows), b.constant("weight", {s.out, s.in}), addend},
+                 .row_count = rows,
+                 .phase = Phase::kBackward});
+          }};
+}
+
 OpCase weight_grad_case(LinearShape s, bool keep) {
   return {fmt::format("linear_weight_grad/n{}_of_{}_{}", s.rows, s.capacity, keep ? "adds" : "forgets"),
           [s, keep](CaseBuilder& b) {
@@ -115,6 +143,15 @@ std::vector<OpCase> linear_cases() {
         LinearShape{33, 17, 4, 13, false}, LinearShape{1, 1, 1, 1, false}, LinearShape{170, 149, 8, 33, false},
         LinearShape{21, 19, 72, 80, false}}) {
     for (const bool wide_weight : {false, true}) cases.push_back(linear_add_case(shape, wide_weight));
+  }
+  for (const LinearShape& shape : {LinearShape{7, 3, 12, 5, true}, LinearShape{7, 0, 12, 5, true},
+                                   LinearShape{33, 17, 5, 8, true}, LinearShape{300, 259, 24, 34, true}}) {
+    for (const bool wide_weight : {false, true}) cases.push_back(narrow_bias_case(shape, wide_weight));
+  }
+  for (const LinearShape& shape : {LinearShape{7, 3, 12, 5, false}, LinearShape{7, 0, 12, 5, false},
+                                   LinearShape{19, -1, 8, 24, false}, LinearShape{33, 17, 5, 13, false},
+                                   LinearShape{300, 259, 66, 64, false}, LinearShape{2300, 2299, 64, 66, false}}) {
+    cases.push_back(input_grad_case(shape));
   }
   for (const DType code : {DType::kQ8, DType::kNF4}) {
     for (const LinearShape& shape :

@@ -23,6 +23,39 @@ OpCase layer_norm_case(NormShape s) {
           }};
 }
 
+// Of residual + x; `p`: x's dropout.
+OpCase residual_norm_case(NormShape s, double p) {
+  return {fmt::format("layer_norm/n{}_of_{}_d{}_residual_p{}", s.rows, s.capacity, s.width, p), [=](CaseBuilder& b) {
+            const ValueId rows = b.rows(s.rows);
+            std::vector<ValueId> inputs = {
+                b.tensor("x", {s.capacity, s.width}, s.rows, s.range), b.wide_tensor("gamma", {s.width}, {0.5, 1.5}),
+                b.wide_tensor("beta", {s.width}), b.tensor("residual", {s.capacity, s.width}, s.rows)};
+            if (p > 0) inputs.insert(inputs.end(), {b.row_keys(s.capacity, s.rows), b.dropout_key()});
+            b.objective(b.graph.add_node({.op = Op::kLayerNorm,
+                                          .name = "norm",
+                                          .attributes = LayerNormAttributes{.eps = s.eps, .dropout_p = p, .site = 4},
+                                          .inputs = inputs,
+                                          .row_count = rows})[0]);
+          }};
+}
+
+OpCase norm_grad_sums_case(NormShape s, double p) {
+  return {fmt::format("layer_norm_grad/n{}_of_{}_d{}_p{}_sums", s.rows, s.capacity, s.width, p), [=](CaseBuilder& b) {
+            std::vector<ValueId> inputs = {b.constant("dy", {s.capacity, s.width}, s.rows),
+                                           b.constant("normalized", {s.capacity, s.width}, s.rows),
+                                           b.wide_constant("rstd", {s.capacity}, {0.5, 2}),
+                                           b.wide_constant("gamma", {s.width}, {0.5, 1.5})};
+            if (p > 0) inputs.insert(inputs.end(), {b.row_keys(s.capacity, s.rows), b.dropout_key()});
+            b.graph.add_node(
+                {.op = Op::kLayerNormGrad,
+                 .name = "dx",
+                 .attributes = LayerNormAttributes{.eps = s.eps, .dropout_p = p, .site = 4, .column_sums = true},
+                 .inputs = inputs,
+                 .row_count = b.rows(s.rows),
+                 .phase = Phase::kBackward});
+          }};
+}
+
 OpCase affine_case(std::int64_t capacity, std::int32_t rows, std::int64_t width, bool shifts) {
   return {fmt::format("affine/n{}_of_{}_d{}{}", rows, capacity, width, shifts ? "" : "_without_beta"),
           [=](CaseBuilder& b) {
@@ -56,6 +89,15 @@ std::vector<OpCase> normalisation_cases() {
         NormShape{70, 66, 516, 1e-5, {}}, NormShape{5, 4, 1000, 1e-5, {}}, NormShape{6, 5, 1030, 1e-5, {}},
         NormShape{6, 5, 1152, 1e-5, {}}}) {
     cases.push_back(layer_norm_case(shape));
+  }
+  for (const NormShape& shape :
+       {NormShape{7, 3, 12, 1e-5, {}}, NormShape{7, 0, 12, 1e-5, {}}, NormShape{9, 7, 5, 1e-6, {}},
+        NormShape{140, 131, 24, 1e-5, {}}, NormShape{9, 6, 768, 1e-6, {}}, NormShape{70, 66, 516, 1e-5, {}},
+        NormShape{6, 5, 1030, 1e-5, {}}, NormShape{70, 67, 1152, 1e-5, {}}}) {
+    for (const double p : {0.0, 0.1}) {
+      cases.push_back(residual_norm_case(shape, p));
+      cases.push_back(norm_grad_sums_case(shape, p));
+    }
   }
   for (const bool shifts : {false, true}) {
     cases.push_back(affine_case(7, 5, 12, shifts));

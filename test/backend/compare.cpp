@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
+
+#include "graph/column_sums.h"
 
 namespace plimsoll::test {
 namespace {
@@ -67,9 +70,32 @@ double used_tolerance(std::span<const double> found, std::span<const double> exp
   return worst;
 }
 
+namespace {
+
+// The sums over the rows of another output: a sum of values that may each be off by that output's tolerance, in any
+// direction.
+std::optional<Tolerance> tolerance_of_sums(const Graph& graph, const Node& node, ValueId output,
+                                           const GraphRunner& expected) {
+  for (const ColumnSums& sums : column_sums(node)) {
+    if (node.outputs[sums.sums] != output) continue;
+    const ValueId summed = node.outputs[sums.of];
+    Tolerance tolerance = tolerance_at(graph, node, summed);
+    const std::vector<double>& values = expected.made(summed);
+    double largest = 0;
+    for (const double value : values) largest = std::max(largest, std::abs(value));
+    const auto rows = static_cast<double>(values.size()) / static_cast<double>(graph.type(summed).shape[1]);
+    tolerance.floor = std::max(tolerance.floor, (tolerance.relative + tolerance.absolute) * largest * std::sqrt(rows));
+    return tolerance;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 void expect_near(const Graph& graph, const GraphRunner& found, const GraphRunner& expected) {
   for_each_made(graph, [&](const Node& node, ValueId output) {
-    const Tolerance tolerance = tolerance_at(graph, node, output);
+    const std::optional<Tolerance> of_sums = tolerance_of_sums(graph, node, output, expected);
+    const Tolerance tolerance = of_sums ? *of_sums : tolerance_at(graph, node, output);
     const double used = used_tolerance(found.made(output), expected.made(output), tolerance);
     if (used <= 1) return;
     std::string pairs;

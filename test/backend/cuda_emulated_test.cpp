@@ -1,9 +1,14 @@
 // Compares the CUDA backend's kernels, run by the emulator, with the reference; the threads of a block run in both
 // orders, which reveals missing barriers.
+#include <cmath>
+
 #include "backend/backend_suite.h"
 #include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/sizes/products.h"
+#include "backend/cuda/sizes/tails.h"
 #include "cublaslt_emulator.h"
 #include "cuda_emulator.h"
+#include "graph/op_facts.h"
 
 namespace plimsoll::test {
 namespace {
@@ -104,6 +109,72 @@ TEST(CudaEmulator, RefusesWhatIsNotCaptured) {
             cudaSuccess);
   for (cudaEvent_t const event : {begun, ended, before}) cudaEventDestroy(event);
   for (cudaStream_t const stream : {origin, other}) cudaStreamDestroy(stream);
+}
+
+// What sizes/tails.h says of rows behind the real ones is what kernels leave there.
+void expect_tails(const std::vector<OpCase>& cases, DType dtype, int& zeros, int& finite) {
+  for (const OpCase& op_case : cases) {
+    if (op_case.name == "attention/no_samples") continue;  // nothing is started for it
+    const BuiltCase built = op_case.build(dtype, true);
+    for (const bool own_products : {false, true}) {
+      cuda_emulator::refuse_products(own_products);
+      CudaBackend backend;
+      GraphRunner runner(built.graph, backend);
+      built.set_data(runner);
+      runner.run();
+      for (const Node& node : built.graph.nodes()) {
+        if (node.row_count == kNoValue) continue;
+        const auto real = static_cast<std::size_t>(runner.get(node.row_count).at(0));
+        for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+          const TensorType& type = built.graph.type(node.outputs[i]);
+          const cuda::Tail tail = cuda::tail_of(built.graph, node.outputs[i], node.row_count);
+          const bool counts_rows = defined_rows(node, i, [](ValueId) { return std::int64_t{0}; }).has_value();
+          if (tail == cuda::Tail::kUnknown || !counts_rows || !is_floating(type.dtype) || type.shape.rank() != 2 ||
+              (node.op == Op::kLayerNorm && i == 2) || (node.op == Op::kAttention && i == 1)) {
+            continue;
+          }
+          const std::vector<double> values = runner.get(node.outputs[i]);
+          for (std::size_t at = real * static_cast<std::size_t>(type.shape[1]); at < values.size(); ++at) {
+            ++(tail == cuda::Tail::kZero ? zeros : finite);
+            const bool holds = tail == cuda::Tail::kZero ? values[at] == 0 : std::isfinite(values[at]);
+            ASSERT_TRUE(holds) << op_case.name << ", " << node.name << ", output " << i << ": " << values[at];
+          }
+        }
+      }
+    }
+  }
+  cuda_emulator::refuse_products(false);
+}
+
+// A map of a layer norm's rows, and a map of gelu's gradient, as encoders have them.
+OpCase chain() {
+  return {"chain", [](CaseBuilder& b) {
+            const ValueId rows = b.rows(5);
+            const auto weight = [&](const char* name) { return b.tensor(name, {8, 8}); };
+            const ValueId x = layer_norm(b.graph, "norm", b.tensor("x", {9, 8}, 5), b.wide_tensor("gamma", {8}),
+                                         b.wide_tensor("beta", {8}), 1e-5, rows)
+                                  .y;
+            const ValueId y = linear(b.graph, "first", x, weight("w1"), b.wide_tensor("bias", {8}), rows);
+            const ValueId z = add_single(b.graph, {.op = Op::kGelu, .name = "gelu", .inputs = {y}, .row_count = rows});
+            b.objective(linear(b.graph, "second", z, weight("w2"), kNoValue, rows));
+          }};
+}
+
+TEST(CudaEmulator, RowsBehindTheRealOnesHoldWhatIsSaidOfThem) {
+  int zeros = 0, finite = 0;
+  std::vector<OpCase> cases = all_cases();
+  cases.push_back(chain());
+  expect_tails(cases, DType::kF32, zeros, finite);
+  expect_tails({chain()}, DType::kBF16, zeros, finite);
+  EXPECT_GT(zeros, 1000);
+  EXPECT_GT(finite, 10);
+  // The maps' weights then have their gradients without anything being filled.
+  const BuiltCase built = chain().build(DType::kBF16, true);
+  for (const Node& node : built.graph.nodes()) {
+    if (node.op != Op::kLinearWeightGrad) continue;
+    const bool first = node.name.starts_with("first");
+    EXPECT_EQ(cuda::WeightGradientForm(built.graph, node).fills, !first) << node.name;
+  }
 }
 
 // With `own_products`, cuBLASLt multiplies nothing.

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <ostream>
 
+#include "base/dropout.h"
 #include "base/philox.h"
 #include "tensor/block_code.h"
 
@@ -101,6 +102,15 @@ ValueId CaseBuilder::values(std::string name, TensorType type, std::vector<doubl
   const ValueId value = graph.add_input(std::move(name), type);
   data_.push_back({value, std::move(list)});
   return value;
+}
+
+ValueId CaseBuilder::row_keys(std::int64_t capacity, std::int32_t rows) {
+  std::vector<std::int32_t> keys;
+  for (std::int32_t row = 0; row < rows; ++row) {
+    keys.push_back(row / 5);                                              // sample
+    keys.push_back(row % 5 < 3 ? row % 5 : kVisualCoordinate + row % 5);  // token
+  }
+  return integers("row_keys", {capacity, 2}, keys);
 }
 
 ValueId CaseBuilder::rows(std::int32_t count) {

@@ -56,6 +56,10 @@ class CaseBuilder {
   // Returns the i32[1] row count of that value; the same source for the same count.
   ValueId rows(std::int32_t count);
 
+  // Adds row_keys of `rows` rows, of samples of five tokens, some of them visual; and the key of an update.
+  ValueId row_keys(std::int64_t capacity, std::int32_t rows);
+  ValueId dropout_key() { return integers("dropout_key", {2}, {-123456789, 987654321}); }
+
   // Returns a random integer in low..high, both included.
   std::int32_t random_integer(std::int32_t low, std::int32_t high);
 
@@ -120,5 +124,8 @@ std::vector<OpCase> normalisation_cases();
 std::vector<OpCase> attention_cases();
 std::vector<OpCase> loss_cases();
 std::vector<OpCase> update_cases();
+// Maps with a bias whose gradient another node's gradient makes: for gradient_test.cpp alone, since elsewhere a node's
+// errors would be those of the nodes before it.
+std::vector<OpCase> biased_cases();
 
 }  // namespace plimsoll::test

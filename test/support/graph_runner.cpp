@@ -30,7 +30,11 @@ std::vector<std::ptrdiff_t> last_reads(const Graph& graph) {
 }  // namespace
 
 GraphRunner::GraphRunner(const Graph& graph, Backend& backend, RunnerOptions options)
-    : graph_(graph), backend_(backend), made_(graph.values().size()), bound_slack_(options.bound_slack) {
+    : graph_(graph),
+      backend_(backend),
+      forgets_(backend.name() != "cuda"),
+      made_(graph.values().size()),
+      bound_slack_(options.bound_slack) {
   verify(graph);
   for (const Value& value : graph.values()) promised_.push_back(rows_of(value.type));
   place_values(options.reuse);
@@ -140,7 +144,7 @@ void GraphRunner::run_node(std::size_t index) {
       return home_[at(output)] == home_[at(node.inputs[i])];
     });
     check(overwritten || before[i] == promised_bytes(node.inputs[i]), fault(fmt::format("changes its input {}", i)));
-    if (!overwritten && promised_[at(node.inputs[i])] < rows_of(inputs[i].type())) {
+    if (!overwritten && forgets_ && promised_[at(node.inputs[i])] < rows_of(inputs[i].type())) {
       poison(tensor(node.inputs[i]), promised_[at(node.inputs[i])]);
     }
   }
@@ -149,7 +153,9 @@ void GraphRunner::run_node(std::size_t index) {
     promised_[at(output)] = promised_rows(node, i);
     made_[at(output)] = to_doubles(tensor(output), promised_[at(output)]);
   }
-  for (const ValueId output : node.outputs) poison(tensor(output), promised_[at(output)]);
+  for (const ValueId output : node.outputs) {
+    if (forgets_) poison(tensor(output), promised_[at(output)]);
+  }
 }
 
 std::vector<std::byte> GraphRunner::promised_bytes(ValueId value) const {

@@ -68,6 +68,9 @@ class GraphRunner {
 
   const Graph& graph_;
   Backend& backend_;
+  // Rows that no node promises are poisoned again after each node. On a GPU one kernel relies on what another has left
+  // there (backend/cuda/sizes/tails.h), so they are poisoned once, before a run.
+  bool forgets_;
   std::vector<std::unique_ptr<Kernel>> kernels_;  // one for each node
   std::unique_ptr<DeviceMemory> memory_;          // one allocation, which may be costly on a device
   std::vector<GuardedBuffer> buffers_;            // one for each value, empty if it lies in another's

@@ -15,12 +15,14 @@
 #include <vector>
 
 #include "backend/collectives.h"
+#include "backend/column_sums_kernel.h"
 #include "backend/cpu/dnnl_matmul.h"
 #include "backend/cpu/kernels.h"
 #include "backend/skippable_update.h"
 #include "backend/transfers.h"
 #include "base/bytes.h"
 #include "base/process.h"
+#include "graph/column_sums.h"
 #include "graph/op_facts.h"
 #include "graph/op_table.h"
 #include "graph/update_form.h"
@@ -95,6 +97,10 @@ constexpr OpTable<ProductFactory> kProductFactories = {
 };
 
 std::unique_ptr<Kernel> make(const Graph& graph, const Node& node, MatmulCache& cache) {
+  const auto again = [&](const Graph& g, const Node& n) { return make(g, n, cache); };
+  if (!column_sums(node).empty()) return column_sums_kernel(graph, node, again);
+  const bool has_bias = (node.op == Op::kLinear || node.op == Op::kLinearInt8) && node.inputs.size() == 3;
+  if (has_bias && is_half(graph.type(node.inputs[2]).dtype)) return with_wide_bias(graph, node, again);
   if (kProductFactories[node.op] != nullptr) return kProductFactories[node.op](graph, node, cache);
   check(kFactories[node.op] != nullptr,
         [&] { return fmt::format("the CPU backend has no kernel for {} (node '{}')", op_name(node.op), node.name); });

@@ -29,6 +29,7 @@ class CpuBackend final : public Backend {
   std::unique_ptr<DeviceMemory> allocate(std::size_t bytes) override;
   std::size_t library_bytes() const override;
   bool multiplies_int8() const override;
+  bool adds_to_products(DType rows) const override { return rows == DType::kF32; }
 
   int threads() const { return threads_; }
 

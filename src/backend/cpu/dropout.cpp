@@ -1,8 +1,8 @@
 // dropout as base/dropout.h defines it: it stores no mask and draws the same words on every backend.
 #include "base/dropout.h"
 
+#include <algorithm>
 #include <cstdint>
-#include <cstring>
 
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/parallel.h"
@@ -14,41 +14,29 @@
 // After highway.h:
 #include "backend/cpu/simd_halves-inl.h"
 #include "backend/cpu/simd_math-inl.h"
+// After simd_math-inl.h:
+#include "backend/cpu/dropout_bits-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace plimsoll {
 namespace HWY_NAMESPACE {
 
-// y = x * scale where the random bits are at least `threshold`, else 0. row_keys are (sample, token). y may alias x.
+// row_keys are (sample, token). y may alias x.
 template <class T>
-HWY_INLINE void drop_rows(const T* x, const std::int32_t* row_keys, PhiloxKey key, std::uint32_t site,
-                          std::uint32_t threshold, float scale, T* y, std::size_t rows, std::size_t width) {
-  const hn::ScalableTag<std::uint32_t> du;
+HWY_INLINE void drop_rows(const T* x, const std::int32_t* row_keys, const RowDropout& of, T* y, std::size_t rows,
+                          std::size_t width) {
   const hn::ScalableTag<float> d;
-  const hn::Rebind<std::uint16_t, decltype(du)> du16;
-  const std::size_t lanes = hn::Lanes(d);
-  const auto threshold_lanes = hn::Set(du, threshold);
-  const auto scale_lanes = hn::Set(d, scale);
-  HWY_ALIGN std::uint32_t words[4 * hn::MaxLanes(du)];
-  HWY_ALIGN std::uint16_t bits[8 * hn::MaxLanes(du)];
+  const std::size_t lanes = hn::Lanes(d), columns = DropoutBits::columns();
+  DropoutBits bits;
   for (std::size_t row = 0; row < rows; ++row, x += width, y += width) {
-    const auto sample = hn::Set(du, static_cast<std::uint32_t>(row_keys[2 * row]));
-    const auto token = hn::Set(du, static_cast<std::uint32_t>(row_keys[2 * row + 1]));
-    for (std::size_t column = 0; column < width; column += 8 * lanes) {
-      auto w0 = hn::Zero(du), w1 = w0, w2 = w0, w3 = w0;
-      simd_philox4x32<kDropoutRounds>(du, token, hn::Iota(du, static_cast<std::uint32_t>(column / 8)),
-                                      hn::Set(du, site), sample, key[0], key[1], w0, w1, w2, w3);
-      hn::StoreInterleaved4(w0, w1, w2, w3, du, words);
-      std::memcpy(bits, words, 16 * lanes);  // the lower half of a word comes first, as in memory
+    for (std::size_t first = 0; first < width; first += columns) {
+      bits.draw(of, row_keys + 2 * row, first);
+      const std::size_t end = std::min(width - first, columns);
       std::size_t i = 0;
-      for (; i < 8 * lanes && column + i + lanes <= width; i += lanes) {
-        const auto drop = hn::RebindMask(d, hn::Lt(hn::PromoteTo(du, hn::Load(du16, bits + i)), threshold_lanes));
-        const auto scaled = hn::Mul(load_floats(d, x + column + i), scale_lanes);
-        store_floats(hn::IfThenZeroElse(drop, scaled), d, y + column + i);
+      for (; i + lanes <= end; i += lanes) {
+        store_floats(bits.drop(of, i, load_floats(d, x + first + i)), d, y + first + i);
       }
-      for (; i < 8 * lanes && column + i < width; ++i) {
-        store_float(bits[i] >= threshold ? load_float(x + column + i) * scale : 0.0F, y + column + i);
-      }
+      for (; i < end; ++i) store_float(bits.drop_one(of, i, load_float(x + first + i)), y + first + i);
     }
   }
 }
@@ -57,7 +45,8 @@ void dropout_rows(DType dtype, const void* x, const std::int32_t* row_keys, Phil
                   std::uint32_t threshold, float scale, void* y, std::size_t rows, std::size_t width) {
   for_element_type(dtype, [&](auto element) {
     using T = decltype(element);
-    drop_rows(static_cast<const T*>(x), row_keys, key, site, threshold, scale, static_cast<T*>(y), rows, width);
+    drop_rows(static_cast<const T*>(x), row_keys, RowDropout{key, site, threshold, scale}, static_cast<T*>(y), rows,
+              width);
   });
 }
 

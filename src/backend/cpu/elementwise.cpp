@@ -1,5 +1,5 @@
-// add, multiply, scale, accumulate, gelu, tanh, relu and their gradients, cast, concat_heads and split_heads, each in one pass over the
-// real rows.
+// add, multiply, scale, accumulate, gelu, tanh, relu and their gradients, cast, concat_heads and split_heads, each in
+// one pass over the real rows.
 #include <cstdint>
 #include <cstring>
 
@@ -268,7 +268,9 @@ std::unique_ptr<Kernel> make_split_heads(const Graph&, const Node& node) {
 
 std::unique_ptr<Kernel> make_cast(const Graph&, const Node&) {
   return make_kernel([](const KernelArguments& arguments) {
-    convert(arguments.inputs[0], arguments.outputs[0], real_elements(arguments, arguments.outputs[0]));
+    for (std::size_t i = 0; i < arguments.inputs.size(); ++i) {
+      convert(arguments.inputs[i], arguments.outputs[i], real_elements(arguments, arguments.outputs[i]));
+    }
   });
 }
 

@@ -4,6 +4,7 @@
 // as scratch.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -19,6 +20,10 @@ std::unique_ptr<Kernel> make_linear(const Graph& graph, const Node& node, Matmul
 std::unique_ptr<Kernel> make_linear_add(const Graph& graph, const Node& node, MatmulCache& cache);
 std::unique_ptr<Kernel> make_linear_input_grad(const Graph& graph, const Node& node, MatmulCache& cache);
 std::unique_ptr<Kernel> make_linear_weight_grad(const Graph& graph, const Node& node, MatmulCache& cache);
+
+// The same for a node of linear or linear_int8 whose bias is a half: it is widened in scratch first.
+using MakeLinear = std::function<std::unique_ptr<Kernel>(const Graph&, const Node&)>;
+std::unique_ptr<Kernel> with_wide_bias(const Graph& graph, const Node& node, const MakeLinear& make);
 
 // coded_products.cpp: products with a weight in Q8 or NF4
 std::unique_ptr<Kernel> make_coded_linear(const Graph& graph, const Node& node, MatmulCache& cache);

@@ -11,9 +11,12 @@
 //
 // BF16 rows are multiplied directly if the machine can; otherwise, and for F16 rows always, they are widened to F32
 // kChunk rows at a time, and results are rounded when stored. Sums are in F32 either way.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "backend/cpu/convert.h"
@@ -255,6 +258,34 @@ std::unique_ptr<Kernel> make_row_product(const Graph& graph, const Node& node, M
 
 }  // namespace
 
+std::unique_ptr<Kernel> with_wide_bias(const Graph& graph, const Node& node, const MakeLinear& make) {
+  Graph wide_graph;
+  Node wide_node = node;
+  wide_node.inputs.clear();
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    TensorType type = graph.type(node.inputs[i]);
+    if (i == 2) type.dtype = DType::kF32;
+    wide_node.inputs.push_back(wide_graph.add_input(fmt::format("input {}", i), type));
+  }
+  if (node.row_count != kNoValue) wide_node.row_count = wide_graph.add_input("rows", {DType::kI32, {1}});
+  wide_graph.add_node(std::move(wide_node));
+  std::shared_ptr<const Kernel> kernel = make(wide_graph, wide_graph.nodes().back());
+  const TensorType bias{DType::kF32, graph.type(node.inputs[2]).shape};
+  ScratchLayout layout;
+  const std::size_t bias_at = layout.add_bytes(bias.bytes()), inner_at = layout.bytes();
+  return make_kernel(
+      [=](const KernelArguments& a) {
+        const TensorView wide_bias(bias, a.scratch.data() + bias_at);
+        convert(a.inputs[2], wide_bias, bias.shape.elements());
+        const TensorView inputs[] = {a.inputs[0], a.inputs[1], wide_bias};
+        KernelArguments wide = a;
+        wide.inputs = inputs;
+        wide.scratch = a.scratch.subspan(inner_at);
+        kernel->run(wide);
+      },
+      inner_at + kernel->scratch_bytes());
+}
+
 std::unique_ptr<Kernel> make_linear(const Graph& graph, const Node& node, MatmulCache& cache) {
   if (is_coded(graph.type(node.inputs[1]).dtype)) return make_coded_linear(graph, node, cache);
   const bool has_bias = node.inputs.size() == 3;
@@ -267,7 +298,8 @@ std::unique_ptr<Kernel> make_linear_add(const Graph& graph, const Node& node, Ma
 
 std::unique_ptr<Kernel> make_linear_input_grad(const Graph& graph, const Node& node, MatmulCache& cache) {
   if (is_coded(graph.type(node.inputs[1]).dtype)) return make_coded_linear_input_grad(graph, node, cache);
-  return make_row_product(graph, node, cache, false, RowProduct::Third::kNone);
+  const bool adds = node.inputs.size() == 3;
+  return make_row_product(graph, node, cache, false, adds ? RowProduct::Third::kAddend : RowProduct::Third::kNone);
 }
 
 std::unique_ptr<Kernel> make_linear_weight_grad(const Graph& graph, const Node& node, MatmulCache& cache) {

@@ -48,11 +48,21 @@ __device__ inline float row_total(float x) {
 template <typename T, int kWidth, bool kExact, bool kBiased>
 __global__ void __launch_bounds__(AttentionTiles<T, kWidth, kExact>::kThreads,
                                   AttentionTiles<T, kWidth, kExact>::kBlocksAtOnce)
-    attention(const AttentionTensors<T> in, const AttentionShape shape, T* output, float* log_sum_exp) {
+    attention(const AttentionTensors<T> in, const AttentionShape shape, T* output, float* log_sum_exp,
+              std::int64_t bound) {
   using Form = AttentionTiles<T, kWidth, kExact>;
   using Shared = ForwardShared<T, kWidth, kExact, kBiased>;
   constexpr int kTile = Form::kTile;
   const BlockRows<Form> block(shape, in.offsets);
+  if (block.sample == shape.samples - 1) {
+    // Zeros behind the real rows (sizes/tails.h).
+    for (std::int64_t row = in.offsets[shape.samples] + blockIdx.x; row < bound; row += gridDim.x) {
+      T* const to = output + row * block.stride + block.head_column;
+      for (int c = static_cast<int>(threadIdx.x); c < shape.head_size; c += static_cast<int>(blockDim.x)) {
+        to[c] = from_float<T>(0);
+      }
+    }
+  }
   if (block.first >= block.length) return;
   const int stages = Form::stages(device_architecture());
   const Shared shared(stages);
@@ -169,7 +179,7 @@ std::unique_ptr<Kernel> make_forward(const Context& context, const AttentionShap
     AttentionTensors<T> in(a, shape.form);
     in.biases = make_biases(context, in, shape, longest, a.scratch.data());
     launch(context.stream(), attention<T, kWidth, kExact, kBiased>, grid_of<Form>(shape, longest, shared_bytes), in,
-           shape, output<T>(a, 0), output<float>(a, 1));
+           shape, output<T>(a, 0), output<float>(a, 1), rows_of(a, a.outputs[0]).capacity);
   });
 }
 

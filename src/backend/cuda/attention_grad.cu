@@ -7,9 +7,12 @@
 // lanes may add where they like and the result repeats bit for bit. Their unit comes from a bound of what is added:
 // |ds| <= 2 keep_scale |do_i| max_j |v_j|, of which a query's probabilities take a mean.
 #include <type_traits>
+#include <vector>
 
 #include "backend/cuda/attention.h"
 #include "backend/cuda/blocks.h"
+#include "backend/cuda/rows.h"
+#include "graph/column_sums.h"
 
 namespace plimsoll::cuda {
 namespace {
@@ -98,15 +101,74 @@ __device__ inline void clear_row(int row, float (&a)[kOutBlocks][4], float (&b)[
 
 __device__ inline float norm_of(float squares) { return squares <= 3.4e38F ? sqrtf(squares) : INFINITY; }
 
+// The sums over the rows of each 16 of a sample, [tiles][dq, dk, dv][heads * head_size]; a sample's tiles begin at
+// begin / 16 + its number. nullptr: nobody wants them.
+struct TileSums {
+  float* at;
+
+  __device__ float* of(std::int64_t begin, int sample, int row, int tensor, std::int64_t stride) const {
+    return at + ((begin / 16 + sample + row / 16) * 3 + tensor) * stride;
+  }
+  // Zeros in the tile that may lie between those of one sample and those of the next, spread over the grid.
+  __device__ void clear_unused(const std::int32_t* offsets, const AttentionShape& shape) const {
+    if (at == nullptr) return;
+    const std::int64_t each = 3 * shape.stride(), stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+    std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    for (; i < shape.samples * each; i += stride) {
+      const auto sample = static_cast<int>(i / each);
+      const std::int64_t begin = offsets[sample], end = offsets[sample + 1];
+      const std::int64_t behind = begin / 16 + sample + (end - begin + 15) / 16;
+      if (behind < end / 16 + sample + 1) at[behind * each + i % each] = 0;
+    }
+  }
+};
+
+// A warp's 16 rows as the products hold them, times a factor: the sums of their first `real` rows, in each column of
+// the head. As store_rows.
+template <typename Form, int kOutBlocks>
+__device__ void store_sums(const float (&rows)[kOutBlocks][4], float factor, float* to, int real,
+                           const AttentionShape& shape) {
+  const int lane = static_cast<int>(threadIdx.x % kWarp);
+  const bool low = lane / 4 < real, high = lane / 4 + 8 < real;
+#pragma unroll
+  for (int n = 0; n < kOutBlocks; ++n) {
+    float sums[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      sums[i] = (low ? rows[n][i] : 0.0F) + (high ? rows[n][2 + i] : 0.0F);
+#pragma unroll
+      for (int step = 4; step < static_cast<int>(kWarp); step *= 2)
+        sums[i] += __shfl_xor_sync(kAllLanes, sums[i], step);
+      const int column = 8 * n + lane % 4 * 2 + i;
+      if (lane < 4 && column < shape.head_size) to[column] = sums[i] * factor;
+    }
+  }
+}
+
+template <typename T>
+struct Outputs {
+  T *dq, *dk, *dv;
+  std::int64_t elements;  // of each, as far as the host knows how few rows there are
+
+  // Zeros from that element on (sizes/tails.h), spread over the grid.
+  __device__ void clear_tails(std::int64_t first) const {
+    const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+    std::int64_t at = first + static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    for (; at < elements; at += stride) dq[at] = dk[at] = dv[at] = from_float<T>(0);
+  }
+};
+
 // A warp a row of a head. Clears `zeros` for the next kernels, too.
 template <typename T>
 __global__ void attention_row_sums(const T* doutput, const T* output, const T* v, const float* log_sum_exp,
                                    const std::int32_t* offsets, const AttentionShape shape, RowSums to, unsigned* zeros,
-                                   std::int64_t count) {
+                                   std::int64_t count, Outputs<T> outputs, TileSums tile_sums) {
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
        i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
     zeros[i] = 0;
   }
+  outputs.clear_tails(offsets[shape.samples] * shape.stride());
+  tile_sums.clear_unused(offsets, shape);
   const std::int64_t items = std::int64_t{offsets[shape.samples]} * shape.heads;
   const unsigned warps = blockDim.x / kWarp;
   for (std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * warps + threadIdx.x / kWarp; item < items;
@@ -148,6 +210,7 @@ struct BackwardTensors {
   T *dq, *dk, *dv;
   float* partial;  // [heads * bins][slots], zeros where no block writes
   std::int64_t slots;
+  TileSums tile_sums;
 };
 
 template <typename T, int kWidth, bool kExact, bool kBiased, bool kOfTables>
@@ -328,6 +391,9 @@ __device__ void write_queries(const BlockRows<Form>& block, const BackwardTensor
       for (int i = 0; i < 4; ++i) whole[n][i] = four.at[i];
     }
     store_rows<Form>(whole, shape.scale, shape.scale, block.row_of(t.dq, query), block.real(query), shape);
+    if (t.tile_sums.at == nullptr) continue;
+    float* const to = t.tile_sums.of(block.begin, block.sample, query, 0, block.stride) + block.head_column;
+    store_sums<Form>(whole, shape.scale, to, block.real(query), shape);
   }
 }
 
@@ -476,12 +542,29 @@ __global__ void __launch_bounds__(GradTiles<T, kWidth, kExact>::kThreads, GradTi
   if constexpr (kKeys) store_rows<Form>(dk_sums, shape.scale, shape.scale, block.row_of(t.dk, at), real, shape);
   if constexpr (kValues)
     store_rows<Form>(dv_sums, shape.keep_scale, shape.keep_scale, block.row_of(t.dv, at), real, shape);
+  if (t.tile_sums.at != nullptr && real > 0) {
+    const auto of = [&](int tensor) {
+      return t.tile_sums.of(block.begin, block.sample, at, tensor, block.stride) + block.head_column;
+    };
+    if constexpr (kKeys) store_sums<Form>(dk_sums, shape.scale, of(1), real, shape);
+    if constexpr (kValues) store_sums<Form>(dv_sums, shape.keep_scale, of(2), real, shape);
+  }
   if constexpr (kKeys) {
     if (is_last) write_queries(block, t, shape);
   }
   if constexpr (kOfTables) {
     table_sums.write(t.partial, block.head, block.begin / Form::kRows + block.sample + key_tile, t.slots);
   }
+}
+
+struct SumOutputs {
+  float* at[3];  // of dq, dk, dv
+};
+__global__ void attention_column_sums(const TileSums tiles, const std::int32_t* offsets, const AttentionShape shape,
+                                      SumOutputs to) {
+  const std::int64_t count = shape.samples == 0 ? 0 : offsets[shape.samples] / 16 + shape.samples;
+  sum_columns(tiles.at, count, 3 * shape.stride(),
+              [&](std::int64_t c, float sum) { to.at[c / shape.stride()][c % shape.stride()] = sum; });
 }
 
 struct TableOutputs {
@@ -509,7 +592,7 @@ __global__ void attention_table_sums(const float* partial, std::int64_t slots, c
 
 template <typename T, int kWidth, bool kExact, bool kBiased, bool kOfTables>
 std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionShape& shape,
-                                      const AttentionGradScratch& scratch, std::int64_t n) {
+                                      const AttentionGradScratch& scratch, std::int64_t n, std::size_t sums_at) {
   using Form = GradTiles<T, kWidth, kExact>;
   constexpr bool kAtOnce = kWidth <= 64;
   const int architecture = context.architecture();
@@ -538,12 +621,14 @@ std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionSha
                          .dk = output<T>(a, 1),
                          .dv = output<T>(a, 2),
                          .partial = zeros + scratch.turns,
-                         .slots = scratch.slots};
+                         .slots = scratch.slots,
+                         .tile_sums = {sums_at == 0 ? nullptr : floats + scratch.tile_sums_begin}};
     constexpr unsigned kSumThreads = 256;
     launch(context.stream(), attention_row_sums<T>,
            {.blocks = std::max(1U, blocks_for(a.bound(n) * shape.heads, kSumThreads / kWarp)), .threads = kSumThreads},
            t.doutput, input<T>(a, 4), t.in.v, input<float>(a, 5), t.in.offsets, shape, t.sums, counts,
-           scratch.turns + scratch.partials);
+           scratch.turns + scratch.partials,
+           Outputs<T>{t.dq, t.dk, t.dv, rows_of(a, a.outputs[0]).capacity * shape.stride()}, t.tile_sums);
     t.in.biases = make_biases(context, t.in, shape, longest, a.scratch.data() + scratch.bias_begin);
     const Launch tiles{.blocks = key_tiles * static_cast<unsigned>(shape.heads * shape.samples),
                        .threads = Form::kThreads,
@@ -565,6 +650,10 @@ std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionSha
               .threads = kSumThreads},
              t.partial, t.slots, shape, to);
     }
+    if (sums_at == 0) return;
+    launch(context.stream(), attention_column_sums,
+           {.blocks = column_blocks(3 * shape.stride()), .threads = kRowThreads}, t.tile_sums, t.in.offsets, shape,
+           SumOutputs{output<float>(a, sums_at), output<float>(a, sums_at + 1), output<float>(a, sums_at + 2)});
   });
 }
 
@@ -576,11 +665,13 @@ std::unique_ptr<Kernel> make_attention_grad(const Context& context, const Graph&
   const bool table_gradients = std::get<AttentionAttributes>(node.attributes).table_gradients;
   const TensorType& q = graph.type(node.inputs[1]);
   const std::int64_t n = q.shape[0];
+  const std::vector<ColumnSums> sums = column_sums(node);
+  const std::size_t at = sums.empty() ? 0 : sums.front().sums;
   return for_floating(q.dtype, [&]<typename T>(T) {
     return for_head(shape.head_size, [&]<int kWidth, bool kExact>(HeadForm<kWidth, kExact>) {
-      if (shape.bias_stride == 0) return make_backward<T, kWidth, kExact, false, false>(context, shape, scratch, n);
-      return table_gradients ? make_backward<T, kWidth, kExact, true, true>(context, shape, scratch, n)
-                             : make_backward<T, kWidth, kExact, true, false>(context, shape, scratch, n);
+      if (shape.bias_stride == 0) return make_backward<T, kWidth, kExact, false, false>(context, shape, scratch, n, at);
+      return table_gradients ? make_backward<T, kWidth, kExact, true, true>(context, shape, scratch, n, at)
+                             : make_backward<T, kWidth, kExact, true, false>(context, shape, scratch, n, at);
     });
   });
 }

@@ -27,6 +27,8 @@ class CudaBackend final : public Backend {
   ~CudaBackend() override;
 
   std::string_view name() const override { return "cuda"; }
+  bool rounds_biases() const override { return true; }
+  bool adds_to_products(DType) const override { return true; }
   std::unique_ptr<Kernel> prepare(const Graph& graph, const Node& node) override;
   // Refuses, naming who holds the rest, what is not free.
   std::unique_ptr<DeviceMemory> allocate(std::size_t bytes) override;

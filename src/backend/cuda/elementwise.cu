@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backend/cuda/column_sums.h"
 #include "backend/cuda/launch.h"
 #include "backend/cuda/packs.h"
+#include "backend/cuda/rows.h"
+#include "backend/scratch.h"
 #include "base/dropout.h"
 
 namespace plimsoll::cuda {
@@ -16,6 +19,14 @@ constexpr unsigned kThreads = 256;
 // Neighbours that a thread takes at a time: 16 bytes of the wider type.
 template <typename... Types>
 constexpr int kPackOf = static_cast<int>(16 / std::max({sizeof(Types)...}));
+
+// Zeros behind the real elements (sizes/tails.h), spread over the grid.
+template <typename T>
+__device__ void clear_elements(T* y, const Rows& rows) {
+  const std::int64_t end = rows.capacity * rows.columns, stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  std::int64_t at = rows.elements() + static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  for (; at < end; at += stride) y[at] = from_float<T>(0);
+}
 
 // function(index of the first, count) for packs of N real elements, spread over the grid, and for what is left over.
 template <int N, typename Function>
@@ -36,6 +47,7 @@ __global__ void map(const From* x, To* y, Rows rows, Function function) {
     for (float& each : value) each = function(each);
     store(value, count, y + at);
   });
+  clear_elements(y, rows);
 }
 
 // y = function(x0, x1).
@@ -49,6 +61,7 @@ __global__ void map2(const T* x0, const T* x1, T* y, Rows rows, Function functio
     for (int i = 0; i < kPack; ++i) a[i] = function(a[i], b[i]);
     store(a, count, y + at);
   });
+  clear_elements(y, rows);
 }
 
 struct Scale {
@@ -116,6 +129,25 @@ struct GeluGrad {
     return dy * (of.cdf + x * (kDensityAtZero * of.bell));
   }
 };
+// dx as GeluGrad, and partial[block][width]: its sums over the block's rows. dx may lie in dy's or x's bytes.
+template <int N, typename T>
+__global__ void gelu_backward(const T* dy, const T* x, T* dx, float* partial, Rows rows) {
+  const GeluGrad<T> gradient{};
+  sum_rows_of_block<1, N>(rows, kSumRows, partial + static_cast<std::int64_t>(blockIdx.x) * rows.columns,
+                          [&](std::int64_t row, std::int64_t c, float(&sums)[1][N]) {
+                            const std::int64_t at = row * rows.columns + c;
+                            float a[N], b[N];
+                            load(dy + at, N, a);
+                            load(x + at, N, b);
+                            for (int i = 0; i < N; ++i) {
+                              a[i] = gradient(a[i], b[i]);
+                              sums[0][i] += a[i];
+                            }
+                            store(a, N, dx + at);
+                          });
+  if (blockIdx.y == 0) clear_tail_of_block(dx, rows, kSumRows);
+}
+
 struct TanhGrad {
   __device__ float operator()(float dy, float y) const { return dy * (1.0F - y * y); }
 };
@@ -163,6 +195,7 @@ __global__ void dropout(const T* x, const std::int32_t* row_keys, const std::int
       write_pack(pack, N, y + at + i);
     }
   }
+  clear_elements(y, rows);
 }
 
 template <typename... Types>
@@ -188,10 +221,66 @@ std::unique_ptr<Kernel> make_map2(const Context& context, Function function) {
   });
 }
 
+template <typename T>
+std::unique_ptr<Kernel> make_gelu_grad(const Context& context, const Graph& graph, const Node& node) {
+  if (!std::get<GeluGradAttributes>(node.attributes).column_sums) return make_map2<T>(context, GeluGrad<T>{});
+  return make_launch(column_sums_scratch_bytes(graph.type(node.inputs[0])), [&context](const KernelArguments& a) {
+    const Rows rows = rows_of(a, a.outputs[0]);
+    auto* const partial = scratch_at<float>(a, 0);
+    for_pack<T>(rows.columns, [&](auto pack) {
+      launch(context.stream(), gelu_backward<pack(), T>,
+             {.blocks = blocks_of_sums(rows), .threads = kRowThreads, .blocks_y = column_blocks(rows.columns / pack())},
+             input<T>(a, 0), input<T>(a, 1), output<T>(a, 0), partial, rows);
+    });
+    start_whole_sums(context, rows, partial, output<float>(a, 1));
+  });
+}
+
+// One start casts several tensors: blockIdx.y is the tensor's number.
+template <typename From, typename To>
+struct CastList {
+  struct Tensor {
+    const From* from;
+    To* to;
+    std::int64_t elements;
+  };
+  Tensor at[kMostCasts];
+};
+template <typename From, typename To>
+__global__ void cast_tensors(const PLIMSOLL_IN_PLACE CastList<From, To> list) {
+  const auto& tensor = list.at[blockIdx.y];
+  const Rows all{.count = nullptr, .capacity = tensor.elements, .columns = 1};
+  constexpr int kPack = kPackOf<From, To>;
+  for_each_pack<kPack>(all, [&](std::int64_t at, int count) {
+    float value[kPack] = {};
+    load(tensor.from + at, count, value);
+    store(value, count, tensor.to + at);
+  });
+}
+
+template <typename From, typename To>
+void cast_all(const Context& context, const KernelArguments& a) {
+  for (std::size_t first = 0; first < a.inputs.size(); first += kMostCasts) {
+    const std::size_t count = std::min<std::size_t>(kMostCasts, a.inputs.size() - first);
+    CastList<From, To> list{};
+    std::int64_t longest = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      list.at[i] = {input<From>(a, first + i), output<To>(a, first + i), a.inputs[first + i].elements()};
+      longest = std::max(longest, list.at[i].elements);
+    }
+    launch(context.stream(), cast_tensors<From, To>,
+           {.blocks = blocks_for(longest / kPackOf<From, To> + 1, kThreads),
+            .threads = kThreads,
+            .blocks_y = static_cast<unsigned>(count)},
+           list);
+  }
+}
+
 template <typename From>
 std::unique_ptr<Kernel> make_cast(const Context& context, DType to) {
   return for_floating(to, [&]<typename To>(To) {
     return make_launch(0, [&context](const KernelArguments& a) {
+      if (a.inputs.size() > 1) return cast_all<From, To>(context, a);
       const Rows rows = rows_of(a, a.outputs[0]);
       launch(context.stream(), map<From, To, Same>, {.blocks = blocks_of_packs<From, To>(rows), .threads = kThreads},
              input<From>(a, 0), output<To>(a, 0), rows, Same{});
@@ -228,7 +317,7 @@ std::unique_ptr<Kernel> make_elementwise(const Context& context, const Graph& gr
       case Op::kGelu:
         return make_map<T>(context, Gelu<T>{});
       case Op::kGeluGrad:
-        return make_map2<T>(context, GeluGrad<T>{});
+        return make_gelu_grad<T>(context, graph, node);
       case Op::kTanh:
         return make_map<T>(context, Tanh{});
       case Op::kTanhGrad:

@@ -5,8 +5,8 @@
 // once a run. F32 weights of adapters, narrow or in a linear_add, are multiplied as they are by the kernel of our own.
 //
 // The host knows a bound of the rows, not their number. Products over all rows below it may leave anything in rows of
-// outputs that are not real. A sum over rows must not meet them: linear_weight_grad fills them with zeros first, in
-// place where nobody was promised these rows, else in a copy.
+// outputs that are not real. A sum over rows must not meet them: where sizes/tails.h does not know better,
+// linear_weight_grad fills them with zeros first, in place where nobody was promised these rows, else in a copy.
 #include <algorithm>
 
 #include "backend/cuda/decode.h"
@@ -73,6 +73,9 @@ class RowProduct {
   RowProduct(const Context& context, Matmuls& matmuls, const Graph& graph, const Node& node)
       : context_(context), matmuls_(matmuls), weight_(graph.type(node.inputs[1])), form_(graph, node) {
     if (!form_.mixes_types) product_ = matmuls.announce(form_.shape);
+    if (!form_.shape.bias) return;
+    bias_is_wide_ = graph.type(node.inputs[2]).dtype == DType::kF32;
+    bias_is_narrow_ = !bias_is_wide_;
   }
 
   std::size_t scratch_bytes() const { return form_.scratch.bytes(); }
@@ -121,7 +124,8 @@ class RowProduct {
     start_own_product<false, kTransposedWeight>(
         context_.stream(), OwnProduct<T, W, T>{.a = input<T>(a, 0),
                                                .b = weight,
-                                               .bias = shape.bias ? static_cast<const float*>(third) : nullptr,
+                                               .bias = bias_is_wide_ ? static_cast<const float*>(third) : nullptr,
+                                               .narrow_bias = bias_is_narrow_ ? static_cast<const T*>(third) : nullptr,
                                                .addend = shape.adds ? static_cast<const T*>(third) : nullptr,
                                                .c = output<T>(a, 0),
                                                .rows = shape.rows,
@@ -134,6 +138,7 @@ class RowProduct {
   Matmuls& matmuls_;
   TensorType weight_;
   RowProductForm form_;
+  bool bias_is_wide_ = false, bias_is_narrow_ = false;
   Matmuls::Announced product_{};  // where cuBLASLt is asked
 };
 
@@ -180,7 +185,7 @@ class WeightGradient {
                      rows_of(a, a.inputs[i])};
     };
     const Tail<T> dy = tail(0), x = tail(1);
-    if (a.row_count != nullptr) {
+    if (form_.fills) {
       const std::int64_t wider = std::max(dy.rows.columns, x.rows.columns);
       launch(context_.stream(), fill_tails<T>,
              {.blocks = blocks_for(dy.rows.capacity * wider, kThreads), .threads = kThreads, .blocks_y = 2}, dy, x);

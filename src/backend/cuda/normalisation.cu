@@ -1,10 +1,13 @@
-// layer_norm, affine, layer_norm_grad: a warp a row, each lane neighbours of one pack at a time; a row is
-// read twice from the cache, once for the mean and once for the squares around it, as the reference does. Sums over
-// rows are taken in blocks of rows whose number does not depend on the device, then over the blocks in order, so that
-// they repeat bit for bit. The gradient reads a row once, if a warp can hold it.
+// layer_norm, affine, layer_norm_grad: a warp a row, each lane neighbours of one pack at a time; the mean comes first,
+// and then the squares around it, as in the reference. A row is read once, if a warp can hold it. Sums over rows are
+// taken in blocks of rows whose number does not depend on the device, then over the blocks in order, so that they
+// repeat bit for bit.
+#include "backend/cuda/column_sums.h"
 #include "backend/cuda/packs.h"
+#include "backend/cuda/row_dropout.h"
 #include "backend/cuda/rows.h"
 #include "backend/cuda/sizes/sums.h"
+#include "graph/layer_norm_form.h"
 
 namespace plimsoll::cuda {
 namespace {
@@ -25,42 +28,108 @@ __device__ void store_affine(const float (&normalized)[N], const float* gamma, c
   store(sum, N, y);
 }
 
-template <int N, typename T>
-__global__ void layer_norm(const T* x, const float* gamma, const float* beta, T* y, T* normalized, float* rstd,
-                           Rows rows, float eps) {
+// What a row is normalized from: x, or residual + x, x after dropout where there are keys.
+template <typename T>
+struct NormInput {
+  const T *x, *residual;  // residual: nullptr without one
+  RowDropout dropout;
+  std::int64_t width;
+
+  template <int N>
+  __device__ void read(std::int64_t row, std::int64_t c, float (&to)[N]) const {
+    load(x + row * width + c, N, to);
+    if (residual == nullptr) return;
+    if (dropout.row_keys != nullptr) dropout.apply(row, c, to);
+    float other[N];
+    load(residual + row * width + c, N, other);
+    for (int i = 0; i < N; ++i) to[i] += other[i];
+  }
+};
+
+// (value - mean - away) / sigma. `away` is what rounding left between the mean and that number (Chan, Golub, LeVeque
+// 1983, the corrected two-pass algorithm); no float may hold their sum. In the sum of squares it is less than the
+// rounding.
+struct Spread {
+  float mean, away, inverse_sigma;
+  __device__ float operator()(float value) const { return (value - mean - away) * inverse_sigma; }
+};
+
+// A warp holds a row in kPacks packs a lane.
+template <int N, int kPacks, typename T>
+__global__ void __launch_bounds__(kRowThreads) layer_norm(NormInput<T> in, const float* gamma, const float* beta, T* y,
+                                                          T* normalized, float* rstd, Rows rows, float eps) {
   const std::int64_t width = rows.columns, count = rows.real();
+  const auto column = [](int p) { return (static_cast<std::int64_t>(p) * kWarp + lane_index()) * N; };
+  const auto elements = static_cast<float>(width);
   for (std::int64_t row = first_row(); row < count; row += row_stride()) {
-    const T* const from = x + row * width;
+    float x[kPacks][N] = {};
+    float sum = 0;
+#pragma unroll
+    for (int p = 0; p < kPacks; ++p) {
+      if (column(p) < width) in.read(row, column(p), x[p]);
+      for (const float value : x[p]) sum += value;
+    }
+    Spread spread{.mean = warp_sum(sum) / elements, .away = 0, .inverse_sigma = 0};
+    float away = 0, squares = 0;
+#pragma unroll
+    for (int p = 0; p < kPacks; ++p) {
+      if (column(p) >= width) continue;
+      for (const float value : x[p]) {
+        away += value - spread.mean;
+        squares += (value - spread.mean) * (value - spread.mean);
+      }
+    }
+    spread.away = warp_sum(away) / elements;
+    spread.inverse_sigma = 1.0F / sqrtf(warp_sum(squares) / elements + eps);
+#pragma unroll
+    for (int p = 0; p < kPacks; ++p) {
+      if (column(p) >= width) continue;
+      for (float& value : x[p]) value = spread(value);
+      store(x[p], N, normalized + row * width + column(p));
+      store_affine(x[p], gamma + column(p), beta + column(p), y + row * width + column(p));
+    }
+    if (lane_index() == 0) rstd[row] = spread.inverse_sigma;
+  }
+  clear_tail(y, rows);
+  clear_tail(normalized, rows);
+}
+
+// The same of rows that no warp can hold: they are read three times, from the cache.
+template <int N, typename T>
+__global__ void layer_norm_of_wide_rows(NormInput<T> in, const float* gamma, const float* beta, T* y, T* normalized,
+                                        float* rstd, Rows rows, float eps) {
+  const std::int64_t width = rows.columns, count = rows.real();
+  const auto elements = static_cast<float>(width);
+  for (std::int64_t row = first_row(); row < count; row += row_stride()) {
     float sum = 0;
     for_each_pack_of_row<N>(width, [&](std::int64_t c) {
       float each[N];
-      load(from + c, N, each);
+      in.read(row, c, each);
       for (const float value : each) sum += value;
     });
-    const auto elements = static_cast<float>(width);
-    const float mean = warp_sum(sum) / elements;
+    Spread spread{.mean = warp_sum(sum) / elements, .away = 0, .inverse_sigma = 0};
     float away = 0, squares = 0;
     for_each_pack_of_row<N>(width, [&](std::int64_t c) {
       float each[N];
-      load(from + c, N, each);
+      in.read(row, c, each);
       for (const float value : each) {
-        away += value - mean;
-        squares += (value - mean) * (value - mean);
+        away += value - spread.mean;
+        squares += (value - spread.mean) * (value - spread.mean);
       }
     });
-    // This is what rounding left between the mean and that number (Chan, Golub, LeVeque 1983, the corrected two-pass
-    // algorithm); no float may hold their sum. In the sum of squares it is less than the rounding.
-    away = warp_sum(away) / elements;
-    const float inverse_sigma = 1.0F / sqrtf(warp_sum(squares) / elements + eps);
+    spread.away = warp_sum(away) / elements;
+    spread.inverse_sigma = 1.0F / sqrtf(warp_sum(squares) / elements + eps);
     for_each_pack_of_row<N>(width, [&](std::int64_t c) {
       float z[N];
-      load(from + c, N, z);
-      for (float& value : z) value = (value - mean - away) * inverse_sigma;
+      in.read(row, c, z);
+      for (float& value : z) value = spread(value);
       store(z, N, normalized + row * width + c);
       store_affine(z, gamma + c, beta + c, y + row * width + c);
     });
-    if (lane_index() == 0) rstd[row] = inverse_sigma;
+    if (lane_index() == 0) rstd[row] = spread.inverse_sigma;
   }
+  clear_tail(y, rows);
+  clear_tail(normalized, rows);
 }
 
 template <int N, typename T>
@@ -80,66 +149,83 @@ __global__ void affine(const T* x, const float* gamma, const float* beta, T* y, 
       }
     });
   }
+  clear_tail(y, rows);
 }
 
+template <typename T>
+struct NormGradient {
+  const T *dy, *normalized;
+  const float *rstd, *gamma;
+  T *dx, *dropped;  // dropped: dx after dropout, or nullptr
+  RowDropout dropout;
+};
+
 // With g = dy gamma and z = normalized: dx = rstd (g - mean(g) - z mean(g z)). dx may lie in dy's or normalized's
-// bytes; partial[block][2][width] gets the sums over the block's rows of dy z and of dy.
+// bytes; partial[block][kSums][width] gets the sums over the block's rows of dy z, of dy, and of the gradient of what
+// was normalized, or dropped before.
 //
 // A warp takes every eighth of the block's rows, whole, in kPacks packs a lane.
-template <int N, int kPacks, typename T>
-__global__ void __launch_bounds__(kRowThreads)
-    layer_norm_backward(const T* dy, const T* normalized, const float* rstd, const float* gamma, T* dx, float* partial,
-                        Rows rows) {
-  PLIMSOLL_SHARED float parts[kRowWarps][2][kWarp * N];
+template <int N, int kPacks, int kSums, typename T>
+__global__ void __launch_bounds__(kRowThreads) layer_norm_backward(NormGradient<T> of, float* partial, Rows rows) {
+  PLIMSOLL_SHARED float parts[kRowWarps][kSums][kWarp * N];
   const std::int64_t width = rows.columns, real = rows.real(), first = blockIdx.x * kSumRows;
   const std::int64_t end = first + kSumRows < real ? first + kSumRows : real;
   const unsigned warp = threadIdx.x / kWarp;
   const auto column = [](int p) { return (static_cast<std::int64_t>(p) * kWarp + lane_index()) * N; };
-  float scale[kPacks][N] = {}, sum_dyz[kPacks][N] = {}, sum_dy[kPacks][N] = {};
-#pragma unroll
-  for (int p = 0; p < kPacks; ++p) {
-    if (column(p) < width) load(gamma + column(p), N, scale[p]);
-  }
+  float sum[kSums][kPacks][N] = {};
   for (std::int64_t row = first + warp; row < end; row += kRowWarps) {
     float d[kPacks][N] = {}, z[kPacks][N] = {};
 #pragma unroll
     for (int p = 0; p < kPacks; ++p) {
       if (column(p) >= width) continue;
-      load(dy + row * width + column(p), N, d[p]);
-      load(normalized + row * width + column(p), N, z[p]);
+      load(of.dy + row * width + column(p), N, d[p]);
+      load(of.normalized + row * width + column(p), N, z[p]);
     }
     float sum_g = 0, sum_gz = 0;
 #pragma unroll
     for (int p = 0; p < kPacks; ++p) {
+      float scale[N] = {};
+      if (column(p) < width) load(of.gamma + column(p), N, scale);
 #pragma unroll
       for (int i = 0; i < N; ++i) {
-        sum_dyz[p][i] += d[p][i] * z[p][i];
-        sum_dy[p][i] += d[p][i];
-        d[p][i] *= scale[p][i];
+        sum[0][p][i] += d[p][i] * z[p][i];
+        sum[1][p][i] += d[p][i];
+        d[p][i] *= scale[i];
         sum_g += d[p][i];
         sum_gz += d[p][i] * z[p][i];
       }
     }
     const float mean_g = warp_sum(sum_g) / static_cast<float>(width);
     const float mean_gz = warp_sum(sum_gz) / static_cast<float>(width);
-    const float of_row = rstd[row];
+    const float of_row = of.rstd[row];
 #pragma unroll
     for (int p = 0; p < kPacks; ++p) {
+      if (column(p) >= width) continue;
 #pragma unroll
       for (int i = 0; i < N; ++i) d[p][i] = of_row * (d[p][i] - mean_g - z[p][i] * mean_gz);
-      if (column(p) < width) store(d[p], N, dx + row * width + column(p));
+      store(d[p], N, of.dx + row * width + column(p));
+      if (of.dropped != nullptr) {
+        of.dropout.apply(row, column(p), d[p]);
+        store(d[p], N, of.dropped + row * width + column(p));
+      }
+      if constexpr (kSums > 2) {
+#pragma unroll
+        for (int i = 0; i < N; ++i) sum[2][p][i] += d[p][i];
+      }
     }
   }
-  float* const to = partial + static_cast<std::int64_t>(blockIdx.x) * 2 * width;
+  clear_tail_of_block(of.dx, rows, kSumRows);
+  if (of.dropped != nullptr) clear_tail_of_block(of.dropped, rows, kSumRows);
+  float* const to = partial + static_cast<std::int64_t>(blockIdx.x) * kSums * width;
 #pragma unroll
   for (int p = 0; p < kPacks; ++p) {
 #pragma unroll
-    for (int i = 0; i < N; ++i) {
-      parts[warp][0][lane_index() * N + i] = sum_dyz[p][i];
-      parts[warp][1][lane_index() * N + i] = sum_dy[p][i];
+    for (int which = 0; which < kSums; ++which) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) parts[warp][which][lane_index() * N + i] = sum[which][p][i];
     }
     __syncthreads();
-    if (warp < 2 && column(p) < width) {  // a warp for each of the two
+    if (warp < kSums && column(p) < width) {  // a warp for each of them
       float sums[N];
       for (int i = 0; i < N; ++i) sums[i] = parts[0][warp][lane_index() * N + i];
       for (unsigned part = 1; part < kRowWarps; ++part) {
@@ -151,17 +237,16 @@ __global__ void __launch_bounds__(kRowThreads)
   }
 }
 
-// The same dx of rows that no warp can hold, which another kernel sums before.
+// The same of rows that no warp can hold, but for the sums, which other kernels make.
 template <int N, typename T>
-__global__ void layer_norm_input_grad(const T* dy, const T* normalized, const float* rstd, const float* gamma, T* dx,
-                                      Rows rows) {
+__global__ void layer_norm_input_grad(NormGradient<T> of, Rows rows) {
   const std::int64_t width = rows.columns, count = rows.real();
   for (std::int64_t row = first_row(); row < count; row += row_stride()) {
     const auto load_both = [&](std::int64_t c, float(&g)[N], float(&z)[N]) {
       float scale[N];
-      load(dy + row * width + c, N, g);
-      load(normalized + row * width + c, N, z);
-      load(gamma + c, N, scale);
+      load(of.dy + row * width + c, N, g);
+      load(of.normalized + row * width + c, N, z);
+      load(of.gamma + c, N, scale);
       for (int i = 0; i < N; ++i) g[i] *= scale[i];
     };
     float sum_g = 0, sum_gz = 0;
@@ -175,14 +260,19 @@ __global__ void layer_norm_input_grad(const T* dy, const T* normalized, const fl
     });
     const float mean_g = warp_sum(sum_g) / static_cast<float>(width);
     const float mean_gz = warp_sum(sum_gz) / static_cast<float>(width);
-    const float scale = rstd[row];
+    const float scale = of.rstd[row];
     for_each_pack_of_row<N>(width, [&](std::int64_t c) {
       float g[N], z[N];
       load_both(c, g, z);
       for (int i = 0; i < N; ++i) g[i] = scale * (g[i] - mean_g - z[i] * mean_gz);
-      store(g, N, dx + row * width + c);
+      store(g, N, of.dx + row * width + c);
+      if (of.dropped == nullptr) return;
+      of.dropout.apply(row, c, g);
+      store(g, N, of.dropped + row * width + c);
     });
   }
+  clear_tail(of.dx, rows);
+  if (of.dropped != nullptr) clear_tail(of.dropped, rows);
 }
 
 // partial[block][2][width]: sums over the block's rows of dy z and of dy.
@@ -201,34 +291,26 @@ __global__ void layer_norm_partial_sums(const T* dy, const T* normalized, float*
                           });
 }
 
-__global__ void layer_norm_whole_sums(const float* partial, std::int64_t blocks, float* dgamma, float* dbeta,
-                                      std::int64_t width) {
-  sum_columns(partial, blocks, 2 * width,
-              [&](std::int64_t c, float sum) { (c < width ? dgamma[c] : dbeta[c - width]) = sum; });
-}
-
-template <typename T>
-std::unique_ptr<Kernel> make_layer_norm(const Context& context, double eps) {
-  return make_launch(0, [&context, eps = static_cast<float>(eps)](const KernelArguments& a) {
-    const Rows rows = rows_of(a, a.inputs[0]);
-    for_pack<T>(rows.columns, [&](auto pack) {
-      launch(context.stream(), layer_norm<pack(), T>, {.blocks = row_blocks(rows.capacity), .threads = kRowThreads},
-             input<T>(a, 0), input<float>(a, 1), input<float>(a, 2), output<T>(a, 0), output<T>(a, 1),
-             output<float>(a, 2), rows, eps);
-    });
+// What the sums over rows become: of dy z, of dy, and of the gradient of x, or nullptr.
+struct NormSums {
+  float *dgamma, *dbeta, *of_x;
+};
+// partial[block][sums][width]
+__global__ void layer_norm_whole_sums(const float* partial, std::int64_t blocks, NormSums to, std::int64_t width,
+                                      int sums) {
+  sum_columns(partial, blocks, sums * width, [&](std::int64_t c, float sum) {
+    float* const of = c < width ? to.dgamma : c < 2 * width ? to.dbeta : to.of_x;
+    of[c % width] = sum;
   });
 }
 
-template <typename T>
-std::unique_ptr<Kernel> make_affine(const Context& context) {
-  return make_launch(0, [&context](const KernelArguments& a) {
-    const Rows rows = rows_of(a, a.inputs[0]);
-    for_pack<T>(rows.columns, [&](auto pack) {
-      launch(context.stream(), affine<pack(), T>, {.blocks = row_blocks(rows.capacity), .threads = kRowThreads},
-             input<T>(a, 0), input<float>(a, 1), a.inputs.size() > 2 ? input<float>(a, 2) : nullptr, output<T>(a, 0),
-             rows);
-    });
-  });
+RowDropout row_dropout(const KernelArguments& a, const LayerNormForm& form, const LayerNormAttributes& attributes) {
+  if (!form.drops) return {};
+  return {.row_keys = input<std::int32_t>(a, LayerNormForm::kRowKeys),
+          .key = input<std::int32_t>(a, LayerNormForm::kDropoutKey),
+          .site = attributes.site,
+          .threshold = dropout_threshold(attributes.dropout_p),
+          .scale = static_cast<float>(dropout_scale(attributes.dropout_p))};
 }
 
 // make(packs), packs() being a number of packs of N that hold a row of `width` elements.
@@ -246,34 +328,96 @@ void for_packs_of_row(std::int64_t width, const Make& make) {
 }
 
 template <typename T>
-std::unique_ptr<Kernel> make_layer_norm_grad(const Context& context, const TensorType& dy) {
-  const std::int64_t blocks = row_sum_blocks(dy.shape[0]), width = dy.shape[1];
-  return make_launch(layer_norm_grad_scratch_bytes(dy), [&context, blocks, width](const KernelArguments& a) {
+std::unique_ptr<Kernel> make_layer_norm(const Context& context, const Node& node) {
+  const auto attributes = std::get<LayerNormAttributes>(node.attributes);
+  return make_launch(0, [&context, form = layer_norm_form(node), attributes](const KernelArguments& a) {
     const Rows rows = rows_of(a, a.inputs[0]);
-    auto* const partial = reinterpret_cast<float*>(a.scratch.data());
-    for_pack<T>(width, [&](auto pack) {
+    const auto eps = static_cast<float>(attributes.eps);
+    const NormInput<T> in{.x = input<T>(a, 0),
+                          .residual = form.has_residual ? input<T>(a, LayerNormForm::kResidual) : nullptr,
+                          .dropout = row_dropout(a, form, attributes),
+                          .width = rows.columns};
+    const Launch grid{.blocks = row_blocks(rows.capacity), .threads = kRowThreads};
+    const auto start = [&](auto kernel) {
+      launch(context.stream(), kernel, grid, in, input<float>(a, 1), input<float>(a, 2), output<T>(a, 0),
+             output<T>(a, 1), output<float>(a, 2), rows, eps);
+    };
+    for_pack<T>(rows.columns, [&](auto pack) {
       constexpr int N = pack();
-      const Launch tiles{.blocks = static_cast<unsigned>(blocks), .threads = kRowThreads};
       if constexpr (N > 1) {
-        if (holds_rows(width)) {
-          for_packs_of_row<N>(width, [&](auto packs) {
-            launch(context.stream(), layer_norm_backward<N, packs(), T>, tiles, input<T>(a, 0), input<T>(a, 1),
-                   input<float>(a, 2), input<float>(a, 3), output<T>(a, 0), partial, rows);
-          });
+        if (holds_rows(rows.columns)) {
+          for_packs_of_row<N>(rows.columns, [&](auto packs) { start(layer_norm<N, packs(), T>); });
+          return;
         }
       }
-      if (!holds_rows(width)) {
-        Launch columns = tiles;
-        columns.blocks_y = column_blocks(width / N);
-        launch(context.stream(), layer_norm_partial_sums<N, T>, columns, input<T>(a, 0), input<T>(a, 1), partial, rows);
-        launch(context.stream(), layer_norm_input_grad<N, T>,
-               {.blocks = row_blocks(rows.capacity), .threads = kRowThreads}, input<T>(a, 0), input<T>(a, 1),
-               input<float>(a, 2), input<float>(a, 3), output<T>(a, 0), rows);
-      }
-      launch(context.stream(), layer_norm_whole_sums, {.blocks = column_blocks(2 * width), .threads = kRowThreads},
-             partial, blocks, output<float>(a, 1), output<float>(a, 2), width);
+      start(layer_norm_of_wide_rows<N, T>);
     });
   });
+}
+
+template <typename T>
+std::unique_ptr<Kernel> make_affine(const Context& context) {
+  return make_launch(0, [&context](const KernelArguments& a) {
+    const Rows rows = rows_of(a, a.inputs[0]);
+    for_pack<T>(rows.columns, [&](auto pack) {
+      launch(context.stream(), affine<pack(), T>, {.blocks = row_blocks(rows.capacity), .threads = kRowThreads},
+             input<T>(a, 0), input<float>(a, 1), a.inputs.size() > 2 ? input<float>(a, 2) : nullptr, output<T>(a, 0),
+             rows);
+    });
+  });
+}
+
+template <typename T>
+std::unique_ptr<Kernel> make_layer_norm_grad(const Context& context, const Graph& graph, const Node& node) {
+  const TensorType& dy = graph.type(node.inputs[0]);
+  const LayerNormForm form = layer_norm_form(node);
+  const auto attributes = std::get<LayerNormAttributes>(node.attributes);
+  return make_launch(
+      layer_norm_grad_scratch_bytes(dy, form.column_sums),
+      [&context, form, attributes, capacity = dy.shape[0]](const KernelArguments& a) {
+        const Rows rows = rows_of(a, a.inputs[0]);
+        const std::int64_t blocks = row_sum_blocks(capacity), width = rows.columns;
+        auto* const partial = reinterpret_cast<float*>(a.scratch.data());
+        const NormGradient<T> of{.dy = input<T>(a, 0),
+                                 .normalized = input<T>(a, 1),
+                                 .rstd = input<float>(a, 2),
+                                 .gamma = input<float>(a, 3),
+                                 .dx = output<T>(a, 0),
+                                 .dropped = form.drops ? output<T>(a, form.of_x()) : nullptr,
+                                 .dropout = row_dropout(a, form, attributes)};
+        const NormSums sums{.dgamma = output<float>(a, form.dgamma()),
+                            .dbeta = output<float>(a, form.dbeta()),
+                            .of_x = form.column_sums ? output<float>(a, form.sums()) : nullptr};
+        const Launch tiles{.blocks = static_cast<unsigned>(blocks), .threads = kRowThreads};
+        const auto whole_sums = [&](int count) {
+          launch(context.stream(), layer_norm_whole_sums,
+                 {.blocks = column_blocks(count * width), .threads = kRowThreads}, partial, blocks, sums, width, count);
+        };
+        for_pack<T>(width, [&](auto pack) {
+          constexpr int N = pack();
+          if constexpr (N > 1) {
+            if (holds_rows(width)) {
+              for_packs_of_row<N>(width, [&](auto packs) {
+                if (form.column_sums) {
+                  launch(context.stream(), layer_norm_backward<N, packs(), 3, T>, tiles, of, partial, rows);
+                } else {
+                  launch(context.stream(), layer_norm_backward<N, packs(), 2, T>, tiles, of, partial, rows);
+                }
+              });
+              whole_sums(form.column_sums ? 3 : 2);
+              return;
+            }
+          }
+          Launch columns = tiles;
+          columns.blocks_y = column_blocks(width / N);
+          launch(context.stream(), layer_norm_partial_sums<N, T>, columns, of.dy, of.normalized, partial, rows);
+          launch(context.stream(), layer_norm_input_grad<N, T>,
+                 {.blocks = row_blocks(rows.capacity), .threads = kRowThreads}, of, rows);
+          whole_sums(2);
+          if (!form.column_sums) return;
+          start_column_sums<T>(context, output<T>(a, form.of_x()), rows, partial, sums.of_x);
+        });
+      });
 }
 
 }  // namespace
@@ -281,12 +425,10 @@ std::unique_ptr<Kernel> make_layer_norm_grad(const Context& context, const Tenso
 std::unique_ptr<Kernel> make_normalisation(const Context& context, const Graph& graph, const Node& node) {
   const TensorType& first = graph.type(node.inputs[0]);
   return for_floating(first.dtype, [&]<typename T>(T) -> std::unique_ptr<Kernel> {
-    if (node.op == Op::kLayerNorm) {
-      return make_layer_norm<T>(context, std::get<LayerNormAttributes>(node.attributes).eps);
-    }
+    if (node.op == Op::kLayerNorm) return make_layer_norm<T>(context, node);
     if (node.op == Op::kAffine) return make_affine<T>(context);
     check(node.op == Op::kLayerNormGrad, "make_normalisation knows the op");
-    return make_layer_norm_grad<T>(context, first);
+    return make_layer_norm_grad<T>(context, graph, node);
   });
 }
 

@@ -14,8 +14,9 @@ template <typename A, typename B, typename C>
 struct OwnProduct {
   const A* a = nullptr;
   const B* b = nullptr;
-  const float* bias = nullptr;  // or nullptr
-  const C* addend = nullptr;    // or nullptr; may be c
+  const float* bias = nullptr;     // or nullptr
+  const A* narrow_bias = nullptr;  // the same, of a's type; or nullptr
+  const C* addend = nullptr;       // or nullptr; may be c
   C* c = nullptr;
   std::int64_t rows = 0, columns = 0, inner = 0;
   const std::int32_t* count = nullptr;
@@ -53,12 +54,12 @@ __global__ void own_product(OwnProduct<A, B, C> p) {
   const std::int64_t inner = p.count != nullptr && p.counts_inner ? real : p.inner;
   const std::int64_t first_row = static_cast<std::int64_t>(blockIdx.y) * kProductTile;
   const std::int64_t first_column = static_cast<std::int64_t>(blockIdx.x) * kProductTile;
-  if (first_row >= rows) return;  // all of the block
+  const std::int64_t depth_end = first_row < rows ? inner : 0;  // behind the real rows are zeros (sizes/tails.h)
 
   constexpr unsigned kAcross = kProductTile / kProductEach;
   const unsigned at_row = threadIdx.x / kAcross * kProductEach, at_column = threadIdx.x % kAcross * kProductEach;
   float sums[kProductEach][kProductEach] = {}, of_group[kProductEach][kProductEach] = {};
-  for (std::int64_t k = 0; k < inner; k += kProductDepth) {
+  for (std::int64_t k = 0; k < depth_end; k += kProductDepth) {
     load_tile<!kTransposedA>(a_tile, p.a, first_row, rows, k, inner, kTransposedA ? p.rows : p.inner);
     load_tile<kTransposedB>(b_tile, p.b, first_column, p.columns, k, inner, kTransposedB ? p.inner : p.columns);
     __syncthreads();
@@ -86,9 +87,14 @@ __global__ void own_product(OwnProduct<A, B, C> p) {
   for (unsigned i = 0; i < kProductEach; ++i) {
     for (unsigned j = 0; j < kProductEach; ++j) {
       const std::int64_t row = first_row + at_row + i, column = first_column + at_column + j;
-      if (row >= rows || column >= p.columns) continue;
+      if (row >= p.rows || column >= p.columns) continue;
+      if (row >= rows) {
+        p.c[row * p.columns + column] = from_float<C>(0);
+        continue;
+      }
       float sum = sums[i][j];
       if (p.bias != nullptr) sum += p.bias[column];
+      if (p.narrow_bias != nullptr) sum += to_float(p.narrow_bias[column]);
       if (p.addend != nullptr) sum += to_float(p.addend[row * p.columns + column]);
       p.c[row * p.columns + column] = from_float<C>(sum);
     }

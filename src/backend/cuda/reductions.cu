@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/cuda/blocks.h"
+#include "backend/cuda/column_sums.h"
 #include "backend/cuda/packs.h"
 #include "backend/cuda/rows.h"
 #include "backend/cuda/sizes/sums.h"
@@ -11,37 +12,10 @@
 namespace plimsoll::cuda {
 namespace {
 
-// partial[block][width]: sums over the block's rows.
-template <int N, typename T>
-__global__ void bias_partial_sums(const T* dy, float* partial, Rows rows) {
-  sum_rows_of_block<1, N>(rows, kSumRows, partial + static_cast<std::int64_t>(blockIdx.x) * rows.columns,
-                          [&](std::int64_t row, std::int64_t c, float(&sums)[1][N]) {
-                            float each[N];
-                            load(dy + row * rows.columns + c, N, each);
-                            for (int n = 0; n < N; ++n) sums[0][n] += each[n];
-                          });
-}
-
-__global__ void bias_whole_sums(const float* partial, float* dbias, Rows rows) {
-  sum_columns(partial, row_sum_blocks(rows.real()), rows.columns,
-              [&](std::int64_t column, float sum) { dbias[column] = sum; });
-}
-
 template <typename T>
 std::unique_ptr<Kernel> make_bias_grad(const Context& context, const TensorType& dy) {
-  return make_launch(bias_grad_scratch_bytes(dy), [&context](const KernelArguments& a) {
-    const Rows rows = rows_of(a, a.inputs[0]);
-    auto* const partial = scratch_at<float>(a, 0);
-    for_pack<T>(rows.columns, [&](auto pack) {
-      launch(context.stream(), bias_partial_sums<pack(), T>,
-             {.blocks = static_cast<unsigned>(row_sum_blocks(rows.capacity)),
-              .threads = kRowThreads,
-              .blocks_y = column_blocks(rows.columns / pack())},
-             input<T>(a, 0), partial, rows);
-    });
-    launch(context.stream(), bias_whole_sums,
-           {.blocks = column_blocks(a.outputs[0].elements()), .threads = kRowThreads}, partial, output<float>(a, 0),
-           rows);
+  return make_launch(column_sums_scratch_bytes(dy), [&context](const KernelArguments& a) {
+    start_column_sums(context, input<T>(a, 0), rows_of(a, a.inputs[0]), scratch_at<float>(a, 0), output<float>(a, 0));
   });
 }
 

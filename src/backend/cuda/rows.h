@@ -17,13 +17,36 @@ __device__ inline unsigned lane_index() { return threadIdx.x % kWarp; }
 
 inline unsigned row_blocks(std::int64_t rows) { return blocks_for(rows, kRowWarps); }
 
+// Zeros in this warp's rows from `row` on, of those behind the real ones that products read and write (sizes/tails.h).
+template <typename T>
+__device__ void clear_rows(T* y, const Rows& rows, std::int64_t row, std::int64_t end, std::int64_t stride) {
+  for (; row < end; row += stride) {
+    for (std::int64_t c = lane_index(); c < rows.columns; c += kWarp) y[row * rows.columns + c] = from_float<T>(0);
+  }
+}
+// The same where warps take rows from first_row() on.
+template <typename T>
+__device__ void clear_tail(T* y, const Rows& rows) {
+  const std::int64_t behind = rows.real() - first_row(),
+                     turns = behind > 0 ? (behind + row_stride() - 1) / row_stride() : 0;
+  clear_rows(y, rows, first_row() + turns * row_stride(), rows.capacity, row_stride());
+}
+// The same where a block takes `each` rows, and its warps every eighth of them.
+template <typename T>
+__device__ void clear_tail_of_block(T* y, const Rows& rows, std::int64_t each) {
+  const std::int64_t first = blockIdx.x * each, real = rows.real();
+  const std::int64_t end = first + each < rows.capacity ? first + each : rows.capacity;
+  clear_rows(y, rows, (first > real ? first : real) + threadIdx.x / kWarp, end, kRowWarps);
+}
+
 // to[sum][width]: kSums sums over rows [blockIdx.x * each, ... + each), those that are real, of N columns a lane; a
 // warp takes every eighth row. add(row, column, sums) adds a row's to the lane's. All threads of the block come.
 template <int kSums, int N, typename Add>
-__device__ void sum_rows_of_block(const Rows& rows, std::int64_t each, float* to, const Add& add) {
+__device__ void sum_rows_of_block(const Rows& rows, std::int64_t each, float* to, const Add& add,
+                                  unsigned column_block = blockIdx.y) {
   PLIMSOLL_SHARED float parts[kRowWarps][kSums][kWarp * N];
   const std::int64_t first = blockIdx.x * each, real = rows.real(), end = first + each < real ? first + each : real;
-  const std::int64_t c = (static_cast<std::int64_t>(blockIdx.y) * kWarp + lane_index()) * N;
+  const std::int64_t c = (static_cast<std::int64_t>(column_block) * kWarp + lane_index()) * N;
   const unsigned warp = threadIdx.x / kWarp;
   float sums[kSums][N] = {};
   if (c < rows.columns) {

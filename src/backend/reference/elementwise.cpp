@@ -1,5 +1,5 @@
-// add, multiply, scale, accumulate, dropout, gelu, tanh and their gradients, and cast. An output may alias either input, because
-// every element is read before it is written.
+// add, multiply, scale, accumulate, dropout, gelu, tanh and their gradients, and cast. An output may alias either
+// input, because every element is read before it is written.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -76,19 +76,22 @@ std::unique_ptr<Kernel> make_elementwise_kernel(const Graph&, const Node& node, 
         });
       case Op::kCast:  // between F32 and F64; the widened kernel handles halves
         return make_kernel(node, [](const KernelArguments& a) {
-          const std::int64_t count = real_elements<T>(a, a.outputs[0]);
-          if (a.inputs[0].dtype() == DType::kF64) {
-            const double* const x = a.inputs[0].data<double>();
-            std::transform(x, x + count, a.outputs[0].data<T>(), [](double value) { return static_cast<T>(value); });
-          } else {
-            const float* const x = a.inputs[0].data<float>();
-            std::transform(x, x + count, a.outputs[0].data<T>(), [](float value) { return static_cast<T>(value); });
+          for (std::size_t i = 0; i < a.inputs.size(); ++i) {
+            const bool by_rows = a.outputs[i].shape().rank() == 2;
+            const std::int64_t count = by_rows ? real_elements<T>(a, a.outputs[i]) : a.outputs[i].elements();
+            if (a.inputs[i].dtype() == DType::kF64) {
+              const double* const x = a.inputs[i].data<double>();
+              std::transform(x, x + count, a.outputs[i].data<T>(), [](double value) { return static_cast<T>(value); });
+            } else {
+              const float* const x = a.inputs[i].data<float>();
+              std::transform(x, x + count, a.outputs[i].data<T>(), [](float value) { return static_cast<T>(value); });
+            }
           }
         });
       case Op::kScale: {
         const double factor = std::get<ScaleAttributes>(node.attributes).factor;
-        return make_kernel(node,
-                           [factor](const KernelArguments& a) { map<T>(a, [factor](double x) { return factor * x; }); });
+        return make_kernel(
+            node, [factor](const KernelArguments& a) { map<T>(a, [factor](double x) { return factor * x; }); });
       }
       case Op::kGelu:
         return make_kernel(node,

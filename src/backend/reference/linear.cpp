@@ -73,14 +73,15 @@ void linear_int8(const KernelArguments& a) {
   }
 }
 
-// dx[n,K] = dy[n,M] weight[M,K]
+// dx[n,K] = dy[n,M] weight[M,K] (+ addend[n,K]); dx may alias addend.
 template <typename T>
 void linear_input_grad(const KernelArguments& a) {
   const Matrix<const T> dy(a.inputs[0]), weight(a.inputs[1]);
+  const T* const addend = a.inputs.size() > 2 ? a.inputs[2].data<T>() : nullptr;
   const Matrix<T> dx(a.outputs[0]);
   for (std::int64_t row = 0; row < a.rows(dy.rows()); ++row) {
     for (std::int64_t k = 0; k < weight.columns(); ++k) {
-      double sum = 0.0;
+      double sum = addend == nullptr ? 0.0 : double{addend[row * weight.columns() + k]};
       for (std::int64_t m = 0; m < weight.rows(); ++m) sum += double{dy[row][m]} * double{weight[m][k]};
       dx[row][k] = static_cast<T>(sum);
     }

@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "backend/reference/loop_kernel.h"
+#include "base/dropout.h"
+#include "graph/layer_norm_form.h"
 
 namespace plimsoll::reference {
 namespace {
@@ -15,22 +17,57 @@ void affine_row(const T* x, const T* gamma, const T* beta, T* y, std::int64_t wi
   }
 }
 
-// normalized may alias x.
+// What base/dropout.h does to the elements of a row; without keys among the inputs nothing.
 template <typename T>
-void layer_norm(const KernelArguments& a, double eps) {
-  const Matrix<const T> x(a.inputs[0]);
+class RowDropout {
+ public:
+  RowDropout(const KernelArguments& a, const LayerNormAttributes& attributes)
+      : site_(attributes.site),
+        threshold_(dropout_threshold(attributes.dropout_p)),
+        scale_(dropout_scale(attributes.dropout_p)) {
+    if (a.inputs.size() <= LayerNormForm::kRowKeys) return;
+    row_keys_ = a.inputs[LayerNormForm::kRowKeys].data<std::int32_t>();
+    const std::int32_t* const words = a.inputs[LayerNormForm::kDropoutKey].data<std::int32_t>();
+    key_ = {static_cast<std::uint32_t>(words[0]), static_cast<std::uint32_t>(words[1])};
+  }
+  double operator()(std::int64_t row, std::int64_t column, double x) const {
+    if (row_keys_ == nullptr) return x;
+    const auto sample = static_cast<std::uint32_t>(row_keys_[2 * row]);
+    const auto token = static_cast<std::uint32_t>(row_keys_[2 * row + 1]);
+    const std::uint32_t bits = hidden_dropout_bits(key_, site_, sample, token, static_cast<std::uint32_t>(column));
+    return bits >= threshold_ ? x * scale_ : 0.0;
+  }
+
+ private:
+  std::uint32_t site_, threshold_;
+  double scale_;
+  const std::int32_t* row_keys_ = nullptr;
+  PhiloxKey key_{};
+};
+
+// normalized may alias x or the residual; scratch holds the row that is normalized.
+template <typename T>
+void layer_norm(const KernelArguments& a, const LayerNormAttributes& attributes) {
+  const Matrix<const T> in(a.inputs[0]);
+  const T* const residual =
+      a.inputs.size() > LayerNormForm::kResidual ? a.inputs[LayerNormForm::kResidual].data<T>() : nullptr;
+  const RowDropout<T> drop(a, attributes);
+  double* const x = scratch_doubles(a);
   const T* gamma = a.inputs[1].data<T>();
   const T* beta = a.inputs[2].data<T>();
   const Matrix<T> y(a.outputs[0]), normalized(a.outputs[1]);
   T* rstd = a.outputs[2].data<T>();
-  const std::int64_t width = x.columns();
-  for (std::int64_t row = 0; row < a.rows(x.rows()); ++row) {
+  const std::int64_t width = in.columns();
+  for (std::int64_t row = 0; row < a.rows(in.rows()); ++row) {
     double sum = 0.0, squares = 0.0;
-    for (std::int64_t c = 0; c < width; ++c) sum += double{x[row][c]};
+    for (std::int64_t c = 0; c < width; ++c) {
+      x[c] = drop(row, c, double{in[row][c]}) + (residual == nullptr ? 0.0 : double{residual[row * width + c]});
+      sum += x[c];
+    }
     const double mean = sum / static_cast<double>(width);
-    for (std::int64_t c = 0; c < width; ++c) squares += (x[row][c] - mean) * (x[row][c] - mean);
-    const double inverse_sigma = 1.0 / std::sqrt(squares / static_cast<double>(width) + eps);
-    for (std::int64_t c = 0; c < width; ++c) normalized[row][c] = static_cast<T>((x[row][c] - mean) * inverse_sigma);
+    for (std::int64_t c = 0; c < width; ++c) squares += (x[c] - mean) * (x[c] - mean);
+    const double inverse_sigma = 1.0 / std::sqrt(squares / static_cast<double>(width) + attributes.eps);
+    for (std::int64_t c = 0; c < width; ++c) normalized[row][c] = static_cast<T>((x[c] - mean) * inverse_sigma);
     rstd[row] = static_cast<T>(inverse_sigma);
     affine_row<T>(normalized[row], gamma, beta, y[row], width);
   }
@@ -47,9 +84,10 @@ void affine(const KernelArguments& a) {
 }
 
 // With g = dy * gamma and z = normalized:  dx = rstd * (g - mean(g) - z * mean(g * z)), dgamma = sum over rows of dy *
-// z, dbeta = sum over rows of dy. dx may alias dy or normalized.
+// z, dbeta = sum over rows of dy; the gradient of what was dropped is dx after dropout. dx may alias dy or normalized.
 template <typename T>
-void layer_norm_grad(const KernelArguments& a) {
+void layer_norm_grad(const KernelArguments& a, const LayerNormForm& form, const LayerNormAttributes& attributes) {
+  const RowDropout<T> drop(a, attributes);
   const Matrix<const T> dy(a.inputs[0]), normalized(a.inputs[1]);
   const T* rstd = a.inputs[2].data<T>();
   const T* gamma = a.inputs[3].data<T>();
@@ -70,12 +108,14 @@ void layer_norm_grad(const KernelArguments& a) {
     const double mean_g = sum_g / static_cast<double>(width), mean_gz = sum_gz / static_cast<double>(width);
     for (std::int64_t c = 0; c < width; ++c) {
       const double g = double{dy[row][c]} * double{gamma[c]};
-      dx[row][c] = static_cast<T>(rstd[row] * (g - mean_g - normalized[row][c] * mean_gz));
+      const double d = rstd[row] * (g - mean_g - normalized[row][c] * mean_gz);
+      dx[row][c] = static_cast<T>(d);
+      if (form.drops) a.outputs[form.of_x()].data<T>()[row * width + c] = static_cast<T>(drop(row, c, d));
     }
   }
   for (std::int64_t c = 0; c < width; ++c) {
-    a.outputs[1].data<T>()[c] = static_cast<T>(dgamma[c]);
-    a.outputs[2].data<T>()[c] = static_cast<T>(dbeta[c]);
+    a.outputs[form.dgamma()].data<T>()[c] = static_cast<T>(dgamma[c]);
+    a.outputs[form.dbeta()].data<T>()[c] = static_cast<T>(dbeta[c]);
   }
 }
 
@@ -102,8 +142,10 @@ std::unique_ptr<Kernel> make_normalisation_kernel(const Graph& graph, const Node
   return for_floating(dtype, [&]<typename T>(T) {
     switch (node.op) {
       case Op::kLayerNorm: {
-        const double eps = std::get<LayerNormAttributes>(node.attributes).eps;
-        return make_kernel(node, [eps](const KernelArguments& a) { layer_norm<T>(a, eps); });
+        const auto attributes = std::get<LayerNormAttributes>(node.attributes);
+        const auto width = static_cast<std::size_t>(graph.type(node.inputs[1]).shape.elements());
+        return make_kernel(node, width * sizeof(double),
+                           [attributes](const KernelArguments& a) { layer_norm<T>(a, attributes); });
       }
       case Op::kAffine:
         return make_kernel(node, [](const KernelArguments& a) { affine<T>(a); });
@@ -114,7 +156,9 @@ std::unique_ptr<Kernel> make_normalisation_kernel(const Graph& graph, const Node
       default: {
         check(node.op == Op::kLayerNormGrad, "make_normalisation_kernel knows the op");
         const auto width = static_cast<std::size_t>(graph.type(node.inputs[3]).shape.elements());
-        return make_kernel(node, 2 * width * sizeof(double), [](const KernelArguments& a) { layer_norm_grad<T>(a); });
+        return make_kernel(node, 2 * width * sizeof(double),
+                           [form = layer_norm_form(node), attributes = std::get<LayerNormAttributes>(node.attributes)](
+                               const KernelArguments& a) { layer_norm_grad<T>(a, form, attributes); });
       }
     }
   });

@@ -7,11 +7,13 @@
 #include <new>
 
 #include "backend/collectives.h"
+#include "backend/column_sums_kernel.h"
 #include "backend/reference/loop_kernel.h"
 #include "backend/skippable_update.h"
 #include "backend/transfers.h"
 #include "backend/widened_kernel.h"
 #include "base/bytes.h"
+#include "graph/column_sums.h"
 #include "graph/update_form.h"
 
 namespace plimsoll {
@@ -58,6 +60,9 @@ std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node
   if (node.op == Op::kSlice) return make_slice_kernel(node);
   if (needs_widening(graph, node) && !is_parameter_update(node.op)) {
     return widened_kernel(graph, node, [this](const Graph& g, const Node& n) { return prepare(g, n); });
+  }
+  if (!column_sums(node).empty()) {
+    return column_sums_kernel(graph, node, [this](const Graph& g, const Node& n) { return prepare(g, n); });
   }
   const DType dtype = computing_type(graph, node);
   switch (node.op) {

@@ -6,6 +6,7 @@
 
 #include "base/dropout.h"
 #include "base/error.h"
+#include "graph/column_sums.h"
 #include "graph/relative_bucket.h"
 
 namespace plimsoll::cuda {
@@ -90,7 +91,9 @@ AttentionGradScratch::AttentionGradScratch(const Graph& graph, const Node& node,
   dq_sums = (rows / 16 + shape.samples) * 16 * shape.heads * attention_tile_width(shape.head_size);
   const std::int64_t before = (of_tables ? 5 : 3) * row_sums + turns + partials;
   dq_begin = (before + 3) / 4 * 4;
-  bias_begin = static_cast<std::size_t>((dq_begin + dq_sums + 3) / 4 * 4) * sizeof(float);
+  tile_sums_begin = dq_begin + dq_sums;
+  tile_sums = column_sums(node).empty() ? 0 : (rows / 16 + shape.samples) * 3 * shape.stride();
+  bias_begin = static_cast<std::size_t>((tile_sums_begin + tile_sums + 3) / 4 * 4) * sizeof(float);
   bytes = bias_begin + attention_bias_bytes(graph, node, shape);
 }
 

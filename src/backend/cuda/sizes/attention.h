@@ -85,6 +85,8 @@ struct AttentionGradScratch {
   // Sums of dq: of 16 rows of a sample each, and of each head in its tile's width, as the kernels hold them; of rows
   // that do not exist, too.
   std::int64_t dq_begin, dq_sums;
+  // Sums over the rows of each 16 of a sample, of dq, dk and dv, where the node has their column sums.
+  std::int64_t tile_sums_begin, tile_sums;
   std::size_t bias_begin;  // in bytes
   std::size_t bytes;
 };

@@ -8,6 +8,8 @@
 #include "backend/cuda/sizes/products.h"
 #include "backend/cuda/sizes/row_gradients.h"
 #include "backend/cuda/sizes/sums.h"
+#include "graph/column_sums.h"
+#include "graph/layer_norm_form.h"
 #include "graph/op_facts.h"
 #include "graph/op_table.h"
 #include "graph/op_work.h"
@@ -46,9 +48,23 @@ double elements(const TensorType& type) { return static_cast<double>(type.shape.
 
 void elementwise(Counted& c) {
   KernelWork& work = c.add("map", WorkKind::kElementwise, c.all_read() + c.all_written());
-  if (c.node.op != Op::kGelu && c.node.op != Op::kGeluGrad) return;
-  work.counted = c.node.op == Op::kGelu ? CountedWork::kGelu : CountedWork::kGeluGrad;
+  if (c.node.op != Op::kGelu) return;
+  work.counted = CountedWork::kGelu;
   work.count = elements(c.out(0));
+}
+void casts(Counted& c) {
+  const auto starts = static_cast<int>((c.node.inputs.size() + kMostCasts - 1) / kMostCasts);
+  c.add(c.node.inputs.size() == 1 ? "map" : "cast_tensors", WorkKind::kElementwise, c.all_read() + c.all_written(),
+        starts);
+}
+void gelu_grad(Counted& c) {
+  const bool sums = !column_sums(c.node).empty();
+  const double partial = sums ? static_cast<double>(column_sums_scratch_bytes(c.in(0))) : 0;
+  KernelWork& work =
+      c.add(sums ? "gelu_backward" : "map", WorkKind::kElementwise, c.read(0) + c.read(1) + c.written(0) + partial);
+  work.counted = CountedWork::kGeluGrad;
+  work.count = elements(c.out(0));
+  if (sums) c.add("column_whole_sums", WorkKind::kReductions, partial + c.written(1));
 }
 void rows(Counted& c) { c.add("rows", WorkKind::kElementwise, c.all_read() + c.all_written()); }
 // Rows of a table, which is not read whole.
@@ -93,7 +109,7 @@ void weight_gradient(Counted& c) {
   // The sum that it keeps is not touched by `forget`, but in the first micro-batch.
   if (form.has_sum) c.add("forget", WorkKind::kProducts, 0);
   const bool own = !library_takes(form.shape);
-  if (c.node.row_count != kNoValue && !own) {
+  if (form.fills && !own) {
     double copied = 0;
     for (std::size_t i = 0; i < form.copies.size(); ++i) copied += form.copies[i] ? 2 * c.read(i) : 0;
     c.add("fill_tails", WorkKind::kProducts, copied);
@@ -139,6 +155,7 @@ void attention_grad(Counted& c) {
   const bool of_tables = std::get<AttentionAttributes>(c.node.attributes).table_gradients;
   const double sums = (of_tables ? 5.0 : 3.0) * static_cast<double>(scratch.row_sums) * sizeof(float);
   const double partials = static_cast<double>(scratch.partials) * sizeof(float);
+  const double tile_sums = static_cast<double>(scratch.tile_sums) * sizeof(float);
   // The heads of samples that are computed at once find their sums of dq in L2.
   const double dq_sums = 2.0 * static_cast<double>(scratch.dq_sums) * sizeof(float);
   const double tensor = c.read(0);
@@ -147,33 +164,40 @@ void attention_grad(Counted& c) {
   const double biases = attention_bias(c, WorkKind::kAttentionGrad, shape);
   const bool at_once = shape.head_size <= 64;
   attention_kernel(c, "attention_backward", WorkKind::kAttentionGrad, shape, at_once ? 5 : 4,
-                   (at_once ? 7 : 6) * tensor + sums + biases + dq_sums + partials, CountedWork::kScoresGrad);
+                   (at_once ? 7 : 6) * tensor + sums + biases + dq_sums + partials + tile_sums,
+                   CountedWork::kScoresGrad);
   if (!at_once) {
     attention_kernel(c, "attention_backward", WorkKind::kAttentionGrad, shape, 2, 5 * tensor + sums + biases,
                      CountedWork::kScoresGrad);
   }
   if (of_tables) c.add("attention_table_sums", WorkKind::kAttentionGrad, partials);
+  if (!column_sums(c.node).empty()) c.add("attention_column_sums", WorkKind::kReductions, tile_sums);
 }
 
 void layer_norm(Counted& c) { c.add("layer_norm", WorkKind::kNormalisation, c.all_read() + c.all_written()); }
 void affine(Counted& c) { c.add("affine", WorkKind::kNormalisation, c.all_read() + c.all_written()); }
 void layer_norm_grad(Counted& c) {
-  const auto partial = static_cast<double>(layer_norm_grad_scratch_bytes(c.in(0)));
-  const double rows = c.read(0) + c.read(1) + c.read(2) + c.written(0);
-  if (holds_rows(c.in(0).shape[1])) {
+  const LayerNormForm form = layer_norm_form(c.node);
+  const bool at_once = holds_rows(c.in(0).shape[1]);
+  const auto partial = static_cast<double>(layer_norm_grad_scratch_bytes(c.in(0), form.column_sums && at_once));
+  const double rows = c.read(0) + c.read(1) + c.read(2) + (form.drops ? 2 : 1) * c.written(0);
+  if (at_once) {
     c.add("layer_norm_backward", WorkKind::kNormalisation, rows + partial);
   } else {
     c.add("layer_norm_partial_sums", WorkKind::kNormalisation, c.read(0) + c.read(1) + partial);
     c.add("layer_norm_input_grad", WorkKind::kNormalisation, rows);
   }
   c.add("layer_norm_whole_sums", WorkKind::kNormalisation, partial);
+  if (!form.column_sums || at_once) return;
+  c.add("column_partial_sums", WorkKind::kReductions, c.written(0) + partial / 2);
+  c.add("column_whole_sums", WorkKind::kReductions, partial / 2);
 }
 void row_norms(Counted& c) { c.add("inverse_row_norms", WorkKind::kNormalisation, c.all_read() + c.all_written()); }
 
 void bias_grad(Counted& c) {
-  const auto partial = static_cast<double>(bias_grad_scratch_bytes(c.in(0)));
-  c.add("bias_partial_sums", WorkKind::kReductions, c.read(0) + partial);
-  c.add("bias_whole_sums", WorkKind::kReductions, partial + c.written(0));
+  const auto partial = static_cast<double>(column_sums_scratch_bytes(c.in(0)));
+  c.add("column_partial_sums", WorkKind::kReductions, c.read(0) + partial);
+  c.add("column_whole_sums", WorkKind::kReductions, partial + c.written(0));
 }
 void sum_squares(Counted& c) {
   const auto starts = [](std::size_t tensors) { return static_cast<int>((tensors + kMostSquares - 1) / kMostSquares); };
@@ -279,12 +303,12 @@ constexpr OpTable<Count> kCounts = {
     {Op::kScale, elementwise},
     {Op::kDropout, elementwise},
     {Op::kGelu, elementwise},
-    {Op::kGeluGrad, elementwise},
+    {Op::kGeluGrad, gelu_grad},
     {Op::kTanh, elementwise},
     {Op::kTanhGrad, elementwise},
     {Op::kRelu, elementwise},
     {Op::kReluGrad, elementwise},
-    {Op::kCast, elementwise},
+    {Op::kCast, casts},
     {Op::kAccumulate, elementwise},
     {Op::kLayerNorm, layer_norm},
     {Op::kAffine, affine},

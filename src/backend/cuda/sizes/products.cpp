@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "backend/cuda/sizes/tails.h"
 #include "base/bytes.h"
 #include "graph/op_facts.h"
 #include "tensor/tensor.h"
@@ -58,12 +59,12 @@ RowProductForm::RowProductForm(const Graph& graph, const Node& node) {
            .result = y.dtype,
            .transposed_b = node.op != Op::kLinearInputGrad,
            .bias = node.op == Op::kLinear && node.inputs.size() == 3,
-           .adds = node.op == Op::kLinearAdd,
+           .adds = node.op == Op::kLinearAdd || (node.op == Op::kLinearInputGrad && node.inputs.size() == 3),
            .bounded = Bounded::kRows};
   const bool wider = weight.dtype == DType::kF32 && is_half(x.dtype);
   mixes_types = wider && (shape.adds || std::min(shape.inner, shape.columns) <= kNarrow);
   converts_weight = is_coded(weight.dtype) || (wider && !mixes_types);
-  converts_bias = shape.bias && is_half(x.dtype) && !mixes_types;
+  converts_bias = shape.bias && graph.type(node.inputs[2]).dtype != x.dtype && !mixes_types;
   if (converts_weight) weight_at = scratch.add(bytes_of(x.dtype, shape.inner * shape.columns));
   if (mixes_types) return;
   if (converts_bias) bias_at = scratch.add(bytes_of(x.dtype, shape.columns));
@@ -80,9 +81,11 @@ WeightGradientForm::WeightGradientForm(const Graph& graph, const Node& node) : h
            .transposed_a = true,
            .adds = has_sum,
            .bounded = Bounded::kInner};
+  fills = node.row_count != kNoValue &&
+          !add_nothing(tail_of(graph, node.inputs[0], node.row_count), tail_of(graph, node.inputs[1], node.row_count));
   for (std::size_t i = 0; i < copies.size(); ++i) {
     const TensorType& type = graph.type(node.inputs[i]);
-    copies[i] = node.row_count != kNoValue && !may_fill_tail(graph, node, node.inputs[i]);
+    copies[i] = fills && !may_fill_tail(graph, node, node.inputs[i]);
     if (copies[i]) copy_at[i] = scratch.add(bytes_of(type.dtype, type.shape.elements()));
   }
   workspace_at = scratch.add(shape.workspace_bytes());

@@ -69,6 +69,7 @@ struct WeightGradientForm {
   WeightGradientForm(const Graph& graph, const Node& node);
 
   bool has_sum = false;
+  bool fills = false;  // rows that are not real are filled with zeros first: the operands may hold anything there
   MatmulShape shape{};
   std::array<bool, 2> copies{};  // of dy and x: zeros are not filled in where they lie, but in a copy
   ProductScratch scratch{};

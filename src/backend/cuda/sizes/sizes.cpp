@@ -11,6 +11,8 @@
 #include "backend/cuda/sizes/row_gradients.h"
 #include "backend/cuda/sizes/sums.h"
 #include "base/bytes.h"
+#include "graph/column_sums.h"
+#include "graph/layer_norm_form.h"
 #include "graph/op_table.h"
 
 namespace plimsoll::cuda {
@@ -30,9 +32,12 @@ std::size_t attention_grad(const Graph& graph, const Node& node) {
   return AttentionGradScratch(graph, node, attention_shape(graph, node)).bytes;
 }
 std::size_t layer_norm_grad(const Graph& graph, const Node& node) {
-  return layer_norm_grad_scratch_bytes(input(graph, node, 0));
+  return layer_norm_grad_scratch_bytes(input(graph, node, 0), layer_norm_form(node).column_sums);
 }
-std::size_t bias_grad(const Graph& graph, const Node& node) { return bias_grad_scratch_bytes(input(graph, node, 0)); }
+std::size_t bias_grad(const Graph& graph, const Node& node) { return column_sums_scratch_bytes(input(graph, node, 0)); }
+std::size_t gelu_grad(const Graph& graph, const Node& node) {
+  return column_sums(node).empty() ? 0 : column_sums_scratch_bytes(input(graph, node, 0));
+}
 std::size_t loss(const Graph& graph, const Node& node) { return cross_entropy_scratch_bytes(input(graph, node, 0)); }
 std::size_t contrastive_loss(const Graph& graph, const Node& node) {
   return ContrastiveScratch(input(graph, node, 0)).layout.bytes();
@@ -49,9 +54,7 @@ std::size_t linear_int8(const Graph& graph, const Node& node) {
 std::size_t relation_loss(const Graph& graph, const Node& node) {
   return RelationScratch(input(graph, node, 0), std::get<RelationAttributes>(node.attributes)).layout.bytes();
 }
-std::size_t sum_squares(const Graph& graph, const Node& node) {
-  return SumSquaresScratch(graph, node).layout.bytes();
-}
+std::size_t sum_squares(const Graph& graph, const Node& node) { return SumSquaresScratch(graph, node).layout.bytes(); }
 std::size_t gradient_norm(const Graph&, const Node&) { return kGradientNormScratchBytes; }
 std::size_t embedding_grad(const Graph& graph, const Node& node) {
   return EmbeddingGradScratch(input(graph, node, 0)).layout.bytes();
@@ -81,6 +84,7 @@ constexpr OpTable<ScratchBytes> kScratchBytes = {
     {Op::kAttentionGrad, attention_grad},
     {Op::kLayerNormGrad, layer_norm_grad},
     {Op::kBiasGrad, bias_grad},
+    {Op::kGeluGrad, gelu_grad},
     {Op::kCrossEntropy, loss},
     {Op::kElementLoss, loss},
     {Op::kSpanCrossEntropy, span_cross_entropy},

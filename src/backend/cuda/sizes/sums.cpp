@@ -12,12 +12,12 @@ std::size_t bytes_of(std::int64_t count) {
 
 }  // namespace
 
-std::size_t bias_grad_scratch_bytes(const TensorType& dy) {
+std::size_t column_sums_scratch_bytes(const TensorType& dy) {
   return bytes_of<float>(row_sum_blocks(dy.shape[0]) * dy.shape[1]);
 }
 
-std::size_t layer_norm_grad_scratch_bytes(const TensorType& dy) {
-  return bytes_of<float>(2 * row_sum_blocks(dy.shape[0]) * dy.shape[1]);
+std::size_t layer_norm_grad_scratch_bytes(const TensorType& dy, bool column_sums) {
+  return (column_sums ? 3 : 2) * column_sums_scratch_bytes(dy);
 }
 
 std::size_t cross_entropy_scratch_bytes(const TensorType& logits) {

@@ -23,10 +23,12 @@ constexpr std::int64_t element_sum_blocks(std::int64_t elements) {
 // their columns, in registers.
 constexpr bool holds_rows(std::int64_t width) { return width % 4 == 0 && width <= 1024; }
 
+// How many tensors one start casts: it has 4 KiB of arguments.
+inline constexpr int kMostCasts = 160;
 // float [blocks][width]
-std::size_t bias_grad_scratch_bytes(const TensorType& dy);
-// float [2][blocks][width]
-std::size_t layer_norm_grad_scratch_bytes(const TensorType& dy);
+std::size_t column_sums_scratch_bytes(const TensorType& dy);
+// float [blocks][2][width]; [blocks][3][width] with the column sums of the gradient
+std::size_t layer_norm_grad_scratch_bytes(const TensorType& dy, bool column_sums);
 // double [blocks]
 std::size_t cross_entropy_scratch_bytes(const TensorType& logits);
 std::size_t span_cross_entropy_scratch_bytes(const TensorType& positions);  // double [samples][columns]

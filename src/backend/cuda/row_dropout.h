@@ -1,0 +1,42 @@
+// Dropout of packs of a row, within kernels that read or write rows anyway; base/dropout.h has the rule.
+#pragma once
+
+#include "backend/cuda/launch.h"
+#include "base/dropout.h"
+
+namespace plimsoll::cuda {
+
+struct RowDropout {
+  const std::int32_t* row_keys = nullptr;  // (sample, token) of each row; nullptr: nothing is dropped
+  const std::int32_t* key = nullptr;
+  std::uint32_t site = 0, threshold = 0;
+  float scale = 1;
+
+  // What is left of N neighbours of a row, from `column` on, a multiple of N.
+  template <int N>
+  __device__ void apply(std::int64_t row, std::int64_t column, float (&values)[N]) const {
+    static_assert(N == 1 || N == 4 || N == 8);
+    const PhiloxKey philox_key{static_cast<std::uint32_t>(key[0]), static_cast<std::uint32_t>(key[1])};
+    const PhiloxOutput words =
+        dropout_words({static_cast<std::uint32_t>(row_keys[2 * row + 1]), static_cast<std::uint32_t>(column / 8), site,
+                       static_cast<std::uint32_t>(row_keys[2 * row])},
+                      philox_key);
+    const auto keep = [&](float& value, std::uint32_t bits) { value = bits >= threshold ? value * scale : 0.0F; };
+    if constexpr (N == 8) {
+#pragma unroll
+      for (unsigned i = 0; i < 8; ++i) keep(values[i], dropout_bits(words, i));
+    } else if constexpr (N == 4) {
+      const bool upper = column % 8 != 0;
+#pragma unroll
+      for (unsigned i = 0; i < 4; ++i) keep(values[i], upper ? dropout_bits(words, 4 + i) : dropout_bits(words, i));
+    } else {
+      const auto which = static_cast<unsigned>(column % 8);
+#pragma unroll
+      for (unsigned i = 0; i < 8; ++i) {  // whose end is known, so that the words stay in registers
+        if (i == which) keep(values[0], dropout_bits(words, i));
+      }
+    }
+  }
+};
+
+}  // namespace plimsoll::cuda
