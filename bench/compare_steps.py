@@ -4,6 +4,7 @@
   bench/compare_steps.py precision [--batch 2]     fp32 against --bf16. Bar: 1.6 times as fast
   bench/compare_steps.py recompute [--batch 1]     bytes kept at the end of forward against extra time. Bar: the table in
                                                    KEPT, per page of base, S = 709
+  bench/compare_steps.py builds --against PROGRAM  another build against this one, fp32 and bf16. Bar: this one is no slower
 
 Each run is a separate process; the variants take turns (A B C A B C ...), so that a slow minute of the machine hits all;
 the first step of a process warms up and is not counted. The ratio is the median over rounds of the rounds' ratios.
@@ -16,7 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from program import MIB, PLIMSOLL, REPOSITORY, run
+from program import MIB, PLIMSOLL, REPOSITORY, holds, run
 
 # The most MiB kept per page, and the most extra step time in percent.
 KEPT = ((260, 2), (130, 12), (87, 17), (32, 27))
@@ -30,7 +31,8 @@ def tool(name, *arguments):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("precision", "recompute"))
+    parser.add_argument("what", choices=("precision", "recompute", "builds"))
+    parser.add_argument("--against", type=Path)
     parser.add_argument("--shape", default="base", choices=("tiny", "small", "base", "large"))
     parser.add_argument("--batch", type=int, help="pages of the micro-batch (default: 2, recompute: 1)")
     parser.add_argument("--length", type=int, default=512, help="T, text tokens; the image adds 197")
@@ -40,12 +42,17 @@ def main():
     parser.add_argument("--plimsoll", type=Path, default=PLIMSOLL)
     parser.add_argument("--work", type=Path, default=REPOSITORY / "build" / "bench")
     options = parser.parse_args()
-    pages = options.batch or (2 if options.what == "precision" else 1)
+    if (options.what == "builds") != (options.against is not None):
+        parser.error("builds needs --against, and nothing else takes it")
+    pages = options.batch or (1 if options.what == "recompute" else 2)
     model = options.work / f"{options.shape}-7-labels"
     if not (model / "config.json").exists():
         tool("make_model.py", "--shape", options.shape, "--labels", 7, "--output", model)
     batch = options.work / f"filled-{pages}x{options.length}.safetensors"
     tool("make_batch.py", "--batch", pages, "--length", options.length, "--labels", 7, "--fill", "--output", batch)
+    if options.what == "builds":
+        return 0 if all([compare_builds(options, name, flags, model, batch)
+                         for name, flags in (("fp32", []), ("bf16", ["--bf16"]))]) else 1
     if options.what == "precision":
         variants = [("fp32", []), ("bf16", ["--bf16"])]
     else:
@@ -56,17 +63,13 @@ def main():
     for _ in range(options.rounds):
         rounds.append([])
         for _, flags in variants:
-            result = run(options.plimsoll, "bench-step", "--model", model, "--batch", batch, "--steps", options.steps + 1,
-                         "--threads", options.threads, "--json", *flags)
-            row = json.loads(result.stdout.strip().splitlines()[-1])
-            row["seconds"] = statistics.median(row["step_seconds"][1:])
-            rounds[-1].append(row)
+            rounds[-1].append(timed(options, options.plimsoll, model, batch, flags))
 
     print(f"{options.shape}, {pages} page(s) of {options.length} text tokens, {options.threads} threads, {options.rounds} rounds of "
           f"{options.steps} steps, losses {'the same' if same_losses(rounds) else 'differ'}")
     print("| | kept a page | computed again, at most | step | against the first | from, to |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
-    holds = True
+    good = True
     for index, (name, _) in enumerate(variants):
         ratios = [line[index]["seconds"] / line[0]["seconds"] for line in rounds]
         ratio, row = statistics.median(ratios), rounds[0][index]
@@ -78,12 +81,31 @@ def main():
             shown = f"{100 * (ratio - 1):+.1f} % (bar {KEPT[index - 1][1]} %)"
         else:
             fits, shown = True, ""
-        holds = holds and fits
+        good = good and fits
         print(f"| {name} | {row['kept_bytes'] / pages / MIB:.1f} MiB | {row['computed_again_bytes'] / pages / MIB:.1f} MiB | "
               f"{statistics.median(line[index]['seconds'] for line in rounds):.3f} s | {shown} | "
               f"{min(ratios):.2f}, {max(ratios):.2f} |")
-    print("bar:", "holds" if holds else "FAILS")
-    return 0 if holds else 1
+    print("bar:", "holds" if good else "FAILS")
+    return 0 if good else 1
+
+
+def timed(options, program, model, batch, flags):
+    result = run(program, "bench-step", "--model", model, "--batch", batch, "--steps", options.steps + 1, "--threads",
+                 options.threads, "--json", *flags)
+    row = json.loads(result.stdout.strip().splitlines()[-1])
+    row["seconds"] = statistics.median(row["step_seconds"][1:])
+    return row
+
+
+def compare_builds(options, name, flags, model, batch):
+    ratios = []
+    for _ in range(options.rounds):
+        before, now = (timed(options, program, model, batch, flags)["seconds"]
+                       for program in (options.against, options.plimsoll))
+        ratios.append(now / before)
+    ratio = statistics.median(ratios)
+    return holds(f"step in {name}, this build against the other", f"{ratio:.3f} ({min(ratios):.3f} to {max(ratios):.3f})",
+                 "no slower", ratio <= 1)
 
 
 def same_losses(rounds):

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Compiles the attention kernels for every supported GPU and reports their registers as ptxas does: none may spill to
+# Compiles the kernels that hold the most in registers for every supported GPU and reports them as ptxas does: none may spill to
 # memory, nothing may warn. It takes minutes for each and needs nvcc, but no GPU.
 #   scripts/check_spills.sh [ARCHITECTURE …]      75 80 86 89 90 unless said; exits 1 if a kernel spills or nvcc warns
 set -euo pipefail
@@ -11,7 +11,7 @@ trap 'rm -f "$log"' EXIT
 status=0
 [ $# -gt 0 ] || set -- 75 80 86 89 90
 for architecture in "$@"; do
-  for kernel in attention_bias attention attention_grad; do
+  for kernel in attention_bias attention attention_grad normalisation elementwise; do
     # The options are those of cmake/PlimsollTargets.cmake and src/backend/cuda/CMakeLists.txt.
     "$nvcc" -std=c++20 -O3 -DNDEBUG -fmad=false --expt-relaxed-constexpr -Werror=all-warnings -Isrc "-arch=sm_$architecture" \
       -Xptxas -v -c "src/backend/cuda/$kernel.cu" -o /dev/null >"$log" 2>&1 || { cat "$log" >&2; exit 1; }

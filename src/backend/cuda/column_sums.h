@@ -18,8 +18,9 @@ __global__ void column_partial_sums(const T* from, float* partial, Rows rows) {
                           });
 }
 
-// Of the blocks whose rows are real.
-__global__ inline void column_whole_sums(const float* partial, float* sums, Rows rows) {
+// Of the blocks whose rows are real. A template, so that several files can have it.
+template <typename T>
+__global__ void column_whole_sums(const float* partial, T* sums, Rows rows) {
   sum_columns(partial, row_sum_blocks(rows.real()), rows.columns,
               [&](std::int64_t column, float sum) { sums[column] = sum; });
 }
@@ -28,8 +29,8 @@ inline unsigned blocks_of_sums(const Rows& rows) { return static_cast<unsigned>(
 
 // Adds up what a kernel of blocks_of_sums has left in `partial`.
 inline void start_whole_sums(const Context& context, const Rows& rows, const float* partial, float* sums) {
-  launch(context.stream(), column_whole_sums, {.blocks = column_blocks(rows.columns), .threads = kRowThreads}, partial,
-         sums, rows);
+  launch(context.stream(), column_whole_sums<float>, {.blocks = column_blocks(rows.columns), .threads = kRowThreads},
+         partial, sums, rows);
 }
 
 // `partial`: column_sums_scratch_bytes.
