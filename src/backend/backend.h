@@ -170,9 +170,9 @@ class Backend {
   virtual std::size_t library_bytes() const { return 0; }
   // Returns true if this machine multiplies bytes faster than floats, so that Op::kLinearInt8 pays.
   virtual bool multiplies_int8() const { return false; }
-  // Whether linear rounds a bias that is wider than its rows before each product, so that a rounded one saves time.
+  // True if linear rounds a bias that is wider than its rows before each product, so that a rounded one saves time.
   virtual bool rounds_biases() const { return false; }
-  // Whether linear_input_grad with an addend takes less time than without and an add after it, for rows of that type
+  // True if linear_input_grad with an addend takes less time than without and an add after it, for rows of that type
   // and a weight of the same.
   virtual bool adds_to_products([[maybe_unused]] DType rows) const { return false; }
   // Returns when every launched kernel has ended; does nothing if run() returns after its work.

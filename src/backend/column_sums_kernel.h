@@ -1,5 +1,5 @@
 // Runs a node that also makes column sums (graph/column_sums.h) with a kernel that makes the rest, and then kernels of
-// bias_grad that read its outputs: for backends, and widths, that have no kernel for both.
+// bias_grad that read its outputs: for backends that have no kernel for both.
 #pragma once
 
 #include "backend/widened_kernel.h"

@@ -17,14 +17,14 @@ HWY_BEFORE_NAMESPACE();
 namespace plimsoll {
 namespace HWY_NAMESPACE {
 
-// What all rows of a tensor share.
+// The dropout that all rows of a tensor share.
 struct RowDropout {
   PhiloxKey key;
   std::uint32_t site, threshold;
   float scale;
 };
 
-// Draws for kColumns columns at a time, from column `first` on of the row with these keys (sample, token).
+// Draws for columns() columns at a time, from column `first` on of the row with these keys (sample, token).
 class DropoutBits {
  public:
   static constexpr hn::ScalableTag<std::uint32_t> du{};

@@ -18,7 +18,7 @@ __global__ void column_partial_sums(const T* from, float* partial, Rows rows) {
                           });
 }
 
-// Of the blocks whose rows are real. A template, so that several files can have it.
+// Adds up the sums of the blocks whose rows are real. It is a template, so that several files can have it.
 template <typename T>
 __global__ void column_whole_sums(const float* partial, T* sums, Rows rows) {
   sum_columns(partial, row_sum_blocks(rows.real()), rows.columns,

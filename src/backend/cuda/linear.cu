@@ -75,7 +75,6 @@ class RowProduct {
     if (!form_.mixes_types) product_ = matmuls.announce(form_.shape);
     if (!form_.shape.bias) return;
     bias_is_wide_ = graph.type(node.inputs[2]).dtype == DType::kF32;
-    bias_is_narrow_ = !bias_is_wide_;
   }
 
   std::size_t scratch_bytes() const { return form_.scratch.bytes(); }
@@ -122,23 +121,24 @@ class RowProduct {
   template <typename W>
   void own(const KernelArguments& a, const MatmulShape& shape, const W* weight, const void* third) const {
     start_own_product<false, kTransposedWeight>(
-        context_.stream(), OwnProduct<T, W, T>{.a = input<T>(a, 0),
-                                               .b = weight,
-                                               .bias = bias_is_wide_ ? static_cast<const float*>(third) : nullptr,
-                                               .narrow_bias = bias_is_narrow_ ? static_cast<const T*>(third) : nullptr,
-                                               .addend = shape.adds ? static_cast<const T*>(third) : nullptr,
-                                               .c = output<T>(a, 0),
-                                               .rows = shape.rows,
-                                               .columns = shape.columns,
-                                               .inner = shape.inner,
-                                               .count = a.row_count});
+        context_.stream(),
+        OwnProduct<T, W, T>{.a = input<T>(a, 0),
+                            .b = weight,
+                            .bias = bias_is_wide_ ? static_cast<const float*>(third) : nullptr,
+                            .narrow_bias = shape.bias && !bias_is_wide_ ? static_cast<const T*>(third) : nullptr,
+                            .addend = shape.adds ? static_cast<const T*>(third) : nullptr,
+                            .c = output<T>(a, 0),
+                            .rows = shape.rows,
+                            .columns = shape.columns,
+                            .inner = shape.inner,
+                            .count = a.row_count});
   }
 
   const Context& context_;
   Matmuls& matmuls_;
   TensorType weight_;
   RowProductForm form_;
-  bool bias_is_wide_ = false, bias_is_narrow_ = false;
+  bool bias_is_wide_ = false;     // F32, where there is one
   Matmuls::Announced product_{};  // where cuBLASLt is asked
 };
 

@@ -28,7 +28,7 @@ __device__ void store_affine(const float (&normalized)[N], const float* gamma, c
   store(sum, N, y);
 }
 
-// What a row is normalized from: x, or residual + x, x after dropout where there are keys.
+// A row is normalized from this: x, or residual + x, x after dropout where there are keys.
 template <typename T>
 struct NormInput {
   const T *x, *residual;  // residual: nullptr without one
@@ -291,7 +291,7 @@ __global__ void layer_norm_partial_sums(const T* dy, const T* normalized, float*
                           });
 }
 
-// What the sums over rows become: of dy z, of dy, and of the gradient of x, or nullptr.
+// The sums over rows go here: those of dy z, of dy, and of the gradient of x, or nullptr.
 struct NormSums {
   float *dgamma, *dbeta, *of_x;
 };

@@ -2,35 +2,18 @@
 
 #include <algorithm>
 
-#include "graph/op_facts.h"
+#include "graph/op_table.h"
 
 namespace plimsoll::cuda {
 namespace {
 
-// Whose kernels write zeros behind the real rows of all outputs that count rows, whatever their inputs hold there.
-bool clears_tail(Op op) {
-  switch (op) {
-    case Op::kAdd:
-    case Op::kMultiply:
-    case Op::kScale:
-    case Op::kDropout:
-    case Op::kGelu:
-    case Op::kGeluGrad:
-    case Op::kTanh:
-    case Op::kTanhGrad:
-    case Op::kRelu:
-    case Op::kReluGrad:
-    case Op::kCast:
-    case Op::kLayerNorm:
-    case Op::kLayerNormGrad:
-    case Op::kAffine:
-    case Op::kAttention:
-    case Op::kAttentionGrad:
-      return true;
-    default:
-      return false;
-  }
-}
+// These kernels write zeros behind the real rows of all outputs that count rows, whatever their inputs hold there.
+constexpr OpTable<bool> kClearsTail = {
+    {Op::kAdd, true},       {Op::kMultiply, true},      {Op::kScale, true},     {Op::kDropout, true},
+    {Op::kGelu, true},      {Op::kGeluGrad, true},      {Op::kTanh, true},      {Op::kTanhGrad, true},
+    {Op::kRelu, true},      {Op::kReluGrad, true},      {Op::kCast, true},      {Op::kAffine, true},
+    {Op::kLayerNorm, true}, {Op::kLayerNormGrad, true}, {Op::kAttention, true}, {Op::kAttentionGrad, true},
+};
 
 }  // namespace
 
@@ -38,7 +21,7 @@ Tail tail_of(const Graph& graph, ValueId value, ValueId row_count) {
   const NodeId producer = graph.value(value).producer;
   if (producer == kNoNode || graph.node(producer).row_count != row_count) return Tail::kUnknown;
   const Node& node = graph.node(producer);
-  if (clears_tail(node.op)) return Tail::kZero;
+  if (kClearsTail[node.op]) return Tail::kZero;
   const auto is_zero = [&](std::size_t i) { return tail_of(graph, node.inputs[i], row_count) == Tail::kZero; };
   switch (node.op) {
     case Op::kLinear:
