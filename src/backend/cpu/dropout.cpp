@@ -21,16 +21,15 @@ HWY_BEFORE_NAMESPACE();
 namespace plimsoll {
 namespace HWY_NAMESPACE {
 
-// row_keys are (sample, token). y may alias x.
+// y may alias x.
 template <class T>
-HWY_INLINE void drop_rows(const T* x, const std::int32_t* row_keys, const RowDropout& of, T* y, std::size_t rows,
-                          std::size_t width) {
+HWY_INLINE void drop_rows(const T* x, const RowDropout& of, T* y, std::size_t rows, std::size_t width) {
   const hn::ScalableTag<float> d;
   const std::size_t lanes = hn::Lanes(d), columns = DropoutBits::columns();
   DropoutBits bits;
   for (std::size_t row = 0; row < rows; ++row, x += width, y += width) {
     for (std::size_t first = 0; first < width; first += columns) {
-      bits.draw(of, row_keys + 2 * row, first);
+      bits.draw(of, row, first);
       const std::size_t end = std::min(width - first, columns);
       std::size_t i = 0;
       for (; i + lanes <= end; i += lanes) {
@@ -41,12 +40,10 @@ HWY_INLINE void drop_rows(const T* x, const std::int32_t* row_keys, const RowDro
   }
 }
 
-void dropout_rows(DType dtype, const void* x, const std::int32_t* row_keys, PhiloxKey key, std::uint32_t site,
-                  std::uint32_t threshold, float scale, void* y, std::size_t rows, std::size_t width) {
+void dropout_rows(DType dtype, const void* x, const RowDropout& of, void* y, std::size_t rows, std::size_t width) {
   for_element_type(dtype, [&](auto element) {
     using T = decltype(element);
-    drop_rows(static_cast<const T*>(x), row_keys, RowDropout{key, site, threshold, scale}, static_cast<T*>(y), rows,
-              width);
+    drop_rows(static_cast<const T*>(x), of, static_cast<T*>(y), rows, width);
   });
 }
 
@@ -65,20 +62,16 @@ constexpr std::int64_t kRowGrain = 4;
 }  // namespace
 
 std::unique_ptr<Kernel> make_dropout(const Graph& graph, const Node& node) {
-  const auto& attributes = std::get<DropoutAttributes>(node.attributes);
-  const std::uint32_t site = attributes.site, threshold = dropout_threshold(attributes.p);
-  const float scale = static_cast<float>(dropout_scale(attributes.p));
+  const auto attributes = std::get<DropoutAttributes>(node.attributes);
   const std::int64_t capacity = graph.type(node.inputs[0]).shape[0];
   const std::int64_t width = graph.type(node.inputs[0]).shape[1];
   const auto rows_function = HWY_DYNAMIC_DISPATCH(dropout_rows);
   return make_kernel([=](const KernelArguments& a) {
     const TensorView &x = a.inputs[0], &y = a.outputs[0];
-    const std::int32_t* const row_keys = a.inputs[1].data<std::int32_t>();
-    const std::int32_t* const words = a.inputs[2].data<std::int32_t>();
-    const PhiloxKey key{static_cast<std::uint32_t>(words[0]), static_cast<std::uint32_t>(words[1])};
+    const RowDropout of = row_dropout(a.inputs[1], a.inputs[2], attributes.p, attributes.site);
     parallel_for(a.rows(capacity), kRowGrain, [&](std::int64_t begin, std::int64_t end) {
-      rows_function(x.dtype(), element(x, begin * width), row_keys + begin * 2, key, site, threshold, scale,
-                    element(y, begin * width), static_cast<std::size_t>(end - begin), static_cast<std::size_t>(width));
+      rows_function(x.dtype(), element(x, begin * width), of.from(begin), element(y, begin * width),
+                    static_cast<std::size_t>(end - begin), static_cast<std::size_t>(width));
     });
   });
 }

@@ -1,6 +1,6 @@
 // The bits that decide which elements of a row dropout keeps (base/dropout.h), so many at a time as one call of Philox
 // in each lane gives. Included once for each vector target, after highway.h and simd_math-inl.h.
-#include "base/dropout.h"
+#include "backend/cpu/row_dropout.h"
 
 #if defined(PLIMSOLL_BACKEND_CPU_DROPOUT_BITS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLIMSOLL_BACKEND_CPU_DROPOUT_BITS_INL_H_
@@ -17,14 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace plimsoll {
 namespace HWY_NAMESPACE {
 
-// The dropout that all rows of a tensor share.
-struct RowDropout {
-  PhiloxKey key;
-  std::uint32_t site, threshold;
-  float scale;
-};
-
-// Draws for columns() columns at a time, from column `first` on of the row with these keys (sample, token).
+// Draws for columns() columns at a time, from column `first` on of a row.
 class DropoutBits {
  public:
   static constexpr hn::ScalableTag<std::uint32_t> du{};
@@ -32,7 +25,8 @@ class DropoutBits {
 
   static std::size_t columns() { return 8 * hn::Lanes(d); }
 
-  HWY_INLINE void draw(const RowDropout& of, const std::int32_t* row_keys, std::size_t first) {
+  HWY_INLINE void draw(const RowDropout& of, std::size_t row, std::size_t first) {
+    const std::int32_t* const row_keys = of.row_keys + 2 * row;
     auto w0 = hn::Zero(du), w1 = w0, w2 = w0, w3 = w0;
     simd_philox4x32<kDropoutRounds>(du, hn::Set(du, static_cast<std::uint32_t>(row_keys[1])),
                                     hn::Iota(du, static_cast<std::uint32_t>(first / 8)), hn::Set(du, of.site),

@@ -5,34 +5,28 @@
 
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/parallel.h"
+#include "backend/cpu/row_dropout.h"
 #include "backend/scratch.h"
 #include "base/bytes.h"
-#include "base/dropout.h"
 #include "graph/layer_norm_form.h"
 
 #ifndef PLIMSOLL_CPU_LAYER_NORM_ROWS
 #define PLIMSOLL_CPU_LAYER_NORM_ROWS
 namespace plimsoll {
 
-// The addresses of some rows, and their dropout (base/dropout.h) where there are row_keys.
+// The addresses of some rows, and their dropout.
 struct NormRows {
   const void *x, *residual;  // residual: nullptr without one
   const float *gamma, *beta;
   void *y, *normalized;
   float* rstd;
-  const std::int32_t* row_keys = nullptr;
-  PhiloxKey key{};
-  std::uint32_t site = 0, threshold = 0;
-  float scale = 1;
+  RowDropout dropout;
 };
 struct GradRows {
   const void *dy, *normalized;
   const float *rstd, *gamma;
   void *dx, *dropped;  // dropped: nullptr without dropout
-  const std::int32_t* row_keys = nullptr;
-  PhiloxKey key{};
-  std::uint32_t site = 0, threshold = 0;
-  float scale = 1;
+  RowDropout dropout;
 };
 
 }  // namespace plimsoll
@@ -137,11 +131,11 @@ HWY_INLINE float normalize_row(const X* x, const float* gamma, const float* beta
 
 // to = residual + x, x after dropout where there are keys.
 template <class T>
-HWY_INLINE void add_residual(const T* x, const T* residual, const std::int32_t* row_keys, const RowDropout& of,
-                             float* to, std::size_t width) {
+HWY_INLINE void add_residual(const T* x, const T* residual, const RowDropout& of, std::size_t row, float* to,
+                             std::size_t width) {
   const hn::ScalableTag<float> d;
   const std::size_t lanes = hn::Lanes(d), columns = DropoutBits::columns();
-  if (row_keys == nullptr) {
+  if (of.row_keys == nullptr) {
     std::size_t i = 0;
     for (; i + lanes <= width; i += lanes) {
       hn::StoreU(hn::Add(load_floats(d, x + i), load_floats(d, residual + i)), d, to + i);
@@ -151,7 +145,7 @@ HWY_INLINE void add_residual(const T* x, const T* residual, const std::int32_t* 
   }
   DropoutBits bits;
   for (std::size_t first = 0; first < width; first += columns) {
-    bits.draw(of, row_keys, first);
+    bits.draw(of, row, first);
     const std::size_t end = std::min(width - first, columns);
     std::size_t i = 0;
     for (; i + lanes <= end; i += lanes) {
@@ -167,7 +161,6 @@ HWY_INLINE void add_residual(const T* x, const T* residual, const std::int32_t* 
 void layer_norm_rows(DType dtype, const NormRows& r, double eps, float* sums, std::size_t rows, std::size_t width) {
   for_element_type(dtype, [&](auto element) {
     using T = decltype(element);
-    const RowDropout of{r.key, r.site, r.threshold, r.scale};
     for (std::size_t row = 0; row < rows; ++row) {
       const std::size_t at = row * width;
       const T* const x = static_cast<const T*>(r.x) + at;
@@ -176,8 +169,7 @@ void layer_norm_rows(DType dtype, const NormRows& r, double eps, float* sums, st
       if (r.residual == nullptr) {
         r.rstd[row] = normalize_row(x, r.gamma, r.beta, eps, y, normalized, width);
       } else {
-        add_residual(x, static_cast<const T*>(r.residual) + at, r.row_keys == nullptr ? nullptr : r.row_keys + 2 * row,
-                     of, sums, width);
+        add_residual(x, static_cast<const T*>(r.residual) + at, r.dropout, row, sums, width);
         r.rstd[row] = normalize_row(sums, r.gamma, r.beta, eps, y, normalized, width);
       }
     }
@@ -194,7 +186,7 @@ HWY_INLINE void grad_block(const GradRows& r, float* dgamma, float* dbeta, std::
   const T *dy = static_cast<const T*>(r.dy), *normalized = static_cast<const T*>(r.normalized);
   T *dx = static_cast<T*>(r.dx), *dropped = static_cast<T*>(r.dropped);
   const float* const gamma = r.gamma;
-  const RowDropout of{r.key, r.site, r.threshold, r.scale};
+  const RowDropout& of = r.dropout;
   DropoutBits bits;
   for (std::size_t i = 0; i < width; ++i) dgamma[i] = dbeta[i] = 0;
   for (std::size_t row = 0; row < rows; ++row, dy += width, normalized += width, dx += width) {
@@ -222,7 +214,7 @@ HWY_INLINE void grad_block(const GradRows& r, float* dgamma, float* dbeta, std::
                scale = hn::Set(d, r.rstd[row]);
     const std::size_t step = kDrops ? columns : width;
     for (std::size_t first = 0; first < width; first += step) {
-      if (kDrops) bits.draw(of, r.row_keys + 2 * row, first);
+      if (kDrops) bits.draw(of, row, first);
       const std::size_t end = std::min(width - first, step);
       for (i = 0; i + lanes <= end; i += lanes) {
         const std::size_t at = first + i;
@@ -270,34 +262,11 @@ HWY_EXPORT(layer_norm_grad_block);
 
 constexpr std::int64_t kRowGrain = 8;
 
-// The dropout of a node, for the rows of its kernel.
-class Dropout {
- public:
-  Dropout(const KernelArguments& a, const LayerNormAttributes& attributes, bool drops) : site_(attributes.site) {
-    if (!drops) return;
-    row_keys_ = a.inputs[LayerNormForm::kRowKeys].data<std::int32_t>();
-    const std::int32_t* const words = a.inputs[LayerNormForm::kDropoutKey].data<std::int32_t>();
-    key_ = {static_cast<std::uint32_t>(words[0]), static_cast<std::uint32_t>(words[1])};
-    threshold_ = dropout_threshold(attributes.dropout_p);
-    scale_ = static_cast<float>(dropout_scale(attributes.dropout_p));
-  }
-
-  template <class Rows>
-  void set(Rows& rows, std::int64_t first) const {
-    if (row_keys_ == nullptr) return;
-    rows.row_keys = row_keys_ + 2 * first;
-    rows.key = key_;
-    rows.site = site_;
-    rows.threshold = threshold_;
-    rows.scale = scale_;
-  }
-
- private:
-  std::uint32_t site_, threshold_ = 0;
-  float scale_ = 1;
-  const std::int32_t* row_keys_ = nullptr;
-  PhiloxKey key_{};
-};
+RowDropout dropout_of(const KernelArguments& a, const LayerNormForm& form, const LayerNormAttributes& attributes) {
+  if (!form.drops) return {};
+  return row_dropout(a.inputs[LayerNormForm::kRowKeys], a.inputs[LayerNormForm::kDropoutKey], attributes.dropout_p,
+                     attributes.site);
+}
 
 }  // namespace
 
@@ -310,17 +279,17 @@ std::unique_ptr<Kernel> make_layer_norm(const Graph& graph, const Node& node) {
   // A row of floats for each thread: what is normalized, where that is a sum.
   const std::size_t row_bytes = form.has_residual ? round_up(bytes_of(DType::kF32, width), kAlignmentBytes) : 0;
   const auto run = [=](const KernelArguments& a) {
-    const Dropout dropout(a, attributes, form.drops);
+    const RowDropout dropout = dropout_of(a, form, attributes);
     parallel_for(a.rows(capacity), kRowGrain, [&](std::int64_t begin, std::int64_t end) {
       const std::int64_t at = begin * width;
-      NormRows rows{.x = element(a.inputs[0], at),
-                    .residual = form.has_residual ? element(a.inputs[LayerNormForm::kResidual], at) : nullptr,
-                    .gamma = a.inputs[1].data<float>(),
-                    .beta = a.inputs[2].data<float>(),
-                    .y = element(a.outputs[0], at),
-                    .normalized = element(a.outputs[1], at),
-                    .rstd = a.outputs[2].data<float>() + begin};
-      dropout.set(rows, begin);
+      const NormRows rows{.x = element(a.inputs[0], at),
+                          .residual = form.has_residual ? element(a.inputs[LayerNormForm::kResidual], at) : nullptr,
+                          .gamma = a.inputs[1].data<float>(),
+                          .beta = a.inputs[2].data<float>(),
+                          .y = element(a.outputs[0], at),
+                          .normalized = element(a.outputs[1], at),
+                          .rstd = a.outputs[2].data<float>() + begin,
+                          .dropout = dropout.from(begin)};
       float* const sums = scratch_at<float>(a, row_bytes * static_cast<std::size_t>(omp_get_thread_num()));
       rows_function(a.inputs[0].dtype(), rows, attributes.eps, sums, static_cast<std::size_t>(end - begin),
                     static_cast<std::size_t>(width));
@@ -353,20 +322,20 @@ std::unique_ptr<Kernel> make_layer_norm_grad(const Graph& graph, const Node& nod
   const std::int64_t max_blocks = (capacity + kSumBlock - 1) / kSumBlock;
   const auto block_function = HWY_DYNAMIC_DISPATCH(layer_norm_grad_block);
   const auto run = [=](const KernelArguments& a) {
-    const Dropout dropout(a, attributes, form.drops);
+    const RowDropout dropout = dropout_of(a, form, attributes);
     float* const partial = scratch_at<float>(a, 0);  // [block][dgamma, dbeta][width]
     const std::int64_t rows = a.rows(capacity);
     const std::int64_t blocks = (rows + kSumBlock - 1) / kSumBlock;
     parallel_for(blocks, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t block = begin; block < end; ++block) {
         const std::int64_t row = block * kSumBlock;
-        GradRows of{.dy = element(a.inputs[0], row * width),
-                    .normalized = element(a.inputs[1], row * width),
-                    .rstd = a.inputs[2].data<float>() + row,
-                    .gamma = a.inputs[3].data<float>(),
-                    .dx = element(a.outputs[0], row * width),
-                    .dropped = form.drops ? element(a.outputs[form.of_x()], row * width) : nullptr};
-        dropout.set(of, row);
+        const GradRows of{.dy = element(a.inputs[0], row * width),
+                          .normalized = element(a.inputs[1], row * width),
+                          .rstd = a.inputs[2].data<float>() + row,
+                          .gamma = a.inputs[3].data<float>(),
+                          .dx = element(a.outputs[0], row * width),
+                          .dropped = form.drops ? element(a.outputs[form.of_x()], row * width) : nullptr,
+                          .dropout = dropout.from(row)};
         float* const dgamma = partial + block * 2 * width;
         block_function(a.inputs[0].dtype(), of, dgamma, dgamma + width,
                        static_cast<std::size_t>(std::min(kSumBlock, rows - row)), static_cast<std::size_t>(width));
