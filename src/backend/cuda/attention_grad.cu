@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backend/cuda/attention.h"
+#include "backend/cuda/attention_sums.h"
 #include "backend/cuda/blocks.h"
 #include "backend/cuda/rows.h"
 #include "graph/column_sums.h"
@@ -63,14 +64,6 @@ struct GradTiles : AttentionTiles<T, kWidth, kExact> {
   static constexpr int kWarpWords = kExchangeWords > Bits::kWords ? kExchangeWords : Bits::kWords;
 };
 
-// The sums that the first kernel leaves for the other, [n][heads] each.
-struct RowSums {
-  float* delta;      // output . doutput
-  float* log_sums2;  // pairs: log_sum_exp in units of ln 2, infinity where all keys are masked
-  float* dout_norm;  // Euclidean norms, infinite where a value is not finite; nullptr without table gradients
-  float* v_norm;
-};
-
 // The order in which blocks add to dq.
 struct Turns {
   unsigned* begun;     // blocks
@@ -97,107 +90,6 @@ template <int kOutBlocks>
 __device__ inline void clear_row(int row, float (&a)[kOutBlocks][4], float (&b)[kOutBlocks][4]) {
 #pragma unroll
   for (int n = 0; n < kOutBlocks; ++n) a[n][2 * row] = a[n][2 * row + 1] = b[n][2 * row] = b[n][2 * row + 1] = 0;
-}
-
-__device__ inline float norm_of(float squares) { return squares <= 3.4e38F ? sqrtf(squares) : INFINITY; }
-
-// The sums over the rows of each 16 of a sample, [tiles][dq, dk, dv][heads * head_size]; a sample's tiles begin at
-// begin / 16 + its number. nullptr: nobody wants them.
-struct TileSums {
-  float* at;
-
-  __device__ float* of(std::int64_t begin, int sample, int row, int tensor, std::int64_t stride) const {
-    return at + ((begin / 16 + sample + row / 16) * 3 + tensor) * stride;
-  }
-  // Zeros in the tile that may lie between those of one sample and those of the next, spread over the grid.
-  __device__ void clear_unused(const std::int32_t* offsets, const AttentionShape& shape) const {
-    if (at == nullptr) return;
-    const std::int64_t each = 3 * shape.stride(), stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-    std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-    for (; i < shape.samples * each; i += stride) {
-      const auto sample = static_cast<int>(i / each);
-      const std::int64_t begin = offsets[sample], end = offsets[sample + 1];
-      const std::int64_t behind = begin / 16 + sample + (end - begin + 15) / 16;
-      if (behind < end / 16 + sample + 1) at[behind * each + i % each] = 0;
-    }
-  }
-};
-
-// A warp's 16 rows as the products hold them, times a factor: the sums of their first `real` rows, in each column of
-// the head. As store_rows.
-template <typename Form, int kOutBlocks>
-__device__ void store_sums(const float (&rows)[kOutBlocks][4], float factor, float* to, int real,
-                           const AttentionShape& shape) {
-  const int lane = static_cast<int>(threadIdx.x % kWarp);
-  const bool low = lane / 4 < real, high = lane / 4 + 8 < real;
-#pragma unroll
-  for (int n = 0; n < kOutBlocks; ++n) {
-    float sums[2];
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      sums[i] = (low ? rows[n][i] : 0.0F) + (high ? rows[n][2 + i] : 0.0F);
-#pragma unroll
-      for (int step = 4; step < static_cast<int>(kWarp); step *= 2)
-        sums[i] += __shfl_xor_sync(kAllLanes, sums[i], step);
-      const int column = 8 * n + lane % 4 * 2 + i;
-      if (lane < 4 && column < shape.head_size) to[column] = sums[i] * factor;
-    }
-  }
-}
-
-template <typename T>
-struct Outputs {
-  T *dq, *dk, *dv;
-  std::int64_t elements;  // of each, as far as the host knows how few rows there are
-
-  // Zeros from that element on (sizes/tails.h), spread over the grid.
-  __device__ void clear_tails(std::int64_t first) const {
-    const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-    std::int64_t at = first + static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-    for (; at < elements; at += stride) dq[at] = dk[at] = dv[at] = from_float<T>(0);
-  }
-};
-
-// A warp a row of a head. Clears `zeros` for the next kernels, too.
-template <typename T>
-__global__ void attention_row_sums(const T* doutput, const T* output, const T* v, const float* log_sum_exp,
-                                   const std::int32_t* offsets, const AttentionShape shape, RowSums to, unsigned* zeros,
-                                   std::int64_t count, Outputs<T> outputs, TileSums tile_sums) {
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
-       i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
-    zeros[i] = 0;
-  }
-  outputs.clear_tails(offsets[shape.samples] * shape.stride());
-  tile_sums.clear_unused(offsets, shape);
-  const std::int64_t items = std::int64_t{offsets[shape.samples]} * shape.heads;
-  const unsigned warps = blockDim.x / kWarp;
-  for (std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * warps + threadIdx.x / kWarp; item < items;
-       item += static_cast<std::int64_t>(gridDim.x) * warps) {
-    const std::int64_t at = item * shape.head_size;  // rows of heads lie one after the other
-    float delta = 0, dout_squares = 0, v_squares = 0;
-    for (int c = static_cast<int>(threadIdx.x % kWarp); c < shape.head_size; c += static_cast<int>(kWarp)) {
-      const float d = to_float(doutput[at + c]);
-      delta += d * to_float(output[at + c]);
-      if (to.dout_norm != nullptr) {
-        const float value = to_float(v[at + c]);
-        dout_squares += d * d;
-        v_squares += value * value;
-      }
-    }
-    delta = warp_sum(delta);
-    if (to.dout_norm != nullptr) {
-      dout_squares = warp_sum(dout_squares);
-      v_squares = warp_sum(v_squares);
-    }
-    if (threadIdx.x % kWarp != 0) continue;
-    to.delta[item] = delta;
-    const double log_sum = double{log_sum_exp[2 * item]} + double{log_sum_exp[2 * item + 1]};
-    store_parts(log_sum == -INFINITY ? INFINITY : log_sum * kLog2E, to.log_sums2 + 2 * item);
-    if (to.dout_norm != nullptr) {
-      to.dout_norm[item] = norm_of(dout_squares);
-      to.v_norm[item] = norm_of(v_squares);
-    }
-  }
 }
 
 template <typename T>
