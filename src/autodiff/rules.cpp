@@ -119,8 +119,10 @@ void layer_norm_rule(BackwardWalk& walk, const Node& node) {
 
 void dropout_rule(BackwardWalk& walk, const Node& node) {
   if (!walk.needs(node.inputs[0])) return;
+  auto attributes = std::get<DropoutAttributes>(node.attributes);
+  if (attributes.to) attributes.to = walk.graph().type(node.inputs[0]).dtype;
   const auto outputs =
-      walk.append(node, Op::kDropout, {upstream(walk, node), node.inputs[1], node.inputs[2]}, node.attributes);
+      walk.append(node, Op::kDropout, {upstream(walk, node), node.inputs[1], node.inputs[2]}, attributes);
   walk.contribute(node.inputs[0], outputs[0], node.row_count);
 }
 

@@ -172,6 +172,8 @@ class Backend {
   virtual bool multiplies_int8() const { return false; }
   // True if linear rounds a bias that is wider than its rows before each product, so that a rounded one saves time.
   virtual bool rounds_biases() const { return false; }
+  // True if attention makes the whole matrix of its biases each time, so that one that is kept saves time.
+  virtual bool keeps_attention_biases() const { return false; }
   // True if linear_input_grad with an addend takes less time than without and an add after it, for rows of that type
   // and a weight of the same.
   virtual bool adds_to_products([[maybe_unused]] DType rows) const { return false; }

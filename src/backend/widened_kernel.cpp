@@ -44,6 +44,15 @@ struct Place {
   }
 };
 
+// Where attributes say which type an output has.
+void widen_type(Attributes& attributes) {
+  if (auto* const cast = std::get_if<CastAttributes>(&attributes)) cast->to = wide(cast->to);
+  if (auto* const biases = std::get_if<AttentionBiasAttributes>(&attributes)) biases->to = wide(biases->to);
+  if (auto* const dropout = std::get_if<DropoutAttributes>(&attributes); dropout != nullptr && dropout->to) {
+    dropout->to = wide(*dropout->to);
+  }
+}
+
 class WidenedKernel final : public Kernel {
  public:
   WidenedKernel(const Graph& graph, const Node& node, const PrepareKernel& prepare) {
@@ -59,7 +68,7 @@ class WidenedKernel final : public Kernel {
                                                            : wide_graph.add_input(name, inputs_.back().type));
     }
     if (node.row_count != kNoValue) wide_node.row_count = wide_graph.add_input("rows", {DType::kI32, {1}});
-    if (auto* const cast = std::get_if<CastAttributes>(&wide_node.attributes)) cast->to = wide(cast->to);
+    widen_type(wide_node.attributes);
     wide_node.outputs = wide_graph.add_node(wide_node);
     for (const ValueId output : node.outputs) outputs_.push_back(place(graph.type(output)));
     for (const Alias& alias : op_aliases(node.op, node.inputs.size())) {

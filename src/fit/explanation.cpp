@@ -91,6 +91,7 @@ class LeverNotes {
       if (!run_.trained_parts.empty()) trained_parts();
       micro_batch();
       recomputation();
+      attention_biases();
       update();
       offload();
     }
@@ -173,6 +174,16 @@ class LeverNotes {
     Levers none = run_.levers;
     none.recompute.clear();
     compare(note, none, "nothing recomputed");
+  }
+
+  void attention_biases() {
+    if (!may_keep_biases(request_, backend_)) return;
+    LeverNote note{.lever = "attention biases"};
+    note.choice = run_.levers.keeps_biases ? "made once and kept" : "made again in each layer";
+    note.why = run_.levers.keeps_biases ? "the device's memory holds them" : "the budget has no room for them";
+    Levers other = run_.levers;
+    other.keeps_biases = !other.keeps_biases;
+    compare(note, other, other.keeps_biases ? "made once and kept" : "made again in each layer");
   }
 
   void update() {

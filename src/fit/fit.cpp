@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/offload_file.h"
 #include "base/process.h"
+#include "graph/attention_form.h"
 #include "graph/update_form.h"
 #include "model/grad_cache.h"
 #include "model/trained_parts.h"
@@ -39,6 +41,7 @@ StepOptions step_options(const FitRequest& request, const Levers& levers, const 
   options.int8_products = rounds && backend.multiplies_int8();
   options.adds_to_products = backend.adds_to_products(options.precision);
   options.rounds_biases = backend.rounds_biases();
+  options.keeps_attention_biases = levers.keeps_biases;
   options.update = levers.update;
   options.recompute_cheap = options.recompute_cheap && !levers.keeps_cheap;
   const ModelCapacity update{.samples = request.train_batch_size};
@@ -155,6 +158,18 @@ std::int64_t runs_per_update(const PlanSummary& plan, ProgramKind kind) {
   if (kind == ProgramKind::kEvaluate) return 0;
   if (kind == ProgramKind::kEmbed) return plan.accumulation_steps;
   return kind == ProgramKind::kAccumulate ? plan.accumulation_steps - 1 : 1;
+}
+
+bool may_keep_biases(const FitRequest& request, const Backend& backend) {
+  if (!backend.keeps_attention_biases()) return false;
+  const StepOptions& step = request.step;
+  const ModelGraph model = step.definition.build({.samples = step.definition.samples_per_example(), .text_rows = 16},
+                                                 /*dropout=*/false, step.model, step.precision);
+  const std::deque<Node>& nodes = model.graph.nodes();
+  const auto is_biased = [](const Node& node) {
+    return node.op == Op::kAttention && attention_form(node).tables() > 0;
+  };
+  return std::ranges::count_if(nodes, is_biased) >= (request.trains ? 1 : 2);
 }
 
 std::size_t recomputed_bytes(const Levers& levers) {

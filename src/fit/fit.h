@@ -138,10 +138,15 @@ struct Levers {
   std::int64_t chunk_samples = 0;
   UpdateMode update = UpdateMode::kAfterBackward;
   bool keeps_cheap = false;                // not even what costs almost nothing is recomputed
+  bool keeps_biases = false;               // attention's, which are made once a program, not in each layer
   std::vector<Recomputation> recompute{};  // a prefix of rank_step_recomputations
   std::vector<Offloading> offload{};       // entries of rank_step_offloads
   int zero_stage = 0;                      // with ranks: what each of them keeps (transform/data_parallel.h)
 };
+
+// Whether Levers::keeps_biases has a meaning: for a backend that gains by it, and a model with biases that layers
+// share.
+bool may_keep_biases(const FitRequest& request, const Backend& backend);
 
 // The bytes that recomputation frees at the end of forward, and the time that it adds to each backward.
 std::size_t recomputed_bytes(const Levers& levers);

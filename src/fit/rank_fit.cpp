@@ -24,6 +24,7 @@ nlohmann::json levers_json(const Levers& levers) {
   return {{"micro_batch_size", levers.micro_batch_size},
           {"update", static_cast<int>(levers.update)},
           {"keeps_cheap", levers.keeps_cheap},
+          {"keeps_biases", levers.keeps_biases},
           {"recompute", levers.recompute.size()},
           {"offload", std::move(offload)},
           {"zero_stage", levers.zero_stage}};
@@ -36,6 +37,7 @@ Levers parse_levers(const FitRequest& request, const nlohmann::json& json) {
   Levers levers{.micro_batch_size = json.at("micro_batch_size").get<std::int64_t>(),
                 .update = static_cast<UpdateMode>(json.at("update").get<int>()),
                 .keeps_cheap = json.at("keeps_cheap").get<bool>(),
+                .keeps_biases = json.at("keeps_biases").get<bool>(),
                 .zero_stage = json.at("zero_stage").get<int>()};
   if (!request.trains) return levers;
   const ModelCapacity capacity{.samples = levers.micro_batch_size,

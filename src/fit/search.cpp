@@ -88,8 +88,8 @@ class Search {
   Search(const FitRequest& request, Backend& backend)
       : request_(request),
         backend_(backend),
-        spends_memory_(request.trains && request.recompute == RecomputeMode::kAuto &&
-                       backend.device_use().has_value()) {}
+        spends_memory_(request.trains && request.recompute == RecomputeMode::kAuto && backend.device_use().has_value()),
+        keeps_biases_(may_keep_biases(request, backend)) {}
 
   RunPlan run() {
     std::optional<RunPlan> run = complete(find_families());
@@ -135,15 +135,18 @@ class Search {
   std::vector<Family> search() {
     const std::vector<Cut> sizes = cuts();
     std::vector<Family> families;
-    // This family uses smaller micro-batches and changes nothing else, but for a first plan that spends memory.
-    const std::size_t spending = spends_memory_ ? 1 : 0;
+    // This family uses smaller micro-batches and changes nothing else, but for a first plan that spends memory, and a
+    // last one that makes biases again and again.
+    const std::size_t spending = spends_memory_ ? 1 : 0, sparing = keeps_biases_ ? 1 : 0;
     const auto smaller = [this, sizes, spending](std::size_t position) {
-      const Cut& cut = sizes[position - std::min(position, spending)];
+      const std::size_t at = position - std::min(position, spending);
+      const Cut& cut = sizes[std::min(at, sizes.size() - 1)];
       Levers levers = plain(cut, modes(cut).front());
       levers.keeps_cheap = position < spending;
+      levers.keeps_biases = keeps_biases_ && at < sizes.size();
       return levers;
     };
-    add(families, {.levers = smaller, .count = sizes.size() + spending});
+    add(families, {.levers = smaller, .count = sizes.size() + spending + sparing});
     if (!request_.trains) return families;
     const std::size_t position = families.empty() ? sizes.size() + spending : families.front().position;
     if (position == 0) return families;
@@ -162,9 +165,14 @@ class Search {
         if (is_slower(families, fastest_of_cut)) continue;  // later members of the family are slower still
         if (request_.recompute == RecomputeMode::kAuto) {
           add(families, {.levers = [this, cut, mode](std::size_t i) { return recomputing(cut, mode, i); },
-                         .count = ranking(cut).size() + 1 + spending});
+                         .count = ranking(cut).size() + 1 + spending + sparing});
         } else {
-          add(families, {.levers = [this, cut, mode](std::size_t) { return plain(cut, mode); }, .count = 1});
+          const auto pinned = [this, cut, mode](std::size_t i) {
+            Levers levers = plain(cut, mode);
+            levers.keeps_biases = keeps_biases_ && i == 0;
+            return levers;
+          };
+          add(families, {.levers = pinned, .count = 1 + sparing});
         }
         if (!may_offload()) continue;
         for (const Order order : {Order::kCheapestFirst, Order::kStatesFirst, Order::kRecomputeFirst}) {
@@ -329,7 +337,7 @@ class Search {
   PlanSummary estimate(const Levers& levers) {
     // Without offloads, the number of recomputed values identifies the plan (they follow the ranking).
     const std::tuple key(levers.micro_batch_size, levers.chunk_samples, levers.update, levers.recompute.size(),
-                         levers.keeps_cheap);
+                         levers.keeps_cheap, levers.keeps_biases);
     if (levers.offload.empty()) {
       if (const auto known = estimates_.find(key); known != estimates_.end()) return known->second;
     }
@@ -368,15 +376,17 @@ class Search {
     return position->second;
   }
 
-  // The first plan of a family that recomputes more and more; on a device with memory of its own, which nobody else
-  // would use, it recomputes not even what is cheap.
+  // A plan of a family that recomputes more and more: on a device with memory of its own, which nobody else would use,
+  // the first recomputes not even what is cheap. The last does not keep attention's biases.
   Levers recomputing(const Cut& cut, UpdateMode mode, std::size_t position) {
     const std::vector<Recomputation>& ranked = ranking(cut);
-    const std::size_t count = position - std::min<std::size_t>(position, spends_memory_ ? 1 : 0);
+    const std::size_t at = position - std::min<std::size_t>(position, spends_memory_ ? 1 : 0);
+    const std::size_t count = std::min(at, ranked.size());
     return {.micro_batch_size = cut.micro,
             .chunk_samples = cut.chunk,
             .update = mode,
             .keeps_cheap = spends_memory_ && position == 0,
+            .keeps_biases = keeps_biases_ && at <= ranked.size(),
             .recompute = {ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(count)},
             .zero_stage = request_.zero_stage.value_or(0)};
   }
@@ -477,8 +487,8 @@ class Search {
 
   const FitRequest& request_;
   Backend& backend_;
-  bool spends_memory_;
-  std::map<std::tuple<std::int64_t, std::int64_t, UpdateMode, std::size_t, bool>, PlanSummary> estimates_;
+  bool spends_memory_, keeps_biases_;
+  std::map<std::tuple<std::int64_t, std::int64_t, UpdateMode, std::size_t, bool, bool>, PlanSummary> estimates_;
   std::map<Cut, std::vector<Recomputation>> rankings_;
   std::map<Cut, std::vector<Offloading>> offload_rankings_;
   std::optional<PlanSummary> smallest_, least_of_host_, least_complete_;

@@ -7,6 +7,7 @@
 #include "autodiff/autodiff.h"
 #include "model/grad_cache.h"
 #include "tensor/dynamic_code.h"
+#include "transform/attention_biases.h"
 #include "transform/early_updates.h"
 #include "transform/fused_rows.h"
 #include "transform/int8_products.h"
@@ -98,7 +99,7 @@ ModelGraph built(const ModelDefinition& definition, const ModelCapacity& capacit
   ModelGraph model = definition.build(capacity, dropout, options.model, options.precision);
   std::vector<ValueId> values = model.trained;
   values.insert(values.end(), {model.loss, model.logits});
-  model.graph = fuse_residual_norms(model.graph, values);
+  model.graph = fuse_dropout_casts(fuse_residual_norms(model.graph, values), values);
   model.logits = values.back();
   model.loss = values[values.size() - 2];
   values.resize(model.trained.size());
@@ -202,6 +203,7 @@ StepGraph evaluation_graph(const StepOptions& options, const ModelCapacity& capa
   step.graph = std::move(model.graph);
   if (ranks.keeps_parameter_shards()) step.graph = shard_parameters(step.graph, step.shards, ranks);
   if (options.rounds_biases) step.graph = round_biases(step.graph);
+  if (options.keeps_attention_biases) step.graph = keep_attention_biases(step.graph);
   step.loss = find_output(step.graph, "loss", 0);
   step.logits = find_output(step.graph, name, output);
   return step;
@@ -315,6 +317,7 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
   if (kind != ProgramKind::kAccumulate && ranks.updates_shards()) gather_parameters(graph, step.shards, ranks);
   if (ranks.keeps_parameter_shards()) graph = shard_parameters(graph, step.shards, ranks);
   if (options.rounds_biases) graph = round_biases(graph);
+  if (options.keeps_attention_biases) graph = keep_attention_biases(graph);
   if (layout != nullptr && !options.offload.empty()) {
     graph = offload(graph, options.offload, offload_options(options.speeds), *layout);
   }

@@ -74,6 +74,7 @@ struct StepOptions {
   bool int8_products = false;                      // ModelOptions::rounds_activations pays
   bool adds_to_products = false;                   // Backend::adds_to_products of the rows' type
   bool rounds_biases = false;                      // Backend::rounds_biases
+  bool keeps_attention_biases = false;             // made once a program (transform/attention_biases.h)
   std::set<std::string> kept_values{};             // of kEvaluate: names of values that are outputs too
   // Samples of an update, where programs are those of GradCache: kEmbed, kCompare and the two that accumulate, whose
   // capacity's samples are single pages; 0: they are not.

@@ -1,16 +1,21 @@
-// AttentionForm: the order of inputs of kAttention and kAttentionGrad, which depends on the biases that a node has.
+// AttentionForm: the order of inputs of kAttention, kAttentionGrad and kAttentionBias, which depends on the biases that
+// a node has.
 //
-//   kAttention      q, k, v, sample_offsets, key_mask, row_keys, dropout_key | relative_coordinates, tables
+//   kAttention      q, k, v, sample_offsets, key_mask, row_keys, dropout_key | relative_coordinates, tables, biases
 //   kAttentionGrad  doutput, q, k, v, output, log_sum_exp, then kAttention's inputs from sample_offsets on
+//   kAttentionBias  sample_offsets, key_mask, relative_coordinates, tables
 //
 // What stands behind the bar is there with a bias only: coordinates with any, position's table with the position bias,
-// those of x and y with the spatial one. A gradient's outputs are dq, dk, dv, then with
-// AttentionAttributes::table_gradients those of the tables that there are, in their order, then with ::column_sums
-// those of dq, dk and dv.
+// those of x and y with the spatial one, biases with AttentionAttributes::made_biases. Kernels look biases up in the
+// tables or read those that are made, which are the same but for their rounding. A gradient's outputs are dq, dk, dv,
+// then with ::table_gradients those of the tables that there are, in their order, then with ::column_sums those of dq,
+// dk and dv.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 
 #include "graph/graph.h"
 
@@ -19,20 +24,22 @@ namespace plimsoll {
 struct AttentionForm {
   static constexpr std::size_t kBiases = 3;  // position, x, y: the columns of relative_coordinates
 
-  bool gradient = false;
+  Op op = Op::kAttention;
   std::array<bool, kBiases> has_bias{};
+  bool made_biases = false;
 
   constexpr std::size_t tables() const { return tables_before(kBiases); }
-  // Positions among the node's inputs.
-  constexpr std::size_t q() const { return gradient ? 1 : 0; }  // k and v follow
-  constexpr std::size_t output() const { return 4; }            // of a gradient; log_sum_exp follows
-  constexpr std::size_t sample_offsets() const { return gradient ? 6 : 3; }
+  // Positions among the node's inputs. q, k, v, row_keys and dropout_key are not there in a kAttentionBias.
+  constexpr std::size_t q() const { return op == Op::kAttentionGrad ? 1 : 0; }  // k and v follow
+  constexpr std::size_t output() const { return 4; }                            // of a gradient; log_sum_exp follows
+  constexpr std::size_t sample_offsets() const { return op == Op::kAttentionGrad ? 6 : op == Op::kAttention ? 3 : 0; }
   constexpr std::size_t key_mask() const { return sample_offsets() + 1; }
   constexpr std::size_t row_keys() const { return sample_offsets() + 2; }
   constexpr std::size_t dropout_key() const { return sample_offsets() + 3; }
-  constexpr std::size_t coordinates() const { return sample_offsets() + 4; }
+  constexpr std::size_t coordinates() const { return sample_offsets() + (op == Op::kAttentionBias ? 2 : 4); }
   constexpr std::size_t table(std::size_t bias) const { return coordinates() + 1 + tables_before(bias); }
-  constexpr std::size_t inputs() const { return coordinates() + (tables() == 0 ? 0 : 1 + tables()); }
+  constexpr std::size_t biases() const { return coordinates() + 1 + tables(); }
+  constexpr std::size_t inputs() const { return tables() == 0 ? coordinates() : biases() + (made_biases ? 1 : 0); }
   // Among the gradient's outputs.
   constexpr std::size_t table_gradient(std::size_t bias) const { return 3 + tables_before(bias); }
   // Of dq; those of dk and dv follow.
@@ -48,12 +55,26 @@ struct AttentionForm {
   }
 };
 
-// Throws InternalError for any other op.
-inline AttentionForm attention_form(const Node& node) {
+// Of any of the three ops. Throws InternalError for any other.
+inline const AttentionAttributes& attention_attributes(const Node& node) {
+  if (node.op == Op::kAttentionBias) return std::get<AttentionBiasAttributes>(node.attributes).attention;
   check(node.op == Op::kAttention || node.op == Op::kAttentionGrad, "attention's form is asked of attention");
-  const auto& attributes = std::get<AttentionAttributes>(node.attributes);
-  return {.gradient = node.op == Op::kAttentionGrad,
-          .has_bias = {attributes.position_bias, attributes.spatial_bias, attributes.spatial_bias}};
+  return std::get<AttentionAttributes>(node.attributes);
+}
+inline AttentionForm attention_form(const Node& node) {
+  const AttentionAttributes& attributes = attention_attributes(node);
+  return {.op = node.op,
+          .has_bias = {attributes.position_bias, attributes.spatial_bias, attributes.spatial_bias},
+          .made_biases = attributes.made_biases};
+}
+
+// The rows that a sample may have, of `rows` in all.
+constexpr std::int64_t longest_sample(const AttentionAttributes& attributes, std::int64_t rows) {
+  return attributes.longest_sample > 0 ? std::min(attributes.longest_sample, rows) : rows;
+}
+// The keys that a row of made biases has for each head: K.
+constexpr std::int64_t attention_bias_keys(const AttentionAttributes& attributes, std::int64_t rows) {
+  return (longest_sample(attributes, rows) + 7) / 8 * 8;
 }
 
 }  // namespace plimsoll

@@ -97,7 +97,7 @@ Types attention_grad_types(const ShapeRule& rule) {
   const auto& attributes = rule.attributes<AttentionAttributes>();
   const AttentionForm form = attention_form(rule.node());
   rule.expect(5, {wide(q.dtype), {q.shape[0], 2 * attributes.heads}});
-  rule.require_attention_context(form, q.shape[0], wide(q.dtype));
+  rule.require_attention_context(q.shape[0], q.dtype);
   Types types = {q, q, q};
   for (std::size_t bias = 0; attributes.table_gradients && bias < AttentionForm::kBiases; ++bias) {
     if (form.has_bias[bias]) types.push_back(rule.in(form.table(bias)));
@@ -143,6 +143,10 @@ Types gelu_grad_types(const ShapeRule& rule) {
 }
 
 std::size_t layer_norm_row_outputs(const Node& node) { return layer_norm_form(node).of_x() + 1; }
+
+// dx may lie in dy's or normalized's bytes, and what is dropped in normalized's.
+constexpr OpAliases kLayerNormGradAliases = {
+    .pairs = {{{0, 0, Alias::Kind::kMay}, {0, 1, Alias::Kind::kMay}, {1, 1, Alias::Kind::kMay}}}, .pair_count = 3};
 
 // A gradient of a parameter sums all rows.
 constexpr OutputRows kWhole = {.count = 0};
@@ -194,7 +198,7 @@ constexpr OpFacts kBackwardRows[] = {
      .name = "layer_norm_grad",
      .types = layer_norm_grad_types,
      .work = element_work,
-     .aliases = may_take(0, {0, 1}),
+     .aliases = kLayerNormGradAliases,
      .takes_halves = true,
      .rows = {.count_of = layer_norm_row_outputs}},
     {.op = Op::kAttentionGrad,

@@ -116,20 +116,50 @@ ValueId cast(Graph& graph, std::string name, ValueId x, DType to, ValueId rows) 
       {.op = Op::kCast, .name = std::move(name), .attributes = CastAttributes{to}, .inputs = {x}, .row_count = rows});
 }
 
-ValueId attention(Graph& graph, std::string name, ValueId q, ValueId k, ValueId v, const AttentionContext& context,
-                  AttentionAttributes attributes, ValueId rows) {
+namespace {
+
+void set_biases(AttentionAttributes& attributes, const AttentionContext& context) {
   attributes.position_bias = context.position_table != kNoValue;
   attributes.spatial_bias = context.x_table != kNoValue;
+}
+
+// The inputs that attention has with a bias only.
+void add_biases(std::vector<ValueId>& inputs, const AttentionContext& context) {
+  if (context.position_table != kNoValue || context.x_table != kNoValue) {
+    inputs.push_back(context.relative_coordinates);
+  }
+  if (context.position_table != kNoValue) inputs.push_back(context.position_table);
+  if (context.x_table != kNoValue) inputs.insert(inputs.end(), {context.x_table, context.y_table});
+}
+
+}  // namespace
+
+ValueId attention(Graph& graph, std::string name, ValueId q, ValueId k, ValueId v, const AttentionContext& context,
+                  AttentionAttributes attributes, ValueId rows) {
+  set_biases(attributes, context);
+  attributes.made_biases = context.biases != kNoValue;
   std::vector<ValueId> inputs = {
       q, k, v, context.sample_offsets, context.key_mask, context.row_keys, context.dropout_key};
-  if (attributes.position_bias || attributes.spatial_bias) inputs.push_back(context.relative_coordinates);
-  if (attributes.position_bias) inputs.push_back(context.position_table);
-  if (attributes.spatial_bias) inputs.insert(inputs.end(), {context.x_table, context.y_table});
+  add_biases(inputs, context);
+  if (attributes.made_biases) inputs.push_back(context.biases);
   return graph.add_node({.op = Op::kAttention,
                          .name = std::move(name),
                          .attributes = attributes,
                          .inputs = std::move(inputs),
                          .row_count = rows})[0];
+}
+
+ValueId attention_bias(Graph& graph, std::string name, const AttentionContext& context, AttentionAttributes attributes,
+                       DType to, ValueId rows) {
+  set_biases(attributes, context);
+  attributes.made_biases = false;
+  std::vector<ValueId> inputs = {context.sample_offsets, context.key_mask};
+  add_biases(inputs, context);
+  return add_single(graph, {.op = Op::kAttentionBias,
+                            .name = std::move(name),
+                            .attributes = AttentionBiasAttributes{.attention = attributes, .to = to},
+                            .inputs = std::move(inputs),
+                            .row_count = rows});
 }
 
 }  // namespace plimsoll

@@ -20,6 +20,7 @@ struct LayerNormValues {
 struct AttentionContext {
   ValueId sample_offsets, key_mask, row_keys, dropout_key;
   ValueId relative_coordinates = kNoValue, position_table = kNoValue, x_table = kNoValue, y_table = kNoValue;
+  ValueId biases = kNoValue;  // that attention_bias has made of the tables
 };
 
 ValueId embedding(Graph& graph, std::string name, ValueId table, ValueId ids, EmbeddingAttributes attributes, ValueId rows);
@@ -56,5 +57,8 @@ ValueId cast(Graph& graph, std::string name, ValueId x, DType to, ValueId rows);
 // it: for each head a float and what it lacks, so that a large score minus it keeps the bits by which scores differ.
 ValueId attention(Graph& graph, std::string name, ValueId q, ValueId k, ValueId v, const AttentionContext& context,
                   AttentionAttributes attributes, ValueId rows);
+// The biases of attention with that context, which has tables, and those attributes, in the type `to` of its rows.
+ValueId attention_bias(Graph& graph, std::string name, const AttentionContext& context, AttentionAttributes attributes,
+                       DType to, ValueId rows);
 
 }  // namespace plimsoll

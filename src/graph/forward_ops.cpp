@@ -130,12 +130,14 @@ Types affine_types(const ShapeRule& rule) {
 
 Types dropout_types(const ShapeRule& rule) {
   rule.inputs(3);
+  const auto& attributes = rule.attributes<DropoutAttributes>();
   const TensorType& x = rule.floating(0, 2);
   rule.expect(1, i32({x.shape[0], 2}));
   rule.expect(2, i32({2}));
-  rule.require(rule.attributes<DropoutAttributes>().p >= 0 && rule.attributes<DropoutAttributes>().p < 1,
-               "has p in [0, 1)");
-  return {x};
+  rule.require(attributes.p >= 0 && attributes.p < 1, "has p in [0, 1)");
+  const DType to = attributes.to.value_or(x.dtype);
+  rule.require(is_floating(to), "has a floating type");
+  return {{to, x.shape}};
 }
 
 Types pack_rows_types(const ShapeRule& rule) {
@@ -204,8 +206,18 @@ Types attention_types(const ShapeRule& rule) {
   rule.expect(2, q);
   const std::int64_t heads = rule.attributes<AttentionAttributes>().heads;
   rule.require(heads > 0 && q.shape[1] % heads == 0, "splits D into whole heads");
-  rule.require_attention_context(attention_form(rule.node()), q.shape[0], wide(q.dtype));
+  rule.require_attention_context(q.shape[0], q.dtype);
   return {q, {wide(q.dtype), {q.shape[0], 2 * heads}}};
+}
+
+Types attention_bias_types(const ShapeRule& rule) {
+  const auto& [attention, to] = rule.attributes<AttentionBiasAttributes>();
+  const std::int64_t n = rule.dim(1, 0);
+  rule.require(attention.heads > 0 && is_floating(to), "has heads and a floating type");
+  rule.require(attention.position_bias || attention.spatial_bias, "has a bias");
+  rule.require(!attention.made_biases, "looks its biases up");
+  rule.require_attention_context(n, to);
+  return {{to, {n, attention.heads * attention_bias_keys(attention, n)}}};
 }
 
 // The output has the type of x.
@@ -437,6 +449,13 @@ constexpr OpFacts kForwardRows[] = {
      .work = linear_work,
      .priced_like = Op::kLinear},
     {.op = Op::kJoinPairs, .name = "join_pairs", .types = join_pairs_types, .work = element_work, .cheap_outputs = 1},
+    // Those that read its result are priced as if they still made it themselves, which takes longer.
+    {.op = Op::kAttentionBias,
+     .name = "attention_bias",
+     .types = attention_bias_types,
+     .work = no_work,
+     .takes_halves = true,
+     .makes_infinities = true},
     {.op = Op::kAttention,
      .name = "attention",
      .types = attention_types,

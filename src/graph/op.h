@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -54,8 +55,9 @@ enum class Op : std::uint8_t {
                       //                                                  computed from the stored `normalized`, exactly as
                       //                                                  kAffine
   kAffine,            // x f[n,D], gamma w[D] (, beta w[D])            -> f[n,D] = x * gamma (+ beta)
-  kDropout,           // x f[n,D], row_keys i32[n,2], dropout_key i32[2] -> f[n,D]      DropoutAttributes (base/dropout.h);
-                      //                                                  its own gradient
+  kDropout,           // x f[n,D], row_keys i32[n,2], dropout_key i32[2] -> [n,D] of f, or of DropoutAttributes' type, as
+                      //                                                  kCast would make it (base/dropout.h). Its own
+                      //                                                  gradient
   kPackRows,          // text f[nt,D], visual f[nv,D], source i32[n], text_index i32[nt], visual_index i32[nv]
                       //                                               -> f[n,D]: source >= 0: that text row, else visual row
                       //                                                  -1-source; the indices (row in n of each text and
@@ -77,9 +79,17 @@ enum class Op : std::uint8_t {
   kJoinPairs,         // x f[n,K]                                      -> f[n,2K] or f[n,4K]: row 2k holds a = x[2k], b = x[2k+1]
                       //                                                  (, |a - b|, a b), side by side; rows 2k+1, and a
                       //                                                  last row without a partner, are 0  JoinAttributes
+  kAttentionBias,     // sample_offsets i32[B+1], key_mask i32[n], relative_coordinates i32[n,3], tables as kAttention's
+                      //                                               -> f[n,H*K] of AttentionBiasAttributes' type: element
+                      //                                                  h K + j of row i is what the tables have for i and
+                      //                                                  key j of its sample, rounded once, -infinity where
+                      //                                                  that is masked or no row; K is the longest sample's
+                      //                                                  rows in whole eights. A constant: no gradient
+                      //                                                  passes it
   kAttention,         // q,k,v f[n,D], sample_offsets i32[B+1], key_mask i32[n], row_keys i32[n,2], dropout_key i32[2]
                       // (, relative_coordinates i32[n,3], position_table w[H,bins], x_table w[H,bins2], y_table
-                      // w[H,bins2]: graph/attention_form.h)           -> output f[n,D], log_sum_exp w[n,2H]
+                      // w[H,bins2] (, biases f[n,H*K]): graph/attention_form.h)
+                      //                                               -> output f[n,D], log_sum_exp w[n,2H]
                       //                                                  AttentionAttributes
   kGelu,              // x f[n,K]                                      -> f[n,K], erf form
   kTanh,              // x f[n,K]                                      -> f[n,K]
@@ -302,6 +312,7 @@ struct ContrastiveAttributes {
 struct DropoutAttributes {
   double p = 0.1;
   std::uint32_t site = 0;
+  std::optional<DType> to = std::nullopt;  // the output's type; nothing: that of x
   friend bool operator==(const DropoutAttributes&, const DropoutAttributes&) = default;
 };
 // scores = (q k^T + position_table[bucket(key pos - query pos)] + x_table[bucket(key x0 - query x0)] +
@@ -317,8 +328,14 @@ struct AttentionAttributes {
   std::int64_t max_position_distance = 128;
   std::int64_t max_spatial_distance = 256;
   bool table_gradients = false, column_sums = false;  // of a gradient
-  std::int64_t longest_sample = 0;  // no sample has more rows; 0: unknown. Only scratch depends on it
+  std::int64_t longest_sample = 0;  // no sample has more rows; 0: unknown. Only sizes depend on it
+  bool made_biases = false;         // has biases, which a kAttentionBias has made of the tables
   friend bool operator==(const AttentionAttributes&, const AttentionAttributes&) = default;
+};
+struct AttentionBiasAttributes {
+  AttentionAttributes attention{};  // of the nodes that read the biases, without made_biases
+  DType to = DType::kF32;
+  friend bool operator==(const AttentionBiasAttributes&, const AttentionBiasAttributes&) = default;
 };
 struct GradientNormAttributes {
   bool unscales = false;  // gradients were multiplied by a loss scale; the input `unscale` is its inverse
@@ -377,7 +394,7 @@ using Attributes =
                  LayerNormAttributes, GeluGradAttributes, CastAttributes, CrossEntropyAttributes, ElementLossAttributes,
                  SoftTargetAttributes, RelationAttributes, ScaleAttributes, HeadsAttributes, PairAttributes, JoinAttributes,
                  ContrastiveAttributes,
-                 DropoutAttributes, AttentionAttributes, GradientNormAttributes, AdamWAttributes, AdafactorAttributes, TransferAttributes,
+                 DropoutAttributes, AttentionAttributes, AttentionBiasAttributes, GradientNormAttributes, AdamWAttributes, AdafactorAttributes, TransferAttributes,
                  CollectiveAttributes, SliceAttributes>;
 
 // Ops that end a forward graph: outputs loss and gradient of their first input, the logits.

@@ -23,7 +23,7 @@ class ShapeRule;
 
 // Which outputs take which inputs' bytes: a few pairs, or every input in place. A pair holds where its input is there.
 struct OpAliases {
-  std::array<Alias, 2> pairs{};
+  std::array<Alias, 3> pairs{};
   std::size_t pair_count = 0;
   // Output i is input i, changed in place, for all inputs but the last so many.
   std::optional<std::size_t> in_place_but = std::nullopt;
@@ -69,6 +69,7 @@ struct OpFacts {
   Op priced_like = Op::kAdd;
   OpAliases aliases{};
   bool takes_halves = false;      // every backend has a kernel for rows of BF16 and F16
+  bool makes_infinities = false;  // -infinity in an output marks what is left out, and is no fault
   bool takes_codes = false;       // the same, for a weight of Q8 or NF4
   std::size_t cheap_outputs = 0;  // so many leading outputs cost almost nothing to compute again
   OutputRows rows{};

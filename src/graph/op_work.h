@@ -6,7 +6,7 @@
 
 namespace plimsoll {
 
-double no_work(const Graph& graph, const Node& node);         // a transfer, which takes the disk's time
+double no_work(const Graph& graph, const Node& node);         // a transfer, which takes the disk's time, or less than others save
 double element_work(const Graph& graph, const Node& node);    // all inputs and outputs
 double lookup_work(const Graph& graph, const Node& node);     // the rows that are looked up, not the whole table
 double linear_work(const Graph& graph, const Node& node);     // output elements times columns of the first input

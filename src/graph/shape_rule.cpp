@@ -48,19 +48,25 @@ void ShapeRule::require_weight(const TensorType& weight, DType f) const {
           "has a weight of its rows' type, wider, or coded");
 }
 
-void ShapeRule::require_attention_context(const AttentionForm& form, std::int64_t n, DType f) const {
+void ShapeRule::require_attention_context(std::int64_t n, DType f) const {
+  const AttentionForm form = attention_form(node_);
+  const AttentionAttributes& attributes = attention_attributes(node_);
   inputs(form.inputs());
   const TensorType& offsets = in(form.sample_offsets());
   require(offsets.dtype == DType::kI32 && offsets.shape.rank() == 1, "sample_offsets is i32[B+1]");
   expect(form.key_mask(), i32({n}));
-  expect(form.row_keys(), i32({n, 2}));
-  expect(form.dropout_key(), i32({2}));
+  if (form.op != Op::kAttentionBias) {
+    expect(form.row_keys(), i32({n, 2}));
+    expect(form.dropout_key(), i32({2}));
+  }
   if (form.tables() > 0) expect(form.coordinates(), i32({n, 3}));
   for (std::size_t bias = 0; bias < AttentionForm::kBiases; ++bias) {
     if (!form.has_bias[bias]) continue;
     const TensorType& type = floating(form.table(bias), 2);
-    require(type.dtype == f && type.shape[0] == attributes<AttentionAttributes>().heads, "bias tables are w[H, bins]");
+    require(type.dtype == wide(f) && type.shape[0] == attributes.heads, "bias tables are w[H, bins]");
   }
+  require(!form.made_biases || form.tables() > 0, "has tables, of which its biases are made");
+  if (form.made_biases) expect(form.biases(), {f, {n, attributes.heads * attention_bias_keys(attributes, n)}});
 }
 
 void ShapeRule::require_layer_norm_dropout(std::int64_t n) const {

@@ -34,6 +34,7 @@ nlohmann::json plan_json(const PlanSummary& plan, std::span<const PlannedProgram
           {"trained_parameters", plan.trained_parameters},
           {"update_mode", update_mode_name(plan.levers.update)},
           {"recomputes_cheap_values", !plan.levers.keeps_cheap},
+          {"keeps_attention_biases", plan.levers.keeps_biases},
           {"recomputed_bytes", recomputed_bytes(plan.levers)},
           {"offload",
            {{"directory", plan.offload_directory.string()},

@@ -88,7 +88,13 @@ std::int64_t CheckedRun::rows_of(const Node& node, std::size_t output) const {
 std::int64_t CheckedRun::first_non_finite(ValueId value) const {
   const HostCopy copy(program_.tensor(value));
   return walk(copy.view(), elements_of(copy.view(), rows_[static_cast<std::size_t>(value)]),
-              [](double x) { return std::isfinite(x); });
+              [marks = has_marks(value)](double x) { return std::isfinite(x) || (marks && x < 0); });
+}
+
+// Whether -infinity in it is a mark.
+bool CheckedRun::has_marks(ValueId value) const {
+  const NodeId producer = program_.graph().value(value).producer;
+  return producer != kNoNode && op_facts(program_.graph().node(producer).op).makes_infinities;
 }
 
 TensorSummary CheckedRun::summarise(ValueId value, const Node& reader) const {
@@ -100,11 +106,12 @@ TensorSummary CheckedRun::summarise(ValueId value, const Node& reader) const {
   if (arrived && reader.row_count != kNoValue) rows = program_.tensor(reader.row_count).get<std::int32_t>();
   const HostCopy copy(program_.tensor(value));
   double smallest = std::numeric_limits<double>::infinity(), largest = -smallest;
+  const bool marks = has_marks(value);
   walk(copy.view(), elements_of(copy.view(), rows), [&](double x) {
     if (std::isfinite(x)) {
       smallest = std::min(smallest, x);
       largest = std::max(largest, x);
-    } else {
+    } else if (!marks || !(x < 0)) {
       ++summary.not_finite;
     }
     return true;

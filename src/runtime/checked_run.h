@@ -65,7 +65,8 @@ class CheckedRun {
   std::int64_t rows_of(const Node& node, std::size_t output) const;
   TensorSummary summarise(ValueId value, const Node& reader) const;
   std::vector<TensorSummary> summarise_inputs(const Node& node) const;
-  // Returns the first element among the real rows that is NaN or infinite, or -1.
+  bool has_marks(ValueId value) const;
+  // Returns the first element among the real rows that is NaN or infinite, but no mark, or -1.
   std::int64_t first_non_finite(ValueId value) const;
   StepFault fault_at(const Node& node, ValueId value, std::int64_t element, StepFault::Kind kind) const;
   std::optional<StepFault> index_fault(const Node& node) const;

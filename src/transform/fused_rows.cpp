@@ -40,7 +40,10 @@ class Fusion {
  public:
   explicit Fusion(const Graph& graph) : graph_(graph), rewriter_(graph), gone_(graph.nodes().size(), false) {}
 
-  void leave_out(const Node& node) { gone_[static_cast<std::size_t>(graph_.value(node.outputs[0]).producer)] = true; }
+  void leave_out(const Node& node) { gone_[number(node)] = true; }
+
+  // Whether another node takes its place already.
+  bool is_changed(const Node& node) const { return fused_.contains(number(node)); }
 
   // Puts `node`, with inputs and outputs of the old graph, in the place of node n.
   void replace(std::size_t n, Node node) { fused_.emplace(n, std::move(node)); }
@@ -55,9 +58,18 @@ class Fusion {
     rewriter_.copy_outputs();
     return rewriter_.take();
   }
-  ValueId mapped(ValueId value) const { return value == kNoValue ? value : rewriter_.mapped(value); }
+  // The same; `values` of the old graph become those of the result.
+  Graph run(std::vector<ValueId>& values) {
+    Graph result = run();
+    for (ValueId& value : values) value = value == kNoValue ? value : rewriter_.mapped(value);
+    return result;
+  }
 
  private:
+  std::size_t number(const Node& node) const {
+    return static_cast<std::size_t>(graph_.value(node.outputs[0]).producer);
+  }
+
   const Graph& graph_;
   Rewriter rewriter_;
   std::vector<bool> gone_;
@@ -97,9 +109,33 @@ Graph fuse_residual_norms(const Graph& graph, std::vector<ValueId>& values) {
     }
     fusion.replace(n, std::move(node));
   }
-  Graph result = fusion.run();
-  for (ValueId& value : values) value = fusion.mapped(value);
-  return result;
+  return fusion.run(values);
+}
+
+Graph fuse_dropout_casts(const Graph& graph, std::vector<ValueId>& values) {
+  const Readers readers(graph, values);
+  Fusion fusion(graph);
+  const auto casts = [](const Node& node) { return node.op == Op::kCast && node.inputs.size() == 1; };
+  for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
+    const Node& second = graph.nodes()[n];
+    check(second.phase == Phase::kForward, "casts are fused before there is a backward");
+    const bool casts_second = casts(second);
+    if (!casts_second && second.op != Op::kDropout) continue;
+    const Node* const first =
+        readers.maker(second.inputs[0], casts_second ? Op::kDropout : Op::kCast, second.row_count);
+    if (first == nullptr || (!casts_second && !casts(*first))) continue;
+    if (fusion.is_changed(*first)) continue;
+    Node node = casts_second ? *first : second;
+    auto& attributes = std::get<DropoutAttributes>(node.attributes);
+    if (attributes.to) continue;
+    attributes.to = graph.type(second.outputs[0]).dtype;
+    node.name = second.name;
+    node.inputs[0] = first->inputs[0];
+    node.outputs = second.outputs;
+    fusion.leave_out(*first);
+    fusion.replace(n, std::move(node));
+  }
+  return fusion.run(values);
 }
 
 Graph fuse_gradient_sums(const Graph& graph, const std::function<bool(const Graph&, const Node&)>& adds) {

@@ -14,6 +14,10 @@ namespace plimsoll {
 // result; they and the graph's outputs stay.
 Graph fuse_residual_norms(const Graph& graph, std::vector<ValueId>& values);
 
+// Makes one dropout of a dropout and a cast beside it, where nothing else reads what lies between them. For the same
+// graphs, with the same `values`.
+Graph fuse_dropout_casts(const Graph& graph, std::vector<ValueId>& values);
+
 // Lets linear_input_grad add what an add after it would add, where `adds` says that this pays for the node and nothing
 // else reads its result.
 Graph fuse_gradient_sums(const Graph& graph, const std::function<bool(const Graph&, const Node&)>& adds);

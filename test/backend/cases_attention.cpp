@@ -20,6 +20,8 @@ struct AttentionShape {
   std::int64_t bins = 8, spatial_bins = 12;
   double score_range = 1;    // range of q and k
   bool column_sums = false;  // of the gradients, which a node of the case's own makes
+  bool made_biases = false;
+  std::int64_t longest_sample = 0;
 };
 
 OpCase attention_case(AttentionShape s) {
@@ -67,7 +69,10 @@ OpCase attention_case(AttentionShape s) {
                                                  .dropout_p = s.dropout_p,
                                                  .site = 5,
                                                  .max_position_distance = 16,
-                                                 .max_spatial_distance = 256};
+                                                 .max_spatial_distance = 256,
+                                                 .longest_sample = s.longest_sample};
+            if (s.made_biases)
+              context.biases = attention_bias(b.graph, "biases", context, attributes, b.dtype(), b.rows(rows));
             const ValueId output = attention(b.graph, "attention", q, k, v, context, attributes, b.rows(rows));
             if (!s.column_sums) return b.objective(output);
             const Node node = b.graph.node(b.graph.value(output).producer);
@@ -149,6 +154,32 @@ std::vector<OpCase> attention_cases() {
            .spatial_bias = false,
            .column_sums = true},
            {.name = "sums_head_96", .lengths = {7}, .heads = 1, .head_size = 96, .column_sums = true},
+           {.name = "made_biases",
+           .lengths = {9, 0, 13, 1},
+           .heads = 3,
+           .head_size = 8,
+           .dropout_p = 0.1,
+           .masked_every = 4,
+           .made_biases = true},
+           {.name = "made_position_biases",
+           .lengths = {17},
+           .heads = 2,
+           .head_size = 32,
+           .spatial_bias = false,
+           .table_gradients = false,
+           .made_biases = true},
+           {.name = "made_biases_longer_than_tiles",
+           .lengths = {70, 67, 131},
+           .heads = 2,
+           .head_size = 64,
+           .spatial_bias = true,
+           .table_gradients = false,
+           .masked_every = 7,
+           .bins = 32,
+           .spatial_bins = 64,
+           .column_sums = true,
+           .made_biases = true,
+           .longest_sample = 133},
            {.name = "longer_than_tiles",
            .lengths = {70, 67, 131},
            .heads = 2,

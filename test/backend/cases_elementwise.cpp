@@ -91,6 +91,16 @@ OpCase dropout_case(Rows s, double p) {
           }};
 }
 
+// Into another type. In double, where finite differences are taken, into the same.
+OpCase dropout_cast_case(DType to, Rows s) {
+  return {label("dropout", s) + fmt::format("_to_{}", dtype_name(to)), [=](CaseBuilder& b) {
+            const ValueId x = b.tensor("x", {s.capacity, s.width}, s.rows);
+            const ValueId row_keys = b.row_keys(s.capacity, s.rows), key = b.dropout_key();
+            const DropoutAttributes attributes{.p = 0.3, .site = 4, .to = b.dtype() == DType::kF64 ? DType::kF64 : to};
+            b.objective(dropout(b.graph, "y", x, row_keys, key, attributes, b.rows(s.rows)));
+          }};
+}
+
 OpCase accumulate_case(Rows s, bool keep) {
   return {label("accumulate", s) + (keep ? "_adds" : "_forgets"), [=](CaseBuilder& b) {
             const ValueId sum = b.state("sum", {s.capacity, s.width}, keep ? s.rows : 0);  // overwritten: NaN
@@ -117,6 +127,7 @@ std::vector<OpCase> elementwise_cases() {
     cases.push_back(scale_case(-0.3, shape));
     for (const DType to : {DType::kF32, DType::kBF16, DType::kF16}) cases.push_back(cast_case(to, shape));
     cases.push_back(gelu_grad_case(shape));
+    for (const DType to : {DType::kF32, DType::kBF16, DType::kF16}) cases.push_back(dropout_cast_case(to, shape));
   }
   cases.push_back(gelu_grad_case({140, 131, 520}));
   for (const DType to : {DType::kF32, DType::kBF16, DType::kF16}) cases.push_back(casts_case(to));

@@ -94,6 +94,8 @@ inline Tolerance tolerance_of(Op op) {
       return {0, 0, "one addition, rounded once by everybody"};
     case Op::kSpatialEmbedding:
       return {0, 2 * kRounding, "a float sum of six rows"};
+    case Op::kAttentionBias:
+      return {0, 2 * kRounding, "a float sum of three elements"};
     case Op::kMultiply:
     case Op::kScale:
     case Op::kConcatHeads:

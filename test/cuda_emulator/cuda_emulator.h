@@ -183,6 +183,7 @@ struct cudaDeviceProp {
   char name[256];
   int major, minor;
   std::size_t sharedMemPerBlockOptin;
+  int l2CacheSize;
 };
 struct cudaFuncAttributes {
   int maxDynamicSharedSizeBytes;

@@ -348,6 +348,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   properties->major = machine().capability / 10;
   properties->minor = machine().capability % 10;
   properties->sharedMemPerBlockOptin = cuda_emulator::most_shared_bytes();
+  properties->l2CacheSize = 64 << 10;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetPCIBusId(char* text, int, int device) {

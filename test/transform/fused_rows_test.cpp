@@ -163,6 +163,33 @@ TEST(FusedRows, ABiasHasItsGradientFromTheNodeBehindItsMap) {
   EXPECT_TRUE(layer_norm_form(*norm).column_sums);
 }
 
+// A dropout before a cast, a dropout behind one, and a dropout between two of which it takes the first.
+TEST(FusedRows, ADropoutCastsWhatACastBesideItWould) {
+  Graph plain;
+  const ValueId rows = plain.add_input("rows", {DType::kI32, {1}});
+  const ValueId keys = plain.add_input("row_keys", {DType::kI32, {kRows, 2}});
+  const ValueId key = plain.add_input("dropout_key", {DType::kI32, {2}});
+  const auto x = [&](const char* name, DType dtype) { return plain.add_input(name, {dtype, {kRows, kWidth}}); };
+  const auto drop = [&](const char* name, ValueId of) {
+    return dropout(plain, name, of, keys, key, {.p = 0.4, .site = 3}, rows);
+  };
+  const ValueId a = cast(plain, "a.cast", drop("a", x("xa", DType::kF32)), DType::kBF16, rows);
+  const ValueId b = drop("b", cast(plain, "b.cast", x("xb", DType::kBF16), DType::kF32, rows));
+  const ValueId c = cast(plain, "c.half", x("xc", DType::kBF16), DType::kF32, rows);
+  const ValueId both = cast(plain, "c.back", drop("c", c), DType::kBF16, rows);
+  const ValueId other = cast(plain, "d.cast", drop("d", x("xd", DType::kF32)), DType::kBF16, kNoValue);
+  std::vector<ValueId> values = {a, b, both, other, kNoValue};
+  for (const ValueId value : {a, b, both}) plain.mark_output(value);
+  const Graph fused = fuse_dropout_casts(plain, values);
+  EXPECT_EQ(count(fused, Op::kDropout), 4);
+  EXPECT_EQ(count(fused, Op::kCast), 2);  // c's second, and d's, which counts other rows
+  EXPECT_EQ(fused.value(values[0]).name, "a.cast");
+  EXPECT_EQ(fused.value(values[1]).name, "b");
+  EXPECT_EQ(fused.type(values[0]).dtype, DType::kBF16);
+  EXPECT_EQ(fused.type(values[1]).dtype, DType::kF32);
+  expect_same(run(fused), run(plain));
+}
+
 TEST(RoundedBiases, OneCastServesAllMapsOfHalves) {
   const Graph plain = Sublayer(0, false, DType::kBF16).with_backward();
   const Graph rounded = round_biases(plain);

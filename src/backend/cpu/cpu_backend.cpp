@@ -51,6 +51,7 @@ constexpr OpTable<Factory> kFactories = {
     {Op::kSplitHeads, make_split_heads},
     {Op::kPairScores, make_pair_scores},
     {Op::kJoinPairs, make_join_pairs},
+    {Op::kAttentionBias, make_attention_bias},
     {Op::kAttention, make_attention},
     {Op::kGelu, make_gelu},
     {Op::kTanh, make_tanh},

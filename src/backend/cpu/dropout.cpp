@@ -21,9 +21,9 @@ HWY_BEFORE_NAMESPACE();
 namespace plimsoll {
 namespace HWY_NAMESPACE {
 
-// y may alias x.
-template <class T>
-HWY_INLINE void drop_rows(const T* x, const RowDropout& of, T* y, std::size_t rows, std::size_t width) {
+// y may alias x, if their types are the same.
+template <class From, class To>
+HWY_INLINE void drop_rows(const From* x, const RowDropout& of, To* y, std::size_t rows, std::size_t width) {
   const hn::ScalableTag<float> d;
   const std::size_t lanes = hn::Lanes(d), columns = DropoutBits::columns();
   DropoutBits bits;
@@ -40,10 +40,12 @@ HWY_INLINE void drop_rows(const T* x, const RowDropout& of, T* y, std::size_t ro
   }
 }
 
-void dropout_rows(DType dtype, const void* x, const RowDropout& of, void* y, std::size_t rows, std::size_t width) {
-  for_element_type(dtype, [&](auto element) {
-    using T = decltype(element);
-    drop_rows(static_cast<const T*>(x), of, static_cast<T*>(y), rows, width);
+void dropout_rows(DType from, const void* x, const RowDropout& of, DType to, void* y, std::size_t rows,
+                  std::size_t width) {
+  for_element_type(from, [&](auto of_x) {
+    for_element_type(to, [&](auto of_y) {
+      drop_rows(static_cast<const decltype(of_x)*>(x), of, static_cast<decltype(of_y)*>(y), rows, width);
+    });
   });
 }
 
@@ -70,7 +72,7 @@ std::unique_ptr<Kernel> make_dropout(const Graph& graph, const Node& node) {
     const TensorView &x = a.inputs[0], &y = a.outputs[0];
     const RowDropout of = row_dropout(a.inputs[1], a.inputs[2], attributes.p, attributes.site);
     parallel_for(a.rows(capacity), kRowGrain, [&](std::int64_t begin, std::int64_t end) {
-      rows_function(x.dtype(), element(x, begin * width), of.from(begin), element(y, begin * width),
+      rows_function(x.dtype(), element(x, begin * width), of.from(begin), y.dtype(), element(y, begin * width),
                     static_cast<std::size_t>(end - begin), static_cast<std::size_t>(width));
     });
   });

@@ -32,9 +32,10 @@ std::unique_ptr<Kernel> make_coded_linear_input_grad(const Graph& graph, const N
 // int8_products.cpp: products of rows rounded to bytes
 std::unique_ptr<Kernel> make_linear_int8(const Graph& graph, const Node& node, MatmulCache& cache);
 
-// attention.cpp, attention_grad.cpp
+// attention.cpp, attention_grad.cpp, attention_bias.cpp
 std::unique_ptr<Kernel> make_attention(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_attention_grad(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_attention_bias(const Graph& graph, const Node& node);
 
 // elementwise.cpp
 std::unique_ptr<Kernel> make_add(const Graph& graph, const Node& node);

@@ -177,7 +177,7 @@ std::unique_ptr<Kernel> make_forward(const Context& context, const AttentionShap
   return make_launch(scratch_bytes, [=, &context](const KernelArguments& a) {
     const std::int64_t longest = a.bound(shape.longest);
     AttentionTensors<T> in(a, shape.form);
-    in.biases = make_biases(context, in, shape, longest, a.scratch.data());
+    make_biases(context, in, shape, longest, a.scratch.data());
     launch(context.stream(), attention<T, kWidth, kExact, kBiased>, grid_of<Form>(shape, longest, shared_bytes), in,
            shape, output<T>(a, 0), output<float>(a, 1), rows_of(a, a.outputs[0]).capacity);
   });

@@ -6,8 +6,9 @@
 // product of query and key is added; its exponential is a power of 2, of score * scale2 - the largest, where scale2 =
 // log2(e) / sqrt(head size).
 //
-// Biases come from a matrix that attention_bias.cu makes of the bias tables and the key mask, rounded to q's type: to
-// look three tables up for each score would take more instructions than all the rest.
+// Biases come from a matrix that attention_bias.cu makes of the bias tables and the key mask, rounded to q's type, once
+// for all layers or for each node again: to look three tables up for each score would take more instructions than all
+// the rest.
 #pragma once
 
 #include <cmath>
@@ -94,29 +95,37 @@ Launch grid_of(const AttentionShape& shape, std::int64_t longest, std::size_t sh
           .shared_bytes = shared_bytes};
 }
 
-template <typename T>
-struct AttentionTensors {
-  const T *q, *k, *v;
+// What biases are made of.
+struct BiasTensors {
   const std::int32_t* offsets;                // [samples + 1]
   const std::int32_t* key_mask;               // [n]
-  const std::int32_t* row_keys;               // [n][2]
-  const std::int32_t* dropout_key;            // [2]
   const std::int32_t* coordinates = nullptr;  // [n][3], without biases none
   const float* tables[kTables] = {};          // [heads][bins]
-  const T* biases = nullptr;                  // [n][heads][bias_stride], without tables none
 
-  AttentionTensors(const KernelArguments& a, const AttentionForm& form)
-      : q(input<T>(a, form.q())),
-        k(input<T>(a, form.q() + 1)),
-        v(input<T>(a, form.q() + 2)),
-        offsets(input<std::int32_t>(a, form.sample_offsets())),
-        key_mask(input<std::int32_t>(a, form.key_mask())),
-        row_keys(input<std::int32_t>(a, form.row_keys())),
-        dropout_key(input<std::int32_t>(a, form.dropout_key())) {
+  BiasTensors(const KernelArguments& a, const AttentionForm& form)
+      : offsets(input<std::int32_t>(a, form.sample_offsets())), key_mask(input<std::int32_t>(a, form.key_mask())) {
     if (form.tables() > 0) coordinates = input<std::int32_t>(a, form.coordinates());
     for (std::size_t t = 0; t < AttentionForm::kBiases; ++t) {
       if (form.has_bias[t]) tables[t] = input<float>(a, form.table(t));
     }
+  }
+};
+
+template <typename T>
+struct AttentionTensors : BiasTensors {
+  const T *q, *k, *v;
+  const std::int32_t* row_keys;     // [n][2]
+  const std::int32_t* dropout_key;  // [2]
+  const T* biases = nullptr;        // [n][heads][bias_stride], without tables none
+
+  AttentionTensors(const KernelArguments& a, const AttentionForm& form)
+      : BiasTensors(a, form),
+        q(input<T>(a, form.q())),
+        k(input<T>(a, form.q() + 1)),
+        v(input<T>(a, form.q() + 2)),
+        row_keys(input<std::int32_t>(a, form.row_keys())),
+        dropout_key(input<std::int32_t>(a, form.dropout_key())) {
+    if (form.made_biases) biases = input<T>(a, form.biases());
   }
 };
 
@@ -445,11 +454,11 @@ __device__ void store_rows(const float (&sums)[kOutBlocks][4], float low_factor,
   }
 }
 
-// Starts the kernel that makes the matrix of biases, for samples of at most `longest` rows, and returns the matrix;
-// nullptr without bias tables. Checked by prepare_biases when the node is prepared.
+// Where there are bias tables, and no matrix that was made of them before, starts the kernel that makes it in
+// `scratch`, for samples of at most `longest` rows. Checked by prepare_biases when the node is prepared.
 template <typename T>
-const T* make_biases(const Context& context, const AttentionTensors<T>& in, const AttentionShape& shape,
-                     std::int64_t longest, std::byte* scratch);
+void make_biases(const Context& context, AttentionTensors<T>& in, const AttentionShape& shape, std::int64_t longest,
+                 std::byte* scratch);
 template <typename T>
 void prepare_biases(const Context& context, const AttentionShape& shape);
 

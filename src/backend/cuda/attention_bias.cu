@@ -28,8 +28,7 @@ struct BiasShared {
   }
 };
 
-template <typename T>
-__device__ void fill_values(const BiasShared& shared, const AttentionTensors<T>& in, const AttentionShape& shape) {
+__device__ void fill_values(const BiasShared& shared, const BiasTensors& in, const AttentionShape& shape) {
   const auto thread = static_cast<int>(threadIdx.x);
   for (int t = 0; t < kTables; ++t) {
     const BucketEdges& edges = shape.edges[t];
@@ -44,9 +43,10 @@ __device__ void fill_values(const BiasShared& shared, const AttentionTensors<T>&
   }
 }
 
+// Fills the columns of the rows up to a multiple of kBiasColumns, which is all that attention reads, or all there are.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
-    attention_bias(const AttentionTensors<T> in, const AttentionShape shape, T* to) {
+    attention_bias(const BiasTensors in, const AttentionShape shape, T* to, bool all_columns) {
   constexpr int kChunk = 16 / sizeof(T);
   using Heads = Pack<float, kHeadsAtOnce>;
   const std::int64_t begin = in.offsets[blockIdx.y];
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kThreads)
   __syncthreads();
 
   const int whole = (length + kBiasColumns - 1) / kBiasColumns * kBiasColumns;
-  const int chunks = (whole < shape.bias_stride ? whole : shape.bias_stride) / kChunk;
+  const int chunks = (!all_columns && whole < shape.bias_stride ? whole : shape.bias_stride) / kChunk;
   for (int item = static_cast<int>(threadIdx.x); item < kBlockQueries * chunks; item += kThreads) {
     const int query = first + item / chunks, key = item % chunks * kChunk;
     if (query >= length) break;
@@ -100,35 +100,49 @@ __global__ void __launch_bounds__(kThreads)
 
 std::size_t shared_bytes_of(const AttentionShape& shape) { return BiasShared(shape).pieces.bytes(); }
 
-}  // namespace
-
 template <typename T>
-void prepare_biases(const Context& context, const AttentionShape& shape) {
-  if (shape.bias_stride > 0) allow_shared_memory(context, attention_bias<T>, shared_bytes_of(shape));
-}
-
-template <typename T>
-const T* make_biases(const Context& context, const AttentionTensors<T>& in, const AttentionShape& shape,
-                     std::int64_t longest, std::byte* scratch) {
-  if (shape.bias_stride == 0) return nullptr;
-  auto* const biases = reinterpret_cast<T*>(scratch);
+void start(const Context& context, const BiasTensors& in, const AttentionShape& shape, std::int64_t longest, T* to,
+           bool all_columns) {
   launch(context.stream(), attention_bias<T>,
          {.blocks = static_cast<unsigned>((longest + kBlockQueries - 1) / kBlockQueries),
           .threads = kThreads,
           .blocks_y = static_cast<unsigned>(shape.samples),
           .shared_bytes = shared_bytes_of(shape)},
-         in, shape, biases);
-  return biases;
+         in, shape, to, all_columns);
+}
+
+}  // namespace
+
+template <typename T>
+void prepare_biases(const Context& context, const AttentionShape& shape) {
+  if (shape.bias_stride > 0 && !shape.form.made_biases)
+    allow_shared_memory(context, attention_bias<T>, shared_bytes_of(shape));
+}
+
+template <typename T>
+void make_biases(const Context& context, AttentionTensors<T>& in, const AttentionShape& shape, std::int64_t longest,
+                 std::byte* scratch) {
+  if (shape.bias_stride == 0 || shape.form.made_biases) return;
+  auto* const biases = reinterpret_cast<T*>(scratch);
+  start<T>(context, in, shape, longest, biases, /*all_columns=*/false);
+  in.biases = biases;
+}
+
+std::unique_ptr<Kernel> make_attention_bias(const Context& context, const Graph& graph, const Node& node) {
+  const AttentionShape shape = attention_shape(graph, node);
+  return for_floating(graph.type(node.outputs[0]).dtype, [&]<typename T>(T) {
+    prepare_biases<T>(context, shape);
+    return make_launch(0, [=, &context](const KernelArguments& a) {
+      start(context, BiasTensors(a, shape.form), shape, a.bound(shape.longest), output<T>(a, 0), /*all_columns=*/true);
+    });
+  });
 }
 
 template void prepare_biases<float>(const Context&, const AttentionShape&);
 template void prepare_biases<Bf16>(const Context&, const AttentionShape&);
 template void prepare_biases<F16>(const Context&, const AttentionShape&);
-template const float* make_biases(const Context&, const AttentionTensors<float>&, const AttentionShape&, std::int64_t,
-                                  std::byte*);
-template const Bf16* make_biases(const Context&, const AttentionTensors<Bf16>&, const AttentionShape&, std::int64_t,
-                                 std::byte*);
-template const F16* make_biases(const Context&, const AttentionTensors<F16>&, const AttentionShape&, std::int64_t,
-                                std::byte*);
+template void make_biases(const Context&, AttentionTensors<float>&, const AttentionShape&, std::int64_t, std::byte*);
+template void make_biases(const Context&, AttentionTensors<Bf16>&, const AttentionShape&, std::int64_t, std::byte*);
+template void make_biases(const Context&, AttentionTensors<F16>&, const AttentionShape&, std::int64_t, std::byte*);
 
 }  // namespace plimsoll::cuda

@@ -521,7 +521,7 @@ std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionSha
            t.doutput, input<T>(a, 4), t.in.v, input<float>(a, 5), t.in.offsets, shape, t.sums, counts,
            scratch.turns + scratch.partials,
            Outputs<T>{t.dq, t.dk, t.dv, rows_of(a, a.outputs[0]).capacity * shape.stride()}, t.tile_sums);
-    t.in.biases = make_biases(context, t.in, shape, longest, a.scratch.data() + scratch.bias_begin);
+    make_biases(context, t.in, shape, longest, a.scratch.data() + scratch.bias_begin);
     const Launch tiles{.blocks = key_tiles * static_cast<unsigned>(shape.heads * shape.samples),
                        .threads = Form::kThreads,
                        .shared_bytes = keys_bytes};

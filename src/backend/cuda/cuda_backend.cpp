@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "backend/cuda/graph_recorder.h"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/matmul.h"
+#include "backend/cuda/named_kernel.h"
 #include "backend/cuda/pinned_store.h"
 #include "backend/cuda/rank_exchange.h"
 #include "backend/cuda/sizes/sizes.h"
@@ -40,6 +42,11 @@ CudaBackend::CudaBackend(int device) : context_(std::make_unique<cuda::Context>(
 CudaBackend::~CudaBackend() = default;
 
 std::unique_ptr<Kernel> CudaBackend::prepare(const Graph& graph, const Node& node) {
+  std::unique_ptr<Kernel> kernel = make(graph, node);
+  return cuda::names_ranges() ? cuda::named_kernel(node, std::move(kernel)) : std::move(kernel);
+}
+
+std::unique_ptr<Kernel> CudaBackend::make(const Graph& graph, const Node& node) {
   switch (node.op) {
     case Op::kAdd:
     case Op::kMultiply:
@@ -109,6 +116,8 @@ std::unique_ptr<Kernel> CudaBackend::prepare(const Graph& graph, const Node& nod
     case Op::kAdafactor:
     case Op::kAdafactorRows:
       return cuda::make_adafactor(*context_, graph, node);
+    case Op::kAttentionBias:
+      return cuda::make_attention_bias(*context_, graph, node);
     case Op::kAttention:
       return cuda::make_attention(*context_, graph, node);
     case Op::kAttentionGrad:

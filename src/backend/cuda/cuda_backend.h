@@ -28,6 +28,7 @@ class CudaBackend final : public Backend {
 
   std::string_view name() const override { return "cuda"; }
   bool rounds_biases() const override { return true; }
+  bool keeps_attention_biases() const override { return true; }
   bool adds_to_products(DType) const override { return true; }
   std::unique_ptr<Kernel> prepare(const Graph& graph, const Node& node) override;
   // Refuses, naming who holds the rest, what is not free.
@@ -56,6 +57,7 @@ class CudaBackend final : public Backend {
   void start_one_by_one() { records_ = false; }
 
  private:
+  std::unique_ptr<Kernel> make(const Graph& graph, const Node& node);
   cuda::Matmuls& matmuls();
 
   bool records_ = true;

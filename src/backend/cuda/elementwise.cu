@@ -3,13 +3,14 @@
 // bytes.
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "backend/cuda/column_sums.h"
 #include "backend/cuda/launch.h"
 #include "backend/cuda/packs.h"
+#include "backend/cuda/row_dropout.h"
 #include "backend/cuda/rows.h"
 #include "backend/scratch.h"
-#include "base/dropout.h"
 
 namespace plimsoll::cuda {
 namespace {
@@ -169,30 +170,26 @@ __global__ void accumulate(const T* sum, const T* x, const std::int32_t* keep, T
   });
 }
 
-// A thread takes the eight columns that one Philox call serves, N at a time; base/dropout.h has the rule.
-template <int N, typename T>
-__global__ void dropout(const T* x, const std::int32_t* row_keys, const std::int32_t* key, T* y, Rows rows,
-                        std::uint32_t site, std::uint32_t threshold, float scale) {
+// A thread takes the eight columns that one Philox call serves, N at a time. y may lie in x's bytes, if their types are
+// the same.
+template <int N, typename From, typename To>
+__global__ void dropout(const From* x, To* y, RowDropout of, Rows rows) {
   const std::int64_t eights = (rows.columns + 7) / 8, work = rows.real() * eights;
-  const PhiloxKey philox_key{static_cast<std::uint32_t>(key[0]), static_cast<std::uint32_t>(key[1])};
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; item < work;
        item += stride) {
     const std::int64_t row = item / eights, column = item % eights * 8;
-    const PhiloxOutput words =
-        dropout_words({static_cast<std::uint32_t>(row_keys[2 * row + 1]), static_cast<std::uint32_t>(column / 8), site,
-                       static_cast<std::uint32_t>(row_keys[2 * row])},
-                      philox_key);
+    const PhiloxOutput words = of.words(row, column);
     const std::int64_t at = row * rows.columns + column;
 #pragma unroll
     for (int i = 0; i < 8; i += N) {
       if (column + i >= rows.columns) break;
-      Pack<T, N> pack = read_pack<N>(x + at + i);
+      float values[N];
+      load(x + at + i, N, values);
       for (int n = 0; n < N; ++n) {
-        const bool keeps = dropout_bits(words, static_cast<std::uint32_t>(i + n)) >= threshold;
-        pack.at[n] = from_float<T>(keeps ? to_float(pack.at[n]) * scale : 0.0F);
+        values[n] = of.kept(values[n], dropout_bits(words, static_cast<std::uint32_t>(i + n)));
       }
-      write_pack(pack, N, y + at + i);
+      store(values, N, y + at + i);
     }
   }
   clear_elements(y, rows);
@@ -288,17 +285,22 @@ std::unique_ptr<Kernel> make_cast(const Context& context, DType to) {
   });
 }
 
-template <typename T>
-std::unique_ptr<Kernel> make_dropout(const Context& context, const DropoutAttributes& attributes) {
-  const std::uint32_t threshold = dropout_threshold(attributes.p);
-  const auto scale = static_cast<float>(dropout_scale(attributes.p));
-  return make_launch(0, [&context, site = attributes.site, threshold, scale](const KernelArguments& a) {
-    const Rows rows = rows_of(a, a.outputs[0]);
-    for_pack<T>(rows.columns, [&](auto pack) {
-      launch(context.stream(), dropout<pack(), T>,
-             {.blocks = blocks_for(rows.capacity * ((rows.columns + 7) / 8), kThreads), .threads = kThreads},
-             input<T>(a, 0), input<std::int32_t>(a, 1), input<std::int32_t>(a, 2), output<T>(a, 0), rows, site,
-             threshold, scale);
+template <typename From>
+std::unique_ptr<Kernel> make_dropout(const Context& context, const DropoutAttributes& attributes, DType to) {
+  return for_floating(to, [&]<typename To>(To) {
+    return make_launch(0, [&context, attributes](const KernelArguments& a) {
+      const RowDropout of{.row_keys = input<std::int32_t>(a, 1),
+                          .key = input<std::int32_t>(a, 2),
+                          .site = attributes.site,
+                          .threshold = dropout_threshold(attributes.p),
+                          .scale = static_cast<float>(dropout_scale(attributes.p))};
+      const Rows rows = rows_of(a, a.outputs[0]);
+      using Wider = std::conditional_t<(sizeof(From) < sizeof(To)), To, From>;
+      for_pack<Wider>(rows.columns, [&](auto pack) {
+        launch(context.stream(), dropout<pack(), From, To>,
+               {.blocks = blocks_for(rows.capacity * ((rows.columns + 7) / 8), kThreads), .threads = kThreads},
+               input<From>(a, 0), output<To>(a, 0), of, rows);
+      });
     });
   });
 }
@@ -336,7 +338,8 @@ std::unique_ptr<Kernel> make_elementwise(const Context& context, const Graph& gr
         });
       default:
         check(node.op == Op::kDropout, "make_elementwise knows the op");
-        return make_dropout<T>(context, std::get<DropoutAttributes>(node.attributes));
+        return make_dropout<T>(context, std::get<DropoutAttributes>(node.attributes),
+                               graph.type(node.outputs[0]).dtype);
     }
   });
 }

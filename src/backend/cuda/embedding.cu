@@ -125,8 +125,32 @@ std::unique_ptr<Kernel> make_spatial_embedding(const Context& context, const Spa
   });
 }
 
-void fill_zeros(const Context& context, const TensorView& view) {
-  check_cuda(cudaMemsetAsync(view.raw(), 0, view.bytes(), context.stream()), "zeros");
+// Zeros in the tables of the lists; blockIdx.y is a list's number.
+template <int kLists>
+struct Tables {
+  float* at[kLists];
+  std::int64_t elements[kLists];
+};
+template <int kLists>
+__global__ void clear_tables(Tables<kLists> tables) {
+  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  for (std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+       at < tables.elements[blockIdx.y]; at += stride) {
+    tables.at[blockIdx.y][at] = 0;
+  }
+}
+template <int kLists>
+void start_clearing(const Context& context, const KernelArguments& a) {
+  Tables<kLists> tables{};
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < kLists; ++i) {
+    tables.at[i] = output<float>(a, i);
+    tables.elements[i] = a.outputs[i].elements();
+    most = std::max(most, tables.elements[i]);
+  }
+  constexpr unsigned kThreads = 256;
+  launch(context.stream(), clear_tables<kLists>,
+         {.blocks = blocks_for(most, kThreads), .threads = kThreads, .blocks_y = kLists}, tables);
 }
 
 // Rows that are absent are zeros.
@@ -135,7 +159,7 @@ std::unique_ptr<Kernel> make_embedding_grad(const Context& context, const Tensor
   return make_launch(scratch.layout.bytes(), [&context, parts = scratch.list, padding_idx](const KernelArguments& a) {
     const Rows rows = rows_of(a, a.inputs[0]);
     const SumLists<1> lists{{list_at(a, parts, output<float>(a, 0))}};
-    fill_zeros(context, a.outputs[0]);
+    start_clearing<1>(context, a);
     launch_sort(context, IdItems{input<std::int32_t>(a, 1), static_cast<std::int32_t>(padding_idx), rows}, lists);
     launch_sums(context, input<float>(a, 0), lists, rows.capacity, rows.columns);
   });
@@ -164,8 +188,8 @@ std::unique_ptr<Kernel> make_spatial_embedding_grad(const Context& context, cons
     SumLists<4> lists;
     for (std::size_t i = 0; i < 4; ++i) {
       lists.at[i] = list_at(a, parts[i], output<float>(a, i));
-      fill_zeros(context, a.outputs[i]);
     }
+    start_clearing<4>(context, a);
     launch_sort(context, SpatialItems{input<std::int32_t>(a, 1), rows, attributes}, lists);
     launch_sums(context, input<float>(a, 0), lists, 2 * rows.capacity,
                 attributes.coordinate_size | attributes.shape_size);

@@ -1,6 +1,7 @@
 // How kernels are made, one file a group of ops.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "backend/backend.h"
@@ -11,6 +12,7 @@ namespace plimsoll::cuda {
 class Matmuls;
 
 std::unique_ptr<Kernel> make_attention(const Context& context, const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_attention_bias(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_attention_grad(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_elementwise(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_normalisation(const Context& context, const Graph& graph, const Node& node);
@@ -28,5 +30,8 @@ std::unique_ptr<Kernel> make_reductions(const Context& context, const Graph& gra
 std::unique_ptr<Kernel> make_adamw(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_collective(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_adafactor(const Context& context, const Graph& graph, const Node& node);
+
+// Fills `count` elements of F32, BF16 or F16 with numbers of the standard normal distribution, the same for a seed.
+void fill_normal(const Context& context, DType dtype, void* to, std::int64_t count, std::uint32_t seed);
 
 }  // namespace plimsoll::cuda

@@ -69,6 +69,7 @@ __global__ void cross_entropy(const float* logits, const std::int32_t* labels, c
       loss += cross_entropy_row(logits + row * classes, labels[row], scale, shares, to, classes);
     }
   }
+  clear_tail_of_block(gradient, rows, kSumRows);
   loss = block_sum<kRowThreads>(lane_index() == 0 ? loss : 0);
   if (threadIdx.x == 0) partial[blockIdx.x] = loss;
 }
@@ -93,6 +94,7 @@ __global__ void element_losses(const float* logits, const float* targets, const 
     sum += element_loss(attributes.kind, logits[i], targets[i], &slope);
     gradient[i] = static_cast<float>(scale * slope);
   }
+  clear_tail_of_block(gradient, rows, kSumRows);
   sum = block_sum<kRowThreads>(sum);
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
@@ -130,6 +132,7 @@ __global__ void soft_cross_entropy(const float* logits, const float* teacher, co
     }
     loss += t * t * warp_sum(divergence);
   }
+  clear_tail_of_block(gradient, rows, kSumRows);
   loss = block_sum<kRowThreads>(lane_index() == 0 ? loss : 0);
   if (threadIdx.x == 0) partial[blockIdx.x] = loss;
 }

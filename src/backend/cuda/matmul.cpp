@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "backend/cuda/kernels.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "tensor/tensor.h"
@@ -248,9 +249,40 @@ void Matmuls::prepare(std::span<const std::int64_t> bounds) {
   }
 }
 
+// Sets of buffers for the same product, with numbers in their operands: as many as are larger than L2 together, so that
+// in turn each is read from memory, as in a step. None if `memory` has no room for one.
+std::vector<MatmulBuffers> Matmuls::buffers_to_time(const MatmulShape& shape, std::span<std::byte> memory) const {
+  struct Part {
+    DType dtype;
+    std::int64_t count;
+    std::size_t bytes() const {
+      return round_up(static_cast<std::size_t>(count) * dtype_bytes(dtype), kWorkspaceAlignment);
+    }
+  };
+  const std::array<Part, 4> parts = {{{shape.operands, shape.rows * shape.inner},
+                                      {shape.operands, shape.inner * shape.columns},
+                                      {shape.result, shape.columns},
+                                      {shape.result, shape.rows * shape.columns}}};
+  std::size_t set_bytes = 0, used = round_up(shape.workspace_bytes(), kWorkspaceAlignment);
+  for (const Part& part : parts) set_bytes += part.bytes();
+  const std::size_t wanted = 2 * context_.gpu().cache_bytes() / std::max<std::size_t>(set_bytes, 1) + 1;
+  std::vector<MatmulBuffers> sets;
+  while (sets.size() < wanted && used + set_bytes <= memory.size()) {
+    std::array<std::byte*, 4> at{};
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      at[i] = memory.data() + used;
+      used += parts[i].bytes();
+      fill_normal(context_, parts[i].dtype, at[i], parts[i].count, static_cast<std::uint32_t>(sets.size()));
+    }
+    sets.push_back({.a = at[0], .b = at[1], .bias = at[2], .addend = at[3], .c = at[3], .workspace = memory.data()});
+  }
+  return sets;
+}
+
 float Matmuls::milliseconds(const MatmulShape& shape, const Product& product, const LtAlgorithm& algorithm,
-                            const MatmulBuffers& buffers, float best) const {
-  const auto run = [&] { return start(shape, product, algorithm, buffers) == kLtSuccess; };
+                            std::span<const MatmulBuffers> buffers, float best) const {
+  std::size_t next = 0;
+  const auto run = [&] { return start(shape, product, algorithm, buffers[next++ % buffers.size()]) == kLtSuccess; };
   if (!run()) return std::numeric_limits<float>::infinity();  // the first one warms up
   const auto timed = [&](int runs) {
     const Event begin, end;
@@ -280,22 +312,11 @@ std::optional<LtAlgorithm> Matmuls::fastest(const MatmulShape& shape, std::span<
   const std::unique_ptr<Product> product = describe(shape);
   const std::vector<LtCandidate> proposed = candidates(shape, *product);
   if (proposed.empty()) return std::nullopt;
-  std::size_t used = 0;
-  const auto take = [&](std::int64_t elements, DType dtype) {
-    std::byte* const part = memory.data() + used;
-    used += round_up(static_cast<std::size_t>(elements) * dtype_bytes(dtype), kWorkspaceAlignment);
-    return part;
-  };
-  MatmulBuffers buffers;
-  buffers.a = take(shape.rows * shape.inner, shape.operands);
-  buffers.b = take(shape.inner * shape.columns, shape.operands);
-  buffers.bias = take(shape.columns, shape.result);
-  buffers.c = take(shape.rows * shape.columns, shape.result);
-  buffers.addend = buffers.c;
-  buffers.workspace = memory.data() + used;
-  timed = timed && used + shape.workspace_bytes() <= memory.size();
   if (!timed) return proposed.front().algorithm;
   wake(memory);
+  const std::vector<MatmulBuffers> buffers = buffers_to_time(shape, memory);
+  timed = !buffers.empty();
+  if (!timed) return proposed.front().algorithm;
   std::vector<float> times;
   float best = std::numeric_limits<float>::infinity();
   for (const LtCandidate& candidate : proposed) {

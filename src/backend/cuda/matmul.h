@@ -53,9 +53,9 @@ class Matmuls {
   // Every announced product at each bound: ready to run, then.
   void prepare(std::span<const std::int64_t> bounds);
   // Chooses an algorithm for every announced product that no table knows: the fastest of the library's proposals, each
-  // timed in `memory`, whose contents are lost; among those within 2 % of the fastest, the library's first. A product
-  // that does not fit into `memory`, or is left after kMostSeconds, gets the library's first proposal. Returns how many
-  // products were timed.
+  // timed in `memory`, whose contents are lost, on normally distributed numbers that do not lie in L2; among those
+  // within 2 % of the fastest, the library's first. A product that does not fit into `memory`, or is left after
+  // kMostSeconds, gets the library's first proposal. Returns how many products were timed.
   std::size_t tune(std::span<std::byte> memory);
 
   // True if a product can run whose bounded size is now `size`, at most its capacity's.
@@ -86,8 +86,9 @@ class Matmuls {
   void wake(std::span<std::byte> memory);
   int start(const MatmulShape& shape, const Product& product, const LtAlgorithm& algorithm,
             const MatmulBuffers& buffers) const;
+  std::vector<MatmulBuffers> buffers_to_time(const MatmulShape& shape, std::span<std::byte> memory) const;
   float milliseconds(const MatmulShape& shape, const Product& product, const LtAlgorithm& algorithm,
-                     const MatmulBuffers& buffers, float best) const;
+                     std::span<const MatmulBuffers> buffers, float best) const;
   void check_status(int status, const MatmulShape& shape, const char* doing) const;
   std::vector<Announced> announced() const;
   std::string device() const;

@@ -126,22 +126,29 @@ struct Addresses {
   unsigned count;
 };
 
-// sum (+)= what lies at the addresses, in order. One block of kAddresses threads.
-__global__ void add_squares(Addresses squares, double* sum, bool is_first) {
+// Thread 0 gets sum, or 0 where it is the first, plus what lies at the addresses, in order. One block of kAddresses
+// threads.
+__device__ double added_squares(const Addresses& squares, const double* sum, bool is_first) {
   PLIMSOLL_SHARED double values[kAddresses];
   if (threadIdx.x < squares.count) values[threadIdx.x] = *squares.at[threadIdx.x];
   __syncthreads();
-  if (threadIdx.x > 0) return;
+  if (threadIdx.x > 0) return 0;
   double total = is_first ? 0 : *sum;
   for (unsigned i = 0; i < squares.count; ++i) total += values[i];
-  *sum = total;
+  return total;
+}
+__global__ void add_squares(Addresses squares, double* sum, bool is_first) {
+  const double total = added_squares(squares, sum, is_first);
+  if (threadIdx.x == 0) *sum = total;
 }
 
-// As torch.nn.utils.clip_grad_norm_ computes it, in double, rounded once. One thread.
-__global__ void gradient_norm(const double* squares, const float* max_grad_norm, const float* unscale_by,
-                              float* norm_to, float* clip_to) {
+// The norm of all, of which the last are given: as torch.nn.utils.clip_grad_norm_ computes it, in double, rounded once.
+__global__ void gradient_norm(Addresses squares, const double* sum, bool is_first, const float* max_grad_norm,
+                              const float* unscale_by, float* norm_to, float* clip_to) {
+  const double total = added_squares(squares, sum, is_first);
+  if (threadIdx.x > 0) return;
   const double max_norm = *max_grad_norm, unscale = unscale_by == nullptr ? 1.0 : double{*unscale_by};
-  const double norm = sqrt(*squares) * unscale, ratio = max_norm / (norm + 1e-6);
+  const double norm = sqrt(total) * unscale, ratio = max_norm / (norm + 1e-6);
   const double clip = max_norm <= 0 || !(ratio < 1.0) ? 1.0 : ratio;
   *norm_to = static_cast<float>(norm);
   const bool is_finite = norm - norm == 0;
@@ -152,13 +159,17 @@ std::unique_ptr<Kernel> make_gradient_norm(const Context& context, bool unscales
   return make_launch(kGradientNormScratchBytes, [&context, unscales](const KernelArguments& a) {
     auto* const sum = scratch_at<double>(a, 0);
     const std::size_t first = unscales ? 2 : 1;
-    for (std::size_t i = first; i < a.inputs.size(); i += kAddresses) {
+    const Launch block{.blocks = 1, .threads = kAddresses};
+    for (std::size_t i = first; i == first || i < a.inputs.size(); i += kAddresses) {
       Addresses squares{{}, static_cast<unsigned>(std::min(kAddresses, a.inputs.size() - i))};
       for (std::size_t k = 0; k < squares.count; ++k) squares.at[k] = input<double>(a, i + k);
-      launch(context.stream(), add_squares, {.blocks = 1, .threads = kAddresses}, squares, sum, i == first);
+      if (i + kAddresses < a.inputs.size()) {
+        launch(context.stream(), add_squares, block, squares, sum, i == first);
+        continue;
+      }
+      launch(context.stream(), gradient_norm, block, squares, sum, i == first, input<float>(a, 0),
+             unscales ? input<float>(a, 1) : nullptr, output<float>(a, 0), output<float>(a, 1));
     }
-    launch(context.stream(), gradient_norm, {.blocks = 1, .threads = 1}, sum, input<float>(a, 0),
-           unscales ? input<float>(a, 1) : nullptr, output<float>(a, 0), output<float>(a, 1));
   });
 }
 

@@ -1,4 +1,4 @@
-// attention and its gradient, computed naively: one query's scores (or one key's column of them) at a time.
+// attention, its gradient and its biases, computed naively: one query's scores (or one key's column of them) at a time.
 //
 // In the scores s[i,j] = (q_i k_j + biases) / sqrt(d) of a sample's rows i, j, masked keys j are left out of the
 // softmax p; a query whose keys are all masked has output 0, log_sum_exp -infinity and no gradient. Dropout multiplies
@@ -208,12 +208,43 @@ void attention_grad(const KernelArguments& a, const AttentionForm& form, const A
   }
 }
 
+// Looks up what made_biases would otherwise be read from.
+template <typename T>
+void attention_bias(const KernelArguments& a, const AttentionForm& form, const AttentionAttributes& attributes) {
+  const auto offsets = a.inputs[form.sample_offsets()].span<const std::int32_t>();
+  const std::int32_t* const key_mask = a.inputs[form.key_mask()].data<std::int32_t>();
+  const Matrix<const std::int32_t> coordinates(a.inputs[form.coordinates()]);
+  const Matrix<T> biases(a.outputs[0]);
+  const std::int64_t keys = biases.columns() / attributes.heads;
+  for (std::size_t sample = 0; sample + 1 < offsets.size(); ++sample) {
+    const std::int64_t begin = offsets[sample], end = offsets[sample + 1];
+    for (std::int64_t i = begin; i < end; ++i) {
+      for (std::int64_t at = 0; at < attributes.heads * keys; ++at) {
+        const std::int64_t head = at / keys, j = begin + at % keys;
+        double sum = j < end && key_mask[j] != 0 ? 0.0 : -kInfinity;
+        for (std::size_t t = 0; t < AttentionForm::kBiases && j < end; ++t) {
+          if (!form.has_bias[t]) continue;
+          const Matrix<const T> table(a.inputs[form.table(t)]);
+          const std::int64_t distance = t == 0 ? attributes.max_position_distance : attributes.max_spatial_distance;
+          sum += double{table[head][relative_bucket(coordinates[j][t] - coordinates[i][t],
+                                                    static_cast<std::int32_t>(table.columns()),
+                                                    static_cast<std::int32_t>(distance))]};
+        }
+        biases[i][at] = static_cast<T>(sum);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_attention_kernel(const Graph& graph, const Node& node, DType dtype) {
   return for_floating(dtype, [&]<typename T>(T) {
-    const auto attributes = std::get<AttentionAttributes>(node.attributes);
+    const AttentionAttributes attributes = attention_attributes(node);
     const AttentionForm form = attention_form(node);
+    if (node.op == Op::kAttentionBias) {
+      return make_kernel(node, [=](const KernelArguments& a) { attention_bias<T>(a, form, attributes); });
+    }
     const std::int64_t rows = graph.type(node.inputs[0]).shape[0];
     if (node.op == Op::kAttention) {
       return make_kernel(node, static_cast<std::size_t>(rows) * sizeof(double),

@@ -109,6 +109,7 @@ std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node
     case Op::kInverseRowNorms:
     case Op::kLayerNormGrad:
       return make_normalisation_kernel(graph, node, dtype);
+    case Op::kAttentionBias:
     case Op::kAttention:
     case Op::kAttentionGrad:
       return make_attention_kernel(graph, node, dtype);

@@ -12,12 +12,14 @@
 namespace plimsoll::cuda {
 
 AttentionShape attention_shape(const Graph& graph, const Node& node) {
-  const auto& attributes = std::get<AttentionAttributes>(node.attributes);
+  const AttentionAttributes& attributes = attention_attributes(node);
   AttentionShape shape;
   shape.form = attention_form(node);
-  const TensorType& q = graph.type(node.inputs[shape.form.q()]);
+  const std::int64_t rows = graph.type(node.inputs[shape.form.key_mask()]).shape[0];
   shape.heads = static_cast<std::int32_t>(attributes.heads);
-  shape.head_size = static_cast<std::int32_t>(q.shape[1] / attributes.heads);
+  if (node.op != Op::kAttentionBias) {
+    shape.head_size = static_cast<std::int32_t>(graph.type(node.inputs[shape.form.q()]).shape[1] / attributes.heads);
+  }
   if (shape.head_size > kMostHeadSize) {
     throw EnvironmentError({.what = "a head of attention has more columns than the GPU's kernels take",
                             .where = node.name,
@@ -27,14 +29,15 @@ AttentionShape attention_shape(const Graph& graph, const Node& node) {
                                       "num_attention_heads)"});
   }
   shape.samples = static_cast<std::int32_t>(graph.type(node.inputs[shape.form.sample_offsets()]).shape[0] - 1);
-  const double scale = 1.0 / std::sqrt(static_cast<double>(shape.head_size));
+  const double scale = 1.0 / std::sqrt(std::max(1.0, static_cast<double>(shape.head_size)));
   shape.scale = static_cast<float>(scale);
   shape.scale2 = static_cast<float>(scale * kLog2E);
   shape.drops = attributes.dropout_p > 0;
   shape.site = attributes.site;
-  shape.longest = attributes.longest_sample > 0 ? std::min(attributes.longest_sample, q.shape[0]) : q.shape[0];
-  if (shape.form.tables() > 0)
-    shape.bias_stride = static_cast<std::int32_t>((shape.longest + 7) / 8 * 8);  // whole 16 bytes
+  shape.longest = longest_sample(attributes, rows);
+  if (shape.form.tables() > 0) {
+    shape.bias_stride = static_cast<std::int32_t>(attention_bias_keys(attributes, rows));  // whole 16 bytes
+  }
   if (shape.drops) {
     shape.upper_threshold = dropout_threshold(attributes.dropout_p) << 16;
     shape.keep_scale = static_cast<float>(dropout_scale(attributes.dropout_p));
@@ -76,6 +79,7 @@ AttentionShape attention_shape(const Graph& graph, const Node& node) {
 }
 
 std::size_t attention_bias_bytes(const Graph& graph, const Node& node, const AttentionShape& shape) {
+  if (shape.form.made_biases) return 0;
   const TensorType& q = graph.type(node.inputs[shape.form.q()]);
   return bytes_of(q.dtype, q.shape[0] * shape.heads * shape.bias_stride);
 }

@@ -59,16 +59,16 @@ constexpr int attention_tile_width(std::int32_t head_size) {
   return head_size == 32 ? 32 : head_size <= 64 ? 64 : kMostHeadSize;
 }
 
-// From the node's attributes. Throws EnvironmentError where a head is wider, or a table has more bins, than the kernels
-// take.
+// From the attributes of a kAttention, kAttentionGrad or kAttentionBias, which has no head_size. Throws
+// EnvironmentError where a head is wider, or a table has more bins, than the kernels take.
 AttentionShape attention_shape(const Graph& graph, const Node& node);
 
 // Rows of a sample and head that a block of the kernels takes, 16 a warp; `is_half`: q is of BF16 or F16.
 constexpr int attention_block_rows(bool is_half) { return is_half ? 64 : 32; }
 
-// The matrix of biases, [n][heads][bias_stride] elements of q's type, which is all that attention keeps in scratch:
-// element [i][h][j] is what query i adds to its product with the sample's key j, -infinity where that is masked or no
-// row. Keys are there up to a multiple of this.
+// The matrix of biases, as kAttentionBias makes it, of q's type: [n][heads][bias_stride] elements. Where the node does
+// not read one that is made, it is all that attention keeps in scratch, and its keys are there up to a multiple of
+// this.
 inline constexpr int kBiasColumns = 64;
 std::size_t attention_bias_bytes(const Graph& graph, const Node& node, const AttentionShape& shape);
 

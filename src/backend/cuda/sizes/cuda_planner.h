@@ -41,6 +41,7 @@ class CudaPlanner final : public Backend {
   std::optional<TransferSpeed> offload_speed() override { return gpu_.transfer; }
   bool adds_to_products(DType) const override { return true; }
   bool rounds_biases() const override { return true; }
+  bool keeps_attention_biases() const override { return true; }
   BufferBytes buffer_bytes(std::size_t arena_bytes) const override;
   std::optional<DeviceUse> device_use() override;
   std::size_t reserved_bytes() override { return gpu_.reserved_bytes; }

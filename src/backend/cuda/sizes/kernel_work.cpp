@@ -120,7 +120,7 @@ void weight_gradient(Counted& c) {
 
 // Pairs of a row and a key of its sample, by each head: rows are spread evenly over the samples.
 double scores(const Counted& c, const AttentionShape& shape) {
-  const double n = static_cast<double>(c.in(shape.form.q()).shape[0]);
+  const double n = static_cast<double>(c.in(shape.form.key_mask()).shape[0]);
   return shape.heads * n * n / std::max(1, shape.samples);
 }
 void attention_kernel(Counted& c, std::string_view kernel, WorkKind kind, const AttentionShape& shape, int products,
@@ -132,20 +132,27 @@ void attention_kernel(Counted& c, std::string_view kernel, WorkKind kind, const 
   work.counted = counted;
 }
 
-// Makes the matrix of biases that attention reads; returns its bytes, or 0.
-double attention_bias(Counted& c, WorkKind kind, const AttentionShape& shape) {
-  if (shape.bias_stride == 0) return 0;
-  const double bytes = static_cast<double>(bytes_of(c.in(shape.form.q()).dtype, 1)) * scores(c, shape);
+void make_biases(Counted& c, WorkKind kind, const AttentionShape& shape, double bytes) {
   KernelWork& work = c.add("attention_bias", kind, bytes);
   work.count = scores(c, shape);
   work.counted = CountedWork::kBiases;
+}
+void attention_bias(Counted& c) {
+  make_biases(c, WorkKind::kAttention, attention_shape(c.graph, c.node), c.all_read() + c.written(0));
+}
+// Makes the matrix of biases that attention reads, if the node has not got one; returns its bytes, or 0.
+double own_biases(Counted& c, WorkKind kind, const AttentionShape& shape) {
+  if (shape.bias_stride == 0) return 0;
+  const double bytes = static_cast<double>(bytes_of(c.in(shape.form.q()).dtype, 1)) * scores(c, shape);
+  if (!shape.form.made_biases) make_biases(c, kind, shape, bytes);
   return bytes;
 }
 
 void attention(Counted& c) {
   const AttentionShape shape = attention_shape(c.graph, c.node);
-  const double biases = attention_bias(c, WorkKind::kAttention, shape);
-  attention_kernel(c, "attention", WorkKind::kAttention, shape, 2, c.all_read() + c.all_written() + biases,
+  const double biases = own_biases(c, WorkKind::kAttention, shape);
+  const double made = shape.form.made_biases ? c.read(shape.form.biases()) : 0;  // of which those of scores are read
+  attention_kernel(c, "attention", WorkKind::kAttention, shape, 2, c.all_read() - made + c.all_written() + biases,
                    CountedWork::kScores);
 }
 
@@ -161,7 +168,7 @@ void attention_grad(Counted& c) {
   const double tensor = c.read(0);
   // doutput, output, the sums; then doutput, q, k, v and what they give.
   c.add("attention_row_sums", WorkKind::kAttentionGrad, 2 * tensor + c.read(5) + sums + partials);
-  const double biases = attention_bias(c, WorkKind::kAttentionGrad, shape);
+  const double biases = own_biases(c, WorkKind::kAttentionGrad, shape);
   const bool at_once = shape.head_size <= 64;
   attention_kernel(c, "attention_backward", WorkKind::kAttentionGrad, shape, at_once ? 5 : 4,
                    (at_once ? 7 : 6) * tensor + sums + biases + dq_sums + partials + tile_sums,
@@ -215,9 +222,11 @@ void sum_squares(Counted& c) {
 void gradient_norm(Counted& c) {
   const std::size_t squares =
       c.node.inputs.size() - (std::get<GradientNormAttributes>(c.node.attributes).unscales ? 2 : 1);
-  c.add("add_squares", WorkKind::kReductions, 8.0 * static_cast<double>(squares),
-        static_cast<int>((squares + kMostAddedSquares - 1) / kMostAddedSquares));
-  c.add("gradient_norm", WorkKind::kReductions, 0);
+  const std::size_t starts = std::max<std::size_t>(1, (squares + kMostAddedSquares - 1) / kMostAddedSquares);
+  if (starts > 1) {
+    c.add("add_squares", WorkKind::kReductions, 8.0 * static_cast<double>(squares), static_cast<int>(starts - 1));
+  }
+  c.add("gradient_norm", WorkKind::kReductions, starts > 1 ? 0 : 8.0 * static_cast<double>(squares));
 }
 
 // A list of items is sorted by one block, then its rows are summed.
@@ -228,11 +237,11 @@ void summed_lists(Counted& c, double items, double written) {
   c.add("sum_parts", WorkKind::kEmbeddings, written);
 }
 void embedding_grad(Counted& c) {
-  if (c.node.op == Op::kEmbeddingGrad) c.add("cudaMemsetAsync", WorkKind::kEmbeddings, c.written(0));
+  if (c.node.op == Op::kEmbeddingGrad) c.add("clear_tables", WorkKind::kEmbeddings, c.written(0));
   summed_lists(c, static_cast<double>(c.in(0).shape[0]), c.read(0));
 }
 void spatial_embedding_grad(Counted& c) {
-  c.add("cudaMemsetAsync", WorkKind::kEmbeddings, c.all_written(), 4);
+  c.add("clear_tables", WorkKind::kEmbeddings, c.all_written());
   summed_lists(c, 6 * static_cast<double>(c.in(0).shape[0]), c.read(0));
 }
 void merge_row_grads(Counted& c) {
@@ -348,6 +357,7 @@ constexpr OpTable<Count> kCounts = {
     {Op::kBiasGrad, bias_grad},
     {Op::kSumSquares, sum_squares},
     {Op::kGradientNorm, gradient_norm},
+    {Op::kAttentionBias, attention_bias},
     {Op::kAttention, attention},
     {Op::kAttentionGrad, attention_grad},
     {Op::kAdamW, adamw},
