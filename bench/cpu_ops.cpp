@@ -93,7 +93,7 @@ Ops::Ops(CpuBackend& backend, DType dtype) {
   node(Op::kLayerNormGrad, {dy, x, rstd, gamma}, LayerNormAttributes{});
   node(Op::kDropout, {x, keys, key}, dropout_attributes);
   node(Op::kGelu, {wide});
-  node(Op::kGeluGrad, {dwide, wide}, GeluGradAttributes{});
+  node(Op::kGeluGrad, {dwide, wide}, GeluAttributes{});
   node(Op::kTanh, {x});
   node(Op::kRelu, {x});
   node(Op::kReluGrad, {dy, x});

@@ -34,7 +34,7 @@ KERNELS = (("kBiases", "attention_bias", "attention_biasINS0_4Bf16E", HEADS * BI
            ("kScores", "attention", "attentionINS0_4Bf16ELi64ELb1ELb1E", SCORES, 1),
            ("kScoresGrad", "attention_grad", "attention_backwardINS0_4Bf16ELi64ELb1ELb1ELb1ELb1ELb1E", SCORES, 2),
            ("kGelu", "elementwise", "mapINS0_4Bf16ES3_NS1_4GeluIS3_E", VALUES, 1),
-           ("kGeluGrad", "elementwise", "gelu_backwardILi8ENS0_4Bf16E", VALUES, 1))
+           ("kGeluGrad", "elementwise", "gelu_backwardILi8ENS0_4Bf16ENS1_8GeluGrad", VALUES, 1))
 
 
 def nvdisasm():

@@ -174,7 +174,7 @@ void attention_rule(BackwardWalk& walk, const Node& node) {
     if (form.has_bias[bias]) tables.push_back(node.inputs[form.table(bias)]);
   }
   attributes.table_gradients = std::ranges::any_of(tables, [&](ValueId table) { return walk.needs(table); });
-  attributes.column_sums = true;
+  attributes.column_sums = key_value_heads(attributes) == attributes.heads;
   for (std::size_t i = 0; i < 3; ++i) {
     if (walk.bias_behind(node.inputs[i], node.row_count) == kNoValue) attributes.column_sums = false;
   }
@@ -192,10 +192,31 @@ void attention_rule(BackwardWalk& walk, const Node& node) {
 
 void gelu_rule(BackwardWalk& walk, const Node& node) {
   const ValueId x = node.inputs[0];
-  const GeluGradAttributes attributes{.column_sums = walk.bias_behind(x, node.row_count) != kNoValue};
+  const GeluAttributes attributes{.by_tanh = gelu_by_tanh(node.attributes),
+                                  .column_sums = walk.bias_behind(x, node.row_count) != kNoValue};
   const auto outputs = walk.append(node, Op::kGeluGrad, {upstream(walk, node), x}, attributes);
   walk.contribute(x, outputs[0], node.row_count);
   if (attributes.column_sums) walk.contribute_bias(x, outputs[1]);
+}
+
+void rms_norm_rule(BackwardWalk& walk, const Node& node) {
+  const auto outputs =
+      walk.append(node, Op::kRmsNormGrad, {upstream(walk, node), node.outputs[1], node.outputs[2], node.inputs[1]},
+                  node.attributes);
+  walk.contribute(node.inputs[0], outputs[0], node.row_count);
+  walk.contribute(node.inputs[1], outputs[1], kNoValue);
+}
+
+void rotary_rule(BackwardWalk& walk, const Node& node) {
+  auto attributes = std::get<RotaryAttributes>(node.attributes);
+  attributes.back = !attributes.back;
+  const auto outputs = walk.append(node, Op::kRotary, {upstream(walk, node), node.inputs[1]}, attributes);
+  walk.contribute(node.inputs[0], outputs[0], node.row_count);
+}
+
+void silu_multiply_rule(BackwardWalk& walk, const Node& node) {
+  const auto outputs = walk.append(node, Op::kSiluMultiplyGrad, {upstream(walk, node), node.inputs[0], node.inputs[1]});
+  for (std::size_t i = 0; i < 2; ++i) walk.contribute(node.inputs[i], outputs[i], node.row_count);
 }
 
 void relu_rule(BackwardWalk& walk, const Node& node) {
@@ -234,6 +255,7 @@ constexpr OpTable<Rule> kRules = {
     {Op::kScale, scale_rule},
     {Op::kMultiply, multiply_rule},
     {Op::kLayerNorm, layer_norm_rule},
+    {Op::kRmsNorm, rms_norm_rule},
     {Op::kAffine, affine_rule},
     {Op::kDropout, dropout_rule},
     {Op::kPackRows, pack_rows_rule},
@@ -242,8 +264,10 @@ constexpr OpTable<Rule> kRules = {
     {Op::kSplitHeads, split_heads_rule},
     {Op::kPairScores, pair_scores_rule},
     {Op::kJoinPairs, join_pairs_rule},
+    {Op::kRotary, rotary_rule},
     {Op::kAttention, attention_rule},
     {Op::kGelu, gelu_rule},
+    {Op::kSiluMultiply, silu_multiply_rule},
     {Op::kTanh, tanh_rule},
     {Op::kRelu, relu_rule},
     {Op::kCast, cast_rule},
@@ -251,7 +275,7 @@ constexpr OpTable<Rule> kRules = {
 
 }  // namespace
 
-bool is_constant(Op op) { return op == Op::kInverseRowNorms; }
+bool is_constant(Op op) { return op == Op::kInverseRowNorms || op == Op::kAttentionBias || op == Op::kRotaryTable; }
 
 void apply_rule(BackwardWalk& walk, const Node& node) {
   const Rule rule = kRules[node.op];

@@ -68,6 +68,10 @@ inline AttentionForm attention_form(const Node& node) {
           .made_biases = attributes.made_biases};
 }
 
+inline std::int64_t key_value_heads(const AttentionAttributes& attributes) {
+  return attributes.key_value_heads > 0 ? attributes.key_value_heads : attributes.heads;
+}
+
 // The rows that a sample may have, of `rows` in all.
 constexpr std::int64_t longest_sample(const AttentionAttributes& attributes, std::int64_t rows) {
   return attributes.longest_sample > 0 ? std::min(attributes.longest_sample, rows) : rows;

@@ -93,16 +93,20 @@ Types layer_norm_grad_types(const ShapeRule& rule) {
 Types attention_grad_types(const ShapeRule& rule) {
   rule.require(rule.count() >= 6, "has doutput, q, k, v, output and log_sum_exp");
   const TensorType& q = rule.floating(1, 2);
-  for (const std::size_t i : {0, 2, 3, 4}) rule.expect(i, q);
+  const TensorType k = rule.key_value_type(q);
+  for (const std::size_t i : {0, 4}) rule.expect(i, q);
+  for (const std::size_t i : {2, 3}) rule.expect(i, k);
   const auto& attributes = rule.attributes<AttentionAttributes>();
   const AttentionForm form = attention_form(rule.node());
   rule.expect(5, {wide(q.dtype), {q.shape[0], 2 * attributes.heads}});
   rule.require_attention_context(q.shape[0], q.dtype);
-  Types types = {q, q, q};
+  Types types = {q, k, k};
   for (std::size_t bias = 0; attributes.table_gradients && bias < AttentionForm::kBiases; ++bias) {
     if (form.has_bias[bias]) types.push_back(rule.in(form.table(bias)));
   }
-  if (attributes.column_sums) types.insert(types.end(), 3, {wide(q.dtype), {q.shape[1]}});
+  for (std::size_t i = 0; attributes.column_sums && i < 3; ++i) {
+    types.push_back({wide(q.dtype), {types[i].shape[1]}});
+  }
   return types;
 }
 
@@ -136,13 +140,37 @@ Types elementwise_grad_types(const ShapeRule& rule) {
 
 Types gelu_grad_types(const ShapeRule& rule) {
   Types types = elementwise_grad_types(rule);
-  if (rule.attributes<GeluGradAttributes>().column_sums) {
+  if (rule.attributes<GeluAttributes>().column_sums) {
     types.push_back({wide(rule.in(0).dtype), {rule.in(0).shape[1]}});
   }
   return types;
 }
 
+Types rms_norm_grad_types(const ShapeRule& rule) {
+  rule.inputs(4);
+  rule.attributes<RmsNormAttributes>();
+  const TensorType& dy = rule.floating(0, 2);
+  const std::int64_t width = rule.floating(3, 1).shape[0];
+  rule.expect(1, dy);
+  rule.require(width > 0 && dy.shape[1] % width == 0, "normalizes whole groups of gamma's width");
+  rule.expect(2, {wide(dy.dtype), {dy.shape[0], dy.shape[1] / width}});
+  rule.expect(3, {wide(dy.dtype), {width}});
+  return {dy, rule.in(3)};
+}
+
+Types silu_multiply_grad_types(const ShapeRule& rule) {
+  rule.inputs(3);
+  const TensorType& dy = rule.floating(0, 2);
+  rule.expect(1, dy);
+  rule.expect(2, dy);
+  return {dy, dy};
+}
+
 std::size_t layer_norm_row_outputs(const Node& node) { return layer_norm_form(node).of_x() + 1; }
+
+// The gate's gradient may lie in the gate's bytes or dy's, and x's in x's.
+constexpr OpAliases kSiluMultiplyGradAliases = {
+    .pairs = {{{0, 1, Alias::Kind::kMay}, {0, 0, Alias::Kind::kMay}, {1, 2, Alias::Kind::kMay}}}, .pair_count = 3};
 
 // dx may lie in dy's or normalized's bytes, and what is dropped in normalized's.
 constexpr OpAliases kLayerNormGradAliases = {
@@ -201,6 +229,13 @@ constexpr OpFacts kBackwardRows[] = {
      .aliases = kLayerNormGradAliases,
      .takes_halves = true,
      .rows = {.count_of = layer_norm_row_outputs}},
+    {.op = Op::kRmsNormGrad,
+     .name = "rms_norm_grad",
+     .types = rms_norm_grad_types,
+     .work = element_work,
+     .aliases = may_take(0, {0, 1}),
+     .takes_halves = true,
+     .rows = {.count = 1}},
     {.op = Op::kAttentionGrad,
      .name = "attention_grad",
      .types = attention_grad_types,
@@ -227,6 +262,12 @@ constexpr OpFacts kBackwardRows[] = {
      .aliases = may_take(0, {0, 1}),
      .takes_halves = true,
      .rows = {.count = 1}},
+    {.op = Op::kSiluMultiplyGrad,
+     .name = "silu_multiply_grad",
+     .types = silu_multiply_grad_types,
+     .work = element_work,
+     .aliases = kSiluMultiplyGradAliases,
+     .takes_halves = true},
     {.op = Op::kTanhGrad,
      .name = "tanh_grad",
      .types = elementwise_grad_types,

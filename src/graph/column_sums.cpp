@@ -8,7 +8,7 @@ namespace plimsoll {
 std::vector<ColumnSums> column_sums(const Node& node) {
   switch (node.op) {
     case Op::kGeluGrad:
-      if (!std::get<GeluGradAttributes>(node.attributes).column_sums) return {};
+      if (!std::get<GeluAttributes>(node.attributes).column_sums) return {};
       return {{0, 1}};
     case Op::kLayerNormGrad: {
       const LayerNormForm form = layer_norm_form(node);
@@ -27,7 +27,7 @@ std::vector<ColumnSums> column_sums(const Node& node) {
 
 Attributes with_column_sums(const Node& node, bool sums) {
   Attributes attributes = node.attributes;
-  if (auto* const of_gelu = std::get_if<GeluGradAttributes>(&attributes)) of_gelu->column_sums = sums;
+  if (auto* const of_gelu = std::get_if<GeluAttributes>(&attributes)) of_gelu->column_sums = sums;
   if (auto* const of_norm = std::get_if<LayerNormAttributes>(&attributes)) of_norm->column_sums = sums;
   if (auto* const of_attention = std::get_if<AttentionAttributes>(&attributes)) of_attention->column_sums = sums;
   return attributes;

@@ -128,6 +128,34 @@ Types affine_types(const ShapeRule& rule) {
   return {x};
 }
 
+Types rms_norm_types(const ShapeRule& rule) {
+  rule.inputs(2);
+  rule.attributes<RmsNormAttributes>();
+  const TensorType& x = rule.floating(0, 2);
+  const std::int64_t width = rule.floating(1, 1).shape[0];
+  rule.expect(1, {wide(x.dtype), {width}});
+  rule.require(width > 0 && x.shape[1] % width == 0, "normalizes whole groups of gamma's width");
+  return {x, x, {wide(x.dtype), {x.shape[0], x.shape[1] / width}}};
+}
+
+Types rotary_table_types(const ShapeRule& rule) {
+  rule.inputs(2);
+  rule.expect(0, i32({rule.dim(0, 0)}));
+  const TensorType& frequencies = rule.floating(1, 1);
+  rule.require(!is_half(frequencies.dtype), "has wide frequencies");
+  return {{frequencies.dtype, {rule.dim(0, 0), 2 * frequencies.shape[0]}}};
+}
+
+Types rotary_types(const ShapeRule& rule) {
+  rule.inputs(2);
+  rule.attributes<RotaryAttributes>();
+  const TensorType& x = rule.floating(0, 2);
+  const std::int64_t width = rule.floating(1, 2).shape[1];
+  rule.expect(1, {wide(x.dtype), {x.shape[0], width}});
+  rule.require(width > 0 && width % 2 == 0 && x.shape[1] % width == 0, "turns whole heads of the table's width");
+  return {x};
+}
+
 Types dropout_types(const ShapeRule& rule) {
   rule.inputs(3);
   const auto& attributes = rule.attributes<DropoutAttributes>();
@@ -202,10 +230,10 @@ Types join_pairs_types(const ShapeRule& rule) {
 Types attention_types(const ShapeRule& rule) {
   rule.require(rule.count() >= 3, "has q, k and v");
   const TensorType& q = rule.floating(0, 2);
-  rule.expect(1, q);
-  rule.expect(2, q);
   const std::int64_t heads = rule.attributes<AttentionAttributes>().heads;
-  rule.require(heads > 0 && q.shape[1] % heads == 0, "splits D into whole heads");
+  const TensorType k = rule.key_value_type(q);
+  rule.expect(1, k);
+  rule.expect(2, k);
   rule.require_attention_context(q.shape[0], q.dtype);
   return {q, {wide(q.dtype), {q.shape[0], 2 * heads}}};
 }
@@ -224,6 +252,12 @@ Types attention_bias_types(const ShapeRule& rule) {
 Types elementwise_types(const ShapeRule& rule) {
   rule.inputs(1);
   return {rule.floating(0, 2)};
+}
+
+Types silu_multiply_types(const ShapeRule& rule) {
+  rule.inputs(2);
+  rule.expect(1, rule.floating(0, 2));
+  return {rule.in(0)};
 }
 
 Types cast_types(const ShapeRule& rule) {
@@ -409,6 +443,12 @@ constexpr OpFacts kForwardRows[] = {
      .aliases = may_take(1, {0, LayerNormForm::kResidual}),  // normalized in place of x
      .takes_halves = true,
      .cheap_outputs = 1},  // from the kept normalized output: transform/recompute.h
+    {.op = Op::kRmsNorm,
+     .name = "rms_norm",
+     .types = rms_norm_types,
+     .work = element_work,
+     .aliases = may_take(1, {0}),  // normalized in place of x
+     .takes_halves = true},
     {.op = Op::kAffine,
      .name = "affine",
      .types = affine_types,
@@ -449,6 +489,13 @@ constexpr OpFacts kForwardRows[] = {
      .work = linear_work,
      .priced_like = Op::kLinear},
     {.op = Op::kJoinPairs, .name = "join_pairs", .types = join_pairs_types, .work = element_work, .cheap_outputs = 1},
+    {.op = Op::kRotaryTable, .name = "rotary_table", .types = rotary_table_types, .work = element_work},
+    {.op = Op::kRotary,
+     .name = "rotary",
+     .types = rotary_types,
+     .work = element_work,
+     .aliases = may_take(0, {0}),
+     .takes_halves = true},
     // Those that read its result are priced as if they still made it themselves, which takes longer.
     {.op = Op::kAttentionBias,
      .name = "attention_bias",
@@ -467,6 +514,13 @@ constexpr OpFacts kForwardRows[] = {
      .types = elementwise_types,
      .work = element_work,
      .aliases = may_take(0, {0}),
+     .takes_halves = true,
+     .cheap_outputs = 1},
+    {.op = Op::kSiluMultiply,
+     .name = "silu_multiply",
+     .types = silu_multiply_types,
+     .work = element_work,
+     .aliases = may_take(0, {0, 1}),
      .takes_halves = true,
      .cheap_outputs = 1},
     {.op = Op::kTanh,

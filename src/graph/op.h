@@ -54,6 +54,11 @@ enum class Op : std::uint8_t {
                       //                                                  where there are keys. LayerNormAttributes; y is
                       //                                                  computed from the stored `normalized`, exactly as
                       //                                                  kAffine
+  kRmsNorm,           // x f[n,G*D], gamma w[D]                        -> y f[n,G*D], normalized f[n,G*D], rstd w[n,G]: D
+                      //                                                  columns at a time over the root of the mean of their
+                      //                                                  squares + eps (Zhang, Sennrich 2019), then * gamma;
+                      //                                                  y is computed from the stored `normalized`, exactly
+                      //                                                  as kAffine            RmsNormAttributes
   kAffine,            // x f[n,D], gamma w[D] (, beta w[D])            -> f[n,D] = x * gamma (+ beta)
   kDropout,           // x f[n,D], row_keys i32[n,2], dropout_key i32[2] -> [n,D] of f, or of DropoutAttributes' type, as
                       //                                                  kCast would make it (base/dropout.h). Its own
@@ -79,6 +84,13 @@ enum class Op : std::uint8_t {
   kJoinPairs,         // x f[n,K]                                      -> f[n,2K] or f[n,4K]: row 2k holds a = x[2k], b = x[2k+1]
                       //                                                  (, |a - b|, a b), side by side; rows 2k+1, and a
                       //                                                  last row without a partner, are 0  JoinAttributes
+  kRotaryTable,       // positions i32[n], frequencies w[D/2]          -> w[n,D]: cosines, then sines, of the angles position *
+                      //                                                  frequency, rounded to a float first, as transformers
+                      //                                                  has them. A constant
+  kRotary,            // x f[n,H*D], table w[n,D] (kRotaryTable's)     -> f[n,H*D]: of each head columns j and j + D/2, as a
+                      //                                                  point, turned by angle j (Su et al. 2021, in the
+                      //                                                  order of GPT-NeoX)  RotaryAttributes; its own
+                      //                                                  gradient, the other way round
   kAttentionBias,     // sample_offsets i32[B+1], key_mask i32[n], relative_coordinates i32[n,3], tables as kAttention's
                       //                                               -> f[n,H*K] of AttentionBiasAttributes' type: element
                       //                                                  h K + j of row i is what the tables have for i and
@@ -86,12 +98,14 @@ enum class Op : std::uint8_t {
                       //                                                  that is masked or no row; K is the longest sample's
                       //                                                  rows in whole eights. A constant: no gradient
                       //                                                  passes it
-  kAttention,         // q,k,v f[n,D], sample_offsets i32[B+1], key_mask i32[n], row_keys i32[n,2], dropout_key i32[2]
+  kAttention,         // q f[n,D], k,v f[n,D] (or D H'/H columns), sample_offsets i32[B+1], key_mask i32[n], row_keys i32[n,2], dropout_key i32[2]
                       // (, relative_coordinates i32[n,3], position_table w[H,bins], x_table w[H,bins2], y_table
                       // w[H,bins2] (, biases f[n,H*K]): graph/attention_form.h)
                       //                                               -> output f[n,D], log_sum_exp w[n,2H]
                       //                                                  AttentionAttributes
-  kGelu,              // x f[n,K]                                      -> f[n,K], erf form
+  kGelu,              // x f[n,K]                                      -> f[n,K], erf form, or as GeluAttributes say
+  kSiluMultiply,      // gate f[n,K], x f[n,K]                         -> f[n,K] = gate / (1 + exp(-gate)) * x (Shazeer 2020,
+                      //                                                  SwiGLU)
   kTanh,              // x f[n,K]                                      -> f[n,K]
   kRelu,              // x f[n,K]                                      -> f[n,K], max(x, 0); NaN where x is
   kCast,              // x f[n,K]                                      -> [n,K] in CastAttributes' type, to nearest, ties to
@@ -134,17 +148,20 @@ enum class Op : std::uint8_t {
                           //                                              keys), dgamma w[D], dbeta w[D] (, column sums w[D] of
                           //                                              the gradient of kLayerNorm's x)
                           //                                              LayerNormAttributes, graph/layer_norm_form.h
+  kRmsNormGrad,           // dy f[n,G*D], normalized f[n,G*D], rstd w[n,G], gamma w[D] -> dx f[n,G*D], dgamma w[D]
+                          //                                              RmsNormAttributes
   kAttentionGrad,         // doutput, q, k, v, output, log_sum_exp, then kAttention's inputs from sample_offsets on
-                          //                                           -> dq, dk, dv f[n,D] (+ gradients of its tables, w, if
+                          //                                           -> dq, dk, dv (+ gradients of its tables, w, if
                           //                                              AttentionAttributes::table_gradients; + column sums
-                          //                                              w[D] of dq, dk, dv, if ::column_sums)
+                          //                                              w[D] of dq, dk, dv, if ::column_sums, where H' = H)
   kPairScoresGrad,        // dy f[n*E,C], heads f[n,P], tails f[n,C*P] -> gradients of kPairScores' inputs; pairs whose dy is
                           //                                              0 cost nothing, on a CPU
   kJoinPairsGrad,         // dy f[n,2K] or f[n,4K], x f[n,K]            -> f[n,K]        JoinAttributes; |a - b| has slope 0 where
                           //                                              a = b
   kReluGrad,              // dy f[n,K], y f[n,K] (relu's output)       -> f[n,K]
-  kGeluGrad,              // dy f[n,K], x f[n,K]                       -> f[n,K] (, its column sums w[K], if
-                          //                                              GeluGradAttributes say so)
+  kGeluGrad,              // dy f[n,K], x f[n,K]                       -> f[n,K] (, its column sums w[K], if GeluAttributes
+                          //                                              say so)
+  kSiluMultiplyGrad,      // dy f[n,K], gate f[n,K], x f[n,K]          -> gradients of gate and x
   kTanhGrad,              // dy f[n,K], y f[n,K] (tanh's output)       -> f[n,K]
   // --- accumulation and update --------------------------------------------------------------------------------------
   // `keep` i32[1]: 0 in the first micro-batch of an update, where what the sum held is forgotten (it may be anything).
@@ -242,9 +259,18 @@ struct LayerNormAttributes {
   bool column_sums = false;  // of a gradient: it has them as its last output
   friend bool operator==(const LayerNormAttributes&, const LayerNormAttributes&) = default;
 };
-struct GeluGradAttributes {
-  bool column_sums = false;
-  friend bool operator==(const GeluGradAttributes&, const GeluGradAttributes&) = default;
+struct RmsNormAttributes {
+  double eps = 1e-6;
+  friend bool operator==(const RmsNormAttributes&, const RmsNormAttributes&) = default;
+};
+struct RotaryAttributes {
+  bool back = false;  // turns by -angle: a gradient
+  friend bool operator==(const RotaryAttributes&, const RotaryAttributes&) = default;
+};
+struct GeluAttributes {
+  bool by_tanh = false;      // x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 (Hendrycks, Gimpel 2016)
+  bool column_sums = false;  // of a gradient
+  friend bool operator==(const GeluAttributes&, const GeluAttributes&) = default;
 };
 struct CastAttributes {
   DType to = DType::kF32;
@@ -330,6 +356,8 @@ struct AttentionAttributes {
   bool table_gradients = false, column_sums = false;  // of a gradient
   std::int64_t longest_sample = 0;  // no sample has more rows; 0: unknown. Only sizes depend on it
   bool made_biases = false;         // has biases, which a kAttentionBias has made of the tables
+  bool causal = false;              // a row sees no later row of its sample
+  std::int64_t key_value_heads = 0;  // H' of k and v, each of which serves H / H' neighbouring heads; 0: H
   friend bool operator==(const AttentionAttributes&, const AttentionAttributes&) = default;
 };
 struct AttentionBiasAttributes {
@@ -391,11 +419,17 @@ struct SliceAttributes {
 };
 using Attributes =
     std::variant<NoAttributes, EmbeddingAttributes, SpatialAttributes, PatchAttributes, VisualAttributes,
-                 LayerNormAttributes, GeluGradAttributes, CastAttributes, CrossEntropyAttributes, ElementLossAttributes,
+                 LayerNormAttributes, RmsNormAttributes, RotaryAttributes, GeluAttributes, CastAttributes, CrossEntropyAttributes, ElementLossAttributes,
                  SoftTargetAttributes, RelationAttributes, ScaleAttributes, HeadsAttributes, PairAttributes, JoinAttributes,
                  ContrastiveAttributes,
                  DropoutAttributes, AttentionAttributes, AttentionBiasAttributes, GradientNormAttributes, AdamWAttributes, AdafactorAttributes, TransferAttributes,
                  CollectiveAttributes, SliceAttributes>;
+
+// Of a kGelu, which may have no attributes, or a kGeluGrad.
+inline bool gelu_by_tanh(const Attributes& attributes) {
+  const auto* const gelu = std::get_if<GeluAttributes>(&attributes);
+  return gelu != nullptr && gelu->by_tanh;
+}
 
 // Ops that end a forward graph: outputs loss and gradient of their first input, the logits.
 constexpr bool is_loss(Op op) { return op >= Op::kCrossEntropy && op <= Op::kCachedGradient; }

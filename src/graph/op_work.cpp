@@ -59,7 +59,8 @@ double attention_work(const Graph& graph, const Node& node) {
   const ValueId offsets = node.inputs[attention_form(node).sample_offsets()];
   const double samples = std::max(1.0, elements(graph, offsets) - 1);
   const double rows = static_cast<double>(graph.type(node.inputs[0]).shape[0]);
-  return elements(graph, node.inputs[0]) * rows / samples;
+  const double seen = attention_attributes(node).causal ? 0.5 : 1;
+  return seen * elements(graph, node.inputs[0]) * rows / samples;
 }
 
 double relation_loss_work(const Graph& graph, const Node& node) {

@@ -48,6 +48,16 @@ void ShapeRule::require_weight(const TensorType& weight, DType f) const {
           "has a weight of its rows' type, wider, or coded");
 }
 
+TensorType ShapeRule::key_value_type(const TensorType& q) const {
+  const AttentionAttributes& of = attention_attributes(node_);
+  const std::int64_t shared = key_value_heads(of);
+  require(of.heads > 0 && q.shape[1] % of.heads == 0, "splits D into whole heads");
+  require(shared > 0 && of.heads % shared == 0, "has a head of k and v for whole groups of heads");
+  require(!of.column_sums || shared == of.heads, "has column sums where each head has k and v of its own");
+  require(!of.causal || (!of.position_bias && !of.spatial_bias), "has no biases where it is causal");
+  return {q.dtype, {q.shape[0], q.shape[1] / of.heads * shared}};
+}
+
 void ShapeRule::require_attention_context(std::int64_t n, DType f) const {
   const AttentionForm form = attention_form(node_);
   const AttentionAttributes& attributes = attention_attributes(node_);

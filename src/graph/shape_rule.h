@@ -46,6 +46,8 @@ class ShapeRule {
   void expect(std::size_t i, const TensorType& type) const;
   // Checks a linear map's weight for rows of type f.
   void require_weight(const TensorType& weight, DType f) const;
+  // Checks attention's heads, and returns the type of k and v.
+  TensorType key_value_type(const TensorType& q) const;
   // Checks attention's inputs from sample_offsets on, for n rows of type f.
   void require_attention_context(std::int64_t n, DType f) const;
   // Checks the inputs of layer_norm or its gradient that tell what was dropped, of n rows, and its attributes.

@@ -22,6 +22,8 @@ struct AttentionShape {
   bool column_sums = false;  // of the gradients, which a node of the case's own makes
   bool made_biases = false;
   std::int64_t longest_sample = 0;
+  bool causal = false;
+  std::int64_t key_value_heads = 0;
 };
 
 OpCase attention_case(AttentionShape s) {
@@ -45,8 +47,9 @@ OpCase attention_case(AttentionShape s) {
             const std::int64_t n = rows + s.spare, width = s.heads * s.head_size;
             const Range scores{-s.score_range, s.score_range};
             const ValueId q = b.tensor("q", {n, width}, rows, scores);
-            const ValueId k = b.tensor("k", {n, width}, rows, scores);
-            const ValueId v = b.tensor("v", {n, width}, rows);
+            const std::int64_t shared = (s.key_value_heads > 0 ? s.key_value_heads : s.heads) * s.head_size;
+            const ValueId k = b.tensor("k", {n, shared}, rows, scores);
+            const ValueId v = b.tensor("v", {n, shared}, rows);
             const auto table = [&](std::string name, std::int64_t bins) {
               const Shape shape{s.heads, bins};
               return s.table_gradients ? b.wide_tensor(std::move(name), shape)
@@ -70,7 +73,9 @@ OpCase attention_case(AttentionShape s) {
                                                  .site = 5,
                                                  .max_position_distance = 16,
                                                  .max_spatial_distance = 256,
-                                                 .longest_sample = s.longest_sample};
+                                                 .longest_sample = s.longest_sample,
+                                                 .causal = s.causal,
+                                                 .key_value_heads = s.key_value_heads};
             if (s.made_biases)
               context.biases = attention_bias(b.graph, "biases", context, attributes, b.dtype(), b.rows(rows));
             const ValueId output = attention(b.graph, "attention", q, k, v, context, attributes, b.rows(rows));
@@ -154,6 +159,62 @@ std::vector<OpCase> attention_cases() {
            .spatial_bias = false,
            .column_sums = true},
            {.name = "sums_head_96", .lengths = {7}, .heads = 1, .head_size = 96, .column_sums = true},
+           {.name = "shared_keys",
+           .lengths = {9, 5},
+           .heads = 6,
+           .head_size = 8,
+           .dropout_p = 0.1,
+           .masked_every = 4,
+           .key_value_heads = 2},
+           {.name = "shared_keys_no_biases",
+           .lengths = {70, 3},
+           .heads = 4,
+           .head_size = 64,
+           .position_bias = false,
+           .spatial_bias = false,
+           .key_value_heads = 1},
+           {.name = "causal",
+           .lengths = {11, 1, 6},
+           .heads = 2,
+           .head_size = 8,
+           .position_bias = false,
+           .spatial_bias = false,
+           .causal = true},
+           {.name = "causal_longer_than_tiles",
+           .lengths = {70, 0, 131, 67},
+           .heads = 2,
+           .head_size = 32,
+           .dropout_p = 0.1,
+           .position_bias = false,
+           .spatial_bias = false,
+           .masked_every = 7,
+           .column_sums = true,
+           .causal = true},
+           {.name = "causal_shared_keys",
+           .lengths = {65, 129},
+           .heads = 4,
+           .head_size = 64,
+           .position_bias = false,
+           .spatial_bias = false,
+           .score_range = 3,
+           .causal = true,
+           .key_value_heads = 2},
+           {.name = "causal_long",
+           .lengths = {260},
+           .heads = 2,
+           .head_size = 16,
+           .position_bias = false,
+           .spatial_bias = false,
+           .causal = true,
+           .key_value_heads = 1},
+           {.name = "causal_head_128",
+           .lengths = {40, 33},
+           .heads = 2,
+           .head_size = 128,
+           .position_bias = false,
+           .spatial_bias = false,
+           .causal = true,
+           .key_value_heads = 1},
            {.name = "made_biases",
            .lengths = {9, 0, 13, 1},
            .heads = 3,

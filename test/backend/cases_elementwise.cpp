@@ -64,11 +64,31 @@ OpCase casts_case(DType to) {
           }};
 }
 
-OpCase gelu_grad_case(Rows s) {
-  return {label("gelu_grad", s) + "_sums", [s](CaseBuilder& b) {
+OpCase tanh_gelu_case(Rows s, Range range) {
+  return {label("gelu", s) + fmt::format("_by_tanh_to_{}", range.high), [=](CaseBuilder& b) {
+            const ValueId x = b.tensor("x", {s.capacity, s.width}, s.rows, range);
+            b.objective(add_single(b.graph, {.op = Op::kGelu,
+                                             .name = "y",
+                                             .attributes = GeluAttributes{.by_tanh = true},
+                                             .inputs = {x},
+                                             .row_count = b.rows(s.rows)}));
+          }};
+}
+
+OpCase silu_multiply_case(Rows s, Range range) {
+  return {label("silu_multiply", s) + fmt::format("_to_{}", range.high), [=](CaseBuilder& b) {
+            const ValueId gate = b.tensor("gate", {s.capacity, s.width}, s.rows, range);
+            const ValueId x = b.tensor("x", {s.capacity, s.width}, s.rows);
+            b.objective(add_single(
+                b.graph, {.op = Op::kSiluMultiply, .name = "y", .inputs = {gate, x}, .row_count = b.rows(s.rows)}));
+          }};
+}
+
+OpCase gelu_grad_case(Rows s, bool by_tanh) {
+  return {label("gelu_grad", s) + (by_tanh ? "_by_tanh" : "") + "_sums", [=](CaseBuilder& b) {
             b.graph.add_node({.op = Op::kGeluGrad,
                               .name = "dx",
-                              .attributes = GeluGradAttributes{.column_sums = true},
+                              .attributes = GeluAttributes{.by_tanh = by_tanh, .column_sums = true},
                               .inputs = {b.constant("dy", {s.capacity, s.width}, s.rows),
                                          b.constant("x", {s.capacity, s.width}, s.rows, {-3, 3})},
                               .row_count = b.rows(s.rows),
@@ -126,14 +146,18 @@ std::vector<OpCase> elementwise_cases() {
     cases.push_back(scale_case(2, shape));
     cases.push_back(scale_case(-0.3, shape));
     for (const DType to : {DType::kF32, DType::kBF16, DType::kF16}) cases.push_back(cast_case(to, shape));
-    cases.push_back(gelu_grad_case(shape));
+    for (const bool by_tanh : {false, true}) cases.push_back(gelu_grad_case(shape, by_tanh));
+    cases.push_back(tanh_gelu_case(shape, {-3, 3}));
+    cases.push_back(silu_multiply_case(shape, {-3, 3}));
     for (const DType to : {DType::kF32, DType::kBF16, DType::kF16}) cases.push_back(dropout_cast_case(to, shape));
   }
-  cases.push_back(gelu_grad_case({140, 131, 520}));
+  cases.push_back(gelu_grad_case({140, 131, 520}, false));
   for (const DType to : {DType::kF32, DType::kBF16, DType::kF16}) cases.push_back(casts_case(to));
   cases.push_back(dropout_case({70, 67, 37}, 0.5));
   for (const double limit : {0.01, 12.0, 40.0}) {
     for (const Op op : {Op::kGelu, Op::kTanh}) cases.push_back(map_case(op, {9, 7, 29}, {-limit, limit}));
+    cases.push_back(tanh_gelu_case({9, 7, 29}, {-limit, limit}));
+    cases.push_back(silu_multiply_case({9, 7, 29}, {-limit, limit}));
   }
   cases.push_back({"add/the_same_value_twice", [](CaseBuilder& b) {
                      const ValueId x = b.tensor("x", {5, 7}, 4);

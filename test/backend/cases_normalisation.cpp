@@ -56,6 +56,43 @@ OpCase norm_grad_sums_case(NormShape s, double p) {
           }};
 }
 
+struct GroupShape {
+  std::int64_t capacity;
+  std::int32_t rows;
+  std::int64_t groups, width;
+};
+
+OpCase rms_norm_case(GroupShape s, Range range) {
+  return {fmt::format("rms_norm/n{}_of_{}_{}x{}_to_{}", s.rows, s.capacity, s.groups, s.width, range.high),
+          [=](CaseBuilder& b) {
+            const ValueId x = b.tensor("x", {s.capacity, s.groups * s.width}, s.rows, range);
+            b.objective(b.graph.add_node({.op = Op::kRmsNorm,
+                                          .name = "norm",
+                                          .attributes = RmsNormAttributes{.eps = 1e-5},
+                                          .inputs = {x, b.wide_tensor("gamma", {s.width}, {0.5, 1.5})},
+                                          .row_count = b.rows(s.rows)})[0]);
+          }};
+}
+
+OpCase rotary_case(GroupShape s) {
+  return {fmt::format("rotary/n{}_of_{}_{}x{}", s.rows, s.capacity, s.groups, s.width), [=](CaseBuilder& b) {
+            std::vector<std::int32_t> positions;
+            for (std::int32_t row = 0; row < s.rows; ++row) positions.push_back(b.random_integer(0, 8192));
+            const ValueId rows = b.rows(s.rows);
+            const ValueId table =
+                add_single(b.graph, {.op = Op::kRotaryTable,
+                                     .name = "table",
+                                     .inputs = {b.integers("positions", {s.capacity}, positions),
+                                                b.wide_constant("frequencies", {s.width / 2}, {0, 1})},
+                                     .row_count = rows});
+            b.objective(add_single(b.graph, {.op = Op::kRotary,
+                                             .name = "y",
+                                             .attributes = RotaryAttributes{},
+                                             .inputs = {b.tensor("x", {s.capacity, s.groups * s.width}, s.rows), table},
+                                             .row_count = rows}));
+          }};
+}
+
 OpCase affine_case(std::int64_t capacity, std::int32_t rows, std::int64_t width, bool shifts) {
   return {fmt::format("affine/n{}_of_{}_d{}{}", rows, capacity, width, shifts ? "" : "_without_beta"),
           [=](CaseBuilder& b) {
@@ -98,6 +135,16 @@ std::vector<OpCase> normalisation_cases() {
       cases.push_back(residual_norm_case(shape, p));
       cases.push_back(norm_grad_sums_case(shape, p));
     }
+  }
+  for (const GroupShape& shape :
+       {GroupShape{7, 3, 1, 12}, GroupShape{7, 0, 2, 8}, GroupShape{3, 1, 3, 5}, GroupShape{33, 33, 1, 24},
+        GroupShape{70, 67, 4, 32}, GroupShape{5, 4, 7, 3}, GroupShape{6, 5, 1, 1030}, GroupShape{140, 131, 2, 64}}) {
+    cases.push_back(rms_norm_case(shape, {}));
+  }
+  cases.push_back(rms_norm_case({9, 6, 1, 24}, {-1e-4, 1e-4}));  // far below eps
+  for (const GroupShape& shape : {GroupShape{7, 3, 1, 2}, GroupShape{7, 0, 2, 8}, GroupShape{9, 7, 3, 10},
+                                  GroupShape{33, 33, 2, 64}, GroupShape{70, 67, 1, 80}, GroupShape{5, 4, 5, 128}}) {
+    cases.push_back(rotary_case(shape));
   }
   for (const bool shifts : {false, true}) {
     cases.push_back(affine_case(7, 5, 12, shifts));

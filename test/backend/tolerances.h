@@ -59,6 +59,11 @@ inline Tolerance coded_product_tolerance() {
   return {0, 1e-6, "sums of up to 300 products of values that block scales have spread: half as long a walk again"};
 }
 
+// For GELU by tanh, and its gradient.
+inline Tolerance tanh_gelu_tolerance() {
+  return {1e-6, 2.4e-7, "an exponential, whose argument is rounded three times and up to 90 before it is 0"};
+}
+
 inline Tolerance tolerance_of(Op op) {
   constexpr double kRounding = 6e-8;
   switch (op) {
@@ -124,6 +129,13 @@ inline Tolerance tolerance_of(Op op) {
       return {0, 4e-6, "as attention's gradient"};
     case Op::kInverseRowNorms:
       return {5e-7, 0, "a float sum of squares, in any order; each is a sum of a few products"};
+    case Op::kRotaryTable:
+      return {0, 2 * kRounding, "a cosine or sine of the same float"};
+    case Op::kRotary:
+      return {0, 2 * kRounding, "two products and a sum, fused or not"};
+    case Op::kRmsNorm:
+    case Op::kRmsNormGrad:
+      return {0, 5e-7, "float sums over a row"};
     case Op::kLayerNorm:
     case Op::kLayerNormGrad:
       return {0, 5e-7, "float sums over a row; the mean, up to ten times the spread, in float too"};
@@ -135,6 +147,9 @@ inline Tolerance tolerance_of(Op op) {
     case Op::kGelu:
     case Op::kGeluGrad:
       return {4e-7, 2 * kRounding, "erf to a few roundings; 1 + erf cancels for x far below 0"};
+    case Op::kSiluMultiply:
+    case Op::kSiluMultiplyGrad:
+      return {6e-7, 2 * kRounding, "an exponential, a quotient and three products, to a few roundings each"};
     case Op::kTanh:
     case Op::kTanhGrad:
       return {4e-7, 3 * kRounding, "tanh to a few roundings; 1 - y*y cancels where tanh saturates"};

@@ -1,4 +1,6 @@
 // Pruned models, as their user sees them: what is written, what every other command makes of it, what is refused.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -253,7 +255,8 @@ TEST_F(Prune, PrunesAsFarAsMemoryAndTimeAsk) {
   ASSERT_EQ(half.code, 0) << half.err;
   const json before = json::parse(half.out).at("before");
   const double seconds = 0.8 * before.at("seconds_per_page").get<double>();
-  const Outcome outcome = prune("small", {"--to-seconds", std::to_string(seconds), "--layout", "plimsoll", "--json"});
+  const Outcome outcome =
+      prune("small", {"--to-seconds", fmt::format("{}", seconds), "--layout", "plimsoll", "--json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const json told = json::parse(outcome.out);
   EXPECT_LE(told.at("after").at("seconds_per_page"), seconds);

@@ -67,7 +67,7 @@ TEST(GpuGelu, IsRightForEveryHalf) {
   Graph graph;
   const ValueId x = graph.add_input("x", {DType::kF16, shape}), dy = graph.add_input("dy", {DType::kF16, shape});
   graph.add_node({.op = Op::kGelu, .name = "gelu", .inputs = {x}});
-  graph.add_node({.op = Op::kGeluGrad, .name = "gelu_grad", .attributes = GeluGradAttributes{}, .inputs = {dy, x}});
+  graph.add_node({.op = Op::kGeluGrad, .name = "gelu_grad", .attributes = GeluAttributes{}, .inputs = {dy, x}});
   CudaBackend cuda;
   GraphRunner runner(graph, cuda);
   runner.set(x, values);

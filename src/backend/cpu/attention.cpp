@@ -50,8 +50,9 @@ void attention_item(const AttentionProblem& problem, const AttentionData& data, 
   const ForwardScratch scratch(cursor, problem);
   const std::int64_t begin = data.sample_offsets[sample], end = data.sample_offsets[sample + 1];
   const std::int64_t head_size = problem.head_size;
-  const HeadRows k = head_rows(problem, data.k, head, begin, end - begin, scratch.wide_k);
-  const HeadRows v = head_rows(problem, data.v, head, begin, end - begin, scratch.wide_v);
+  const std::int64_t shared = head / problem.group;
+  const HeadRows k = head_rows(problem.of_keys, data.k, shared, begin, end - begin, scratch.wide_k);
+  const HeadRows v = head_rows(problem.of_keys, data.v, shared, begin, end - begin, scratch.wide_v);
   HeadBiases biases(scratch.biases, problem, data, head);
   for (std::int64_t first = begin; first < end; first += kAttentionQueryTile) {
     const QueryTile tile = query_tile(begin, first, end);
@@ -60,8 +61,9 @@ void attention_item(const AttentionProblem& problem, const AttentionData& data, 
     turn_rows(tile, scratch.query_rows, problem.row_stride(), head_size, scratch.queries);
     std::fill_n(scratch.largest, tile.columns, std::numeric_limits<float>::lowest());
     std::fill_n(scratch.sums, tile.columns, 0.0F);
-    for (std::int64_t key = begin; key < end; key += kAttentionKeyTile) {
-      const std::int64_t keys = std::min(end - key, kAttentionKeyTile);
+    const std::int64_t seen = problem.keys_end(first + tile.count, end);
+    for (std::int64_t key = begin; key < seen; key += kAttentionKeyTile) {
+      const std::int64_t keys = std::min(seen - key, kAttentionKeyTile);
       attention_product(ProductRows{k.data + (key - begin) * k.stride, k.stride}, keys, head_size, scratch.queries,
                         kAttentionQueryTile, scratch.scores, kAttentionQueryTile, tile.columns, ProductSum::kStore);
       std::fill_n(scratch.tile_largest, tile.columns, std::numeric_limits<float>::lowest());
@@ -105,7 +107,7 @@ std::unique_ptr<Kernel> make_attention(const Graph& graph, const Node& node) {
         float* const log_sum_exp = arguments.outputs[1].data<float>();
         std::byte* const scratch = arguments.scratch.data();
         for_each_attention_item(
-            problem, data.sample_offsets, reinterpret_cast<std::int32_t*>(scratch),
+            problem, problem.heads, data.sample_offsets, reinterpret_cast<std::int32_t*>(scratch),
             [&](std::int64_t sample, std::int64_t head, int member) {
               const ScratchCursor cursor(scratch + shared_bytes + static_cast<std::size_t>(member) * own_bytes);
               item(problem, data, output, log_sum_exp, sample, head, cursor);

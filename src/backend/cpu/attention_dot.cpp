@@ -57,7 +57,8 @@ void dot_item(const AttentionProblem& problem, const AttentionData& data, void* 
   const DotForwardScratch scratch(cursor, problem);
   const std::int64_t begin = data.sample_offsets[sample], end = data.sample_offsets[sample + 1];
   const std::int64_t head_size = problem.head_size;
-  turn_sample(problem, data.v, head, begin, end - begin, scratch.v_columns);
+  const std::int64_t shared = head / problem.group;
+  turn_sample(problem, data.v, shared, begin, end - begin, scratch.v_columns);
   HeadBiases biases(scratch.biases, problem, data, head);
   for (std::int64_t first = begin; first < end; first += kAttentionQueryTile) {
     const QueryTile tile = query_tile(begin, first, end);
@@ -65,9 +66,10 @@ void dot_item(const AttentionProblem& problem, const AttentionData& data, void* 
     turn_pairs(problem, data.q, head, tile, scratch.queries);
     std::fill_n(scratch.largest, tile.columns, std::numeric_limits<float>::lowest());
     std::fill_n(scratch.sums, tile.columns, 0.0F);
-    for (std::int64_t key = begin; key < end; key += kAttentionKeyTile) {
-      const std::int64_t keys = std::min(end - key, kAttentionKeyTile);
-      dot_product_bf16(feature_pairs(problem, data.k, head, key), keys, head_size / 2, scratch.queries,
+    const std::int64_t seen = problem.keys_end(first + tile.count, end);
+    for (std::int64_t key = begin; key < seen; key += kAttentionKeyTile) {
+      const std::int64_t keys = std::min(seen - key, kAttentionKeyTile);
+      dot_product_bf16(feature_pairs(problem.of_keys, data.k, shared, key), keys, head_size / 2, scratch.queries,
                        kAttentionQueryTile, scratch.scores, kAttentionQueryTile, tile.columns, DotSum::kStore);
       std::fill_n(scratch.tile_largest, tile.columns, std::numeric_limits<float>::lowest());
       biases.add_to(tile, key, keys, data.key_mask, problem.score_scale, scratch.scores, scratch.tile_largest);

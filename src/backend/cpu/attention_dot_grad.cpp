@@ -83,25 +83,24 @@ HWY_INLINE void load_dot_query_tile(const AttentionProblem& problem, const Atten
   load_row_sums(problem, grad, tile, head, scratch.log_sum_exp, scratch.log_sum_rest, scratch.output_dot_doutput);
 }
 
-void dot_grad_item(const AttentionProblem& problem, const AttentionData& data, const AttentionGradData& grad,
-                   std::int64_t sample, std::int64_t head, bool table_gradients, ScratchCursor cursor,
-                   double* bin_sums) {
-  const DotBackwardScratch scratch(cursor, problem, table_gradients);
-  const std::int64_t begin = data.sample_offsets[sample], end = data.sample_offsets[sample + 1];
-  const std::int64_t head_size = problem.head_size, stride = problem.row_stride();
-  turn_sample(problem, data.k, head, begin, end - begin, scratch.k_columns);
+// What a head adds to the gradients of the rows of k and v that it reads. `adds`: to what others have added.
+void dot_grad_head(const AttentionProblem& problem, const AttentionData& data, const AttentionGradData& grad,
+                   std::int64_t begin, std::int64_t end, std::int64_t head, bool adds, bool table_gradients,
+                   const DotBackwardScratch& scratch, double* bin_sums) {
+  const std::int64_t head_size = problem.head_size, stride = problem.row_stride(), shared = head / problem.group;
   HeadBiases biases(scratch.biases, problem, data, head);
   HeadBiasSums sums(problem, biases, scratch.bias_sums);
   for (std::int64_t first = begin; first < end; first += kAttentionQueryTile) {
     const QueryTile tile = query_tile(begin, first, end);
     biases.start(tile);
     load_dot_query_tile(problem, data, grad, head, tile, scratch);
-    const DotSum of_tile = first == begin ? DotSum::kStore : DotSum::kAdd;
-    for (std::int64_t key = begin; key < end; key += kAttentionKeyTile) {
-      const std::int64_t keys = std::min(end - key, kAttentionKeyTile), row = key - begin;
-      dot_product_bf16(feature_pairs(problem, data.k, head, key), keys, head_size / 2, scratch.queries,
+    const DotSum of_tile = !adds && first == begin ? DotSum::kStore : DotSum::kAdd;
+    const std::int64_t seen = problem.keys_end(first + tile.count, end);
+    for (std::int64_t key = begin; key < seen; key += kAttentionKeyTile) {
+      const std::int64_t keys = std::min(seen - key, kAttentionKeyTile), row = key - begin;
+      dot_product_bf16(feature_pairs(problem.of_keys, data.k, shared, key), keys, head_size / 2, scratch.queries,
                        kAttentionQueryTile, scratch.scores, kAttentionQueryTile, tile.columns, DotSum::kStore);
-      dot_product_bf16(feature_pairs(problem, data.v, head, key), keys, head_size / 2, scratch.doutputs,
+      dot_product_bf16(feature_pairs(problem.of_keys, data.v, shared, key), keys, head_size / 2, scratch.doutputs,
                        kAttentionQueryTile, scratch.dscores, kAttentionQueryTile, tile.columns, DotSum::kStore);
       biases.add_to(tile, key, keys, data.key_mask, problem.score_scale, scratch.scores, scratch.largest);
       if (problem.dropout) {
@@ -124,9 +123,24 @@ void dot_grad_item(const AttentionProblem& problem, const AttentionData& data, c
       store_row(problem, scratch.dqueries, i, 1, head, first + i, grad.dq);
     }
   }
-  store_sums(problem, {scratch.wide_dk, stride}, head, begin, end - begin, grad.dk);
-  store_sums(problem, {scratch.wide_dv, stride}, head, begin, end - begin, grad.dv);
   sums.store(bin_sums);
+}
+
+void dot_grad_item(const AttentionProblem& problem, const AttentionData& data, const AttentionGradData& grad,
+                   std::int64_t sample, std::int64_t shared, std::int64_t item_bins, ScratchCursor cursor,
+                   double* bin_sums) {
+  const DotBackwardScratch scratch(cursor, problem, item_bins > 0);
+  const std::int64_t begin = data.sample_offsets[sample], end = data.sample_offsets[sample + 1];
+  const HeadRows dk{scratch.wide_dk, problem.row_stride()}, dv{scratch.wide_dv, problem.row_stride()};
+  turn_sample(problem, data.k, shared, begin, end - begin, scratch.k_columns);
+  // The first tile of queries does not reach all keys then, so no tile may store.
+  if (problem.causal) clear_sums(dk, dv, end - begin, problem.row_stride());
+  for (std::int64_t head = shared * problem.group; head < (shared + 1) * problem.group; ++head) {
+    const bool adds = problem.causal || head > shared * problem.group;
+    dot_grad_head(problem, data, grad, begin, end, head, adds, item_bins > 0, scratch, bin_sums + head * item_bins);
+  }
+  store_sums(problem.of_keys, dk, shared, begin, end - begin, grad.dk);
+  store_sums(problem.of_keys, dv, shared, begin, end - begin, grad.dv);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -84,25 +84,22 @@ HWY_INLINE void load_query_tile(const AttentionProblem& problem, const Attention
   load_row_sums(problem, grad, tile, head, scratch.log_sum_exp, scratch.log_sum_rest, scratch.output_dot_doutput);
 }
 
-// `bin_sums` holds the bins of the three tables of this (sample, head) in turn; nullptr: no table gradients are wanted.
-void attention_grad_item(const AttentionProblem& problem, const AttentionData& data, const AttentionGradData& grad,
-                         std::int64_t sample, std::int64_t head, bool table_gradients, ScratchCursor cursor,
+// What a head adds to the gradients of the rows of k and v that it reads. `adds`: to what others have added.
+void attention_grad_head(const AttentionProblem& problem, const AttentionData& data, const AttentionGradData& grad,
+                         std::int64_t begin, std::int64_t end, std::int64_t head, const HeadRows& k, const HeadRows& v,
+                         const HeadRows& dk, const HeadRows& dv, bool adds, const BackwardScratch& scratch,
                          double* bin_sums) {
-  const BackwardScratch scratch(cursor, problem, table_gradients);
-  const std::int64_t begin = data.sample_offsets[sample], end = data.sample_offsets[sample + 1];
   const std::int64_t head_size = problem.head_size;
-  const HeadRows k = head_rows(problem, data.k, head, begin, end - begin, scratch.wide_k);
-  const HeadRows v = head_rows(problem, data.v, head, begin, end - begin, scratch.wide_v);
-  const HeadRows dk = head_sums(problem, grad.dk, head, begin, scratch.wide_dk);
-  const HeadRows dv = head_sums(problem, grad.dv, head, begin, scratch.wide_dv);
   HeadBiases biases(scratch.biases, problem, data, head);
   HeadBiasSums sums(problem, biases, scratch.bias_sums);
   for (std::int64_t first = begin; first < end; first += kAttentionQueryTile) {
     const QueryTile tile = query_tile(begin, first, end);
     biases.start(tile);
     load_query_tile(problem, data, grad, head, tile, scratch);
-    for (std::int64_t key = begin; key < end; key += kAttentionKeyTile) {
-      const std::int64_t keys = std::min(end - key, kAttentionKeyTile);
+    const bool stores = !adds && first == begin;
+    const std::int64_t seen = problem.keys_end(first + tile.count, end);
+    for (std::int64_t key = begin; key < seen; key += kAttentionKeyTile) {
+      const std::int64_t keys = std::min(seen - key, kAttentionKeyTile);
       const std::int64_t row = key - begin;
       attention_product(ProductRows{k.data + row * k.stride, k.stride}, keys, head_size, scratch.queries,
                         kAttentionQueryTile, scratch.probabilities, kAttentionQueryTile, tile.columns,
@@ -116,9 +113,9 @@ void attention_grad_item(const AttentionProblem& problem, const AttentionData& d
         backward_softmax<false>(problem, data, head, tile, key, keys, scratch);
       }
       add_key_rows(problem, tile, scratch.probabilities, scratch.doutput_rows, keys, head_size, dv.stride, scratch,
-                   first == begin, dv.data + row * dv.stride);
-      add_key_rows(problem, tile, scratch.dscores, scratch.query_rows, keys, head_size, dk.stride, scratch,
-                   first == begin, dk.data + row * dk.stride);
+                   stores, dv.data + row * dv.stride);
+      add_key_rows(problem, tile, scratch.dscores, scratch.query_rows, keys, head_size, dk.stride, scratch, stores,
+                   dk.data + row * dk.stride);
       attention_product(ProductColumns{k.data + row * k.stride, k.stride}, head_size, keys, scratch.dscores,
                         kAttentionQueryTile, scratch.dqueries, kAttentionQueryTile, tile.columns,
                         key == begin ? ProductSum::kStore : ProductSum::kAdd);
@@ -129,9 +126,28 @@ void attention_grad_item(const AttentionProblem& problem, const AttentionData& d
       store_row(problem, scratch.dqueries, i, problem.score_scale, head, first + i, grad.dq);
     }
   }
-  store_sums(problem, dk, head, begin, end - begin, grad.dk);
-  store_sums(problem, dv, head, begin, end - begin, grad.dv);
   sums.store(bin_sums);
+}
+
+void attention_grad_item(const AttentionProblem& problem, const AttentionData& data, const AttentionGradData& grad,
+                         std::int64_t sample, std::int64_t shared, std::int64_t item_bins, ScratchCursor cursor,
+                         double* bin_sums) {
+  const BackwardScratch scratch(cursor, problem, item_bins > 0);
+  const AttentionRows& of_keys = problem.of_keys;
+  const std::int64_t begin = data.sample_offsets[sample], end = data.sample_offsets[sample + 1];
+  const HeadRows k = head_rows(of_keys, data.k, shared, begin, end - begin, scratch.wide_k);
+  const HeadRows v = head_rows(of_keys, data.v, shared, begin, end - begin, scratch.wide_v);
+  const HeadRows dk = head_sums(of_keys, grad.dk, shared, begin, scratch.wide_dk);
+  const HeadRows dv = head_sums(of_keys, grad.dv, shared, begin, scratch.wide_dv);
+  // The first tile of queries does not reach all keys then, so no tile may store.
+  if (problem.causal) clear_sums(dk, dv, end - begin, problem.head_size);
+  for (std::int64_t head = shared * problem.group; head < (shared + 1) * problem.group; ++head) {
+    const bool adds = problem.causal || head > shared * problem.group;
+    attention_grad_head(problem, data, grad, begin, end, head, k, v, dk, dv, adds, scratch,
+                        bin_sums + head * item_bins);
+  }
+  store_sums(of_keys, dk, shared, begin, end - begin, grad.dk);
+  store_sums(of_keys, dv, shared, begin, end - begin, grad.dv);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -210,10 +226,11 @@ std::unique_ptr<Kernel> make_attention_grad(const Graph& graph, const Node& node
         double* bin_sums = nullptr;
         take_shared(all, order, bin_sums);
         for_each_attention_item(
-            problem, data.sample_offsets, order, [&](std::int64_t sample, std::int64_t head, int member) {
+            problem, problem.heads / problem.group, data.sample_offsets, order,
+            [&](std::int64_t sample, std::int64_t key_value_head, int member) {
               const ScratchCursor cursor(scratch + shared_bytes + static_cast<std::size_t>(member) * own_bytes);
-              item(problem, data, grad, sample, head, table_gradients, cursor,
-                   bin_sums + (sample * problem.heads + head) * item_bins);
+              item(problem, data, grad, sample, key_value_head, item_bins, cursor,
+                   bin_sums + sample * problem.heads * item_bins);
             });
         if (table_gradients) {
           store_table_gradients(problem, data.sample_offsets, bin_sums, arguments.outputs.subspan(3));

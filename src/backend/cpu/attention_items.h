@@ -10,10 +10,11 @@ namespace plimsoll {
 // `own` is this thread's scratch.
 using AttentionItem = void (*)(const AttentionProblem& problem, const AttentionData& data, void* output,
                                float* log_sum_exp, std::int64_t sample, std::int64_t head, ScratchCursor own);
-// With `table_gradients`, `bin_sums` holds the bins of the three tables of this (sample, head) in turn.
+// `shared`: of the heads of k and v; the item is that of all heads that share it. With `table_gradients`, `bin_sums`
+// holds the bins of the three tables of the sample's heads in turn, `item_bins` of each.
 using AttentionGradItem = void (*)(const AttentionProblem& problem, const AttentionData& data,
-                                   const AttentionGradData& grad, std::int64_t sample, std::int64_t head,
-                                   bool table_gradients, ScratchCursor own, double* bin_sums);
+                                   const AttentionGradData& grad, std::int64_t sample, std::int64_t shared,
+                                   std::int64_t item_bins, ScratchCursor own, double* bin_sums);
 
 // These serve problems with `dots`; their scratch is DotForwardScratch and DotBackwardScratch.
 AttentionItem attention_dot_item();

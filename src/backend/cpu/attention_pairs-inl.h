@@ -20,9 +20,8 @@ namespace plimsoll {
 namespace HWY_NAMESPACE {
 
 // Returns the head's part of a sample's rows, from row `first` on, as rows of pairs of features.
-HWY_INLINE PairRows feature_pairs(const AttentionProblem& problem, const void* tensor, std::int64_t head,
-                                  std::int64_t first) {
-  return {static_cast<const std::uint16_t*>(head_part(problem, tensor, first, head)), problem.width};
+HWY_INLINE PairRows feature_pairs(const AttentionRows& of, const void* tensor, std::int64_t head, std::int64_t first) {
+  return {static_cast<const std::uint16_t*>(head_part(of, tensor, first, head)), of.width};
 }
 
 // words[p, i] = features 2p and 2p + 1 of the tile's query i, 0 beyond the tile's count.
@@ -56,10 +55,11 @@ HWY_INLINE void pair_rows(const AttentionProblem& problem, const void* tensor, s
   }
 }
 
-// columns[c, j] = feature c of row first + j, for j below problem.turned_stride(); 0 from `count` on.
+// columns[c, j] = feature c of row first + j of k or v, whose head it is, for j below problem.turned_stride(); 0 from
+// `count` on.
 HWY_INLINE void turn_sample(const AttentionProblem& problem, const void* tensor, std::int64_t head, std::int64_t first,
                             std::int64_t count, std::uint16_t* columns) {
-  const PairRows rows = feature_pairs(problem, tensor, head, first);
+  const PairRows rows = feature_pairs(problem.of_keys, tensor, head, first);
   const std::int64_t stride = problem.turned_stride();
   constexpr std::int64_t kBlock = 32;  // rows: a block stays in L1 while it is read
   for (std::int64_t block = 0; block < stride; block += kBlock) {

@@ -42,10 +42,13 @@ AttentionProblem::AttentionProblem(const Graph& graph, const Node& node) : form(
   check(attributes.dropout_p >= 0 && attributes.dropout_p < 1 && attributes.site < 65536,
         [&] { return fmt::format("node '{}': dropout is from 0 to below 1, sites are below 65536", node.name); });
   dtype = q.dtype;
-  longest = attributes.longest_sample > 0 ? std::min(attributes.longest_sample, q.shape[0]) : q.shape[0];
+  longest = longest_sample(attributes, q.shape[0]);
   width = q.shape[1];
   heads = attributes.heads;
   head_size = width / heads;
+  group = heads / key_value_heads(attributes);
+  of_keys = {.dtype = dtype, .width = width / group, .head_size = head_size};
+  causal = attributes.causal;
   dots = dtype == DType::kBF16 && head_size % 16 == 0 && multiplies_bf16();
   samples = graph.type(node.inputs[form.sample_offsets()]).shape[0] - 1;
   score_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_size)));

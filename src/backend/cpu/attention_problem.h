@@ -1,13 +1,14 @@
 // Types that attention and its gradient share on the CPU: the sizes that are fixed when a node is prepared, the
 // pointers of one run, the buckets of relative distances, and the division of work among threads.
 //
-// Work is divided into items, one for each (sample, head). One thread computes an item from beginning to end in an
+// Work is divided into items: one for each (sample, head), or, in the gradient, where heads share one of k and v, for
+// each of those. One thread computes an item from beginning to end in an
 // order that depends on the item alone, and writes what no other item writes, so results have the same bits for any
 // number of threads.
 //
 //   const AttentionProblem problem(graph, node);
 //   const AttentionData data(arguments, problem.form);
-//   for_each_attention_item(problem, data.sample_offsets, order, [&](auto sample, auto head, int member) {});
+//   for_each_attention_item(problem, problem.heads, data.sample_offsets, order, [&](auto sample, auto head, int) {});
 #pragma once
 
 #include <omp.h>
@@ -52,25 +53,37 @@ class RelativeBuckets {
   std::vector<std::int32_t> buckets_;
 };
 
-struct AttentionProblem {
-  // Throws InternalError naming the node where a type is unknown or an attribute makes no sense.
-  AttentionProblem(const Graph& graph, const Node& node);
+// How heads lie in the rows of a tensor.
+struct AttentionRows {
+  DType dtype = DType::kF32;   // F32, BF16 or F16
+  std::int64_t width = 0;      // columns of a row
+  std::int64_t head_size = 0;  // d
 
   // The row stride of scratch that holds one head's part of rows: a whole number of vectors on every machine.
   std::int64_t row_stride() const { return (head_size + 15) / 16 * 16; }
+};
+
+// Of q's rows, and of those of the output and their gradients.
+struct AttentionProblem : AttentionRows {
+  // Throws InternalError naming the node where a type is unknown or an attribute makes no sense.
+  AttentionProblem(const Graph& graph, const Node& node);
+
   // The elements of one head's part of a sample as floats, needed where the tensors hold halves.
   std::int64_t wide_elements() const { return is_half(dtype) ? longest * row_stride() : 0; }
   // The row stride of a sample's transposed rows: whole tiles of pairs (dot_product_bf16.h).
   std::int64_t turned_stride() const { return (longest + 31) / 32 * 32; }
 
-  DType dtype;             // type of q, k, v, the output and their gradients: F32, BF16 or F16
-  bool dots;               // whether the products are those of dot_product_bf16
-  std::int64_t longest;    // most rows of any sample
-  std::int64_t width;      // D
-  std::int64_t heads;      // H
-  std::int64_t head_size;  // d = D / H
-  std::int64_t samples;    // B
-  float score_scale;       // 1 / sqrt(d)
+  // The last row, but one, whose keys a tile of queries up to `last` of a sample up to `end` sees.
+  std::int64_t keys_end(std::int64_t last, std::int64_t end) const { return causal ? last : end; }
+
+  AttentionRows of_keys;  // rows of k and v
+  std::int64_t group;     // heads that share one of k and v
+  bool causal;            // a row sees no later one
+  bool dots;              // whether the products are those of dot_product_bf16
+  std::int64_t longest;   // most rows of any sample
+  std::int64_t heads;     // H
+  std::int64_t samples;   // B
+  float score_scale;      // 1 / sqrt(d)
   std::uint32_t site;
   bool dropout;
   std::uint32_t dropout_threshold;  // a probability is kept if its random bits are at least this
@@ -103,18 +116,18 @@ struct AttentionGradData {
 // Fills `order` with the samples that are not empty, longest first; returns how many.
 std::int64_t order_attention_samples(std::span<const std::int32_t> sample_offsets, std::int32_t* order);
 
-// Calls body(sample, head, member) once for each item, on up to `problem.threads` threads; `member` < threads tells
-// whose scratch to use. The longest samples come first, and an idle thread takes the next item. `order` is scratch for
-// B indices.
+// Calls body(sample, head, member) once for each item, of `heads` a sample, on up to `problem.threads` threads;
+// `member` < threads tells whose scratch to use. The longest samples come first, and an idle thread takes the next
+// item. `order` is scratch for B indices.
 template <typename Body>
-void for_each_attention_item(const AttentionProblem& problem, const std::int32_t* sample_offsets, std::int32_t* order,
-                             const Body& body) {
+void for_each_attention_item(const AttentionProblem& problem, std::int64_t heads, const std::int32_t* sample_offsets,
+                             std::int32_t* order, const Body& body) {
   const std::int64_t items =
-      order_attention_samples({sample_offsets, static_cast<std::size_t>(problem.samples) + 1}, order) * problem.heads;
+      order_attention_samples({sample_offsets, static_cast<std::size_t>(problem.samples) + 1}, order) * heads;
   std::atomic<std::int64_t> next{0};
 #pragma omp parallel num_threads(problem.threads)
   for (std::int64_t item = next++; item < items; item = next++) {
-    body(std::int64_t{order[item / problem.heads]}, item % problem.heads, omp_get_thread_num());
+    body(std::int64_t{order[item / heads]}, item % heads, omp_get_thread_num());
   }
 }
 

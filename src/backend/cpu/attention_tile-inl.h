@@ -51,13 +51,12 @@ struct HeadRows {
 };
 
 // Returns the address of element `head_column` of row `first` of a tensor [n, width].
-HWY_INLINE const void* head_part(const AttentionProblem& problem, const void* tensor, std::int64_t first,
-                                 std::int64_t head) {
+HWY_INLINE const void* head_part(const AttentionRows& of, const void* tensor, std::int64_t first, std::int64_t head) {
   return static_cast<const std::byte*>(tensor) +
-         static_cast<std::size_t>(first * problem.width + head * problem.head_size) * dtype_bytes(problem.dtype);
+         static_cast<std::size_t>(first * of.width + head * of.head_size) * dtype_bytes(of.dtype);
 }
-HWY_INLINE void* head_part(const AttentionProblem& problem, void* tensor, std::int64_t first, std::int64_t head) {
-  return const_cast<void*>(head_part(problem, const_cast<const void*>(tensor), first, head));
+HWY_INLINE void* head_part(const AttentionRows& of, void* tensor, std::int64_t first, std::int64_t head) {
+  return const_cast<void*>(head_part(of, const_cast<const void*>(tensor), first, head));
 }
 
 // to[c] = factor * from[c]
@@ -73,48 +72,55 @@ HWY_INLINE void widen_row(const T* from, float factor, std::int64_t count, float
 }
 
 // rows[i, c] = factor * the head's part of row first + i, 0 for c from head_size to stride.
-HWY_INLINE void load_rows(const AttentionProblem& problem, const void* tensor, std::int64_t head, std::int64_t first,
+HWY_INLINE void load_rows(const AttentionRows& of, const void* tensor, std::int64_t head, std::int64_t first,
                           std::int64_t count, float factor, float* rows) {
-  const std::int64_t stride = problem.row_stride();
-  for_element_type(problem.dtype, [&](auto element) {
-    const auto* from = static_cast<const decltype(element)*>(head_part(problem, tensor, first, head));
-    for (std::int64_t i = 0; i < count; ++i, from += problem.width, rows += stride) {
-      widen_row(from, factor, problem.head_size, rows);
-      for (std::int64_t c = problem.head_size; c < stride; ++c) rows[c] = 0;
+  const std::int64_t stride = of.row_stride();
+  for_element_type(of.dtype, [&](auto element) {
+    const auto* from = static_cast<const decltype(element)*>(head_part(of, tensor, first, head));
+    for (std::int64_t i = 0; i < count; ++i, from += of.width, rows += stride) {
+      widen_row(from, factor, of.head_size, rows);
+      for (std::int64_t c = of.head_size; c < stride; ++c) rows[c] = 0;
     }
   });
 }
 
 // Returns the head's part of a sample's rows as floats: in place, or, for halves, copied to `scratch`.
-HWY_INLINE HeadRows head_rows(const AttentionProblem& problem, const void* tensor, std::int64_t head,
-                              std::int64_t first, std::int64_t count, float* scratch) {
-  if (!is_half(problem.dtype)) {
-    return {static_cast<float*>(const_cast<void*>(head_part(problem, tensor, first, head))), problem.width};
+HWY_INLINE HeadRows head_rows(const AttentionRows& of, const void* tensor, std::int64_t head, std::int64_t first,
+                              std::int64_t count, float* scratch) {
+  if (!is_half(of.dtype)) {
+    return {static_cast<float*>(const_cast<void*>(head_part(of, tensor, first, head))), of.width};
   }
-  load_rows(problem, tensor, head, first, count, 1, scratch);
-  return {scratch, problem.row_stride()};
+  load_rows(of, tensor, head, first, count, 1, scratch);
+  return {scratch, of.row_stride()};
 }
 
 // Returns where the head's part of a gradient's rows is summed: in place, or, for halves, in `scratch`.
-HWY_INLINE HeadRows head_sums(const AttentionProblem& problem, void* tensor, std::int64_t head, std::int64_t first,
+HWY_INLINE HeadRows head_sums(const AttentionRows& of, void* tensor, std::int64_t head, std::int64_t first,
                               float* scratch) {
-  if (is_half(problem.dtype)) return {scratch, problem.row_stride()};
-  return {static_cast<float*>(head_part(problem, tensor, first, head)), problem.width};
+  if (is_half(of.dtype)) return {scratch, of.row_stride()};
+  return {static_cast<float*>(head_part(of, tensor, first, head)), of.width};
+}
+// Zeros in `count` rows of both.
+HWY_INLINE void clear_sums(const HeadRows& a, const HeadRows& b, std::int64_t count, std::int64_t columns) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::fill_n(a.data + i * a.stride, columns, 0.0F);
+    std::fill_n(b.data + i * b.stride, columns, 0.0F);
+  }
 }
 // Stores the sums of halves from scratch to the gradient.
-HWY_INLINE void store_sums(const AttentionProblem& problem, const HeadRows& sums, std::int64_t head, std::int64_t first,
+HWY_INLINE void store_sums(const AttentionRows& of, const HeadRows& sums, std::int64_t head, std::int64_t first,
                            std::int64_t count, void* tensor) {
-  if (!is_half(problem.dtype)) return;
+  if (!is_half(of.dtype)) return;
   const hn::ScalableTag<float> d;
-  for_element_type(problem.dtype, [&](auto element) {
-    auto* to = static_cast<decltype(element)*>(head_part(problem, tensor, first, head));
-    for (std::int64_t i = 0; i < count; ++i, to += problem.width) {
+  for_element_type(of.dtype, [&](auto element) {
+    auto* to = static_cast<decltype(element)*>(head_part(of, tensor, first, head));
+    for (std::int64_t i = 0; i < count; ++i, to += of.width) {
       const float* const from = sums.data + i * sums.stride;
       std::int64_t c = 0;
-      for (; c + vector_lanes() <= problem.head_size; c += vector_lanes()) {
+      for (; c + vector_lanes() <= of.head_size; c += vector_lanes()) {
         store_floats(hn::LoadU(d, from + c), d, to + c);
       }
-      for (; c < problem.head_size; ++c) store_float(from[c], to + c);
+      for (; c < of.head_size; ++c) store_float(from[c], to + c);
     }
   });
 }
@@ -273,14 +279,15 @@ class BiasRows {
   std::int64_t columns_ = 0;
 };
 
-// The three biases of one head.
+// The three biases of one head, or which keys are not seen.
 struct HeadBiases {
   HWY_INLINE HeadBiases(const HeadBiasScratch& scratch, const AttentionProblem& problem, const AttentionData& data,
                         std::int64_t head)
       : position(make(scratch.position, problem, data, head, 0)),
         x(make(scratch.x, problem, data, head, 1)),
         y(make(scratch.y, problem, data, head, 2)),
-        has_any(problem.form.tables() > 0) {}
+        has_any(problem.form.tables() > 0),
+        causal(problem.causal) {}
 
   HWY_INLINE void start(const QueryTile& tile) {
     position.start(tile);
@@ -289,7 +296,8 @@ struct HeadBiases {
   }
 
   // Sets scores[j, i] to factor * scores[j, i] + the biases of query i and key first_key + j, or to -infinity where the
-  // key is masked; raises `largest`, one for each column, to the greatest score.
+  // key is masked, or later than the query where that must not be seen; raises `largest`, one for each column, to the
+  // greatest score.
   HWY_INLINE void add_to(const QueryTile& tile, std::int64_t first_key, std::int64_t keys, const std::int32_t* key_mask,
                          float factor, float* scores, float* largest) const {
     const hn::ScalableTag<float> d;
@@ -301,8 +309,13 @@ struct HeadBiases {
         continue;
       }
       if (!has_any) {
+        const std::int64_t later = causal ? first_key + j - tile.first : 0;  // so many queries do not see the key
         for (std::int64_t i = 0; i < tile.columns; i += lanes) {
-          const auto score = hn::Mul(hn::Load(d, row + i), hn::Set(d, factor));
+          auto score = hn::Mul(hn::Load(d, row + i), hn::Set(d, factor));
+          if (i < later) {
+            const auto shut = hn::FirstN(d, static_cast<std::size_t>(std::min(later - i, lanes)));
+            score = hn::IfThenElse(shut, hn::Set(d, -std::numeric_limits<float>::infinity()), score);
+          }
           hn::Store(score, d, row + i);
           hn::Store(hn::Max(score, hn::Load(d, largest + i)), d, largest + i);
         }
@@ -322,7 +335,7 @@ struct HeadBiases {
   }
 
   BiasRows position, x, y;
-  bool has_any;
+  bool has_any, causal;  // not both
 
  private:
   HWY_INLINE static BiasRows make(const BiasScratch& scratch, const AttentionProblem& problem,

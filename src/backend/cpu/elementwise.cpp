@@ -1,5 +1,5 @@
-// add, multiply, scale, accumulate, gelu, tanh, relu and their gradients, cast, concat_heads and split_heads, each in
-// one pass over the real rows.
+// add, multiply, scale, accumulate, gelu, silu_multiply, tanh, relu and their gradients, cast, concat_heads and
+// split_heads, each in one pass over the real rows.
 #include <cstdint>
 #include <cstring>
 
@@ -83,6 +83,41 @@ struct GeluGradOp {
     return hn::Mul(dy, hn::MulAdd(hn::Mul(x, hn::Set(d, kDensityAtZero)), density, phi));
   }
 };
+// x (1 + tanh(u)) / 2, u = sqrt(2 / pi) (x + 0.044715 x^3), is x / (1 + exp(-2 u)).
+constexpr float kTwiceRoot = 1.59576912F, kCubic = 0.044715F;  // 2 sqrt(2 / pi)
+template <class D, class V>
+HWY_INLINE V tanh_gelu_share(D d, V x) {
+  const V u2 =
+      hn::Mul(hn::Mul(hn::Set(d, kTwiceRoot), x), hn::MulAdd(hn::Mul(x, x), hn::Set(d, kCubic), hn::Set(d, 1.0F)));
+  return hn::Div(hn::Set(d, 1.0F), hn::Add(hn::Set(d, 1.0F), simd_exp(d, hn::Neg(u2))));
+}
+struct TanhGeluOp {
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V x, V) const {
+    return hn::Mul(x, tanh_gelu_share(d, x));
+  }
+};
+// With s the share: dy (s + x s (1 - s) du2 / dx)
+struct TanhGeluGradOp {
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V dy, V x) const {
+    const V one = hn::Set(d, 1.0F), share = tanh_gelu_share(d, x);
+    const V slope = hn::Mul(hn::Set(d, kTwiceRoot), hn::MulAdd(hn::Mul(x, x), hn::Set(d, 3 * kCubic), one));
+    return hn::Mul(dy, hn::MulAdd(hn::Mul(hn::Mul(x, share), hn::Sub(one, share)), slope, share));
+  }
+};
+// 1 / (1 + exp(-x))
+template <class D, class V>
+HWY_INLINE V logistic(D d, V x) {
+  return hn::Div(hn::Set(d, 1.0F), hn::Add(hn::Set(d, 1.0F), simd_exp(d, hn::Neg(x))));
+}
+struct SiluMultiplyOp {
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V gate, V x) const {
+    return hn::Mul(hn::Mul(gate, logistic(d, gate)), x);
+  }
+};
+
 struct TanhOp {
   template <class D, class V>
   HWY_INLINE V operator()(D d, V x, V) const {
@@ -111,6 +146,32 @@ struct ReluGradOp {
   }
 };
 
+// The gate's gradient is dy x s (1 + gate (1 - s)), that of x dy gate s, with s the gate's logistic.
+template <class D, class T>
+HWY_INLINE void silu_multiply_grad_step(D d, const T* dy, const T* gate, const T* x, T* dgate, T* dx) {
+  const auto one = hn::Set(d, 1.0F);
+  const auto g = load_floats(d, gate), s = logistic(d, g), v = hn::Mul(load_floats(d, dy), s);
+  const auto slope = hn::MulAdd(g, hn::Sub(one, s), one);
+  const auto of_gate = hn::Mul(hn::Mul(v, load_floats(d, x)), slope);
+  store_floats(of_gate, d, dgate);
+  store_floats(hn::Mul(v, g), d, dx);
+}
+void silu_multiply_grad_range(DType dtype, const void* dy, const void* gate, const void* x, void* dgate, void* dx,
+                              std::size_t count) {
+  for_element_type(dtype, [&](auto element) {
+    using T = decltype(element);
+    const hn::ScalableTag<float> d;
+    const hn::CappedTag<float, 1> one;
+    const auto step = [&](auto tag, std::size_t i) {
+      silu_multiply_grad_step(tag, static_cast<const T*>(dy) + i, static_cast<const T*>(gate) + i,
+                              static_cast<const T*>(x) + i, static_cast<T*>(dgate) + i, static_cast<T*>(dx) + i);
+    };
+    std::size_t i = 0;
+    for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) step(d, i);
+    for (; i < count; ++i) step(one, i);
+  });
+}
+
 void add_range(DType t, const void* a, const void* b, void* y, std::size_t count) { map2(t, a, b, y, count, AddOp()); }
 void multiply_range(DType t, const void* a, const void* b, void* y, std::size_t count) {
   map2(t, a, b, y, count, MultiplyOp());
@@ -121,6 +182,13 @@ void scale_range(DType t, const void* x, void* y, std::size_t count, float facto
 void gelu_range(DType t, const void* x, void* y, std::size_t count) { map2(t, x, x, y, count, GeluOp()); }
 void gelu_grad_range(DType t, const void* dy, const void* x, void* dx, std::size_t count) {
   map2(t, dy, x, dx, count, GeluGradOp());
+}
+void tanh_gelu_range(DType t, const void* x, void* y, std::size_t count) { map2(t, x, x, y, count, TanhGeluOp()); }
+void tanh_gelu_grad_range(DType t, const void* dy, const void* x, void* dx, std::size_t count) {
+  map2(t, dy, x, dx, count, TanhGeluGradOp());
+}
+void silu_multiply_range(DType t, const void* gate, const void* x, void* y, std::size_t count) {
+  map2(t, gate, x, y, count, SiluMultiplyOp());
 }
 void tanh_range(DType t, const void* x, void* y, std::size_t count) { map2(t, x, x, y, count, TanhOp()); }
 void tanh_grad_range(DType t, const void* dy, const void* y, void* dx, std::size_t count) {
@@ -144,6 +212,10 @@ HWY_EXPORT(multiply_range);
 HWY_EXPORT(scale_range);
 HWY_EXPORT(gelu_range);
 HWY_EXPORT(gelu_grad_range);
+HWY_EXPORT(tanh_gelu_range);
+HWY_EXPORT(tanh_gelu_grad_range);
+HWY_EXPORT(silu_multiply_range);
+HWY_EXPORT(silu_multiply_grad_range);
 HWY_EXPORT(tanh_range);
 HWY_EXPORT(tanh_grad_range);
 HWY_EXPORT(relu_range);
@@ -222,9 +294,24 @@ std::unique_ptr<Kernel> make_accumulate(const Graph&, const Node&) {
   });
 }
 
-std::unique_ptr<Kernel> make_gelu(const Graph&, const Node&) { return make_unary(HWY_DYNAMIC_DISPATCH(gelu_range)); }
-std::unique_ptr<Kernel> make_gelu_grad(const Graph&, const Node&) {
+std::unique_ptr<Kernel> make_gelu(const Graph&, const Node& node) {
+  if (gelu_by_tanh(node.attributes)) return make_unary(HWY_DYNAMIC_DISPATCH(tanh_gelu_range));
+  return make_unary(HWY_DYNAMIC_DISPATCH(gelu_range));
+}
+std::unique_ptr<Kernel> make_gelu_grad(const Graph&, const Node& node) {
+  if (gelu_by_tanh(node.attributes)) return make_binary(HWY_DYNAMIC_DISPATCH(tanh_gelu_grad_range));
   return make_binary(HWY_DYNAMIC_DISPATCH(gelu_grad_range));
+}
+std::unique_ptr<Kernel> make_silu_multiply(const Graph&, const Node&) {
+  return make_binary(HWY_DYNAMIC_DISPATCH(silu_multiply_range));
+}
+std::unique_ptr<Kernel> make_silu_multiply_grad(const Graph&, const Node&) {
+  return make_kernel([range = HWY_DYNAMIC_DISPATCH(silu_multiply_grad_range)](const KernelArguments& a) {
+    parallel_for(real_elements(a, a.outputs[0]), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      range(a.outputs[0].dtype(), element(a.inputs[0], begin), element(a.inputs[1], begin), element(a.inputs[2], begin),
+            element(a.outputs[0], begin), element(a.outputs[1], begin), static_cast<std::size_t>(end - begin));
+    });
+  });
 }
 std::unique_ptr<Kernel> make_tanh(const Graph&, const Node&) { return make_unary(HWY_DYNAMIC_DISPATCH(tanh_range)); }
 std::unique_ptr<Kernel> make_tanh_grad(const Graph&, const Node&) {

@@ -44,6 +44,8 @@ std::unique_ptr<Kernel> make_accumulate(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_scale(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_gelu(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_gelu_grad(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_silu_multiply(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_silu_multiply_grad(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_tanh(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_tanh_grad(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_relu(const Graph& graph, const Node& node);
@@ -57,6 +59,14 @@ std::unique_ptr<Kernel> make_dropout(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_layer_norm(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_affine(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_layer_norm_grad(const Graph& graph, const Node& node);
+
+// rms_norm.cpp
+std::unique_ptr<Kernel> make_rms_norm(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_rms_norm_grad(const Graph& graph, const Node& node);
+
+// rotary.cpp
+std::unique_ptr<Kernel> make_rotary_table(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_rotary(const Graph& graph, const Node& node);
 
 // row_norms.cpp
 std::unique_ptr<Kernel> make_inverse_row_norms(const Graph& graph, const Node& node);

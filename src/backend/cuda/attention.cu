@@ -68,7 +68,8 @@ __global__ void __launch_bounds__(AttentionTiles<T, kWidth, kExact>::kThreads,
   const Shared shared(stages);
 
   RowCopies<Form::kRows, Form, T>(block, in.q, block.first, shape).next(shared.q, block.real(block.first));
-  RowCopies<kTile, Form, T> k(block, in.k, 0, shape), v(block, in.v, 0, shape);
+  const BlockRows<Form> of_keys = block.of_keys(shape);
+  RowCopies<kTile, Form, T> k(of_keys, in.k, 0, shape), v(of_keys, in.v, 0, shape);
   using Biases = std::conditional_t<kBiased, BiasCopies<Form::kRows, kTile, true, Form, T>, NoBiasCopies>;
   Biases biases(block, in.biases, block.first, 0, shape);
   const auto fetch = [&](int key, int stage) {
@@ -87,7 +88,8 @@ __global__ void __launch_bounds__(AttentionTiles<T, kWidth, kExact>::kThreads,
 
   float out[Form::kOutBlocks][4] = {};
   float base[2] = {-FLT_MAX, -FLT_MAX}, sum[2] = {0, 0};  // base: no score times scale2 exceeds it by more than kSlack
-  walk(block, stages, fetch, [&](int key, int stage) {
+  const int seen = shape.causal && block.first + Form::kRows < block.length ? block.first + Form::kRows : block.length;
+  walk<Form>(0, seen, stages, fetch, [&](int key, int stage) {
     if (shape.drops) bits.draw(site, block.warp_first(), key);
 
     float scores[Form::kBlocks][4];
@@ -100,6 +102,16 @@ __global__ void __launch_bounds__(AttentionTiles<T, kWidth, kExact>::kThreads,
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           scores[n][i] = shut((shared.mask + stage * kTile)[8 * n + block.lane % 4 * 2 + i % 2]);
+        }
+      }
+    }
+    if (!kBiased && shape.causal && key + kTile > block.first) {
+#pragma unroll
+      for (int n = 0; n < Form::kBlocks; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int of_key = key + 8 * n + block.lane % 4 * 2 + i % 2;
+          if (of_key > block.warp_first() + block.lane / 4 + 8 * (i / 2)) scores[n][i] = -INFINITY;
         }
       }
     }

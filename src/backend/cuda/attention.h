@@ -55,10 +55,10 @@ struct BlockPlace {
 template <typename Form>
 struct BlockRows {
   int head, sample;
-  std::int64_t begin;  // where the sample's rows begin among all
-  int length;          // of the sample
-  int first;           // of the block, whose rows from `length` on do not exist
-  std::int64_t stride, head_column;
+  std::int64_t begin;                // where the sample's rows begin among all
+  int length;                        // of the sample
+  int first;                         // of the block, whose rows from `length` on do not exist
+  std::int64_t stride, head_column;  // of the rows that it reads as its head's
   int warp, lane;
 
   __device__ BlockRows(const AttentionShape& shape, const std::int32_t* offsets, const BlockPlace& place)
@@ -76,6 +76,13 @@ struct BlockRows {
       : BlockRows(shape, offsets, BlockPlace{blockIdx.x, blockIdx.y, blockIdx.z}) {}
 
   __device__ int warp_first() const { return first + 16 * warp; }
+  // The same rows of k and v, whose head is one that several share.
+  __device__ BlockRows of_keys(const AttentionShape& shape) const {
+    BlockRows keys = *this;
+    keys.stride = shape.key_stride();
+    keys.head_column = static_cast<std::int64_t>(head / shape.group) * shape.head_size;
+    return keys;
+  }
   // How many rows there are from this one on.
   __device__ int real(int row) const { return length - row; }
   // The head's part of a row of q, or of what lies like it.
@@ -347,13 +354,13 @@ __device__ inline void number_bins(std::uint8_t* bins, const AttentionShape& sha
 
 // --- the walk --------------------------------------------------------------------------------------------------------
 
-// Walks over the sample's rows as the other side: fetch(first, stage) starts a tile's copies, compute(first, stage)
-// takes it. Both are called by all threads of the block, fetch(0, 0) before.
+// Walks over the sample's rows from `begin` to `end` as the other side: fetch(first, stage) starts a tile's copies,
+// compute(first, stage) takes it. Both are called by all threads of the block, fetch(begin, 0) before.
 template <typename Form, typename Fetch, typename Compute>
-__device__ void walk(const BlockRows<Form>& block, int stages, const Fetch& fetch, const Compute& compute) {
+__device__ void walk(int begin, int end, int stages, const Fetch& fetch, const Compute& compute) {
   int stage = 0;
-  for (int at = 0; at < block.length; at += Form::kTile) {
-    const bool more = at + Form::kTile < block.length;
+  for (int at = begin; at < end; at += Form::kTile) {
+    const bool more = at + Form::kTile < end;
     if (stages > 1 && more) {
       fetch(at + Form::kTile, 1 - stage);
       wait_for_copies<1>();

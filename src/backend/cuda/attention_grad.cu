@@ -100,7 +100,8 @@ struct BackwardTensors {
   Turns turns;
   float* dq_sums;  // queries_of
   T *dq, *dk, *dv;
-  float* partial;  // [heads * bins][slots], zeros where no block writes
+  float *shared_dk, *shared_dv;  // of each head, where heads share dk and dv; else nullptr
+  float* partial;                // [heads * bins][slots], zeros where no block writes
   std::int64_t slots;
   TileSums tile_sums;
 };
@@ -269,11 +270,13 @@ __device__ void add_queries(float (&share)[kBlocks][4], float* sums, int part, b
   for (int n = 0; n < kBlocks; ++n) at[n * kWarp] = {{share[n][0], share[n][1], share[n][2], share[n][3]}};
 }
 
-// The last block of a sample and head writes its dq: a warp 16 queries at a time.
+// The last block that has added to the dq of a sample's and head's queries, from `begin` to `end`, writes it: a warp 16
+// queries at a time.
 template <typename Form, typename T>
-__device__ void write_queries(const BlockRows<Form>& block, const BackwardTensors<T>& t, const AttentionShape& shape) {
+__device__ void write_queries(const BlockRows<Form>& block, int begin, int end, const BackwardTensors<T>& t,
+                              const AttentionShape& shape) {
 #pragma unroll 1
-  for (int query = 16 * block.warp; query < block.length; query += 16 * Form::kWarps) {
+  for (int query = begin + 16 * block.warp; query < end; query += 16 * Form::kWarps) {
     const auto* const sums = reinterpret_cast<const Pack<float, 4>*>(queries_of(block, t.dq_sums, query, shape));
     float whole[Form::kOutBlocks][4];
 #pragma unroll
@@ -308,10 +311,14 @@ __global__ void __launch_bounds__(GradTiles<T, kWidth, kExact>::kThreads, GradTi
   const Shared shared(shape, device_architecture());
   float* const staging = shared.staging + block.warp * Form::kStaging;
 
-  RowCopies<Form::kRows, Form, T>(block, in.k, block.first, shape).next(shared.k, block.real(block.first));
-  RowCopies<Form::kRows, Form, T>(block, in.v, block.first, shape).next(shared.v, block.real(block.first));
+  const BlockRows<Form> of_keys = block.of_keys(shape);
+  RowCopies<Form::kRows, Form, T>(of_keys, in.k, block.first, shape).next(shared.k, block.real(block.first));
+  RowCopies<Form::kRows, Form, T>(of_keys, in.v, block.first, shape).next(shared.v, block.real(block.first));
   if constexpr (kOfTables) copy_facts<Form::kRows>(block, shared.rows, in.coordinates, block.first);
-  RowCopies<kTile, Form, T> q_copies(block, in.q, 0, shape), doutput_copies(block, t.doutput, 0, shape);
+  // Earlier queries do not see the block's keys where they are causal; a block's first row is a tile's.
+  static_assert(Form::kRows % kTile == 0);
+  const int begin = shape.causal ? block.first : 0;
+  RowCopies<kTile, Form, T> q_copies(block, in.q, begin, shape), doutput_copies(block, t.doutput, begin, shape);
   using Biases = std::conditional_t<kBiased, BiasCopies<kTile, Form::kRows, false, Form, T>, NoBiasCopies>;
   Biases biases(block, in.biases, 0, block.first, shape);
   const auto fetch = [&](int query, int stage) {
@@ -322,7 +329,7 @@ __global__ void __launch_bounds__(GradTiles<T, kWidth, kExact>::kThreads, GradTi
     copy_query_facts<kTile>(block, shared.queries + stage * kTile, t, shape, query);
     commit_copies();
   };
-  fetch(0, 0);
+  fetch(begin, 0);
   std::conditional_t<kOfTables, TableSums<T, kWidth, kExact>, NoTableSums> table_sums = [&] {
     if constexpr (kOfTables) {
       return TableSums<T, kWidth, kExact>(shared, t.sums, shape, block);
@@ -342,7 +349,7 @@ __global__ void __launch_bounds__(GradTiles<T, kWidth, kExact>::kThreads, GradTi
   }
 
   float dk_sums[Form::kOutBlocks][4] = {}, dv_sums[Form::kOutBlocks][4] = {};
-  walk(block, stages, fetch, [&](int first, int stage) {
+  walk<Form>(begin, block.length, stages, fetch, [&](int first, int stage) {
     if constexpr (kOfTables) {
       if (first == 0) table_sums.begin(block);
     }
@@ -361,6 +368,16 @@ __global__ void __launch_bounds__(GradTiles<T, kWidth, kExact>::kThreads, GradTi
         for (int n = 0; n < Form::kPartBlocks; ++n) {
 #pragma unroll
           for (int i = 0; i < 4; ++i) p[n][i] = open[i / 2] ? 0.0F : -INFINITY;
+        }
+        if (shape.causal && first + part < block.first + Form::kRows) {
+#pragma unroll
+          for (int n = 0; n < Form::kPartBlocks; ++n) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+              const int query = first + part + 8 * n + block.lane % 4 * 2 + i % 2;
+              if (block.warp_first() + block.lane / 4 + 8 * (i / 2) > query) p[n][i] = -INFINITY;
+            }
+          }
         }
       }
       add_product_transposed<kWidth>(p, shared.k + 16 * block.warp * Form::kLeading, q);
@@ -431,9 +448,16 @@ __global__ void __launch_bounds__(GradTiles<T, kWidth, kExact>::kThreads, GradTi
   for (int i = 0; i < 2; ++i) {
     if (!open[i]) clear_row(i, dk_sums, dv_sums);
   }
-  if constexpr (kKeys) store_rows<Form>(dk_sums, shape.scale, shape.scale, block.row_of(t.dk, at), real, shape);
-  if constexpr (kValues)
-    store_rows<Form>(dv_sums, shape.keep_scale, shape.keep_scale, block.row_of(t.dv, at), real, shape);
+  if (t.shared_dk != nullptr) {
+    if constexpr (kKeys)
+      store_rows<Form>(dk_sums, shape.scale, shape.scale, block.row_of(t.shared_dk, at), real, shape);
+    if constexpr (kValues)
+      store_rows<Form>(dv_sums, shape.keep_scale, shape.keep_scale, block.row_of(t.shared_dv, at), real, shape);
+  } else {
+    if constexpr (kKeys) store_rows<Form>(dk_sums, shape.scale, shape.scale, block.row_of(t.dk, at), real, shape);
+    if constexpr (kValues)
+      store_rows<Form>(dv_sums, shape.keep_scale, shape.keep_scale, block.row_of(t.dv, at), real, shape);
+  }
   if (t.tile_sums.at != nullptr && real > 0) {
     const auto of = [&](int tensor) {
       return t.tile_sums.of(block.begin, block.sample, at, tensor, block.stride) + block.head_column;
@@ -442,10 +466,34 @@ __global__ void __launch_bounds__(GradTiles<T, kWidth, kExact>::kThreads, GradTi
     if constexpr (kValues) store_sums<Form>(dv_sums, shape.keep_scale, of(2), real, shape);
   }
   if constexpr (kKeys) {
-    if (is_last) write_queries(block, t, shape);
+    if (shape.causal) {
+      const int end = is_last ? block.length : block.first + Form::kRows;
+      write_queries(block, block.first, end, t, shape);
+    } else if (is_last) {
+      write_queries(block, 0, block.length, t, shape);
+    }
   }
   if constexpr (kOfTables) {
     table_sums.write(t.partial, block.head, block.begin / Form::kRows + block.sample + key_tile, t.slots);
+  }
+}
+
+// dk and dv of the heads that share them, each thread an element of both.
+template <typename T>
+__global__ void attention_shared_sums(const float* of_dk, const float* of_dv, const std::int32_t* offsets,
+                                      const AttentionShape shape, T* dk, T* dv) {
+  const std::int64_t count = offsets[shape.samples] * shape.key_stride();
+  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += stride) {
+    const std::int64_t row_head = i / shape.head_size, c = i % shape.head_size;  // of the heads of k and v
+    float k = 0, v = 0;
+    for (std::int64_t head = 0; head < shape.group; ++head) {
+      const std::int64_t at = (row_head * shape.group + head) * shape.head_size + c;
+      k += of_dk[at];
+      v += of_dv[at];
+    }
+    dk[i] = from_float<T>(k);
+    dv[i] = from_float<T>(v);
   }
 }
 
@@ -503,24 +551,27 @@ std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionSha
     float* const zeros = floats + (kOfTables ? 5 : 3) * row_sums;
     auto* const counts = reinterpret_cast<unsigned*>(zeros);
     const auto key_tiles = static_cast<unsigned>((longest + Form::kRows - 1) / Form::kRows);
-    BackwardTensors<T> t{.in = AttentionTensors<T>(a, shape.form),
-                         .doutput = input<T>(a, 0),
-                         .sums = {floats + 2 * row_sums, floats, kOfTables ? floats + 3 * row_sums : nullptr,
-                                  kOfTables ? floats + 4 * row_sums : nullptr},
-                         .turns = {counts, counts + 1, static_cast<int>((shape.longest + 15) / 16), key_tiles},
-                         .dq_sums = floats + scratch.dq_begin,
-                         .dq = output<T>(a, 0),
-                         .dk = output<T>(a, 1),
-                         .dv = output<T>(a, 2),
-                         .partial = zeros + scratch.turns,
-                         .slots = scratch.slots,
-                         .tile_sums = {sums_at == 0 ? nullptr : floats + scratch.tile_sums_begin}};
+    BackwardTensors<T> t{
+        .in = AttentionTensors<T>(a, shape.form),
+        .doutput = input<T>(a, 0),
+        .sums = {floats + 2 * row_sums, floats, kOfTables ? floats + 3 * row_sums : nullptr,
+                 kOfTables ? floats + 4 * row_sums : nullptr},
+        .turns = {counts, counts + 1, static_cast<int>((shape.longest + 15) / 16), key_tiles},
+        .dq_sums = floats + scratch.dq_begin,
+        .dq = output<T>(a, 0),
+        .dk = output<T>(a, 1),
+        .dv = output<T>(a, 2),
+        .shared_dk = shape.group > 1 ? floats + scratch.shared_begin : nullptr,
+        .shared_dv = shape.group > 1 ? floats + scratch.shared_begin + scratch.shared_sums / 2 : nullptr,
+        .partial = zeros + scratch.turns,
+        .slots = scratch.slots,
+        .tile_sums = {sums_at == 0 ? nullptr : floats + scratch.tile_sums_begin}};
     constexpr unsigned kSumThreads = 256;
     launch(context.stream(), attention_row_sums<T>,
            {.blocks = std::max(1U, blocks_for(a.bound(n) * shape.heads, kSumThreads / kWarp)), .threads = kSumThreads},
            t.doutput, input<T>(a, 4), t.in.v, input<float>(a, 5), t.in.offsets, shape, t.sums, counts,
-           scratch.turns + scratch.partials,
-           Outputs<T>{t.dq, t.dk, t.dv, rows_of(a, a.outputs[0]).capacity * shape.stride()}, t.tile_sums);
+           scratch.turns + scratch.partials, Outputs<T>{t.dq, t.dk, t.dv, rows_of(a, a.outputs[0]).capacity},
+           t.tile_sums);
     make_biases(context, t.in, shape, longest, a.scratch.data() + scratch.bias_begin);
     const Launch tiles{.blocks = key_tiles * static_cast<unsigned>(shape.heads * shape.samples),
                        .threads = Form::kThreads,
@@ -530,6 +581,11 @@ std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionSha
       Launch values = tiles;
       values.shared_bytes = values_bytes;
       launch(context.stream(), attention_backward<T, kWidth, kExact, kBiased, false, true, false>, values, t, shape);
+    }
+    if (shape.group > 1) {
+      launch(context.stream(), attention_shared_sums<T>,
+             {.blocks = std::max(1U, blocks_for(a.bound(n) * shape.key_stride(), kSumThreads)), .threads = kSumThreads},
+             t.shared_dk, t.shared_dv, t.in.offsets, shape, t.dk, t.dv);
     }
     if constexpr (kOfTables) {
       TableOutputs to{};

@@ -64,13 +64,18 @@ __device__ void store_sums(const float (&rows)[kOutBlocks][4], float factor, flo
 template <typename T>
 struct Outputs {
   T *dq, *dk, *dv;
-  std::int64_t elements;  // of each, as far as the host knows how few rows there are
+  std::int64_t rows;  // as far as the host knows how few there are
 
-  // Zeros from that element on (sizes/tails.h), spread over the grid.
-  __device__ void clear_tails(std::int64_t first) const {
+  // Zeros from that row on (sizes/tails.h), spread over the grid.
+  __device__ void clear_tails(std::int64_t first, const AttentionShape& shape) const {
     const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-    std::int64_t at = first + static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-    for (; at < elements; at += stride) dq[at] = dk[at] = dv[at] = from_float<T>(0);
+    const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    for (std::int64_t at = first * shape.stride() + thread; at < rows * shape.stride(); at += stride) {
+      dq[at] = from_float<T>(0);
+    }
+    for (std::int64_t at = first * shape.key_stride() + thread; at < rows * shape.key_stride(); at += stride) {
+      dk[at] = dv[at] = from_float<T>(0);
+    }
   }
 };
 
@@ -83,19 +88,20 @@ __global__ void attention_row_sums(const T* doutput, const T* output, const T* v
        i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
     zeros[i] = 0;
   }
-  outputs.clear_tails(offsets[shape.samples] * shape.stride());
+  outputs.clear_tails(offsets[shape.samples], shape);
   tile_sums.clear_unused(offsets, shape);
   const std::int64_t items = std::int64_t{offsets[shape.samples]} * shape.heads;
   const unsigned warps = blockDim.x / kWarp;
   for (std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * warps + threadIdx.x / kWarp; item < items;
        item += static_cast<std::int64_t>(gridDim.x) * warps) {
     const std::int64_t at = item * shape.head_size;  // rows of heads lie one after the other
+    const std::int64_t of_v = item / shape.group * shape.head_size;
     float delta = 0, dout_squares = 0, v_squares = 0;
     for (int c = static_cast<int>(threadIdx.x % kWarp); c < shape.head_size; c += static_cast<int>(kWarp)) {
       const float d = to_float(doutput[at + c]);
       delta += d * to_float(output[at + c]);
       if (to.dout_norm != nullptr) {
-        const float value = to_float(v[at + c]);
+        const float value = to_float(v[of_v + c]);
         dout_squares += d * d;
         v_squares += value * value;
       }

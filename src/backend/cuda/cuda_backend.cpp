@@ -54,6 +54,8 @@ std::unique_ptr<Kernel> CudaBackend::make(const Graph& graph, const Node& node) 
     case Op::kDropout:
     case Op::kGelu:
     case Op::kGeluGrad:
+    case Op::kSiluMultiply:
+    case Op::kSiluMultiplyGrad:
     case Op::kTanh:
     case Op::kTanhGrad:
     case Op::kRelu:
@@ -65,6 +67,12 @@ std::unique_ptr<Kernel> CudaBackend::make(const Graph& graph, const Node& node) 
     case Op::kAffine:
     case Op::kLayerNormGrad:
       return cuda::make_normalisation(*context_, graph, node);
+    case Op::kRmsNorm:
+    case Op::kRmsNormGrad:
+      return cuda::make_rms_norm(*context_, graph, node);
+    case Op::kRotaryTable:
+    case Op::kRotary:
+      return cuda::make_rotary(*context_, graph, node);
     case Op::kInverseRowNorms:
       return cuda::make_inverse_row_norms(*context_, graph, node);
     case Op::kLinear:

@@ -1,6 +1,6 @@
-// add, multiply, scale, accumulate, dropout, gelu, tanh and their gradients, cast. Each thread takes neighbours of one
-// pack at a time, 16 bytes where a type has them, and reads them before it writes: an output may lie in either input's
-// bytes.
+// add, multiply, scale, accumulate, dropout, gelu, silu_multiply, tanh and their gradients, cast. Each thread takes
+// neighbours of one pack at a time, 16 bytes where a type has them, and reads them before it writes: an output may lie
+// in either input's bytes.
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
@@ -110,6 +110,23 @@ template <typename T>
 struct Gelu {
   __device__ float operator()(float x) const { return x * normal<T>(x).cdf; }
 };
+// x (1 + tanh(u)) / 2, u = sqrt(2 / pi) (x + 0.044715 x^3), is x / (1 + exp(-2 u)).
+struct TanhGelu {
+  static constexpr float kTwiceRoot = 1.59576912F, kCubic = 0.044715F;  // 2 sqrt(2 / pi)
+  __device__ static float share(float x) { return 1.0F / (1.0F + expf(-kTwiceRoot * x * (1.0F + kCubic * x * x))); }
+  __device__ float operator()(float x) const { return x * share(x); }
+};
+struct TanhGeluGrad {
+  __device__ float operator()(float dy, float x) const {
+    const float share = TanhGelu::share(x), slope = TanhGelu::kTwiceRoot * (1.0F + 3 * TanhGelu::kCubic * x * x);
+    return dy * (share + x * share * (1.0F - share) * slope);
+  }
+};
+__device__ inline float logistic(float x) { return 1.0F / (1.0F + expf(-x)); }
+struct SiluMultiply {
+  __device__ float operator()(float gate, float x) const { return gate * logistic(gate) * x; }
+};
+
 struct Tanh {
   __device__ float operator()(float x) const { return tanhf(x); }
 };
@@ -131,9 +148,9 @@ struct GeluGrad {
   }
 };
 // dx as GeluGrad, and partial[block][width]: its sums over the block's rows. dx may lie in dy's or x's bytes.
-template <int N, typename T>
+template <int N, typename T, typename Gradient = GeluGrad<T>>
 __global__ void gelu_backward(const T* dy, const T* x, T* dx, float* partial, Rows rows) {
-  const GeluGrad<T> gradient{};
+  const Gradient gradient{};
   sum_rows_of_block<1, N>(rows, kSumRows, partial + static_cast<std::int64_t>(blockIdx.x) * rows.columns,
                           [&](std::int64_t row, std::int64_t c, float(&sums)[1][N]) {
                             const std::int64_t at = row * rows.columns + c;
@@ -147,6 +164,27 @@ __global__ void gelu_backward(const T* dy, const T* x, T* dx, float* partial, Ro
                             store(a, N, dx + at);
                           });
   if (blockIdx.y == 0) clear_tail_of_block(dx, rows, kSumRows);
+}
+
+// A gradient may lie in the bytes of what it is of, and the gate's in dy's.
+template <typename T>
+__global__ void silu_multiply_backward(const T* dy, const T* gate, const T* x, T* dgate, T* dx, Rows rows) {
+  constexpr int kPack = kPackOf<T>;
+  for_each_pack<kPack>(rows, [&](std::int64_t at, int count) {
+    float d[kPack] = {}, g[kPack] = {}, v[kPack] = {};
+    load(dy + at, count, d);
+    load(gate + at, count, g);
+    load(x + at, count, v);
+    for (int i = 0; i < kPack; ++i) {
+      const float share = logistic(g[i]), of_x = d[i] * g[i] * share;
+      d[i] *= share * v[i] * (1.0F + g[i] * (1.0F - share));
+      v[i] = of_x;
+    }
+    store(d, count, dgate + at);
+    store(v, count, dx + at);
+  });
+  clear_elements(dgate, rows);
+  clear_elements(dx, rows);
 }
 
 struct TanhGrad {
@@ -218,14 +256,14 @@ std::unique_ptr<Kernel> make_map2(const Context& context, Function function) {
   });
 }
 
-template <typename T>
+template <typename T, typename Gradient>
 std::unique_ptr<Kernel> make_gelu_grad(const Context& context, const Graph& graph, const Node& node) {
-  if (!std::get<GeluGradAttributes>(node.attributes).column_sums) return make_map2<T>(context, GeluGrad<T>{});
+  if (!std::get<GeluAttributes>(node.attributes).column_sums) return make_map2<T>(context, Gradient{});
   return make_launch(column_sums_scratch_bytes(graph.type(node.inputs[0])), [&context](const KernelArguments& a) {
     const Rows rows = rows_of(a, a.outputs[0]);
     auto* const partial = scratch_at<float>(a, 0);
     for_pack<T>(rows.columns, [&](auto pack) {
-      launch(context.stream(), gelu_backward<pack(), T>,
+      launch(context.stream(), gelu_backward<pack(), T, Gradient>,
              {.blocks = blocks_of_sums(rows), .threads = kRowThreads, .blocks_y = column_blocks(rows.columns / pack())},
              input<T>(a, 0), input<T>(a, 1), output<T>(a, 0), partial, rows);
     });
@@ -317,9 +355,18 @@ std::unique_ptr<Kernel> make_elementwise(const Context& context, const Graph& gr
       case Op::kScale:
         return make_map<T>(context, Scale{static_cast<float>(std::get<ScaleAttributes>(node.attributes).factor)});
       case Op::kGelu:
-        return make_map<T>(context, Gelu<T>{});
+        return gelu_by_tanh(node.attributes) ? make_map<T>(context, TanhGelu{}) : make_map<T>(context, Gelu<T>{});
       case Op::kGeluGrad:
-        return make_gelu_grad<T>(context, graph, node);
+        return gelu_by_tanh(node.attributes) ? make_gelu_grad<T, TanhGeluGrad>(context, graph, node)
+                                             : make_gelu_grad<T, GeluGrad<T>>(context, graph, node);
+      case Op::kSiluMultiply:
+        return make_map2<T>(context, SiluMultiply{});
+      case Op::kSiluMultiplyGrad:
+        return make_launch(0, [&context](const KernelArguments& a) {
+          const Rows rows = rows_of(a, a.outputs[0]);
+          launch(context.stream(), silu_multiply_backward<T>, {.blocks = blocks_of_packs<T>(rows), .threads = kThreads},
+                 input<T>(a, 0), input<T>(a, 1), input<T>(a, 2), output<T>(a, 0), output<T>(a, 1), rows);
+        });
       case Op::kTanh:
         return make_map<T>(context, Tanh{});
       case Op::kTanhGrad:

@@ -16,6 +16,8 @@ std::unique_ptr<Kernel> make_attention_bias(const Context& context, const Graph&
 std::unique_ptr<Kernel> make_attention_grad(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_elementwise(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_normalisation(const Context& context, const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_rms_norm(const Context& context, const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_rotary(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_inverse_row_norms(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_linear(const Context& context, Matmuls& matmuls, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_linear_int8(const Context& context, const Graph& graph, const Node& node);

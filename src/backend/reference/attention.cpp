@@ -30,6 +30,7 @@ class AttentionInputs {
         v(inputs[form.q() + 2]),
         offsets(inputs[form.sample_offsets()].span<const std::int32_t>()),
         head_size(q.columns() / attributes.heads),
+        group(attributes.heads / key_value_heads(attributes)),
         scale(1.0 / std::sqrt(static_cast<double>(head_size))),
         attributes_(attributes),
         key_mask_(inputs[form.key_mask()].data<std::int32_t>()),
@@ -45,9 +46,12 @@ class AttentionInputs {
   const Matrix<const T> q, k, v;
   const std::span<const std::int32_t> offsets;  // B + 1
   const std::int64_t head_size;
+  const std::int64_t group;  // heads that share one of k and v
   const double scale;
 
-  bool masked(std::int64_t key) const { return key_mask_[key] == 0; }
+  bool masked(std::int64_t query, std::int64_t key) const {
+    return key_mask_[key] == 0 || (attributes_.causal && key > query);
+  }
 
   // For the tables position, x, y: whether the table is used, and which bin a query and a key look up.
   bool has_bias(std::size_t table) const { return tables_[table].has_value(); }
@@ -59,17 +63,19 @@ class AttentionInputs {
   }
 
   double score(std::int64_t head, std::int64_t query, std::int64_t key) const {
-    double sum = dot(q[query], k[key], head);
+    double sum = dot(q[query], head, k[key], head / group);
     for (std::size_t table = 0; table < 3; ++table) {
       if (has_bias(table)) sum += double{(*tables_[table])[head][bin(table, query, key)]};
     }
     return sum * scale;
   }
 
-  // Returns the sum over the head's columns of a[c] * b[c].
-  double dot(const T* a, const T* b, std::int64_t head) const {
+  // Returns the sum over the columns of those heads of a[c] * b[c].
+  double dot(const T* a, std::int64_t head_of_a, const T* b, std::int64_t head_of_b) const {
     double sum = 0.0;
-    for (std::int64_t c = head * head_size; c < (head + 1) * head_size; ++c) sum += double{a[c]} * double{b[c]};
+    for (std::int64_t c = 0; c < head_size; ++c) {
+      sum += double{a[head_of_a * head_size + c]} * double{b[head_of_b * head_size + c]};
+    }
     return sum;
   }
 
@@ -113,21 +119,22 @@ void attention(const KernelArguments& a, const AttentionForm& form, const Attent
     for (std::int64_t i = begin; i < end; ++i) {
       double largest = -kInfinity, sum = 0.0;
       for (std::int64_t j = begin; j < end; ++j) {
-        scores[j] = in.masked(j) ? -kInfinity : in.score(head, i, j);
+        scores[j] = in.masked(i, j) ? -kInfinity : in.score(head, i, j);
         largest = std::max(largest, scores[j]);
       }
       for (std::int64_t j = begin; j < end; ++j) {
-        if (!in.masked(j)) sum += std::exp(scores[j] - largest);
+        if (!in.masked(i, j)) sum += std::exp(scores[j] - largest);
       }
       const double log_sum = largest + std::log(sum);  // -infinity if all keys are masked
       for (std::int64_t c = head * in.head_size; c < (head + 1) * in.head_size; ++c) output[i][c] = T{0};
       for (std::int64_t j = begin; j < end; ++j) {
-        scores[j] = in.masked(j) ? 0.0 : std::exp(scores[j] - log_sum) * in.dropout_factor(head, begin, i, j);
+        scores[j] = in.masked(i, j) ? 0.0 : std::exp(scores[j] - log_sum) * in.dropout_factor(head, begin, i, j);
       }
-      for (std::int64_t c = head * in.head_size; c < (head + 1) * in.head_size; ++c) {
+      for (std::int64_t c = 0; c < in.head_size; ++c) {
+        const std::int64_t of_v = head / in.group * in.head_size + c;
         double mean = 0.0;
-        for (std::int64_t j = begin; j < end; ++j) mean += scores[j] * in.v[j][c];
-        output[i][c] = static_cast<T>(mean);
+        for (std::int64_t j = begin; j < end; ++j) mean += scores[j] * in.v[j][of_v];
+        output[i][head * in.head_size + c] = static_cast<T>(mean);
       }
       log_sum_exp[i][2 * head] = static_cast<T>(log_sum);
       const double rest = std::isfinite(log_sum) ? log_sum - double{log_sum_exp[i][2 * head]} : 0.0;
@@ -140,18 +147,19 @@ void attention(const KernelArguments& a, const AttentionForm& form, const Attent
 //   dv_j = sum_i p m do_i;  ds[i,j] = p (m do_i.v_j - do_i.o_i);
 //   dq_i = sum_j ds k_j / sqrt(d);  dk_j = sum_i ds q_i / sqrt(d);  dtable[bin] = sum over its (i,j) of ds / sqrt(d).
 // do_i.o_i is the softmax's sum over j of p dp (Dao et al. 2022, FlashAttention, appendix B.4); dropout leaves it true.
-// The scratch holds 2 n doubles, then the sums of the three tables.
+// The scratch holds 2 n doubles, sums of dk and dv of a head, then the sums of the three tables.
 template <typename T>
 void attention_grad(const KernelArguments& a, const AttentionForm& form, const AttentionAttributes& attributes) {
   const AttentionInputs<T> in(a.inputs, form, attributes);
   const Matrix<const T> doutput(a.inputs[0]), output(a.inputs[form.output()]), log_sum_exp(a.inputs[form.output() + 1]);
   const Matrix<T> dq(a.outputs[0]), dk(a.outputs[1]), dv(a.outputs[2]);
-  double* probability = scratch_doubles(a);          // p m along a row or a column
-  double* dscore = scratch_doubles(a, in.q.rows());  // ds / sqrt(d) along it
+  double* probability = scratch_doubles(a);                         // p m along a row or a column
+  double* dscore = scratch_doubles(a, in.q.rows());                 // ds / sqrt(d) along it
+  double* const shared_sums = scratch_doubles(a, 2 * in.q.rows());  // of dk and dv, [rows][columns of a head][2]
   std::array<double*, AttentionForm::kBiases> table_sums{};
   std::array<std::int64_t, AttentionForm::kBiases> bins{};
   if (attributes.table_gradients) {
-    double* next = scratch_doubles(a, 2 * in.q.rows());
+    double* next = scratch_doubles(a, 2 * in.q.rows() * (1 + in.head_size));
     for (std::size_t table = 0; table < AttentionForm::kBiases; ++table) {
       if (!in.has_bias(table)) continue;
       table_sums[table] = next;
@@ -162,21 +170,23 @@ void attention_grad(const KernelArguments& a, const AttentionForm& form, const A
 
   for_each_head(in, attributes.heads, [&](std::int64_t head, std::int64_t begin, std::int64_t end) {
     const auto differentiate = [&](std::int64_t i, std::int64_t j, std::int64_t at) {
-      if (in.masked(j)) {
+      if (in.masked(i, j)) {
         probability[at] = dscore[at] = 0.0;
         return;
       }
       const double log_sum = double{log_sum_exp[i][2 * head]} + double{log_sum_exp[i][2 * head + 1]};
       const double p = std::exp(in.score(head, i, j) - log_sum), m = in.dropout_factor(head, begin, i, j);
       probability[at] = p * m;
-      dscore[at] = p * (m * in.dot(doutput[i], in.v[j], head) - in.dot(doutput[i], output[i], head)) * in.scale;
+      const double of_v = in.dot(doutput[i], head, in.v[j], head / in.group);
+      dscore[at] = p * (m * of_v - in.dot(doutput[i], head, output[i], head)) * in.scale;
     };
     for (std::int64_t i = begin; i < end; ++i) {
       for (std::int64_t j = begin; j < end; ++j) differentiate(i, j, j);
-      for (std::int64_t c = head * in.head_size; c < (head + 1) * in.head_size; ++c) {
+      for (std::int64_t c = 0; c < in.head_size; ++c) {
+        const std::int64_t of_k = head / in.group * in.head_size + c;
         double sum = 0.0;
-        for (std::int64_t j = begin; j < end; ++j) sum += dscore[j] * in.k[j][c];
-        dq[i][c] = static_cast<T>(sum);
+        for (std::int64_t j = begin; j < end; ++j) sum += dscore[j] * in.k[j][of_k];
+        dq[i][head * in.head_size + c] = static_cast<T>(sum);
       }
       if (!attributes.table_gradients) continue;
       for (std::size_t table = 0; table < 3; ++table) {
@@ -188,14 +198,21 @@ void attention_grad(const KernelArguments& a, const AttentionForm& form, const A
     }
     for (std::int64_t j = begin; j < end; ++j) {
       for (std::int64_t i = begin; i < end; ++i) differentiate(i, j, i);
-      for (std::int64_t c = head * in.head_size; c < (head + 1) * in.head_size; ++c) {
+      // The heads that share the columns add to them one after the other, in doubles.
+      const std::int64_t shared = head / in.group * in.head_size;
+      const bool is_first = head % in.group == 0, is_last = head % in.group == in.group - 1;
+      for (std::int64_t c = 0; c < in.head_size; ++c) {
         double sum_k = 0.0, sum_v = 0.0;
         for (std::int64_t i = begin; i < end; ++i) {
-          sum_k += dscore[i] * in.q[i][c];
-          sum_v += probability[i] * doutput[i][c];
+          sum_k += dscore[i] * in.q[i][head * in.head_size + c];
+          sum_v += probability[i] * doutput[i][head * in.head_size + c];
         }
-        dk[j][c] = static_cast<T>(sum_k);
-        dv[j][c] = static_cast<T>(sum_v);
+        double* const sums = shared_sums + 2 * (j * in.head_size + c);
+        sums[0] = is_first ? sum_k : sums[0] + sum_k;
+        sums[1] = is_first ? sum_v : sums[1] + sum_v;
+        if (!is_last) continue;
+        dk[j][shared + c] = static_cast<T>(sums[0]);
+        dv[j][shared + c] = static_cast<T>(sums[1]);
       }
     }
   });
@@ -251,7 +268,7 @@ std::unique_ptr<Kernel> make_attention_kernel(const Graph& graph, const Node& no
                          [=](const KernelArguments& a) { attention<T>(a, form, attributes); });
     }
     check(node.op == Op::kAttentionGrad, "make_attention_kernel knows the op");
-    std::int64_t doubles = 2 * rows;
+    std::int64_t doubles = 2 * rows * (1 + graph.type(node.inputs[form.q()]).shape[1] / attributes.heads);
     for (std::size_t i = 3; i < node.outputs.size(); ++i) doubles += graph.type(node.outputs[i]).shape.elements();
     return make_kernel(node, static_cast<std::size_t>(doubles) * sizeof(double),
                        [=](const KernelArguments& a) { attention_grad<T>(a, form, attributes); });

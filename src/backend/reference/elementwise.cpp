@@ -38,6 +38,35 @@ void map2(const KernelArguments& a, Function function) {
 double normal_cdf(double x) { return 0.5 * (1.0 + std::erf(x / std::numbers::sqrt2)); }
 double normal_pdf(double x) { return std::exp(-0.5 * x * x) / std::sqrt(2.0 * std::numbers::pi); }
 
+// x / (1 + exp(-x)), and its slope.
+double silu(double x) { return x / (1.0 + std::exp(-x)); }
+double silu_slope(double x) {
+  const double logistic = 1.0 / (1.0 + std::exp(-x));
+  return logistic * (1.0 + x * (1.0 - logistic));
+}
+
+// The form by tanh, and its slope.
+double gelu_argument(double x) { return std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x); }
+double tanh_gelu(double x) { return 0.5 * x * (1.0 + std::tanh(gelu_argument(x))); }
+double tanh_gelu_slope(double x) {
+  const double t = std::tanh(gelu_argument(x));
+  const double of_argument = std::sqrt(2.0 / std::numbers::pi) * (1.0 + 3.0 * 0.044715 * x * x);
+  return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * of_argument;
+}
+
+// The gradients may lie in the bytes of what they are of, or of dy.
+template <typename T>
+void silu_multiply_grad(const KernelArguments& a) {
+  const T *dy = a.inputs[0].data<T>(), *gate = a.inputs[1].data<T>(), *x = a.inputs[2].data<T>();
+  T *dgate = a.outputs[0].data<T>(), *dx = a.outputs[1].data<T>();
+  const std::int64_t count = real_elements<T>(a, a.outputs[0]);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double d = dy[i], g = gate[i], value = x[i];
+    dgate[i] = static_cast<T>(d * value * silu_slope(g));
+    dx[i] = static_cast<T>(d * silu(g));
+  }
+}
+
 template <typename T>
 void dropout(const KernelArguments& a, const DropoutAttributes& attributes) {
   const Matrix<const T> x(a.inputs[0]);
@@ -94,12 +123,25 @@ std::unique_ptr<Kernel> make_elementwise_kernel(const Graph&, const Node& node, 
             node, [factor](const KernelArguments& a) { map<T>(a, [factor](double x) { return factor * x; }); });
       }
       case Op::kGelu:
+        if (gelu_by_tanh(node.attributes)) {
+          return make_kernel(node, [](const KernelArguments& a) { map<T>(a, tanh_gelu); });
+        }
         return make_kernel(node,
                            [](const KernelArguments& a) { map<T>(a, [](double x) { return x * normal_cdf(x); }); });
       case Op::kGeluGrad:
+        if (gelu_by_tanh(node.attributes)) {
+          return make_kernel(node, [](const KernelArguments& a) {
+            map2<T>(a, [](double dy, double x) { return dy * tanh_gelu_slope(x); });
+          });
+        }
         return make_kernel(node, [](const KernelArguments& a) {
           map2<T>(a, [](double dy, double x) { return dy * (normal_cdf(x) + x * normal_pdf(x)); });
         });
+      case Op::kSiluMultiply:
+        return make_kernel(
+            node, [](const KernelArguments& a) { map2<T>(a, [](double gate, double x) { return silu(gate) * x; }); });
+      case Op::kSiluMultiplyGrad:
+        return make_kernel(node, [](const KernelArguments& a) { silu_multiply_grad<T>(a); });
       case Op::kTanh:
         return make_kernel(node, [](const KernelArguments& a) { map<T>(a, [](double x) { return std::tanh(x); }); });
       case Op::kTanhGrad:

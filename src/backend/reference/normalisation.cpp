@@ -1,4 +1,5 @@
-// layer_norm, affine, layer_norm_grad (Ba, Kiros, Hinton 2016; the variance is the biased one), inverse_row_norms.
+// layer_norm, affine, layer_norm_grad (Ba, Kiros, Hinton 2016; the variance is the biased one), rms_norm and its
+// gradient, inverse_row_norms.
 #include <algorithm>
 #include <cmath>
 
@@ -119,6 +120,55 @@ void layer_norm_grad(const KernelArguments& a, const LayerNormForm& form, const 
   }
 }
 
+// normalized may alias x.
+template <typename T>
+void rms_norm(const KernelArguments& a, double eps) {
+  const Matrix<const T> x(a.inputs[0]);
+  const T* const gamma = a.inputs[1].data<T>();
+  const Matrix<T> y(a.outputs[0]), normalized(a.outputs[1]), rstd(a.outputs[2]);
+  const std::int64_t width = a.inputs[1].elements();
+  for (std::int64_t row = 0; row < a.rows(x.rows()); ++row) {
+    for (std::int64_t group = 0; group < rstd.columns(); ++group) {
+      const std::int64_t first = group * width;
+      double squares = 0.0;
+      for (std::int64_t c = 0; c < width; ++c) squares += double{x[row][first + c]} * double{x[row][first + c]};
+      const double inverse = 1.0 / std::sqrt(squares / static_cast<double>(width) + eps);
+      for (std::int64_t c = 0; c < width; ++c) normalized[row][first + c] = static_cast<T>(x[row][first + c] * inverse);
+      rstd[row][group] = static_cast<T>(inverse);
+      affine_row<T>(normalized[row] + first, gamma, nullptr, y[row] + first, width);
+    }
+  }
+}
+
+// With g = dy * gamma and z = normalized: dx = rstd * (g - z * mean(g * z)), dgamma = sum over rows and groups of dy *
+// z.
+template <typename T>
+void rms_norm_grad(const KernelArguments& a) {
+  const Matrix<const T> dy(a.inputs[0]), normalized(a.inputs[1]), rstd(a.inputs[2]);
+  const T* const gamma = a.inputs[3].data<T>();
+  const Matrix<T> dx(a.outputs[0]);
+  const std::int64_t width = a.inputs[3].elements();
+  double* const dgamma = scratch_doubles(a);
+  std::fill_n(dgamma, width, 0.0);
+  for (std::int64_t row = 0; row < a.rows(dy.rows()); ++row) {
+    for (std::int64_t group = 0; group < rstd.columns(); ++group) {
+      const std::int64_t first = group * width;
+      double sum = 0.0;
+      for (std::int64_t c = 0; c < width; ++c) {
+        const double d = dy[row][first + c], z = normalized[row][first + c];
+        sum += d * double{gamma[c]} * z;
+        dgamma[c] += d * z;
+      }
+      const double mean = sum / static_cast<double>(width);
+      for (std::int64_t c = 0; c < width; ++c) {
+        const double g = double{dy[row][first + c]} * double{gamma[c]};
+        dx[row][first + c] = static_cast<T>(rstd[row][group] * (g - normalized[row][first + c] * mean));
+      }
+    }
+  }
+  std::transform(dgamma, dgamma + width, a.outputs[1].data<T>(), [](double sum) { return static_cast<T>(sum); });
+}
+
 // One over the norms of the rows of weight[M,K] + factor b[M,R] a[R,K].
 template <typename T>
 void inverse_row_norms(const KernelArguments& arguments, double factor) {
@@ -146,6 +196,14 @@ std::unique_ptr<Kernel> make_normalisation_kernel(const Graph& graph, const Node
         const auto width = static_cast<std::size_t>(graph.type(node.inputs[1]).shape.elements());
         return make_kernel(node, width * sizeof(double),
                            [attributes](const KernelArguments& a) { layer_norm<T>(a, attributes); });
+      }
+      case Op::kRmsNorm: {
+        const double eps = std::get<RmsNormAttributes>(node.attributes).eps;
+        return make_kernel(node, [eps](const KernelArguments& a) { rms_norm<T>(a, eps); });
+      }
+      case Op::kRmsNormGrad: {
+        const auto width = static_cast<std::size_t>(graph.type(node.inputs[3]).shape.elements());
+        return make_kernel(node, width * sizeof(double), [](const KernelArguments& a) { rms_norm_grad<T>(a); });
       }
       case Op::kAffine:
         return make_kernel(node, [](const KernelArguments& a) { affine<T>(a); });

@@ -86,6 +86,8 @@ std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node
     case Op::kGelu:
     case Op::kTanh:
     case Op::kRelu:
+    case Op::kSiluMultiply:
+    case Op::kSiluMultiplyGrad:
     case Op::kReluGrad:
     case Op::kGeluGrad:
     case Op::kTanhGrad:
@@ -105,10 +107,15 @@ std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node
     case Op::kBiasGrad:
       return make_linear_kernel(graph, node, dtype);
     case Op::kLayerNorm:
+    case Op::kRmsNorm:
+    case Op::kRmsNormGrad:
     case Op::kAffine:
     case Op::kInverseRowNorms:
     case Op::kLayerNormGrad:
       return make_normalisation_kernel(graph, node, dtype);
+    case Op::kRotaryTable:
+    case Op::kRotary:
+      return make_rotary_kernel(graph, node, dtype);
     case Op::kAttentionBias:
     case Op::kAttention:
     case Op::kAttentionGrad:

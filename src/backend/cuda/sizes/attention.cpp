@@ -17,6 +17,8 @@ AttentionShape attention_shape(const Graph& graph, const Node& node) {
   shape.form = attention_form(node);
   const std::int64_t rows = graph.type(node.inputs[shape.form.key_mask()]).shape[0];
   shape.heads = static_cast<std::int32_t>(attributes.heads);
+  shape.group = static_cast<std::int32_t>(attributes.heads / key_value_heads(attributes));
+  shape.causal = attributes.causal;
   if (node.op != Op::kAttentionBias) {
     shape.head_size = static_cast<std::int32_t>(graph.type(node.inputs[shape.form.q()]).shape[1] / attributes.heads);
   }
@@ -95,7 +97,9 @@ AttentionGradScratch::AttentionGradScratch(const Graph& graph, const Node& node,
   dq_sums = (rows / 16 + shape.samples) * 16 * shape.heads * attention_tile_width(shape.head_size);
   const std::int64_t before = (of_tables ? 5 : 3) * row_sums + turns + partials;
   dq_begin = (before + 3) / 4 * 4;
-  tile_sums_begin = dq_begin + dq_sums;
+  shared_begin = dq_begin + dq_sums;
+  shared_sums = shape.group > 1 ? 2 * rows * shape.stride() : 0;
+  tile_sums_begin = shared_begin + shared_sums;
   tile_sums = column_sums(node).empty() ? 0 : (rows / 16 + shape.samples) * 3 * shape.stride();
   bias_begin = static_cast<std::size_t>((tile_sums_begin + tile_sums + 3) / 4 * 4) * sizeof(float);
   bytes = bias_begin + attention_bias_bytes(graph, node, shape);

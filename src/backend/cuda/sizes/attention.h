@@ -37,6 +37,8 @@ struct BucketEdges {
 struct AttentionShape {
   AttentionForm form;
   std::int32_t heads = 0, head_size = 0;
+  std::int32_t group = 1;  // heads that share one of k and v
+  bool causal = false;
   std::int32_t samples = 0;
   float scale = 0, scale2 = 0;
   bool drops = false;
@@ -47,6 +49,7 @@ struct AttentionShape {
   std::int32_t bias_stride = 0;  // elements from a query and head to the next in the matrix of biases; 0: no biases
 
   constexpr std::int64_t stride() const { return std::int64_t{heads} * head_size; }
+  constexpr std::int64_t key_stride() const { return stride() / group; }  // of rows of k and v
   // Distances that the three bias tables tell apart.
   constexpr int distances() const { return edges[kTables - 1].high + 1; }
   constexpr int all_bins() const { return edges[0].bins + edges[1].bins + edges[2].bins; }
@@ -85,6 +88,8 @@ struct AttentionGradScratch {
   // Sums of dq: of 16 rows of a sample each, and of each head in its tile's width, as the kernels hold them; of rows
   // that do not exist, too.
   std::int64_t dq_begin, dq_sums;
+  // dk and dv of each head, where heads share them: [rows][heads * head_size] each.
+  std::int64_t shared_begin, shared_sums;
   // Sums over the rows of each 16 of a sample, of dq, dk and dv, where the node has their column sums.
   std::int64_t tile_sums_begin, tile_sums;
   std::size_t bias_begin;  // in bytes

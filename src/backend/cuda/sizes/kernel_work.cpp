@@ -121,7 +121,7 @@ void weight_gradient(Counted& c) {
 // Pairs of a row and a key of its sample, by each head: rows are spread evenly over the samples.
 double scores(const Counted& c, const AttentionShape& shape) {
   const double n = static_cast<double>(c.in(shape.form.key_mask()).shape[0]);
-  return shape.heads * n * n / std::max(1, shape.samples);
+  return (shape.causal ? 0.5 : 1) * shape.heads * n * n / std::max(1, shape.samples);
 }
 void attention_kernel(Counted& c, std::string_view kernel, WorkKind kind, const AttentionShape& shape, int products,
                       double bytes, CountedWork counted) {
@@ -177,6 +177,10 @@ void attention_grad(Counted& c) {
     attention_kernel(c, "attention_backward", WorkKind::kAttentionGrad, shape, 2, 5 * tensor + sums + biases,
                      CountedWork::kScoresGrad);
   }
+  if (shape.group > 1) {
+    const double shared = static_cast<double>(scratch.shared_sums) * sizeof(float);
+    c.add("attention_shared_sums", WorkKind::kAttentionGrad, shared + c.written(1) + c.written(2));
+  }
   if (of_tables) c.add("attention_table_sums", WorkKind::kAttentionGrad, partials);
   if (!column_sums(c.node).empty()) c.add("attention_column_sums", WorkKind::kReductions, tile_sums);
 }
@@ -198,6 +202,13 @@ void layer_norm_grad(Counted& c) {
   if (!form.column_sums || at_once) return;
   c.add("column_partial_sums", WorkKind::kReductions, c.written(0) + partial / 2);
   c.add("column_whole_sums", WorkKind::kReductions, partial / 2);
+}
+void rms_norm(Counted& c) { c.add("rms_norm", WorkKind::kNormalisation, c.all_read() + c.all_written()); }
+void rms_norm_grad(Counted& c) {
+  const auto partial = static_cast<double>(column_sums_scratch_bytes(c.in(0)));
+  c.add("rms_norm_partial_sums", WorkKind::kNormalisation, c.read(0) + c.read(1) + partial);
+  c.add("rms_norm_input_grad", WorkKind::kNormalisation, c.read(0) + c.read(1) + c.read(2) + c.written(0));
+  c.add("rms_norm_whole_sums", WorkKind::kNormalisation, partial);
 }
 void row_norms(Counted& c) { c.add("inverse_row_norms", WorkKind::kNormalisation, c.all_read() + c.all_written()); }
 
@@ -313,6 +324,10 @@ constexpr OpTable<Count> kCounts = {
     {Op::kDropout, elementwise},
     {Op::kGelu, elementwise},
     {Op::kGeluGrad, gelu_grad},
+    {Op::kSiluMultiply, elementwise},
+    {Op::kSiluMultiplyGrad, elementwise},
+    {Op::kRotaryTable, rows},
+    {Op::kRotary, rows},
     {Op::kTanh, elementwise},
     {Op::kTanhGrad, elementwise},
     {Op::kRelu, elementwise},
@@ -320,6 +335,8 @@ constexpr OpTable<Count> kCounts = {
     {Op::kCast, casts},
     {Op::kAccumulate, elementwise},
     {Op::kLayerNorm, layer_norm},
+    {Op::kRmsNorm, rms_norm},
+    {Op::kRmsNormGrad, rms_norm_grad},
     {Op::kAffine, affine},
     {Op::kLayerNormGrad, layer_norm_grad},
     {Op::kInverseRowNorms, row_norms},

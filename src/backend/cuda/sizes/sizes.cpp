@@ -83,6 +83,7 @@ constexpr OpTable<ScratchBytes> kScratchBytes = {
     {Op::kAttention, attention},
     {Op::kAttentionGrad, attention_grad},
     {Op::kLayerNormGrad, layer_norm_grad},
+    {Op::kRmsNormGrad, bias_grad},
     {Op::kBiasGrad, bias_grad},
     {Op::kGeluGrad, gelu_grad},
     {Op::kCrossEntropy, loss},

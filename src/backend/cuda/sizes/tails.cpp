@@ -9,25 +9,14 @@ namespace {
 
 // These kernels write zeros behind the real rows of all outputs that count rows, whatever their inputs hold there.
 constexpr OpTable<bool> kClearsTail = {
-    {Op::kAdd, true},
-    {Op::kMultiply, true},
-    {Op::kScale, true},
-    {Op::kDropout, true},
-    {Op::kGelu, true},
-    {Op::kGeluGrad, true},
-    {Op::kTanh, true},
-    {Op::kTanhGrad, true},
-    {Op::kRelu, true},
-    {Op::kReluGrad, true},
-    {Op::kCast, true},
-    {Op::kAffine, true},
-    {Op::kLayerNorm, true},
-    {Op::kLayerNormGrad, true},
-    {Op::kAttention, true},
-    {Op::kAttentionGrad, true},
-    {Op::kCrossEntropy, true},
-    {Op::kElementLoss, true},
-    {Op::kSoftCrossEntropy, true},
+    {Op::kAdd, true},           {Op::kMultiply, true},      {Op::kScale, true},
+    {Op::kDropout, true},       {Op::kGelu, true},          {Op::kGeluGrad, true},
+    {Op::kTanh, true},          {Op::kTanhGrad, true},      {Op::kRelu, true},
+    {Op::kReluGrad, true},      {Op::kCast, true},          {Op::kAffine, true},
+    {Op::kLayerNorm, true},     {Op::kLayerNormGrad, true}, {Op::kAttention, true},
+    {Op::kAttentionGrad, true}, {Op::kRmsNorm, true},       {Op::kRmsNormGrad, true},
+    {Op::kRotary, true},        {Op::kSiluMultiply, true},  {Op::kSiluMultiplyGrad, true},
+    {Op::kCrossEntropy, true},  {Op::kElementLoss, true},   {Op::kSoftCrossEntropy, true},
 };
 
 }  // namespace
