@@ -25,8 +25,8 @@ constexpr Loss kSkipped{"page of a task has neither words nor annotations and is
                         "pages of tasks have neither words nor annotations and are left out"};
 constexpr Loss kEmptyRectangle{"rectangle has no text and no word below it, and is left out",
                                "rectangles have no text and no word below them, and are left out"};
-constexpr Loss kUnplaced{"text or label belongs to no rectangle and is left out",
-                         "texts or labels belong to no rectangle and are left out"};
+constexpr Loss kNoRectangle{"text or label belongs to no rectangle and is left out",
+                            "texts or labels belong to no rectangle and are left out"};
 constexpr Loss kOverlap{"word lies in several rectangles and belongs to the one that covers most of it",
                         "words lie in several rectangles and belong to the one that covers most of them"};
 constexpr Loss kRetyped{"rectangle was typed with another number of words: its box is divided among them",
@@ -115,7 +115,7 @@ class TaskPage {
   void finish(std::vector<FoundWord> words) {
     std::vector<Unit> units = owned(std::move(words));
     for (std::size_t r = 0; r < regions.size(); ++r) {
-      if (!regions[r].placed) losses_.add(kUnplaced, page_.where);
+      if (!regions[r].placed) losses_.add(kNoRectangle, page_.where);
       if (!regions[r].placed || has_unit(units, r)) continue;
       Unit unit{.region = r};
       for (const Piece& piece : divided(regions[r].text, regions[r].rectangle)) {
