@@ -54,7 +54,8 @@ TensorType ShapeRule::key_value_type(const TensorType& q) const {
   require(of.heads > 0 && q.shape[1] % of.heads == 0, "splits D into whole heads");
   require(shared > 0 && of.heads % shared == 0, "has a head of k and v for whole groups of heads");
   require(!of.column_sums || shared == of.heads, "has column sums where each head has k and v of its own");
-  require(!of.causal || (!of.position_bias && !of.spatial_bias), "has no biases where it is causal");
+  require((!of.causal && shared == of.heads) || (!of.position_bias && !of.spatial_bias),
+          "has no biases where it is causal or heads share keys");
   return {q.dtype, {q.shape[0], q.shape[1] / of.heads * shared}};
 }
 

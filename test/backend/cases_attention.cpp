@@ -164,6 +164,8 @@ std::vector<OpCase> attention_cases() {
            .heads = 6,
            .head_size = 8,
            .dropout_p = 0.1,
+           .position_bias = false,
+           .spatial_bias = false,
            .masked_every = 4,
            .key_value_heads = 2},
            {.name = "shared_keys_no_biases",

@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(AttentionTiles<T, kWidth, kExact>::kThreads,
   const Shared shared(stages);
 
   RowCopies<Form::kRows, Form, T>(block, in.q, block.first, shape).next(shared.q, block.real(block.first));
-  const BlockRows<Form> of_keys = block.of_keys(shape);
+  const BlockRows<Form> of_keys = kBiased ? block : block.of_keys(shape);  // with biases no keys are shared
   RowCopies<kTile, Form, T> k(of_keys, in.k, 0, shape), v(of_keys, in.v, 0, shape);
   using Biases = std::conditional_t<kBiased, BiasCopies<Form::kRows, kTile, true, Form, T>, NoBiasCopies>;
   Biases biases(block, in.biases, block.first, 0, shape);
@@ -88,7 +88,8 @@ __global__ void __launch_bounds__(AttentionTiles<T, kWidth, kExact>::kThreads,
 
   float out[Form::kOutBlocks][4] = {};
   float base[2] = {-FLT_MAX, -FLT_MAX}, sum[2] = {0, 0};  // base: no score times scale2 exceeds it by more than kSlack
-  const int seen = shape.causal && block.first + Form::kRows < block.length ? block.first + Form::kRows : block.length;
+  const bool causal = !kBiased && shape.causal;           // not with biases
+  const int seen = causal && block.first + Form::kRows < block.length ? block.first + Form::kRows : block.length;
   walk<Form>(0, seen, stages, fetch, [&](int key, int stage) {
     if (shape.drops) bits.draw(site, block.warp_first(), key);
 
@@ -105,7 +106,7 @@ __global__ void __launch_bounds__(AttentionTiles<T, kWidth, kExact>::kThreads,
         }
       }
     }
-    if (!kBiased && shape.causal && key + kTile > block.first) {
+    if (causal && key + kTile > block.first) {
 #pragma unroll
       for (int n = 0; n < Form::kBlocks; ++n) {
 #pragma unroll

@@ -311,13 +311,15 @@ __global__ void __launch_bounds__(GradTiles<T, kWidth, kExact>::kThreads, GradTi
   const Shared shared(shape, device_architecture());
   float* const staging = shared.staging + block.warp * Form::kStaging;
 
-  const BlockRows<Form> of_keys = block.of_keys(shape);
+  // With biases heads neither share keys nor are causal, which leaves registers to those kernels.
+  const bool shares = !kBiased && shape.group > 1, causal = !kBiased && shape.causal;
+  const BlockRows<Form> of_keys = shares ? block.of_keys(shape) : block;
   RowCopies<Form::kRows, Form, T>(of_keys, in.k, block.first, shape).next(shared.k, block.real(block.first));
   RowCopies<Form::kRows, Form, T>(of_keys, in.v, block.first, shape).next(shared.v, block.real(block.first));
   if constexpr (kOfTables) copy_facts<Form::kRows>(block, shared.rows, in.coordinates, block.first);
   // Earlier queries do not see the block's keys where they are causal; a block's first row is a tile's.
   static_assert(Form::kRows % kTile == 0);
-  const int begin = shape.causal ? block.first : 0;
+  const int begin = causal ? block.first : 0;
   RowCopies<kTile, Form, T> q_copies(block, in.q, begin, shape), doutput_copies(block, t.doutput, begin, shape);
   using Biases = std::conditional_t<kBiased, BiasCopies<kTile, Form::kRows, false, Form, T>, NoBiasCopies>;
   Biases biases(block, in.biases, 0, block.first, shape);
@@ -369,7 +371,7 @@ __global__ void __launch_bounds__(GradTiles<T, kWidth, kExact>::kThreads, GradTi
 #pragma unroll
           for (int i = 0; i < 4; ++i) p[n][i] = open[i / 2] ? 0.0F : -INFINITY;
         }
-        if (shape.causal && first + part < block.first + Form::kRows) {
+        if (causal && first + part < block.first + Form::kRows) {
 #pragma unroll
           for (int n = 0; n < Form::kPartBlocks; ++n) {
 #pragma unroll
@@ -448,7 +450,7 @@ __global__ void __launch_bounds__(GradTiles<T, kWidth, kExact>::kThreads, GradTi
   for (int i = 0; i < 2; ++i) {
     if (!open[i]) clear_row(i, dk_sums, dv_sums);
   }
-  if (t.shared_dk != nullptr) {
+  if (shares) {
     if constexpr (kKeys)
       store_rows<Form>(dk_sums, shape.scale, shape.scale, block.row_of(t.shared_dk, at), real, shape);
     if constexpr (kValues)
@@ -466,7 +468,7 @@ __global__ void __launch_bounds__(GradTiles<T, kWidth, kExact>::kThreads, GradTi
     if constexpr (kValues) store_sums<Form>(dv_sums, shape.keep_scale, of(2), real, shape);
   }
   if constexpr (kKeys) {
-    if (shape.causal) {
+    if (causal) {
       const int end = is_last ? block.length : block.first + Form::kRows;
       write_queries(block, block.first, end, t, shape);
     } else if (is_last) {
