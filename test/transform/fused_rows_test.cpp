@@ -70,12 +70,12 @@ std::vector<std::vector<double>> run(const Graph& graph) {
   EXPECT_NO_THROW(verify(graph));
   ReferenceBackend backend;
   GraphRunner runner(graph, backend);
-  int seed = 0;
+  std::uint32_t seed = 0;
   for (const Value& value : graph.values()) {
     if (value.producer != kNoNode) continue;
     std::vector<double> values;
     for (std::int64_t i = 0; i < value.type.shape.elements(); ++i) {
-      const int random = (1103515245 * ++seed + 12345) >> 16 & 0x7fff;
+      const auto random = static_cast<int>((1103515245U * ++seed + 12345U) >> 16 & 0x7fffU);
       values.push_back(value.name == "rows"              ? kReal
                        : value.name == "labels"          ? random % kWidth
                        : value.name == "loss_scale"      ? 1.0
