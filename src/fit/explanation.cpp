@@ -180,7 +180,8 @@ class LeverNotes {
     if (!may_keep_biases(request_, backend_)) return;
     LeverNote note{.lever = "attention biases"};
     note.choice = run_.levers.keeps_biases ? "made once and kept" : "made again in each layer";
-    note.why = run_.levers.keeps_biases ? "the device's memory holds them" : "the budget has no room for them";
+    note.why =
+        run_.levers.keeps_biases ? "the device's memory holds them" : "the fastest plan that fits does not keep them";
     Levers other = run_.levers;
     other.keeps_biases = !other.keeps_biases;
     compare(note, other, other.keeps_biases ? "made once and kept" : "made again in each layer");

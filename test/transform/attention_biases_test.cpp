@@ -3,12 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "autodiff/autodiff.h"
-#include "backend/reference/reference_backend.h"
 #include "graph/attention_form.h"
 #include "graph/build.h"
-#include "support/graph_runner.h"
+#include "transform/reference_outputs.h"
 
 namespace plimsoll::test {
 namespace {
@@ -58,25 +58,13 @@ struct Layers {
 std::int64_t count(const Graph& graph, Op op) { return std::ranges::count(graph.nodes(), op, &Node::op); }
 
 std::vector<std::vector<double>> run(const Graph& graph) {
-  EXPECT_NO_THROW(verify(graph));
-  ReferenceBackend backend;
-  GraphRunner runner(graph, backend);
-  std::uint32_t seed = 0;
-  for (const Value& value : graph.values()) {
-    if (value.producer != kNoNode) continue;
-    std::vector<double> values;
-    for (std::int64_t i = 0; i < value.type.shape.elements(); ++i) {
-      const auto random = static_cast<int>((1103515245U * ++seed + 12345U) >> 16 & 0x7fffU);
-      values.push_back(value.type.dtype == DType::kI32 ? random % kWidth : random / 16384.0 - 1);
+  return reference_outputs(graph, [](const Value& source, std::vector<double>& values) {
+    if (source.type.dtype == DType::kI32) {
+      std::ranges::for_each(values, [](double& value) { value = std::fmod(value, kWidth); });
     }
-    if (value.name == "rows") values = {9};
-    if (value.name == "sample_offsets") values = {0, 4, 9};
-    runner.set(value.name, values);
-  }
-  runner.run();
-  std::vector<std::vector<double>> outputs;
-  for (const ValueId output : graph.outputs()) outputs.push_back(runner.made(output));
-  return outputs;
+    if (source.name == "rows") values = {9};
+    if (source.name == "sample_offsets") values = {0, 4, 9};
+  });
 }
 
 TEST(AttentionBiases, OneNodeMakesThoseOfAllLayersAndTheirGradients) {

@@ -3,12 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "autodiff/autodiff.h"
-#include "backend/reference/reference_backend.h"
 #include "graph/build.h"
 #include "graph/layer_norm_form.h"
-#include "support/graph_runner.h"
+#include "transform/reference_outputs.h"
 #include "transform/rounded_biases.h"
 
 namespace plimsoll::test {
@@ -67,27 +67,11 @@ struct Sublayer {
 
 // What the outputs of a graph made of a Sublayer hold; values in double are the same whatever is fused.
 std::vector<std::vector<double>> run(const Graph& graph) {
-  EXPECT_NO_THROW(verify(graph));
-  ReferenceBackend backend;
-  GraphRunner runner(graph, backend);
-  std::uint32_t seed = 0;
-  for (const Value& value : graph.values()) {
-    if (value.producer != kNoNode) continue;
-    std::vector<double> values;
-    for (std::int64_t i = 0; i < value.type.shape.elements(); ++i) {
-      const auto random = static_cast<int>((1103515245U * ++seed + 12345U) >> 16 & 0x7fffU);
-      values.push_back(value.name == "rows"              ? kReal
-                       : value.name == "labels"          ? random % kWidth
-                       : value.name == "loss_scale"      ? 1.0
-                       : value.type.dtype == DType::kI32 ? random
-                                                         : random / 16384.0 - 1);
-    }
-    runner.set(value.name, values);
-  }
-  runner.run();
-  std::vector<std::vector<double>> outputs;
-  for (const ValueId output : graph.outputs()) outputs.push_back(runner.made(output));
-  return outputs;
+  return reference_outputs(graph, [](const Value& source, std::vector<double>& values) {
+    if (source.name == "rows") values = {kReal};
+    if (source.name == "loss_scale") values = {1};
+    if (source.name == "labels") std::ranges::for_each(values, [](double& label) { label = std::fmod(label, kWidth); });
+  });
 }
 
 void expect_same(const std::vector<std::vector<double>>& found, const std::vector<std::vector<double>>& expected) {

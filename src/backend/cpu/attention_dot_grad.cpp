@@ -83,7 +83,7 @@ HWY_INLINE void load_dot_query_tile(const AttentionProblem& problem, const Atten
   load_row_sums(problem, grad, tile, head, scratch.log_sum_exp, scratch.log_sum_rest, scratch.output_dot_doutput);
 }
 
-// What a head adds to the gradients of the rows of k and v that it reads. `adds`: to what others have added.
+// Adds a head's share to the gradients of the rows of k and v that it reads; without `adds` it is the first to write.
 void dot_grad_head(const AttentionProblem& problem, const AttentionData& data, const AttentionGradData& grad,
                    std::int64_t begin, std::int64_t end, std::int64_t head, bool adds, bool table_gradients,
                    const DotBackwardScratch& scratch, double* bin_sums) {

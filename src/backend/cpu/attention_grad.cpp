@@ -84,7 +84,7 @@ HWY_INLINE void load_query_tile(const AttentionProblem& problem, const Attention
   load_row_sums(problem, grad, tile, head, scratch.log_sum_exp, scratch.log_sum_rest, scratch.output_dot_doutput);
 }
 
-// What a head adds to the gradients of the rows of k and v that it reads. `adds`: to what others have added.
+// Adds a head's share to the gradients of the rows of k and v that it reads; without `adds` it is the first to write.
 void attention_grad_head(const AttentionProblem& problem, const AttentionData& data, const AttentionGradData& grad,
                          std::int64_t begin, std::int64_t end, std::int64_t head, const HeadRows& k, const HeadRows& v,
                          const HeadRows& dk, const HeadRows& dv, bool adds, const BackwardScratch& scratch,

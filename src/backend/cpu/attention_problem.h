@@ -63,7 +63,7 @@ struct AttentionRows {
   std::int64_t row_stride() const { return (head_size + 15) / 16 * 16; }
 };
 
-// Of q's rows, and of those of the output and their gradients.
+// It is also the form of the rows of q, of the output and of their gradients.
 struct AttentionProblem : AttentionRows {
   // Throws InternalError naming the node where a type is unknown or an attribute makes no sense.
   AttentionProblem(const Graph& graph, const Node& node);
@@ -73,7 +73,7 @@ struct AttentionProblem : AttentionRows {
   // The row stride of a sample's transposed rows: whole tiles of pairs (dot_product_bf16.h).
   std::int64_t turned_stride() const { return (longest + 31) / 32 * 32; }
 
-  // The last row, but one, whose keys a tile of queries up to `last` of a sample up to `end` sees.
+  // Returns where the keys end that a tile of queries up to row `last` sees, in a sample up to row `end`.
   std::int64_t keys_end(std::int64_t last, std::int64_t end) const { return causal ? last : end; }
 
   AttentionRows of_keys;  // rows of k and v

@@ -102,7 +102,7 @@ Launch grid_of(const AttentionShape& shape, std::int64_t longest, std::size_t sh
           .shared_bytes = shared_bytes};
 }
 
-// What biases are made of.
+// The tensors that biases are made of.
 struct BiasTensors {
   const std::int32_t* offsets;                // [samples + 1]
   const std::int32_t* key_mask;               // [n]
@@ -461,8 +461,9 @@ __device__ void store_rows(const float (&sums)[kOutBlocks][4], float low_factor,
   }
 }
 
-// Where there are bias tables, and no matrix that was made of them before, starts the kernel that makes it in
-// `scratch`, for samples of at most `longest` rows. Checked by prepare_biases when the node is prepared.
+// Starts the kernel that makes the matrix of biases in `scratch`, for samples of at most `longest` rows; does nothing
+// if there are no tables, or the node reads a matrix that was made of them before. prepare_biases checks the node when
+// it is prepared.
 template <typename T>
 void make_biases(const Context& context, AttentionTensors<T>& in, const AttentionShape& shape, std::int64_t longest,
                  std::byte* scratch);

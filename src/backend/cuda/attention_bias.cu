@@ -43,10 +43,10 @@ __device__ void fill_values(const BiasShared& shared, const BiasTensors& in, con
   }
 }
 
-// Fills the columns of the rows up to a multiple of kBiasColumns, which is all that attention reads, or all there are.
+// Fills all columns of the rows where they are kAttentionBias's, and else those up to a multiple of kBiasColumns, which
+// is all that attention reads.
 template <typename T>
-__global__ void __launch_bounds__(kThreads)
-    attention_bias(const BiasTensors in, const AttentionShape shape, T* to, bool all_columns) {
+__global__ void __launch_bounds__(kThreads) attention_bias(const BiasTensors in, const AttentionShape shape, T* to) {
   constexpr int kChunk = 16 / sizeof(T);
   using Heads = Pack<float, kHeadsAtOnce>;
   const std::int64_t begin = in.offsets[blockIdx.y];
@@ -59,6 +59,7 @@ __global__ void __launch_bounds__(kThreads)
   __syncthreads();
 
   const int whole = (length + kBiasColumns - 1) / kBiasColumns * kBiasColumns;
+  const bool all_columns = shape.form.op == Op::kAttentionBias;
   const int chunks = (!all_columns && whole < shape.bias_stride ? whole : shape.bias_stride) / kChunk;
   for (int item = static_cast<int>(threadIdx.x); item < kBlockQueries * chunks; item += kThreads) {
     const int query = first + item / chunks, key = item % chunks * kChunk;
@@ -101,14 +102,13 @@ __global__ void __launch_bounds__(kThreads)
 std::size_t shared_bytes_of(const AttentionShape& shape) { return BiasShared(shape).pieces.bytes(); }
 
 template <typename T>
-void start(const Context& context, const BiasTensors& in, const AttentionShape& shape, std::int64_t longest, T* to,
-           bool all_columns) {
+void start(const Context& context, const BiasTensors& in, const AttentionShape& shape, std::int64_t longest, T* to) {
   launch(context.stream(), attention_bias<T>,
          {.blocks = static_cast<unsigned>((longest + kBlockQueries - 1) / kBlockQueries),
           .threads = kThreads,
           .blocks_y = static_cast<unsigned>(shape.samples),
           .shared_bytes = shared_bytes_of(shape)},
-         in, shape, to, all_columns);
+         in, shape, to);
 }
 
 }  // namespace
@@ -124,7 +124,7 @@ void make_biases(const Context& context, AttentionTensors<T>& in, const Attentio
                  std::byte* scratch) {
   if (shape.bias_stride == 0 || shape.form.made_biases) return;
   auto* const biases = reinterpret_cast<T*>(scratch);
-  start<T>(context, in, shape, longest, biases, /*all_columns=*/false);
+  start<T>(context, in, shape, longest, biases);
   in.biases = biases;
 }
 
@@ -133,7 +133,7 @@ std::unique_ptr<Kernel> make_attention_bias(const Context& context, const Graph&
   return for_floating(graph.type(node.outputs[0]).dtype, [&]<typename T>(T) {
     prepare_biases<T>(context, shape);
     return make_launch(0, [=, &context](const KernelArguments& a) {
-      start(context, BiasTensors(a, shape.form), shape, a.bound(shape.longest), output<T>(a, 0), /*all_columns=*/true);
+      start(context, BiasTensors(a, shape.form), shape, a.bound(shape.longest), output<T>(a, 0));
     });
   });
 }

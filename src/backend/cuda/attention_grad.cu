@@ -480,35 +480,6 @@ __global__ void __launch_bounds__(GradTiles<T, kWidth, kExact>::kThreads, GradTi
   }
 }
 
-// dk and dv of the heads that share them, each thread an element of both.
-template <typename T>
-__global__ void attention_shared_sums(const float* of_dk, const float* of_dv, const std::int32_t* offsets,
-                                      const AttentionShape shape, T* dk, T* dv) {
-  const std::int64_t count = offsets[shape.samples] * shape.key_stride();
-  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += stride) {
-    const std::int64_t row_head = i / shape.head_size, c = i % shape.head_size;  // of the heads of k and v
-    float k = 0, v = 0;
-    for (std::int64_t head = 0; head < shape.group; ++head) {
-      const std::int64_t at = (row_head * shape.group + head) * shape.head_size + c;
-      k += of_dk[at];
-      v += of_dv[at];
-    }
-    dk[i] = from_float<T>(k);
-    dv[i] = from_float<T>(v);
-  }
-}
-
-struct SumOutputs {
-  float* at[3];  // of dq, dk, dv
-};
-__global__ void attention_column_sums(const TileSums tiles, const std::int32_t* offsets, const AttentionShape shape,
-                                      SumOutputs to) {
-  const std::int64_t count = shape.samples == 0 ? 0 : offsets[shape.samples] / 16 + shape.samples;
-  sum_columns(tiles.at, count, 3 * shape.stride(),
-              [&](std::int64_t c, float sum) { to.at[c / shape.stride()][c % shape.stride()] = sum; });
-}
-
 struct TableOutputs {
   float* at[kTables];  // [heads][bins]
 };
@@ -601,9 +572,9 @@ std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionSha
              t.partial, t.slots, shape, to);
     }
     if (sums_at == 0) return;
-    launch(context.stream(), attention_column_sums,
+    launch(context.stream(), attention_column_sums<float>,
            {.blocks = column_blocks(3 * shape.stride()), .threads = kRowThreads}, t.tile_sums, t.in.offsets, shape,
-           SumOutputs{output<float>(a, sums_at), output<float>(a, sums_at + 1), output<float>(a, sums_at + 2)});
+           SumOutputs<float>{output<float>(a, sums_at), output<float>(a, sums_at + 1), output<float>(a, sums_at + 2)});
   });
 }
 

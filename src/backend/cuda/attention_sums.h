@@ -4,6 +4,7 @@
 #pragma once
 
 #include "backend/cuda/attention.h"
+#include "backend/cuda/rows.h"
 
 namespace plimsoll::cuda {
 
@@ -95,13 +96,12 @@ __global__ void attention_row_sums(const T* doutput, const T* output, const T* v
   for (std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * warps + threadIdx.x / kWarp; item < items;
        item += static_cast<std::int64_t>(gridDim.x) * warps) {
     const std::int64_t at = item * shape.head_size;  // rows of heads lie one after the other
-    const std::int64_t of_v = item / shape.group * shape.head_size;
     float delta = 0, dout_squares = 0, v_squares = 0;
     for (int c = static_cast<int>(threadIdx.x % kWarp); c < shape.head_size; c += static_cast<int>(kWarp)) {
       const float d = to_float(doutput[at + c]);
       delta += d * to_float(output[at + c]);
       if (to.dout_norm != nullptr) {
-        const float value = to_float(v[of_v + c]);
+        const float value = to_float(v[at + c]);
         dout_squares += d * d;
         v_squares += value * value;
       }
@@ -120,6 +120,38 @@ __global__ void attention_row_sums(const T* doutput, const T* output, const T* v
       to.v_norm[item] = norm_of(v_squares);
     }
   }
+}
+
+// dk and dv of the heads that share them: a thread adds up an element of both.
+template <typename T>
+__global__ void attention_shared_sums(const float* of_dk, const float* of_dv, const std::int32_t* offsets,
+                                      const AttentionShape shape, T* dk, T* dv) {
+  const std::int64_t count = offsets[shape.samples] * shape.key_stride();
+  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += stride) {
+    const std::int64_t row_head = i / shape.head_size, c = i % shape.head_size;  // of the heads of k and v
+    float k = 0, v = 0;
+    for (std::int64_t head = 0; head < shape.group; ++head) {
+      const std::int64_t at = (row_head * shape.group + head) * shape.head_size + c;
+      k += of_dk[at];
+      v += of_dv[at];
+    }
+    dk[i] = from_float<T>(k);
+    dv[i] = from_float<T>(v);
+  }
+}
+
+// Adds up the tiles' sums of dq, dk and dv.
+template <typename T>
+struct SumOutputs {
+  T* at[3];
+};
+template <typename T>
+__global__ void attention_column_sums(const TileSums tiles, const std::int32_t* offsets, const AttentionShape shape,
+                                      SumOutputs<T> to) {
+  const std::int64_t count = shape.samples == 0 ? 0 : offsets[shape.samples] / 16 + shape.samples;
+  sum_columns(tiles.at, count, 3 * shape.stride(),
+              [&](std::int64_t c, float sum) { to.at[c / shape.stride()][c % shape.stride()] = sum; });
 }
 
 }  // namespace plimsoll::cuda

@@ -17,6 +17,12 @@ void nvtxRangePop() {}
 namespace plimsoll::cuda {
 namespace {
 
+#ifdef NVTX_VERSION
+constexpr bool kHasNvtx = true;
+#else
+constexpr bool kHasNvtx = false;
+#endif
+
 class Range {
  public:
   explicit Range(const std::string& name) { nvtxRangePushA(name.c_str()); }
@@ -53,13 +59,7 @@ class NamedKernel final : public Kernel {
 
 }  // namespace
 
-bool names_ranges() {
-#if __has_include(<nvtx3/nvToolsExt.h>)
-  return std::getenv("NVTX_INJECTION64_PATH") != nullptr;
-#else
-  return false;
-#endif
-}
+bool names_ranges() { return kHasNvtx && std::getenv("NVTX_INJECTION64_PATH") != nullptr; }
 
 std::unique_ptr<Kernel> named_kernel(const Node& node, std::unique_ptr<Kernel> kernel) {
   return std::make_unique<NamedKernel>(std::string(op_name(node.op)) + " " + node.name, std::move(kernel));
