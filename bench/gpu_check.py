@@ -3,8 +3,8 @@
 
   bench/gpu_check.py --plimsoll FILE --tests FILE [--python PYTHON] [--only PART …]
 
-tests: test_gpu, every op of the CUDA backend against the reference; a test that fails is run again alone, since an error
-of one kernel spoils its process. sanitizer: compute-sanitizer's memcheck and racecheck over a few ops, where it is
+tests: test_gpu, every op of the CUDA backend against the reference, in several processes at a time; a test that fails is
+run again alone, since an error of one kernel spoils its process. sanitizer: compute-sanitizer's memcheck and racecheck over a few ops, where it is
 installed. parity: tools/check_parity.py. speed: bench/compare_pytorch.py, beside PyTorch's eager step; compile,
 compile-overhead, compile-autotune: beside its compiled ones. large: the large model's rate, by the same. budget:
 bench/tight_budget.py. From parity on, these need PyTorch with CUDA and transformers in PYTHON. peaks:
@@ -17,6 +17,7 @@ Exit 1 if a bar is missed; 0 without a GPU, with a message. Python's standard li
 """
 
 import argparse
+import concurrent.futures
 import ctypes
 import json
 import os
@@ -39,6 +40,7 @@ PARTS = ("tests", "sanitizer", "parity", *PROGRAMS, "large", "budget", "peaks", 
 SANITIZED = ":".join(f"Gpu*/BackendSuite.*/{op}_*" for op in
                      ("attention", "layer_norm", "embedding", "cross_entropy", "bias_grad", "adafactor")) + ":GpuStep.*"
 MOST_AGAIN = 100
+MOST_PROCESSES = 12  # each holds a context of some 500 MiB
 # Limits in seconds for a part that has a report: it may begin runs until the first, and is ended after the second.
 BEGINS, ENDS = 400, 540
 
@@ -90,9 +92,9 @@ class Check:
         self.environment = {variable: str(file) for variable, file in
                             (("PLIMSOLL_CUBLASLT", options.cublaslt), ("PLIMSOLL_NCCL", options.nccl)) if file is not None}
 
-    def run(self, *command, seconds=1800):
+    def run(self, *command, seconds=1800, variables={}):
         print("+", " ".join(map(str, command)), flush=True)
-        return self.runner(command, self.environment, seconds)
+        return self.runner(command, {**self.environment, **variables}, seconds)
 
     def part(self, name):
         return self.speed(PROGRAMS[name]) if name in PROGRAMS else getattr(self, name)()
@@ -102,19 +104,23 @@ class Check:
         names = names_of(self.run(self.options.tests, "--gtest_list_tests").output)
         if not names:
             return [judged(name, bar, "none", False, f"{self.options.tests} lists no test")]
-        whole = self.run(self.options.tests, "--gtest_color=no")
-        passed = passed_names(whole.output)
-        left = [each for each in names if each not in passed]
-        failed = left[MOST_AGAIN:]
-        for each in left[:MOST_AGAIN]:
-            alone = self.run(self.options.tests, "--gtest_color=no", f"--gtest_filter={each}", seconds=300)
-            if each not in passed_names(alone.output):
+        shards = max(1, min(MOST_PROCESSES, (os.cpu_count() or 1) - 1))
+        with concurrent.futures.ThreadPoolExecutor(shards) as pool:
+            wholes = list(pool.map(lambda shard: self.run(self.options.tests, "--gtest_color=no", variables={
+                "GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(shard)}), range(shards)))
+            passed = {name for whole in wholes for name in passed_names(whole.output)}
+            left = [each for each in names if each not in passed]
+            failed = left[MOST_AGAIN:]
+            alone = list(pool.map(lambda each: self.run(self.options.tests, "--gtest_color=no", f"--gtest_filter={each}",
+                                                        seconds=300), left[:MOST_AGAIN]))
+        for each, result in zip(left, alone):
+            if each not in passed_names(result.output):
                 failed.append(each)
-                print(alone.output[-2000:])
+                print(result.output[-2000:])
         note = f"failed: {', '.join(failed[:10])}" if failed else ""
         if left and not failed:
             note = f"{len(left)} passed only alone, after another's failure"
-        holds = not failed and (not left or whole.status not in (0, 1))
+        holds = not failed and (not left or any(whole.status not in (0, 1) for whole in wholes))
         return [judged(name, bar, f"{len(names) - len(failed)} of {len(names)}", holds, note)]
 
     def sanitizer(self):

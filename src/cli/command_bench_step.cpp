@@ -90,7 +90,7 @@ void add_bench_step(CLI::App& app, Invocation& invocation) {
   command
       ->add_option("--kept-activations", options->kept_activations,
                    "Recompute activations in backward until forward keeps at most SIZE; all: recompute nothing "
-                   "(default: recompute only the cheapest values)")
+                   "(default: on the CPU recompute only the cheapest values, on a GPU nothing)")
       ->type_name("SIZE");
   command->add_flag("--profile", options->profile, "Print the time of each op");
   command->callback(

@@ -91,7 +91,7 @@ class LeverNotes {
       if (!run_.trained_parts.empty()) trained_parts();
       micro_batch();
       recomputation();
-      attention_biases();
+      biases();
       update();
       offload();
     }
@@ -176,15 +176,14 @@ class LeverNotes {
     compare(note, none, "nothing recomputed");
   }
 
-  void attention_biases() {
+  // The costs of ops do not tell what this gains, so there is nothing to compare.
+  void biases() {
     if (!may_keep_biases(request_, backend_)) return;
-    LeverNote note{.lever = "attention biases"};
-    note.choice = run_.levers.keeps_biases ? "made once and kept" : "made again in each layer";
-    note.why =
-        run_.levers.keeps_biases ? "the device's memory holds them" : "the fastest plan that fits does not keep them";
-    Levers other = run_.levers;
-    other.keeps_biases = !other.keeps_biases;
-    compare(note, other, other.keeps_biases ? "made once and kept" : "made again in each layer");
+    const bool keeps = run_.levers.keeps_biases;
+    notes_.push_back({.lever = "biases",
+                      .choice = keeps ? "attention's, made once and kept" : "attention's, made again in each layer",
+                      .why = keeps ? "the device's memory holds them" : "the fastest plan that fits does not keep them",
+                      .alternative = {}});
   }
 
   void update() {

@@ -18,8 +18,8 @@ struct StepBenchOptions {
   int steps = 5;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   DType precision = DType::kF32;
-  // Forward values are computed again, best first, until forward leaves no more bytes to backward; absent: all but the
-  // cheap ones are kept.
+  // Forward values are computed again, best first, until forward leaves no more bytes to backward; absent: all are kept
+  // but, in memory that others share, the cheap ones.
   std::optional<std::size_t> kept_bytes{};
   bool recompute_cheap = true;  // false: not even those
   KnownChoices choices{};

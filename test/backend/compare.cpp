@@ -49,6 +49,7 @@ Tolerance tolerance_at(const Graph& graph, const Node& node, ValueId output) {
     };
     if (std::any_of(node.inputs.begin(), node.inputs.end(), is_product)) return tolerance_of(Op::kMultiply);
   }
+  if (node.op == Op::kLinearWeightGrad) return weight_grad_tolerance(graph.type(node.inputs[0]).shape[0]);
   if (gelu_by_tanh(node.attributes)) return tanh_gelu_tolerance();
   return tolerance_of(node.op);
 }

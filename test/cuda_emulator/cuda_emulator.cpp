@@ -1,5 +1,6 @@
 #include "cuda_emulator.h"
 
+#include <sanitizer/asan_interface.h>
 #include <ucontext.h>
 
 #include <algorithm>
@@ -206,6 +207,13 @@ Block& block() {
 Block& Block::instance() { return block(); }
 
 std::vector<unsigned char> shared;
+// What lies behind a block's shared memory, which no kernel may write: on a GPU it is another block's, or nobody's.
+constexpr std::size_t kGuardBytes = 4096;
+
+unsigned char* shared_begin() {
+  const auto address = reinterpret_cast<std::uintptr_t>(shared.data());
+  return shared.data() + ((address + 15) / 16 * 16 - address);
+}
 
 }  // namespace
 
@@ -231,16 +239,22 @@ void run(dim3 grid, dim3 threads, std::size_t shared_bytes, const std::function<
     for (unsigned y = 0; y < grid.y; ++y) {
       for (unsigned x = 0; x < grid.x; ++x) {
         blockIdx = {x, y, z};
-        shared.assign(shared_bytes + 16, 0xFF);  // NaN: shared memory may begin with anything
+        // NaN: shared memory may begin with anything.
+        shared.assign(shared_bytes + 16 + kGuardBytes, 0xFF);
+        unsigned char* const guard = shared_begin() + shared_bytes;
+        ASAN_POISON_MEMORY_REGION(guard, kGuardBytes);
         block().run(threads, thread);
+        ASAN_UNPOISON_MEMORY_REGION(guard, kGuardBytes);
+        if (std::any_of(guard, guard + kGuardBytes, [](unsigned char byte) { return byte != 0xFF; })) {
+          throw std::logic_error("a block wrote beyond its shared memory");
+        }
       }
     }
   }
 }
 
 void* dynamic_shared() {
-  const auto address = reinterpret_cast<std::uintptr_t>(shared.data());
-  return reinterpret_cast<void*>((address + 15) / 16 * 16);
+  return shared_begin();
 }
 void reverse_threads(bool reverse) { block().reverse = reverse; }
 void block_barrier() { block().wait(block().whole()); }

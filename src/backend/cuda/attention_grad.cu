@@ -135,7 +135,7 @@ struct BackwardShared {
     columns = pieces.take<RowFacts>(stages * Form::kTile);
     bound = pieces.take<float>(Form::kWarps + 1);
     bins = pieces.take<std::uint8_t>(shape.distances());
-    sums = pieces.take<Sum>(shape.all_bins() * Form::copies(architecture));
+    sums = pieces.take<Sum>(shape.kept_bins() * Form::copies(architecture));
   }
 };
 
@@ -190,12 +190,14 @@ class TableSums {
                         block_max<Form::kWarps>(v_norm, shared.bound) * shape.keep_scale;
     units_ = bound > 0 ? Fixed::kMost / (2 * queries_) / bound : 0.0F;
     if (threadIdx.x == 0) shared.bound[Form::kWarps] = bound;
-    const int all = shape.all_bins() * copies();
+    const int all = shape.kept_bins() * copies();
     for (int i = static_cast<int>(threadIdx.x); i < all; i += Form::kThreads) shared.sums[i] = 0;
     number_bins(+shared.bins, shape);
     const int copy = block.lane / (static_cast<int>(kWarp) / copies());
     for (int t = 0; t < kTables; ++t) {
-      lane_sums_[t] = shared.sums.begin + (shape.edges[t].first * copies() + copy) * static_cast<int>(sizeof(Sum));
+      // A table that is not there sums into the bin behind all others, which nobody reads: a branch would cost more.
+      const int first = shape.edges[t].bins == 0 ? shape.all_bins() : shape.edges[t].first;
+      lane_sums_[t] = shared.sums.begin + (first * copies() + copy) * static_cast<int>(sizeof(Sum));
     }
   }
 

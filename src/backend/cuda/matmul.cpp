@@ -222,7 +222,16 @@ void Matmuls::run(const Announced& product, std::int64_t size, const MatmulBuffe
   const Product& ready = at(*product, size);
   const MatmulShape shape = product->with(size);
   check(ready.algorithm.has_value(), "cuBLASLt has an algorithm for a product that is run by it");
-  check_status(start(shape, ready, *ready.algorithm, buffers), shape, "to multiply");
+  MatmulBuffers in_place = buffers;
+  if (shape.adds && buffers.addend != buffers.c) {
+    // Some of its algorithms round otherwise where they read the addend from elsewhere, and a result must not depend on
+    // where the plan puts tensors.
+    check_cuda(cudaMemcpyAsync(buffers.c, buffers.addend, bytes_of(shape.result, shape.rows * shape.columns),
+                               cudaMemcpyDeviceToDevice, context_.stream()),
+               "a copy of what a product is added to");
+    in_place.addend = buffers.c;
+  }
+  check_status(start(shape, ready, *ready.algorithm, in_place), shape, "to multiply");
 }
 
 Matmuls::Announced Matmuls::announce(const MatmulShape& at_capacity) {
