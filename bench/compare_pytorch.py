@@ -275,7 +275,8 @@ def verdicts(options, rows):
     return result
 
 
-def main():
+def parse(arguments=None):
+    """Returns the options of these arguments, or of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", default="base", choices=("tiny", "small", "base", "large", "golden"))
     parser.add_argument("--family", default="layoutlmv3", choices=("layoutlmv3", *FAMILY_BARS))
@@ -299,9 +300,14 @@ def main():
     parser.add_argument("--warm", type=int, default=1, help=argparse.SUPPRESS)
     parser.add_argument("--model", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--batch", type=Path, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if options.family != "layoutlmv3" and options.batches not in (None, ["filled"]):
         parser.error("--family: only filled batches")
+    return options
+
+
+def main():
+    options = parse()
     if options.worker:
         options.precision = (options.precisions or ["fp32"])[0]
         return matmul_worker(options) if options.matmul else pytorch_worker(options)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs all checks that need a GPU; scripts/gpu_check.sh calls it.
 
-  bench/gpu_check.py --plimsoll FILE --tests FILE [--python PYTHON] [--only PART …]
+  bench/gpu_check.py --plimsoll FILE --tests FILE [--python PYTHON] [--only PART …] [--rounds 3] [--seconds 400]
 
 tests: test_gpu, every op of the CUDA backend against the reference, in several processes at a time; a test that fails is
 run again alone, since an error of one kernel spoils its process. sanitizer: compute-sanitizer's memcheck and racecheck over a few ops, where it is
@@ -11,7 +11,8 @@ bench/tight_budget.py. From parity on, these need PyTorch with CUDA and transfor
 bench/predicted_against_measured.py. neighbour: bench/random_budgets.py, beside a process that takes device memory.
 ranks: bench/gpu_ranks.py, on two GPUs, where there are two and NCCL.
 
-Nothing stops at a failure; a part whose time is up says so. Written: bench/results/GPU-DATE.json and .md, to which a later
+Nothing stops at a failure; a part whose time is up says so. --rounds: processes of each program whose times are compared;
+--seconds: peaks and neighbour begin no run later. Written: bench/results/GPU-DATE.json and .md, to which a later
 run with another --only adds.
 Exit 1 if a bar is missed; 0 without a GPU, with a message. Python's standard library only.
 """
@@ -41,8 +42,7 @@ SANITIZED = ":".join(f"Gpu*/BackendSuite.*/{op}_*" for op in
                      ("attention", "layer_norm", "embedding", "cross_entropy", "bias_grad", "adafactor")) + ":GpuStep.*"
 MOST_AGAIN = 100
 MOST_PROCESSES = 12  # each holds a context of some 500 MiB
-# Limits in seconds for a part that has a report: it may begin runs until the first, and is ended after the second.
-BEGINS, ENDS = 400, 540
+ENDS = 540  # seconds, after which a part that has a report is ended
 
 
 class Outcome:
@@ -163,7 +163,7 @@ class Check:
         if reason:
             return [not_measured(name, bar, reason)]
         report, result = self.reported("bench/compare_pytorch.py", "bench", "--synthetic", "--programs", program, "--steps", 10,
-                                       "--device", "cuda")
+                                       "--rounds", self.options.rounds, "--device", "cuda")
         return speed_figures(program, report["rows"]) if report else [self.nothing(name, bar, result, "bench-step")]
 
     def large(self):
@@ -171,22 +171,25 @@ class Check:
         if reason:
             return [not_measured(*LARGE, reason)]
         report, result = self.reported("bench/compare_pytorch.py", "bench", "--synthetic", "--shape", "large", "--programs",
-                                       "--steps", 5, "--device", "cuda")
+                                       "--steps", 5, "--rounds", self.options.rounds, "--device", "cuda")
         return [rate_figure("large", report["rows"][0]) if report else self.nothing(*LARGE, result, "bench-step")]
 
     def budget(self):
         reason = self.missing_torch()
         if reason:
             return [not_measured(*BUDGET, reason)]
-        report, result = self.reported("bench/tight_budget.py", "tight_budget", "--device", "cuda")
+        report, result = self.reported("bench/tight_budget.py", "tight_budget", "--rounds", self.options.rounds, "--device",
+                                       "cuda")
         return budget_figures(report) if report else [self.nothing(*BUDGET, result, "\nended with")]
 
     def peaks(self):
-        report, result = self.reported("bench/predicted_against_measured.py", "predicted", "--seconds", BEGINS, "--device", "cuda")
+        report, result = self.reported("bench/predicted_against_measured.py", "predicted", "--seconds", self.options.seconds,
+                                       "--device", "cuda")
         return peaks_figures(report) if report else [self.nothing(*PEAKS, result)]
 
     def neighbour(self):
-        report, result = self.reported("bench/random_budgets.py", "random_budgets", "--seconds", BEGINS, "--device", "cuda")
+        report, result = self.reported("bench/random_budgets.py", "random_budgets", "--seconds", self.options.seconds,
+                                       "--device", "cuda")
         return neighbour_figures(report) if report else [self.nothing(*NEIGHBOUR, result)]
 
     def ranks(self):
@@ -273,6 +276,8 @@ def main():
     parser.add_argument("--tests", type=Path, default=PLIMSOLL.parent / "test" / "gpu" / "test_gpu")
     parser.add_argument("--python", default=sys.executable, help="one that has PyTorch and transformers")
     parser.add_argument("--only", nargs="+", default=list(PARTS), choices=PARTS)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=400)
     parser.add_argument("--work", type=Path, default=REPOSITORY / "build" / "gpu_check")
     parser.add_argument("--results", type=Path, default=REPOSITORY / "bench" / "results")
     options = parser.parse_args()

@@ -9,6 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import compare_pytorch
+import tight_budget
 from gpu_check import Check, Outcome, PARTS, names_of, run
 from gpu_report import (GIB, budget_figures, judged, neighbour_figures, peaks_figures, ranks_figures, rate_figure,
                         speed_figures, write_report)
@@ -92,7 +94,7 @@ def check_with(answers):
                 return answer(line)
         return Outcome(0, "")
     options = argparse.Namespace(tests="test_gpu", plimsoll="plimsoll", python="python", work=Path("work"), cublaslt=None,
-                                 nccl=None, gpus=2)
+                                 nccl=None, gpus=2, rounds=3, seconds=400)
     return Check(options, runner)
 
 
@@ -210,6 +212,10 @@ def test_measurements(folder):
         assert result.returncode in (0, 1), result.stdout + result.stderr
         return json.loads(report.read_text()), result
 
+    wanted = argparse.Namespace(shape="large", device="cuda", emulated=True, batch_size=2, length=64, threads=3,
+                                plimsoll="plimsoll", work=folder)
+    theirs = compare_pytorch.parse(tight_budget.words_for_pytorch(wanted))
+    assert (theirs.family, theirs.shape, theirs.programs, theirs.length) == ("layoutlmv3", "large", ["eager"], 64), theirs
     report, result = measured("tight_budget.py", "--peak", 1600, "--rounds", 1)
     row = budget_figures(report)[0]
     assert (row["verdict"], row["measured"]) == ("holds", "1.15") and report["budget_bytes"] == 200 * MIB, (row, report)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Prints what a step on a GPU is made of, by the model of `plimsoll plan --gpu`: no figure here was measured on a GPU.
+"""Prints what a step on a GPU is made of, by the model of `plimsoll plan --gpu`: nothing is measured here, but the rates
+that the model takes for granted were, on an H200 (docs/speed.md).
 
   bench/gpu_model.py [--gpu h200] [--batches 16 4]
 

@@ -27,10 +27,17 @@ GIB = 1 << 30
 
 
 def pytorch_peak(options):
-    options.programs, options.steps, options.synthetic = ["eager"], 3, True
-    model, batch = compare_pytorch.prepare_model(options), compare_pytorch.prepare(options, "filled")
-    command, warm, preload = compare_pytorch.commands(options, model, batch, "bf16")["eager"]
-    return compare_pytorch.run(options, command, warm, preload)["peak_bytes"]
+    theirs = compare_pytorch.parse(words_for_pytorch(options))
+    model, batch = compare_pytorch.prepare_model(theirs), compare_pytorch.prepare(theirs, "filled")
+    command, warm, preload = compare_pytorch.commands(theirs, model, batch, "bf16")["eager"]
+    return compare_pytorch.run(theirs, command, warm, preload)["peak_bytes"]
+
+
+def words_for_pytorch(options):
+    words = ["--shape", options.shape, "--device", options.device, "--programs", "eager", "--steps", 3, "--synthetic",
+             "--batch-size", options.batch_size, "--length", options.length, "--threads", options.threads,
+             "--plimsoll", options.plimsoll, "--work", options.work, *(["--emulated"] if options.emulated else [])]
+    return [str(word) for word in words]
 
 
 def seconds_per_update(metrics, pages):

@@ -11,7 +11,7 @@ scripts/build.sh release --target plimsoll test_gpu
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-mkdir "$folder/bin" "$folder/programs" "$folder/lib" "$folder/system"
+mkdir "$folder/bin" "$folder/programs" "$folder/lib" "$folder/system" "$folder/fonts"
 for program in build/release/plimsoll build/release/test/gpu/test_gpu; do
   name=$(basename "$program")
   strip -o "$folder/programs/$name" "$program"
@@ -21,6 +21,7 @@ for program in build/release/plimsoll build/release/test/gpu/test_gpu; do
 here=$(cd "$(dirname "$0")/.." && pwd)
 program=$here/programs/$(basename "$0")
 export GOMP_SPINCOUNT="${GOMP_SPINCOUNT:-2000}"  # otherwise plimsoll would restart itself to set it
+export FONTCONFIG_FILE="${FONTCONFIG_FILE:-$here/fonts.conf}"
 if LD_LIBRARY_PATH="$here/lib" "$here/programs/plimsoll" --version >/dev/null 2>&1; then
   LD_LIBRARY_PATH="$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" exec "$program" "$@"
 fi
@@ -34,11 +35,21 @@ WRAPPER
     esac
   done
 done
+# The fonts of drawn receipts.
+cat >"$folder/fonts.conf" <<'FONTS'
+<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd">
+<fontconfig><dir prefix="relative">fonts</dir><cachedir prefix="xdg">fontconfig</cachedir></fontconfig>
+FONTS
+for font in DejaVuSans DejaVuSerif DejaVuSansMono; do
+  cp /usr/share/fonts/truetype/dejavu/$font.ttf /usr/share/fonts/truetype/dejavu/$font-Bold.ttf "$folder/fonts/"
+done
+cp /usr/share/fonts/truetype/liberation/Liberation{Sans,Serif,Mono}-{Regular,Bold}.ttf "$folder/fonts/"
 # The driver's and cuBLAS's libraries ask for these parts of the C library by name.
 libc=$(ldd build/release/plimsoll | grep -o '/[^ ]*/libc\.so\.6')
 for part in libdl.so.2 libpthread.so.0 librt.so.1; do cp -L "$(dirname "$libc")/$part" "$folder/system/"; done
 mkdir -p "$(dirname "$file")"
-tar -czf "$file" -C "$folder" bin programs lib system
+tar -czf "$file" -C "$folder" bin programs lib system fonts fonts.conf
 bytes=$(stat -c %s "$file")
 unpacked=$(du -sb "$folder" | cut -f 1)
 echo "$file: $((bytes >> 20)) MiB, $((unpacked >> 20)) MiB unpacked"

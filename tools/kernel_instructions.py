@@ -8,7 +8,8 @@
 It needs nvcc, and nvdisasm on the path or from PyPI (nvidia-cuda-nvdisasm). A kernel's
 main loop is the outermost one that multiplies matrices, or the only one; an instruction in it counts once for each trip
 of the loops that it is in. The trips are those of the kernels for heads of 64 columns, in halves, aligned and with
-dropout: a tile has 64 keys, of which a warp computes 16 rows, so that a thread has 32 scores of each.
+dropout, without gradients of bias tables: a warp computes 16 rows of a tile, of 32 keys in forward and of 64 queries in
+backward, so that a thread has 16 or 32 scores of each.
 """
 
 import argparse
@@ -31,8 +32,8 @@ VALUES = 8   # of a thread in a trip of an element-wise kernel
 # CountedWork of kernel_work.h: (its name, source, what the kernel's mangled name has, what a trip of the main loop makes,
 # trips of the loop that multiplies within the main loop).
 KERNELS = (("kBiases", "attention_bias", "attention_biasINS0_4Bf16E", HEADS * BIASES, 1),
-           ("kScores", "attention", "attentionINS0_4Bf16ELi64ELb1ELb1E", SCORES, 1),
-           ("kScoresGrad", "attention_grad", "attention_backwardINS0_4Bf16ELi64ELb1ELb1ELb1ELb1ELb1E", SCORES, 2),
+           ("kScores", "attention", "attentionINS0_4Bf16ELi64ELb1ELb1E", SCORES // 2, 1),
+           ("kScoresGrad", "attention_grad", "attention_backwardINS0_4Bf16ELi64ELb1ELb1ELb1ELb1ELb0E", SCORES, 4),
            ("kGelu", "elementwise", "mapINS0_4Bf16ES3_NS1_4GeluIS3_E", VALUES, 1),
            ("kGeluGrad", "elementwise", "gelu_backwardILi8ENS0_4Bf16ENS1_8GeluGrad", VALUES, 1))
 

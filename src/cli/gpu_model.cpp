@@ -66,9 +66,9 @@ std::string GpuModel::text() const {
   text += row("together", total, total.seconds);
   text += fmt::format(
       "  {:.1f} % of the rate of matrix products; taken for granted: {:.0f} TFLOP/s in halves, {:.0f} in F32,\n"
-      "  {:.2f} TB/s, {:.1f} us from one kernel to the next, {:.0f} % of issue slots filled\n",
+      "  {:.2f} TB/s, {:.1f} us from one kernel to the next\n",
       total.seconds > 0 ? 100 * total.flops / (total.seconds * gpu_.half_flops) : 0, 1e-12 * gpu_.half_flops,
-      1e-12 * gpu_.float_flops, 1e-12 * gpu_.memory_bytes, 1e6 * cuda::kSecondsBetweenKernels, 100 * cuda::kIssueShare);
+      1e-12 * gpu_.float_flops, 1e-12 * gpu_.memory_bytes, 1e6 * cuda::kSecondsBetweenKernels);
   return text;
 }
 
@@ -106,7 +106,7 @@ nlohmann::json GpuModel::json() const {
             {"float_flops", gpu_.float_flops},
             {"memory_bytes_per_second", gpu_.memory_bytes},
             {"instructions_per_second", gpu_.instructions},
-            {"issue_share", cuda::kIssueShare},
+            {"issue_shares", cuda::kIssueShares},
             {"seconds_between_kernels", cuda::kSecondsBetweenKernels}}},
           {"together", of_sum(total)},
           {"kinds", std::move(kinds)},

@@ -81,7 +81,9 @@ std::vector<OpCase> embedding_cases() {
          {Lookup{9, 7, 11, 5, -1, false}, Lookup{9, 0, 11, 5, -1, false}, Lookup{3, 1, 4, 24, 1, false},
           Lookup{33, 33, 17, 12, 16, false}, Lookup{70, 61, 50, 96, 1, false}, Lookup{5, 5, 1, 3, -1, false},
           // These cover rows that one id gathers from near and far, and wide rows.
-          Lookup{400, 333, 1, 5, -1, false}, Lookup{300, 290, 3, 12, 2, false}, Lookup{40, 37, 5, 260, -1, false}}) {
+          Lookup{400, 333, 1, 5, -1, false}, Lookup{300, 290, 3, 12, 2, false}, Lookup{40, 37, 5, 260, -1, false},
+          // More rows than a GPU's block sorts at once, and tables whose numbers have more digits.
+          Lookup{2100, 2090, 700, 3, 5, false}, Lookup{4500, 4400, 70'000, 2, -1, false}}) {
       Lookup variant = lookup;
       variant.row_gradient = row_gradient;
       cases.push_back(embedding_case(variant));
@@ -98,6 +100,7 @@ std::vector<OpCase> embedding_cases() {
   cases.push_back(spatial_case({"no_rows", 5, 16, 3, 2, {}}));
   cases.push_back(spatial_case({"one_row", 5, 16, 5, 1, {3, 15, 9, 15}}));
   cases.push_back(spatial_case({"many_repeats", 70, 8, 16, 16, random_boxes(67, 7)}));
+  cases.push_back(spatial_case({"many_rows", 1500, 1000, 3, 2, random_boxes(1450, 999)}));
   cases.push_back(spatial_case({"uneven_widths", 33, 32, 5, 7, random_boxes(33, 31)}));
   // Their sums: corners of one row, sizes clipped, more rows than a warp has, and columns that fill no vector.
   cases.push_back(spatial_case({"sums", 9, 1024, 24, 24, {0, 0, 1023, 1023, 7, 7, 7, 7, 900, 800, 10, 20}, true}));

@@ -253,9 +253,7 @@ void run(dim3 grid, dim3 threads, std::size_t shared_bytes, const std::function<
   }
 }
 
-void* dynamic_shared() {
-  return shared_begin();
-}
+void* dynamic_shared() { return shared_begin(); }
 void reverse_threads(bool reverse) { block().reverse = reverse; }
 void block_barrier() { block().wait(block().whole()); }
 void warp_barrier() { block().wait(block().warp()); }

@@ -8,9 +8,26 @@
 namespace plimsoll::cuda {
 namespace {
 
+// Half the gradient's tiles where a head has 64 columns of halves: scores then leave registers for four blocks of a
+// multiprocessor, which hide more of each other's waiting than two walks over larger tiles save.
+template <typename T, int kWidth, bool kExact>
+struct ForwardTiles : AttentionTiles<T, kWidth, kExact> {
+  using Base = AttentionTiles<T, kWidth, kExact>;
+  static constexpr bool kHalved = Base::kHalf && kWidth == 64;
+  static constexpr int kTile = kHalved ? Base::kTile / 2 : Base::kTile, kBlocks = kTile / 8;
+  static constexpr int kStaging = Base::kHalf ? 0 : 16 * leading<float>(kTile);  // floats a warp, for add_product
+  // Blocks that a multiprocessor's registers have room for, and, before Hopper, its shared memory: ptxas spills where
+  // it hopes for one more.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+  static constexpr int kBlocksAtOnce = Base::kHalf ? 2 : 4;
+#else
+  static constexpr int kBlocksAtOnce = kHalved || !Base::kHalf ? 4 : 2;
+#endif
+};
+
 template <typename T, int kWidth, bool kExact, bool kBiased>
 struct ForwardShared {
-  using Form = AttentionTiles<T, kWidth, kExact>;
+  using Form = ForwardTiles<T, kWidth, kExact>;
   using Bits = DropoutBits<16, Form::kTile>;
   static constexpr int kKeys = Form::kTile * Form::kLeading, kBiases = Form::kRows * leading<T>(Form::kTile);
   SharedPieces pieces;
@@ -46,11 +63,11 @@ __device__ inline float row_total(float x) {
 }
 
 template <typename T, int kWidth, bool kExact, bool kBiased>
-__global__ void __launch_bounds__(AttentionTiles<T, kWidth, kExact>::kThreads,
-                                  AttentionTiles<T, kWidth, kExact>::kBlocksAtOnce)
+__global__ void __launch_bounds__(ForwardTiles<T, kWidth, kExact>::kThreads,
+                                  ForwardTiles<T, kWidth, kExact>::kBlocksAtOnce)
     attention(const AttentionTensors<T> in, const AttentionShape shape, T* output, float* log_sum_exp,
               std::int64_t bound) {
-  using Form = AttentionTiles<T, kWidth, kExact>;
+  using Form = ForwardTiles<T, kWidth, kExact>;
   using Shared = ForwardShared<T, kWidth, kExact, kBiased>;
   constexpr int kTile = Form::kTile;
   const BlockRows<Form> block(shape, in.offsets);
@@ -182,7 +199,7 @@ __global__ void __launch_bounds__(AttentionTiles<T, kWidth, kExact>::kThreads,
 
 template <typename T, int kWidth, bool kExact, bool kBiased>
 std::unique_ptr<Kernel> make_forward(const Context& context, const AttentionShape& shape, std::size_t scratch_bytes) {
-  using Form = AttentionTiles<T, kWidth, kExact>;
+  using Form = ForwardTiles<T, kWidth, kExact>;
   const std::size_t shared_bytes =
       ForwardShared<T, kWidth, kExact, kBiased>(Form::stages(context.architecture())).pieces.bytes();
   allow_shared_memory(context, attention<T, kWidth, kExact, kBiased>, shared_bytes);

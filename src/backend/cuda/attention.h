@@ -29,19 +29,10 @@ struct AttentionTiles {
   static constexpr bool kExactHeads = kExact;
   static constexpr int kRows = attention_block_rows(kHalf), kWarps = kRows / 16;
   static constexpr int kThreads = kWarps * static_cast<int>(kWarp);
-  // Blocks that a multiprocessor's registers have room for, and, before Hopper, its shared memory: ptxas spills where
-  // it hopes for one more.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
-  static constexpr int kBlocksAtOnce = kHalf ? 2 : 4;
-#else
-  static constexpr int kBlocksAtOnce = kHalf ? (kWidth == 64 ? 3 : 2) : 4;
-#endif
   static constexpr int kColumns = kWidth, kTile = kHalf ? (kWidth <= 64 ? 64 : 32) : (kWidth <= 64 ? 32 : 16);
   // Tiles in shared memory: one is computed with, the other is on its way where the device copies by itself.
   PLIMSOLL_HOST_DEVICE static constexpr int stages(int architecture) { return kHalf && architecture >= 80 ? 2 : 1; }
-  // The gradient takes a tile in parts of so many rows, because it has no registers for more.
-  static constexpr int kPart = !kHalf ? kTile : kExact || kTile < 64 ? kTile / 2 : kTile / 4;
-  static constexpr int kBlocks = kTile / 8, kPartBlocks = kPart / 8, kOutBlocks = kWidth / 8;  // of sums in registers
+  static constexpr int kBlocks = kTile / 8, kOutBlocks = kWidth / 8;  // of sums in registers
   static constexpr int kLeading = leading<T>(kWidth);
   static constexpr int kStaging = kHalf ? 0 : 16 * leading<float>(kTile);  // floats a warp, for add_product
 };
@@ -355,9 +346,11 @@ __device__ inline void number_bins(std::uint8_t* bins, const AttentionShape& sha
 // --- the walk --------------------------------------------------------------------------------------------------------
 
 // Walks over the sample's rows from `begin` to `end` as the other side: fetch(first, stage) starts a tile's copies,
-// compute(first, stage) takes it. Both are called by all threads of the block, fetch(begin, 0) before.
-template <typename Form, typename Fetch, typename Compute>
-__device__ void walk(int begin, int end, int stages, const Fetch& fetch, const Compute& compute) {
+// compute(first, stage) takes it. Both are called by all threads of the block, fetch(begin, 0) before; so are
+// arrive(first), before the barrier that compute comes behind, and leave(first), behind the one after it.
+template <typename Form, typename Fetch, typename Compute, typename Arrive, typename Leave>
+__device__ void walk(int begin, int end, int stages, const Fetch& fetch, const Compute& compute, const Arrive& arrive,
+                     const Leave& leave) {
   int stage = 0;
   for (int at = begin; at < end; at += Form::kTile) {
     const bool more = at + Form::kTile < end;
@@ -367,15 +360,22 @@ __device__ void walk(int begin, int end, int stages, const Fetch& fetch, const C
     } else {
       wait_for_copies<0>();
     }
+    arrive(at);
     __syncthreads();
     compute(at, stage);
     __syncthreads();
+    leave(at);
     if (stages > 1) {
       stage = 1 - stage;
     } else if (more) {
       fetch(at + Form::kTile, 0);
     }
   }
+}
+template <typename Form, typename Fetch, typename Compute>
+__device__ void walk(int begin, int end, int stages, const Fetch& fetch, const Compute& compute) {
+  const auto nothing = [](int) {};
+  walk<Form>(begin, end, stages, fetch, compute, nothing, nothing);
 }
 
 // --- dropout ---------------------------------------------------------------------------------------------------------

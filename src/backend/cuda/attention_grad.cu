@@ -6,6 +6,7 @@
 // Sums of the bias tables are kept in fixed point: integers, unlike floats, add up to the same in any order, so that
 // lanes may add where they like and the result repeats bit for bit. Their unit comes from a bound of what is added:
 // |ds| <= 2 keep_scale |do_i| max_j |v_j|, of which a query's probabilities take a mean.
+#include <bit>
 #include <type_traits>
 #include <vector>
 
@@ -42,26 +43,40 @@ struct FixedPoint<F16> : HalfFixedPoint {};
 template <typename T, int kWidth, bool kExact>
 struct GradTiles : AttentionTiles<T, kWidth, kExact> {
   using Base = AttentionTiles<T, kWidth, kExact>;
-  // By the shared memory that there is for the blocks of a multiprocessor.
-  static constexpr int kBlocksAtOnce = Base::kHalf ? 2 : 4;
+  // It takes a tile in parts of so many rows, because it has no registers for more.
+  static constexpr int kPart = !Base::kHalf ? Base::kTile : kWidth == 32 ? 32 : 16, kPartBlocks = kPart / 8;
+  // By the registers and the shared memory that there are for the blocks of a multiprocessor. Three with a tile each
+  // are faster than two with the next one on its way.
+  PLIMSOLL_HOST_DEVICE static constexpr int blocks_at_once(bool of_tables) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+    return Base::kHalf ? 2 : 4;
+#else
+    return !Base::kHalf ? 4 : kWidth == 64 && !of_tables ? 3 : 2;
+#endif
+  }
   PLIMSOLL_HOST_DEVICE static constexpr int stages(int architecture) {
-    return Base::kHalf && architecture >= 90 ? 2 : 1;
+    return Base::kHalf && kWidth != 64 && architecture >= 90 ? 2 : 1;
   }
   // Copies of a block's sums by bin: with one for each lane of a warp none waits for another.
   PLIMSOLL_HOST_DEVICE static constexpr int copies(int architecture) {
     return !Base::kHalf || architecture < 80 ? 8 : architecture < 90 ? 16 : 32;
   }
   // A part's product for dq is divided among the warps: 16 queries and some columns each.
-  static constexpr int kGroups = Base::kPart / 16, kColumnParts = Base::kWarps / kGroups;
+  static constexpr int kGroups = kPart / 16, kColumnParts = Base::kWarps / kGroups;
   static constexpr int kPartColumns = kWidth / kColumnParts, kDqBlocks = kPartColumns / 8;
   static_assert(kGroups * kColumnParts == Base::kWarps);
   static constexpr int kWarpsAtOnce = kExact && kWidth <= 64 ? Base::kWarps : 1;  // others have no registers for more
   // A warp's gradients of scores, [16 keys][queries of a part], as they pass to the other warps; before, the random
   // bits of its dropout lie there.
-  static constexpr int kExchangeLeading = leading<T>(Base::kPart);
-  using Bits = DropoutBits<Base::kPart, 16>;
+  static constexpr int kExchangeLeading = leading<T>(kPart);
+  using Bits = DropoutBits<kPart, 16>;
   static constexpr int kExchangeWords = 16 * kExchangeLeading * static_cast<int>(sizeof(T)) / 4;
   static constexpr int kWarpWords = kExchangeWords > Bits::kWords ? kExchangeWords : Bits::kWords;
+  // With two buffers for it, warps write a part's while others still read that of the part before.
+  template <bool kOfTables>
+  PLIMSOLL_HOST_DEVICE static constexpr int exchanges(int architecture) {
+    return kPart < Base::kTile && architecture >= 80 && !kOfTables ? 2 : 1;
+  }
 };
 
 // The order in which blocks add to dq.
@@ -129,7 +144,8 @@ struct BackwardShared {
     if (kBiased) biases = pieces.take<T>(stages * kBiases);
     queries = pieces.take<QueryFacts>(stages * Form::kTile);
     staging = pieces.take<float>(Form::kStaging * Form::kWarps);
-    exchange = pieces.take<unsigned>(Form::kWarpWords * Form::kWarps);
+    exchange =
+        pieces.take<unsigned>(Form::template exchanges<kOfTables>(architecture) * Form::kWarpWords * Form::kWarps);
     if (!kOfTables) return;
     rows = pieces.take<RowFacts>(Form::kRows);
     columns = pieces.take<RowFacts>(stages * Form::kTile);
@@ -253,23 +269,28 @@ __device__ float* queries_of(const BlockRows<Form>& block, float* sums, int quer
   return sums + (tile * shape.heads + block.head) * 16 * Form::kColumns;
 }
 
-// Adds a share of dq to that of the blocks before.
-template <typename Form, int kBlocks>
-__device__ void add_queries(float (&share)[kBlocks][4], float* sums, int part, bool is_first) {
-  static_assert(kBlocks == Form::kDqBlocks);
-  auto* const at = reinterpret_cast<Pack<float, 4>*>(sums) + part * kBlocks * kWarp + threadIdx.x % kWarp;
-  if (!is_first) {
-    Pack<float, 4> before[kBlocks];
+// A lane's sums of a part of dq's columns, of 16 queries.
+template <int kBlocks>
+__device__ Pack<float, 4>* lane_sums(float* sums, int part) {
+  return reinterpret_cast<Pack<float, 4>*>(sums) + part * kBlocks * kWarp + threadIdx.x % kWarp;
+}
+// Reads what the blocks before have added to kBlocks of them from `first` on.
+template <int kBlocks>
+__device__ void load_sums(Pack<float, 4> (&before)[kBlocks], const Pack<float, 4>* sums, int first = 0) {
 #pragma unroll
-    for (int n = 0; n < kBlocks; ++n) before[n] = load_of_other_blocks(at + n * kWarp);
+  for (int n = 0; n < kBlocks; ++n) before[n] = load_of_other_blocks(sums + (first + n) * kWarp);
+}
+// Writes them with a share more.
+template <int kBlocks, int kAllBlocks>
+__device__ void store_sums_with(const float (&share)[kAllBlocks][4], const Pack<float, 4> (&before)[kBlocks],
+                                Pack<float, 4>* sums, int first = 0) {
 #pragma unroll
-    for (int n = 0; n < kBlocks; ++n) {
+  for (int n = 0; n < kBlocks; ++n) {
+    Pack<float, 4> all;
 #pragma unroll
-      for (int i = 0; i < 4; ++i) share[n][i] = before[n].at[i] + share[n][i];
-    }
+    for (int i = 0; i < 4; ++i) all.at[i] = before[n].at[i] + share[first + n][i];
+    sums[(first + n) * kWarp] = all;
   }
-#pragma unroll
-  for (int n = 0; n < kBlocks; ++n) at[n * kWarp] = {{share[n][0], share[n][1], share[n][2], share[n][3]}};
 }
 
 // The last block that has added to the dq of a sample's and head's queries, from `begin` to `end`, writes it: a warp 16
@@ -297,12 +318,15 @@ __device__ void write_queries(const BlockRows<Form>& block, int begin, int end, 
 // Wide heads have registers for the sums of one of dk and dv alone, and take a launch for each: the one with kKeys
 // makes dq and the tables' gradients, too.
 template <typename T, int kWidth, bool kExact, bool kBiased, bool kKeys, bool kValues, bool kOfTables>
-__global__ void __launch_bounds__(GradTiles<T, kWidth, kExact>::kThreads, GradTiles<T, kWidth, kExact>::kBlocksAtOnce)
+__global__ void __launch_bounds__(GradTiles<T, kWidth, kExact>::kThreads,
+                                  GradTiles<T, kWidth, kExact>::blocks_at_once(kOfTables))
     attention_backward(const BackwardTensors<T> t, const AttentionShape shape) {
   using Form = GradTiles<T, kWidth, kExact>;
   using Shared = BackwardShared<T, kWidth, kExact, kBiased, kOfTables>;
   static_assert(kKeys || !kOfTables);
   constexpr int kTile = Form::kTile;
+  // Whether there are registers for what other blocks have added to dq beside a part's gradients of scores.
+  constexpr bool kLoadsEarly = kExact && kWidth <= 64 && !kOfTables;
   const AttentionTensors<T>& in = t.in;
   const unsigned number = kKeys ? block_number(t.turns.begun) : blockIdx.x;
   const BlockPlace place = place_of(number, shape, t.turns.key_tiles);
@@ -342,10 +366,11 @@ __global__ void __launch_bounds__(GradTiles<T, kWidth, kExact>::kThreads, GradTi
     }
   }();
   const DropoutSite site(shape, in, block);
-  unsigned* const exchange = shared.exchange + block.warp * Form::kWarpWords;
-  const typename Form::Bits bits{exchange};
+  const int exchanges = Form::template exchanges<kOfTables>(device_architecture());
   const bool is_last = block.first + Form::kRows >= block.length;
-  unsigned* const added = t.turns.added + (block.sample * shape.heads + block.head) * t.turns.row_tiles;
+  const auto turn_of = [&](int query) {
+    return t.turns.added + (block.sample * shape.heads + block.head) * t.turns.row_tiles + query / 16;
+  };
   bool open[2];  // the lane's two keys
   for (int i = 0; i < 2; ++i) {
     const int key = block.warp_first() + block.lane / 4 + 8 * i;
@@ -353,15 +378,33 @@ __global__ void __launch_bounds__(GradTiles<T, kWidth, kExact>::kThreads, GradTi
   }
 
   float dk_sums[Form::kOutBlocks][4] = {}, dv_sums[Form::kOutBlocks][4] = {};
-  walk<Form>(begin, block.length, stages, fetch, [&](int first, int stage) {
+  // The warp's queries, of a part's, and its columns of their dq.
+  const auto group = [&] { return block.warp % Form::kGroups * 16; };
+  const auto column_part = [&] { return block.warp / Form::kGroups; };
+  const auto sums_of = [&](int query) {
+    return lane_sums<Form::kDqBlocks>(queries_of(block, t.dq_sums, query, shape), column_part());
+  };
+  // One thread waits for the block before, another publishes what this one has added: both take long.
+  const auto wait = [&](int first) {
+    if (key_tile > 0 && threadIdx.x == kWarp) wait_for_turn(turn_of(first), key_tile);
+  };
+  const auto arrive = [&](int first) {
+    if constexpr (kKeys && kLoadsEarly) wait(first);
+  };
+  const auto leave = [&](int first) {
+    if (kKeys && !is_last && threadIdx.x == 0) end_turn(turn_of(first), key_tile + 1);
+  };
+  const auto compute = [&](int first, int stage) {
     if constexpr (kOfTables) {
       if (first == 0) table_sums.begin(block);
     }
-    [[maybe_unused]] unsigned* const turn = added + first / 16;
 #pragma unroll 1
     for (int part = 0; part < kTile && block.real(first + part) > 0; part += Form::kPart) {
       const int row = stage * kTile + part;
       const T *const q = shared.q + row * Form::kLeading, *const doutput = shared.doutput + row * Form::kLeading;
+      const int to_exchange = exchanges == 1 ? 0 : part / Form::kPart % 2 * Form::kWarps * Form::kWarpWords;
+      unsigned* const exchange = shared.exchange + to_exchange + block.warp * Form::kWarpWords;
+      const typename Form::Bits bits{exchange};
       if (shape.drops) bits.draw(site, first + part, block.warp_first());
       float p[Form::kPartBlocks][4], ds[Form::kPartBlocks][4] = {};
       if constexpr (kBiased) {
@@ -378,14 +421,19 @@ __global__ void __launch_bounds__(GradTiles<T, kWidth, kExact>::kThreads, GradTi
           for (int n = 0; n < Form::kPartBlocks; ++n) {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-              const int query = first + part + 8 * n + block.lane % 4 * 2 + i % 2;
-              if (block.warp_first() + block.lane / 4 + 8 * (i / 2) > query) p[n][i] = -INFINITY;
+              const int of_query = first + part + 8 * n + block.lane % 4 * 2 + i % 2;
+              if (block.warp_first() + block.lane / 4 + 8 * (i / 2) > of_query) p[n][i] = -INFINITY;
             }
           }
         }
       }
       add_product_transposed<kWidth>(p, shared.k + 16 * block.warp * Form::kLeading, q);
       if constexpr (kKeys) add_product_transposed<kWidth>(ds, shared.v + 16 * block.warp * Form::kLeading, doutput);
+      [[maybe_unused]] Pack<float, 4> before[kLoadsEarly ? Form::kDqBlocks : 1] = {};
+      if constexpr (kKeys && kLoadsEarly) {
+        const int query = first + part + group();
+        if (key_tile > 0 && query < block.length) load_sums(before, sums_of(query));
+      }
       const auto* const drawn = reinterpret_cast<const std::uint16_t*>(exchange) +
                                 block.lane % 4 * 2 * 2 * Form::Bits::kStride + block.lane / 4;
 #pragma unroll
@@ -423,30 +471,38 @@ __global__ void __launch_bounds__(GradTiles<T, kWidth, kExact>::kThreads, GradTi
       if constexpr (kKeys) {
         add_product(dk_sums, ds, q, staging);
         store_scores<Form::kExchangeLeading>(reinterpret_cast<T*>(exchange), ds);
-        if (part == 0 && key_tile > 0) {
-          wait_for_turn(turn, key_tile);
-        } else {
-          __syncthreads();
+        if constexpr (!kLoadsEarly) {
+          if (part == 0) wait(first);
         }
-        const int group = block.warp % Form::kGroups * 16, column_part = block.warp / Form::kGroups;
+        __syncthreads();
         float share[Form::kDqBlocks][4] = {};
 #pragma unroll Form::kWarpsAtOnce
         for (int warp = 0; warp < Form::kWarps; ++warp) {
-          const SharedPiece<T> scores{shared.exchange.begin + warp * Form::kWarpWords * 4};
+          const SharedPiece<T> scores{shared.exchange.begin + (to_exchange + warp * Form::kWarpWords) * 4};
           add_transposed_product<Form::kExchangeLeading, Form::kLeading>(
-              share, scores + group, shared.k + 16 * warp * Form::kLeading + column_part * Form::kPartColumns);
+              share, scores + group(), shared.k + 16 * warp * Form::kLeading + column_part() * Form::kPartColumns);
         }
-        const int query = first + part + group;
+        const int query = first + part + group();
         if (query < block.length) {
-          add_queries<Form>(share, queries_of(block, t.dq_sums, query, shape), column_part, key_tile == 0);
+          auto* const sums = sums_of(query);
+          if constexpr (kLoadsEarly) {
+            store_sums_with(share, before, sums);
+          } else {
+            constexpr int kAtOnce = (Form::kDqBlocks + 1) / 2;
+#pragma unroll
+            for (int n = 0; n < Form::kDqBlocks; n += kAtOnce) {
+              Pack<float, 4> late[kAtOnce] = {};
+              if (key_tile > 0) load_sums(late, sums, n);
+              store_sums_with(share, late, sums, n);
+            }
+          }
         }
-        __syncthreads();
+        if (exchanges == 1) __syncthreads();
       }
     }
-    if constexpr (kKeys) {
-      if (!is_last) end_turn(turn, key_tile + 1);
-    }
-  });
+  };
+  static_assert(Form::kWarps > 1);
+  walk<Form>(begin, block.length, stages, fetch, compute, arrive, leave);
   // A masked key has no gradient, whatever became of its sums: none of them was another's.
   const int at = block.warp_first(), real = block.real(at);
   for (int i = 0; i < 2; ++i) {
@@ -542,11 +598,16 @@ std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionSha
         .slots = scratch.slots,
         .tile_sums = {sums_at == 0 ? nullptr : floats + scratch.tile_sums_begin}};
     constexpr unsigned kSumThreads = 256;
-    launch(context.stream(), attention_row_sums<T>,
-           {.blocks = std::max(1U, blocks_for(a.bound(n) * shape.heads, kSumThreads / kWarp)), .threads = kSumThreads},
-           t.doutput, input<T>(a, 4), t.in.v, input<float>(a, 5), t.in.offsets, shape, t.sums, counts,
-           scratch.turns + scratch.partials, Outputs<T>{t.dq, t.dk, t.dv, rows_of(a, a.outputs[0]).capacity},
-           t.tile_sums);
+    for_pack<T>(shape.head_size, [&](auto pack) {
+      const int lanes = static_cast<int>(
+          std::bit_ceil(std::min(static_cast<unsigned>((shape.head_size + pack() - 1) / pack()), kWarp)));
+      const std::int64_t warps = (a.bound(n) * shape.heads * lanes + kWarp - 1) / kWarp;
+      launch(context.stream(), attention_row_sums<pack(), T>,
+             {.blocks = std::max(1U, blocks_for(warps, kSumThreads / kWarp)), .threads = kSumThreads}, t.doutput,
+             input<T>(a, 4), t.in.v, input<float>(a, 5), t.in.offsets, shape, lanes, t.sums, counts,
+             scratch.turns + scratch.partials, Outputs<T>{t.dq, t.dk, t.dv, rows_of(a, a.outputs[0]).capacity},
+             t.tile_sums);
+    });
     make_biases(context, t.in, shape, longest, a.scratch.data() + scratch.bias_begin);
     const Launch tiles{.blocks = key_tiles * static_cast<unsigned>(shape.heads * shape.samples),
                        .threads = Form::kThreads,

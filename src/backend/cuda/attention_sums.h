@@ -80,11 +80,17 @@ struct Outputs {
   }
 };
 
-// A warp a row of a head. Clears `zeros` for the next kernels, too.
-template <typename T>
+// The sum of x over groups of `lanes` lanes, a power of 2, in all of them.
+__device__ inline float sum_of_lanes(float x, int lanes) {
+  for (int step = lanes / 2; step > 0; step /= 2) x += __shfl_xor_sync(kAllLanes, x, step);
+  return x;
+}
+
+// `lanes` lanes of a warp take a row of a head, N columns each at a time. Clears `zeros` for the next kernels, too.
+template <int N, typename T>
 __global__ void attention_row_sums(const T* doutput, const T* output, const T* v, const float* log_sum_exp,
-                                   const std::int32_t* offsets, const AttentionShape shape, RowSums to, unsigned* zeros,
-                                   std::int64_t count, Outputs<T> outputs, TileSums tile_sums) {
+                                   const std::int32_t* offsets, const AttentionShape shape, int lanes, RowSums to,
+                                   unsigned* zeros, std::int64_t count, Outputs<T> outputs, TileSums tile_sums) {
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
        i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
     zeros[i] = 0;
@@ -92,26 +98,31 @@ __global__ void attention_row_sums(const T* doutput, const T* output, const T* v
   outputs.clear_tails(offsets[shape.samples], shape);
   tile_sums.clear_unused(offsets, shape);
   const std::int64_t items = std::int64_t{offsets[shape.samples]} * shape.heads;
-  const unsigned warps = blockDim.x / kWarp;
-  for (std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * warps + threadIdx.x / kWarp; item < items;
-       item += static_cast<std::int64_t>(gridDim.x) * warps) {
-    const std::int64_t at = item * shape.head_size;  // rows of heads lie one after the other
+  const int lane = static_cast<int>(threadIdx.x % kWarp), at_once = static_cast<int>(kWarp) / lanes;
+  const std::int64_t warps = static_cast<std::int64_t>(gridDim.x) * (blockDim.x / kWarp);
+  const std::int64_t warp = static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / kWarp) + threadIdx.x / kWarp;
+  for (std::int64_t first = warp * at_once; first < items; first += warps * at_once) {
+    const std::int64_t item = first + lane / lanes, at = item * shape.head_size;  // rows of heads lie in a row
     float delta = 0, dout_squares = 0, v_squares = 0;
-    for (int c = static_cast<int>(threadIdx.x % kWarp); c < shape.head_size; c += static_cast<int>(kWarp)) {
-      const float d = to_float(doutput[at + c]);
-      delta += d * to_float(output[at + c]);
-      if (to.dout_norm != nullptr) {
-        const float value = to_float(v[at + c]);
-        dout_squares += d * d;
-        v_squares += value * value;
+    for (int c = lane % lanes * N; item < items && c < shape.head_size; c += lanes * N) {
+      float d[N], out[N], value[N];
+      load(doutput + at + c, N, d);
+      load(output + at + c, N, out);
+      if (to.dout_norm != nullptr) load(v + at + c, N, value);
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        delta += d[i] * out[i];
+        if (to.dout_norm == nullptr) continue;
+        dout_squares += d[i] * d[i];
+        v_squares += value[i] * value[i];
       }
     }
-    delta = warp_sum(delta);
+    delta = sum_of_lanes(delta, lanes);
     if (to.dout_norm != nullptr) {
-      dout_squares = warp_sum(dout_squares);
-      v_squares = warp_sum(v_squares);
+      dout_squares = sum_of_lanes(dout_squares, lanes);
+      v_squares = sum_of_lanes(v_squares, lanes);
     }
-    if (threadIdx.x % kWarp != 0) continue;
+    if (item >= items || lane % lanes != 0) continue;
     to.delta[item] = delta;
     const double log_sum = double{log_sum_exp[2 * item]} + double{log_sum_exp[2 * item + 1]};
     store_parts(log_sum == -INFINITY ? INFINITY : log_sum * kLog2E, to.log_sums2 + 2 * item);

@@ -67,38 +67,38 @@ __device__ inline unsigned block_number(unsigned* begun) {
   return number;
 }
 
-// Returns when another block has called end_turn(at, turn); what its threads stored before can be read with
-// load_of_other_blocks.
+// By one thread: returns when another block has called end_turn(at, turn). After a __syncthreads that comes behind it,
+// what that block's threads stored before can be read with load_of_other_blocks.
 __device__ inline void wait_for_turn(const unsigned* at, unsigned turn) {
-  if (threadIdx.x == 0) {
 #ifdef PLIMSOLL_CUDA_EMULATED
-    cuda_emulator::expect_turn(*at == turn);
+  cuda_emulator::expect_turn(*at == turn);
 #else
-    unsigned now = 0;
-    do {
-      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(at) : "memory");
-    } while (now != turn);
+  unsigned now = 0;
+  do {
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(at) : "memory");
+  } while (now != turn);
 #endif
-  }
-  __syncthreads();
 }
-// After a __syncthreads that all stores of the block come before.
+// By one thread, after a __syncthreads that all stores of the block come before: a release covers what a thread has
+// seen, so theirs, too.
 __device__ inline void end_turn(unsigned* at, unsigned turn) {
-  if (threadIdx.x != 0) return;
 #ifdef PLIMSOLL_CUDA_EMULATED
   *at = turn;
 #else
-  __threadfence();
   asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(at), "r"(turn) : "memory");
 #endif
 }
-// Past the first cache, which does not see what other blocks store.
+// Past the first cache, which does not see what other blocks store. It stays where it is written, as early as may be.
 __device__ inline Pack<float, 4> load_of_other_blocks(const Pack<float, 4>* from) {
 #ifdef PLIMSOLL_CUDA_EMULATED
   return *from;
 #else
-  const float4 all = __ldcg(reinterpret_cast<const float4*>(from));
-  return {{all.x, all.y, all.z, all.w}};
+  Pack<float, 4> all;
+  asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(all.at[0]), "=f"(all.at[1]), "=f"(all.at[2]), "=f"(all.at[3])
+               : "l"(from)
+               : "memory");
+  return all;
 #endif
 }
 

@@ -52,57 +52,82 @@ inline SumList list_at(const KernelArguments& a, const SumListScratch& parts, fl
           parts.width};
 }
 
-// A stable sort by the digits of targets, from the last one: in each pass a thread counts the digits of the items that
-// are its own, which are neighbours; a warp for each digit finds how many come before; then the items move.
+// A stable sort by the digits of targets, from the last one. A pass counts all digits first; then it takes the items
+// chunk by chunk through shared memory, where a thread's are neighbours: a warp for each digit finds how many come
+// before each thread's, and the items move. Device memory is read in order, because a lane that reads its own
+// neighbours there takes the time of a whole warp.
 inline constexpr unsigned kSortThreads = 512, kDigitBits = 4, kDigits = 1U << kDigitBits;
 static_assert(kSortThreads / kWarp == kDigits);
 inline constexpr unsigned kLaneThreads = kSortThreads / kWarp;  // whose counts one lane adds up
+inline constexpr unsigned kThreadItems = 4, kSortChunk = kSortThreads * kThreadItems;
 
 struct DigitCounts {
   // After each kLaneThreads threads a place is left free, so that lanes that add up neighbours meet different banks.
-  unsigned before[kDigits * (kSortThreads + kWarp)];
-  unsigned totals[kDigits];
+  std::uint16_t before[kDigits * (kSortThreads + kWarp)];  // of a chunk
+  unsigned totals[kDigits], begins[kDigits];               // of a chunk; where the next item of a digit goes
+  Item items[kSortThreads * (kThreadItems + 1)];           // a chunk's; a place is left free for the banks here, too
 
-  __device__ unsigned& of(unsigned digit, unsigned thread) {
+  __device__ std::uint16_t& of(unsigned digit, unsigned thread) {
     return before[digit * (kSortThreads + kWarp) + thread + thread / kLaneThreads];
   }
 };
 
+__device__ inline unsigned digit_of(const Item& item, unsigned shift) {
+  return static_cast<unsigned>(item.target) >> shift & (kDigits - 1);
+}
+
+// Returns how many items have a target. All threads of the block come.
 template <typename Read>
 __device__ std::int64_t sort_pass(const Read& read, std::int64_t count, unsigned shift, Item* to, DigitCounts& counts) {
-  const std::int64_t share = (count + kSortThreads - 1) / kSortThreads;
-  const std::int64_t begin = std::min(count, threadIdx.x * share), end = std::min(count, begin + share);
-  for (unsigned digit = 0; digit < kDigits; ++digit) counts.of(digit, threadIdx.x) = 0;
-  const auto count_of = [&](const Item& item) -> unsigned& {
-    return counts.of(static_cast<unsigned>(item.target) >> shift & (kDigits - 1), threadIdx.x);
+  const unsigned thread = threadIdx.x, warp = thread / kWarp, lane = lane_index();
+  const auto begin_counts = [&] {
+    for (unsigned digit = 0; digit < kDigits; ++digit) counts.of(digit, thread) = 0;
   };
-  for (std::int64_t i = begin; i < end; ++i) {
-    const Item item = read(i);
-    if (item.target >= 0) ++count_of(item);
-  }
+  const auto count_in = [&](const Item& item) {
+    if (item.target >= 0) ++counts.of(digit_of(item, shift), thread);
+  };
+  const auto sum_of_lane = [&] {  // of the warp's digit
+    unsigned sum = 0;
+    for (unsigned i = 0; i < kLaneThreads; ++i) sum += counts.of(warp, lane * kLaneThreads + i);
+    return sum;
+  };
+  begin_counts();
+  for (std::int64_t i = thread; i < count; i += kSortThreads) count_in(read(i));
   __syncthreads();
-  const unsigned digit = threadIdx.x / kWarp;
-  const unsigned first = lane_index() * kLaneThreads;
-  unsigned sum = 0;
-  for (unsigned i = 0; i < kLaneThreads; ++i) sum += counts.of(digit, first + i);
-  const unsigned running = warp_running_sum(sum);
-  sum = running - sum;
-  for (unsigned i = 0; i < kLaneThreads; ++i) {
-    unsigned& each = counts.of(digit, first + i);
-    const unsigned here = each;
-    each = sum;
-    sum += here;
-  }
-  if (lane_index() == kWarp - 1) counts.totals[digit] = running;
+  const unsigned whole = warp_running_sum(sum_of_lane());
+  if (lane == kWarp - 1) counts.totals[warp] = whole;
   __syncthreads();
   unsigned length = 0;
-  for (unsigned each = 0; each < kDigits; ++each) {
-    counts.of(each, threadIdx.x) += length;
-    length += counts.totals[each];
+  for (unsigned digit = 0; digit < kDigits; ++digit) {
+    if (thread == digit) counts.begins[digit] = length;
+    length += counts.totals[digit];
   }
-  for (std::int64_t i = begin; i < end; ++i) {
-    const Item item = read(i);
-    if (item.target >= 0) to[count_of(item)++] = item;
+  for (std::int64_t first = 0; first < count; first += kSortChunk) {
+    for (unsigned i = thread; i < kSortChunk; i += kSortThreads) {
+      counts.items[i + i / kThreadItems] = first + i < count ? read(first + i) : Item{-1, 0};
+    }
+    begin_counts();
+    __syncthreads();
+    const Item* const own = counts.items + thread * (kThreadItems + 1);
+    for (unsigned i = 0; i < kThreadItems; ++i) count_in(own[i]);
+    __syncthreads();
+    const unsigned of_lane = sum_of_lane(), running = warp_running_sum(of_lane);
+    unsigned sum = running - of_lane;
+    for (unsigned i = 0; i < kLaneThreads; ++i) {
+      std::uint16_t& each = counts.of(warp, lane * kLaneThreads + i);
+      const unsigned here = each;
+      each = static_cast<std::uint16_t>(sum);
+      sum += here;
+    }
+    if (lane == kWarp - 1) counts.totals[warp] = running;
+    __syncthreads();
+    for (unsigned i = 0; i < kThreadItems; ++i) {
+      if (own[i].target < 0) continue;
+      const unsigned digit = digit_of(own[i], shift);
+      to[counts.begins[digit] + counts.of(digit, thread)++] = own[i];
+    }
+    __syncthreads();
+    if (thread < kDigits) counts.begins[thread] += counts.totals[thread];
   }
   __syncthreads();
   return length;
@@ -110,7 +135,7 @@ __device__ std::int64_t sort_pass(const Read& read, std::int64_t count, unsigned
 
 // A block a list. Source: count(list) and item(list, index) of what is to be sorted.
 template <typename Source, int kLists>
-__global__ void __launch_bounds__(kSortThreads) sort_items(Source source, SumLists<kLists> lists) {
+__global__ void __launch_bounds__(kSortThreads, 1) sort_items(Source source, SumLists<kLists> lists) {
   PLIMSOLL_SHARED DigitCounts counts;
   PLIMSOLL_SHARED std::int32_t largest_of[kSortThreads / kWarp];
   const unsigned which = blockIdx.x;

@@ -164,80 +164,114 @@ struct NormGradient {
 // bytes; partial[block][kSums][width] gets the sums over the block's rows of dy z, of dy, and of the gradient of what
 // was normalized, or dropped before.
 //
-// A warp takes every eighth of the block's rows, whole, in kPacks packs a lane.
-template <int N, int kPacks, int kSums, typename T>
-__global__ void __launch_bounds__(kRowThreads) layer_norm_backward(NormGradient<T> of, float* partial, Rows rows) {
-  PLIMSOLL_SHARED float parts[kRowWarps][kSums][kWarp * N];
-  const std::int64_t width = rows.columns, real = rows.real(), first = blockIdx.x * kSumRows;
-  const std::int64_t end = first + kSumRows < real ? first + kSumRows : real;
-  const unsigned warp = threadIdx.x / kWarp;
-  const auto column = [](int p) { return (static_cast<std::int64_t>(p) * kWarp + lane_index()) * N; };
-  float sum[kSums][kPacks][N] = {};
-  for (std::int64_t row = first + warp; row < end; row += kRowWarps) {
-    float d[kPacks][N] = {}, z[kPacks][N] = {};
+// Two warps take a row, in kPacks packs of four a lane, so that the sums leave registers for enough warps; they read
+// their next row, as it lies in memory, while they compute with one. Which rows a block takes depends on nothing, so
+// that sums repeat.
+template <int kPacks, int kSums, typename T>
+__global__ void __launch_bounds__(kRowThreads, kPacks < 4 ? 2 : 1)
+    layer_norm_backward(NormGradient<T> of, float* partial, Rows rows) {
+  constexpr int N = 4, kLanes = kRowThreads / kNormGradRows;
+  static_assert(kLanes == 2 * kWarp && kSums <= kNormGradRows);
+  PLIMSOLL_SHARED float parts[kNormGradRows][kSums][kLanes * N];
+  PLIMSOLL_SHARED float halves[2][kRowWarps][2];  // of a row's sums of g and g z, in turns
+  const std::int64_t width = rows.columns, real = rows.real(), step = kNormGradBlocks * kNormGradRows;
+  const unsigned warp = threadIdx.x / kWarp, slot = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
+  const auto column = [&](int p) { return (static_cast<std::int64_t>(p) * kLanes + lane) * N; };
+  float sum[kSums][kPacks][N] = {}, scale[kPacks][N] = {};
+#pragma unroll
+  for (int p = 0; p < kPacks; ++p) {
+    if (column(p) < width) load(of.gamma + column(p), N, scale[p]);
+  }
+  Pack<T, N> next_dy[kPacks], next_normalized[kPacks];
+  float next_rstd = 0;
+  const auto read = [&](std::int64_t row) {
+    next_rstd = row < real ? of.rstd[row] : 0.0F;
 #pragma unroll
     for (int p = 0; p < kPacks; ++p) {
-      if (column(p) >= width) continue;
-      load(of.dy + row * width + column(p), N, d[p]);
-      load(of.normalized + row * width + column(p), N, z[p]);
+      const int count = row < real && column(p) < width ? N : 0;
+      next_dy[p] = read_pack<N>(of.dy + row * width + column(p), count);
+      next_normalized[p] = read_pack<N>(of.normalized + row * width + column(p), count);
     }
+  };
+  const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * kNormGradRows;
+  read(begin + slot);
+  unsigned turn = 0;
+  for (std::int64_t first = begin; first < real; first += step) {
+    const std::int64_t row = first + slot;
+    Pack<T, N> dy[kPacks], normalized[kPacks];
+#pragma unroll
+    for (int p = 0; p < kPacks; ++p) {
+      dy[p] = next_dy[p];
+      normalized[p] = next_normalized[p];
+    }
+    const float of_row = next_rstd;
+    read(row + step);
     float sum_g = 0, sum_gz = 0;
 #pragma unroll
     for (int p = 0; p < kPacks; ++p) {
-      float scale[N] = {};
-      if (column(p) < width) load(of.gamma + column(p), N, scale);
 #pragma unroll
       for (int i = 0; i < N; ++i) {
-        sum[0][p][i] += d[p][i] * z[p][i];
-        sum[1][p][i] += d[p][i];
-        d[p][i] *= scale[i];
-        sum_g += d[p][i];
-        sum_gz += d[p][i] * z[p][i];
+        const float d = to_float(dy[p].at[i]), z = to_float(normalized[p].at[i]), g = d * scale[p][i];
+        sum[0][p][i] += d * z;
+        sum[1][p][i] += d;
+        sum_g += g;
+        sum_gz += g * z;
       }
     }
-    const float mean_g = warp_sum(sum_g) / static_cast<float>(width);
-    const float mean_gz = warp_sum(sum_gz) / static_cast<float>(width);
-    const float of_row = of.rstd[row];
+    sum_g = warp_sum(sum_g);
+    sum_gz = warp_sum(sum_gz);
+    if (lane_index() == 0) {
+      halves[turn][warp][0] = sum_g;
+      halves[turn][warp][1] = sum_gz;
+    }
+    __syncthreads();
+    const float(&both)[2][2] = reinterpret_cast<const float(&)[2][2]>(halves[turn][2 * slot]);
+    const float mean_g = (both[0][0] + both[1][0]) / static_cast<float>(width);
+    const float mean_gz = (both[0][1] + both[1][1]) / static_cast<float>(width);
+    turn = 1 - turn;
 #pragma unroll
     for (int p = 0; p < kPacks; ++p) {
-      if (column(p) >= width) continue;
+      if (row >= real || column(p) >= width) continue;
+      float d[N];
 #pragma unroll
-      for (int i = 0; i < N; ++i) d[p][i] = of_row * (d[p][i] - mean_g - z[p][i] * mean_gz);
-      store(d[p], N, of.dx + row * width + column(p));
+      for (int i = 0; i < N; ++i) {
+        d[i] = of_row * (to_float(dy[p].at[i]) * scale[p][i] - mean_g - to_float(normalized[p].at[i]) * mean_gz);
+      }
+      store(d, N, of.dx + row * width + column(p));
       if (of.dropped != nullptr) {
-        of.dropout.apply(row, column(p), d[p]);
-        store(d[p], N, of.dropped + row * width + column(p));
+        of.dropout.apply(row, column(p), d);
+        store(d, N, of.dropped + row * width + column(p));
       }
       if constexpr (kSums > 2) {
 #pragma unroll
-        for (int i = 0; i < N; ++i) sum[2][p][i] += d[p][i];
+        for (int i = 0; i < N; ++i) sum[2][p][i] += d[i];
       }
     }
   }
-  clear_tail_of_block(of.dx, rows, kSumRows);
-  if (of.dropped != nullptr) clear_tail_of_block(of.dropped, rows, kSumRows);
+  clear_tail(of.dx, rows);
+  if (of.dropped != nullptr) clear_tail(of.dropped, rows);
   float* const to = partial + static_cast<std::int64_t>(blockIdx.x) * kSums * width;
 #pragma unroll
   for (int p = 0; p < kPacks; ++p) {
 #pragma unroll
     for (int which = 0; which < kSums; ++which) {
 #pragma unroll
-      for (int i = 0; i < N; ++i) parts[warp][which][lane_index() * N + i] = sum[which][p][i];
+      for (int i = 0; i < N; ++i) parts[slot][which][lane * N + i] = sum[which][p][i];
     }
     __syncthreads();
-    if (warp < kSums && column(p) < width) {  // a warp for each of them
+    if (slot < kSums && column(p) < width) {  // two warps for each of them
       float sums[N];
-      for (int i = 0; i < N; ++i) sums[i] = parts[0][warp][lane_index() * N + i];
-      for (unsigned part = 1; part < kRowWarps; ++part) {
-        for (int i = 0; i < N; ++i) sums[i] += parts[part][warp][lane_index() * N + i];
+      for (int i = 0; i < N; ++i) sums[i] = parts[0][slot][lane * N + i];
+      for (unsigned part = 1; part < kNormGradRows; ++part) {
+        for (int i = 0; i < N; ++i) sums[i] += parts[part][slot][lane * N + i];
       }
-      store(sums, N, to + warp * width + column(p));
+      store(sums, N, to + slot * width + column(p));
     }
     __syncthreads();
   }
 }
 
-// The same of rows that no warp can hold, but for the sums, which other kernels make.
+// The same of wider rows, but for the sums, which other kernels make.
 template <int N, typename T>
 __global__ void layer_norm_input_grad(NormGradient<T> of, Rows rows) {
   const std::int64_t width = rows.columns, count = rows.real();
@@ -376,7 +410,7 @@ std::unique_ptr<Kernel> make_layer_norm_grad(const Context& context, const Graph
       layer_norm_grad_scratch_bytes(dy, form.column_sums),
       [&context, form, attributes, capacity = dy.shape[0]](const KernelArguments& a) {
         const Rows rows = rows_of(a, a.inputs[0]);
-        const std::int64_t blocks = row_sum_blocks(capacity), width = rows.columns;
+        const std::int64_t width = rows.columns, blocks = norm_grad_blocks(capacity, width);
         auto* const partial = reinterpret_cast<float*>(a.scratch.data());
         const NormGradient<T> of{.dy = input<T>(a, 0),
                                  .normalized = input<T>(a, 1),
@@ -397,11 +431,11 @@ std::unique_ptr<Kernel> make_layer_norm_grad(const Context& context, const Graph
           constexpr int N = pack();
           if constexpr (N > 1) {
             if (holds_rows(width)) {
-              for_packs_of_row<N>(width, [&](auto packs) {
+              for_packs_of_row<8>(width, [&](auto packs) {  // of four, in two warps
                 if (form.column_sums) {
-                  launch(context.stream(), layer_norm_backward<N, packs(), 3, T>, tiles, of, partial, rows);
+                  launch(context.stream(), layer_norm_backward<packs(), 3, T>, tiles, of, partial, rows);
                 } else {
-                  launch(context.stream(), layer_norm_backward<N, packs(), 2, T>, tiles, of, partial, rows);
+                  launch(context.stream(), layer_norm_backward<packs(), 2, T>, tiles, of, partial, rows);
                 }
               });
               whole_sums(form.column_sums ? 3 : 2);

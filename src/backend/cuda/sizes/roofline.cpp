@@ -17,7 +17,8 @@ constexpr std::array<double, 6> kInstructions = {
 ModelledKernel modelled(std::string_view node, const KernelWork& work, const GpuRates& gpu) {
   const double products = work.flops / (work.of_halves ? gpu.half_flops : gpu.float_flops);
   const double memory = work.bytes / gpu.memory_bytes;
-  const double issued = work.count * instructions_each(work.counted) / (kIssueShare * gpu.instructions);
+  const double share = kIssueShares.at(static_cast<std::size_t>(work.counted));
+  const double issued = work.count * instructions_each(work.counted) / (share * gpu.instructions);
   const double gaps = work.starts * kSecondsBetweenKernels;
   const double busy = std::max({products, memory, issued});
   const Limit limit = busy <= gaps       ? Limit::kGap

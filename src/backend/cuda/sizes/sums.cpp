@@ -17,7 +17,8 @@ std::size_t column_sums_scratch_bytes(const TensorType& dy) {
 }
 
 std::size_t layer_norm_grad_scratch_bytes(const TensorType& dy, bool column_sums) {
-  return (column_sums ? 3 : 2) * column_sums_scratch_bytes(dy);
+  const std::int64_t width = dy.shape[1];
+  return bytes_of<float>((column_sums ? 3 : 2) * norm_grad_blocks(dy.shape[0], width) * width);
 }
 
 std::size_t cross_entropy_scratch_bytes(const TensorType& logits) {

@@ -23,11 +23,20 @@ constexpr std::int64_t element_sum_blocks(std::int64_t elements) {
 // their columns, in registers.
 constexpr bool holds_rows(std::int64_t width) { return width % 4 == 0 && width <= 1024; }
 
+// Its blocks: each takes four rows at a time, and at most so many share the rows, two for each multiprocessor of a
+// large GPU; where sums are of another kernel's, as above.
+inline constexpr std::int64_t kNormGradRows = 4, kNormGradBlocks = 256;
+constexpr std::int64_t norm_grad_blocks(std::int64_t rows, std::int64_t width) {
+  if (!holds_rows(width)) return row_sum_blocks(rows);
+  const std::int64_t blocks = (rows + kNormGradRows - 1) / kNormGradRows;
+  return blocks < kNormGradBlocks ? blocks : kNormGradBlocks;
+}
+
 // How many tensors one start casts: it has 4 KiB of arguments.
 inline constexpr int kMostCasts = 160;
 // float [blocks][width]
 std::size_t column_sums_scratch_bytes(const TensorType& dy);
-// float [blocks][2][width]; [blocks][3][width] with the column sums of the gradient
+// float [norm_grad_blocks][2][width]; [norm_grad_blocks][3][width] with the column sums of the gradient
 std::size_t layer_norm_grad_scratch_bytes(const TensorType& dy, bool column_sums);
 // double [blocks]
 std::size_t cross_entropy_scratch_bytes(const TensorType& logits);
