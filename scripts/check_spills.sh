@@ -11,7 +11,7 @@ trap 'rm -f "$log"' EXIT
 status=0
 [ $# -gt 0 ] || set -- 75 80 86 89 90
 for architecture in "$@"; do
-  for kernel in attention_bias attention attention_grad normalisation elementwise; do
+  for kernel in attention_bias attention attention_grad normalisation elementwise embedding; do
     # The options are those of cmake/PlimsollTargets.cmake and src/backend/cuda/CMakeLists.txt.
     "$nvcc" -std=c++20 -O3 -DNDEBUG -fmad=false --expt-relaxed-constexpr -Werror=all-warnings -Isrc "-arch=sm_$architecture" \
       -Xptxas -v -c "src/backend/cuda/$kernel.cu" -o /dev/null >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
