@@ -119,33 +119,34 @@ void expect_near_reference(const BuiltCase& built, CudaBackend& backend, RunnerO
 }
 
 // The host only knows an upper bound of the rows.
-TEST(GpuRows, AreRightWhateverTheHostKnowsOfThem) {
+// Each type is a test of its own, because these take longest and run beside each other (bench/gpu_check.py).
+class OfType : public testing::TestWithParam<DType> {};
+INSTANTIATE_TEST_SUITE_P(Gpu, OfType, testing::Values(DType::kF32, DType::kBF16, DType::kF16),
+                         [](const auto& info) { return std::string(dtype_name(info.param)); });
+
+TEST_P(OfType, RowsAreRightWhateverTheHostKnowsOfThem) {
   CudaBackend backend;
-  for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    for (const OpCase& op_case : encoder_cases()) {
-      SCOPED_TRACE(op_case.name + ", " + std::string(dtype_name(dtype)));
-      const BuiltCase built = op_case.build(dtype, true);
-      for (const std::int64_t slack : {0, 3}) {
-        expect_near_reference(built, backend, {.reuse = Reuse::kFirst, .bound_slack = slack});
-      }
+  for (const OpCase& op_case : encoder_cases()) {
+    SCOPED_TRACE(op_case.name);
+    const BuiltCase built = op_case.build(GetParam(), true);
+    for (const std::int64_t slack : {0, 3}) {
+      expect_near_reference(built, backend, {.reuse = Reuse::kFirst, .bound_slack = slack});
     }
   }
 }
 
-TEST(GpuProducts, AreRightByTheirOwnKernelToo) {
-  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
-    for (const OpCase& op_case : linear_cases()) {
-      SCOPED_TRACE(op_case.name + ", " + std::string(dtype_name(dtype)));
-      const BuiltCase built = op_case.build(dtype, true);
-      CudaBackend backend;
-      const GraphRunner prepares(built.graph, backend);
-      backend.tune(*backend.allocate(0));
-      Choices choices = backend.choices();
-      for (auto& [name, choice] : choices.algorithms) choice = "own kernel";
-      backend.use_choices(choices, "a test");
-      expect_near_reference(built, backend);
-      EXPECT_EQ(backend.choices(), choices);
-    }
+TEST_P(OfType, ProductsAreRightByTheirOwnKernelToo) {
+  for (const OpCase& op_case : linear_cases()) {
+    SCOPED_TRACE(op_case.name);
+    const BuiltCase built = op_case.build(GetParam(), true);
+    CudaBackend backend;
+    const GraphRunner prepares(built.graph, backend);
+    backend.tune(*backend.allocate(0));
+    Choices choices = backend.choices();
+    for (auto& [name, choice] : choices.algorithms) choice = "own kernel";
+    backend.use_choices(choices, "a test");
+    expect_near_reference(built, backend);
+    EXPECT_EQ(backend.choices(), choices);
   }
 }
 
