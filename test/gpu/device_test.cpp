@@ -122,7 +122,7 @@ void expect_near_reference(const BuiltCase& built, CudaBackend& backend, RunnerO
 // Each type is a test of its own, because these take longest and run beside each other (bench/gpu_check.py).
 class OfType : public testing::TestWithParam<DType> {};
 INSTANTIATE_TEST_SUITE_P(Gpu, OfType, testing::Values(DType::kF32, DType::kBF16, DType::kF16),
-                         [](const auto& info) { return std::string(dtype_name(info.param)); });
+                         [](const auto& test) { return std::string(dtype_name(test.param)); });
 
 TEST_P(OfType, RowsAreRightWhateverTheHostKnowsOfThem) {
   CudaBackend backend;
