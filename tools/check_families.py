@@ -49,6 +49,8 @@ def main():
     good = True
     for family in options.families.split(","):
         for task in options.tasks.split(","):
+            if not families.has_task(family, task):
+                continue
             folder = options.work / family / task
             folder.mkdir(parents=True, exist_ok=True)
             good = compare(family, task, options.shape, folder, options.plimsoll) and good

@@ -27,8 +27,12 @@ FAMILIES = {
     "layoutlm": ("LayoutLMConfig", "LayoutLM", dict(type_vocab_size=2)),
     "lilt": ("LiltConfig", "Lilt", dict(type_vocab_size=1, pad_token_id=1)),
     "roberta": ("RobertaConfig", "Roberta", dict(type_vocab_size=1)),
+    "llama": ("LlamaConfig", "Llama", dict(num_key_value_heads=1, hidden_act="silu")),
+    "qwen2": ("Qwen2Config", "Qwen2", dict(num_key_value_heads=1)),
+    "qwen3": ("Qwen3Config", "Qwen3", dict(num_key_value_heads=1, head_dim=16)),
     "xlm-roberta": ("XLMRobertaConfig", "XLMRoberta", dict(type_vocab_size=2)),
 }
+DECODERS = ("llama", "qwen2", "qwen3")
 # End of the class names, values of the config.
 TASKS = {
     "token-classification": ("ForTokenClassification", {}),
@@ -41,6 +45,11 @@ TASKS = {
     "pair-ranking": ("ForPairRanking", {}),
     "pair-similarity": ("ForPairSimilarity", {}),
 }
+
+
+def has_task(family, task):
+    """Of decoders there are heads alone that read each token."""
+    return family not in DECODERS or task == "token-classification"
 
 
 def shape_of(family, shape):
@@ -145,12 +154,14 @@ def make_batch(config, lengths, length, seed, task="token-classification"):
     generator = torch.Generator().manual_seed(seed)
     shape = (len(lengths), length)
     ids = torch.randint(5, config.vocab_size, shape, generator=generator)
-    types = torch.randint(0, config.type_vocab_size, shape, generator=generator)
+    types = torch.randint(0, getattr(config, "type_vocab_size", 1), shape, generator=generator)
     mask = torch.zeros(shape, dtype=torch.long)
     for page, real in enumerate(lengths):
         mask[page, :real] = 1
-    ids[mask == 0], types[mask == 0] = config.pad_token_id, 0
-    batch = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
+    ids[mask == 0], types[mask == 0] = config.pad_token_id or 0, 0
+    batch = {"input_ids": ids, "attention_mask": mask}
+    if hasattr(config, "type_vocab_size"):
+        batch["token_type_ids"] = types
     if hasattr(config, "max_2d_position_embeddings"):
         batch["bbox"] = make_boxes(config, shape, generator) * mask[..., None]
     if hasattr(config, "patch_size"):

@@ -115,10 +115,11 @@ Batch::Batch(const BatchShape& shape, const PixelValues& values) : shape_(shape)
     items_ = tensor(input::kItemKeys).elements() / (2 * samples);
     item_keys_ = take(input::kItemKeys, 2 * items_ * samples);
   }
-  if (has(input::kClassWeights)) {
-    class_weights_ = tensor(input::kClassWeights).span<float>();
-    ++known;
+  for (const NamedTensor& tensor : tensors_) {
+    const auto declared = std::ranges::find(shape_.inputs, tensor.first, &InputSpec::name);
+    if (!declared->constants.empty()) ++known;
   }
+  if (has(input::kClassWeights)) class_weights_ = tensor(input::kClassWeights).span<float>();
   counts_ = {take(input::kTextRows, 1), take(input::kVisualRows, 1), take(input::kPatchRows, 1), take(input::kRows, 1),
              take(input::kSamples, 1)};
   if (const auto found = std::ranges::find(tensors_, input::kPixelValues, &NamedTensor::first);
@@ -151,9 +152,10 @@ void Batch::begin(const MicroBatchInfo& info) {
   loss_weight_ = 0;
   references_.clear();
   std::memset(storage_.get(), 0, index_bytes_);
-  if (!class_weights_.empty()) {
-    const auto declared = std::ranges::find(shape_.inputs, input::kClassWeights, &InputSpec::name);
-    std::ranges::copy(declared->constants, class_weights_.begin());
+  for (const NamedTensor& tensor : tensors_) {
+    const auto declared = std::ranges::find(shape_.inputs, tensor.first, &InputSpec::name);
+    if (declared->constants.empty()) continue;
+    std::ranges::copy(declared->constants, tensor.second.span<float>().begin());
   }
   std::fill(labels_.begin(), labels_.end(), kIgnoredLabel);
   std::ranges::fill(first_rows_, -1);

@@ -4,6 +4,7 @@
 #include "families/layoutlm/layoutlm.h"
 #include "families/layoutlmv3/layoutlmv3.h"
 #include "families/lilt/lilt.h"
+#include "families/llama/llama.h"
 
 namespace plimsoll {
 namespace {
@@ -77,6 +78,15 @@ const std::vector<Family>& all_families() {
        .presets = {{"lilt-base", lilt_shape(768, 12, 12, 3072), "SCUT-DLVCLab/lilt-roberta-en-base"},
                    {"lilt-small", lilt_shape(192, 6, 6, 768)},
                    {"lilt-tiny", lilt_shape(96, 2, 3, 384)}}},
+      {.model_type = "llama",
+       .read = [](const ConfigReader& reader) { return llama_encoder(read_llama(reader, llama_kind())); },
+       .presets = {}},
+      {.model_type = "qwen2",
+       .read = [](const ConfigReader& reader) { return llama_encoder(read_llama(reader, qwen2_kind())); },
+       .presets = {}},
+      {.model_type = "qwen3",
+       .read = [](const ConfigReader& reader) { return llama_encoder(read_llama(reader, qwen3_kind())); },
+       .presets = {}},
   };
   return families;
 }

@@ -89,6 +89,33 @@ HeadsValues split_heads(Graph& graph, std::string name, ValueId x, HeadsAttribut
   return {outputs[0], attributes.second ? outputs[1] : kNoValue};
 }
 
+ValueId rms_norm(Graph& graph, std::string name, ValueId x, ValueId gamma, double eps, ValueId rows) {
+  return graph.add_node({.op = Op::kRmsNorm,
+                         .name = std::move(name),
+                         .attributes = RmsNormAttributes{eps},
+                         .inputs = {x, gamma},
+                         .row_count = rows})[0];
+}
+
+ValueId rotary_table(Graph& graph, std::string name, ValueId positions, ValueId frequencies, ValueId rows) {
+  return add_single(
+      graph,
+      {.op = Op::kRotaryTable, .name = std::move(name), .inputs = {positions, frequencies}, .row_count = rows});
+}
+
+ValueId rotary(Graph& graph, std::string name, ValueId x, ValueId table, ValueId rows) {
+  return add_single(graph, {.op = Op::kRotary,
+                            .name = std::move(name),
+                            .attributes = RotaryAttributes{},
+                            .inputs = {x, table},
+                            .row_count = rows});
+}
+
+ValueId silu_multiply(Graph& graph, std::string name, ValueId gate, ValueId x, ValueId rows) {
+  return add_single(
+      graph, {.op = Op::kSiluMultiply, .name = std::move(name), .inputs = {gate, x}, .row_count = rows});
+}
+
 LayerNormValues layer_norm(Graph& graph, std::string name, ValueId x, ValueId gamma, ValueId beta, double eps,
                            ValueId rows) {
   const std::vector<ValueId> outputs = graph.add_node({.op = Op::kLayerNorm,

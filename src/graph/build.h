@@ -47,6 +47,12 @@ struct HeadsValues {
   ValueId first, second;  // second: kNoValue where the attributes want none
 };
 HeadsValues split_heads(Graph& graph, std::string name, ValueId x, HeadsAttributes attributes, ValueId rows);
+// Over whole rows, or head by head if gamma is as wide as a head.
+ValueId rms_norm(Graph& graph, std::string name, ValueId x, ValueId gamma, double eps, ValueId rows);
+ValueId rotary_table(Graph& graph, std::string name, ValueId positions, ValueId frequencies, ValueId rows);
+// Turns the heads of x by the angles of the table.
+ValueId rotary(Graph& graph, std::string name, ValueId x, ValueId table, ValueId rows);
+ValueId silu_multiply(Graph& graph, std::string name, ValueId gate, ValueId x, ValueId rows);
 LayerNormValues layer_norm(Graph& graph, std::string name, ValueId x, ValueId gamma, ValueId beta, double eps, ValueId rows);
 // Returns x itself if p is 0.
 ValueId dropout(Graph& graph, std::string name, ValueId x, ValueId row_keys, ValueId dropout_key, DropoutAttributes attributes,

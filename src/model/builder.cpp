@@ -65,20 +65,29 @@ ValueId ModelBuilder::norm(const std::string& name, ValueId x, double eps, Value
   return layer_norm(graph_, name, x, parameter(name + ".weight"), parameter(name + ".bias"), eps, rows).y;
 }
 
+ValueId ModelBuilder::rms_norm(const std::string& name, ValueId x, double eps, ValueId rows) {
+  return plimsoll::rms_norm(graph_, name, x, parameter(name + ".weight"), eps, rows);
+}
+
+ValueId ModelBuilder::bias_of(const std::string& map) const {
+  const auto found = parameters_.find(map + ".bias");
+  return found == parameters_.end() ? kNoValue : found->second;
+}
+
 ValueId ModelBuilder::dense(const std::string& name, ValueId x, ValueId rows) {
   if (masked_maps_.contains(name)) {
     x = affine(graph_, mask_name(name), x, parameter(mask_name(name)), kNoValue, rows);
   }
   const bool adapts = lora_.enabled() && lora_.modules.contains(name);
   if (adapts && lora_.dora) return dora(name, x, rows);
-  const ValueId y = linear(graph_, name, x, parameter(name + ".weight"), parameter(name + ".bias"), rows);
+  const ValueId y = linear(graph_, name, x, parameter(name + ".weight"), bias_of(name), rows);
   return adapts ? add_low_rank(name, drop_adapter_input(name, x, rows), y, rows) : y;
 }
 
 // With g = magnitude / norm: W x + b + (g - 1) W x' + g scale B A x', where x' is x after the adapter's dropout, as
 // PEFT has it; that is g (W + scale B A) x' + W (x - x') + b. Without dropout x' is x.
 ValueId ModelBuilder::dora(const std::string& name, ValueId x, ValueId rows) {
-  const ValueId weight = parameter(name + ".weight"), bias = parameter(name + ".bias");
+  const ValueId weight = parameter(name + ".weight"), bias = bias_of(name);
   const ValueId norms = inverse_row_norms(graph_, name + ".dora_norms", weight, parameter(lora_a_name(name)),
                                           parameter(lora_b_name(name)), lora_.scale_of(name));
   const ValueId factors = multiply(graph_, name + ".dora_factors", parameter(magnitude_name(name)), norms, kNoValue);

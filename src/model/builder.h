@@ -33,6 +33,8 @@ class ModelBuilder {
   // InternalError for a name that none has.
   ValueId input(std::string_view name) const;
   ValueId parameter(std::string_view name) const;
+  // kNoValue where there is none.
+  ValueId bias_of(const std::string& map) const;
   // Types of the encoder's activations, and of what stays F32 beside a half.
   DType encoder_dtype() const { return encoder_dtype_; }
   DType wide_dtype() const { return wide_dtype_; }
@@ -44,7 +46,9 @@ class ModelBuilder {
 
   // `rows`: the value that counts the used rows; kNoValue: all.
   ValueId norm(const std::string& name, ValueId x, double eps, ValueId rows);
-  // x W^T + b with the parameters `name`.weight and .bias, and with the adapter and the mask that the map has.
+  ValueId rms_norm(const std::string& name, ValueId x, double eps, ValueId rows);
+  // x W^T + b with the parameters `name`.weight and .bias, where there is one, and with the adapter and the mask that
+  // the map has.
   ValueId dense(const std::string& name, ValueId x, ValueId rows);
   ValueId drop(const std::string& name, ValueId x, double p, ValueId keys, ValueId rows);
   ValueId lookup(const std::string& name, ValueId ids, EmbeddingAttributes attributes, ValueId rows);

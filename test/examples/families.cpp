@@ -5,6 +5,7 @@
 #include "families/layoutlm/layoutlm.h"
 #include "families/layoutlmv3/layoutlmv3.h"
 #include "families/lilt/lilt.h"
+#include "families/llama/llama.h"
 #include "families/model_config.h"
 #include "families/parts/bert_config.h"
 #include "families/parts/bert_layers.h"
@@ -35,6 +36,10 @@ void of_layoutlm(const nlohmann::json& object) {
 
 void of_layoutlmv3(const nlohmann::json& object) {
 #include "families/layoutlmv3/layoutlmv3.h.inc"
+}
+
+void of_llama(const nlohmann::json& object) {
+#include "families/llama/llama.h.inc"
 }
 
 void of_lilt(const nlohmann::json& object) {

@@ -1,0 +1,190 @@
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "families/llama/llama.h"
+
+namespace plimsoll {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::int64_t kMillion = 1000000;
+
+const char* name_of(RotaryForm::Type type) {
+  switch (type) {
+    case RotaryForm::Type::kDefault:
+      return "default";
+    case RotaryForm::Type::kLinear:
+      return "linear";
+    case RotaryForm::Type::kLlama3:
+      return "llama3";
+  }
+  return "";
+}
+
+// The object that says how positions are scaled: `rope_parameters`, or `rope_scaling` of older files.
+RotaryForm read_rotary(const ConfigReader& reader) {
+  RotaryForm form;
+  reader.number("rope_theta", form.theta, 1, 1e12);
+  const char* const key = reader.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
+  if (!reader.has(key)) return form;
+  const json& object = reader.object().at(key);
+  if (!object.is_object()) reader.fail(key, "the form of rotary positions is not an object", "an object");
+  const ConfigReader own(object, "config.json, " + std::string(key));
+  own.number("rope_theta", form.theta, 1, 1e12);
+  std::string type = "default";
+  for (const char* const name : {"type", "rope_type"}) {
+    if (own.has(name) && object.at(name).is_string()) type = object.at(name).get<std::string>();
+  }
+  using Type = RotaryForm::Type;
+  const auto known = {Type::kDefault, Type::kLinear, Type::kLlama3};
+  const auto* const found = std::ranges::find(known, type, [](Type each) { return std::string(name_of(each)); });
+  if (found == known.end()) {
+    own.fail("rope_type", "this way of scaling rotary positions is not supported", "default, linear or llama3",
+             "use a model without scaled positions");
+  }
+  form.type = *found;
+  if (form.type == Type::kDefault) return form;
+  own.number("factor", form.factor, 1, 1e6);
+  if (form.type != Type::kLlama3) return form;
+  own.number("low_freq_factor", form.low_freq_factor, 1e-3, 1e6);
+  own.number("high_freq_factor", form.high_freq_factor, 1e-3, 1e6);
+  own.integer("original_max_position_embeddings", form.original_max_position_embeddings, 1, 100 * kMillion);
+  if (form.high_freq_factor <= form.low_freq_factor) {
+    own.fail("high_freq_factor", "the factors of frequencies are the wrong way round", "more than low_freq_factor");
+  }
+  return form;
+}
+
+json rotary_json(const RotaryForm& form) {
+  json object = {{"rope_type", name_of(form.type)}, {"rope_theta", form.theta}};
+  if (form.type != RotaryForm::Type::kDefault) object["factor"] = form.factor;
+  if (form.type == RotaryForm::Type::kLlama3) {
+    object["low_freq_factor"] = form.low_freq_factor;
+    object["high_freq_factor"] = form.high_freq_factor;
+    object["original_max_position_embeddings"] = form.original_max_position_embeddings;
+  }
+  return object;
+}
+
+}  // namespace
+
+LlamaKind llama_kind() {
+  return {.model_type = "llama",
+          .class_name = "Llama",
+          .vocab_size = 32000,
+          .intermediate_size = 11008,
+          .max_position_embeddings = 2048,
+          .reads_attention_bias = true};
+}
+
+LlamaKind qwen2_kind() {
+  return {.model_type = "qwen2",
+          .class_name = "Qwen2",
+          .vocab_size = 151936,
+          .intermediate_size = 22016,
+          .max_position_embeddings = 32768,
+          .has_bias_of_qkv = true};
+}
+
+LlamaKind qwen3_kind() {
+  LlamaKind kind = qwen2_kind();
+  kind.model_type = "qwen3";
+  kind.class_name = "Qwen3";
+  kind.head_dim = 128;
+  kind.has_bias_of_qkv = false;
+  kind.reads_attention_bias = true;
+  kind.normalises_heads = true;
+  return kind;
+}
+
+LlamaConfig read_llama(const ConfigReader& reader, const LlamaKind& kind) {
+  LlamaConfig c;
+  c.kind = kind;
+  c.vocab_size = kind.vocab_size;
+  c.intermediate_size = kind.intermediate_size;
+  c.max_position_embeddings = kind.max_position_embeddings;
+  reader.integer("vocab_size", c.vocab_size, 2, 10 * kMillion);
+  reader.integer("hidden_size", c.hidden_size, 1, kMillion);
+  reader.integer("intermediate_size", c.intermediate_size, 1, kMillion);
+  reader.integer("num_hidden_layers", c.num_hidden_layers, 1, 1000);
+  reader.integer("num_attention_heads", c.num_attention_heads, 1, 10000);
+  // A file that names no heads of keys has as many as of queries (Llama), or the default's (Qwen).
+  c.num_key_value_heads = kind.model_type == "llama" ? c.num_attention_heads : 32;
+  reader.integer("num_key_value_heads", c.num_key_value_heads, 1, 10000);
+  if (c.num_attention_heads % c.num_key_value_heads != 0) {
+    reader.fail("num_key_value_heads", "heads cannot share keys evenly", "a divisor of num_attention_heads");
+  }
+  c.head_dim = kind.head_dim > 0 ? kind.head_dim : c.hidden_size / c.num_attention_heads;
+  reader.integer("head_dim", c.head_dim, 2, 10000);
+  if (c.head_dim % 2 != 0) {
+    reader.fail("head_dim", "rotary positions turn pairs of a head's columns", "an even number");
+  }
+  reader.integer("max_position_embeddings", c.max_position_embeddings, 1, 100 * kMillion);
+  reader.number("initializer_range", c.initializer_range, 0, 1);
+  reader.number("rms_norm_eps", c.rms_norm_eps, 1e-12, 1);
+  reader.number("attention_dropout", c.attention_dropout, 0, 0.999);
+  reader.number("hidden_dropout", c.classifier_dropout, 0, 0.999);
+  reader.number("classifier_dropout", c.classifier_dropout, 0, 0.999);
+  if (kind.reads_attention_bias) reader.boolean("attention_bias", c.attention_bias);
+  if (kind.model_type == "llama") reader.boolean("mlp_bias", c.mlp_bias);
+  reader.integer("pad_token_id", c.pad_token_id, -1, c.vocab_size - 1);
+  reader.require("hidden_act", "silu", "another activation than SiLU is not supported");
+  reader.require("use_sliding_window", false, "sliding windows of attention are not supported");
+  if (reader.has("layer_types")) {
+    for (const json& type : reader.object().at("layer_types")) {
+      if (type == "full_attention") continue;
+      reader.fail("layer_types", "sliding windows of attention are not supported", "full_attention in every layer");
+    }
+  }
+  c.rotary = read_rotary(reader);
+  return c;
+}
+
+void write_llama(const LlamaConfig& c, json& object) {
+  object["vocab_size"] = c.vocab_size;
+  object["hidden_size"] = c.hidden_size;
+  object["intermediate_size"] = c.intermediate_size;
+  object["num_hidden_layers"] = c.num_hidden_layers;
+  object["num_attention_heads"] = c.num_attention_heads;
+  object["num_key_value_heads"] = c.num_key_value_heads;
+  object["head_dim"] = c.head_dim;
+  object["max_position_embeddings"] = c.max_position_embeddings;
+  object["initializer_range"] = c.initializer_range;
+  object["rms_norm_eps"] = c.rms_norm_eps;
+  object["attention_dropout"] = c.attention_dropout;
+  object["classifier_dropout"] = c.classifier_dropout;
+  if (c.kind.reads_attention_bias) object["attention_bias"] = c.attention_bias;
+  if (c.kind.model_type == "llama") object["mlp_bias"] = c.mlp_bias;
+  object["hidden_act"] = "silu";
+  object["pad_token_id"] = c.pad_token_id < 0 ? json() : json(c.pad_token_id);
+  object["rope_parameters"] = rotary_json(c.rotary);
+  object.erase("rope_scaling");
+  object.erase("rope_theta");
+}
+
+std::vector<float> rotary_frequencies(const RotaryForm& form, std::int64_t head_dim) {
+  std::vector<float> frequencies;
+  for (std::int64_t pair = 0; pair < head_dim / 2; ++pair) {
+    const float exponent = static_cast<float>(2 * pair) / static_cast<float>(head_dim);
+    float frequency = 1.0F / static_cast<float>(std::pow(form.theta, double{exponent}));
+    if (form.type == RotaryForm::Type::kLinear) frequency /= static_cast<float>(form.factor);
+    if (form.type == RotaryForm::Type::kLlama3) {
+      const auto original = static_cast<double>(form.original_max_position_embeddings);
+      const double wavelength = 2 * std::numbers::pi / double{frequency};
+      if (wavelength > original / form.low_freq_factor) {
+        frequency = static_cast<float>(double{frequency} / form.factor);
+      } else if (wavelength >= original / form.high_freq_factor) {
+        const double kept =
+            (original / wavelength - form.low_freq_factor) / (form.high_freq_factor - form.low_freq_factor);
+        frequency = static_cast<float>((1 - kept) * double{frequency} / form.factor + kept * double{frequency});
+      }
+    }
+    frequencies.push_back(frequency);
+  }
+  return frequencies;
+}
+
+}  // namespace plimsoll

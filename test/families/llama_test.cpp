@@ -1,0 +1,111 @@
+// The decoders' own facts; their numbers are compared with transformers by tools/check_families.py.
+#include "families/llama/llama.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "families/model_config.h"
+#include "support/expect_error.h"
+#include "tasks/sequence_classification/head.h"
+
+namespace plimsoll::test {
+namespace {
+
+using nlohmann::json;
+
+json config_keys(const std::string& model_type, json keys = json::object()) {
+  keys["model_type"] = model_type;
+  return keys;
+}
+
+ModelConfig config_of(const std::string& model_type, const json& keys = json::object()) {
+  return parse_config(config_keys(model_type, keys), "here/config.json");
+}
+
+// The expected values are those of LlamaConfig(), Qwen2Config() and Qwen3Config() of transformers 5.17.0.
+TEST(Llama, DefaultsAreThoseOfTransformers) {
+  for (const char* type : {"llama", "qwen2", "qwen3"}) {
+    const bool is_llama = std::string(type) == "llama";
+    const json written = config_json(config_of(type));
+    EXPECT_EQ(written.at("model_type"), type);
+    EXPECT_EQ(written.at("vocab_size"), is_llama ? 32000 : 151936);
+    EXPECT_EQ(written.at("hidden_size"), 4096);
+    EXPECT_EQ(written.at("intermediate_size"), is_llama ? 11008 : 22016);
+    EXPECT_EQ(written.at("num_hidden_layers"), 32);
+    EXPECT_EQ(written.at("num_attention_heads"), 32);
+    EXPECT_EQ(written.at("num_key_value_heads"), 32);
+    EXPECT_EQ(written.at("head_dim"), 128);
+    EXPECT_EQ(written.at("max_position_embeddings"), is_llama ? 2048 : 32768);
+    EXPECT_EQ(written.at("rms_norm_eps"), 1e-6);
+    EXPECT_EQ(written.at("attention_dropout"), 0);
+    EXPECT_TRUE(written.at("pad_token_id").is_null());
+    EXPECT_EQ(written.at("rope_parameters"), (json{{"rope_type", "default"}, {"rope_theta", 10000.0}}));
+    EXPECT_EQ(config_json(parse_config(written, "again")), written);
+  }
+}
+
+TEST(Llama, ParametersAreThoseOfTransformers) {
+  const json small = {{"vocab_size", 10},         {"hidden_size", 16},        {"num_hidden_layers", 1},
+                      {"num_attention_heads", 2}, {"num_key_value_heads", 1}, {"head_dim", 8},
+                      {"intermediate_size", 12}};
+  const auto names_of = [&](const char* type) {
+    std::vector<std::string> names;
+    for (const ParameterSpec& spec : config_of(type, small).encoder->specs({})) names.push_back(spec.name);
+    return names;
+  };
+  EXPECT_THAT(names_of("qwen3"),
+              testing::ElementsAre("model.embed_tokens.weight", "model.layers.0.self_attn.q_proj.weight",
+                                   "model.layers.0.self_attn.k_proj.weight", "model.layers.0.self_attn.v_proj.weight",
+                                   "model.layers.0.self_attn.o_proj.weight", "model.layers.0.self_attn.q_norm.weight",
+                                   "model.layers.0.self_attn.k_norm.weight", "model.layers.0.mlp.gate_proj.weight",
+                                   "model.layers.0.mlp.up_proj.weight", "model.layers.0.mlp.down_proj.weight",
+                                   "model.layers.0.input_layernorm.weight",
+                                   "model.layers.0.post_attention_layernorm.weight", "model.norm.weight"));
+  EXPECT_THAT(names_of("qwen2"), testing::Contains("model.layers.0.self_attn.v_proj.bias"));
+  EXPECT_THAT(names_of("qwen2"), testing::Not(testing::Contains("model.layers.0.self_attn.o_proj.bias")));
+  EXPECT_THAT(names_of("llama"), testing::SizeIs(11));
+}
+
+// The expected numbers are those of transformers' ROPE_INIT_FUNCTIONS.
+TEST(Llama, FrequenciesAreThoseOfTransformers) {
+  RotaryForm form;
+  EXPECT_THAT(rotary_frequencies(form, 8),
+              testing::ElementsAre(1.0F, testing::FloatEq(0.1F), testing::FloatEq(0.01F), testing::FloatEq(0.001F)));
+  form = {.type = RotaryForm::Type::kLinear, .factor = 4};
+  EXPECT_THAT(rotary_frequencies(form, 8),
+              testing::ElementsAre(0.25F, testing::FloatEq(0.02500000037252903F),
+                                   testing::FloatEq(0.0024999999441206455F), testing::FloatEq(0.0002500000118743628F)));
+  const json keys = {{"rope_parameters",
+                      {{"rope_type", "llama3"},
+                       {"rope_theta", 500000.0},
+                       {"factor", 32.0},
+                       {"low_freq_factor", 1.0},
+                       {"high_freq_factor", 4.0},
+                       {"original_max_position_embeddings", 64}}}};
+  const json whole = config_keys("llama", keys);
+  const LlamaConfig config = read_llama(ConfigReader(whole, "here"), llama_kind());
+  EXPECT_THAT(rotary_frequencies(config.rotary, 8), testing::ElementsAre(1.0F, testing::FloatEq(0.001175188459455967F),
+                                                                         testing::FloatEq(4.4194170186528936e-05F),
+                                                                         testing::FloatEq(1.6619674170215148e-06F)));
+  // As files before transformers 5 say it.
+  const json older = config_keys("llama", {{"rope_theta", 500000.0}, {"rope_scaling", keys.at("rope_parameters")}});
+  EXPECT_EQ(read_llama(ConfigReader(older, "here"), llama_kind()).rotary, config.rotary);
+}
+
+TEST(Llama, RefusesWhatTheGraphDoesNotCompute) {
+  const auto refused = [](const json& keys, std::string_view key) {
+    expect_error<DataError>([&] { config_of("qwen2", keys); }, {key});
+  };
+  refused({{"hidden_act", "gelu"}}, "hidden_act");
+  refused({{"use_sliding_window", true}}, "use_sliding_window");
+  refused({{"layer_types", {"full_attention", "sliding_attention"}}}, "layer_types");
+  refused({{"num_key_value_heads", 5}}, "num_key_value_heads");
+  refused({{"rope_parameters", {{"rope_type", "yarn"}}}}, "rope_type");
+  refused({{"head_dim", 7}}, "head_dim");
+  // Whole samples would be read of the first row, which sees nothing of them.
+  const ModelConfig config = config_of("llama");
+  expect_error<UsageError>([&] { sequence_classification(config.encoder, config.task); }, {"token-classification"});
+}
+
+}  // namespace
+}  // namespace plimsoll::test
