@@ -27,12 +27,11 @@ FAMILIES = {
     "layoutlm": ("LayoutLMConfig", "LayoutLM", dict(type_vocab_size=2)),
     "lilt": ("LiltConfig", "Lilt", dict(type_vocab_size=1, pad_token_id=1)),
     "roberta": ("RobertaConfig", "Roberta", dict(type_vocab_size=1)),
-    "llama": ("LlamaConfig", "Llama", dict(num_key_value_heads=1, hidden_act="silu")),
-    "qwen2": ("Qwen2Config", "Qwen2", dict(num_key_value_heads=1)),
-    "qwen3": ("Qwen3Config", "Qwen3", dict(num_key_value_heads=1, head_dim=16)),
+    "llama": ("LlamaConfig", "Llama", dict(num_key_value_heads=1, pad_token_id=0)),
+    "qwen2": ("Qwen2Config", "Qwen2", dict(num_key_value_heads=1, pad_token_id=0)),
+    "qwen3": ("Qwen3Config", "Qwen3", dict(num_key_value_heads=1, head_dim=16, pad_token_id=0)),
     "xlm-roberta": ("XLMRobertaConfig", "XLMRoberta", dict(type_vocab_size=2)),
 }
-DECODERS = ("llama", "qwen2", "qwen3")
 # End of the class names, values of the config.
 TASKS = {
     "token-classification": ("ForTokenClassification", {}),
@@ -48,8 +47,8 @@ TASKS = {
 
 
 def has_task(family, task):
-    """Of decoders there are heads alone that read each token."""
-    return family not in DECODERS or task == "token-classification"
+    """Of decoders there are no heads for questions and links."""
+    return family not in pair_heads.DECODERS or task not in ("question-answering", "relation-extraction")
 
 
 def shape_of(family, shape):
@@ -80,8 +79,8 @@ def make_model(family, shape, labels, seed, task="token-classification", dropout
 
 def make_pair_model(name, architecture, config):
     base = getattr(transformers, name + "Model")
-    with_pooler = name in ("LayoutLMv3", "LayoutLM")  # they take no choice
-    encoder = base(config) if with_pooler else base(config, add_pooling_layer=False)
+    takes_no_choice = name in ("LayoutLMv3", "LayoutLM") or config.model_type in pair_heads.DECODERS
+    encoder = base(config) if takes_no_choice else base(config, add_pooling_layer=False)
     return pair_heads.HEADS[architecture.removeprefix("For")](encoder)
 
 

@@ -16,10 +16,11 @@ from torch import nn
 from torch.nn import functional
 
 NONE = -100
+DECODERS = ("llama", "qwen2", "qwen3")  # whose pages stand in their last row, which alone sees all of them
 
 
 class PairHead(nn.Module):
-    """`encoder`: of a family of transformers; its first row of each page is what the head sees."""
+    """`encoder`: of a family of transformers; its first row of each page is what the head sees, a decoder's last one."""
 
     architecture = None
 
@@ -28,10 +29,13 @@ class PairHead(nn.Module):
         self.config, self.prefix = encoder.config, encoder.base_model_prefix
         self.name = type(encoder).__name__.removesuffix("Model")
         setattr(self, self.prefix, encoder)
-        self.dropout = nn.Dropout(self.config.hidden_dropout_prob)
+        self.dropout = nn.Dropout(getattr(self.config, "hidden_dropout_prob", 0))
 
-    def first_rows(self, **inputs):
-        return getattr(self, self.prefix)(**inputs).last_hidden_state[:, 0]
+    def page_rows(self, **inputs):
+        states = getattr(self, self.prefix)(**inputs).last_hidden_state
+        if self.config.model_type not in DECODERS:
+            return states[:, 0]
+        return states[torch.arange(len(states)), inputs["attention_mask"].sum(1) - 1]
 
     def load_head(self, directory):
         """Takes the head's parameters of a saved directory, which transformers passes over."""
@@ -68,7 +72,7 @@ class PairClassification(PairHead):
         self.classifier = nn.Linear(4 * self.config.hidden_size, self.config.num_labels)
 
     def forward(self, labels=None, **inputs):
-        rows = self.first_rows(**inputs)
+        rows = self.page_rows(**inputs)
         a, b = rows[::2], rows[1::2]
         joined = self.in_even_rows(torch.cat([a, b, (a - b).abs(), a * b], dim=-1))
         logits = self.classifier(self.dropout(joined))
@@ -85,7 +89,7 @@ class PairRanking(PairHead):
         self.score = nn.Linear(self.config.hidden_size, 1, bias=False)
 
     def forward(self, labels=None, **inputs):
-        scores = self.score(self.dropout(self.first_rows(**inputs))).squeeze(-1)
+        scores = self.score(self.dropout(self.page_rows(**inputs))).squeeze(-1)
         logits = self.in_even_rows(torch.stack([scores[::2], scores[1::2]], dim=-1))
         loss = None if labels is None else -functional.logsigmoid(scores[::2] - scores[1::2]).mean()
         return self.output(loss, logits)
@@ -98,7 +102,7 @@ class PairSimilarity(PairHead):
     temperature = 0.05
 
     def forward(self, labels=None, **inputs):
-        rows = self.first_rows(**inputs)
+        rows = self.page_rows(**inputs)
         loss = None if labels is None else self.contrast(functional.normalize(rows, dim=-1), labels)
         return self.output(loss, rows)
 

@@ -110,6 +110,8 @@ Batch::Batch(const BatchShape& shape, const PixelValues& values) : shape_(shape)
   key_mask_ = take(input::kKeyMask, rows);
   first_rows_ = take(input::kFirstRows, samples);
   first_row_of_ = take(input::kFirstRowOf, rows);
+  last_rows_ = take(input::kLastRows, samples);
+  last_row_of_ = take(input::kLastRowOf, rows);
   sample_keys_ = take(input::kSampleKeys, 2 * samples);
   if (has(input::kItemKeys)) {
     items_ = tensor(input::kItemKeys).elements() / (2 * samples);
@@ -160,6 +162,8 @@ void Batch::begin(const MicroBatchInfo& info) {
   std::fill(labels_.begin(), labels_.end(), kIgnoredLabel);
   std::ranges::fill(first_rows_, -1);
   std::ranges::fill(first_row_of_, -1);
+  std::ranges::fill(last_rows_, -1);
+  std::ranges::fill(last_row_of_, -1);
   for (const Target& target : targets_) {
     if (target.values.dtype() != DType::kI32 || target.kind != TargetForm::Kind::kValue) continue;
     std::ranges::fill(target.values.span<std::int32_t>(), kIgnoredLabel);
@@ -188,9 +192,18 @@ void Batch::add_text_row(const TextToken& token, std::int32_t key) {
   set_row<2>(row_keys_, row, {key, token.coordinate});
   set_row<2>(text_row_keys_, text, {key, token.coordinate});
   set_row(key_mask_, row, token.mask);
+  if (token.mask != 0) set_last_row(row);
   loss_terms_ += token.label != kIgnoredLabel ? 1 : 0;
   if (!labels_.empty()) count_class(token.label);
   ++text_rows_;
+}
+
+void Batch::set_last_row(std::int64_t row) {
+  if (last_rows_.empty()) return;
+  std::int32_t& last = last_rows_[static_cast<std::size_t>(samples_)];
+  if (last >= 0) last_row_of_[static_cast<std::size_t>(last)] = -1;
+  last = static_cast<std::int32_t>(row);
+  last_row_of_[static_cast<std::size_t>(row)] = static_cast<std::int32_t>(samples_);
 }
 
 void Batch::count_class(std::int32_t label) {

@@ -113,9 +113,10 @@ class Batch {
   //   key_mask[N]: 1 attend, 0 for pad tokens (and unused rows)
   //   first_rows[B]: the first row in N of each sample (-1 where no sample is); first_row_of[N]: the sample whose first
   //     row this is, -1 elsewhere; sample_keys[B,2]: the first row's row_keys
+  //   last_rows[B], last_row_of[N]: the same of each sample's last row that is not padding
   //   item_keys[B E,2]: for E items of each sample, the sample's index within the effective batch and the item's number
   //   text_rows, visual_rows, patch_rows, rows, samples [1]: how much is used
-  //   class_weights f32[C]: the constants that are declared
+  //   class_weights f32[C], rotary_frequencies f32[E/2]: the constants that are declared
   // Inputs that are targets hold what the examples bring.
   std::span<const NamedTensor> tensors() const { return tensors_; }
   // f32[B,3,size,size] whatever the batch holds; 0 where no sample is.
@@ -148,6 +149,8 @@ class Batch {
     std::int32_t type = 0;
   };
   void add_text_row(const TextToken& token, std::int32_t key);
+  // The row stands for the sample until another comes; where the model reads last rows.
+  void set_last_row(std::int64_t row);
   void count_class(std::int32_t label);
   // Copies a sample's targets: all inputs' one after the other. -100 and 0 for a sample that brings none.
   void set_targets(std::span<const std::int32_t> values);
@@ -167,7 +170,7 @@ class Batch {
   // The arrays themselves, within storage_; empty where the model declares none.
   std::span<std::int32_t> input_ids_, bbox_, position_ids_, token_type_ids_, labels_, row_source_, text_row_index_,
       visual_row_index_, sample_offsets_, relative_coordinates_, row_keys_, text_row_keys_, key_mask_, first_rows_,
-      first_row_of_, sample_keys_, item_keys_;
+      first_row_of_, last_rows_, last_row_of_, sample_keys_, item_keys_;
   std::int64_t items_ = 0;  // of a sample, that item_keys tells apart
   std::array<std::span<std::int32_t>, 5> counts_;
   struct Target {

@@ -134,15 +134,17 @@ ValueId ModelBuilder::text_rows(const Encoded& encoded) {
   return cast(graph_, "text_rows.cast", text, wide_dtype_, encoded.text_rows);
 }
 
-ValueId ModelBuilder::first_rows(const Encoded& encoded) {
-  if (encoded.first_rows != kNoValue) return encoded.first_rows;
+ValueId ModelBuilder::sample_rows(const Encoded& encoded) {
+  if (encoded.sample_rows != kNoValue) return encoded.sample_rows;
   const ValueId samples = input(input::kSamples);
-  const ValueId first =
+  const bool last = inputs_.contains(input::kLastRows);
+  const std::string name(last ? input::kLastRows : input::kFirstRows);
+  const ValueId rows =
       add_single(graph_, {.op = Op::kGatherRows,
-                          .name = "first_rows",
-                          .inputs = {encoded.hidden, input(input::kFirstRows), input(input::kFirstRowOf)},
+                          .name = name,
+                          .inputs = {encoded.hidden, input(name), input(last ? input::kLastRowOf : input::kFirstRowOf)},
                           .row_count = samples});
-  return cast(graph_, "first_rows.cast", first, wide_dtype_, samples);
+  return cast(graph_, name + ".cast", rows, wide_dtype_, samples);
 }
 
 }  // namespace plimsoll

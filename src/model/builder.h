@@ -54,8 +54,9 @@ class ModelBuilder {
   ValueId lookup(const std::string& name, ValueId ids, EmbeddingAttributes attributes, ValueId rows);
   // The text rows of what the encoder gives, as F32.
   ValueId text_rows(const Encoded& encoded);
-  // The first row of each sample, as F32 [B, D]; the head declares first_rows, first_row_of and samples.
-  ValueId first_rows(const Encoded& encoded);
+  // The row that stands for each sample, as F32 [B, D]: the first, or the last if the head declares last_rows and
+  // last_row_of in place of first_rows and first_row_of. It declares samples, too.
+  ValueId sample_rows(const Encoded& encoded);
 
  private:
   ValueId add_low_rank(const std::string& name, ValueId x, ValueId y, ValueId rows);

@@ -47,7 +47,7 @@ struct Encoded {
   ValueId text_row_index = kNoValue;
   ValueId text_rows = kNoValue;      // how many text rows are used
   ValueId text_row_keys = kNoValue;  // of dropout
-  ValueId first_rows = kNoValue;     // [B, D], where they are known without the others (model/grad_cache.h)
+  ValueId sample_rows = kNoValue;    // [B, D], where they are known without the others (model/grad_cache.h)
 };
 
 class ModelBuilder;
@@ -61,6 +61,8 @@ struct ClassifierForm {
   double dropout = 0;        // of the states
   bool mlp = false;          // dropout, dense, tanh, dropout, out_proj where otherwise one linear map is
   double inner_dropout = 0;  // within the mlp
+  bool bias = true;          // of the last linear map
+  bool last_row = false;  // a sample stands in its last row, not in its first: a decoder's first row sees nothing else
   double initializer_range = 0.02;
 };
 
@@ -134,8 +136,8 @@ class Head {
   virtual std::int64_t samples_per_example() const { return 1; }
   // Whether the loss compares the examples of an update with one another, so that it is no sum over micro-batches.
   virtual bool compares_examples() const { return false; }
-  // Whether it reads no other rows of the encoder than the first one of each sample (model/grad_cache.h).
-  virtual bool reads_first_rows_alone() const { return false; }
+  // Whether it reads no other rows of the encoder than the one that stands for each sample (model/grad_cache.h).
+  virtual bool reads_sample_rows_alone() const { return false; }
 };
 
 struct ModelGraph {

@@ -20,7 +20,7 @@ class EmbeddingHead final : public Head {
 
   HeadValues append(ModelBuilder& builder, const Encoded& encoded) const override {
     Graph& graph = builder.graph();
-    const ValueId rows = builder.first_rows(encoded);
+    const ValueId rows = builder.sample_rows(encoded);
     const TensorType type = graph.type(rows);
     const ValueId table = graph.add_state(kEmbeddingTable, {type.dtype, {update_samples_, type.shape[1]}});
     const ValueId first = graph.add_input(kFirstSampleInput, {DType::kI32, {1}});
@@ -71,7 +71,7 @@ class TableEncoder final : public Encoder {
     const std::int64_t samples = builder.graph().type(builder.input(input::kLabels)).shape[0];
     const ValueId table =
         builder.graph().add_state(kEmbeddingTable, {builder.wide_dtype(), {samples, facts().hidden_size}});
-    return {.hidden = table, .first_rows = table};
+    return {.hidden = table, .sample_rows = table};
   }
 
  private:
@@ -88,7 +88,8 @@ class ComparisonHead final : public Head {
   std::vector<InputSpec> inputs(const ModelCapacity& capacity) const override {
     std::vector<InputSpec> inputs = whole_->inputs(capacity);
     std::erase_if(inputs, [](const InputSpec& input) {
-      return input.name == input::kFirstRows || input.name == input::kFirstRowOf;
+      return input.name == input::kFirstRows || input.name == input::kFirstRowOf || input.name == input::kLastRows ||
+             input.name == input::kLastRowOf;
     });
     return inputs;
   }
@@ -103,7 +104,7 @@ class ComparisonHead final : public Head {
 
 }  // namespace
 
-bool has_grad_cache(const ModelDefinition& model) { return model.shared_head()->reads_first_rows_alone(); }
+bool has_grad_cache(const ModelDefinition& model) { return model.shared_head()->reads_sample_rows_alone(); }
 
 ModelDefinition embedding_part(const ModelDefinition& model, EmbeddingPass pass, std::int64_t update_samples) {
   return {model.shared_encoder(), std::make_shared<EmbeddingHead>(model.shared_head(), pass, update_samples)};

@@ -23,8 +23,9 @@ inline constexpr std::string_view kInputIds = "input_ids", kBbox = "bbox", kPosi
                                   kRelativeCoordinates = "relative_coordinates", kKeyMask = "key_mask",
                                   kTextRows = "text_rows", kVisualRows = "visual_rows", kPatchRows = "patch_rows",
                                   kRows = "rows", kFirstRows = "first_rows", kFirstRowOf = "first_row_of",
-                                  kSampleKeys = "sample_keys", kSamples = "samples", kItemKeys = "item_keys",
-                                  kClassWeights = "class_weights", kRotaryFrequencies = "rotary_frequencies";
+                                  kLastRows = "last_rows", kLastRowOf = "last_row_of", kSampleKeys = "sample_keys",
+                                  kSamples = "samples", kItemKeys = "item_keys", kClassWeights = "class_weights",
+                                  kRotaryFrequencies = "rotary_frequencies";
 // The scalars that every model's graph reads beside its arrays; a step sets them, not a batch.
 inline constexpr std::string_view kDropoutKey = "dropout_key", kLossScale = "loss_scale";
 }  // namespace input

@@ -6,7 +6,7 @@
 
 #include "families/model_config.h"
 #include "support/expect_error.h"
-#include "tasks/sequence_classification/head.h"
+#include "tasks/question_answering/head.h"
 
 namespace plimsoll::test {
 namespace {
@@ -102,9 +102,8 @@ TEST(Llama, RefusesWhatTheGraphDoesNotCompute) {
   refused({{"num_key_value_heads", 5}}, "num_key_value_heads");
   refused({{"rope_parameters", {{"rope_type", "yarn"}}}}, "rope_type");
   refused({{"head_dim", 7}}, "head_dim");
-  // Whole samples would be read of the first row, which sees nothing of them.
   const ModelConfig config = config_of("llama");
-  expect_error<UsageError>([&] { sequence_classification(config.encoder, config.task); }, {"token-classification"});
+  expect_error<UsageError>([&] { question_answering(config.encoder); }, {"question-answering"});
 }
 
 }  // namespace

@@ -23,9 +23,17 @@ class LlamaEncoder final : public Encoder {
   ClassifierForm token_classifier(std::int64_t) const override {
     return {.name = "score", .dropout = config_.classifier_dropout, .initializer_range = config_.initializer_range};
   }
-  // `transformers` reads these of a sample's last row, which no head here does yet.
-  ClassifierForm sequence_classifier() const override { refuse("a class of a page, or of a pair of pages"); }
-  ClassifierForm span_classifier() const override { refuse("answers"); }
+  ClassifierForm sequence_classifier() const override {
+    return {.name = "score", .initializer_range = config_.initializer_range, .bias = false, .last_row = true};
+  }
+  // Its parameters have another prefix in `transformers`, "transformer.".
+  ClassifierForm span_classifier() const override {
+    throw UsageError({.what = "a decoder has no head for questions here",
+                      .where = fmt::format("a model of type '{}'", config_.kind.model_type),
+                      .found = "--task question-answering",
+                      .allowed = "another task",
+                      .remedy = "train a model of an encoder family, as roberta, for questions"});
+  }
 
   EncoderFacts facts() const override {
     return {.hidden_size = config_.hidden_size,
@@ -162,13 +170,6 @@ class LlamaEncoder final : public Encoder {
     return {{attention + "q_proj", queries, d}, {attention + "k_proj", keys, d}, {attention + "v_proj", keys, d},
             {attention + "o_proj", d, queries}, {mlp + "gate_proj", f, d},       {mlp + "up_proj", f, d},
             {mlp + "down_proj", d, f}};
-  }
-  [[noreturn]] void refuse(std::string_view what) const {
-    throw UsageError({.what = fmt::format("a decoder has no head yet that gives {}", what),
-                      .where = fmt::format("a model of type '{}'", config_.kind.model_type),
-                      .found = "a task that reads whole samples",
-                      .allowed = "--task token-classification, --task relation-extraction",
-                      .remedy = "train a model of an encoder family, as roberta, for this task"});
   }
 
   LlamaConfig config_;

@@ -19,19 +19,14 @@ class PairHead : public Head {
       : encoder_(std::move(encoder)), form_(encoder_->sequence_classifier()), loss_(config.loss), limit_(limit) {}
 
   std::int64_t samples_per_example() const override { return 2; }
-  bool reads_first_rows_alone() const override { return true; }
+  bool reads_sample_rows_alone() const override { return true; }
 
   std::vector<InputSpec> inputs(const ModelCapacity& capacity) const override {
-    using Full = InputSpec::Full;
-    const std::int64_t samples = capacity.samples;
-    const auto ints = [](std::string_view name, Shape shape, Full full = Full::kZeros, std::int64_t count = 0) {
-      return InputSpec{.name = std::string(name), .type = {DType::kI32, shape}, .full = full, .count = count};
-    };
-    return {ints(input::kFirstRows, {samples}), ints(input::kFirstRowOf, {encoder_->rows(capacity)}),
-            ints(input::kSampleKeys, {samples, 2}), ints(input::kSamples, {1}, Full::kCount, samples),
-            InputSpec{.name = std::string(input::kLabels),
-                      .type = {DType::kI32, {samples}},
-                      .target = {.names = {std::string(input::kLabels)}, .limit = limit_}}};
+    std::vector<InputSpec> inputs = sample_row_inputs(form_, *encoder_, capacity);
+    inputs.push_back({.name = std::string(input::kLabels),
+                      .type = {DType::kI32, {capacity.samples}},
+                      .target = {.names = {std::string(input::kLabels)}, .limit = limit_}});
+    return inputs;
   }
 
  protected:
@@ -75,7 +70,7 @@ class PairClassifier final : public PairHead {
   }
   HeadValues append(ModelBuilder& builder, const Encoded& encoded) const override {
     const ValueId samples = builder.input(input::kSamples);
-    const ValueId joined = drop(builder, join(builder, builder.first_rows(encoded), true));
+    const ValueId joined = drop(builder, join(builder, builder.sample_rows(encoded), true));
     const ValueId logits = builder.dense("classifier", joined, samples);
     return {.loss = append_class_loss(builder, loss(), logits, builder.input(input::kLabels), samples),
             .logits = logits};
@@ -99,7 +94,7 @@ class PairRanker final : public PairHead {
   // The sigmoid of a difference is the softmax of two scores.
   HeadValues append(ModelBuilder& builder, const Encoded& encoded) const override {
     const ValueId samples = builder.input(input::kSamples);
-    const ValueId rows = drop(builder, builder.first_rows(encoded));
+    const ValueId rows = drop(builder, builder.sample_rows(encoded));
     const ValueId scores = linear(builder.graph(), "score", rows, builder.parameter(kScore), kNoValue, samples);
     const ValueId logits = join(builder, scores, false);
     return {.loss = append_class_loss(builder, {}, logits, builder.input(input::kLabels), samples), .logits = logits};
@@ -114,7 +109,7 @@ class PairEmbedder final : public PairHead {
   std::vector<ParameterSpec> specs(std::int64_t) const override { return {}; }
   bool compares_examples() const override { return true; }
   HeadValues append(ModelBuilder& builder, const Encoded& encoded) const override {
-    const ValueId rows = builder.first_rows(encoded);
+    const ValueId rows = builder.sample_rows(encoded);
     const ValueId contrast =
         builder.graph().add_node({.op = Op::kContrastiveLoss,
                                   .name = "loss",

@@ -26,8 +26,21 @@ std::vector<ParameterSpec> classifier_specs(const ClassifierForm& form, std::int
   }
   if (form.mlp) add_linear(specs, form.name + ".dense", hidden_size, hidden_size, kHead);
   add_linear(specs, last_layer(form), outputs, hidden_size, kHead);
+  if (!form.bias) specs.pop_back();
   for (ParameterSpec& spec : specs) spec.normal_std = form.initializer_range;
   return specs;
+}
+
+std::vector<InputSpec> sample_row_inputs(const ClassifierForm& form, const Encoder& encoder,
+                                         const ModelCapacity& capacity) {
+  using Full = InputSpec::Full;
+  const std::int64_t samples = capacity.samples;
+  const auto ints = [](std::string_view name, Shape shape, Full full = Full::kZeros, std::int64_t count = 0) {
+    return InputSpec{.name = std::string(name), .type = {DType::kI32, shape}, .full = full, .count = count};
+  };
+  return {ints(form.last_row ? input::kLastRows : input::kFirstRows, {samples}),
+          ints(form.last_row ? input::kLastRowOf : input::kFirstRowOf, {encoder.rows(capacity)}),
+          ints(input::kSampleKeys, {samples, 2}), ints(input::kSamples, {1}, Full::kCount, samples)};
 }
 
 ValueId append_classifier(ModelBuilder& builder, const ClassifierForm& form, const ClassifierRows& input) {

@@ -20,6 +20,9 @@ struct ClassifierRows {
 
 // Parameters in the order of `transformers`; `outputs`: numbers a row.
 std::vector<ParameterSpec> classifier_specs(const ClassifierForm& form, std::int64_t hidden_size, std::int64_t outputs);
+// The arrays that say which rows stand for samples: ModelBuilder::sample_rows reads them, and dropout their keys.
+std::vector<InputSpec> sample_row_inputs(const ClassifierForm& form, const Encoder& encoder,
+                                         const ModelCapacity& capacity);
 // Returns logits f32[n, outputs].
 ValueId append_classifier(ModelBuilder& builder, const ClassifierForm& form, const ClassifierRows& rows);
 

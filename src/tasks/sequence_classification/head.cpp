@@ -9,8 +9,6 @@
 namespace plimsoll {
 namespace {
 
-using Full = InputSpec::Full;
-
 class SequenceHead final : public Head {
  public:
   SequenceHead(std::shared_ptr<const Encoder> encoder, const TaskConfig& config)
@@ -26,18 +24,13 @@ class SequenceHead final : public Head {
 
   std::vector<InputSpec> inputs(const ModelCapacity& capacity) const override {
     const std::int64_t samples = capacity.samples;
-    const auto ints = [](std::string_view name, Shape shape, Full full = Full::kZeros, std::int64_t count = 0) {
-      return InputSpec{.name = std::string(name), .type = {DType::kI32, shape}, .full = full, .count = count};
-    };
     const bool single = problem_ == ClassProblem::kSingleLabel;
     const TensorType type = single ? TensorType{DType::kI32, {samples}} : TensorType{DType::kF32, {samples, labels_}};
     const Shape of_page = problem_ == ClassProblem::kMultiLabel ? Shape{labels_} : Shape{};
-    std::vector<InputSpec> inputs = {
-        ints(input::kFirstRows, {samples}), ints(input::kFirstRowOf, {encoder_->rows(capacity)}),
-        ints(input::kSampleKeys, {samples, 2}), ints(input::kSamples, {1}, Full::kCount, samples),
-        InputSpec{.name = std::string(input::kLabels),
-                  .type = type,
-                  .target = {.names = {std::string(input::kLabels)}, .shape = of_page, .limit = labels_}}};
+    std::vector<InputSpec> inputs = sample_row_inputs(form_, *encoder_, capacity);
+    inputs.push_back({.name = std::string(input::kLabels),
+                      .type = type,
+                      .target = {.names = {std::string(input::kLabels)}, .shape = of_page, .limit = labels_}});
     std::ranges::move(class_loss_inputs(loss_), std::back_inserter(inputs));
     return inputs;
   }
@@ -46,7 +39,7 @@ class SequenceHead final : public Head {
     const ValueId samples = builder.input(input::kSamples);
     const ValueId logits = append_classifier(
         builder, form_,
-        {.rows = builder.first_rows(encoded), .keys = builder.input(input::kSampleKeys), .row_count = samples});
+        {.rows = builder.sample_rows(encoded), .keys = builder.input(input::kSampleKeys), .row_count = samples});
     const ValueId labels = builder.input(input::kLabels);
     if (problem_ == ClassProblem::kSingleLabel) {
       return {.loss = append_class_loss(builder, loss_, logits, labels, samples), .logits = logits};
