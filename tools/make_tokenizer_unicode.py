@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes src/data/tokenizer_unicode.inc: what Hugging Face's `tokenizers` knows about each code point when it normalises
-and splits text for BERT (classes, canonical decompositions, combining classes, lower case).
+and splits text for BERT (classes, canonical decompositions and compositions, combining classes, lower case).
 
 The library's tables come from several Unicode versions at once, so no table of Unicode's equals them: the library
 itself is asked, one code point at a time. What it does with sequences (the order of combining marks, Hangul) is
@@ -33,7 +33,7 @@ def bert(**options):
 
 
 clean, pad, strip, lower = bert(clean_text=True), bert(handle_chinese_chars=True), bert(strip_accents=True), bert(lowercase=True)
-nfd = normalizers.NFD().normalize_str
+nfd, nfc = normalizers.NFD().normalize_str, normalizers.NFC().normalize_str
 split = pre_tokenizers.BertPreTokenizer().pre_tokenize_str
 
 
@@ -126,6 +126,10 @@ class Tables:
         self.flags = {c: ask_flags(c) for c in CODE_POINTS}
         self.decompositions = {c: nfd(chr(c)) for c in CODE_POINTS if c not in HANGUL and nfd(chr(c)) != chr(c)}
         self.combining = ask_combining(self.decompositions)
+        # Those of several parts that are never made of them again.
+        self.not_composed = [c for c, parts in self.decompositions.items() if len(parts) > 1 and nfc(chr(c)) != chr(c)]
+        whole = {parts: c for c, parts in self.decompositions.items() if len(parts) > 1 and c not in self.not_composed}
+        self.pairs = {(whole.get(parts[:-1], ord(parts[0])), ord(parts[-1])): c for parts, c in whole.items()}
         self.lower, self.long_lower = {}, {}
         for code_point in CODE_POINTS:
             text = lower(chr(code_point))
@@ -150,6 +154,29 @@ class Tables:
                 begin = end + 1
         return "".join(map(chr, parts))
 
+    def pair(self, first, second):
+        if 0x1100 <= first < 0x1113 and 0x1161 <= second < 0x1176:
+            return HANGUL.start + ((first - 0x1100) * 21 + second - 0x1161) * 28
+        if first in HANGUL and (first - HANGUL.start) % 28 == 0 and 0x11A7 < second < 0x11C3:
+            return first + second - 0x11A7
+        return self.pairs.get((first, second))
+
+    def nfc(self, text):
+        parts, made, starter, before = [ord(c) for c in self.nfd(text)], [], None, 0
+        for code_point in parts:
+            rank = self.combining.get(code_point, 0)
+            # A mark of the same rank, or a starter, between the two blocks what comes behind it.
+            blocked = starter is not None and starter + 1 < len(made) and (before >= rank or before == 0)
+            composed = None if starter is None or blocked else self.pair(made[starter], code_point)
+            if composed is not None:
+                made[starter] = composed
+                continue
+            if rank == 0:
+                starter = len(made)
+            made.append(code_point)
+            before = rank
+        return "".join(map(chr, made))
+
     def strip(self, text):
         return "".join(c for c in self.nfd(text) if not self.flags[ord(c)] & MARK)
 
@@ -159,10 +186,10 @@ class Tables:
         words += ["".join(marks[i * k * 7919 % len(marks)] for k in range(1, 9)) for i in range(len(marks))]
         words += ["a" + chr(c) + "\u0301\u0316" for c in CODE_POINTS if c not in HANGUL] + [chr(c) + "\u0301" for c in HANGUL]
         for word in words:
-            for ours, theirs in ((self.nfd, nfd), (self.strip, strip)):
+            for ours, theirs in ((self.nfd, nfd), (self.nfc, nfc), (self.strip, strip)):
                 if ours(word) != theirs(word):
                     sys.exit(f"{word!r}: {ours(word)!r} by these tables, {theirs(word)!r} by the library")
-        print(f"{len(words)} words are decomposed as the library decomposes them")
+        print(f"{len(words)} words are decomposed and composed as the library does it")
 
 
 def array(kind, name, comment, entries):
@@ -188,6 +215,8 @@ def render(tables):
                (f"{{0x{c:X}, {value}}}" for c, value in runs(tables.combining))),
         *array("char32_t", "kDecompositions", "Whole canonical decompositions: a code point, their number, and they.",
                decompositions),
+        *array("char32_t", "kNotComposed", "Those of several parts that are never made of them again.",
+               (f"0x{c:X}" for c in sorted(tables.not_composed))),
         *array("LowerRun", "kLowerRuns", "Lower case: first and last code point, the step between, the difference.",
                (f"{{0x{a:X}, 0x{b:X}, {step}, {d}}}" for a, b, step, d in lower_runs(tables.lower))),
     ]

@@ -28,7 +28,7 @@ void check_tokenizer(const ModelBundle& bundle, const std::string& where) {
   check_tokenizer_size(tokenizer.vocab_size(), facts.vocab_size, where, findings);
   if (findings.count(Severity::kError) > 0) throw findings.to_error(where);
   for (const std::string& line : findings.to_lines(Severity::kWarning)) log_warning(line);
-  if (tokenizer.special().pad != facts.token.pad_id) {
+  if (facts.token.pads && tokenizer.special().pad != facts.token.pad_id) {
     throw DataError({.what = "the tokenizer does not match the model: their padding tokens differ",
                      .where = where,
                      .found = fmt::format("pad id {} in the tokenizer", tokenizer.special().pad),

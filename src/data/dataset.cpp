@@ -359,13 +359,21 @@ void Dataset::encode(const Example& example, const Scratch& scratch, EncodedExam
 
   const std::int32_t end = options_.separator_box;
   const Box1000 separator{end, end, end, end};
-  out.input_ids.assign(1, encoder().bos_id);
-  out.bbox.assign(1, Box1000{});
-  out.labels.assign(1, kIgnoredLabel);
-  out.predicts.assign(1, kNoWord);
+  const auto add_outer = [&](std::int32_t id, const Box1000& box) {
+    if (id == kNoToken) return;
+    out.input_ids.push_back(id);
+    out.bbox.push_back(box);
+    out.labels.push_back(kIgnoredLabel);
+    out.predicts.push_back(kNoWord);
+  };
+  out.input_ids.clear();
+  out.bbox.clear();
+  out.labels.clear();
+  out.predicts.clear();
+  add_outer(encoder().bos_id, Box1000{});
   const std::vector<std::int32_t>& prompt = scratch.prompt.ids;
   if (!prompt.empty()) {
-    const std::size_t rows = 1 + prompt.size();
+    const std::size_t rows = out.input_ids.size() + prompt.size();
     out.input_ids.insert(out.input_ids.end(), prompt.begin(), prompt.end());
     for (const std::int32_t id : prompt) out.bbox.push_back(id == encoder().eos_id ? separator : Box1000{});
     out.labels.resize(rows, kIgnoredLabel);
@@ -391,10 +399,7 @@ void Dataset::encode(const Example& example, const Scratch& scratch, EncodedExam
     const bool labelled = first && (owned || !options_.label_owned_words_only) && !page.labels.empty();
     out.labels.push_back(labelled ? label_of(page, w) : kIgnoredLabel);
   }
-  out.input_ids.push_back(encoder().eos_id);
-  out.bbox.push_back(separator);
-  out.labels.push_back(kIgnoredLabel);
-  out.predicts.push_back(kNoWord);
+  add_outer(encoder().eos_id, separator);
   out.targets.clear();
   out.loss_terms = std::ssize(out.labels) - std::count(out.labels.begin(), out.labels.end(), kIgnoredLabel);
   if (options_.targets) {

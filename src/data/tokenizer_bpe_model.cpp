@@ -24,14 +24,14 @@ BpeRules rules_of(const std::vector<std::string>& tokens, const std::vector<BpeM
 
 // Returns the tokens that cutting into pieces and merging, the two slow steps, would leave unchanged. A token need not
 // be one of these just because the vocabulary has it: merging by rank may never produce it.
-PieceTable whole_pieces_of(const std::vector<std::string>& tokens, const Bpe& bpe) {
+PieceTable whole_pieces_of(const std::vector<std::string>& tokens, const Bpe& bpe, const SplitRules& split) {
   PieceTable table(tokens.size());
   const CharClasses& classes = CharClasses::instance();
   std::vector<std::int32_t> ids;
   for (const std::string& token : tokens) {
     const std::string bytes = alphabet_to_bytes(token);
     if (bytes.empty() || bytes.size() > PieceTable::kMaxPieceBytes || find_invalid_utf8(bytes) ||
-        piece_end(bytes, 0, classes) != bytes.size()) {
+        piece_end(bytes, 0, classes, split) != bytes.size()) {
       continue;
     }
     ids.clear();
@@ -45,10 +45,16 @@ PieceTable whole_pieces_of(const std::vector<std::string>& tokens, const Bpe& bp
 
 BpeModel::BpeModel(const std::vector<std::string>& tokens, const BpeOptions& options)
     : bpe_(rules_of(tokens, options.merges)),
-      whole_pieces_(whole_pieces_of(tokens, bpe_)),
-      add_prefix_space_(options.add_prefix_space) {}
+      whole_pieces_(whole_pieces_of(tokens, bpe_, options.split)),
+      add_prefix_space_(options.add_prefix_space),
+      split_(options.split),
+      composes_(options.composes) {}
 
 void BpeModel::encode_text(std::string_view text, std::vector<std::int32_t>& ids) const {
+  composes_ ? encode_normalized(composed(text), ids) : encode_normalized(text, ids);
+}
+
+void BpeModel::encode_normalized(std::string_view text, std::vector<std::int32_t>& ids) const {
   if (text.empty()) return;
   if (!add_prefix_space_ || text[0] == ' ') return encode_pieces(text, ids);
   std::array<char, 256> buffer;
@@ -67,7 +73,7 @@ void BpeModel::encode_pieces(std::string_view text, std::vector<std::int32_t>& i
   }
   const CharClasses& classes = CharClasses::instance();
   for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = piece_end(text, begin, classes);
+    const std::size_t end = piece_end(text, begin, classes, split_);
     const std::string_view piece = text.substr(begin, end - begin);
     const std::int32_t id = whole_pieces_.find(piece);
     id != kNoToken ? ids.push_back(id) : bpe_.encode(piece, ids);

@@ -15,11 +15,9 @@ class BpeModel : public TokenModel {
   BpeModel(const std::vector<std::string>& tokens, const BpeOptions& options);
 
   void encode_text(std::string_view text, std::vector<std::int32_t>& ids) const override;
-  bool normalizes() const override { return false; }
-  std::string normalize(std::string_view text) const override { return std::string(text); }
-  void encode_normalized(std::string_view text, std::vector<std::int32_t>& ids) const override {
-    encode_text(text, ids);
-  }
+  bool normalizes() const override { return composes_; }
+  std::string normalize(std::string_view text) const override { return composes_ ? composed(text) : std::string(text); }
+  void encode_normalized(std::string_view text, std::vector<std::int32_t>& ids) const override;
   void append_text(std::string_view token, std::string& text) const override { text += alphabet_to_bytes(token); }
   std::size_t memory_bytes() const override { return bpe_.memory_bytes() + whole_pieces_.memory_bytes(); }
 
@@ -29,6 +27,8 @@ class BpeModel : public TokenModel {
   Bpe bpe_;
   PieceTable whole_pieces_;  // pieces that become one token
   bool add_prefix_space_;
+  SplitRules split_;
+  bool composes_;
 };
 
 }  // namespace plimsoll

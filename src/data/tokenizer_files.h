@@ -25,6 +25,7 @@
 
 #include "data/tokenizer_bpe.h"
 #include "data/tokenizer_normalize.h"
+#include "data/tokenizer_split.h"
 #include "formats/checksums.h"
 
 namespace plimsoll {
@@ -57,6 +58,8 @@ struct TokenizerFile {
 struct BpeOptions {
   std::vector<BpeMerge> merges{};  // best first
   bool add_prefix_space = true;
+  SplitRules split{};
+  bool composes = false;    // text is normalised to NFC before it is split
   bool takes_boxes = true;  // the class of `transformers` that is named in a new tokenizer_config.json asks for boxes
 };
 

@@ -1,8 +1,19 @@
 #include "data/tokenizer_normalize.h"
 
+#include <algorithm>
+
 #include "data/tokenizer_unicode.h"
 
 namespace plimsoll {
+
+std::string composed(std::string_view text) {
+  if (std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; })) return std::string(text);
+  std::u32string raw;
+  append_utf32(text, raw);
+  std::string normalized;
+  for (const char32_t code_point : UnicodeTables::instance().compose(raw)) append_utf8(code_point, normalized);
+  return normalized;
+}
 
 std::string normalize_bert(std::string_view text, const BertNormalization& options) {
   const UnicodeTables& tables = UnicodeTables::instance();

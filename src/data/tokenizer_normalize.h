@@ -31,6 +31,9 @@ struct NormalizerStep {
   bool left = false, right = false;
 };
 
+// NFC. `text` is valid UTF-8.
+std::string composed(std::string_view text);
+
 // `text` is valid UTF-8.
 std::string normalize_bert(std::string_view text, const BertNormalization& options);
 

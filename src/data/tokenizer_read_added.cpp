@@ -56,6 +56,46 @@ struct UsualTokens {
 constexpr UsualTokens kRobertas = {"<s>", "</s>", "<pad>", "<unk>", "<mask>"};
 constexpr UsualTokens kBerts = {"[CLS]", "[SEP]", "[PAD]", "[UNK]", "[MASK]"};
 
+void read_listed_special_tokens(TokenizerReading& reading, const json& config) {
+  for (const char* name : {"additional_special_tokens", "extra_special_tokens"}) {
+    const auto list = config.find(name);
+    if (list == config.end() || !list->is_array()) continue;
+    for (const json& entry : *list) {
+      AddedToken token = entry.is_string() ? AddedToken{.content = entry} : added_token(reading, kNoToken, entry);
+      if (reading.is_added(token.content)) continue;
+      token.special = true;
+      token.id = reading.find(token.content);
+      if (token.id == kNoToken) token.id = static_cast<std::int32_t>(reading.definition.tokens.size());
+      reading.add_token(std::move(token));
+    }
+  }
+}
+
+// Whether a tokenizer has no token for classes and separators, as those of decoders: no file names one, and the
+// vocabulary has not the usual ones.
+bool is_decoders(const TokenizerReading& reading, const json& config, const Around& around) {
+  if (!std::holds_alternative<BpeOptions>(reading.definition.model)) return false;
+  const auto names = [&](const char* role) { return config.contains(role) && !config.at(role).is_null(); };
+  return !names("cls_token") && !names("sep_token") && around.eos.empty() && reading.find(kRobertas.eos) == kNoToken;
+}
+
+// A decoder's text begins with a token only if the post-processor says so, and ends with none. Padding is masked, so
+// that any token will do.
+void find_decoder_tokens(TokenizerReading& reading, const json& config, const Around& around) {
+  SpecialTokens& special = reading.definition.special;
+  if (!around.bos.empty()) special.bos = reading.find(around.bos);
+  for (const char* name : {"bos_token", "eos_token", "pad_token"}) {
+    const auto entry = config.find(name);
+    if (entry == config.end() || entry->is_null()) continue;
+    const std::int32_t id = role(reading, config, name, "");
+    if (name != std::string_view("bos_token")) special.pad = id;
+  }
+  if (special.pad == kNoToken) special.pad = 0;
+  special.unk = config.contains("unk_token") ? role(reading, config, "unk_token", "") : kNoToken;
+  // `transformers` takes words of a page only with this.
+  std::get<BpeOptions>(reading.definition.model).add_prefix_space = true;
+}
+
 }  // namespace
 
 Around read_post_processor(const json& processor) {
@@ -102,6 +142,10 @@ void find_special_tokens(TokenizerReading& reading, const json& config, const Ar
   const bool bert = std::holds_alternative<WordPieceOptions>(reading.definition.model);
   const UsualTokens& usual = bert ? kBerts : kRobertas;
   SpecialTokens& special = reading.definition.special;
+  if (is_decoders(reading, config, around)) {
+    find_decoder_tokens(reading, config, around);
+    return read_listed_special_tokens(reading, config);
+  }
   special.bos = required(reading, config, "cls_token", around.bos.empty() ? usual.bos : around.bos);
   special.eos = required(reading, config, "sep_token", around.eos.empty() ? usual.eos : around.eos);
   special.pad = required(reading, config, "pad_token", usual.pad);
@@ -114,18 +158,7 @@ void find_special_tokens(TokenizerReading& reading, const json& config, const Ar
     // BERT has none of its own.
     if (!bert || config.contains(name)) role(reading, config, name, name == std::string("bos_token") ? "<s>" : "</s>");
   }
-  for (const char* name : {"additional_special_tokens", "extra_special_tokens"}) {
-    const auto list = config.find(name);
-    if (list == config.end() || !list->is_array()) continue;
-    for (const json& entry : *list) {
-      AddedToken token = entry.is_string() ? AddedToken{.content = entry} : added_token(reading, kNoToken, entry);
-      if (reading.is_added(token.content)) continue;
-      token.special = true;
-      token.id = reading.find(token.content);
-      if (token.id == kNoToken) token.id = static_cast<std::int32_t>(reading.definition.tokens.size());
-      reading.add_token(std::move(token));
-    }
-  }
+  read_listed_special_tokens(reading, config);
 }
 
 }  // namespace plimsoll

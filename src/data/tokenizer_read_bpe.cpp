@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "base/counted.h"
 #include "data/tokenizer_reading.h"
@@ -52,26 +54,54 @@ void read_model(TokenizerReading& reading, const json& model) {
   }
 }
 
+// The patterns of tiktoken's cl100k_base, as Llama 3 and Qwen have them.
+constexpr std::string_view kLlama3Begin = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N})",
+                           kLlama3End = R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+// Returns nothing if text is split in a way that is not ours.
+std::optional<SplitRules> split_rules(const json& pre_tokenizer) {
+  std::vector<json> parts = {pre_tokenizer};
+  if (section_type(pre_tokenizer) == "Sequence") parts = pre_tokenizer.at("pretokenizers").get<std::vector<json>>();
+  if (parts.empty() || parts.size() > 2 || section_type(parts.back()) != "ByteLevel") return std::nullopt;
+  const bool by_gpt2 = parts.back().value("use_regex", true);
+  if (parts.size() == 1) return by_gpt2 ? std::optional(SplitRules{}) : std::nullopt;
+  const json& first = parts.front();
+  if (section_type(first) == "Digits" && first.value("individual_digits", false) && by_gpt2) {
+    return SplitRules{.single_digits = true};
+  }
+  if (section_type(first) != "Split" || by_gpt2 || first.value("behavior", "") != "Isolated" ||
+      first.value("invert", false) || !first.at("pattern").contains("Regex")) {
+    return std::nullopt;
+  }
+  const std::string pattern = first.at("pattern").at("Regex");
+  for (const auto& [digits, most] : {std::pair("", 1), std::pair("{1,3}", 3)}) {
+    if (pattern != std::string(kLlama3Begin) + digits + std::string(kLlama3End)) continue;
+    return SplitRules{.pattern = SplitRules::Pattern::kLlama3, .most_digits = most};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 void read_bpe(TokenizerReading& reading, const json& file) {
   if (const auto normalizer = file.find("normalizer"); normalizer != file.end() && !normalizer->is_null()) {
     const bool empty = section_type(*normalizer) == "Sequence" && normalizer->at("normalizers").empty();
-    if (!empty) {
-      reading.refuse("the tokenizer normalises text", section_type(*normalizer), "no normalizer beside BPE",
+    std::get<BpeOptions>(reading.definition.model).composes = section_type(*normalizer) == "NFC";
+    if (!empty && section_type(*normalizer) != "NFC") {
+      reading.refuse("the tokenizer normalises text", section_type(*normalizer), "NFC, or no normalizer beside BPE",
                      kOwnTokenizer);
     }
   }
-  json pre_tokenizer = file.value("pre_tokenizer", json());
-  if (section_type(pre_tokenizer) == "Sequence" && pre_tokenizer.at("pretokenizers").size() == 1) {
-    pre_tokenizer = json(pre_tokenizer.at("pretokenizers").at(0));
-  }
   read_model(reading, file.at("model"));
-  if (section_type(pre_tokenizer) != "ByteLevel" || !pre_tokenizer.value("use_regex", true)) {
+  const json pre_tokenizer = file.value("pre_tokenizer", json());
+  const std::optional<SplitRules> split = split_rules(pre_tokenizer);
+  if (!split) {
     reading.refuse("the tokenizer splits text with another pattern",
                    pre_tokenizer.is_null() ? "no pre_tokenizer" : pre_tokenizer.dump().substr(0, 200),
-                   "pre_tokenizer ByteLevel with use_regex", kOwnTokenizer);
+                   "pre_tokenizer ByteLevel with use_regex, or behind Split by the pattern of Llama 3 or Qwen",
+                   kOwnTokenizer);
   }
+  std::get<BpeOptions>(reading.definition.model).split = *split;
 }
 
 void read_bpe_merges(TokenizerReading& reading, std::string_view text) {

@@ -1,6 +1,7 @@
 #include "data/tokenizer_split.h"
 
 #include <algorithm>
+#include <string>
 
 namespace plimsoll {
 namespace {
@@ -42,6 +43,92 @@ std::size_t contraction_length(std::string_view text, std::size_t begin) {
   if (rest.empty()) return 0;
   if (rest[0] == 's' || rest[0] == 't' || rest[0] == 'm' || rest[0] == 'd') return 2;
   return rest == "re" || rest == "ve" || rest == "ll" ? 3 : 0;
+}
+
+// "\s+(?!\S)|\s+" takes all white space if nothing follows, else all but its last character, which may join the word,
+// unless it is the only one.
+std::size_t white_space_end(std::string_view text, std::size_t begin, const CharClasses& classes) {
+  std::size_t last = begin, end = begin;
+  while (end < text.size()) {
+    const Step step = step_at(text, end, classes);
+    if (step.kind != CharClass::kSpace) return last == begin ? end : last;
+    last = end;
+    end += step.length;
+  }
+  return end;
+}
+
+std::size_t gpt2_piece_end(std::string_view text, std::size_t begin, const CharClasses& classes) {
+  if (text[begin] == '\'') {
+    const std::size_t length = contraction_length(text, begin);
+    if (length > 0) return begin + length;
+  }
+  const Step first = step_at(text, begin, classes);
+  const std::size_t second = begin + first.length;
+  if (first.kind != CharClass::kSpace) return run_end(text, second, first.kind, classes);
+
+  // " ?" of the pattern: a plain space belongs to the run behind it.
+  if (second == text.size()) return second;
+  const Step next = step_at(text, second, classes);
+  if (next.kind != CharClass::kSpace) {
+    return text[begin] == ' ' ? run_end(text, second + next.length, next.kind, classes) : second;
+  }
+  return white_space_end(text, begin, classes);
+}
+
+// The same of (?i:'s|'t|...), which a long s is one of, too.
+std::size_t any_case_contraction_length(std::string_view text, std::size_t begin) {
+  constexpr std::string_view kLongS = "\u017F";
+  std::string rest(text.substr(begin + 1, 2));
+  if (rest == kLongS) return 1 + kLongS.size();
+  for (char& c : rest) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  if (rest.empty()) return 0;
+  if (rest[0] == 's' || rest[0] == 't' || rest[0] == 'm' || rest[0] == 'd') return 2;
+  return rest == "re" || rest == "ve" || rest == "ll" ? 3 : 0;
+}
+
+std::size_t llama3_piece_end(std::string_view text, std::size_t begin, const CharClasses& classes, int most_digits) {
+  const auto is_line_end = [&](std::size_t at) { return at < text.size() && (text[at] == '\r' || text[at] == '\n'); };
+  const auto kind_at = [&](std::size_t at) { return step_at(text, at, classes).kind; };
+  if (text[begin] == '\'') {
+    const std::size_t length = any_case_contraction_length(text, begin);
+    if (length > 0) return begin + length;
+  }
+  const Step first = step_at(text, begin, classes);
+  const std::size_t second = begin + first.length;
+  if (first.kind == CharClass::kLetter) return run_end(text, second, CharClass::kLetter, classes);
+  if (first.kind == CharClass::kNumber) {
+    std::size_t end = second;
+    for (int digits = 1; digits < most_digits && end < text.size() && kind_at(end) == CharClass::kNumber; ++digits) {
+      end += step_at(text, end, classes).length;
+    }
+    return end;
+  }
+  if (second < text.size() && !is_line_end(begin) && kind_at(second) == CharClass::kLetter) {
+    return run_end(text, second, CharClass::kLetter, classes);
+  }
+  const bool space_before = text[begin] == ' ' && second < text.size() && kind_at(second) == CharClass::kOther;
+  if (first.kind == CharClass::kOther || space_before) {
+    std::size_t end = run_end(text, second, CharClass::kOther, classes);
+    while (is_line_end(end)) ++end;
+    return end;
+  }
+  // White space up to its last line end, if it has one.
+  const std::size_t space_end = run_end(text, begin, CharClass::kSpace, classes);
+  for (std::size_t end = space_end; end > begin; --end) {
+    if (is_line_end(end - 1)) return end;
+  }
+  return white_space_end(text, begin, classes);
+}
+
+// Where the first number from `begin` on stands; the text's end if there is none.
+std::size_t next_number(std::string_view text, std::size_t begin, const CharClasses& classes) {
+  while (begin < text.size()) {
+    const Step step = step_at(text, begin, classes);
+    if (step.kind == CharClass::kNumber) break;
+    begin += step.length;
+  }
+  return begin;
 }
 
 }  // namespace
@@ -99,31 +186,14 @@ std::optional<std::size_t> find_invalid_utf8(std::string_view text) {
   return std::nullopt;
 }
 
-std::size_t piece_end(std::string_view text, std::size_t begin, const CharClasses& classes) {
-  if (text[begin] == '\'') {
-    const std::size_t length = contraction_length(text, begin);
-    if (length > 0) return begin + length;
+std::size_t piece_end(std::string_view text, std::size_t begin, const CharClasses& classes, const SplitRules& rules) {
+  if (rules.single_digits) {
+    const std::size_t number = next_number(text, begin, classes);
+    if (number == begin) return begin + step_at(text, begin, classes).length;
+    text = text.substr(0, number);
   }
-  const Step first = step_at(text, begin, classes);
-  const std::size_t second = begin + first.length;
-  if (first.kind != CharClass::kSpace) return run_end(text, second, first.kind, classes);
-
-  // " ?" of the pattern: a plain space belongs to the run behind it.
-  if (second == text.size()) return second;
-  const Step next = step_at(text, second, classes);
-  if (next.kind != CharClass::kSpace) {
-    return text[begin] == ' ' ? run_end(text, second + next.length, next.kind, classes) : second;
-  }
-  // "\s+(?!\S)" takes all white space if nothing follows, else all but its last character, which may join the word.
-  std::size_t last = second;
-  std::size_t end = second + next.length;
-  while (end < text.size()) {
-    const Step step = step_at(text, end, classes);
-    if (step.kind != CharClass::kSpace) return last;
-    last = end;
-    end += step.length;
-  }
-  return end;
+  return rules.pattern == SplitRules::Pattern::kGpt2 ? gpt2_piece_end(text, begin, classes)
+                                                     : llama3_piece_end(text, begin, classes, rules.most_digits);
 }
 
 }  // namespace plimsoll

@@ -1,6 +1,8 @@
-// Pre-tokenisation: cuts text into pieces as the pattern of GPT-2 and RoBERTa does, and checks UTF-8.
+// Pre-tokenisation: cuts text into pieces as the pattern of GPT-2 and RoBERTa does, or that of Llama 3 and Qwen, and
+// checks UTF-8.
 //
 //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+//   (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
 //
 // It is written by hand rather than with a regular-expression library for one reason beside speed: \p{L}, \p{N} and \s
 // depend on the library's Unicode version, and ids must equal those of Hugging Face's `tokenizers`. The classes here
@@ -50,7 +52,16 @@ DecodedChar decode_utf8(std::string_view text, std::size_t position);
 // Returns the offset of the first byte that breaks UTF-8 (as do overlong forms, surrogates and values above U+10FFFF).
 std::optional<std::size_t> find_invalid_utf8(std::string_view text);
 
+struct SplitRules {
+  enum class Pattern : std::uint8_t { kGpt2, kLlama3 };
+  Pattern pattern = Pattern::kGpt2;
+  int most_digits = 3;         // of a piece, with kLlama3: {1,3} in the pattern above; Qwen's has \p{N}
+  bool single_digits = false;  // each \p{N} is cut out before the pattern sees what is between (SmolLM)
+  friend bool operator==(const SplitRules&, const SplitRules&) = default;
+};
+
 // Returns the end of the piece that starts at `begin`. `text` is valid UTF-8; begin < text.size(); no piece is empty.
-std::size_t piece_end(std::string_view text, std::size_t begin, const CharClasses& classes);
+std::size_t piece_end(std::string_view text, std::size_t begin, const CharClasses& classes,
+                      const SplitRules& rules = {});
 
 }  // namespace plimsoll

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string>
+#include <unordered_map>
 
 #include "data/tokenizer_split.h"
 
@@ -37,6 +39,25 @@ std::vector<std::uint16_t> decomposition_places() {
 }
 static_assert(std::size(kDecompositions) < 0xFFFF);
 
+std::uint64_t pair_key(char32_t first, char32_t second) { return std::uint64_t{first} << 32 | second; }
+
+// A character of more than two parts is made of the one that its parts but for the last make, and of the last.
+std::unordered_map<std::uint64_t, char32_t> composed_pairs() {
+  std::unordered_map<std::u32string, char32_t> whole;
+  for (std::size_t place = 0; place < std::size(kDecompositions); place += 2 + kDecompositions[place + 1]) {
+    const char32_t code_point = kDecompositions[place];
+    const std::size_t count = kDecompositions[place + 1];
+    if (count < 2 || std::ranges::binary_search(kNotComposed, code_point)) continue;
+    whole.emplace(std::u32string(&kDecompositions[place + 2], count), code_point);
+  }
+  std::unordered_map<std::uint64_t, char32_t> pairs;
+  for (const auto& [parts, code_point] : whole) {
+    const auto before = whole.find(parts.substr(0, parts.size() - 1));
+    pairs.emplace(pair_key(before == whole.end() ? parts[0] : before->second, parts.back()), code_point);
+  }
+  return pairs;
+}
+
 std::vector<std::int32_t> lower_differences() {
   std::vector<std::int32_t> differences(kCodePoints);
   for (const LowerRun& run : kLowerRuns) {
@@ -68,7 +89,8 @@ UnicodeTables::UnicodeTables()
     : flags_(spread_runs(kFlagRuns)),
       combining_(spread_runs(kCombiningRuns)),
       decomposition_(decomposition_places()),
-      lower_(lower_differences()) {}
+      lower_(lower_differences()),
+      pairs_(composed_pairs()) {}
 
 void UnicodeTables::append_parts(char32_t code_point, std::u32string& text) const {
   if (is_hangul_syllable(code_point)) {
@@ -98,6 +120,39 @@ std::u32string UnicodeTables::decompose(const std::u32string& text) const {
     begin = end + 1;
   }
   return parts;
+}
+
+char32_t UnicodeTables::pair(char32_t first, char32_t second) const {
+  constexpr char32_t kLeadings = 19, kVowels = kVowelsAndTrailings / kTrailings;
+  if (first - kFirstLeading < kLeadings && second - kFirstVowel < kVowels) {
+    return kFirstSyllable + ((first - kFirstLeading) * kVowels + second - kFirstVowel) * kTrailings;
+  }
+  if (is_hangul_syllable(first) && !has_trailing(first) && second - kBeforeTrailing - 1 < kTrailings - 1) {
+    return first + second - kBeforeTrailing;
+  }
+  const auto found = pairs_.find(pair_key(first, second));
+  return found == pairs_.end() ? 0 : found->second;
+}
+
+std::u32string UnicodeTables::compose(const std::u32string& text) const {
+  constexpr std::size_t kNone = ~std::size_t{0};
+  std::u32string made;
+  std::size_t starter = kNone;
+  std::uint8_t before = 0;  // the combining class of the last one made
+  for (const char32_t code_point : decompose(text)) {
+    const std::uint8_t rank = combining_[code_point];
+    // A mark of the same class, or a starter, between the two blocks what comes behind it.
+    const bool blocked = starter != kNone && starter + 1 < made.size() && (before >= rank || before == 0);
+    const char32_t composed = starter == kNone || blocked ? 0 : pair(made[starter], code_point);
+    if (composed != 0) {
+      made[starter] = composed;
+      continue;
+    }
+    if (rank == 0) starter = made.size();
+    made += code_point;
+    before = rank;
+  }
+  return made;
 }
 
 void UnicodeTables::append_lower(char32_t code_point, std::u32string& text) const {

@@ -1,6 +1,6 @@
 // Knows what Hugging Face's `tokenizers` does with each code point when it normalises and splits text: classes,
-// canonical decompositions, combining classes, lower case. tools/make_tokenizer_unicode.py asked the library for the
-// tables.
+// canonical decompositions and compositions, combining classes, lower case. tools/make_tokenizer_unicode.py asked the
+// library for the tables.
 //
 //   const UnicodeTables& tables = UnicodeTables::instance();
 //   const bool is_punctuation = (tables.flags(U'!') & kPunctuation) != 0;
@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace plimsoll {
@@ -69,17 +70,22 @@ class UnicodeTables {
   // Returns the canonical decomposition (NFD): every character that has parts is replaced by them, and the marks behind
   // a character are sorted by their combining class.
   std::u32string decompose(const std::u32string& text) const;
+  // Returns the canonical composition (NFC): decomposed, then put together again as far as may be.
+  std::u32string compose(const std::u32string& text) const;
   // Appends the lower case of one code point, whatever stands around it.
   void append_lower(char32_t code_point, std::u32string& text) const;
 
  private:
   UnicodeTables();
   void append_parts(char32_t code_point, std::u32string& text) const;
+  // The character that two make; 0: none.
+  char32_t pair(char32_t first, char32_t second) const;
 
   CodePointTable<std::uint8_t> flags_;
   CodePointTable<std::uint8_t> combining_;
-  CodePointTable<std::uint16_t> decomposition_;  // its place in kDecompositions; 0: none
-  CodePointTable<std::int32_t> lower_;           // the difference
+  CodePointTable<std::uint16_t> decomposition_;        // its place in kDecompositions; 0: none
+  CodePointTable<std::int32_t> lower_;                 // the difference
+  std::unordered_map<std::uint64_t, char32_t> pairs_;  // the first in the upper half
 };
 
 // Appends the code points of valid UTF-8.

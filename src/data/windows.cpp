@@ -11,14 +11,6 @@ namespace plimsoll {
 
 WordEncoder word_encoder(const std::shared_ptr<const Tokenizer>& tokenizer) {
   const SpecialTokens& special = tokenizer->special();
-  if (special.bos == kNoToken || special.pad == kNoToken || special.eos == kNoToken) {
-    throw DataError(
-        {.what = "a tokenizer lacks a token that every page needs",
-         .where = "tokenizer",
-         .found = fmt::format("first token: {}, padding: {}, last token: {}", special.bos, special.pad, special.eos),
-         .allowed = "an id for each: <s>, <pad> and </s>, or [CLS], [PAD] and [SEP]",
-         .remedy = "use the tokenizer that belongs to the model"});
-  }
   return {.encode = [tokenizer](std::string_view word,
                                 std::vector<std::int32_t>& ids) { tokenizer->encode_word(word, ids); },
           .bos_id = special.bos,

@@ -31,13 +31,13 @@ class Tokenizer;
 // The part of a tokenizer that data needs. `encode` appends a word's ids and is thread-safe.
 struct WordEncoder {
   std::function<void(std::string_view word, std::vector<std::int32_t>& ids)> encode;
-  std::int32_t bos_id = 0, pad_id = 1, eos_id = 2;
+  std::int32_t bos_id = 0, pad_id = 1, eos_id = 2;  // kNoToken: no token stands in front of a text, or behind it
   // Of a text that stands before the words: its ids, and how many separators (eos_id) follow it.
   std::function<void(std::string_view text, std::vector<std::int32_t>& ids)> encode_prompt{};
   int pair_separators = 2;
 };
 
-// Keeps the tokenizer alive. Throws DataError if it lacks <s>, <pad> or </s>.
+// Keeps the tokenizer alive.
 WordEncoder word_encoder(const std::shared_ptr<const Tokenizer>& tokenizer);
 
 enum class LongPages : std::uint8_t {

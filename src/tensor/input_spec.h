@@ -82,6 +82,7 @@ struct ImageForm {
 // How an encoder numbers tokens.
 struct TokenForm {
   std::int32_t pad_id = 1;
+  bool pads = true;  // false: the config names no such token
   // Of a page's first token. 0 (BERT): every token counts. Otherwise (RoBERTa) it is pad_id + 1: padding has position
   // pad_id, wherever it stands, and does not count.
   std::int32_t first_position = 2;

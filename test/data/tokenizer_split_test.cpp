@@ -48,11 +48,18 @@ class Pattern {
 
 constexpr const char* kSplit = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-std::vector<std::string> pieces_of(std::string_view text) {
+constexpr const char* kLlama3Split =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* kQwenSplit =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr SplitRules kLlama3{.pattern = SplitRules::Pattern::kLlama3};
+constexpr SplitRules kQwen{.pattern = SplitRules::Pattern::kLlama3, .most_digits = 1};
+
+std::vector<std::string> pieces_of(std::string_view text, const SplitRules& rules = {}) {
   const CharClasses& classes = CharClasses::instance();
   std::vector<std::string> pieces;
   for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = piece_end(text, begin, classes);
+    const std::size_t end = piece_end(text, begin, classes, rules);
     pieces.emplace_back(text.substr(begin, end - begin));
     begin = end;
   }
@@ -104,29 +111,41 @@ TEST(PieceEnd, CutsAsThePatternDoes) {
   EXPECT_EQ(pieces_of("\n\nx"), (Pieces{"\n", "\n", "x"}));
 }
 
-TEST(PieceEnd, EqualsPcre2OnEveryShortString) {
-  const Pattern pattern(kSplit);
+TEST(PieceEnd, CutsNumbersOut) {
+  using Pieces = std::vector<std::string>;
+  const SplitRules rules{.single_digits = true};
+  EXPECT_EQ(pieces_of(" RM12.90  7", rules), (Pieces{" RM", "1", "2", ".", "9", "0", "  ", "7"}));
+}
+
+// A way of splitting, and the pattern that says the same.
+class Split : public testing::TestWithParam<std::pair<const char*, SplitRules>> {};
+INSTANTIATE_TEST_SUITE_P(Patterns, Split,
+                         testing::Values(std::pair(kSplit, SplitRules{}), std::pair(kLlama3Split, kLlama3),
+                                         std::pair(kQwenSplit, kQwen)));
+
+TEST_P(Split, EqualsPcre2OnEveryShortString) {
+  const Pattern pattern(GetParam().first);
   // The alphabet has one or two characters of each kind, and all that contractions consist of.
-  const std::vector<std::string> alphabet = {"'", " ", "\n", "7",      "!",      "s",
-                                             "r", "e", "l",  "\u00E9", "\u3000", "\u0301"};
+  const std::vector<std::string> alphabet = {"'", " ", "\n", "7",      "!",      "s",     "r",
+                                             "e", "E", "l",  "\u00E9", "\u3000", "\u0301"};
   std::size_t strings = 0;
   for (std::size_t length = 1; length <= 5; ++length) {
     std::vector<std::size_t> digits(length, 0);
     for (bool more = true; more;) {
       std::string text;
       for (const std::size_t digit : digits) text += alphabet[digit];
-      ASSERT_EQ(pieces_of(text), reference_pieces_of(text, pattern)) << text;
+      ASSERT_EQ(pieces_of(text, GetParam().second), reference_pieces_of(text, pattern)) << text;
       ++strings;
       std::size_t i = 0;
       while (i < length && ++digits[i] == alphabet.size()) digits[i++] = 0;
       more = i < length;
     }
   }
-  EXPECT_EQ(strings, 12U + 144 + 1728 + 20736 + 248832);
+  EXPECT_EQ(strings, 13U + 169 + 2197 + 28561 + 371293);
 }
 
-TEST(PieceEnd, EqualsPcre2OnRandomTextOfAllPlanes) {
-  const Pattern pattern(kSplit);
+TEST_P(Split, EqualsPcre2OnRandomTextOfAllPlanes) {
+  const Pattern pattern(GetParam().first);
   const ReferenceClasses reference;
   const CharClasses& classes = CharClasses::instance();
   std::uint32_t counter = 0;
@@ -142,7 +161,7 @@ TEST(PieceEnd, EqualsPcre2OnRandomTextOfAllPlanes) {
       // Where Unicode versions differ, Hugging Face's library is right, and PCRE2 cannot be the reference.
       reference(c) == classes(c) ? text += utf8(c) : (++other_version, text);
     }
-    ASSERT_EQ(pieces_of(text), reference_pieces_of(text, pattern)) << text;
+    ASSERT_EQ(pieces_of(text, GetParam().second), reference_pieces_of(text, pattern)) << text;
   }
   EXPECT_LT(other_version, 2000U);
 }

@@ -39,6 +39,7 @@ class LlamaEncoder final : public Encoder {
     return {.hidden_size = config_.hidden_size,
             .vocab_size = config_.vocab_size,
             .token = {.pad_id = static_cast<std::int32_t>(std::max<std::int64_t>(config_.pad_token_id, 0)),
+                      .pads = config_.pad_token_id >= 0,
                       .first_position = 0},
             .positions = config_.max_position_embeddings,
             .token_types = 1,
