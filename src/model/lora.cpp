@@ -104,6 +104,19 @@ std::string adapters_text(const LoraOptions& lora) {
                             : fmt::format("{}, the head and {}", ranks, counted(lora.saved.size(), "module"));
 }
 
+std::vector<std::string> usual_lora_targets(const std::vector<LinearMap>& maps) {
+  for (const std::vector<std::string>& names :
+       {std::vector<std::string>{"query", "key", "value", "attention.output.dense", "intermediate.dense",
+                                 "output.dense"},
+        std::vector<std::string>{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}}) {
+    const bool known = std::ranges::all_of(names, [&](const std::string& name) {
+      return std::ranges::any_of(maps, [&](const LinearMap& map) { return means(name, map.name); });
+    });
+    if (known) return names;
+  }
+  return {"all-linear"};
+}
+
 std::set<std::string> lora_modules(const std::vector<LinearMap>& maps, const std::vector<std::string>& targets,
                                    const char* option) {
   std::set<std::string> modules;
@@ -118,19 +131,19 @@ std::set<std::string> lora_modules(const std::vector<LinearMap>& maps, const std
     throw UsageError({.what = "no linear map of the encoder has that name",
                       .where = option,
                       .found = target,
-                      .allowed = fmt::format("all-linear, {}, or a map's whole name: {}", fmt::join(kLoraTargets, ", "),
-                                             maps.front().name),
-                      .remedy = "omit the option for adapters on all six maps of every layer"});
+                      .allowed = fmt::format("all-linear, {}, or a map's whole name: {}",
+                                             fmt::join(usual_lora_targets(maps), ", "), maps.front().name),
+                      .remedy = "omit the option for adapters on all of these in every layer"});
   }
   return modules;
 }
 
 std::vector<std::string> lora_targets(const std::vector<LinearMap>& maps, const std::set<std::string>& modules) {
   std::vector<std::string> targets;
-  for (const char* target : kLoraTargets) {
+  for (const std::string& target : usual_lora_targets(maps)) {
     bool all = true;
     for (const std::string& module : lora_modules(maps, {target})) all = all && modules.contains(module);
-    if (all) targets.emplace_back(target);
+    if (all) targets.push_back(target);
   }
   if (!targets.empty() && lora_modules(maps, targets) == modules) return targets;
   return {modules.begin(), modules.end()};

@@ -31,8 +31,8 @@ std::set<std::string> chosen_to_save(const PartsRequest& request, const ModelDef
 
 std::set<std::string> chosen_modules(const PartsRequest& request, const std::vector<LinearMap>& maps,
                                      const std::set<std::string>& saved) {
-  const std::vector<std::string> all(kLoraTargets.begin(), kLoraTargets.end());
-  std::set<std::string> modules = lora_modules(maps, request.lora_targets.empty() ? all : request.lora_targets);
+  std::set<std::string> modules =
+      lora_modules(maps, request.lora_targets.empty() ? usual_lora_targets(maps) : request.lora_targets);
   for (const std::string& name : lora_modules(maps, request.lora_excluded, "--exclude-modules")) modules.erase(name);
   for (const std::int64_t layer : request.lora_layers) {
     if (std::ranges::any_of(maps, [layer](const LinearMap& map) { return layer_of(map.name) == layer; })) continue;
