@@ -8,6 +8,7 @@ bert/               vocab.txt and tokenizer_config.json, uncased
 bert-cased.json     a tokenizer.json alone: nothing lower-cased or stripped, another prefix, short words
 xlm-roberta/        sentencepiece.bpe.model with the character map of nmt_nfkc, and config.json, which names the family
 unigram.json        a tokenizer.json alone: a small character map and other steps, words that are not cut at spaces
+llama3.json, qwen.json, smollm.json    byte-level BPE as decoders have it: their patterns, NFC (Qwen), a first token (Llama)
 """
 
 import io
@@ -112,11 +113,43 @@ def make_unigram():
     write(OUTPUT / "unigram.json", tokenizer.to_str() + "\n")
 
 
+CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+
+
+def by_pattern(digits):
+    pattern = (CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}" + digits +
+               r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+    return [pre_tokenizers.Split(Regex(pattern), behavior="isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+
+
+def make_decoder(name, pre_tokenizer, special, first=None, normalizer=None):
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(pre_tokenizer)
+    if normalizer is not None:
+        tokenizer.normalizer = normalizer
+    trainer = trainers.BpeTrainer(vocab_size=600, special_tokens=special, show_progress=False,
+                                  initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+    tokenizer.train_from_iterator(training_text(), trainer)
+    if first:
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single=f"{first} $A", pair=f"{first} $A {first}:1 $B:1", special_tokens=[(first, tokenizer.token_to_id(first))])
+    write(OUTPUT / name, tokenizer.to_str() + "\n")
+
+
+def make_decoders():
+    make_decoder("llama3.json", by_pattern("{1,3}"), ["<|begin|>", "<|end|>"], first="<|begin|>")
+    make_decoder("qwen.json", by_pattern(""), ["<|end|>"], normalizer=normalizers.NFC())
+    make_decoder("smollm.json", [pre_tokenizers.Digits(individual_digits=True),
+                                 pre_tokenizers.ByteLevel(add_prefix_space=False)], ["<|end|>"])
+
+
 def main():
     make_bert()
     make_cased()
     make_xlm_roberta()
     make_unigram()
+    make_decoders()
 
 
 if __name__ == "__main__":

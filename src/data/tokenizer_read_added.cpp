@@ -92,7 +92,8 @@ void find_decoder_tokens(TokenizerReading& reading, const json& config, const Ar
   }
   if (special.pad == kNoToken) special.pad = 0;
   special.unk = config.contains("unk_token") ? role(reading, config, "unk_token", "") : kNoToken;
-  // `transformers` takes words of a page only with this.
+  // A word of a page is read as it stands in a text. (`transformers` would glue words together, or, asked for the space,
+  // set it before every piece of one.)
   std::get<BpeOptions>(reading.definition.model).add_prefix_space = true;
 }
 
