@@ -233,7 +233,7 @@ class TrainOptions(TypedDict, total=False):
     lora_dropout: float
     """Dropout on the input of adapters (default: 0)"""
     lora_target_modules: Union[str, Sequence[str]]
-    """Linear layers that get adapters, separated by commas, by the end of their names: query, key, value, attention.output.dense, intermediate.dense, output.dense (which matches both of a layer's), or patterns as in --freeze (default: all of them)"""
+    """Linear layers that get adapters, separated by commas, by the end of their names: query, key, value, attention.output.dense, intermediate.dense, output.dense (which matches both of a layer's), of decoders q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj, or patterns as in --freeze (default: all of them)"""
     exclude_modules: Union[str, Sequence[str]]
     """Linear layers that get no adapter although --lora-target-modules names them, in the same way"""
     layers_to_transform: Union[str, Sequence[str]]

@@ -9,6 +9,7 @@
 #include "base/counted.h"
 #include "base/hash.h"
 #include "data/labels.h"
+#include "data/tokenizer_bpe.h"
 
 namespace plimsoll {
 namespace {

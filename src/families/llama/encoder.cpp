@@ -24,7 +24,7 @@ class LlamaEncoder final : public Encoder {
     return {.name = "score", .dropout = config_.classifier_dropout, .initializer_range = config_.initializer_range};
   }
   ClassifierForm sequence_classifier() const override {
-    return {.name = "score", .initializer_range = config_.initializer_range, .bias = false, .last_row = true};
+    return {.name = "score", .bias = false, .last_row = true, .initializer_range = config_.initializer_range};
   }
   // Its parameters have another prefix in `transformers`, "transformer.".
   ClassifierForm span_classifier() const override {
