@@ -46,7 +46,7 @@ struct LinearMap {
   std::string name;
   std::int64_t out = 0, in = 0;
 };
-// The linear maps of a layer, as --lora-target-modules names them: the six of BERT's layers, or a decoder's.
+// The linear maps of a layer, as --lora-target-modules names them: six in an encoder's layers, seven in a decoder's.
 std::vector<std::string> usual_lora_targets(const std::vector<LinearMap>& maps);
 // The modules among `maps` that targets mean, as PEFT reads a list of them: those of that name, or whose name ends in
 // "." and the target. So "output.dense" is both of a layer's. Shell patterns are taken, too. Throws UsageError for a
