@@ -43,7 +43,8 @@ class Exchange {
   void wait(const int* pending) {
     std::unique_lock lock(mutex_);
     arrived_.wait(lock, [&] { return *pending == 0 || failed_; });
-    if (failed_) throw RankError({.what = failure_}, code_);
+    // What had come before a rank failed has come, as it has from a socket.
+    if (*pending > 0) throw RankError({.what = failure_}, code_);
   }
   void fail(const std::string& what, ExitCode code) {
     const std::scoped_lock lock(mutex_);
