@@ -71,8 +71,8 @@ void read_listed_special_tokens(TokenizerReading& reading, const json& config) {
   }
 }
 
-// Whether a tokenizer has no token for classes and separators, as those of decoders: no file names one, and the
-// vocabulary has not the usual ones.
+// A decoder's tokenizer has no token for classes and separators: no file names one, and the vocabulary lacks the usual
+// ones.
 bool is_decoders(const TokenizerReading& reading, const json& config, const Around& around) {
   if (!std::holds_alternative<BpeOptions>(reading.definition.model)) return false;
   const auto names = [&](const char* role) { return config.contains(role) && !config.at(role).is_null(); };

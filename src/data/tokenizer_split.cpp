@@ -121,7 +121,7 @@ std::size_t llama3_piece_end(std::string_view text, std::size_t begin, const Cha
   return white_space_end(text, begin, classes);
 }
 
-// Where the first number from `begin` on stands; the text's end if there is none.
+// Returns where the first number from `begin` on stands; the text's end if there is none.
 std::size_t next_number(std::string_view text, std::size_t begin, const CharClasses& classes) {
   while (begin < text.size()) {
     const Step step = step_at(text, begin, classes);

@@ -136,7 +136,7 @@ class Head {
   virtual std::int64_t samples_per_example() const { return 1; }
   // Whether the loss compares the examples of an update with one another, so that it is no sum over micro-batches.
   virtual bool compares_examples() const { return false; }
-  // Whether it reads no other rows of the encoder than the one that stands for each sample (model/grad_cache.h).
+  // True if it reads no other rows of the encoder than the one that stands for each sample (model/grad_cache.h).
   virtual bool reads_sample_rows_alone() const { return false; }
 };
 

@@ -325,7 +325,7 @@ __global__ void __launch_bounds__(GradTiles<T, kWidth, kExact>::kThreads,
   using Shared = BackwardShared<T, kWidth, kExact, kBiased, kOfTables>;
   static_assert(kKeys || !kOfTables);
   constexpr int kTile = Form::kTile;
-  // Whether there are registers for what other blocks have added to dq beside a part's gradients of scores.
+  // Tells whether there are registers for what other blocks have added to dq beside a part's gradients of scores.
   constexpr bool kLoadsEarly = kExact && kWidth <= 64 && !kOfTables;
   const AttentionTensors<T>& in = t.in;
   const unsigned number = kKeys ? block_number(t.turns.begun) : blockIdx.x;

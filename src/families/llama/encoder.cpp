@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "families/llama/llama.h"
+#include "families/parts/text_rows.h"
 #include "graph/build.h"
 #include "model/builder.h"
 
@@ -84,18 +85,8 @@ class LlamaEncoder final : public Encoder {
   std::vector<PrunableUnits> prunable() const override { return {}; }
 
   std::vector<InputSpec> inputs(const ModelCapacity& capacity, DType wide_type) const override {
-    using Full = InputSpec::Full;
-    const std::int64_t rows = capacity.text_rows;
-    std::vector<InputSpec> inputs;
-    const auto add = [&](std::string_view name, Shape shape, Full full = Full::kZeros, std::int64_t count = 0) {
-      inputs.push_back({.name = std::string(name), .type = {DType::kI32, shape}, .full = full, .count = count});
-    };
-    add(input::kInputIds, {rows});
-    add(input::kPositionIds, {rows});
-    add(input::kRowKeys, {rows, 2});
-    add(input::kSampleOffsets, {capacity.samples + 1}, Full::kOffsets, rows);
-    add(input::kKeyMask, {rows}, Full::kOnes);
-    add(input::kRows, {1}, Full::kCount, rows);
+    std::vector<InputSpec> inputs = text_row_inputs(capacity, false);
+    std::erase_if(inputs, [](const InputSpec& each) { return each.name == input::kTokenTypeIds; });
     inputs.push_back({.name = std::string(input::kRotaryFrequencies),
                       .type = {wide_type, {config_.head_dim / 2}},
                       .constants = rotary_frequencies(config_.rotary, config_.head_dim)});
@@ -107,11 +98,9 @@ class LlamaEncoder final : public Encoder {
   Encoded encode(ModelBuilder& builder) const override {
     const LlamaConfig& c = config_;
     Graph& graph = builder.graph();
-    const ValueId rows = builder.input(input::kRows), row_keys = builder.input(input::kRowKeys);
-    const AttentionContext context = {.sample_offsets = builder.input(input::kSampleOffsets),
-                                      .key_mask = builder.input(input::kKeyMask),
-                                      .row_keys = row_keys,
-                                      .dropout_key = builder.input(input::kDropoutKey)};
+    const LayerInputs layers = text_row_context(builder);
+    const AttentionContext& context = layers.context;
+    const ValueId rows = layers.rows;
     ValueId hidden = builder.lookup("model.embed_tokens", builder.input(input::kInputIds),
                                     {.padding_idx = c.pad_token_id, .row_gradient = true}, rows);
     hidden = cast(graph, "model.cast", hidden, builder.encoder_dtype(), rows);
@@ -144,7 +133,7 @@ class LlamaEncoder final : public Encoder {
     }
     return {.hidden = builder.rms_norm("model.norm", hidden, c.rms_norm_eps, rows),
             .text_rows = rows,
-            .text_row_keys = row_keys};
+            .text_row_keys = context.row_keys};
   }
 
   std::set<std::string> layer_outputs() const override {

@@ -37,8 +37,8 @@ struct RotaryForm {
   Type type = Type::kDefault;
   double theta = 10000;
   double factor = 1;
-  // Of kLlama3: wavelengths shorter than the original length over high_freq_factor stay as they are, those longer than
-  // it over low_freq_factor are stretched by `factor`, others in part.
+  // kLlama3 leaves wavelengths that are shorter than the original length over high_freq_factor as they are, stretches
+  // those longer than it over low_freq_factor by `factor`, and others in part.
   double low_freq_factor = 1, high_freq_factor = 4;
   std::int64_t original_max_position_embeddings = 8192;
 

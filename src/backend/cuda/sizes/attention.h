@@ -53,7 +53,7 @@ struct AttentionShape {
   // Distances that the three bias tables tell apart.
   constexpr int distances() const { return edges[kTables - 1].high + 1; }
   constexpr int all_bins() const { return edges[0].bins + edges[1].bins + edges[2].bins; }
-  // What a block keeps sums of: those, and one more bin for what tables that are not there would sum.
+  // A block keeps sums of those, and of one more bin, into which a table that is not there would sum.
   constexpr int kept_bins() const { return all_bins() + (form.tables() < AttentionForm::kBiases ? 1 : 0); }
 };
 
