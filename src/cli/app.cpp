@@ -260,15 +260,18 @@ static int parse_and_run(int argc, const char* const* argv, bool json) {
   app.allow_config_extras(CLI::config_extras_mode::error);
   const std::size_t command = !arguments.empty() && arguments.front() == "--config" ? 2 : 0;
   const ErrorForm form{.json = json, .event = arguments.size() > command && arguments[command] == "train"};
-  // Where the process is one of several, it says which, unless rank 0 says the same, and tells the others.
-  const auto report_here = [&](ExitCode code, Problem problem, const nlohmann::json& more) {
-    if (!tell_ranks(invocation, problem, code)) return static_cast<int>(code);
+  // Where the process is one of several, it says which.
+  const auto report_rank = [&](ExitCode code, Problem problem, const nlohmann::json& more) {
     if (invocation.ranks != nullptr && !problem.where.starts_with("rank ")) {
       const Communicator& ranks = *invocation.ranks;
       problem.where = fmt::format("rank {} on {}{}{}", ranks.rank(), ranks.host(ranks.rank()),
                                   problem.where.empty() ? "" : ", ", problem.where);
     }
     return report(form, code, problem, more);
+  };
+  // And tells the others, unless one of them has told the same.
+  const auto report_here = [&](ExitCode code, const Problem& problem, const nlohmann::json& more) {
+    return tell_ranks(invocation, problem, code) ? report_rank(code, problem, more) : static_cast<int>(code);
   };
   const nlohmann::json nothing = nlohmann::json::object();
   try {
@@ -284,8 +287,9 @@ static int parse_and_run(int argc, const char* const* argv, bool json) {
     return report(form, ExitCode::kUsage, usage_problem(error, arguments));
   } catch (const RankError& error) {
     // That rank has its own message; the first one repeats it, because its output is what is looked at.
-    const int code = static_cast<int>(error.exit_code_of_rank());
-    return invocation.is_first() ? report_here(error.exit_code_of_rank(), error.problem(), nothing) : code;
+    const ExitCode code = error.exit_code_of_rank();
+    if (invocation.ranks != nullptr) invocation.ranks->fail(error.problem(), code);
+    return invocation.is_first() ? report_rank(code, error.problem(), nothing) : static_cast<int>(code);
   } catch (const BudgetTooSmall& error) {
     return report_here(error.exit_code(), error.problem(),
                        nlohmann::json::object({{"smallest_budget_bytes", error.smallest_budget_bytes()}}));

@@ -150,24 +150,36 @@ RunPlan plan_of(const Invocation& invocation, FitRequest& request, Backend& back
   return fit_on_ranks(request, backend, *invocation.ranks, choose);
 }
 
+namespace {
+
+// Hears for so long what other ranks may have to tell. Returns the failure that one of them told of, if any.
+std::optional<std::string> told_meanwhile(Communicator& ranks, std::chrono::milliseconds patience) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  try {
+    do {
+      for (int i = 0; i < 64; ++i) ranks.poll();  // which looks for failures now and then
+      if (patience.count() > 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    } while (std::chrono::steady_clock::now() < end);
+  } catch (const RankError& error) {
+    return error.problem().what;
+  } catch (const Error&) {  // nobody can be reached
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 bool tell_ranks(Invocation& invocation, const Problem& problem, ExitCode code) {
   if (invocation.ranks == nullptr) return true;
   Communicator& ranks = *invocation.ranks;
-  if (ranks.rank() == 0) {
-    ranks.fail(problem, code);
-    return true;
-  }
-  // The same error on all ranks, bad data say, is told once: rank 0's message is on its way then.
-  constexpr auto kPatience = std::chrono::milliseconds(500);
-  const auto end = std::chrono::steady_clock::now() + kPatience;
-  try {
-    while (std::chrono::steady_clock::now() < end) {
-      for (int i = 0; i < 64; ++i) ranks.poll();
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    }
-  } catch (const RankError& error) {
-    if (error.problem().what.ends_with(problem.what)) return false;
-  } catch (const Error&) {  // nobody can be reached
+  // All ranks may have met the same error, bad data say. Rank 0 tells it, because its output is what is looked at; the
+  // others wait for its message, and tell it themselves if rank 0 is late.
+  constexpr std::chrono::milliseconds kPatience(500);
+  const std::optional<std::string> told =
+      told_meanwhile(ranks, ranks.rank() == 0 ? std::chrono::milliseconds(0) : kPatience);
+  if (told && told->ends_with(problem.what)) {
+    if (ranks.rank() == 0) log_info(*told + " (it has told where)");
+    return false;
   }
   ranks.fail(problem, code);
   return true;

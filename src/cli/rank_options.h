@@ -61,8 +61,8 @@ int sharing_threads(const Invocation& invocation, const Launch& launch);
 RunPlan plan_of(const Invocation& invocation, FitRequest& request, Backend& backend,
                 std::optional<KeptCut> kept = std::nullopt);
 
-// Tells the other ranks of an error that ends this one. Returns false if it need not be printed here, because rank 0
-// says the same.
+// Tells the other ranks of an error that ends this one. Returns false if it need not be printed here, because another
+// rank has told the same.
 bool tell_ranks(Invocation& invocation, const Problem& problem, ExitCode code);
 
 }  // namespace plimsoll

@@ -6,6 +6,7 @@
 #include <regex>
 #include <thread>
 
+#include "cli/rank_options.h"
 #include "ocr/pdf_programs.h"
 #include "ocr/text_reader.h"
 #include "program_fixture.h"
@@ -25,6 +26,49 @@ std::optional<std::string> find_mpirun() {
     if (const fs::path file = fs::path(folder) / "mpirun"; ::access(file.c_str(), X_OK) == 0) return file.string();
   }
   return std::nullopt;
+}
+
+// A rank that hears of another one's failure as soon as it listens, or of none.
+class ListeningRank final : public Communicator {
+ public:
+  ListeningRank(int rank, std::string heard) : rank_(rank), heard_(std::move(heard)) {}
+  int rank() const override { return rank_; }
+  int size() const override { return 2; }
+  const std::string& host(int) const override { return host_; }
+  void reserve(std::int64_t) override {}
+  void poll() override {
+    if (!heard_.empty()) throw RankError({.what = heard_}, ExitCode::kData);
+  }
+  void fail(const Problem& problem, ExitCode) noexcept override { said_ = problem.what; }
+  const std::string& said() const { return said_; }
+
+ private:
+  void begin_send(std::int64_t, int, std::span<const std::byte>) override {}
+  void begin_receive(std::int64_t, int, std::span<std::byte>) override {}
+  bool is_done(std::int64_t) const override { return true; }
+  void wait_until_done(std::int64_t) override {}
+
+  int rank_;
+  std::string heard_, host_ = "here", said_;
+};
+
+// A rank may be slower than the others' patience, so each looks first whether the same has been told.
+TEST(TellRanks, WhatAnotherRankHasToldIsNotToldAgain) {
+  for (const int rank : {0, 1}) {
+    for (const bool same : {true, false}) {
+      const std::string heard = std::string("rank 1 on here has failed: ") + (same ? "a box" : "a disk");
+      auto ranks = std::make_unique<ListeningRank>(rank, heard);
+      const ListeningRank& listening = *ranks;
+      Invocation invocation;
+      invocation.ranks = std::move(ranks);
+      EXPECT_EQ(tell_ranks(invocation, {.what = "a box"}, ExitCode::kData), !same);
+      EXPECT_EQ(listening.said(), same ? "" : "a box");
+    }
+    auto ranks = std::make_unique<ListeningRank>(rank, "");
+    Invocation invocation;
+    invocation.ranks = std::move(ranks);
+    EXPECT_TRUE(tell_ranks(invocation, {.what = "a box"}, ExitCode::kData));
+  }
 }
 
 class Ranks : public ProgramTest {
