@@ -45,10 +45,12 @@ struct Copy {
   std::size_t group;
 };
 
-// The data that a lane shows to the other lanes of its warp.
-struct Gift {
-  std::uint32_t words[6];
-  const std::uint16_t* row;
+// What the lanes of a warp show to each other.
+struct Shown {
+  std::array<std::uint64_t, kWarp> slots;
+  std::uint16_t rows[kWarp][8];  // of load_matrices
+  float a[16][16];               // of mma
+  float b[8][16];                // transposed
 };
 
 struct Fiber {
@@ -63,6 +65,7 @@ struct Fiber {
   std::uint64_t generation = 0;
   std::vector<Copy> copies;  // not yet waited for
   std::size_t groups = 0;    // number of committed groups
+  unsigned exchanges = 0;    // that its warp has made
 };
 
 class Block {
@@ -77,20 +80,22 @@ class Block {
     for (unsigned warp = 0; warp < warps_.size(); ++warp) {
       warps_[warp].members = std::min(kWarp, threads_ - warp * kWarp);
     }
-    slots_.resize(warps_.size());
-    gifts_.resize(warps_.size());
+    shown_.resize(warps_.size());
     unsigned done = 0;
-    // Threads that wait keep their fibers; one that ends leaves its fiber to the next thread, without a switch.
+    // Threads that wait keep their fibers; one that ends leaves its fiber to the next thread, without a switch, and the
+    // fibers of a block are those of the next.
     while (done < threads_) {
       bool moved = false;
       for (std::size_t i = 0; i < fibers_.size() || next_ < threads_; ++i) {
-        if (i == fibers_.size()) fibers_.push_back(std::make_unique<Fiber>());
+        if (i == fibers_.size()) {
+          fibers_.push_back(std::make_unique<Fiber>());
+          make_ready(*fibers_[i]);
+        }
         Fiber& fiber = *fibers_[i];
         if (!fiber.runs) {
           if (next_ == threads_) continue;
           fiber.runs = true;
           fiber.waits_for = nullptr;
-          make_ready(fiber);
         } else if (fiber.waits_for != nullptr && fiber.waits_for->generation == fiber.generation) {
           continue;
         }
@@ -122,8 +127,9 @@ class Block {
 
   Barrier& whole() { return whole_; }
   Barrier& warp() { return warps_[current_->index / kWarp]; }
-  std::uint64_t* slots() { return slots_[current_->index / kWarp].data(); }
-  Gift* gifts() { return gifts_[current_->index / kWarp].data(); }
+  // Where the warp's lanes show what they have next. Two places take turns: whoever shows something in the third exchange
+  // has met the others in the second, so all have read what the first one showed.
+  Shown& show() { return shown_[current_->index / kWarp][current_->exchanges++ % 2]; }
   unsigned lane() const { return current_->index % kWarp; }
   Fiber& fiber() { return *current_; }
   bool reverse = false;
@@ -131,8 +137,10 @@ class Block {
  private:
   static Block& instance();
   static void enter() {
-    instance().run_threads();
-    instance().leave(*instance().current_);
+    for (;;) {
+      instance().run_threads();
+      instance().leave(*instance().current_);
+    }
   }
 
 #ifdef PLIMSOLL_SANITIZED
@@ -162,6 +170,7 @@ class Block {
       threadIdx = fiber.thread;
       fiber.copies.clear();
       fiber.groups = 0;
+      fiber.exchanges = 0;
       (*thread_)();
       ++ended_;
       whole_.leave();
@@ -193,8 +202,7 @@ class Block {
   unsigned threads_ = 0, next_ = 0, ended_ = 0;
   Barrier whole_;
   std::vector<Barrier> warps_;
-  std::vector<std::array<std::uint64_t, kWarp>> slots_;
-  std::vector<std::array<Gift, kWarp>> gifts_;
+  std::vector<std::array<Shown, 2>> shown_;
 
   friend Block& block();
 };
@@ -245,7 +253,8 @@ void run(dim3 grid, dim3 threads, std::size_t shared_bytes, const std::function<
         ASAN_POISON_MEMORY_REGION(guard, kGuardBytes);
         block().run(threads, thread);
         ASAN_UNPOISON_MEMORY_REGION(guard, kGuardBytes);
-        if (std::any_of(guard, guard + kGuardBytes, [](unsigned char byte) { return byte != 0xFF; })) {
+        static const std::vector<unsigned char> untouched(kGuardBytes, 0xFF);
+        if (std::memcmp(guard, untouched.data(), kGuardBytes) != 0) {
           throw std::logic_error("a block wrote beyond its shared memory");
         }
       }
@@ -257,7 +266,12 @@ void* dynamic_shared() { return shared_begin(); }
 void reverse_threads(bool reverse) { block().reverse = reverse; }
 void block_barrier() { block().wait(block().whole()); }
 void warp_barrier() { block().wait(block().warp()); }
-std::uint64_t* warp_slots() { return block().slots(); }
+const std::uint64_t* exchange_words(std::uint64_t word) {
+  Shown& shown = block().show();
+  shown.slots[lane()] = word;
+  warp_barrier();
+  return shown.slots.data();
+}
 unsigned lane() { return block().lane(); }
 
 void expect_turn(bool has_come) {
@@ -267,11 +281,9 @@ void expect_turn(bool has_come) {
 // --- what a warp's lanes do together ---------------------------------------------------------------------------------
 
 unsigned ballot(bool predicate) {
-  block().gifts()[lane()].words[0] = predicate ? 1 : 0;
-  warp_barrier();
+  const std::uint64_t* const words = exchange_words(predicate ? 1 : 0);
   unsigned all = 0;
-  for (unsigned other = 0; other < kWarp; ++other) all |= block().gifts()[other].words[0] << other;
-  warp_barrier();
+  for (unsigned other = 0; other < kWarp; ++other) all |= static_cast<unsigned>(words[other]) << other;
   return all;
 }
 
@@ -282,38 +294,36 @@ float truncated(double sum) {
 }
 
 void mma(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2], float (*to_float)(std::uint16_t)) {
-  Gift* const gifts = block().gifts();
-  std::copy(a, a + 4, gifts[lane()].words);
-  std::copy(b, b + 2, gifts[lane()].words + 4);
-  warp_barrier();
-  const auto half = [&](unsigned holder, unsigned word, unsigned place) {
-    return to_float(static_cast<std::uint16_t>(gifts[holder].words[word] >> (16 * place)));
-  };
-  for (unsigned i = 0; i < 4; ++i) {
-    const unsigned row = lane() / 4, column = lane() % 4 * 2 + i % 2;
-    double sum = double{c[i]};
-    for (unsigned k = 0; k < 16; ++k) {
-      const unsigned holder = k % 8 / 2;
-      sum += double{half(4 * row + holder, k / 8 * 2 + i / 2, k % 2)} *
-             double{half(4 * column + holder, 4 + k / 8, k % 2)};
+  Shown& shown = block().show();
+  const unsigned across = lane() / 4, along = lane() % 4 * 2;
+  for (unsigned place = 0; place < 2; ++place) {
+    const auto half = [&](std::uint32_t word) { return to_float(static_cast<std::uint16_t>(word >> (16 * place))); };
+    for (unsigned word = 0; word < 4; ++word) {
+      shown.a[across + word % 2 * 8][along + word / 2 * 8 + place] = half(a[word]);
     }
-    c[i] = truncated(sum);
+    for (unsigned word = 0; word < 2; ++word) shown.b[across][along + word * 8 + place] = half(b[word]);
   }
   warp_barrier();
+  for (unsigned i = 0; i < 4; ++i) {
+    const float* const row = shown.a[across + i / 2 * 8];
+    const float* const column = shown.b[along + i % 2];
+    double sum = double{c[i]};
+    for (unsigned k = 0; k < 16; ++k) sum += double{row[k]} * double{column[k]};
+    c[i] = truncated(sum);
+  }
 }
 
 void load_matrices(const void* row, bool transposed, std::uint32_t (&to)[4]) {
   if (reinterpret_cast<std::uintptr_t>(row) % 16 != 0) throw std::logic_error("a matrix row that is not aligned to 16");
-  Gift* const gifts = block().gifts();
-  gifts[lane()].row = static_cast<const std::uint16_t*>(row);
+  Shown& shown = block().show();
+  std::memcpy(shown.rows[lane()], row, sizeof shown.rows[0]);  // read before any lane goes on
   warp_barrier();
   const unsigned across = lane() / 4, along = lane() % 4 * 2;
   for (unsigned matrix = 0; matrix < 4; ++matrix) {
-    const auto at = [&](unsigned r, unsigned c) { return std::uint32_t{gifts[8 * matrix + r].row[c]}; };
+    const auto at = [&](unsigned r, unsigned c) { return std::uint32_t{shown.rows[8 * matrix + r][c]}; };
     to[matrix] =
         transposed ? at(along, across) | at(along + 1, across) << 16 : at(across, along) | at(across, along + 1) << 16;
   }
-  warp_barrier();
 }
 
 void copy_async(void* to, const void* from, std::size_t bytes, bool real) {

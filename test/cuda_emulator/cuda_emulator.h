@@ -74,8 +74,8 @@ void reverse_threads(bool reverse);
 // Waits for all threads of the block, or of the warp.
 void block_barrier();
 void warp_barrier();
-// 32 slots of 8 bytes for the warp of the current thread.
-std::uint64_t* warp_slots();
+// Shows a word to the warp's other lanes; returns the words of all 32, until the lane's next but one exchange.
+const std::uint64_t* exchange_words(std::uint64_t word);
 unsigned lane();
 // The GPUs and the driver that the runtime reports; a test that changes them restores them.
 struct Machine {
@@ -115,11 +115,10 @@ void wait_for_copies(std::size_t pending);
 template <typename T>
 T exchange(T value, unsigned source) {
   static_assert(sizeof(T) <= sizeof(std::uint64_t));
-  std::memcpy(&warp_slots()[lane()], &value, sizeof(T));
-  warp_barrier();
+  std::uint64_t word = 0;
+  std::memcpy(&word, &value, sizeof(T));
   T result;
-  std::memcpy(&result, &warp_slots()[source % 32], sizeof(T));
-  warp_barrier();
+  std::memcpy(&result, &exchange_words(word)[source % 32], sizeof(T));
   return result;
 }
 
