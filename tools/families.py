@@ -43,11 +43,15 @@ TASKS = {
     "pair-classification": ("ForPairClassification", {}),  # pair_heads.py
     "pair-ranking": ("ForPairRanking", {}),
     "pair-similarity": ("ForPairSimilarity", {}),
+    "causal-lm": ("ForCausalLM", {}),
+    "causal-lm-tied": ("ForCausalLM", dict(tie_word_embeddings=True)),
 }
 
 
 def has_task(family, task):
-    """Of decoders there are no heads for questions and links."""
+    """Of decoders there are no heads for questions and links; they alone have one for the next token."""
+    if task.startswith("causal-lm"):
+        return family in pair_heads.DECODERS
     return family not in pair_heads.DECODERS or task not in ("question-answering", "relation-extraction")
 
 
@@ -107,7 +111,8 @@ def make_targets(config, task, mask, generator):
         return make_pairs(config, task, pages, generator)
     if task == "regression":
         return {"labels": torch.randn(pages, generator=generator)}
-    labels = torch.randint(0, config.num_labels, (pages, length), generator=generator)
+    classes = config.vocab_size if task.startswith("causal-lm") else config.num_labels
+    labels = torch.randint(0, classes, (pages, length), generator=generator)
     unlabelled = torch.randint(0, 2, (pages, length), generator=generator) == 0
     labels[unlabelled | (mask == 0)] = reference.IGNORED_LABEL
     return {"labels": labels}

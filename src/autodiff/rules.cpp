@@ -23,12 +23,16 @@ void embedding_rule(BackwardWalk& walk, const Node& node) {
   if (!walk.needs(node.inputs[0])) return;
   const auto& attributes = std::get<EmbeddingAttributes>(node.attributes);
   const ValueId dy = upstream(walk, node);
-  if (attributes.row_gradient) {
+  // A table that is a language model's head, too, has a dense gradient already.
+  const bool dense = walk.gradient_of(node.inputs[0]) != kNoValue;
+  if (attributes.row_gradient && !dense) {
     const auto outputs = walk.append(node, Op::kEmbeddingRowGrad, {dy, node.inputs[1]}, attributes);
     walk.contribute_rows(node.inputs[0], {.row_ids = outputs[0], .row_count = outputs[1], .rows = outputs[2]});
     return;
   }
-  const auto outputs = walk.append(node, Op::kEmbeddingGrad, {dy, node.inputs[1]}, attributes);
+  EmbeddingAttributes whole = attributes;
+  whole.row_gradient = false;
+  const auto outputs = walk.append(node, Op::kEmbeddingGrad, {dy, node.inputs[1]}, whole);
   walk.contribute(node.inputs[0], outputs[0], kNoValue);
 }
 

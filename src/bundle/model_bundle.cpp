@@ -170,7 +170,9 @@ const Task& ModelBundle::task() const { return task_of(config.task); }
 
 ModelDefinition ModelBundle::definition() const { return task().model(config.encoder, config.task); }
 
-WordEncoder ModelBundle::word_encoder() const { return plimsoll::word_encoder(tokenizer); }
+WordEncoder ModelBundle::word_encoder() const {
+  return task().reads_text() ? text_encoder(tokenizer) : plimsoll::word_encoder(tokenizer);
+}
 
 ModelBundle open_model(const std::string& model, const std::string& tokenizer, const std::string& base) {
   if (is_preset(model) && !is_directory(model)) return open_preset(model, tokenizer);
@@ -270,6 +272,18 @@ void set_labels(ModelBundle& bundle, const LabelSet& labels) {
   }
   bundle.config.task.labels = labels.names();
   bundle.fresh_head = true;
+}
+
+void set_typed_labels(ModelBundle& bundle, const std::string& typed) {
+  const LabelSet labels = LabelSet::parse(typed);
+  if (bundle.task().reads_text()) {
+    throw UsageError({.what = "the task has no labels",
+                      .where = "--labels",
+                      .found = labels.listed(),
+                      .allowed = fmt::format("no --labels with --task {}", bundle.task().name()),
+                      .remedy = "omit --labels, or pass --task sequence-classification"});
+  }
+  set_labels(bundle, labels);
 }
 
 void check_head(const ModelBundle& bundle) {

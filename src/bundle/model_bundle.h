@@ -66,6 +66,8 @@ void set_task(ModelBundle& bundle, const std::string& name, const std::string& p
 
 // Gives the model these labels. A classifier that was made for others is made new, and the log says so.
 void set_labels(ModelBundle& bundle, const LabelSet& labels);
+// The same with those that a user has typed: UsageError for a task that has none, whatever its config says.
+void set_typed_labels(ModelBundle& bundle, const std::string& typed);
 
 // Throws UsageError for a head that its task cannot have: labels where it has none, several for a number.
 void check_head(const ModelBundle& bundle);

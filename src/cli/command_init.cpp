@@ -35,7 +35,7 @@ void run_init(const Invocation& invocation, const InitOptions& options) {
       {{"--output-dir", options.output_dir}},
       {{"--model", options.model}, {"the adapter's base model", bundle.base}, {"--tokenizer", options.tokenizer}});
   set_task(bundle, options.task, options.problem_type);
-  if (!options.labels.empty()) set_labels(bundle, LabelSet::parse(options.labels));
+  if (!options.labels.empty()) set_typed_labels(bundle, options.labels);
   check_head(bundle);
   if (options.layers > layer_count(bundle)) {
     throw UsageError({.what = "the model has fewer layers",

@@ -43,7 +43,7 @@ class WarmModel {
     // Full windows have room, if they fit the budget, so that one plan serves all that comes.
     FitRequest roomy = request;
     constexpr std::size_t kRowStep = 16;
-    roomy.evaluation_text_rows = [length = window_options(options_.data, bundle_.facts()).max_length](std::int64_t n) {
+    roomy.evaluation_text_rows = [length = window_length(options_.data, bundle_.facts())](std::int64_t n) {
       return static_cast<std::int64_t>(round_up(static_cast<std::size_t>(n * length), kRowStep));
     };
     std::optional<RunPlan> plan = try_fit(roomy, backend_);

@@ -324,7 +324,7 @@ ModelBundle open_evaluated_model(const RunOptions& options) {
 }
 
 void RunOptions::resolve_padding(const EncoderFacts& facts) {
-  if (pad_to_max_length) train.pad_to = window_options(data, facts).max_length;
+  if (pad_to_max_length) train.pad_to = window_length(data, facts);
 }
 
 }  // namespace plimsoll

@@ -267,6 +267,7 @@ void DataSetChecker::check_box_habits() {
 void DataSetChecker::check_tokens() {
   // Text that suits the tokenizer has one to three tokens per word.
   constexpr std::uint64_t kFewestWords = 100, kMostTokens = 6;
+  if (options_.windows.anywhere) return;  // a word is a whole text
   if (report_.words < kFewestWords || report_.tokens <= kMostTokens * report_.words) return;
   const double tokens = static_cast<double>(report_.tokens) / static_cast<double>(report_.words);
   report_.findings.add(Severity::kWarning, "words-shattered",

@@ -69,7 +69,9 @@ class PaddedBatchPacker {
           token.box[static_cast<std::size_t>(i)] = read(tensors.bbox, 4 * at + i);
         }
         token.mask = read(tensors.attention_mask, at);
-        token.label = tensors.labels.raw() != nullptr ? read(tensors.labels, at) : kIgnoredLabel;
+        const std::int64_t label_at = tensors.labels_of_next ? at + 1 : at;
+        const bool labelled = tensors.labels.raw() != nullptr && label_at < (b + 1) * length;
+        token.label = labelled ? read(tensors.labels, label_at) : kIgnoredLabel;
         token.type = tensors.token_type_ids.raw() != nullptr ? read(tensors.token_type_ids, at) : 0;
         token.predicts = kNoWord;
         token.coordinate = static_cast<std::int32_t>(t);

@@ -32,6 +32,7 @@ struct PaddedTensors {
   TensorView attention_mask;            // [B, T], 0 or 1
   TensorView pixel_values{};            // [B, 3, size, size]; empty for a model without an image
   TensorView labels{};                  // [B, T], -100 ignored; may be empty (raw() == nullptr)
+  bool labels_of_next = false;          // a row's label is that of the token behind it (InputSpec::next_row)
   TensorView position_ids{};            // [B, T], counted as the model does; may be empty
   TensorView token_type_ids{};          // [B, T]; may be empty: zeros
   std::vector<PaddedTarget> targets{};  // of a task whose labels are not of tokens

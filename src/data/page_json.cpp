@@ -335,9 +335,18 @@ Page parse_jsonl_page(std::string_view json_text, const std::filesystem::path& f
   page.height = parse_size(json, "height", page).value_or(0);
   if (page.width == 0 || page.height == 0) page.width = page.height = 0;
 
+  bool bad_word = false;
+  if (options.target != nullptr && options.target->reads_text()) {
+    page.words = options.target->text(json, page);
+    for (std::size_t part = 0; part < page.words.size(); ++part) {
+      if (auto fault = text.fault_in(page.words[part], place(page))) throw PageError(*fault);
+    }
+    if (!text.good()) report(faults, text.fault_in_page(page, json_text));
+    page.target = options.target->read(json, page, faults);
+    return page;
+  }
   const Json& words = need_array(json, kWords, page);
   page.words.reserve(words.size());
-  bool bad_word = false;
   for (const Json& word : words) {
     const std::size_t index = page.words.size();
     if (!word.is_string()) {

@@ -154,7 +154,12 @@ void Tokenizer::encode_word(std::string_view word, std::vector<std::int32_t>& id
   if (flags & kNotAscii) {
     if (const auto position = find_invalid_utf8(word)) throw_invalid_utf8(word, *position);
   }
-  (flags & kMayBeginAdded) != 0 ? encode_raw(word, ids) : model_->encode_text(word, ids);
+  (flags & kMayBeginAdded) != 0 ? encode_raw(word, ids, /*running=*/false) : model_->encode_text(word, ids);
+}
+
+void Tokenizer::encode_text(std::string_view text, std::vector<std::int32_t>& ids) const {
+  if (const auto position = find_invalid_utf8(text)) throw_invalid_utf8(text, *position);
+  encode_raw(text, ids, /*running=*/true);
 }
 
 void Tokenizer::encode_question(std::string_view text, std::vector<std::int32_t>& ids) const {
@@ -173,16 +178,17 @@ void Tokenizer::encode_question(std::string_view text, std::vector<std::int32_t>
   encode_word(text.substr(begin), ids);
 }
 
-void Tokenizer::encode_raw(std::string_view text, std::vector<std::int32_t>& ids) const {
-  encode_around(added_[0], text, ids, [&](std::string_view between) { encode_between_raw(between, ids); });
+void Tokenizer::encode_raw(std::string_view text, std::vector<std::int32_t>& ids, bool running) const {
+  encode_around(added_[0], text, ids, [&](std::string_view between) { encode_between_raw(between, ids, running); });
 }
 
 // Encodes a stretch between the added tokens that are matched in raw text.
-void Tokenizer::encode_between_raw(std::string_view text, std::vector<std::int32_t>& ids) const {
-  if (added_[1].tokens.empty()) return model_->encode_text(text, ids);
+void Tokenizer::encode_between_raw(std::string_view text, std::vector<std::int32_t>& ids, bool running) const {
+  if (added_[1].tokens.empty()) return running ? model_->encode_running(text, ids) : model_->encode_text(text, ids);
   const auto encode = [&](std::string_view normalized) {
-    encode_around(added_[1], normalized, ids,
-                  [&](std::string_view between) { model_->encode_normalized(between, ids); });
+    encode_around(added_[1], normalized, ids, [&](std::string_view between) {
+      running ? model_->encode_normalized_running(between, ids) : model_->encode_normalized(between, ids);
+    });
   };
   model_->normalizes() ? encode(model_->normalize(text)) : encode(text);
 }

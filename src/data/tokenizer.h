@@ -54,6 +54,10 @@ class Tokenizer {
   // `word` is not UTF-8 (a caller who knows file and page can check with find_invalid_utf8 first).
   void encode_word(std::string_view word, std::vector<std::int32_t>& ids) const;
 
+  // Appends the ids of a text that stands as it is, as `tokenizers` encodes it without special tokens: no space is set
+  // in front. Throws as encode_word.
+  void encode_text(std::string_view text, std::vector<std::int32_t>& ids) const;
+
   // Appends the ids of a question as LayoutLMv3's tokenizer takes it beside a page: it is split at white space by
   // Python's str.split, then each word is encoded alone.
   void encode_question(std::string_view text, std::vector<std::int32_t>& ids) const;
@@ -94,8 +98,9 @@ class Tokenizer {
   static void encode_around(const AddedMatcher& matcher, std::string_view text, std::vector<std::int32_t>& ids,
                             const Between& between);
   void add_matchers();
-  void encode_raw(std::string_view text, std::vector<std::int32_t>& ids) const;
-  void encode_between_raw(std::string_view text, std::vector<std::int32_t>& ids) const;
+  // `running`: the text is a part of a running one, not a word by itself.
+  void encode_raw(std::string_view text, std::vector<std::int32_t>& ids, bool running) const;
+  void encode_between_raw(std::string_view text, std::vector<std::int32_t>& ids, bool running) const;
 
   TokenizerDefinition definition_;
   std::unique_ptr<const TokenModel> model_;

@@ -66,6 +66,10 @@ void BpeModel::encode_normalized(std::string_view text, std::vector<std::int32_t
   encode_pieces(std::string(" ").append(text), ids);
 }
 
+void BpeModel::encode_running(std::string_view text, std::vector<std::int32_t>& ids) const {
+  composes_ ? encode_normalized_running(composed(text), ids) : encode_normalized_running(text, ids);
+}
+
 void BpeModel::encode_pieces(std::string_view text, std::vector<std::int32_t>& ids) const {
   if (const std::int32_t id = whole_pieces_.find(text); id != kNoToken) {
     ids.push_back(id);

@@ -18,6 +18,10 @@ class BpeModel : public TokenModel {
   bool normalizes() const override { return composes_; }
   std::string normalize(std::string_view text) const override { return composes_ ? composed(text) : std::string(text); }
   void encode_normalized(std::string_view text, std::vector<std::int32_t>& ids) const override;
+  void encode_running(std::string_view text, std::vector<std::int32_t>& ids) const override;
+  void encode_normalized_running(std::string_view text, std::vector<std::int32_t>& ids) const override {
+    if (!text.empty()) encode_pieces(text, ids);
+  }
   void append_text(std::string_view token, std::string& text) const override { text += alphabet_to_bytes(token); }
   std::size_t memory_bytes() const override { return bpe_.memory_bytes() + whole_pieces_.memory_bytes(); }
 

@@ -47,6 +47,8 @@ struct SpecialTokens {
   std::int32_t eos = kNoToken;   // </s> or [SEP], behind a page
   std::int32_t unk = kNoToken;   // <unk> or [UNK]; may be kNoToken: bytes are never unknown
   std::int32_t mask = kNoToken;  // <mask> or [MASK]; may be kNoToken
+  // Behind a text that a decoder learns to write, eos_token; kNoToken for other models.
+  std::int32_t end_of_text = kNoToken;
 };
 
 struct TokenizerFile {

@@ -26,6 +26,12 @@ class TokenModel {
   virtual std::string normalize(std::string_view text) const = 0;
   virtual void encode_normalized(std::string_view text, std::vector<std::int32_t>& ids) const = 0;
 
+  // The same two for a part of a running text, which stands as it is: no space is set in front of it.
+  virtual void encode_running(std::string_view text, std::vector<std::int32_t>& ids) const { encode_text(text, ids); }
+  virtual void encode_normalized_running(std::string_view text, std::vector<std::int32_t>& ids) const {
+    encode_normalized(text, ids);
+  }
+
   // Appends the text that a token stands for; a token that begins a word has a space in front.
   virtual void append_text(std::string_view token, std::string& text) const = 0;
 

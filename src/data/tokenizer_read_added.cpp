@@ -89,6 +89,7 @@ void find_decoder_tokens(TokenizerReading& reading, const json& config, const Ar
     if (entry == config.end() || entry->is_null()) continue;
     const std::int32_t id = role(reading, config, name, "");
     if (name != std::string_view("bos_token")) special.pad = id;
+    if (name == std::string_view("eos_token")) special.end_of_text = id;
   }
   if (special.pad == kNoToken) special.pad = 0;
   special.unk = config.contains("unk_token") ? role(reading, config, "unk_token", "") : kNoToken;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "data/tokenizer.h"
@@ -21,6 +22,20 @@ WordEncoder word_encoder(const std::shared_ptr<const Tokenizer>& tokenizer) {
           .pair_separators = tokenizer->pair_separators()};
 }
 
+WordEncoder text_encoder(const std::shared_ptr<const Tokenizer>& tokenizer) {
+  const SpecialTokens& special = tokenizer->special();
+  WordEncoder encoder = word_encoder(tokenizer);
+  encoder.encode = [tokenizer](std::string_view text, std::vector<std::int32_t>& ids) {
+    tokenizer->encode_text(text, ids);
+  };
+  // A tokenizer that is not made for decoders has one token for the end of everything.
+  encoder.text_end_id = special.end_of_text != kNoToken ? special.end_of_text : encoder.eos_id;
+  encoder.text_begin_id = std::exchange(encoder.bos_id, kNoToken);
+  encoder.eos_id = kNoToken;
+  encoder.runs_on = true;
+  return encoder;
+}
+
 void validate(const WindowOptions& options) {
   constexpr int kLongest = 65535;
   if (options.max_length < 3 || options.max_length > kLongest) {
@@ -35,7 +50,7 @@ void validate(const WindowOptions& options) {
     throw UsageError({.what = "windows cannot overlap by that much",
                       .where = "--stride",
                       .found = fmt::format("{}", options.stride),
-                      .allowed = fmt::format("0 to {} (max-length - 3)", options.content() - 1),
+                      .allowed = fmt::format("0 to {} (max-length - {})", options.content() - 1, options.outer + 1),
                       .remedy = "a quarter of max-length is a good overlap"});
   }
 }
@@ -46,7 +61,9 @@ void PageTokens::assign(const Page& page, const WordEncoder& encoder, std::span<
   first_of_word.clear();
   for (std::size_t word = 0; word < page.words.size(); ++word) {
     const std::size_t before = ids.size();
+    if (word == 0 && encoder.text_begin_id != kNoToken) ids.push_back(encoder.text_begin_id);
     encoder.encode(page.words[word], ids);
+    if (word + 1 == page.words.size() && encoder.text_end_id != kNoToken) ids.push_back(encoder.text_end_id);
     words.resize(ids.size(), static_cast<std::int32_t>(word));
     first_of_word.push_back(ids.size() > before ? static_cast<std::int32_t>(before) : kNoWord);
   }
@@ -83,7 +100,7 @@ void cut_windows(const PageTokens& tokens, const WindowOptions& options, std::ve
   }
   const auto word_at = [&](std::int32_t token) { return tokens.words[static_cast<std::size_t>(token)]; };
   const auto starts_word = [&](std::int32_t token) {
-    return token == 0 || token == count || word_at(token) != word_at(token - 1);
+    return options.anywhere || token == 0 || token == count || word_at(token) != word_at(token - 1);
   };
   const auto word_end = [&](std::int32_t token) {
     std::int32_t end = token + 1;

@@ -35,10 +35,17 @@ struct WordEncoder {
   // Of a text that stands before the words: its ids, and how many separators (eos_id) follow it.
   std::function<void(std::string_view text, std::vector<std::int32_t>& ids)> encode_prompt{};
   int pair_separators = 2;
+  // Around all words of a page, and belonging to the first and to the last: what a running text begins and ends with.
+  // -1 (kNoToken): nothing.
+  std::int32_t text_begin_id = -1, text_end_id = -1;
+  // Words are parts of one running text, whose windows begin and end anywhere.
+  bool runs_on = false;
 };
 
-// Keeps the tokenizer alive.
+// Keep the tokenizer alive. The second one takes a page's words as parts of one running text: none stands alone, and the
+// tokens around it stand around the whole, not around each window.
 WordEncoder word_encoder(const std::shared_ptr<const Tokenizer>& tokenizer);
+WordEncoder text_encoder(const std::shared_ptr<const Tokenizer>& tokenizer);
 
 enum class LongPages : std::uint8_t {
   kWindows,   // several overlapping windows
@@ -49,12 +56,14 @@ enum class LongPages : std::uint8_t {
 struct WindowOptions {
   int max_length = 512;  // of a window, including <s> and </s>
   int stride = 128;      // overlap in tokens, at most; Hugging Face's name
+  int outer = 2;         // of a window's tokens are <s> and </s>; 0: neither is there
+  bool anywhere = false;  // windows begin and end within words, too
   LongPages long_pages = LongPages::kWindows;
   int most_length = 0;  // that the model takes; 0: unknown
 
-  int content() const { return max_length - 2; }
+  int content() const { return max_length - outer; }
 };
-// Throws UsageError unless 3 <= max_length <= 65535 and 0 <= stride < max_length - 2.
+// Throws UsageError unless 3 <= max_length <= 65535 and 0 <= stride < content().
 void validate(const WindowOptions& options);
 
 inline constexpr std::int32_t kNoWord = -1;

@@ -43,6 +43,13 @@ nlohmann::json lilt_shape(int hidden, int layers, int heads, int intermediate) {
   return keys;
 }
 
+nlohmann::json llama_shape(int hidden, int layers, int heads, int key_value_heads, int intermediate) {
+  return {{"hidden_size", hidden},          {"num_hidden_layers", layers},
+          {"num_attention_heads", heads},   {"num_key_value_heads", key_value_heads},
+          {"intermediate_size", intermediate}, {"max_position_embeddings", 2048},
+          {"tie_word_embeddings", true}};
+}
+
 }  // namespace
 
 const std::vector<Family>& all_families() {
@@ -80,7 +87,7 @@ const std::vector<Family>& all_families() {
                    {"lilt-tiny", lilt_shape(96, 2, 3, 384)}}},
       {.model_type = "llama",
        .read = [](const ConfigReader& reader) { return llama_encoder(read_llama(reader, llama_kind())); },
-       .presets = {}},
+       .presets = {{"llama-small", llama_shape(192, 6, 6, 2, 512)}, {"llama-tiny", llama_shape(96, 2, 4, 2, 256)}}},
       {.model_type = "qwen2",
        .read = [](const ConfigReader& reader) { return llama_encoder(read_llama(reader, qwen2_kind())); },
        .presets = {}},

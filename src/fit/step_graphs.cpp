@@ -8,6 +8,7 @@
 #include "model/grad_cache.h"
 #include "tensor/dynamic_code.h"
 #include "transform/attention_biases.h"
+#include "transform/chunked_loss.h"
 #include "transform/early_updates.h"
 #include "transform/fused_rows.h"
 #include "transform/int8_products.h"
@@ -200,7 +201,7 @@ StepGraph evaluation_graph(const StepOptions& options, const ModelCapacity& capa
   if (options.int8_products && options.model.rounds_activations) model.logits = rounded(model.graph, model.logits);
   const std::string name = model.graph.node(model.graph.value(model.logits).producer).name;
   const auto output = static_cast<std::size_t>(model.graph.value(model.logits).output_index);
-  step.graph = std::move(model.graph);
+  step.graph = chunk_loss(model.graph);
   if (ranks.keeps_parameter_shards()) step.graph = shard_parameters(step.graph, step.shards, ranks);
   if (options.rounds_biases) step.graph = round_biases(step.graph);
   if (options.keeps_attention_biases) step.graph = keep_attention_biases(step.graph);
@@ -212,6 +213,9 @@ StepGraph evaluation_graph(const StepOptions& options, const ModelCapacity& capa
 // Nothing is recomputed here: values keep their numbers, and this program runs once.
 StepGraph gradient_graph(const StepOptions& options, const ModelCapacity& capacity) {
   ModelGraph model = built(options.definition, capacity, /*dropout=*/false, options);
+  // A language model gives scores of its logits; here, they are whole.
+  const Node& last = model.graph.node(model.graph.value(model.logits).producer);
+  if (last.op == Op::kLabelScores) model.logits = last.inputs[0];
   model.graph.mark_output(model.logits);
   const Seed seed = loss_seed(model.graph, model.loss);
   Gradients gradients = append_backward(model.graph, {&seed, 1}, model.trained);
@@ -301,6 +305,7 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
     optimizer.updates_early = kind == ProgramKind::kStep && options.update == UpdateMode::kInBackward;
     append_optimizer(graph, gradients, optimizer, facts);
   }
+  graph = chunk_loss(graph);
   // Before nodes move: a product moves to the place of the sum, which may be behind its weight's update later.
   if (options.adds_to_products) {
     graph = fuse_gradient_sums(graph, [](const Graph& of, const Node& product) {

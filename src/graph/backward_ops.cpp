@@ -59,14 +59,14 @@ Types linear_input_grad_types(const ShapeRule& rule) {
 }
 
 Types linear_weight_grad_types(const ShapeRule& rule) {
-  rule.require(rule.count() == 2 || rule.count() == 4, "takes dy and x, or dy, x, sum and keep");
+  rule.inputs(2, 4);
   const TensorType& dy = rule.floating(0, 2);
   const TensorType& x = rule.floating(1, 2);
   rule.require(dy.shape[0] == x.shape[0] && dy.dtype == x.dtype, "dy and x share rows and dtype");
   const TensorType type{wide(dy.dtype), {dy.shape[1], x.shape[1]}};
   if (rule.count() == 2) return {type};
   rule.expect(2, type);
-  rule.expect(3, i32({1}));
+  if (rule.count() == 4) rule.expect(3, i32({1}));
   return {rule.in(2)};
 }
 

@@ -187,6 +187,32 @@ Types gather_rows_types(const ShapeRule& rule) {
   return {{x.dtype, {rule.dim(1, 0), x.shape[1]}}};
 }
 
+Types take_rows_types(const ShapeRule& rule) {
+  rule.inputs(1);
+  const auto& attributes = rule.attributes<RowPartAttributes>();
+  const TensorType& x = rule.in(0);
+  const std::size_t rank = x.shape.rank();
+  rule.require(is_floating(x.dtype) ? rank == 2 : x.dtype == DType::kI32 && rank == 1, "takes floats' rows, or integers");
+  rule.require(attributes.first >= 0 && attributes.count > 0 && attributes.first + attributes.count <= x.shape[0],
+               "takes rows that are there");
+  const Shape shape = rank == 1 ? Shape{attributes.count} : Shape{attributes.count, x.shape[1]};
+  return {{x.dtype, shape}, i32({1})};
+}
+
+Types join_rows_types(const ShapeRule& rule) {
+  rule.require(rule.count() > 0, "joins at least one tensor");
+  const TensorType& first = rule.floating(0, 2);
+  std::int64_t rows = 0;
+  for (std::size_t i = 0; i < rule.count(); ++i) {
+    const TensorType& part = rule.floating(i, 2);
+    rule.require(part.dtype == first.dtype && part.shape[1] == first.shape[1] &&
+                     (i + 1 == rule.count() ? part.shape[0] <= first.shape[0] : part.shape[0] == first.shape[0]),
+                 "joins parts of as many rows, the last of which may have fewer");
+    rows += part.shape[0];
+  }
+  return {{first.dtype, {rows, first.shape[1]}}};
+}
+
 Types heads_types(const ShapeRule& rule) {
   const auto& attributes = rule.attributes<HeadsAttributes>();
   rule.require(attributes.heads > 0 && attributes.first_size > 0 && attributes.second_size > 0,
@@ -271,6 +297,13 @@ Types cast_types(const ShapeRule& rule) {
     types.push_back({to, rule.in(i).shape});
   }
   return types;
+}
+
+Types label_scores_types(const ShapeRule& rule) {
+  rule.inputs(2);
+  const TensorType& logits = rule.floating(0, 2);
+  rule.expect(1, i32({logits.shape[0]}));
+  return {{logits.dtype, {logits.shape[0], 2}}};
 }
 
 Types cross_entropy_types(const ShapeRule& rule) {
@@ -373,6 +406,8 @@ IndexRange cross_entropy_indices(const Graph& graph, const Node& node) {
   return {.input = 1, .low = 0, .end = graph.type(node.inputs[0]).shape[1], .ignored = -100};
 }
 
+// Behind the real rows are zeros.
+constexpr OutputRows kAllRows = {.count = 0};
 // A loss is whole; its gradient, the second output, has the rows of the logits.
 constexpr OutputRows kRowsOfGradient = {.first = 1, .count = 1};
 
@@ -476,6 +511,13 @@ constexpr OpFacts kForwardRows[] = {
      .takes_halves = true,
      .cheap_outputs = 1,
      .indices = gather_rows_indices},
+    {.op = Op::kTakeRows,
+     .name = "take_rows",
+     .types = take_rows_types,
+     .work = element_work,
+     .takes_halves = true,
+     .rows = kAllRows},
+    {.op = Op::kJoinRows, .name = "join_rows", .types = join_rows_types, .work = element_work, .takes_halves = true},
     {.op = Op::kConcatHeads, .name = "concat_heads", .types = heads_types, .work = element_work, .takes_halves = true},
     {.op = Op::kSplitHeads,
      .name = "split_heads",
@@ -541,6 +583,11 @@ constexpr OpFacts kForwardRows[] = {
      .work = element_work,
      .takes_halves = true,
      .cheap_outputs = 1},
+    {.op = Op::kLabelScores,
+     .name = "label_scores",
+     .types = label_scores_types,
+     .work = element_work,
+     .indices = cross_entropy_indices},
     {.op = Op::kCrossEntropy,
      .name = "cross_entropy",
      .types = cross_entropy_types,

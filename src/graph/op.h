@@ -69,6 +69,10 @@ enum class Op : std::uint8_t {
                       //                                                  visual row) are for the gradient
   kGatherRows,        // x f[n,D], index i32[m], inverse i32[n]        -> f[m,D]: row index[i] of x, zeros where index < 0;
                       //                                                  `inverse` is the gradient's index
+  kTakeRows,          // x f[n,D] or i32[n]                            -> [count,D] or [count]: the real rows of x from
+                      //                                                  `first` on, then zeros; how many they are i32[1]
+                      //                                                  RowPartAttributes
+  kJoinRows,          // several x f[count,D], the last of fewer rows  -> f[n,D]: their rows, one after the other
   kConcatHeads,       // a f[n,H*A] (, b f[n,H*B])                     -> f[n,H*(A+B)]: for each head its columns of a, times
                       //                                                  first_factor, then those of b, times
                       //                                                  second_factor, or zeros without b
@@ -111,6 +115,9 @@ enum class Op : std::uint8_t {
   kCast,              // x f[n,K]                                      -> [n,K] in CastAttributes' type, to nearest, ties to
                       //                                                  even; or, without a row count, several x f[...] of
                       //                                                  one type, an output each
+  kLabelScores,       // logits f[n,C], labels i32[n]                  -> f[n,2]: -log softmax at the label, and 1 where no
+                      //                                                  other class has more, nor one before it as much;
+                      //                                                  0, 0 where the label is -100
   kCrossEntropy,      // logits f[n,C], labels i32[n], loss_scale f[1] (, class_weights f[C])
                       //                                               -> loss f[1] = loss_scale * sum over labels != -100 of
                       //                                                  -log softmax, grad f[n,C] = d loss / d logits
@@ -140,7 +147,7 @@ enum class Op : std::uint8_t {
   kVisualEmbeddingGrad,   // dy f[B*V,D]                               -> dpatches f[B*P,D], dcls f[1,1,D], dpositions f[1,P+1,D]
                           //                                              VisualAttributes
   kLinearInputGrad,       // dy f[n,M], weight f or w[M,K] (, addend f[n,K]) -> f[n,K] = dy weight (+ addend), rounded once
-  kLinearWeightGrad,      // dy f[n,M], x f[n,K] (, sum w[M,K], keep i32[1]) -> w[M,K] = dy^T x (+ sum where keep != 0; the
+  kLinearWeightGrad,      // dy f[n,M], x f[n,K] (, sum w[M,K] (, keep i32[1])) -> w[M,K] = dy^T x (+ sum unless keep is 0; the
                           //                                              output takes sum's bytes)
   kBiasGrad,              // dy f[n,M]                                 -> w[M], column sums
   kLayerNormGrad,         // dy f[n,D], normalized f[n,D], rstd w[n], gamma w[D] (, row_keys i32[n,2], dropout_key i32[2])
@@ -417,13 +424,17 @@ struct SliceAttributes {
   std::int64_t first = 0, count = 0;
   friend bool operator==(const SliceAttributes&, const SliceAttributes&) = default;
 };
+struct RowPartAttributes {
+  std::int64_t first = 0, count = 0;
+  friend bool operator==(const RowPartAttributes&, const RowPartAttributes&) = default;
+};
 using Attributes =
     std::variant<NoAttributes, EmbeddingAttributes, SpatialAttributes, PatchAttributes, VisualAttributes,
                  LayerNormAttributes, RmsNormAttributes, RotaryAttributes, GeluAttributes, CastAttributes, CrossEntropyAttributes, ElementLossAttributes,
                  SoftTargetAttributes, RelationAttributes, ScaleAttributes, HeadsAttributes, PairAttributes, JoinAttributes,
                  ContrastiveAttributes,
                  DropoutAttributes, AttentionAttributes, AttentionBiasAttributes, GradientNormAttributes, AdamWAttributes, AdafactorAttributes, TransferAttributes,
-                 CollectiveAttributes, SliceAttributes>;
+                 CollectiveAttributes, SliceAttributes, RowPartAttributes>;
 
 // Of a kGelu, which may have no attributes, or a kGeluGrad.
 inline bool gelu_by_tanh(const Attributes& attributes) {

@@ -1,5 +1,7 @@
 #include "model/definition.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -7,6 +9,14 @@
 #include "model/trained_parts.h"
 
 namespace plimsoll {
+
+LanguageHeadForm Encoder::language_head() const {
+  throw UsageError({.what = "the family has no head that predicts the next token",
+                    .where = fmt::format("a model of type '{}'", model_type()),
+                    .found = "a head for causal language models",
+                    .allowed = "a decoder's family, as llama or qwen2",
+                    .remedy = "train a decoder for causal-lm, or this model for another task"});
+}
 
 ModelDefinition::ModelDefinition(std::shared_ptr<const Encoder> encoder, std::shared_ptr<const Head> head)
     : encoder_(std::move(encoder)), head_(std::move(head)) {}

@@ -66,6 +66,13 @@ struct ClassifierForm {
   double initializer_range = 0.02;
 };
 
+// How a family makes logits over its vocabulary: x W^T.
+struct LanguageHeadForm {
+  std::string weight{};  // the parameter's name, [V, D]
+  bool tied = false;     // it is the word embedding
+  double initializer_range = 0.02;
+};
+
 // Units of a layer that pruning may leave out: heads of attention, or columns of a feed-forward network. A unit is
 // neighbouring rows of some maps (what makes it) and the same columns of another (what reads it).
 struct PrunableUnits {
@@ -105,6 +112,8 @@ class Encoder {
   virtual ClassifierForm token_classifier(std::int64_t labels) const = 0;
   virtual ClassifierForm sequence_classifier() const = 0;
   virtual ClassifierForm span_classifier() const = 0;
+  // The head that predicts the next token. Throws UsageError for a family that has none here, as it is by default.
+  virtual LanguageHeadForm language_head() const;
   virtual EncoderFacts facts() const = 0;
   // Parameters in the order in which `transformers` lists them.
   virtual std::vector<ParameterSpec> specs(const ModelOptions& options) const = 0;

@@ -22,6 +22,7 @@ struct ParameterSpec {
     kEmbedding,       // the other tables that tokens or boxes are looked up in, an nn.Embedding of `transformers`
     kEncoderMatrix,   // a weight matrix of an encoder's layer
     kAttentionTable,  // of biases by distance: looked up, though `transformers` has it as an nn.Linear
+    kLanguageHead,    // [V, D], published with the encoder and trained or frozen as its embedding is
     kHead,            // made new where the labels ask for it, and trained beside adapters
     kAdapter,         // model/lora.h; not part of the base model
     kMask             // factors of a map's input columns (ModelOptions::masked_maps); no file has them

@@ -63,7 +63,7 @@ DataCheck check_with(const ModelBundle& bundle, const RunPages& pages, const Che
   const std::shared_ptr<const Targets> targets =
       labels != nullptr || required || bundle.task().asks() ? bundle.task().targets(task, required) : nullptr;
   const bool pairs = pages.train_pairs != nullptr;
-  WindowOptions windows = window_options(request.data, bundle.facts());
+  WindowOptions windows = window_options(request.data, bundle);
   if (pairs && windows.long_pages == LongPages::kWindows) windows.long_pages = LongPages::kRefuse;
   const auto run = [&](const TokenizedPages& source, bool evaluation) {
     return check_pages(source,

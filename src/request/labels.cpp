@@ -42,7 +42,7 @@ void set_task_and_labels(ModelBundle& bundle, const ModelRequest& model) {
   bundle.config.task.loss = model.loss;
   check_loss(bundle);
   check_class_weights(bundle, model.class_weights);
-  if (!model.labels.empty()) set_labels(bundle, LabelSet::parse(model.labels));
+  if (!model.labels.empty()) set_typed_labels(bundle, model.labels);
 }
 
 ReadOptions labelled_reading(const ModelBundle& bundle, const ModelRequest& model, const DataRequest& data) {

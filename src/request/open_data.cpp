@@ -29,7 +29,7 @@ std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataReque
                                       const std::vector<std::uint32_t>& skipped = {}) {
   DatasetOptions options{.parts = page_parts(bundle.facts()),
                          .box_format = request.box_format,
-                         .windows = window_options(request, bundle.facts()),
+                         .windows = window_options(request, bundle),
                          .separator_box = bundle.facts().token.separator_box};
   if (with_labels && bundle.task().labels_words()) {
     options.labels = LabelSet(bundle.config.task.labels, "the model's labels");

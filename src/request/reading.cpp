@@ -45,7 +45,7 @@ std::shared_ptr<const TokenizedPages> open_tokenized(
                                           storage);
 }
 
-WindowOptions window_options(const DataRequest& request, const EncoderFacts& facts) {
+int window_length(const DataRequest& request, const EncoderFacts& facts) {
   constexpr std::int64_t kUsual = 512;
   const std::int64_t most = facts.max_text_tokens();
   const std::int64_t length = request.max_length > 0 ? request.max_length : std::min(kUsual, most);
@@ -61,10 +61,21 @@ WindowOptions window_options(const DataRequest& request, const EncoderFacts& fac
              facts.token.first_position > 0 ? fmt::format(" {} less the padding position", facts.positions) : ""),
          .remedy = fmt::format("pass --max-length {}; longer pages become several windows", std::min(kUsual, most))});
   }
-  WindowOptions options{.max_length = static_cast<int>(length),
-                        .stride = request.stride >= 0 ? request.stride : std::min(128, static_cast<int>(length) / 4),
+  return static_cast<int>(length);
+}
+
+WindowOptions window_options(const DataRequest& request, const ModelBundle& bundle) {
+  const EncoderFacts facts = bundle.facts();
+  const WordEncoder encoder = bundle.word_encoder();
+  const int length = window_length(request, facts);
+  // Windows of a page overlap, so that each word has context; a running text is learned once.
+  const int usual_stride = encoder.runs_on ? 0 : std::min(128, length / 4);
+  WindowOptions options{.max_length = length,
+                        .stride = request.stride >= 0 ? request.stride : usual_stride,
+                        .outer = (encoder.bos_id == kNoToken ? 0 : 1) + (encoder.eos_id == kNoToken ? 0 : 1),
+                        .anywhere = encoder.runs_on,
                         .long_pages = request.truncate ? LongPages::kTruncate : LongPages::kWindows,
-                        .most_length = static_cast<int>(std::min<std::int64_t>(most, 1 << 30))};
+                        .most_length = static_cast<int>(std::min<std::int64_t>(facts.max_text_tokens(), 1 << 30))};
   validate(options);
   return options;
 }

@@ -51,7 +51,9 @@ std::shared_ptr<const TokenizedPages> open_tokenized(
     const ModelBundle& bundle, const DataRequest& request, const PagePaths& paths, const ReadOptions& reading,
     const std::function<void(std::size_t done, std::size_t pages)>& on_progress = {});
 
-// The windows that pages are cut into; throws UsageError if the model has fewer positions than were asked for.
-WindowOptions window_options(const DataRequest& request, const EncoderFacts& facts);
+// The tokens of a full window; throws UsageError if the model has fewer positions than were asked for.
+int window_length(const DataRequest& request, const EncoderFacts& facts);
+// The windows that pages are cut into; throws as window_length.
+WindowOptions window_options(const DataRequest& request, const ModelBundle& bundle);
 
 }  // namespace plimsoll

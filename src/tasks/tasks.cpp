@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "tasks/causal_lm/task.h"
 #include "tasks/page_pairs/task.h"
 #include "tasks/question_answering/task.h"
 #include "tasks/relation_extraction/task.h"
@@ -17,10 +18,10 @@
 namespace plimsoll {
 
 std::span<const Task* const> all_tasks() {
-  static const std::array<const Task*, 7> tasks = {&token_classification_task(), &sequence_classification_task(),
+  static const std::array<const Task*, 8> tasks = {&token_classification_task(), &sequence_classification_task(),
                                                    &question_answering_task(),   &relation_extraction_task(),
                                                    &pair_classification_task(),  &pair_ranking_task(),
-                                                   &pair_similarity_task()};
+                                                   &pair_similarity_task(),      &causal_lm_task()};
   return tasks;
 }
 

@@ -61,6 +61,7 @@ struct InputSpec {
   Full full = Full::kZeros;
   std::int64_t count = 0;
   TargetForm target{};
+  bool next_row = false;           // labels: each row's is what files have for the row behind it
   std::vector<float> constants{};  // what every batch has in it
 
   bool is_target() const { return !target.names.empty(); }

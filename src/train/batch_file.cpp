@@ -145,6 +145,7 @@ PaddedTensors padded_tensors(BatchFile& file, const ModelDefinition& model) {
                         .position_ids = file.optional(input::kPositionIds),
                         .token_type_ids = file.optional(input::kTokenTypeIds)};
   for (const InputSpec& input : model.inputs({.samples = examples_of(ids.shape()[0], model)}, DType::kF32)) {
+    tensors.labels_of_next = tensors.labels_of_next || input.next_row;
     if (!input.is_target()) continue;
     PaddedTarget& target = tensors.targets.emplace_back(PaddedTarget{.input = input});
     for (const std::string& name : input.target.names) target.tensors.push_back(file.optional(name));
@@ -156,7 +157,7 @@ PaddedTensors padded_tensors(BatchFile& file, const ModelDefinition& model) {
 PaddedLimits padded_limits(const ModelBundle& bundle) {
   const EncoderFacts facts = bundle.facts();
   return {.vocab_size = facts.vocab_size,
-          .labels = bundle.config.task.num_labels(),
+          .labels = bundle.task().reads_text() ? facts.vocab_size : bundle.config.task.num_labels(),
           .positions = facts.positions,
           .coordinates = facts.coordinates,
           .token_types = facts.token_types};
@@ -231,7 +232,9 @@ void write_batch_file(const std::filesystem::path& path, const Batch& batch, con
   if (has_boxes) tensors.push_back({std::string(input::kBbox), {DType::kI64, {samples, longest, 4}}});
   tensors.push_back({"attention_mask", text});
   std::vector<const InputSpec*> targets;
+  bool labels_of_next = false;
   for (const InputSpec& input : batch.shape().inputs) {
+    labels_of_next = labels_of_next || input.next_row;
     if (input.is_target()) targets.push_back(&input);
   }
   if (targets.empty()) tensors.push_back({std::string(input::kLabels), text});
@@ -242,21 +245,24 @@ void write_batch_file(const std::filesystem::path& path, const Batch& batch, con
   if (has_pixels) tensors.push_back({std::string(input::kPixelValues), images});
   SafetensorsWriter writer(path, tensors);
   std::vector<std::int64_t> row(static_cast<std::size_t>(4 * longest));
-  // `width` numbers a token; rows of the model for the mask, of text for all else.
-  const auto write = [&](std::string_view name, std::int64_t width, std::int64_t padding, bool by_model_row) {
+  // `width` numbers a token; rows of the model for the mask, of text for all else; `one_on`: each stands a token later.
+  const auto write = [&](std::string_view name, std::int64_t width, std::int64_t padding, bool by_model_row,
+                         bool one_on = false) {
     const std::span<const std::int32_t> values = batch.tensor(name).span<std::int32_t>();
     for (std::int64_t b = 0; b < samples; ++b) {
       const std::int64_t first = by_model_row ? offsets[static_cast<std::size_t>(b)] : batch.first_text_row(b);
       const std::int64_t count = width * (batch.first_text_row(b + 1) - batch.first_text_row(b));
       std::ranges::fill(row, padding);
-      std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(width * first), count, row.begin());
+      const std::int64_t shift = one_on ? std::min<std::int64_t>(width, count) : 0;
+      std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(width * first), count - shift,
+                  row.begin() + static_cast<std::ptrdiff_t>(shift));
       writer.write(std::as_bytes(std::span(row).first(static_cast<std::size_t>(width * longest))));
     }
   };
   write(input::kInputIds, 1, facts.token.pad_id, false);
   if (has_boxes) write(input::kBbox, 4, 0, false);
   write(input::kKeyMask, 1, 0, true);
-  if (targets.empty()) write(input::kLabels, 1, kIgnoredLabel, false);
+  if (targets.empty()) write(input::kLabels, 1, kIgnoredLabel, false, labels_of_next);
   for (const InputSpec* target : targets) {
     write_target(writer, target->target, batch.tensor(target->name), offsets, samples);
   }

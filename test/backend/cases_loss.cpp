@@ -40,6 +40,28 @@ OpCase cross_entropy_case(LossShape s, const CrossEntropyAttributes& attributes 
           }};
 }
 
+OpCase label_scores_case(const LossShape& s) {
+  return {"label_scores/" + s.name, [=](CaseBuilder& b) {
+            const auto rows = static_cast<std::int32_t>(s.labels.size());
+            const ValueId logits = b.constant("logits", {s.capacity, s.classes}, rows, s.range);
+            const ValueId labels = b.integers("labels", {s.capacity}, s.labels);
+            b.graph.add_node({.op = Op::kLabelScores,
+                              .name = "scores",
+                              .inputs = {logits, labels},
+                              .row_count = b.rows(rows)});
+          }};
+}
+
+// Every class of the first row has as much: the first one is the largest.
+OpCase equal_scores_case() {
+  return {"label_scores/equal", [](CaseBuilder& b) {
+            const ValueId logits = b.values("logits", {b.dtype(), {2, 40}}, std::vector<double>(80, 0.5));
+            const ValueId labels = b.integers("labels", {2}, {0, 39});
+            b.graph.add_node(
+                {.op = Op::kLabelScores, .name = "scores", .inputs = {logits, labels}, .row_count = b.rows(2)});
+          }};
+}
+
 struct ElementShape {
   std::string name;
   std::int64_t capacity, classes;
@@ -246,6 +268,7 @@ std::vector<OpCase> loss_cases() {
                                                        {"large_logits", 9, 12, some_labels(8, 12), {-90, 90}},
                                                        {"far_from_zero", 9, 12, some_labels(8, 12), {700, 703}}}) {
     cases.push_back(cross_entropy_case(shape));
+    cases.push_back(label_scores_case(shape));
     cases.push_back(cross_entropy_case(shape, {}, true));
     for (const bool weighs : {false, true}) {
       cases.push_back(cross_entropy_case(shape, {.label_smoothing = 0.1}, weighs));
@@ -253,6 +276,13 @@ std::vector<OpCase> loss_cases() {
     }
     cases.push_back(cross_entropy_case(shape, {.focal_gamma = 0.5}));
     for (const double temperature : {1.0, 2.5}) cases.push_back(soft_cross_entropy_case(shape, temperature));
+  }
+  cases.push_back(equal_scores_case());
+  for (const LossShape& shape : std::vector<LossShape>{{"vocabulary", 4, 1037, {-100, 1036, 0}},
+                                                       {"vocabulary_large_logits", 2, 523, {17}, {-90, 90}},
+                                                       {"vocabulary_far_from_zero", 2, 530, {529, 8}, {700, 703}}}) {
+    cases.push_back(cross_entropy_case(shape));
+    cases.push_back(label_scores_case(shape));
   }
   for (const ElementShape& shape : std::vector<ElementShape>{{"plain", 5, 3, 4},
                                                              {"one_column", 4, 1, 3},

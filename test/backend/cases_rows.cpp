@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "backend/op_case.h"
 
 namespace plimsoll::test {
@@ -66,6 +68,33 @@ OpCase pack_rows_case(std::string name, std::vector<std::int32_t> text, std::int
 }
 
 // Output row i is row index[i] of n rows; the other rows of both capacities are not real.
+OpCase take_rows_case(std::string name, std::int64_t capacity, std::int64_t width, std::int32_t rows,
+                      const RowPartAttributes& part) {
+  return {"take_rows/" + name, [=](CaseBuilder& b) {
+            std::vector<std::int32_t> numbers(static_cast<std::size_t>(capacity));
+            for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<std::int32_t>(7 * i) - 5;
+            const ValueId x =
+                width == 0 ? b.integers("x", {capacity}, numbers) : b.constant("x", {capacity, width}, rows);
+            b.graph.add_node(
+                {.op = Op::kTakeRows, .name = "part", .attributes = part, .inputs = {x}, .row_count = b.rows(rows)});
+          }};
+}
+
+// `part`: rows of each part but the last, which has `last`.
+OpCase join_rows_case(std::string name, int parts, std::int64_t part, std::int64_t last, std::int64_t width,
+                      std::int32_t rows) {
+  return {"join_rows/" + name, [=](CaseBuilder& b) {
+            std::vector<ValueId> inputs;
+            std::int64_t left = rows;
+            for (int i = 0; i < parts; ++i) {
+              const std::int64_t count = i + 1 == parts ? last : part, real = std::clamp<std::int64_t>(left, 0, count);
+              inputs.push_back(b.constant(fmt::format("x{}", i), {count, width}, real));
+              left -= count;
+            }
+            b.graph.add_node({.op = Op::kJoinRows, .name = "joined", .inputs = inputs, .row_count = b.rows(rows)});
+          }};
+}
+
 OpCase gather_rows_case(std::string name, std::vector<std::int32_t> index, std::int32_t n, std::int64_t width,
                         std::int64_t spare) {
   return {"gather_rows/" + name, [=](CaseBuilder& b) {
@@ -132,6 +161,19 @@ std::vector<OpCase> rows_cases() {
       pack_rows_case("one_without_text", {3, 0, 7}, 2, 5, 10),
       pack_rows_case("no_samples", {}, 3, 24, 4),
       pack_rows_case("wide", {1, 17}, 9, 96, 20),
+      take_rows_case("first", 9, 8, 7, {.first = 0, .count = 4}),
+      take_rows_case("middle", 9, 5, 7, {.first = 3, .count = 3}),
+      take_rows_case("partly_real", 9, 12, 7, {.first = 5, .count = 4}),
+      take_rows_case("none_real", 9, 3, 2, {.first = 4, .count = 5}),
+      take_rows_case("of_nothing", 3, 8, 0, {.first = 0, .count = 3}),
+      take_rows_case("integers", 70, 0, 41, {.first = 32, .count = 32}),
+      take_rows_case("many", 300, 33, 290, {.first = 128, .count = 172}),
+      join_rows_case("whole", 3, 4, 4, 8, 12),
+      join_rows_case("shorter_last", 3, 4, 2, 5, 10),
+      join_rows_case("some_real", 3, 4, 4, 12, 6),
+      join_rows_case("none_real", 2, 3, 3, 4, 0),
+      join_rows_case("one", 1, 5, 5, 7, 3),
+      join_rows_case("many", 5, 64, 13, 33, 260),
       gather_rows_case("permuted", {4, 2, 0}, 5, 12, 2),
       gather_rows_case("with_absent_rows", {-1, 3, -1, 0, -1}, 4, 5, 1),
       gather_rows_case("nothing", {}, 3, 24, 2),

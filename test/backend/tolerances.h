@@ -80,6 +80,8 @@ inline Tolerance tolerance_of(Op op) {
     case Op::kPatchify:
     case Op::kPackRows:
     case Op::kGatherRows:
+    case Op::kTakeRows:
+    case Op::kJoinRows:
     case Op::kFetchBegin:
     case Op::kFetchEnd:
     case Op::kStoreBegin:
@@ -162,6 +164,7 @@ inline Tolerance tolerance_of(Op op) {
     case Op::kTanh:
     case Op::kTanhGrad:
       return {4e-7, 3 * kRounding, "tanh to a few roundings; 1 - y*y cancels where tanh saturates"};
+    case Op::kLabelScores:
     case Op::kCrossEntropy:
     case Op::kElementLoss:
     case Op::kSpanCrossEntropy:

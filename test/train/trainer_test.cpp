@@ -87,7 +87,7 @@ TEST(Trainer, PagesWithoutLabelsTeachNothingAndBreakNothing) {
   const ModelBundle bundle = small_model();
   SmallRun run(folder.make("run"));
   CpuBackend backend(1);
-  DatasetOptions options{.box_format = BoxFormat::k1000, .windows = window_options({}, bundle.facts())};
+  DatasetOptions options{.box_format = BoxFormat::k1000, .windows = window_options({}, bundle)};
   const DataRequest reading{.data = {run.data_folder() / "pages.jsonl"}};
   const auto pages = open_tokenized(bundle, reading, reading.data, {.ignore_labels = true});
   const Dataset data(pages, ImageProcessor(bundle.image), options);  // every label is -100

@@ -18,6 +18,7 @@
 #include "backend/column_sums_kernel.h"
 #include "backend/cpu/dnnl_matmul.h"
 #include "backend/cpu/kernels.h"
+#include "backend/row_parts.h"
 #include "backend/skippable_update.h"
 #include "backend/transfers.h"
 #include "base/bytes.h"
@@ -48,6 +49,8 @@ constexpr OpTable<Factory> kFactories = {
     {Op::kDropout, make_dropout},
     {Op::kPackRows, make_pack_rows},
     {Op::kGatherRows, make_gather_rows},
+    {Op::kTakeRows, make_take_rows_kernel},
+    {Op::kJoinRows, make_join_rows_kernel},
     {Op::kConcatHeads, make_concat_heads},
     {Op::kSplitHeads, make_split_heads},
     {Op::kPairScores, make_pair_scores},
@@ -61,6 +64,7 @@ constexpr OpTable<Factory> kFactories = {
     {Op::kTanh, make_tanh},
     {Op::kRelu, make_relu},
     {Op::kCast, make_cast},
+    {Op::kLabelScores, make_label_scores},
     {Op::kCrossEntropy, make_cross_entropy},
     {Op::kElementLoss, make_element_loss},
     {Op::kSpanCrossEntropy, make_span_cross_entropy},

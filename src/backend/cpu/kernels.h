@@ -101,6 +101,7 @@ std::unique_ptr<Kernel> make_bias_grad(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_merge_row_grads(const Graph& graph, const Node& node);
 
 // loss.cpp
+std::unique_ptr<Kernel> make_label_scores(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_cross_entropy(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_element_loss(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_span_cross_entropy(const Graph& graph, const Node& node);

@@ -6,6 +6,7 @@
 
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/parallel.h"
+#include "backend/cpu/wide_softmax.h"
 #include "backend/scratch.h"
 
 namespace plimsoll {
@@ -79,6 +80,43 @@ double sum_over_blocks(const KernelArguments& a, std::int64_t rows, const OfRow&
   return sum;
 }
 
+// cross_entropy_row of many classes that count alike.
+double wide_row(const float* logits, std::int32_t label, double scale, const WideSoftmax& softmax, float* gradient,
+                std::int64_t classes) {
+  if (label == kIgnoredLabel) {
+    std::fill_n(gradient, classes, 0.0F);
+    return 0;
+  }
+  const float largest = softmax.largest(logits, classes);
+  const double sum = softmax.exponentials(logits, classes, largest);
+  const double of_label = double{largest} + std::log(sum) - double{logits[label]};
+  softmax.scaled(logits, classes, largest, static_cast<float>(scale / sum), gradient);
+  gradient[label] = static_cast<float>(scale * std::expm1(-of_label));
+  return of_label;
+}
+
+// A row is work enough for a thread; losses are summed in the order of rows.
+std::unique_ptr<Kernel> make_wide_cross_entropy(std::int64_t capacity, std::int64_t classes) {
+  const auto run = [=, softmax = wide_softmax()](const KernelArguments& a) {
+    const float* const logits = a.inputs[0].data<float>();
+    const std::int32_t* const labels = a.inputs[1].data<std::int32_t>();
+    const double scale = *a.inputs[2].data<float>();
+    float* const gradient = a.outputs[1].data<float>();
+    double* const losses = scratch_at<double>(a, 0);
+    const std::int64_t rows = a.rows(capacity);
+    parallel_for(rows, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        losses[row] =
+            wide_row(logits + row * classes, labels[row], scale, softmax, gradient + row * classes, classes);
+      }
+    });
+    double loss = 0;
+    for (std::int64_t row = 0; row < rows; ++row) loss += losses[row];
+    *a.outputs[0].data<float>() = static_cast<float>(scale * loss);
+  };
+  return make_kernel(run, static_cast<std::size_t>(capacity) * sizeof(double));
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_cross_entropy(const Graph& graph, const Node& node) {
@@ -86,6 +124,9 @@ std::unique_ptr<Kernel> make_cross_entropy(const Graph& graph, const Node& node)
   const std::int64_t classes = graph.type(node.inputs[0]).shape[1];
   const auto attributes = std::get<CrossEntropyAttributes>(node.attributes);
   const bool weighs = node.inputs.size() > 3;
+  if (classes >= kWideRow && !weighs && attributes == CrossEntropyAttributes{}) {
+    return make_wide_cross_entropy(capacity, classes);
+  }
   const auto run = [=](const KernelArguments& a) {
     const ClassShares shares{attributes, weighs ? a.inputs[3].data<float>() : nullptr};
     const float* const logits = a.inputs[0].data<float>();
@@ -175,6 +216,28 @@ std::unique_ptr<Kernel> make_element_loss(const Graph& graph, const Node& node) 
     *a.outputs[0].data<float>() = static_cast<float>(scale * loss);
   };
   return make_kernel(run, block_sum_bytes(capacity));
+}
+
+std::unique_ptr<Kernel> make_label_scores(const Graph& graph, const Node& node) {
+  const std::int64_t capacity = graph.type(node.inputs[0]).shape[0];
+  const std::int64_t classes = graph.type(node.inputs[0]).shape[1];
+  return make_kernel([=, softmax = wide_softmax()](const KernelArguments& a) {
+    const float* const logits = a.inputs[0].data<float>();
+    const std::int32_t* const labels = a.inputs[1].data<std::int32_t>();
+    float* const scores = a.outputs[0].data<float>();
+    parallel_for(a.rows(capacity), 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        const float* const of_row = logits + row * classes;
+        float* const to = scores + 2 * row;
+        to[0] = to[1] = 0;
+        if (labels[row] == kIgnoredLabel) continue;
+        const float largest = softmax.largest(of_row, classes);
+        const double sum = softmax.exponentials(of_row, classes, largest);
+        to[0] = static_cast<float>(double{largest} + std::log(sum) - double{of_row[labels[row]]});
+        to[1] = std::find(of_row, of_row + classes, largest) - of_row == labels[row] ? 1.0F : 0.0F;
+      }
+    });
+  });
 }
 
 std::unique_ptr<Kernel> make_soft_cross_entropy(const Graph& graph, const Node& node) {

@@ -152,7 +152,7 @@ class RowProduct final : public Kernel {
   std::size_t weight_at_ = 0, packed_at_ = 0, x_at_ = 0, y_at_ = 0, scratch_bytes_ = 0;
 };
 
-// dw[M, K] = dy[n, M]^T x[n, K] (+ sum, in dw's bytes, where keep != 0) for n real rows; dw is F32.
+// dw[M, K] = dy[n, M]^T x[n, K] (+ sum, in dw's bytes, unless keep is 0) for n real rows; dw is F32.
 class WeightGradient final : public Kernel {
  public:
   WeightGradient(MatmulCache& cache, DType dtype, std::int64_t capacity, std::int64_t m, std::int64_t k, bool has_sum)
@@ -177,7 +177,8 @@ class WeightGradient final : public Kernel {
     const std::int64_t rows = arguments.rows(capacity_);
     std::byte* const scratch = arguments.scratch.data();
     float* const dw = arguments.outputs[0].data<float>();
-    bool on_top = has_sum_ && *arguments.inputs[3].data<std::int32_t>() != 0;
+    const bool always = arguments.inputs.size() == 3;
+    bool on_top = has_sum_ && (always || *arguments.inputs[3].data<std::int32_t>() != 0);
     if (rows == 0 && !on_top) std::memset(dw, 0, bytes_of(DType::kF32, m_ * k_));
     for (std::int64_t first = 0; first < rows; first += chunk_, on_top = true) {
       const std::int64_t count = std::min(chunk_, rows - first);
@@ -305,7 +306,7 @@ std::unique_ptr<Kernel> make_linear_input_grad(const Graph& graph, const Node& n
 std::unique_ptr<Kernel> make_linear_weight_grad(const Graph& graph, const Node& node, MatmulCache& cache) {
   const TensorType& dy = graph.type(node.inputs[0]);
   return std::make_unique<WeightGradient>(cache, dy.dtype, dy.shape[0], dy.shape[1],
-                                          graph.type(node.inputs[1]).shape[1], node.inputs.size() == 4);
+                                          graph.type(node.inputs[1]).shape[1], node.inputs.size() > 2);
 }
 
 }  // namespace plimsoll

@@ -92,6 +92,8 @@ std::unique_ptr<Kernel> CudaBackend::make(const Graph& graph, const Node& node) 
     case Op::kVisualEmbeddingGrad:
     case Op::kPackRows:
     case Op::kGatherRows:
+    case Op::kTakeRows:
+    case Op::kJoinRows:
     case Op::kConcatHeads:
     case Op::kSplitHeads:
       return cuda::make_rows(*context_, graph, node);
@@ -100,6 +102,7 @@ std::unique_ptr<Kernel> CudaBackend::make(const Graph& graph, const Node& node) 
     case Op::kJoinPairs:
     case Op::kJoinPairsGrad:
       return cuda::make_pairs(*context_, graph, node);
+    case Op::kLabelScores:
     case Op::kCrossEntropy:
     case Op::kElementLoss:
     case Op::kSpanCrossEntropy:

@@ -142,7 +142,7 @@ class RowProduct {
   Matmuls::Announced product_{};  // where cuBLASLt is asked
 };
 
-// dw[M, K] = dy[n, M]^T x[n, K] (+ sum, in dw's bytes, where keep != 0); dw is F32. T: of dy and x.
+// dw[M, K] = dy[n, M]^T x[n, K] (+ sum, in dw's bytes, unless keep is 0); dw is F32. T: of dy and x.
 template <typename T>
 class WeightGradient {
  public:
@@ -155,7 +155,7 @@ class WeightGradient {
     const MatmulShape shape = form_.shape.with(a.bound(form_.shape.inner));
     float* const dw = output<float>(a, 0);
     const std::int64_t count = shape.rows * shape.columns;
-    if (form_.has_sum) {
+    if (a.inputs.size() > 3) {
       launch(context_.stream(), forget, {.blocks = blocks_for(count, kThreads), .threads = kThreads}, dw,
              input<std::int32_t>(a, 3), count);
     }

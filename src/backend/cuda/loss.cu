@@ -74,6 +74,19 @@ __global__ void cross_entropy(const float* logits, const std::int32_t* labels, c
   if (threadIdx.x == 0) partial[blockIdx.x] = loss;
 }
 
+// The number of the first class that has the most, in every lane.
+__device__ std::int64_t first_largest(const float* row, std::int64_t classes) {
+  float largest = row[0];
+  for (std::int64_t c = lane_index(); c < classes; c += kWarp) largest = fmaxf(largest, row[c]);
+  largest = warp_max(largest);
+  // Numbers of classes are exact in a float up to 2^24, and the largest negative one is the smallest.
+  float negative = -static_cast<float>(classes);
+  for (std::int64_t c = lane_index(); c < classes; c += kWarp) {
+    if (row[c] == largest) negative = fmaxf(negative, -static_cast<float>(c));
+  }
+  return static_cast<std::int64_t>(-warp_max(negative));
+}
+
 __device__ double element_loss(ElementLossAttributes::Kind kind, double x, double y, double* slope) {
   if (kind == ElementLossAttributes::Kind::kSquaredError) {
     *slope = 2 * (x - y);
@@ -137,6 +150,19 @@ __global__ void soft_cross_entropy(const float* logits, const float* teacher, co
   if (threadIdx.x == 0) partial[blockIdx.x] = loss;
 }
 
+__global__ void label_scores(const float* logits, const std::int32_t* labels, float* scores, Rows rows) {
+  const std::int64_t classes = rows.columns, real = rows.real();
+  for (std::int64_t row = first_row(); row < real; row += row_stride()) {
+    const float* const of_row = logits + row * classes;
+    float loss = 0, hit = 0;
+    if (labels[row] != kIgnoredLabel) {
+      loss = static_cast<float>(log_sum_exp_of(of_row, classes, 1) - double{of_row[labels[row]]});
+      hit = first_largest(of_row, classes) == labels[row] ? 1.0F : 0.0F;
+    }
+    if (lane_index() < 2) scores[2 * row + lane_index()] = lane_index() == 0 ? loss : hit;
+  }
+}
+
 // A warp takes a column of a sample's rows.
 __global__ void span_cross_entropy(const float* logits, const std::int32_t* positions, const std::int32_t* offsets,
                                    const float* loss_scale, float* gradient, double* partial, std::int64_t columns,
@@ -184,7 +210,15 @@ __global__ void sum_of_losses(const double* partial, const float* loss_scale, fl
 
 std::unique_ptr<Kernel> make_loss(const Context& context, const Graph& graph, const Node& node) {
   const TensorType& logits = graph.type(node.inputs[0]);
-  check(is_loss(node.op) && logits.dtype == DType::kF32, "make_loss knows the op and its type");
+  check((is_loss(node.op) || node.op == Op::kLabelScores) && logits.dtype == DType::kF32,
+        "make_loss knows the op and its type");
+  if (node.op == Op::kLabelScores) {
+    return make_launch(0, [&context](const KernelArguments& a) {
+      const Rows rows = rows_of(a, a.inputs[0]);
+      launch(context.stream(), label_scores, {.blocks = row_blocks(rows.capacity), .threads = kRowThreads},
+             input<float>(a, 0), input<std::int32_t>(a, 1), output<float>(a, 0), rows);
+    });
+  }
   if (node.op == Op::kSpanCrossEntropy) {
     const TensorType positions = graph.type(node.inputs[1]);
     const std::int64_t columns = positions.shape[1], count = positions.shape.elements();

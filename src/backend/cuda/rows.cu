@@ -1,4 +1,4 @@
-// patchify, visual_embedding and its gradient, pack_rows, gather_rows, concat_heads, split_heads.
+// patchify, visual_embedding and its gradient, pack_rows, gather_rows, take_rows, join_rows, concat_heads, split_heads.
 #include "backend/cuda/packs.h"
 #include "backend/cuda/rows.h"
 
@@ -26,6 +26,61 @@ struct GatherSource {
     return {from >= 0 ? x + from * units : nullptr};
   }
 };
+
+// y[row] = x[first + row] for the real rows of x, which *part counts, and zeros behind them. rows: of x, in units.
+template <typename Unit>
+__global__ void take_rows(const Unit* x, std::int64_t first, std::int64_t count, Unit* y, std::int32_t* part,
+                          Rows rows) {
+  const std::int64_t units = rows.columns, behind = rows.real() - first;
+  for (std::int64_t row = first_row(); row < count; row += row_stride()) {
+    const RowSource<Unit> from{row < behind ? x + (first + row) * units : nullptr};
+    for (std::int64_t unit = lane_index(); unit < units; unit += kWarp) y[row * units + unit] = from(unit);
+  }
+  const std::int64_t real = behind < count ? behind : count;
+  if (blockIdx.x == 0 && threadIdx.x == 0) *part = static_cast<std::int32_t>(real > 0 ? real : 0);
+}
+
+std::unique_ptr<Kernel> make_take_rows(const Context& context, const TensorType& x, const RowPartAttributes& part) {
+  const std::int64_t columns = x.shape.rank() == 1 ? 1 : x.shape[1];
+  const std::size_t row_bytes = static_cast<std::size_t>(columns) * dtype_bytes(x.dtype);
+  return make_launch(0, [&context, row_bytes, part](const KernelArguments& a) {
+    Rows rows = rows_of(a, a.inputs[0]);
+    for_unit(row_bytes, [&]<typename Unit>(Unit) {
+      rows.columns = static_cast<std::int64_t>(row_bytes / sizeof(Unit));
+      launch(context.stream(), take_rows<Unit>, {.blocks = row_blocks(part.count), .threads = kRowThreads},
+             static_cast<const Unit*>(a.inputs[0].raw()), part.first, part.count,
+             static_cast<Unit*>(a.outputs[0].raw()), output<std::int32_t>(a, 1), rows);
+    });
+  });
+}
+
+// Copies a part of `count` rows to the rows of y from `first` on that are real.
+template <typename Unit>
+__global__ void join_part(const Unit* part, std::int64_t first, std::int64_t count, Unit* y, Rows rows) {
+  const std::int64_t units = rows.columns, behind = rows.real() - first, real = behind < count ? behind : count;
+  for (std::int64_t row = first_row(); row < real; row += row_stride()) {
+    for (std::int64_t unit = lane_index(); unit < units; unit += kWarp) {
+      y[(first + row) * units + unit] = part[row * units + unit];
+    }
+  }
+}
+
+std::unique_ptr<Kernel> make_join_rows(const Context& context, const TensorType& y) {
+  const std::size_t row_bytes = static_cast<std::size_t>(y.shape[1]) * dtype_bytes(y.dtype);
+  return make_launch(0, [&context, row_bytes](const KernelArguments& a) {
+    Rows rows = rows_of(a, a.outputs[0]);
+    for_unit(row_bytes, [&]<typename Unit>(Unit) {
+      rows.columns = static_cast<std::int64_t>(row_bytes / sizeof(Unit));
+      std::int64_t first = 0;
+      for (const TensorView& part : a.inputs) {
+        const std::int64_t count = part.shape()[0];
+        launch(context.stream(), join_part<Unit>, {.blocks = row_blocks(count), .threads = kRowThreads},
+               static_cast<const Unit*>(part.raw()), first, count, static_cast<Unit*>(a.outputs[0].raw()), rows);
+        first += count;
+      }
+    });
+  });
+}
 
 // A patch is read in runs, a row of it in a channel each.
 struct PatchShape {
@@ -234,6 +289,10 @@ std::unique_ptr<Kernel> make_rows(const Context& context, const Graph& graph, co
       return make_copy(context, first, []<typename Unit>(const KernelArguments& a, Unit, std::int64_t row_units) {
         return GatherSource<Unit>{units<Unit>(a, 0), input<std::int32_t>(a, 1), row_units};
       });
+    case Op::kTakeRows:
+      return make_take_rows(context, first, std::get<RowPartAttributes>(node.attributes));
+    case Op::kJoinRows:
+      return make_join_rows(context, graph.type(node.outputs[0]));
     default:
       break;
   }

@@ -88,11 +88,11 @@ void linear_input_grad(const KernelArguments& a) {
   }
 }
 
-// dweight[M,K] = dy[n,M]^T x[n,K] (+ sum[M,K] where keep != 0; sum aliases dweight)
+// dweight[M,K] = dy[n,M]^T x[n,K] (+ sum[M,K] unless keep is 0; sum aliases dweight)
 template <typename T>
 void linear_weight_grad(const KernelArguments& a) {
   const Matrix<const T> dy(a.inputs[0]), x(a.inputs[1]);
-  const bool adds = a.inputs.size() > 2 && *a.inputs[3].data<std::int32_t>() != 0;
+  const bool adds = a.inputs.size() == 3 || (a.inputs.size() > 3 && *a.inputs[3].data<std::int32_t>() != 0);
   const Matrix<T> dweight(a.outputs[0]);
   const std::int64_t rows = a.rows(dy.rows());
   for (std::int64_t m = 0; m < a.outputs[0].shape()[0]; ++m) {

@@ -11,6 +11,25 @@ namespace {
 
 constexpr std::int32_t kIgnoredLabel = -100;
 
+template <typename T>
+void label_scores(const KernelArguments& a) {
+  const Matrix<const T> logits(a.inputs[0]);
+  const std::int32_t* labels = a.inputs[1].data<std::int32_t>();
+  const Matrix<T> scores(a.outputs[0]);
+  for (std::int64_t row = 0; row < a.rows(logits.rows()); ++row) {
+    const T *begin = logits[row], *end = begin + logits.columns();
+    if (labels[row] == kIgnoredLabel) {
+      scores[row][0] = scores[row][1] = T{0};
+      continue;
+    }
+    const T* const largest = std::max_element(begin, end);
+    double sum = 0;
+    for (const T* logit = begin; logit != end; ++logit) sum += std::exp(double{*logit} - double{*largest});
+    scores[row][0] = static_cast<T>(double{*largest} + std::log(sum) - double{begin[labels[row]]});
+    scores[row][1] = static_cast<T>(largest - begin == labels[row]);
+  }
+}
+
 // CrossEntropyAttributes has the formula; rows whose label is -100 have no loss and gradient 0. grad may alias logits.
 //
 // The loss of a row is the sum over classes c of share_c l_c with l_c = log_sum_exp - logits_c, so its derivative by
@@ -158,6 +177,8 @@ void soft_cross_entropy(const KernelArguments& a, const SoftTargetAttributes& at
 std::unique_ptr<Kernel> make_loss_kernel(const Graph&, const Node& node, DType dtype) {
   return for_floating(dtype, [&]<typename T>(T) {
     switch (node.op) {
+      case Op::kLabelScores:
+        return make_kernel(node, [](const KernelArguments& a) { label_scores<T>(a); });
       case Op::kElementLoss:
         return make_kernel(node, [attributes = std::get<ElementLossAttributes>(node.attributes)](
                                      const KernelArguments& a) { element_losses<T>(a, attributes); });

@@ -9,6 +9,7 @@
 #include "backend/collectives.h"
 #include "backend/column_sums_kernel.h"
 #include "backend/reference/loop_kernel.h"
+#include "backend/row_parts.h"
 #include "backend/skippable_update.h"
 #include "backend/transfers.h"
 #include "backend/widened_kernel.h"
@@ -58,6 +59,8 @@ std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node
   if (is_transfer(node.op)) return make_transfer_kernel(node);
   if (is_collective(node.op)) return make_collective_kernel(node);
   if (node.op == Op::kSlice) return make_slice_kernel(node);
+  if (node.op == Op::kTakeRows) return make_take_rows_kernel(graph, node);
+  if (node.op == Op::kJoinRows) return make_join_rows_kernel(graph, node);
   if (needs_widening(graph, node) && !is_parameter_update(node.op)) {
     return widened_kernel(graph, node, [this](const Graph& g, const Node& n) { return prepare(g, n); });
   }
@@ -120,6 +123,7 @@ std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node
     case Op::kAttention:
     case Op::kAttentionGrad:
       return make_attention_kernel(graph, node, dtype);
+    case Op::kLabelScores:
     case Op::kCrossEntropy:
     case Op::kElementLoss:
     case Op::kSpanCrossEntropy:
@@ -159,6 +163,8 @@ std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node
     case Op::kAllToAllRowsBegin:
     case Op::kAllToAllRowsEnd:
     case Op::kSlice:
+    case Op::kTakeRows:
+    case Op::kJoinRows:
       break;  // above
   }
   check(false,

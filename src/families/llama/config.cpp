@@ -130,6 +130,7 @@ LlamaConfig read_llama(const ConfigReader& reader, const LlamaKind& kind) {
   reader.number("classifier_dropout", c.classifier_dropout, 0, 0.999);
   if (kind.reads_attention_bias) reader.boolean("attention_bias", c.attention_bias);
   if (kind.model_type == "llama") reader.boolean("mlp_bias", c.mlp_bias);
+  reader.boolean("tie_word_embeddings", c.tie_word_embeddings);
   reader.integer("pad_token_id", c.pad_token_id, -1, c.vocab_size - 1);
   reader.require("hidden_act", "silu", "another activation than SiLU is not supported");
   reader.require("use_sliding_window", false, "sliding windows of attention are not supported");
@@ -159,6 +160,7 @@ void write_llama(const LlamaConfig& c, json& object) {
   if (c.kind.reads_attention_bias) object["attention_bias"] = c.attention_bias;
   if (c.kind.model_type == "llama") object["mlp_bias"] = c.mlp_bias;
   object["hidden_act"] = "silu";
+  object["tie_word_embeddings"] = c.tie_word_embeddings;
   object["pad_token_id"] = c.pad_token_id < 0 ? json() : json(c.pad_token_id);
   object["rope_parameters"] = rotary_json(c.rotary);
   object.erase("rope_scaling");

@@ -36,6 +36,12 @@ class LlamaEncoder final : public Encoder {
                       .remedy = "train a model of an encoder family, as roberta, for questions"});
   }
 
+  LanguageHeadForm language_head() const override {
+    return {.weight = config_.tie_word_embeddings ? "model.embed_tokens.weight" : "lm_head.weight",
+            .tied = config_.tie_word_embeddings,
+            .initializer_range = config_.initializer_range};
+  }
+
   EncoderFacts facts() const override {
     return {.hidden_size = config_.hidden_size,
             .vocab_size = config_.vocab_size,

@@ -60,7 +60,8 @@ struct LlamaConfig {
   double attention_dropout = 0;
   double classifier_dropout = 0.1;  // of a head
   bool attention_bias = false, mlp_bias = false;
-  std::int64_t pad_token_id = -1;  // -1: none
+  bool tie_word_embeddings = false;  // the head of a language model is the word embedding
+  std::int64_t pad_token_id = -1;    // -1: none
   RotaryForm rotary;
 
   bool has_bias_of_qkv() const { return kind.has_bias_of_qkv || attention_bias; }

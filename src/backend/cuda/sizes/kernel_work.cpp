@@ -67,6 +67,10 @@ void gelu_grad(Counted& c) {
   if (sums) c.add("column_whole_sums", WorkKind::kReductions, partial + c.written(1));
 }
 void rows(Counted& c) { c.add("rows", WorkKind::kElementwise, c.all_read() + c.all_written()); }
+void take_rows(Counted& c) { c.add("take_rows", WorkKind::kElementwise, 2 * c.written(0)); }
+void join_rows(Counted& c) {
+  for (std::size_t i = 0; i < c.node.inputs.size(); ++i) c.add("join_rows", WorkKind::kElementwise, 2 * c.read(i));
+}
 // Rows of a table, which is not read whole.
 void lookup(Counted& c) {
   c.add("rows", WorkKind::kEmbeddings,
@@ -107,7 +111,7 @@ void row_product(Counted& c) {
 void weight_gradient(Counted& c) {
   const WeightGradientForm form(c.graph, c.node);
   // The sum that it keeps is not touched by `forget`, but in the first micro-batch.
-  if (form.has_sum) c.add("forget", WorkKind::kProducts, 0);
+  if (c.node.inputs.size() > 3) c.add("forget", WorkKind::kProducts, 0);
   const bool own = !library_takes(form.shape);
   if (form.fills && !own) {
     double copied = 0;
@@ -271,6 +275,7 @@ void loss(Counted& c) {
   c.add(op_name(c.node.op), WorkKind::kLoss, c.all_read() + c.all_written());
   c.add("sum of losses", WorkKind::kLoss, 0);
 }
+void label_scores(Counted& c) { c.add("label_scores", WorkKind::kLoss, c.all_read() + c.all_written()); }
 void contrastive_loss(Counted& c) {
   c.add("to_units", WorkKind::kLoss, 2 * c.read(0));
   c.add("sums_of_rows", WorkKind::kLoss, c.read(0));
@@ -364,6 +369,9 @@ constexpr OpTable<Count> kCounts = {
     {Op::kPairScoresGrad, pair_scores_grad},
     {Op::kPutRows, rows},
     {Op::kSlice, rows},
+    {Op::kTakeRows, take_rows},
+    {Op::kJoinRows, join_rows},
+    {Op::kLabelScores, label_scores},
     {Op::kCrossEntropy, loss},
     {Op::kElementLoss, loss},
     {Op::kSpanCrossEntropy, loss},

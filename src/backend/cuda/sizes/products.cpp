@@ -71,7 +71,7 @@ RowProductForm::RowProductForm(const Graph& graph, const Node& node) {
   workspace_at = scratch.add(shape.workspace_bytes());
 }
 
-WeightGradientForm::WeightGradientForm(const Graph& graph, const Node& node) : has_sum(node.inputs.size() == 4) {
+WeightGradientForm::WeightGradientForm(const Graph& graph, const Node& node) : has_sum(node.inputs.size() > 2) {
   const TensorType &dy = graph.type(node.inputs[0]), &x = graph.type(node.inputs[1]);
   shape = {.rows = dy.shape[1],
            .columns = x.shape[1],

@@ -1,0 +1,13 @@
+// take_rows and join_rows where the host computes: copies, whatever the type.
+#pragma once
+
+#include <memory>
+
+#include "backend/backend.h"
+
+namespace plimsoll {
+
+std::unique_ptr<Kernel> make_take_rows_kernel(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_join_rows_kernel(const Graph& graph, const Node& node);
+
+}  // namespace plimsoll

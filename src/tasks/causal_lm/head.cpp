@@ -1,0 +1,53 @@
+#include "tasks/causal_lm/head.h"
+
+#include "graph/build.h"
+#include "model/builder.h"
+
+namespace plimsoll {
+namespace {
+
+class LanguageHead final : public Head {
+ public:
+  LanguageHead(LanguageHeadForm form, std::int64_t vocab_size) : form_(std::move(form)), vocab_size_(vocab_size) {}
+
+  std::vector<ParameterSpec> specs(std::int64_t hidden_size) const override {
+    if (form_.tied) return {};
+    std::vector<ParameterSpec> specs;
+    add_spec(specs, form_.weight, {vocab_size_, hidden_size}, ParameterSpec::Init::kNormal,
+             ParameterSpec::Part::kLanguageHead);
+    specs.back().normal_std = form_.initializer_range;
+    return specs;
+  }
+
+  std::vector<InputSpec> inputs(const ModelCapacity& capacity) const override {
+    return {{.name = std::string(input::kLabels), .type = {DType::kI32, {capacity.text_rows}}, .next_row = true}};
+  }
+
+  HeadValues append(ModelBuilder& builder, const Encoded& encoded) const override {
+    Graph& graph = builder.graph();
+    const ValueId rows = encoded.text_rows, labels = builder.input(input::kLabels);
+    const ValueId logits =
+        linear(graph, "lm_head", builder.text_rows(encoded), builder.parameter(form_.weight), kNoValue, rows);
+    const ValueId loss = graph.add_node({.op = Op::kCrossEntropy,
+                                         .name = "loss",
+                                         .attributes = CrossEntropyAttributes{},
+                                         .inputs = {logits, labels, builder.input(input::kLossScale)},
+                                         .row_count = rows})[0];
+    const ValueId scores = add_single(
+        graph, {.op = Op::kLabelScores, .name = "label_scores", .inputs = {logits, labels}, .row_count = rows});
+    return {.loss = loss, .logits = scores};
+  }
+
+ private:
+  LanguageHeadForm form_;
+  std::int64_t vocab_size_;  // V
+};
+
+}  // namespace
+
+ModelDefinition causal_language_model(std::shared_ptr<const Encoder> encoder) {
+  const auto head = std::make_shared<LanguageHead>(encoder->language_head(), encoder->facts().vocab_size);
+  return {std::move(encoder), head};
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,15 @@
+// The head of a causal language model: a score for each token of the vocabulary, in every row.
+#pragma once
+
+#include <memory>
+
+#include "model/definition.h"
+
+namespace plimsoll {
+
+// The head reads `labels`: i32[Nt], the token that follows each row, -100 where none is learned. What it gives as logits
+// is f32[Nt, 2], the loss of each row's label and whether no other token has a larger logit: a vocabulary's own logits
+// are never whole (transform/chunked_loss.h). Throws UsageError for a family without such a head.
+ModelDefinition causal_language_model(std::shared_ptr<const Encoder> encoder);
+
+}  // namespace plimsoll

@@ -1,0 +1,14 @@
+// What a language model makes of texts: how likely their learned tokens are.
+#pragma once
+
+#include <memory>
+
+#include "tasks/task.h"
+
+namespace plimsoll {
+
+// Perplexity, exp of the mean loss of a token (Jelinek et al. 1977), and the share of tokens that were the likeliest.
+std::unique_ptr<Scorer> token_scorer();
+std::unique_ptr<Predictions> text_predictions();
+
+}  // namespace plimsoll

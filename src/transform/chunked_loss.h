@@ -1,0 +1,23 @@
+// Chunked loss: logits over a vocabulary are never whole. The head's product, the cross-entropy and both their gradients
+// run for some rows at a time, and the logits of one chunk take the bytes of the last (Hsu et al. 2024, Liger Kernel;
+// Wijmans et al. 2024, "Cut Your Losses").
+//
+//   graph = chunk_loss(graph);     // after autodiff
+#pragma once
+
+#include <cstdint>
+
+#include "graph/graph.h"
+
+namespace plimsoll {
+
+// How many of n rows of width D are in a chunk, whose logits [rows, V] then take about as many bytes as all rows do;
+// some, though, or products would be slow.
+std::int64_t chunk_rows(std::int64_t n, std::int64_t width, std::int64_t classes);
+
+// Cuts every loss by rows that is a cross_entropy of a product without bias, where that spares bytes: its logits are
+// several times as wide as the rows, and nobody else reads them but label_scores. Losses are summed chunk by chunk,
+// gradients of the weight likewise; other results are the same bits.
+Graph chunk_loss(const Graph& graph);
+
+}  // namespace plimsoll

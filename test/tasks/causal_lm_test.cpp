@@ -1,0 +1,110 @@
+// Texts for language models: what a page may have, which tokens are learned, windows that cut anywhere, scores.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "support/expect_error.h"
+#include "tasks/causal_lm/results.h"
+#include "tasks/causal_lm/task.h"
+#include "tasks/causal_lm/text.h"
+#include "tasks/task_pages.h"
+#include "tasks/tasks.h"
+
+namespace plimsoll::test {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+
+// Each byte of a word is a token; a text begins with 1 and ends with 2.
+WordEncoder bytes_of_texts() {
+  return {.encode = [](std::string_view word, std::vector<std::int32_t>& ids) { ids.insert(ids.end(), word.begin(), word.end()); },
+          .bos_id = -1,
+          .pad_id = 0,
+          .eos_id = -1,
+          .text_begin_id = 1,
+          .text_end_id = 2,
+          .runs_on = true};
+}
+
+class Texts : public testing::Test {
+ protected:
+  std::shared_ptr<const TokenizedPages> open(const std::vector<json>& pages) const {
+    std::string lines;
+    for (const json& page : pages) lines += page.dump() + "\n";
+    const ReadOptions reading{.parts = kTextAlone, .ignore_labels = true, .target = &text_reader()};
+    return std::make_shared<TokenizedPages>(open_pages(folder_.write("texts.jsonl", lines), reading), bytes_of_texts(),
+                                            reading);
+  }
+  Dataset dataset(const std::vector<json>& pages, int length = 16) const {
+    return Dataset(open(pages), ImageProcessor({}),
+                   {.parts = kTextAlone,
+                    .windows = {.max_length = length, .stride = 0, .outer = 0, .anywhere = true},
+                    .targets = next_token_targets()});
+  }
+  static EncodedExample load(const Dataset& data, std::size_t index) {
+    Dataset::Scratch scratch;
+    EncodedExample example;
+    data.load(index, scratch, example);
+    return example;
+  }
+  PageError fault(const json& page) const {
+    try {
+      open({page})->read(0);
+    } catch (const PageError& error) {
+      return error;
+    }
+    return PageError("none", {});
+  }
+
+ private:
+  ScratchFolder folder_;
+};
+
+TEST_F(Texts, EveryTokenOfAWholeTextIsLearned) {
+  const Dataset data = dataset({{{"text", "ab"}}});
+  ASSERT_EQ(data.size(), 1);
+  const EncodedExample example = load(data, 0);
+  EXPECT_THAT(example.input_ids, ElementsAre(1, 'a', 'b', 2));
+  EXPECT_THAT(example.labels, ElementsAre('a', 'b', 2, -100));
+  EXPECT_EQ(example.loss_terms, 3);
+}
+
+TEST_F(Texts, OfPromptsCompletionsAreLearned) {
+  const EncodedExample example = load(dataset({{{"prompt", "abc"}, {"completion", "de"}}}), 0);
+  EXPECT_THAT(example.input_ids, ElementsAre(1, 'a', 'b', 'c', 'd', 'e', 2));
+  EXPECT_THAT(example.labels, ElementsAre(-100, -100, -100, 'd', 'e', 2, -100));
+  EXPECT_EQ(example.loss_terms, 3);
+}
+
+TEST_F(Texts, WindowsCutThemAnywhere) {
+  const Dataset data = dataset({{{"prompt", "abc"}, {"completion", "defgh"}}, {{"text", "x"}}}, 4);
+  ASSERT_EQ(data.size(), 4);
+  EXPECT_THAT(load(data, 0).input_ids, ElementsAre(1, 'a', 'b', 'c'));
+  EXPECT_THAT(load(data, 0).labels, ElementsAre(-100, -100, -100, -100));
+  EXPECT_THAT(load(data, 1).input_ids, ElementsAre('d', 'e', 'f', 'g'));
+  EXPECT_THAT(load(data, 1).labels, ElementsAre('e', 'f', 'g', -100));
+  EXPECT_THAT(load(data, 2).input_ids, ElementsAre('h', 2));
+  EXPECT_THAT(load(data, 3).input_ids, ElementsAre(1, 'x', 2));
+}
+
+TEST_F(Texts, FaultsAreNamed) {
+  EXPECT_EQ(fault({{"words", {"a"}}}).kind(), "text-missing");
+  EXPECT_EQ(fault({{"prompt", "a"}}).kind(), "text-missing");
+  EXPECT_EQ(fault({{"text", "a"}, {"completion", "b"}}).kind(), "text-twice");
+  EXPECT_EQ(fault({{"text", 3}}).kind(), "wrong-type");
+  EXPECT_EQ(fault({{"text", ""}}).kind(), "text-empty");
+  EXPECT_EQ(fault({{"prompt", ""}, {"completion", "b"}}).kind(), "none");
+}
+
+TEST_F(Texts, TaskIsFoundByItsNames) {
+  EXPECT_EQ(&task_named("causal-lm"), &causal_lm_task());
+  EXPECT_EQ(&task_named("CausalLM"), &causal_lm_task());
+  EXPECT_TRUE(causal_lm_task().reads_text());
+  EXPECT_THAT(causal_lm_task().metrics({}), ElementsAre("perplexity", "accuracy"));
+}
+
+}  // namespace
+}  // namespace plimsoll::test
