@@ -10,6 +10,8 @@ warm-up; peaks are the kernel's figure for the process (getrusage), the largest 
   bench/frontier.py [--rounds 3] [--steps 2] [--shape base] [--only full adapters] [--skip bf16] [--ipex-python PATH]
   bench/frontier.py --draw        draws the chart again from the last figures
 
+Needs .venv (tools/setup_venv.sh) with torchao (pip install torchao), and libjemalloc2.
+
 An update is four pages of 709 rows (512 text tokens, no padding, and 197 of the image), clipped, AdamW. Full fine-tuning
 is compared with full fine-tuning, adapters of rank 8 with adapters. Bars: at the peak of each of PyTorch's programs
 Plimsoll takes at most 0.6 of its time within that memory, and Plimsoll's smallest full fine-tuning takes at most 0.4 of
@@ -58,6 +60,7 @@ OURS = {
     "--bf16": ("full", ["--bf16"]),
     "--optim adamw_8bit": ("full", ["--optim", "adamw_8bit"]),
     "--max-grad-norm 0 --offload": ("full", ["--max-grad-norm", "0", "--offload", "WORK"]),
+    "--bf16 --max-grad-norm 0 --offload": ("full", ["--bf16", "--max-grad-norm", "0", "--offload", "WORK"]),
     "--lora-rank 8": ("adapters", ["--lora-rank", "8"]),
     "--lora-rank 8 --load-in-4bit": ("adapters", ["--lora-rank", "8", "--load-in-4bit"]),
 }

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Writes test/data/tokenizers/golden.json: words with the ids that `transformers` and `tokenizers` give them by each of
-the test vocabularies beside it. To be made again whenever tools/make_test_vocabularies.py has made those again.
+the test vocabularies beside it, and running texts with those that the decoders' give. To be made again whenever tools/make_test_vocabularies.py has made those again.
 
     python tools/make_tokenizer_kinds_golden.py
 """
 
 import json
 import pathlib
+import random
 
 import tokenizers
 import transformers
@@ -16,7 +17,7 @@ from random_words import TEXTS, random_words
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "test/data/tokenizers"
 SEED = 11
-COUNT = 700
+COUNT, TEXT_COUNT = 700, 50
 NAMES = ["bert", "bert-cased.json", "xlm-roberta", "unigram.json", "llama3.json", "qwen.json", "smollm.json"]
 DECODERS = NAMES[4:]  # they read a word as it stands in a text, behind a space
 CORNER_CASES = [
@@ -41,6 +42,14 @@ def load(name):
     return backend
 
 
+def running_texts(words):
+    """Words between white space of all kinds, as texts have it."""
+    chance = random.Random(SEED)
+    between = [" ", " ", " ", "  ", "\n", "\n\n", " \n  ", "\t", "\r\n", "", ". ", ", "]
+    return ["".join(chance.choice(words) + chance.choice(between) for _ in range(chance.randint(1, 40)))
+            for _ in range(TEXT_COUNT)]
+
+
 def main():
     texts = TEXTS + ["[CLS]", "[SEP]", "[MASK]", " [MASK]", "[mask]", "TOTAL DUE", "<sum> ", "Sub Total", "GST", "\u2581"]
     words = CORNER_CASES + script_texts.words() + random_words(COUNT, SEED, longest=8, texts=texts)
@@ -53,9 +62,13 @@ def main():
             encoded = load(name).encode_batch([[w] for w in words], is_pretokenized=True, add_special_tokens=False)
         ids[name] = [e.ids for e in encoded]
     lines = [json.dumps([word, *(ids[name][i] for name in NAMES)], separators=(",", ":")) for i, word in enumerate(words)]
+    running = running_texts(words)
+    encoded = [load(name).encode_batch(running, add_special_tokens=False) for name in DECODERS]
+    text_lines = [json.dumps([one, *(e[i].ids for e in encoded)], separators=(",", ":")) for i, one in enumerate(running)]
     head = {"made_by": "tools/make_tokenizer_kinds_golden.py", "seed": SEED, "tokenizers": tokenizers.__version__,
             "transformers": transformers.__version__, "vocabularies": NAMES}
-    text = json.dumps(head, indent=1)[:-2] + ',\n "words": [\n' + ",\n".join(lines) + "\n]}\n"
+    text = json.dumps(head, indent=1)[:-2] + ',\n "words": [\n' + ",\n".join(lines) + "\n],\n"
+    text += ' "texts": [\n' + ",\n".join(text_lines) + "\n]}\n"
     (FOLDER / "golden.json").write_text(text)
     print(f"wrote {FOLDER / 'golden.json'} ({len(text)} bytes)")
 

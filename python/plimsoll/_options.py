@@ -22,7 +22,7 @@ class CheckOptions(TypedDict, total=False):
     threads: int
     """Compute threads (0: all available cores) (default: 0)"""
     model: Path
-    """Hugging Face model directory, or a preset, which has random weights: layoutlmv3-tiny, layoutlmv3-small, layoutlmv3-base, layoutlmv3-large, roberta-tiny, roberta-small, roberta-base, roberta-large, layoutlm-tiny, layoutlm-small, layoutlm-base, layoutlm-large, lilt-tiny, lilt-small, lilt-base"""
+    """Hugging Face model directory, or a preset, which has random weights: layoutlmv3-tiny, layoutlmv3-small, layoutlmv3-base, layoutlmv3-large, roberta-tiny, roberta-small, roberta-base, roberta-large, layoutlm-tiny, layoutlm-small, layoutlm-base, layoutlm-large, lilt-tiny, lilt-small, lilt-base, llama-tiny, llama-small"""
     tokenizer: Path
     """tokenizer.json or its directory, instead of the model's own"""
     base_model: Path
@@ -44,7 +44,7 @@ class CheckOptions(TypedDict, total=False):
     cache: Path
     """Cache pages in this directory, with their tokens and resized images (about 170 KB per page), for later epochs and runs; rebuilt when data, tokenizer or options change"""
     task: Union[str, Sequence[str]]
-    """What is trained: token-classification, sequence-classification, question-answering, relation-extraction, pair-classification, pair-ranking, pair-similarity (default: what the model was trained for; a preset: the first). Another than the model's gives it a new head"""
+    """What is trained: token-classification, sequence-classification, question-answering, relation-extraction, pair-classification, pair-ranking, pair-similarity, causal-lm (default: what the model was trained for; a preset: the first). Another than the model's gives it a new head"""
     problem_type: Literal["single_label_classification", "multi_label_classification", "regression"]
     """Of classes of pages: single_label_classification (a name a page), multi_label_classification (a list), regression (a number); default: as the data is"""
     labels: Union[str, Sequence[str]]
@@ -95,7 +95,7 @@ class TrainOptions(TypedDict, total=False):
     threads: int
     """Compute threads (0: all available cores) (default: 0)"""
     model: Path
-    """Hugging Face model directory, or a preset, which has random weights: layoutlmv3-tiny, layoutlmv3-small, layoutlmv3-base, layoutlmv3-large, roberta-tiny, roberta-small, roberta-base, roberta-large, layoutlm-tiny, layoutlm-small, layoutlm-base, layoutlm-large, lilt-tiny, lilt-small, lilt-base"""
+    """Hugging Face model directory, or a preset, which has random weights: layoutlmv3-tiny, layoutlmv3-small, layoutlmv3-base, layoutlmv3-large, roberta-tiny, roberta-small, roberta-base, roberta-large, layoutlm-tiny, layoutlm-small, layoutlm-base, layoutlm-large, lilt-tiny, lilt-small, lilt-base, llama-tiny, llama-small"""
     tokenizer: Path
     """tokenizer.json or its directory, instead of the model's own"""
     base_model: Path
@@ -165,7 +165,7 @@ class TrainOptions(TypedDict, total=False):
     eval_data: Union[Path, Sequence[Path]]
     """Pages for evaluation during training, in the format of --data"""
     task: Union[str, Sequence[str]]
-    """What is trained: token-classification, sequence-classification, question-answering, relation-extraction, pair-classification, pair-ranking, pair-similarity (default: what the model was trained for; a preset: the first). Another than the model's gives it a new head"""
+    """What is trained: token-classification, sequence-classification, question-answering, relation-extraction, pair-classification, pair-ranking, pair-similarity, causal-lm (default: what the model was trained for; a preset: the first). Another than the model's gives it a new head"""
     problem_type: Literal["single_label_classification", "multi_label_classification", "regression"]
     """Of classes of pages: single_label_classification (a name a page), multi_label_classification (a list), regression (a number); default: as the data is"""
     labels: Union[str, Sequence[str]]
@@ -302,8 +302,8 @@ class TrainOptions(TypedDict, total=False):
     """Directory of TensorBoard's event files (default: tensorboard, in --output-dir)"""
     load_best_model_at_end: bool
     """Save the model of the best evaluation, not of the last update"""
-    metric_for_best_model: Literal["accuracy", "anls", "exact_match", "f1", "f1_macro", "f1_micro", "f1_with_answer", "f1_without_answer", "loss", "mae", "margin", "mse", "precision", "recall", "recall_at_1", "recall_at_5", "threshold", "eval_accuracy", "eval_anls", "eval_exact_match", "eval_f1", "eval_f1_macro", "eval_f1_micro", "eval_f1_with_answer", "eval_f1_without_answer", "eval_loss", "eval_mae", "eval_margin", "eval_mse", "eval_precision", "eval_recall", "eval_recall_at_1", "eval_recall_at_5", "eval_threshold"]
-    """The metric that decides which model is best: loss, or one of the task's (token-classification: f1, precision, recall; sequence-classification: accuracy, f1_macro, f1_micro, or mse, mae; question-answering: f1, exact_match, anls, f1_with_answer, f1_without_answer; relation-extraction: f1, precision, recall; pair-classification: accuracy, f1; pair-ranking: accuracy, margin; pair-similarity: recall_at_1, recall_at_5, accuracy, threshold; default: the first)"""
+    metric_for_best_model: Literal["accuracy", "anls", "exact_match", "f1", "f1_macro", "f1_micro", "f1_with_answer", "f1_without_answer", "loss", "mae", "margin", "mse", "perplexity", "precision", "recall", "recall_at_1", "recall_at_5", "threshold", "eval_accuracy", "eval_anls", "eval_exact_match", "eval_f1", "eval_f1_macro", "eval_f1_micro", "eval_f1_with_answer", "eval_f1_without_answer", "eval_loss", "eval_mae", "eval_margin", "eval_mse", "eval_perplexity", "eval_precision", "eval_recall", "eval_recall_at_1", "eval_recall_at_5", "eval_threshold"]
+    """The metric that decides which model is best: loss, or one of the task's (token-classification: f1, precision, recall; sequence-classification: accuracy, f1_macro, f1_micro, or mse, mae; question-answering: f1, exact_match, anls, f1_with_answer, f1_without_answer; relation-extraction: f1, precision, recall; pair-classification: accuracy, f1; pair-ranking: accuracy, margin; pair-similarity: recall_at_1, recall_at_5, accuracy, threshold; causal-lm: perplexity, accuracy; default: the first)"""
     resume_from_checkpoint: Union[str, Sequence[str]]
     """latest (or True), or a checkpoint-N directory: continue bit for bit; latest with no checkpoint starts from the beginning"""
     on_nonfinite: Literal["stop", "skip"]

@@ -10,11 +10,14 @@
 namespace plimsoll {
 
 std::string run_line(const ModelBundle& bundle, const Dataset& train, const TrainOptions& options) {
-  return fmt::format("{}: {}, {}; {} in {}; {} of {}", bundle.origin,
-                     counted(parameter_count(bundle.specs()), "parameter"),
-                     counted(bundle.config.task.num_labels(), "label"), counted(train.source().size(), "page"),
-                     counted(train.size(), "window"), counted(updates_of(options, train), "update"),
-                     counted(options.train_batch_size, train.size() == train.source().size() ? "page" : "window"));
+  const bool texts = bundle.task().reads_text();
+  const char* const page = texts ? "text" : "page";
+  const std::string labels = texts ? "" : fmt::format(", {}", counted(bundle.config.task.num_labels(), "label"));
+  return fmt::format("{}: {}{}; {} in {}; {} of {}", bundle.origin,
+                     counted(parameter_count(bundle.specs()), "parameter"), labels,
+                     counted(train.source().size(), page), counted(train.size(), "window"),
+                     counted(updates_of(options, train), "update"),
+                     counted(options.train_batch_size, train.size() == train.source().size() ? page : "window"));
 }
 
 std::string weights_line(const ModelBundle& bundle) {

@@ -13,9 +13,9 @@ namespace plimsoll {
 LanguageHeadForm Encoder::language_head() const {
   throw UsageError({.what = "the family has no head that predicts the next token",
                     .where = fmt::format("a model of type '{}'", model_type()),
-                    .found = "a head for causal language models",
-                    .allowed = "a decoder's family, as llama or qwen2",
-                    .remedy = "train a decoder for causal-lm, or this model for another task"});
+                    .found = "a task that needs it",
+                    .allowed = "a decoder",
+                    .remedy = "train a decoder for this task, or this model for another one"});
 }
 
 ModelDefinition::ModelDefinition(std::shared_ptr<const Encoder> encoder, std::shared_ptr<const Head> head)

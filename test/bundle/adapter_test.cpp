@@ -499,8 +499,8 @@ TEST_F(WrongAdapter, WithAnyKeyThatIsNotUnderstood) {
 }
 
 TEST_F(WrongAdapter, OfAnotherTask) {
-  config_["task_type"] = "CAUSAL_LM";
-  refused({"key \"task_type\"", "CAUSAL_LM", "TOKEN_CLS", "SEQ_CLS"});
+  config_["task_type"] = "SEQ_2_SEQ_LM";
+  refused({"key \"task_type\"", "SEQ_2_SEQ_LM", "TOKEN_CLS", "SEQ_CLS"});
 }
 
 TEST_F(WrongAdapter, WithoutItsBase) {

@@ -31,5 +31,22 @@ TEST(TokenizerKinds, EqualHuggingFaceOnReceiptsScriptsAndRandomUnicodeWords) {
   }
 }
 
+// As they stand, without a space in front.
+TEST(TokenizerKinds, OfDecodersEqualHuggingFaceOnRunningTexts) {
+  const std::filesystem::path folder = test_data_dir() / "tokenizers";
+  const json golden = json::parse(read_text_file(folder / "golden.json"));
+  const std::vector<std::string> names = {"llama3.json", "qwen.json", "smollm.json"};
+  std::vector<Tokenizer> tokenizers;
+  for (const std::string& name : names) tokenizers.push_back(Tokenizer::from_directory(folder / name));
+  ASSERT_GE(golden.at("texts").size(), 50U);
+  for (const json& entry : golden.at("texts")) {
+    for (std::size_t i = 0; i < tokenizers.size(); ++i) {
+      Ids ids;
+      tokenizers[i].encode_text(entry.at(0).get<std::string>(), ids);
+      EXPECT_EQ(ids, entry.at(i + 1).get<Ids>()) << entry.at(0).dump() << " by " << names[i];
+    }
+  }
+}
+
 }  // namespace
 }  // namespace plimsoll

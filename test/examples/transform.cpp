@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "transform/chunked_loss.h"
 #include "transform/distillation.h"
 #include "transform/early_updates.h"
 #include "transform/int8_products.h"
@@ -17,6 +18,10 @@ void of_distillation(const Graph& student, const Graph& teacher, ValueId loss, V
                      const std::vector<ValueId>& trained, const std::set<std::string>& layers,
                      const std::set<std::string>& teacher_layers) {
 #include "transform/distillation.h.inc"
+}
+
+void of_chunked_loss(Graph graph) {
+#include "transform/chunked_loss.h.inc"
 }
 
 void of_int8_products(Graph graph) {

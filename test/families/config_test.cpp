@@ -227,7 +227,7 @@ TEST(ReadConfig, WhatIsNotThereOrNotJson) {
   expect_error<DataError>([&] { read_config(folder); }, {"not valid JSON", folder + "/config.json"});
 }
 
-// The numbers are those of LayoutLMv3Model, RobertaModel, LayoutLMModel and LiltModel in transformers 5.17.0, without
+// The numbers are those of LayoutLMv3Model, RobertaModel, LayoutLMModel, LiltModel and LlamaModel in transformers 5.17.0, without
 // poolers, with the preset's shape.
 TEST(Presets, ParametersAreAsManyAsInTransformers) {
   const std::map<std::string, std::int64_t> expected = {{"layoutlmv3-tiny", 5465056},   {"layoutlmv3-small", 12737792},
@@ -237,13 +237,14 @@ TEST(Presets, ParametersAreAsManyAsInTransformers) {
                                                         {"layoutlm-tiny", 3596544},     {"layoutlm-small", 9414912},
                                                         {"layoutlm-base", 112037376},   {"layoutlm-large", 338286592},
                                                         {"lilt-tiny", 5193448},         {"lilt-small", 12754064},
-                                                        {"lilt-base", 130164416}};
+                                                        {"lilt-base", 130164416},     {"llama-tiny", 3275232},
+                                                        {"llama-small", 8505792}};
   EXPECT_EQ(preset_names().size(), expected.size());
   for (const std::string& name : preset_names()) {
     EXPECT_TRUE(is_preset(name));
     std::int64_t count = 0;
     for (const ParameterSpec& spec : definition_of(preset_config(name)).specs()) {
-      if (!spec.name.starts_with("classifier")) count += spec.shape.elements();
+      if (!spec.is_head()) count += spec.shape.elements();
     }
     EXPECT_EQ(count, expected.at(name)) << name;
     // A preset is a config that can be read back.
