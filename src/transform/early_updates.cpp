@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <vector>
 
 #include "base/error.h"
@@ -91,6 +92,13 @@ class BackwardRepeater {
         rewriter_.copy_node(node);
       }
     }
+    // What the host reads of a backward, such as a loss that is computed with its gradients, is the first one's.
+    std::map<ValueId, ValueId> of_first;
+    for (const ValueId output : graph_.outputs()) {
+      const NodeId producer = graph_.value(output).producer;
+      if (producer == kNoNode || graph_.node(producer).phase != Phase::kBackward) continue;
+      of_first[output] = rewriter_.mapped(output);
+    }
     for (const Node& node : graph_.nodes()) {
       if (node.phase != Phase::kBackward) continue;
       Node again = node;
@@ -98,6 +106,7 @@ class BackwardRepeater {
       rewriter_.copy_node(again);
     }
     for (const Node* node : updates) rewriter_.copy_node(*node);
+    for (const auto& [output, first] : of_first) rewriter_.map(output, first);
     rewriter_.copy_outputs();
     return rewriter_.take();
   }
@@ -113,10 +122,11 @@ class BackwardRepeater {
     return depends;
   }
 
-  static void check_repeatable(const Node& node) {
+  // A sum that the backward itself begins is begun again.
+  void check_repeatable(const Node& node) const {
     if (node.phase != Phase::kBackward) return;
     for (const Alias& alias : op_aliases(node.op, node.inputs.size())) {
-      check(alias.kind != Alias::Kind::kMust,
+      check(alias.kind != Alias::Kind::kMust || !is_persistent(graph_.value(node.inputs[alias.input]).role),
             [&] { return fmt::format("'{}' changes a state and cannot run twice", node.name); });
     }
   }

@@ -74,6 +74,23 @@ TEST_F(LanguageModel, ResumesBitForBit) {
   EXPECT_TRUE(file_bytes(at("parts/model.safetensors")) == file_bytes(at("whole/model.safetensors")));
 }
 
+// The smallest plans go backward twice, chunks of the loss and all.
+TEST_F(LanguageModel, TrainsInTheSmallestMemoryThatIsNamed) {
+  for (const Arguments& more : {Arguments{}, Arguments{"--bf16", "--optim", "adamw_8bit"}}) {
+    Arguments arguments = train("run", "texts.jsonl", {"--max-steps", "2", "--json", "--overwrite-output-dir"});
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    std::string& budget = *(std::ranges::find(arguments, "--budget") + 1);
+    budget = "10MiB";
+    const Outcome refused = run(arguments);
+    ASSERT_EQ(refused.code, 4) << refused.out << refused.err;
+    const std::size_t last = refused.out.find_last_of('\n', refused.out.size() - 2);
+    const json error = json::parse(refused.out.substr(last == std::string::npos ? 0 : last + 1));
+    budget = std::to_string(error.at("error").at("smallest_budget_bytes").get<std::int64_t>());
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+  }
+}
+
 TEST_F(LanguageModel, WrongDataIsNamed) {
   write_bytes(at("pages/bad.jsonl"), "{\"text\": \"a\"}\n{\"words\": [\"a\"]}\n{\"text\": \"\"}\n");
   const Outcome checked = run({"check", "--task", "causal-lm", "--model", "llama-tiny", "--data", path("pages/bad.jsonl")});

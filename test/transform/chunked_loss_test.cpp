@@ -8,6 +8,7 @@
 
 #include "autodiff/autodiff.h"
 #include "graph/build.h"
+#include "transform/early_updates.h"
 #include "transform/optimizer.h"
 #include "transform/reference_outputs.h"
 
@@ -125,6 +126,16 @@ TEST(ChunkedLoss, GradientsAreAddedToEarlierOnes) {
   verify(cut);
   EXPECT_EQ(count(cut, Op::kLinearWeightGrad), 4);
   for (const double keep : {0.0, 1.0}) expect_same(cut, whole, keep);
+}
+
+// In two backwards the loss is the first one's, and sums over chunks begin anew.
+TEST(ChunkedLoss, MayBeRepeated) {
+  const Graph whole = with_gradients(), twice = repeat_backward(chunk_loss(whole));
+  EXPECT_EQ(count(twice, Op::kCrossEntropy), 6);
+  for (const ValueId output : twice.outputs()) {
+    EXPECT_FALSE(twice.node(twice.value(output).producer).name.ends_with(".second"));
+  }
+  expect_same(twice, whole);
 }
 
 TEST(ChunkedLoss, OthersThatReadLogitsKeepThemWhole) {
