@@ -218,6 +218,18 @@ std::vector<unsigned char> shared;
 // What lies behind a block's shared memory, which no kernel may write: on a GPU it is another block's, or nobody's.
 constexpr std::size_t kGuardBytes = 4096;
 
+// A sanitizer tells of reads there, too, until the block has ended or failed.
+class Poisoned {
+ public:
+  explicit Poisoned(unsigned char* guard) : guard_(guard) { ASAN_POISON_MEMORY_REGION(guard_, kGuardBytes); }
+  ~Poisoned() { ASAN_UNPOISON_MEMORY_REGION(guard_, kGuardBytes); }
+  Poisoned(const Poisoned&) = delete;
+  Poisoned& operator=(const Poisoned&) = delete;
+
+ private:
+  [[maybe_unused]] unsigned char* guard_;
+};
+
 unsigned char* shared_begin() {
   const auto address = reinterpret_cast<std::uintptr_t>(shared.data());
   return shared.data() + ((address + 15) / 16 * 16 - address);
@@ -250,9 +262,10 @@ void run(dim3 grid, dim3 threads, std::size_t shared_bytes, const std::function<
         // NaN: shared memory may begin with anything.
         shared.assign(shared_bytes + 16 + kGuardBytes, 0xFF);
         unsigned char* const guard = shared_begin() + shared_bytes;
-        ASAN_POISON_MEMORY_REGION(guard, kGuardBytes);
-        block().run(threads, thread);
-        ASAN_UNPOISON_MEMORY_REGION(guard, kGuardBytes);
+        {
+          const Poisoned behind(guard);
+          block().run(threads, thread);
+        }
         static const std::vector<unsigned char> untouched(kGuardBytes, 0xFF);
         if (std::memcmp(guard, untouched.data(), kGuardBytes) != 0) {
           throw std::logic_error("a block wrote beyond its shared memory");
