@@ -25,10 +25,10 @@ struct Loss {
 };
 
 // Who reads each value.
-using Readers = std::vector<std::vector<std::size_t>>;
+using ReadingNodes = std::vector<std::vector<std::size_t>>;
 
-Readers readers_of(const Graph& graph) {
-  Readers readers(graph.values().size());
+ReadingNodes reading_nodes(const Graph& graph) {
+  ReadingNodes readers(graph.values().size());
   for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
     for (const ValueId input : graph.nodes()[n].inputs) readers[static_cast<std::size_t>(input)].push_back(n);
   }
@@ -38,7 +38,7 @@ Readers readers_of(const Graph& graph) {
 bool is_output(const Graph& graph, ValueId value) { return std::ranges::find(graph.outputs(), value) != graph.outputs().end(); }
 
 // The loss that node n ends, if it is one that is cut.
-std::optional<Loss> find_loss(const Graph& graph, const Readers& readers, std::size_t n) {
+std::optional<Loss> find_loss(const Graph& graph, const ReadingNodes& readers, std::size_t n) {
   const Node& node = graph.nodes()[n];
   if (node.op != Op::kCrossEntropy || graph.value(node.inputs[0]).producer == kNoNode) return std::nullopt;
   Loss loss{.product = static_cast<std::size_t>(graph.value(node.inputs[0]).producer), .loss = n, .place = n};
@@ -161,7 +161,7 @@ std::int64_t chunk_rows(std::int64_t n, std::int64_t width, std::int64_t classes
 }
 
 Graph chunk_loss(const Graph& graph) {
-  const Readers readers = readers_of(graph);
+  const ReadingNodes readers = reading_nodes(graph);
   std::map<std::size_t, Loss> losses;  // by their place
   std::vector<bool> gone(graph.nodes().size(), false);
   for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
