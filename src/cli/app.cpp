@@ -260,7 +260,7 @@ static int parse_and_run(int argc, const char* const* argv, bool json) {
   app.allow_config_extras(CLI::config_extras_mode::error);
   const std::size_t command = !arguments.empty() && arguments.front() == "--config" ? 2 : 0;
   const ErrorForm form{.json = json, .event = arguments.size() > command && arguments[command] == "train"};
-  // Where the process is one of several, it says which.
+  // A message says which process it is from, where there are several.
   const auto report_rank = [&](ExitCode code, Problem problem, const nlohmann::json& more) {
     if (invocation.ranks != nullptr && !problem.where.starts_with("rank ")) {
       const Communicator& ranks = *invocation.ranks;
@@ -269,7 +269,7 @@ static int parse_and_run(int argc, const char* const* argv, bool json) {
     }
     return report(form, code, problem, more);
   };
-  // And tells the others, unless one of them has told the same.
+  // The others are told, too, unless one of them has told the same.
   const auto report_here = [&](ExitCode code, const Problem& problem, const nlohmann::json& more) {
     return tell_ranks(invocation, problem, code) ? report_rank(code, problem, more) : static_cast<int>(code);
   };

@@ -63,9 +63,9 @@ class TargetReader {
                                                  PageFaults* faults) const = 0;
   // The key that it reads, which tells readers apart.
   virtual std::string_view key() const = 0;
-  // Whether it gives a page's words, as parts of one running text, in place of the keys of words and boxes.
+  // Returns true if it gives a page's words, as parts of one running text, in place of the keys of words and boxes.
   virtual bool reads_text() const { return false; }
-  // Those parts. Throws PageError for a page without a text.
+  // Returns those parts. Throws PageError for a page without a text.
   virtual std::vector<std::string> text(const nlohmann::json& /*page_json*/, const Page&) const { return {}; }
   // The texts that stand before a page's words in its windows, one for each item (Targets::items); questions, mostly.
   virtual std::vector<std::string_view> prompts(const PageTarget&) const { return {}; }

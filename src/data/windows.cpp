@@ -32,7 +32,6 @@ WordEncoder text_encoder(const std::shared_ptr<const Tokenizer>& tokenizer) {
   encoder.text_end_id = special.end_of_text != kNoToken ? special.end_of_text : encoder.eos_id;
   encoder.text_begin_id = std::exchange(encoder.bos_id, kNoToken);
   encoder.eos_id = kNoToken;
-  encoder.runs_on = true;
   return encoder;
 }
 

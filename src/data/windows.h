@@ -38,8 +38,6 @@ struct WordEncoder {
   // Around all words of a page, and belonging to the first and to the last: what a running text begins and ends with.
   // -1 (kNoToken): nothing.
   std::int32_t text_begin_id = -1, text_end_id = -1;
-  // Words are parts of one running text, whose windows begin and end anywhere.
-  bool runs_on = false;
 };
 
 // Keep the tokenizer alive. The second one takes a page's words as parts of one running text: none stands alone, and the
@@ -56,8 +54,8 @@ enum class LongPages : std::uint8_t {
 struct WindowOptions {
   int max_length = 512;  // of a window, including <s> and </s>
   int stride = 128;      // overlap in tokens, at most; Hugging Face's name
-  int outer = 2;         // of a window's tokens are <s> and </s>; 0: neither is there
-  bool anywhere = false;  // windows begin and end within words, too
+  int outer = 2;         // so many of a window's tokens are <s> and </s>
+  bool anywhere = false;  // windows begin and end within words, too: those of running texts
   LongPages long_pages = LongPages::kWindows;
   int most_length = 0;  // that the model takes; 0: unknown
 

@@ -9,7 +9,7 @@ using Table = std::array<const OpFacts*, kOpCount>;
 
 Table collect() {
   Table table{};
-  for (const std::span<const OpFacts> rows : {forward_ops(), backward_ops(), update_ops(), rank_ops()}) {
+  for (const std::span<const OpFacts> rows : {forward_ops(), loss_ops(), backward_ops(), update_ops(), rank_ops()}) {
     for (const OpFacts& facts : rows) {
       const OpFacts*& row = table[static_cast<std::size_t>(facts.op)];
       check(row == nullptr, [&] { return fmt::format("the op {} has one row", facts.name); });

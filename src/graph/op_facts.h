@@ -1,5 +1,5 @@
 // OpFacts: all that the engine needs to know of an op beside its kernels and its gradient, one row an op. The rows are
-// in forward_ops.cpp, backward_ops.cpp, update_ops.cpp and rank_ops.cpp, each beside its op's shape rule. Code that
+// in forward_ops.cpp, loss_ops.cpp, backward_ops.cpp, update_ops.cpp and rank_ops.cpp, each beside its op's shape rule. Code that
 // needs a fact asks the row; it does not list ops.
 //
 //   const OpFacts& facts = op_facts(node.op);
@@ -84,6 +84,7 @@ std::optional<std::int64_t> defined_rows(const Node& node, std::size_t output,
 
 // The rows of each file.
 std::span<const OpFacts> forward_ops();
+std::span<const OpFacts> loss_ops();
 std::span<const OpFacts> backward_ops();
 std::span<const OpFacts> update_ops();
 std::span<const OpFacts> rank_ops();

@@ -69,11 +69,12 @@ WindowOptions window_options(const DataRequest& request, const ModelBundle& bund
   const WordEncoder encoder = bundle.word_encoder();
   const int length = window_length(request, facts);
   // Windows of a page overlap, so that each word has context; a running text is learned once.
-  const int usual_stride = encoder.runs_on ? 0 : std::min(128, length / 4);
+  const bool runs_on = bundle.task().reads_text();
+  const int usual_stride = runs_on ? 0 : std::min(128, length / 4);
   WindowOptions options{.max_length = length,
                         .stride = request.stride >= 0 ? request.stride : usual_stride,
                         .outer = (encoder.bos_id == kNoToken ? 0 : 1) + (encoder.eos_id == kNoToken ? 0 : 1),
-                        .anywhere = encoder.runs_on,
+                        .anywhere = runs_on,
                         .long_pages = request.truncate ? LongPages::kTruncate : LongPages::kWindows,
                         .most_length = static_cast<int>(std::min<std::int64_t>(facts.max_text_tokens(), 1 << 30))};
   validate(options);

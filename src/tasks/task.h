@@ -88,7 +88,8 @@ class Task {
   // Whether `labels` of words are what it reads of pages; otherwise `reader` reads its own keys.
   virtual bool labels_words() const { return false; }
   virtual const TargetReader* reader() const { return nullptr; }
-  // Whether its examples are running texts, which the reader reads in place of a page's words; windows cut them anywhere.
+  // Returns true if its examples are running texts, which the reader reads in place of a page's words; windows cut them
+  // anywhere.
   bool reads_text() const { return reader() != nullptr && reader()->reads_text(); }
   // The keys by which a page is seen to have its targets.
   virtual std::vector<std::string_view> keys() const { return {reader()->key()}; }

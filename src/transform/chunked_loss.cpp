@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "graph/build.h"
+#include "transform/readers.h"
 #include "transform/rewriter.h"
 
 namespace plimsoll {
@@ -16,55 +18,64 @@ namespace {
 constexpr std::int64_t kFewestRows = 64;
 constexpr std::int64_t kSpares = 4;  // logits so many times as wide as the rows are worth it
 
-// The nodes of one loss, by their numbers.
+// The nodes of one loss; kNoNode where one is not there.
 struct Loss {
-  std::size_t product = 0, loss = 0;
-  std::optional<std::size_t> scores{}, input_grad{}, weight_grad{};
-  std::int64_t rows = 0;  // of a chunk
-  std::size_t place = 0;  // the number of the node in whose place all of them run
+  NodeId product = kNoNode, loss = kNoNode, scores = kNoNode, input_grad = kNoNode, weight_grad = kNoNode;
+  bool gives_scores = false;  // somebody reads them
+  std::int64_t rows = 0;      // of a chunk
+  NodeId place = kNoNode;     // the node in whose place all of them run
+
+  bool has_gradient() const { return input_grad != kNoNode || weight_grad != kNoNode; }
 };
 
-// Who reads each value.
-using ReadingNodes = std::vector<std::vector<std::size_t>>;
+// The nodes that read each value.
+using Reading = std::vector<std::vector<NodeId>>;
 
-ReadingNodes reading_nodes(const Graph& graph) {
-  ReadingNodes readers(graph.values().size());
-  for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
-    for (const ValueId input : graph.nodes()[n].inputs) readers[static_cast<std::size_t>(input)].push_back(n);
+// Finds the gradients that are made of node `loss`'s; false if its gradient goes elsewhere, too.
+bool find_gradients(const Graph& graph, const Reading& readers, Loss& loss) {
+  const Node& node = graph.node(loss.loss);
+  for (const NodeId reader : readers[static_cast<std::size_t>(node.outputs[1])]) {
+    const Node& gradient = graph.node(reader);
+    const bool of_input = gradient.op == Op::kLinearInputGrad && gradient.inputs.size() == 2;
+    NodeId& kept = of_input ? loss.input_grad : loss.weight_grad;
+    const bool fits = of_input || gradient.op == Op::kLinearWeightGrad;
+    if (!fits || kept != kNoNode || gradient.row_count != node.row_count) return false;
+    kept = reader;
+    loss.place = loss.place == loss.loss ? reader : std::min(loss.place, reader);
   }
-  return readers;
+  return true;
 }
 
-bool is_output(const Graph& graph, ValueId value) { return std::ranges::find(graph.outputs(), value) != graph.outputs().end(); }
-
 // The loss that node n ends, if it is one that is cut.
-std::optional<Loss> find_loss(const Graph& graph, const ReadingNodes& readers, std::size_t n) {
-  const Node& node = graph.nodes()[n];
+std::optional<Loss> find_loss(const Graph& graph, const Reading& readers, NodeId n) {
+  const Node& node = graph.node(n);
   if (node.op != Op::kCrossEntropy || graph.value(node.inputs[0]).producer == kNoNode) return std::nullopt;
-  Loss loss{.product = static_cast<std::size_t>(graph.value(node.inputs[0]).producer), .loss = n, .place = n};
-  const Node& product = graph.nodes()[loss.product];
-  if (product.op != Op::kLinear || product.inputs.size() != 2 || product.row_count != node.row_count) return std::nullopt;
+  Loss loss{.product = graph.value(node.inputs[0]).producer, .loss = n, .place = n};
+  const Node& product = graph.node(loss.product);
+  if (product.op != Op::kLinear || product.inputs.size() != 2 || product.row_count != node.row_count) {
+    return std::nullopt;
+  }
   const Shape& x = graph.type(product.inputs[0]).shape;
   const std::int64_t classes = graph.type(node.inputs[0]).shape[1];
   loss.rows = chunk_rows(x[0], x[1], classes);
   if (classes < kSpares * x[1] || loss.rows >= x[0]) return std::nullopt;
-  const auto read_by = [&](ValueId value) { return std::span(readers[static_cast<std::size_t>(value)]); };
   if (is_output(graph, node.inputs[0]) || is_output(graph, node.outputs[1])) return std::nullopt;
-  for (const std::size_t reader : read_by(node.inputs[0])) {
+  for (const NodeId reader : readers[static_cast<std::size_t>(node.inputs[0])]) {
     if (reader == n) continue;
-    if (graph.nodes()[reader].op != Op::kLabelScores || loss.scores) return std::nullopt;
+    if (graph.node(reader).op != Op::kLabelScores || loss.scores != kNoNode) return std::nullopt;
     loss.scores = reader;
   }
-  for (const std::size_t reader : read_by(node.outputs[1])) {
-    const Node& gradient = graph.nodes()[reader];
-    auto& kept = gradient.op == Op::kLinearInputGrad ? loss.input_grad : loss.weight_grad;
-    const bool fits = (gradient.op == Op::kLinearInputGrad && gradient.inputs.size() == 2) ||
-                      gradient.op == Op::kLinearWeightGrad;
-    if (!fits || kept || gradient.row_count != node.row_count) return std::nullopt;
-    kept = reader;
-    loss.place = loss.place == n ? reader : std::min(loss.place, reader);
-  }
-  return loss;
+  if (!find_gradients(graph, readers, loss)) return std::nullopt;
+  // Whoever reads the loss or the scores comes behind the place where they are made then.
+  const auto read_behind = [&](ValueId value) {
+    return std::ranges::all_of(readers[static_cast<std::size_t>(value)],
+                               [&](NodeId reader) { return reader > loss.place; });
+  };
+  if (!read_behind(node.outputs[0])) return std::nullopt;
+  if (loss.scores == kNoNode) return loss;
+  const ValueId scores = graph.node(loss.scores).outputs[0];
+  loss.gives_scores = is_output(graph, scores) || !readers[static_cast<std::size_t>(scores)].empty();
+  return read_behind(scores) ? std::optional(loss) : std::nullopt;
 }
 
 class Cutter {
@@ -73,11 +84,11 @@ class Cutter {
       : graph_(graph),
         loss_(loss),
         rewriter_(rewriter),
-        phase_(loss.input_grad || loss.weight_grad ? Phase::kBackward : graph.nodes()[loss.loss].phase) {}
+        phase_(loss.has_gradient() ? Phase::kBackward : graph.node(loss.loss).phase) {}
 
   // Appends the nodes of every chunk, and maps the outputs of the whole.
-  void append(bool with_scores) {
-    const Node &product = graph_.nodes()[loss_.product], &loss = graph_.nodes()[loss_.loss];
+  void append() {
+    const Node &product = graph_.node(loss_.product), &loss = graph_.node(loss_.loss);
     const ValueId x = rewriter_.mapped(product.inputs[0]), labels = rewriter_.mapped(loss.inputs[1]);
     const ValueId weight = rewriter_.mapped(product.inputs[1]);
     const ValueId rows = loss.row_count == kNoValue ? kNoValue : rewriter_.mapped(loss.row_count);
@@ -100,8 +111,8 @@ class Cutter {
       const ValueId real = x_part[1], labels_part = take(loss, labels, "labels")[0];
       const ValueId logits = add(
           {.op = Op::kLinear, .name = name(product), .inputs = {x_part[0], weight}, .row_count = real})[0];
-      if (with_scores) {
-        const Node& whole = graph_.nodes()[*loss_.scores];
+      if (loss_.gives_scores) {
+        const Node& whole = graph_.node(loss_.scores);
         scores.push_back(add({.op = whole.op, .name = name(whole), .inputs = {logits, labels_part}, .row_count = real})[0]);
       }
       std::vector<ValueId> inputs = {logits, labels_part};
@@ -116,13 +127,13 @@ class Cutter {
                             : add({.op = Op::kAdd,
                                    .name = is_last ? loss.name : name(loss) + ".sum",
                                    .inputs = {sum, outputs[0]}})[0];
-      if (loss_.input_grad) {
-        const Node& whole = graph_.nodes()[*loss_.input_grad];
+      if (loss_.input_grad != kNoNode) {
+        const Node& whole = graph_.node(loss_.input_grad);
         input_grads.push_back(
             add({.op = whole.op, .name = name(whole), .inputs = {outputs[1], weight}, .row_count = real})[0]);
       }
-      if (loss_.weight_grad) {
-        const Node& whole = graph_.nodes()[*loss_.weight_grad];
+      if (loss_.weight_grad != kNoNode) {
+        const Node& whole = graph_.node(loss_.weight_grad);
         std::vector<ValueId> of_weight = {outputs[1], x_part[0]};
         if (weight_grad != kNoValue) of_weight.push_back(weight_grad);
         for (std::size_t i = 2; weight_grad == kNoValue && i < whole.inputs.size(); ++i) {
@@ -132,9 +143,9 @@ class Cutter {
       }
     }
     rewriter_.map(loss.outputs[0], sum);
-    if (with_scores) join(graph_.nodes()[*loss_.scores], scores, rows);
-    if (loss_.input_grad) join(graph_.nodes()[*loss_.input_grad], input_grads, rows);
-    if (loss_.weight_grad) rewriter_.map(graph_.nodes()[*loss_.weight_grad].outputs[0], weight_grad);
+    if (loss_.gives_scores) join(graph_.node(loss_.scores), scores, rows);
+    if (loss_.input_grad != kNoNode) join(graph_.node(loss_.input_grad), input_grads, rows);
+    if (loss_.weight_grad != kNoNode) rewriter_.map(graph_.node(loss_.weight_grad).outputs[0], weight_grad);
   }
 
  private:
@@ -161,30 +172,21 @@ std::int64_t chunk_rows(std::int64_t n, std::int64_t width, std::int64_t classes
 }
 
 Graph chunk_loss(const Graph& graph) {
-  const ReadingNodes readers = reading_nodes(graph);
-  std::map<std::size_t, Loss> losses;  // by their place
-  std::vector<bool> gone(graph.nodes().size(), false);
-  for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
+  const Reading readers = readers_of(graph);
+  std::map<NodeId, Loss> losses;  // by their place
+  std::set<NodeId> gone;
+  for (NodeId n = 0; n < static_cast<NodeId>(graph.nodes().size()); ++n) {
     const std::optional<Loss> loss = find_loss(graph, readers, n);
     if (!loss) continue;
     losses.emplace(loss->place, *loss);
-    gone[loss->product] = gone[loss->loss] = true;
-    for (const auto& node : {loss->scores, loss->input_grad, loss->weight_grad}) {
-      if (node) gone[*node] = true;
-    }
+    gone.insert({loss->product, loss->loss, loss->scores, loss->input_grad, loss->weight_grad});
   }
   if (losses.empty()) return graph;
   Rewriter rewriter(graph);
   rewriter.copy_sources();
-  for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
-    if (const auto found = losses.find(n); found != losses.end()) {
-      const Loss& loss = found->second;
-      const auto is_read = [&](ValueId value) {
-        return !readers[static_cast<std::size_t>(value)].empty() || is_output(graph, value);
-      };
-      Cutter(graph, loss, rewriter).append(loss.scores && is_read(graph.nodes()[*loss.scores].outputs[0]));
-    }
-    if (!gone[n]) rewriter.copy_node(graph.nodes()[n]);
+  for (NodeId n = 0; n < static_cast<NodeId>(graph.nodes().size()); ++n) {
+    if (const auto found = losses.find(n); found != losses.end()) Cutter(graph, found->second, rewriter).append();
+    if (!gone.contains(n)) rewriter.copy_node(graph.node(n));
   }
   rewriter.copy_outputs();
   return rewriter.take();

@@ -11,6 +11,7 @@
 #include "base/offload_file.h"
 #include "graph/update_form.h"
 #include "tensor/dynamic_code.h"
+#include "transform/readers.h"
 #include "transform/rewriter.h"
 
 namespace plimsoll {
@@ -28,25 +29,12 @@ std::size_t state_bytes(const Graph& graph, const Node& update) {
   return bytes;
 }
 
-// Returns the nodes that read each value, in order.
-std::vector<std::vector<NodeId>> readers_of(const Graph& graph) {
-  std::vector<std::vector<NodeId>> readers(graph.values().size());
-  for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
-    const Node& node = graph.nodes()[n];
-    for (const ValueId input : node.inputs) {
-      auto& list = readers[static_cast<std::size_t>(input)];
-      if (list.empty() || list.back() != static_cast<NodeId>(n)) list.push_back(static_cast<NodeId>(n));
-    }
-  }
-  return readers;
-}
-
 // True for a value that forward makes, backward reads, and that owns its bytes.
 bool is_kept_activation(const Graph& graph, ValueId id, const std::vector<NodeId>& readers, std::size_t smallest) {
   const Value& value = graph.value(id);
   if (value.producer == kNoNode || value.role != Role::kActivation || value.type.bytes() < smallest) return false;
   if (graph.node(value.producer).phase != Phase::kForward) return false;
-  if (std::find(graph.outputs().begin(), graph.outputs().end(), id) != graph.outputs().end()) return false;
+  if (is_output(graph, id)) return false;
   return std::any_of(readers.begin(), readers.end(),
                      [&](NodeId reader) { return graph.node(reader).phase != Phase::kForward; });
 }

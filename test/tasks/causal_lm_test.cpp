@@ -25,8 +25,7 @@ WordEncoder bytes_of_texts() {
           .pad_id = 0,
           .eos_id = -1,
           .text_begin_id = 1,
-          .text_end_id = 2,
-          .runs_on = true};
+          .text_end_id = 2};
 }
 
 class Texts : public testing::Test {

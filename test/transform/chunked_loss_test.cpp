@@ -138,6 +138,18 @@ TEST(ChunkedLoss, MayBeRepeated) {
   expect_same(twice, whole);
 }
 
+// A teacher's loss is added to the student's in forward, before there are gradients to compute it with.
+TEST(ChunkedLoss, ASumOfLossesInForwardKeepsThemWhole) {
+  Model model(false);
+  const ValueId more = model.graph.add_input("more", {kType, {1}});
+  model.graph.mark_output(add(model.graph, "sum", model.loss, more, kNoValue));
+  EXPECT_GT(count(chunk_loss(model.graph), Op::kTakeRows), 0);  // an evaluation's
+  for (const auto& [parameter, gradient] : model.append_gradients()) model.graph.mark_output(gradient.dense);
+  const Graph cut = chunk_loss(model.graph);
+  EXPECT_EQ(count(cut, Op::kTakeRows), 0);
+  expect_same(cut, model.graph);
+}
+
 TEST(ChunkedLoss, OthersThatReadLogitsKeepThemWhole) {
   Model model(false);
   model.graph.mark_output(model.logits);

@@ -1,7 +1,7 @@
 #include "tasks/causal_lm/head.h"
 
 #include "graph/build.h"
-#include "model/builder.h"
+#include "tasks/parts/classifier.h"
 
 namespace plimsoll {
 namespace {
@@ -28,14 +28,9 @@ class LanguageHead final : public Head {
     const ValueId rows = encoded.text_rows, labels = builder.input(input::kLabels);
     const ValueId logits =
         linear(graph, "lm_head", builder.text_rows(encoded), builder.parameter(form_.weight), kNoValue, rows);
-    const ValueId loss = graph.add_node({.op = Op::kCrossEntropy,
-                                         .name = "loss",
-                                         .attributes = CrossEntropyAttributes{},
-                                         .inputs = {logits, labels, builder.input(input::kLossScale)},
-                                         .row_count = rows})[0];
     const ValueId scores = add_single(
         graph, {.op = Op::kLabelScores, .name = "label_scores", .inputs = {logits, labels}, .row_count = rows});
-    return {.loss = loss, .logits = scores};
+    return {.loss = append_class_loss(builder, {}, logits, labels, rows), .logits = scores};
   }
 
  private:

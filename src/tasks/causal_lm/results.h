@@ -1,4 +1,4 @@
-// What a language model makes of texts: how likely their learned tokens are.
+// A language model's results say how likely the learned tokens of texts are.
 #pragma once
 
 #include <memory>

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "data/dataset.h"
-#include "data/packed.h"
 #include "data/page_faults.h"
 
 namespace plimsoll {
@@ -15,8 +14,8 @@ constexpr const char* kForms = "`text`, or `prompt` and `completion`";
 
 class TextReader final : public TargetReader {
  public:
-  std::shared_ptr<const PageTarget> read(const nlohmann::json&, const Page& page, PageFaults*) const override {
-    return std::make_shared<PageText>(page.words.size() - 1);
+  std::shared_ptr<const PageTarget> read(const nlohmann::json&, const Page&, PageFaults*) const override {
+    return std::make_shared<PageText>();
   }
   std::string_view key() const override { return "text"; }
   bool reads_text() const override { return true; }
@@ -55,32 +54,24 @@ class TextReader final : public TargetReader {
     return parts;
   }
 
-  void pack(const PageTarget& target, Packer& out) const override {
-    out.count(dynamic_cast<const PageText&>(target).first_learned());
-  }
-  std::shared_ptr<const PageTarget> unpack(Unpacker& in) const override {
-    return std::make_shared<PageText>(in.count());
-  }
+  void pack(const PageTarget&, Packer&) const override {}
+  std::shared_ptr<const PageTarget> unpack(Unpacker&) const override { return std::make_shared<PageText>(); }
 };
 
 class NextTokenTargets final : public Targets {
  public:
   void encode(const PageWindow& window, EncodedExample& out) const override {
-    const auto* const text = dynamic_cast<const PageText*>(window.page.target.get());
-    check(text != nullptr, "a text has been read");
+    const std::size_t learned = window.page.words.size() - 1;
     const Window& cut = window.windows[window.index];
     out.loss_terms = 0;
     for (std::int32_t token = cut.begin; token + 1 < cut.end; ++token) {
       const auto next = static_cast<std::size_t>(token) + 1;
-      if (static_cast<std::size_t>(window.tokens.words[next]) < text->first_learned()) continue;
+      if (static_cast<std::size_t>(window.tokens.words[next]) != learned) continue;
       out.labels[window.first_row + static_cast<std::size_t>(token - cut.begin)] = window.tokens.ids[next];
       ++out.loss_terms;
     }
   }
   void check(const Page&, bool, Findings&, std::map<std::string, std::uint64_t>&) const override {}
-
- private:
-  static void check(bool holds, std::string_view what) { plimsoll::check(holds, what); }
 };
 
 }  // namespace

@@ -7,20 +7,13 @@
 
 namespace plimsoll {
 
-// Of a page of JSONL: `text`, or `prompt` and `completion`. They are the page's words.
-class PageText final : public PageTarget {
- public:
-  explicit PageText(std::size_t first) : first_(first) {}
-  // The first of the page's words whose tokens are learned.
-  std::size_t first_learned() const { return first_; }
-
- private:
-  std::size_t first_;
-};
+// A page of JSONL has a `text`, or a `prompt` and a `completion`, which become its words. The last one is what is learned,
+// so there is nothing else to keep.
+class PageText final : public PageTarget {};
 
 const TargetReader& text_reader();
 
-// Labels each row with the token behind it, where that one is learned; `with_targets`: false, no row has a label.
+// Labels each row with the token behind it, where that one is learned.
 std::shared_ptr<const Targets> next_token_targets();
 
 }  // namespace plimsoll
