@@ -15,6 +15,10 @@
 #include "formats/base64.h"
 #include "formats/checksums.h"
 #include "formats/event_file.h"
+#include "formats/jinja.h"
+#include "formats/jinja_syntax.h"
+#include "formats/jinja_tokens.h"
+#include "formats/jinja_values.h"
 #include "formats/json.h"
 #include "formats/little_endian.h"
 #include "formats/npy.h"
@@ -87,6 +91,22 @@ void of_weights(const fs::path& model_dir, std::span<float> bias, std::span<std:
 
 void of_zip(const fs::path& path, std::string text) {
 #include "formats/zip.h.inc"
+}
+
+void of_jinja(const std::string& text, const nlohmann::ordered_json& messages) {
+#include "formats/jinja.h.inc"
+}
+
+void of_jinja_syntax() {
+#include "formats/jinja_syntax.h.inc"
+}
+
+void of_jinja_tokens() {
+#include "formats/jinja_tokens.h.inc"
+}
+
+void of_jinja_values(const JinjaValue& messages) {
+#include "formats/jinja_values.h.inc"
 }
 
 }  // namespace plimsoll::examples

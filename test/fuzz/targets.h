@@ -18,6 +18,7 @@ void config(std::string_view input);  // every JSON of a model directory except 
 void convert_json(std::string_view input);  // convert --input, of each format of JSON, and of TSV
 void convert_xml(std::string_view input);   // the same of each format of XML
 void funsd(std::string_view input);   // one annotation file
+void jinja(std::string_view input);   // a chat template, and the values that it is rendered with after a form feed
 void jsonl(std::string_view input);   // a file of pages
 void log(std::string_view input);     // doctor LOG
 void npy(std::string_view input);
@@ -41,6 +42,7 @@ inline constexpr Named kTargets[] = {{"config", config},
                                      {"convert_json", convert_json},
                                      {"convert_xml", convert_xml},
                                      {"funsd", funsd},
+                                     {"jinja", jinja},
                                      {"jsonl", jsonl},
                                      {"log", log},
                                      {"npy", npy},

@@ -1,0 +1,72 @@
+// Chat templates, against what transformers makes of them (tools/make_jinja_golden.py).
+#include "formats/jinja.h"
+
+#include <gtest/gtest.h>
+
+#include "base/file.h"
+#include "harness/paths.h"
+#include "support/expect_error.h"
+
+namespace plimsoll::test {
+namespace {
+
+using nlohmann::ordered_json;
+
+TEST(Jinja, ChatTemplatesGiveWhatTheyGiveInTransformers) {
+  const ordered_json golden = ordered_json::parse(read_text_file(test_data_dir() / "jinja.json"));
+  std::size_t cases = 0;
+  for (const ordered_json& each : golden.at("cases")) {
+    const auto name = each.at("name").get<std::string>();
+    const JinjaTemplate chat(golden.at("templates").at(name).get<std::string>(), name);
+    EXPECT_EQ(chat.render(each.at("values")), each.at("expected").get<std::string>()) << name;
+    ++cases;
+  }
+  EXPECT_GT(cases, 20U);
+}
+
+void expect_refused(std::string_view text, std::initializer_list<std::string_view> parts,
+                    const ordered_json& values = ordered_json::object()) {
+  expect_error<DataError>([&] { JinjaTemplate(text, "here.json").render(values); }, parts);
+}
+
+TEST(Jinja, WhatIsNotUnderstoodIsNamedWithItsLine) {
+  expect_refused("a\n{% include 'x' %}", {"here.json, line 2", "include"});
+  expect_refused("{{ x|nothing }}", {"filter", "nothing"}, {{"x", 1}});
+  expect_refused("{{ x is nothing }}", {"test", "nothing"}, {{"x", 1}});
+  expect_refused("{{ x.nothing() }}", {"method", "nothing"}, {{"x", "a"}});
+  expect_refused("{{ nothing() }}", {"function", "nothing"});
+  expect_refused("{% for a in b %}", {"endfor"});
+  expect_refused("{% endfor %}", {"endfor"});
+  expect_refused("{{ 'a }}", {"string"});
+  expect_refused("{{ a", {"does not end"});
+  expect_refused("{{ }}", {"expression"});
+  expect_refused("{{ a ? b }}", {"?"});
+  expect_refused("{# a", {"comment"});
+  expect_refused("{{ x.y.z }}", {"z"}, {{"x", ordered_json::object()}});
+  expect_refused("{{ raise_exception('no tools here') }}", {"no tools here"});
+  expect_refused("{{ 1 / 0 }}", {"0"});
+  expect_refused("{{ a[] }}", {"subscript"}, {{"a", "b"}});
+  expect_refused("{{ a[1:2:3:4] }}", {"slice"}, {{"a", "b"}});
+  expect_refused("{{ a + 1 }}", {"text"}, {{"a", "b"}});
+  expect_refused("{{ a[1.5] }}", {"whole number"}, {{"a", {1, 2}}});
+  expect_refused("{{ range(10000000000000000000) }}", {"too large"});
+  expect_refused("{{ " + std::string(500, '(') + "1" + std::string(500, ')') + " }}", {"nested"});
+  expect_refused("{{ a.replace('x', 'y', 1) }}", {"replace"}, {{"a", "b"}});
+  expect_refused("{{ a|join(', ', attribute='x') }}", {"join, attribute"}, {{"a", {1, 2}}});
+  expect_refused("{{ a|tojson(4) }}", {"tojson"}, {{"a", 1}});
+  expect_refused("{{ a|tojson(sort_keys=true) }}", {"sort_keys"}, {{"a", 1}});
+  expect_refused("{% macro m() %}{{ m()" + []() { std::string sum; for (int i = 0; i < 900; ++i) sum += "+1"; return sum; }() + " }}{% endmacro %}{{ m() }}", {"without end"});
+  expect_refused("{% set n = namespace(x=1) %}{% for i in range(200) %}{% set n.x = [n.x] %}{% endfor %}", {"nested"});
+  expect_refused("{% set n = namespace(x='a') %}{% for i in range(60) %}{% set n.x = [n.x, n.x] %}{% endfor %}", {"larger"});
+  expect_refused("{{ ('a' * 16000000)|length }}", {"longer"});
+  expect_refused("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", {"without end"});
+  expect_refused("{% for a in range(9000) %}{% for b in range(9000) %}{% endfor %}{% endfor %}", {"more work"});
+  expect_refused("{{ 'aaaaaaaaaa' * 1000000000 }}", {"more text"});
+  expect_refused("{% set n = namespace(t='ab', l=[1]) %}{% for i in range(60) %}{% set n.t = n.t ~ n.t %}{% endfor %}",
+                 {"than any chat"});
+  expect_refused("{% set n = namespace(l=[1]) %}{% for i in range(60) %}{% set n.l = n.l + n.l %}{% endfor %}",
+                 {"than any chat"});
+}
+
+}  // namespace
+}  // namespace plimsoll::test
