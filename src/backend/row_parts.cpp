@@ -55,6 +55,32 @@ class JoinRows final : public Kernel {
   std::size_t row_bytes_;
 };
 
+class PutRows final : public Kernel {
+ public:
+  PutRows(const Graph& graph, const Node& node)
+      : capacity_(graph.type(node.inputs[1]).shape[0]),
+        row_bytes_(row_bytes(graph.type(node.inputs[0]))),
+        has_index_(graph.type(node.inputs[2]).shape[0] > 1) {}
+
+  void run(const KernelArguments& a) const override {
+    check(a.outputs[0].raw() == a.inputs[0].raw(), "the table keeps its place");
+    const auto* const index = a.inputs[2].data<std::int32_t>();
+    const auto* const from = static_cast<const std::byte*>(a.inputs[1].raw());
+    auto* const table = static_cast<std::byte*>(a.outputs[0].raw());
+    for (std::int64_t row = 0; row < a.rows(capacity_); ++row) {
+      const std::int64_t to = has_index_ ? index[row] : *index + row;
+      check(to >= 0 && to < a.outputs[0].shape()[0], "a row has its place in the table");
+      std::memcpy(table + static_cast<std::size_t>(to) * row_bytes_, from + static_cast<std::size_t>(row) * row_bytes_,
+                  row_bytes_);
+    }
+  }
+
+ private:
+  std::int64_t capacity_;
+  std::size_t row_bytes_;
+  bool has_index_;
+};
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_take_rows_kernel(const Graph& graph, const Node& node) {
@@ -62,6 +88,9 @@ std::unique_ptr<Kernel> make_take_rows_kernel(const Graph& graph, const Node& no
 }
 std::unique_ptr<Kernel> make_join_rows_kernel(const Graph& graph, const Node& node) {
   return std::make_unique<JoinRows>(graph, node);
+}
+std::unique_ptr<Kernel> make_put_rows_kernel(const Graph& graph, const Node& node) {
+  return std::make_unique<PutRows>(graph, node);
 }
 
 }  // namespace plimsoll

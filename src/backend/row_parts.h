@@ -1,4 +1,4 @@
-// take_rows and join_rows where the host computes: copies, whatever the type.
+// take_rows, join_rows and put_rows where the host computes: copies, whatever the type.
 #pragma once
 
 #include <memory>
@@ -9,5 +9,6 @@ namespace plimsoll {
 
 std::unique_ptr<Kernel> make_take_rows_kernel(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_join_rows_kernel(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_put_rows_kernel(const Graph& graph, const Node& node);
 
 }  // namespace plimsoll

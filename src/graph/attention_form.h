@@ -55,13 +55,15 @@ struct AttentionForm {
   }
 };
 
-// Of any of the three ops. Throws InternalError for any other.
+// Of any of the three ops, or of a kCachedAttention. Throws InternalError for any other.
 inline const AttentionAttributes& attention_attributes(const Node& node) {
   if (node.op == Op::kAttentionBias) return std::get<AttentionBiasAttributes>(node.attributes).attention;
-  check(node.op == Op::kAttention || node.op == Op::kAttentionGrad, "attention's form is asked of attention");
+  check(node.op == Op::kAttention || node.op == Op::kAttentionGrad || node.op == Op::kCachedAttention,
+        "attention's form is asked of attention");
   return std::get<AttentionAttributes>(node.attributes);
 }
 inline AttentionForm attention_form(const Node& node) {
+  check(node.op != Op::kCachedAttention, "attention over a cache has a form of its own");
   const AttentionAttributes& attributes = attention_attributes(node);
   return {.op = node.op,
           .has_bias = {attributes.position_bias, attributes.spatial_bias, attributes.spatial_bias},

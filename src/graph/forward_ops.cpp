@@ -264,6 +264,17 @@ Types attention_types(const ShapeRule& rule) {
   return {q, {wide(q.dtype), {q.shape[0], 2 * heads}}};
 }
 
+Types cached_attention_types(const ShapeRule& rule) {
+  rule.inputs(4);
+  const TensorType& q = rule.floating(0, 2);
+  const TensorType k = rule.key_value_type(q);
+  const TensorType table{k.dtype, {rule.dim(1, 0), k.shape[1]}};
+  rule.expect(1, table);
+  rule.expect(2, table);
+  rule.expect(3, i32({q.shape[0], 2}));
+  return {q};
+}
+
 Types attention_bias_types(const ShapeRule& rule) {
   const auto& [attention, to] = rule.attributes<AttentionBiasAttributes>();
   const std::int64_t n = rule.dim(1, 0);
@@ -456,6 +467,12 @@ constexpr OpFacts kForwardRows[] = {
      .name = "attention",
      .types = attention_types,
      .work = attention_work,
+     .priced_like = Op::kAttention,
+     .takes_halves = true},
+    {.op = Op::kCachedAttention,
+     .name = "cached_attention",
+     .types = cached_attention_types,
+     .work = cached_attention_work,
      .priced_like = Op::kAttention,
      .takes_halves = true},
     {.op = Op::kGelu,

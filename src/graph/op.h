@@ -107,6 +107,10 @@ enum class Op : std::uint8_t {
                       // w[H,bins2] (, biases f[n,H*K]): graph/attention_form.h)
                       //                                               -> output f[n,D], log_sum_exp w[n,2H]
                       //                                                  AttentionAttributes
+  kCachedAttention,   // q f[n,H*E], keys f[R,H'*E], values f[R,H'*E], seen i32[n,2] -> f[n,H*E]: row i attends to the rows
+                      //                                                  [seen[i,0], seen[i,1]) of the tables, of which
+                      //                                                  there is one at least. Has no gradient
+                      //                                                  AttentionAttributes: of heads alone
   kGelu,              // x f[n,K]                                      -> f[n,K], erf form, or as GeluAttributes say
   kSiluMultiply,      // gate f[n,K], x f[n,K]                         -> f[n,K] = gate / (1 + exp(-gate)) * x (Shazeer 2020,
                       //                                                  SwiGLU)
@@ -175,8 +179,9 @@ enum class Op : std::uint8_t {
   kAccumulate,     // sum, x the same type, keep i32[1]                -> x (+ sum where keep != 0), in sum's bytes
   kMergeRowGrads,  // sum ids i32[c], count i32[1], rows f[c,D], then ids i32[n], count i32[1], rows f[n,D], then keep i32[1]
                    //                                                  -> the three sums, in their bytes, ids ascending
-  kPutRows,        // table f[R,D], rows f[n,D], first i32[1]          -> the table in its bytes: its rows from `first` on are
-                   //                                                  the real ones of these
+  kPutRows,        // table f[R,D], rows f[n,D], first i32[1] or index i32[n] -> the table in its bytes: its rows from `first`
+                   //                                                  on, or those of `index`, distinct, are the real ones
+                   //                                                  of these
   kSumSquares,     // x f[...] (row_count: leading rows that count)    -> f64[1]; of several tensors, of which all rows
                    //                                                  count, an output each
   kGradientNorm,   // max_grad_norm f32[1] (, unscale f32[1]), sums of squares f64[1]... -> norm f32[1], clip f32[1] =

@@ -63,6 +63,11 @@ double attention_work(const Graph& graph, const Node& node) {
   return seen * elements(graph, node.inputs[0]) * rows / samples;
 }
 
+// As if every row saw the whole table.
+double cached_attention_work(const Graph& graph, const Node& node) {
+  return elements(graph, node.inputs[0]) * static_cast<double>(graph.type(node.inputs[1]).shape[0]);
+}
+
 double relation_loss_work(const Graph& graph, const Node& node) {
   const double samples = std::max(1.0, elements(graph, node.inputs[2]) - 1);
   const double rows = static_cast<double>(graph.type(node.inputs[0]).shape[0]);

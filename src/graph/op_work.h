@@ -15,6 +15,7 @@ double linear_input_grad_work(const Graph& graph, const Node& node);
 double linear_weight_grad_work(const Graph& graph, const Node& node);
 double pair_scores_grad_work(const Graph& graph, const Node& node);  // two products
 double contrastive_work(const Graph& graph, const Node& node);    // three products of every row with the other side's
+double cached_attention_work(const Graph& graph, const Node& node);
 double attention_work(const Graph& graph, const Node& node);      // rows are spread evenly over the samples; both passes
 double relation_loss_work(const Graph& graph, const Node& node);  // as attention, of both tensors
 double adamw_work(const Graph& graph, const Node& node);          // of a part, that share of the whole

@@ -31,8 +31,9 @@ Types merge_row_grads_types(const ShapeRule& rule) {
 Types put_rows_types(const ShapeRule& rule) {
   rule.inputs(3);
   const TensorType& table = rule.floating(0, 2);
-  rule.expect(1, {table.dtype, {rule.dim(1, 0), table.shape[1]}});
-  rule.expect(2, i32({1}));
+  const std::int64_t rows = rule.dim(1, 0);
+  rule.expect(1, {table.dtype, {rows, table.shape[1]}});
+  rule.expect(2, i32({rule.dim(2, 0) == 1 ? 1 : rows}));
   return {table};
 }
 
@@ -169,6 +170,7 @@ constexpr OpFacts kUpdateRows[] = {
      .types = put_rows_types,
      .work = element_work,
      .aliases = in_place_but(2),
+     .takes_halves = true,
      .rows = {.count = 0}},
     {.op = Op::kSumSquares,
      .name = "sum_squares",

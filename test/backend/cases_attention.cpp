@@ -96,6 +96,54 @@ OpCase attention_case(AttentionShape s) {
           }};
 }
 
+// Every other row of the table, from the last on.
+OpCase put_rows_by_index_case(std::int64_t capacity, std::int32_t rows, std::int64_t width) {
+  return {fmt::format("put_rows/r{}_of_{}_d{}_by_index", rows, capacity, width), [=](CaseBuilder& b) {
+            std::vector<std::int32_t> index;
+            for (std::int32_t row = 0; row < rows; ++row) index.push_back(2 * (rows - row) - 1);
+            const ValueId table = b.state("table", {2 * rows + 1, width});
+            b.graph.add_node(
+                {.op = Op::kPutRows,
+                 .name = "put",
+                 .inputs = {table, b.constant("rows", {capacity, width}, rows), b.integers("index", {capacity}, index)},
+                 .row_count = b.rows(rows)});
+          }};
+}
+
+struct CachedShape {
+  std::string name;
+  std::vector<std::int32_t> lengths;  // rows of the tables that each row sees, one run behind the other
+  std::int64_t heads, key_value_heads, head_size;
+  double score_range = 1;
+};
+
+// Rows see runs of the tables of different lengths; the last two see the same one.
+OpCase cached_attention_case(const CachedShape& s) {
+  return {"cached_attention/" + s.name, [s](CaseBuilder& b) {
+            std::vector<std::int32_t> seen;
+            std::int32_t next = 2;
+            for (const std::int32_t length : s.lengths) {
+              seen.insert(seen.end(), {next, next + length});
+              next += length;
+            }
+            seen.insert(seen.end(), {seen[seen.size() - 2], seen.back()});
+            const auto rows = static_cast<std::int32_t>(seen.size() / 2);
+            const std::int64_t n = rows + 2, width = s.heads * s.head_size, shared = s.key_value_heads * s.head_size;
+            const Range scores{-s.score_range, s.score_range};
+            const ValueId q = b.constant("q", {n, width}, rows, scores);
+            const ValueId keys = b.constant("keys", {next + 3, shared}, next, scores);
+            const ValueId values = b.constant("values", {next + 3, shared}, next);
+            b.graph.add_node({.op = Op::kCachedAttention,
+                              .name = "attention",
+                              .attributes = AttentionAttributes{.heads = s.heads,
+                                                                .position_bias = false,
+                                                                .spatial_bias = false,
+                                                                .key_value_heads = s.key_value_heads},
+                              .inputs = {q, keys, values, b.integers("seen", {n, 2}, seen)},
+                              .row_count = b.rows(rows)});
+          }};
+}
+
 }  // namespace
 
 std::vector<OpCase> attention_cases() {
@@ -262,6 +310,22 @@ std::vector<OpCase> attention_cases() {
            .spatial_bins = 64}}) {
     cases.push_back(attention_case(shape));
   }
+  for (const CachedShape& shape : std::vector<CachedShape>{
+           {.name = "one_row", .lengths = {1}, .heads = 1, .key_value_heads = 1, .head_size = 4},
+           {.name = "shared_heads", .lengths = {5, 1, 17}, .heads = 6, .key_value_heads = 2, .head_size = 10},
+           {.name = "longer_than_blocks", .lengths = {64, 65, 200}, .heads = 2, .key_value_heads = 2, .head_size = 32},
+           {.name = "wide_heads", .lengths = {70, 3}, .heads = 2, .key_value_heads = 1, .head_size = 128},
+           {.name = "far_from_zero",
+           .lengths = {90},
+           .heads = 2,
+           .key_value_heads = 2,
+           .head_size = 16,
+           .score_range = 8}}) {
+    cases.push_back(cached_attention_case(shape));
+  }
+  cases.push_back(put_rows_by_index_case(5, 3, 4));
+  cases.push_back(put_rows_by_index_case(4, 0, 4));
+  cases.push_back(put_rows_by_index_case(150, 140, 9));
   return cases;
 }
 

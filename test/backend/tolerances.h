@@ -43,6 +43,7 @@ inline Tolerance half_tolerance_of(Op op, DType half, DType output, std::int64_t
     case Op::kLinear:
     case Op::kLinearInputGrad:
       return {unit, unit / 4, "a coded or wider weight, or a bias, is rounded to the half for the product"};
+    case Op::kCachedAttention:
     case Op::kAttention:
       return {unit, unit / 2, "probabilities may be rounded to the half for the next product"};
     case Op::kAttentionGrad:
@@ -150,6 +151,7 @@ inline Tolerance tolerance_of(Op op) {
     case Op::kLayerNorm:
     case Op::kLayerNormGrad:
       return {0, 5e-7, "float sums over a row; the mean, up to ten times the spread, in float too"};
+    case Op::kCachedAttention:
     case Op::kAttention:
       return {0, 4e-6, "exponentials of float scores up to 100, summed online in tiles"};
     case Op::kAttentionGrad:

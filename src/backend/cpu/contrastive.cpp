@@ -1,4 +1,4 @@
-// contrastive_loss, cached_gradient and put_rows. In the loss a thread takes rows and meets the rows of the other side
+// contrastive_loss and cached_gradient. In the loss a thread takes rows and meets the rows of the other side
 // twice: once for each row's sum, once for the gradient. No table of scores is kept, which for 4,096 pairs would be 64
 // MiB; every sum has one owner and one order, so results do not depend on the team.
 #include <algorithm>
@@ -174,14 +174,6 @@ std::unique_ptr<Kernel> make_cached_gradient(const Graph& graph, const Node& nod
     *a.outputs[0].data<float>() = static_cast<float>(loss);
   };
   return make_kernel(run);
-}
-
-std::unique_ptr<Kernel> make_put_rows(const Graph& graph, const Node& node) {
-  const Shape shape = graph.type(node.inputs[1]).shape;
-  return make_kernel([capacity = shape[0], width = shape[1]](const KernelArguments& a) {
-    float* const to = a.outputs[0].data<float>() + *a.inputs[2].data<std::int32_t>() * width;
-    std::memcpy(to, a.inputs[1].raw(), static_cast<std::size_t>(a.rows(capacity) * width) * sizeof(float));
-  });
 }
 
 }  // namespace plimsoll

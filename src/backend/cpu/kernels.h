@@ -34,6 +34,7 @@ std::unique_ptr<Kernel> make_linear_int8(const Graph& graph, const Node& node, M
 
 // attention.cpp, attention_grad.cpp, attention_bias.cpp
 std::unique_ptr<Kernel> make_attention(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_cached_attention(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_attention_grad(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_attention_bias(const Graph& graph, const Node& node);
 
@@ -90,7 +91,6 @@ std::unique_ptr<Kernel> make_join_pairs_grad(const Graph& graph, const Node& nod
 // contrastive.cpp
 std::unique_ptr<Kernel> make_contrastive_loss(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_cached_gradient(const Graph& graph, const Node& node);
-std::unique_ptr<Kernel> make_put_rows(const Graph& graph, const Node& node);
 
 // row_gradients.cpp: sums of rows
 std::unique_ptr<Kernel> make_embedding_grad(const Graph& graph, const Node& node);

@@ -119,11 +119,13 @@ __global__ void cached_sum(const double* partial, float* loss, Rows rows) {
   if (threadIdx.x == 0) *loss = static_cast<float>(sum);
 }
 
-__global__ void put_rows(const float* from, const std::int32_t* first, float* table, Rows rows) {
+// `index` has each row's place in the table, or that of the first.
+template <typename T>
+__global__ void put_rows(const T* from, const std::int32_t* index, bool is_first, T* table, Rows rows) {
   const std::int64_t real = rows.real(), width = rows.columns;
-  float* const to = table + *first * width;
   for (std::int64_t row = first_row(); row < real; row += row_stride()) {
-    for (std::int64_t c = lane_index(); c < width; c += kWarp) to[row * width + c] = from[row * width + c];
+    T* const to = table + (is_first ? *index + row : std::int64_t{index[row]}) * width;
+    for (std::int64_t c = lane_index(); c < width; c += kWarp) to[c] = from[row * width + c];
   }
 }
 
@@ -151,20 +153,24 @@ std::unique_ptr<Kernel> make_contrastive_loss(const Context& context, const Tens
   });
 }
 
+std::unique_ptr<Kernel> make_put_rows(const Context& context, DType dtype) {
+  return for_floating(dtype, [&]<typename T>(T) {
+    return make_launch(0, [&context](const KernelArguments& a) {
+      const Rows rows = rows_of(a, a.inputs[1]);
+      launch(context.stream(), put_rows<T>, {.blocks = row_blocks(rows.capacity), .threads = kRowThreads},
+             input<T>(a, 1), input<std::int32_t>(a, 2), a.inputs[2].elements() == 1, output<T>(a, 0), rows);
+    });
+  });
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_contrastive(const Context& context, const Graph& graph, const Node& node) {
   const TensorType& x = graph.type(node.inputs[0]);
+  if (node.op == Op::kPutRows) return make_put_rows(context, x.dtype);
   check(x.dtype == DType::kF32, "embeddings of pages are in F32");
   if (node.op == Op::kContrastiveLoss) {
     return make_contrastive_loss(context, x, std::get<ContrastiveAttributes>(node.attributes).temperature);
-  }
-  if (node.op == Op::kPutRows) {
-    return make_launch(0, [&context](const KernelArguments& a) {
-      const Rows rows = rows_of(a, a.inputs[1]);
-      launch(context.stream(), put_rows, {.blocks = row_blocks(rows.capacity), .threads = kRowThreads},
-             input<float>(a, 1), input<std::int32_t>(a, 2), output<float>(a, 0), rows);
-    });
   }
   return make_launch(cross_entropy_scratch_bytes(x), [&context](const KernelArguments& a) {
     const Rows rows = rows_of(a, a.inputs[0]);

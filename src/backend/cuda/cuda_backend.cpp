@@ -131,6 +131,8 @@ std::unique_ptr<Kernel> CudaBackend::make(const Graph& graph, const Node& node) 
       return cuda::make_attention_bias(*context_, graph, node);
     case Op::kAttention:
       return cuda::make_attention(*context_, graph, node);
+    case Op::kCachedAttention:
+      return cuda::make_cached_attention(*context_, graph, node);
     case Op::kAttentionGrad:
       return cuda::make_attention_grad(*context_, graph, node);
     case Op::kFetchBegin:

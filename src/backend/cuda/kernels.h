@@ -12,6 +12,7 @@ namespace plimsoll::cuda {
 class Matmuls;
 
 std::unique_ptr<Kernel> make_attention(const Context& context, const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_cached_attention(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_attention_bias(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_attention_grad(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_elementwise(const Context& context, const Graph& graph, const Node& node);

@@ -91,21 +91,10 @@ void cached_gradient(const KernelArguments& a) {
   *a.outputs[0].data<T>() = static_cast<T>(loss);
 }
 
-template <typename T>
-void put_rows(const KernelArguments& a) {
-  const Matrix<T> table(a.outputs[0]);
-  const Matrix<const T> rows(a.inputs[1]);
-  const std::int64_t first = *a.inputs[2].data<std::int32_t>();
-  for (std::int64_t row = 0; row < a.rows(rows.rows()); ++row) {
-    std::copy_n(rows[row], rows.columns(), table[first + row]);
-  }
-}
-
 }  // namespace
 
 std::unique_ptr<Kernel> make_contrastive_kernel(const Graph& graph, const Node& node, DType dtype) {
   return for_floating(dtype, [&]<typename T>(T) -> std::unique_ptr<Kernel> {
-    if (node.op == Op::kPutRows) return make_kernel(node, put_rows<T>);
     if (node.op == Op::kCachedGradient) return make_kernel(node, cached_gradient<T>);
     const Shape& x = graph.type(node.inputs[0]).shape;
     const double temperature = std::get<ContrastiveAttributes>(node.attributes).temperature;

@@ -90,6 +90,7 @@ std::unique_ptr<Kernel> make_linear_kernel(const Graph& graph, const Node& node,
 std::unique_ptr<Kernel> make_normalisation_kernel(const Graph& graph, const Node& node, DType dtype);
 std::unique_ptr<Kernel> make_rotary_kernel(const Graph& graph, const Node& node, DType dtype);
 std::unique_ptr<Kernel> make_attention_kernel(const Graph& graph, const Node& node, DType dtype);
+std::unique_ptr<Kernel> make_cached_attention_kernel(const Graph& graph, const Node& node, DType dtype);
 std::unique_ptr<Kernel> make_loss_kernel(const Graph& graph, const Node& node, DType dtype);
 std::unique_ptr<Kernel> make_relation_kernel(const Graph& graph, const Node& node, DType dtype);
 std::unique_ptr<Kernel> make_contrastive_kernel(const Graph& graph, const Node& node, DType dtype);

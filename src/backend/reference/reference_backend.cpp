@@ -61,6 +61,7 @@ std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node
   if (node.op == Op::kSlice) return make_slice_kernel(node);
   if (node.op == Op::kTakeRows) return make_take_rows_kernel(graph, node);
   if (node.op == Op::kJoinRows) return make_join_rows_kernel(graph, node);
+  if (node.op == Op::kPutRows) return make_put_rows_kernel(graph, node);
   if (needs_widening(graph, node) && !is_parameter_update(node.op)) {
     return widened_kernel(graph, node, [this](const Graph& g, const Node& n) { return prepare(g, n); });
   }
@@ -123,6 +124,8 @@ std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node
     case Op::kAttention:
     case Op::kAttentionGrad:
       return make_attention_kernel(graph, node, dtype);
+    case Op::kCachedAttention:
+      return make_cached_attention_kernel(graph, node, dtype);
     case Op::kLabelScores:
     case Op::kCrossEntropy:
     case Op::kElementLoss:
@@ -133,7 +136,6 @@ std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node
       return make_relation_kernel(graph, node, dtype);
     case Op::kContrastiveLoss:
     case Op::kCachedGradient:
-    case Op::kPutRows:
       return make_contrastive_kernel(graph, node, dtype);
     case Op::kEmbeddingRowGrad:
     case Op::kMergeRowGrads:
@@ -163,6 +165,7 @@ std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node
     case Op::kAllToAllRowsBegin:
     case Op::kAllToAllRowsEnd:
     case Op::kSlice:
+    case Op::kPutRows:
     case Op::kTakeRows:
     case Op::kJoinRows:
       break;  // above

@@ -11,6 +11,16 @@
 
 namespace plimsoll::cuda {
 
+void refuse_wide_heads(const Node& node, std::int64_t head_size) {
+  if (head_size <= kMostHeadSize) return;
+  throw EnvironmentError({.what = "a head of attention has more columns than the GPU's kernels take",
+                          .where = node.name,
+                          .found = std::to_string(head_size),
+                          .allowed = "at most " + std::to_string(kMostHeadSize),
+                          .remedy = "--device cpu, or a model with narrower heads (hidden_size / "
+                                    "num_attention_heads)"});
+}
+
 AttentionShape attention_shape(const Graph& graph, const Node& node) {
   const AttentionAttributes& attributes = attention_attributes(node);
   AttentionShape shape;
@@ -22,14 +32,7 @@ AttentionShape attention_shape(const Graph& graph, const Node& node) {
   if (node.op != Op::kAttentionBias) {
     shape.head_size = static_cast<std::int32_t>(graph.type(node.inputs[shape.form.q()]).shape[1] / attributes.heads);
   }
-  if (shape.head_size > kMostHeadSize) {
-    throw EnvironmentError({.what = "a head of attention has more columns than the GPU's kernels take",
-                            .where = node.name,
-                            .found = std::to_string(shape.head_size),
-                            .allowed = "at most " + std::to_string(kMostHeadSize),
-                            .remedy = "--device cpu, or a model with narrower heads (hidden_size / "
-                                      "num_attention_heads)"});
-  }
+  refuse_wide_heads(node, shape.head_size);
   shape.samples = static_cast<std::int32_t>(graph.type(node.inputs[shape.form.sample_offsets()]).shape[0] - 1);
   const double scale = 1.0 / std::sqrt(std::max(1.0, static_cast<double>(shape.head_size)));
   shape.scale = static_cast<float>(scale);

@@ -64,6 +64,9 @@ constexpr int attention_tile_width(std::int32_t head_size) {
   return head_size == 32 ? 32 : head_size <= 64 ? 64 : kMostHeadSize;
 }
 
+// Throws EnvironmentError where a head is wider than the kernels take.
+void refuse_wide_heads(const Node& node, std::int64_t head_size);
+
 // From the attributes of a kAttention, kAttentionGrad or kAttentionBias, which has no head_size. Throws
 // EnvironmentError where a head is wider, or a table has more bins, than the kernels take.
 AttentionShape attention_shape(const Graph& graph, const Node& node);

@@ -160,6 +160,11 @@ void attention(Counted& c) {
                    CountedWork::kScores);
 }
 
+void cached_attention(Counted& c) {
+  KernelWork& work = c.add("cached_attention", WorkKind::kAttention, c.all_read() + c.written(0));
+  work.flops = 4.0 * cached_attention_work(c.graph, c.node);
+}
+
 void attention_grad(Counted& c) {
   const AttentionShape shape = attention_shape(c.graph, c.node);
   const AttentionGradScratch scratch(c.graph, c.node, shape);
@@ -384,6 +389,7 @@ constexpr OpTable<Count> kCounts = {
     {Op::kGradientNorm, gradient_norm},
     {Op::kAttentionBias, attention_bias},
     {Op::kAttention, attention},
+    {Op::kCachedAttention, cached_attention},
     {Op::kAttentionGrad, attention_grad},
     {Op::kAdamW, adamw},
     {Op::kAdamWRows, adamw},

@@ -38,6 +38,10 @@ std::size_t bias_grad(const Graph& graph, const Node& node) { return column_sums
 std::size_t gelu_grad(const Graph& graph, const Node& node) {
   return column_sums(node).empty() ? 0 : column_sums_scratch_bytes(input(graph, node, 0));
 }
+std::size_t cached_attention(const Graph& graph, const Node& node) {
+  refuse_wide_heads(node, input(graph, node, 0).shape[1] / std::get<AttentionAttributes>(node.attributes).heads);
+  return 0;
+}
 std::size_t loss(const Graph& graph, const Node& node) { return cross_entropy_scratch_bytes(input(graph, node, 0)); }
 std::size_t contrastive_loss(const Graph& graph, const Node& node) {
   return ContrastiveScratch(input(graph, node, 0)).layout.bytes();
@@ -81,6 +85,7 @@ constexpr OpTable<ScratchBytes> kScratchBytes = {
     {Op::kLinearInputGrad, row_product},
     {Op::kLinearWeightGrad, weight_gradient},
     {Op::kAttention, attention},
+    {Op::kCachedAttention, cached_attention},
     {Op::kAttentionGrad, attention_grad},
     {Op::kLayerNormGrad, layer_norm_grad},
     {Op::kRmsNormGrad, bias_grad},

@@ -14,7 +14,7 @@ constexpr OpTable<bool> kClearsTail = {
     {Op::kTanh, true},          {Op::kTanhGrad, true},      {Op::kRelu, true},
     {Op::kReluGrad, true},      {Op::kCast, true},          {Op::kAffine, true},
     {Op::kLayerNorm, true},     {Op::kLayerNormGrad, true}, {Op::kAttention, true},
-    {Op::kAttentionGrad, true}, {Op::kRmsNorm, true},       {Op::kRmsNormGrad, true},
+    {Op::kAttentionGrad, true}, {Op::kCachedAttention, true}, {Op::kRmsNorm, true},       {Op::kRmsNormGrad, true},
     {Op::kRotary, true},        {Op::kSiluMultiply, true},  {Op::kSiluMultiplyGrad, true},
     {Op::kCrossEntropy, true},  {Op::kElementLoss, true},   {Op::kSoftCrossEntropy, true},
 };
