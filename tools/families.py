@@ -30,6 +30,7 @@ FAMILIES = {
     "llama": ("LlamaConfig", "Llama", dict(num_key_value_heads=1, pad_token_id=0)),
     "qwen2": ("Qwen2Config", "Qwen2", dict(num_key_value_heads=1, pad_token_id=0)),
     "qwen3": ("Qwen3Config", "Qwen3", dict(num_key_value_heads=1, head_dim=16, pad_token_id=0)),
+    "gpt2": ("GPT2Config", "GPT2", dict(pad_token_id=0, tie_word_embeddings=False)),
     "xlm-roberta": ("XLMRobertaConfig", "XLMRoberta", dict(type_vocab_size=2)),
 }
 # End of the class names, values of the config.
@@ -49,9 +50,11 @@ TASKS = {
 
 
 def has_task(family, task):
-    """Of decoders there are no heads for questions and links; they alone have one for the next token."""
+    """Of decoders there are no heads for links, and of most none for questions; they alone have one for the next token."""
     if task.startswith("causal-lm"):
         return family in pair_heads.DECODERS
+    if (family, task) == ("gpt2", "question-answering"):
+        return True
     return family not in pair_heads.DECODERS or task not in ("question-answering", "relation-extraction")
 
 
@@ -69,16 +72,21 @@ def make_model(family, shape, labels, seed, task="token-classification", dropout
     architecture, values = TASKS[task]
     names = reference.label_names({"regression": 1, "question-answering": 2, "pair-ranking": 1, "pair-similarity": 1}.get(task, labels))
     config = getattr(transformers, config_class)(
-        **shape_of(family, shape), **more, **values, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout,
+        **shape_of(family, shape), **{**more, **values}, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout,
         id2label=dict(enumerate(names)), label2id={label: i for i, label in enumerate(names)})
     if task == "relation-extraction":
         model = relation_head.RelationExtraction(name, config)
     elif task.startswith("pair-"):
         model = make_pair_model(name, architecture, config)
     else:
-        model = getattr(transformers, name + architecture)(config)
+        model = class_of(name + architecture)(config)
     reference.randomise(model, seed)
     return model.eval()
+
+
+def class_of(name):
+    """The class of that name, or by the name that it has where it is older than the rule."""
+    return getattr(transformers, {"GPT2ForCausalLM": "GPT2LMHeadModel"}.get(name, name))
 
 
 def make_pair_model(name, architecture, config):

@@ -144,7 +144,8 @@ def make_text_models(directory):
 # links. And the families that are not among the larger models above.
 CLASSES = (("layoutlmv3", "single-label"), ("bert", "multi-label"), ("roberta", "regression"),
            ("layoutlmv3", "question-answering"), ("layoutlmv3", "relation-extraction"), ("lilt", "token-classification"),
-           ("layoutlm", "token-classification"), ("xlm-roberta", "token-classification"))
+           ("layoutlm", "token-classification"), ("xlm-roberta", "token-classification"), ("qwen3", "causal-lm"),
+           ("gpt2", "causal-lm-tied"), ("gpt2", "single-label"))
 
 
 def make_class_models(directory):

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "bundle/adapter_config.h"
 #include "formats/safetensors.h"
+#include "model/file_values.h"
 #include "model/trained_parts.h"
 
 namespace plimsoll {
@@ -136,7 +137,7 @@ json config_of(const ModelBundle& bundle) {
           {"auto_mapping", nullptr},
           {"base_model_name_or_path", bundle.base},
           {"bias", "none"},
-          {"fan_in_fan_out", false},
+          {"fan_in_fan_out", std::ranges::any_of(bundle.specs(), &ParameterSpec::transposed)},
           {"inference_mode", true},
           {"init_lora_weights", true},
           {"layers_pattern", nullptr},
@@ -253,8 +254,7 @@ namespace {
 
 // How this directory is opened, for whoever finds it.
 std::string readme(const ModelBundle& bundle) {
-  const std::string model_class =
-      fmt::format("{}For{}", bundle.config.encoder->class_name(), bundle.config.task.architecture);
+  const std::string model_class = bundle.config.encoder->model_class(bundle.config.task.architecture);
   return fmt::format(R"(# A LoRA adapter for {0}
 
 This directory holds {1}; the head is for {2} labels. The base model's weights are not in
@@ -323,7 +323,7 @@ FileSums merge_adapter(const fs::path& directory, const ModelBundle& bundle) {
       if (lora.dora) reader.read(adapters.at(magnitude_name(module)), magnitudes);
       fold(values, a, b, lora.rank_of(module), lora.scale_of(module), magnitudes);
     }
-    writer.write(std::as_bytes(std::span(values)));
+    write_values(writer, spec, values);
   }
   sums["model.safetensors"] = writer.finish();
   return sums;

@@ -36,11 +36,12 @@ constexpr std::array<std::string_view, 15> kRead = {"peft_type",
 struct Harmless {
   std::string_view key, why;  // why the adapter is the same whatever its value is
 };
-constexpr std::array<Harmless, 13> kHarmless = {{
+constexpr std::array<Harmless, 14> kHarmless = {{
     {"auto_mapping", "it names the Python class of the base model"},
     {"corda_config", "only init_lora_weights \"corda\" reads it, which is refused"},
-    {"ensure_weight_tying", "LayoutLMv3 has no tied weights"},
+    {"ensure_weight_tying", "a head that is tied to a saved embedding is that embedding here"},
     {"eva_config", "it set the adapter's initial weights, which have been trained since"},
+    {"fan_in_fan_out", "PEFT, too, goes by the class of the layer, whatever this says"},
     {"inference_mode", "it says what PEFT trains, not what the adapter computes"},
     {"layers_pattern",
      "it only finds the layers that layers_to_transform counts, and the file's tensors say which those were"},
@@ -56,11 +57,10 @@ constexpr std::array<Harmless, 13> kHarmless = {{
 struct Neutral {
   std::string_view key, value;  // the one value besides null that leaves the adapter as it is, as JSON
 };
-constexpr std::array<Neutral, 14> kNeutral = {{
+constexpr std::array<Neutral, 13> kNeutral = {{
     {"alora_invocation_tokens", "null"},
     {"arrow_config", "null"},
     {"bias", "\"none\""},
-    {"fan_in_fan_out", "false"},
     {"kasa_config", "null"},
     {"layer_replication", "null"},
     {"lora_bias", "false"},

@@ -3,11 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string_view>
+#include <array>
 
 #include "base/error.h"
+#include "model/lora.h"
 
 namespace plimsoll {
+namespace {
+
+// What families call the number of their layers.
+constexpr std::array kLayersKeys = {"num_hidden_layers", "n_layer"};
+
+}  // namespace
 
 std::int64_t layer_count(const ModelBundle& bundle) {
   std::int64_t most = -1;
@@ -21,24 +28,20 @@ std::vector<std::int64_t> spaced_layers(std::int64_t count, std::int64_t all) {
   return layers;
 }
 
-std::int64_t layer_in(const std::string& name) {
-  constexpr std::string_view kWord = ".layer.";
-  const std::size_t at = name.find(kWord);
-  return at == std::string::npos ? -1 : std::stoll(name.substr(at + kWord.size()));
-}
-
 std::string renumbered(const std::string& name, std::int64_t from, std::int64_t to) {
-  const std::string number = fmt::format(".layer.{}.", from);
+  const std::string number = fmt::format(".{}.", from);
   const std::size_t at = name.find(number);
-  check(at != std::string::npos, "what belongs to a layer names it");
-  return fmt::format("{}.layer.{}.{}", name.substr(0, at), to, name.substr(at + number.size()));
+  check(at != std::string::npos && layer_of(name) == from, "what belongs to a layer names it");
+  return fmt::format("{}.{}.{}", name.substr(0, at), to, name.substr(at + number.size()));
 }
 
 FewerLayers with_layers(const ModelBundle& bundle, const std::vector<std::int64_t>& layers) {
   FewerLayers fewer{.bundle = bundle, .sources = {}};
   if (std::ssize(layers) < layer_count(bundle)) {
     nlohmann::json config = config_json(bundle.config);
-    config["num_hidden_layers"] = std::ssize(layers);
+    for (const char* const key : kLayersKeys) {
+      if (config.contains(key)) config[key] = std::ssize(layers);
+    }
     if (config.contains("pruned_layers")) {
       nlohmann::json shapes = nlohmann::json::array();
       for (const std::int64_t layer : layers) {

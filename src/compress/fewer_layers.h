@@ -26,8 +26,6 @@ std::int64_t layer_count(const ModelBundle& bundle);
 // `count` layers of `all`, evenly spaced, the last among them.
 std::vector<std::int64_t> spaced_layers(std::int64_t count, std::int64_t all);
 
-// The layer whose number is in a name; -1: none.
-std::int64_t layer_in(const std::string& name);
 // "….layer.4.output.dense" of "….layer.1.output.dense", a name of layer `from`.
 std::string renumbered(const std::string& name, std::int64_t from, std::int64_t to);
 

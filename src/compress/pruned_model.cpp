@@ -100,6 +100,7 @@ FileSums PrunedModel::save(const std::filesystem::path& directory, const Read& r
   SafetensorsWriter writer(directory / "model.safetensors", std::move(declarations));
   std::vector<float> values, row;
   for (const ParameterSpec& spec : specs) {
+    check(!spec.transposed, "a family whose files are transposed has no units that are pruned");
     const auto change = changes_.find(spec.name);
     const ParameterSpec& source = before.at(change == changes_.end() ? spec.name : change->second.source);
     if (change == changes_.end()) {

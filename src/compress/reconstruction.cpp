@@ -334,10 +334,10 @@ std::vector<Reconstruction::Step> Reconstruction::steps_of(const Session& whole_
                      .linear = linear,
                      .pruned_end = find_sum(pruned, linear),
                      .whole_end = find_sum(whole, find_node(whole, Op::kLinear, before))});
-    layers[layer_in(map.name)] = layer_in(before);
+    layers[layer_of(map.name)] = layer_of(before);
   }
   for (const std::string& norm : layer_ends_) {
-    const std::int64_t layer = layer_in(norm);
+    const std::int64_t layer = layer_of(norm);
     const auto next = layers.find(layer + 1);
     if (next == layers.end() || next->second == layers.at(layer) + 1) continue;
     steps.push_back({.norm = norm,

@@ -1,6 +1,7 @@
 #include "families/families.h"
 
 #include "families/bert/bert.h"
+#include "families/gpt2/gpt2.h"
 #include "families/layoutlm/layoutlm.h"
 #include "families/layoutlmv3/layoutlmv3.h"
 #include "families/lilt/lilt.h"
@@ -50,6 +51,10 @@ nlohmann::json llama_shape(int hidden, int layers, int heads, int key_value_head
           {"tie_word_embeddings", true}};
 }
 
+nlohmann::json gpt2_shape(int hidden, int layers, int heads) {
+  return {{"n_embd", hidden}, {"n_layer", layers}, {"n_head", heads}};
+}
+
 }  // namespace
 
 const std::vector<Family>& all_families() {
@@ -94,6 +99,13 @@ const std::vector<Family>& all_families() {
       {.model_type = "qwen3",
        .read = [](const ConfigReader& reader) { return llama_encoder(read_llama(reader, qwen3_kind())); },
        .presets = {}},
+      {.model_type = "gpt2",
+       .read = [](const ConfigReader& reader) { return gpt2_encoder(read_gpt2(reader)); },
+       .presets = {{"gpt2-large", gpt2_shape(1280, 36, 20), "openai-community/gpt2-large"},
+                   {"gpt2-medium", gpt2_shape(1024, 24, 16), "openai-community/gpt2-medium"},
+                   {"gpt2", gpt2_shape(768, 12, 12), "openai-community/gpt2"},
+                   {"gpt2-mini", gpt2_shape(192, 6, 6)},
+                   {"gpt2-tiny", gpt2_shape(96, 2, 3)}}},
   };
   return families;
 }

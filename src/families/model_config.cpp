@@ -86,11 +86,13 @@ FoundPreset find_preset(std::string_view name) {
   return {};
 }
 
-// "TokenClassification" of "LayoutLMv3ForTokenClassification"; empty for a model without a head.
+// "TokenClassification" of "LayoutLMv3ForTokenClassification", and "CausalLM" of the earlier name for it,
+// "GPT2LMHeadModel"; empty for a model without a head.
 std::string read_architecture(const json& object) {
   const json names = object.value("architectures", json());
   if (!names.is_array() || names.empty() || !names.front().is_string()) return {};
   const auto name = names.front().get<std::string>();
+  if (name.ends_with("LMHeadModel")) return "CausalLM";
   const std::size_t at = name.rfind("For");
   return at == std::string::npos ? std::string() : name.substr(at + 3);
 }
@@ -161,7 +163,7 @@ json config_json(const ModelConfig& config) {
   object["model_type"] = fmt::format("{}{}", pruned ? kPrunedPrefix : "", config.encoder->model_type());
   if (!config.task.architecture.empty()) {
     object["architectures"] = {
-        fmt::format("{}{}For{}", pruned ? "Pruned" : "", config.encoder->class_name(), config.task.architecture)};
+        fmt::format("{}{}", pruned ? "Pruned" : "", config.encoder->model_class(config.task.architecture))};
   }
   if (!config.task.problem_type.empty()) object["problem_type"] = config.task.problem_type;
   object.erase("link_labels");

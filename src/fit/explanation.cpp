@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 
 #include "base/bytes.h"
 #include "base/counted.h"
 #include "base/process.h"
+#include "model/lora.h"
 
 namespace plimsoll {
 namespace {
@@ -19,15 +21,13 @@ constexpr double kNoticed = 0.001;
 
 // Replaces the layer's number: "model.encoder.layer.7.output" -> "layer.*.output".
 std::string without_layer(const std::string& name) {
-  const std::string layer = "layer.", encoder = ".encoder.";
+  constexpr std::string_view kEncoder = ".encoder.";
   std::string text = name;
-  if (const std::size_t at = text.find(encoder); at != std::string::npos) text.erase(0, at + encoder.size());
-  if (const std::size_t at = text.find(layer); at != std::string::npos) {
-    const std::size_t begin = at + layer.size();
-    const std::size_t end = text.find_first_not_of("0123456789", begin);
-    if (end != begin) text.replace(begin, end - begin, "*");
-  }
-  return text;
+  if (const std::size_t at = text.find(kEncoder); at != std::string::npos) text.erase(0, at + kEncoder.size());
+  const std::int64_t layer = layer_of(text);
+  if (layer < 0) return text;
+  const std::string number = fmt::format(".{}.", layer);
+  return text.replace(text.find(number), number.size(), ".*.");
 }
 
 std::string kind_of(const Buffer& buffer) {

@@ -10,6 +10,8 @@
 
 namespace plimsoll {
 
+std::string Encoder::model_class(std::string_view head) const { return fmt::format("{}For{}", class_name(), head); }
+
 LanguageHeadForm Encoder::language_head() const {
   throw UsageError({.what = "the family has no head that predicts the next token",
                     .where = fmt::format("a model of type '{}'", model_type()),

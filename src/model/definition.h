@@ -105,6 +105,8 @@ class Encoder {
   virtual std::string_view model_type() const = 0;
   virtual std::string_view class_name() const = 0;
   virtual std::string_view prefix() const = 0;
+  // Its class in `transformers` with the head that is called so there: its name, "For" and the head's, mostly.
+  virtual std::string model_class(std::string_view head) const;
   // Puts the family's keys into config.json's object.
   virtual void write_config(nlohmann::json& object) const = 0;
   // How the family builds the three heads that `transformers` has for it: one labels each text row, one labels the

@@ -32,7 +32,9 @@ struct ParameterSpec {
   enum class Init : std::uint8_t { kNormal, kZeros, kOnes, kNormalPaddingRow, kKaimingUniform, kRowNorms };
   std::string name;  // in the graph and in files: "encoder.layer.0.output.dense.weight"
   Shape shape;       // in the graph
-  Shape file_shape;  // in weight files; the same elements in the same order
+  Shape file_shape;  // in weight files; the same elements in the same order, unless the next says otherwise
+  // A file has the matrix the other way round, [columns, rows], as one of Conv1D of `transformers` (model/file_values.h).
+  bool transposed = false;
   Init init = Init::kNormal;
   Part part = Part::kOther;
   double normal_std = 0.02;      // of kNormal: `initializer_range`

@@ -14,7 +14,7 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/philox.h"
-#include "formats/safetensors.h"
+#include "model/file_values.h"
 
 namespace plimsoll {
 namespace {
@@ -59,15 +59,13 @@ std::array<double, 2> normal_pair(std::uint32_t a, std::uint32_t b) {
   return {radius * std::cos(angle), radius * std::sin(angle)};
 }
 
-// Floats that are handled at a time where a parameter does not hold floats.
-constexpr std::int64_t kChunk = 16384;
-
 // body(first, part) for the parts of a buffer that stand for all of a parameter's elements, one after the other.
 template <typename Body>
-void for_each_chunk(const ParameterPlace& place, std::vector<float>& buffer, const Body& body) {
+void for_each_chunk(const ParameterSpec& spec, const ParameterPlace& place, std::vector<float>& buffer,
+                    const Body& body) {
   // Fresh values come in fours, coded ones in rows.
   const std::int64_t unit = 4 * place.granularity();
-  const std::int64_t elements = place.elements(), chunk = std::max<std::int64_t>(1, kChunk / unit) * unit;
+  const std::int64_t elements = place.elements(), chunk = std::max<std::int64_t>(1, values_at_once(spec) / unit) * unit;
   buffer.resize(static_cast<std::size_t>(std::min(chunk, elements)));
   for (std::int64_t first = 0; first < elements; first += chunk) {
     body(first, std::span(buffer).first(static_cast<std::size_t>(std::min(chunk, elements - first))));
@@ -164,6 +162,21 @@ ParameterReport visit(const std::vector<ParameterSpec>& specs, const ParameterSo
   return report;
 }
 
+std::string required_name(const ParameterSource& source, const ParameterSpec& spec) {
+  const std::optional<std::string> name = name_in_file(source, spec.name);
+  check(name.has_value(), [&] { return fmt::format("the weights have '{}'", spec.name); });
+  return *name;
+}
+
+// Fresh values from any element on.
+void fresh_values(const ParameterSpec& spec, std::uint64_t seed, std::span<float> values, std::int64_t first) {
+  const std::int64_t before = first % 4;
+  if (before == 0) return initialise_parameter(spec, seed, values, first);
+  std::vector<float> more(values.size() + static_cast<std::size_t>(before));
+  initialise_parameter(spec, seed, more, first - before);
+  std::ranges::copy(std::span(more).subspan(static_cast<std::size_t>(before)), values.begin());
+}
+
 }  // namespace
 
 void initialise_parameter(const ParameterSpec& spec, std::uint64_t seed, std::span<float> values, std::int64_t first) {
@@ -223,12 +236,12 @@ ParameterReport load_parameters(const std::vector<ParameterSpec>& specs, const P
         const ParameterPlace place = memory(spec.name);
         const bool whole = place.elements() == spec.shape.elements();
         if (const std::span<float> values = place.floats(); whole && !values.empty()) {
-          weights.read_as_f32(name, values, staging);
+          read_values(weights, name, spec, 0, values, staging);
           refuse_bad(weights, name, 0, values);
           return;
         }
-        for_each_chunk(place, buffer, [&](std::int64_t first, std::span<float> values) {
-          weights.read_as_f32(name, place.first() + first, values, staging);
+        for_each_chunk(spec, place, buffer, [&](std::int64_t first, std::span<float> values) {
+          read_values(weights, name, spec, place.first() + first, values, staging);
           refuse_bad(weights, name, place.first() + first, values);
           place.write(first, values);
         });
@@ -236,7 +249,7 @@ ParameterReport load_parameters(const std::vector<ParameterSpec>& specs, const P
       [&](const ParameterSpec& spec) {
         const ParameterPlace place = memory(spec.name);
         if (spec.init == ParameterSpec::Init::kRowNorms) return write_row_norms(memory(spec.norms_of), place);
-        for_each_chunk(place, buffer, [&](std::int64_t first, std::span<float> values) {
+        for_each_chunk(spec, place, buffer, [&](std::int64_t first, std::span<float> values) {
           initialise_parameter(spec, source.seed, values, place.first() + first);
           place.write(first, values);
         });
@@ -245,10 +258,13 @@ ParameterReport load_parameters(const std::vector<ParameterSpec>& specs, const P
 
 void read_parameter(const ParameterSpec& spec, const ParameterSource& source, std::int64_t first,
                     std::span<float> values) {
-  const std::optional<std::string> name = name_in_file(source, spec.name);
-  check(name.has_value(), [&] { return fmt::format("the weights have '{}'", spec.name); });
   std::vector<std::byte> staging(64 * kKiB);
-  source.weights->read_as_f32(*name, first, values, staging);
+  read_values(*source.weights, required_name(source, spec), spec, first, values, staging);
+}
+
+void copy_parameter(SafetensorsWriter& writer, const ParameterSpec& spec, const ParameterSource& source) {
+  std::vector<std::byte> staging(64 * kKiB);
+  copy_values(writer, *source.weights, required_name(source, spec), spec, staging);
 }
 
 ParameterReport check_parameters(const std::vector<ParameterSpec>& specs, const ParameterSource& source) {
@@ -262,25 +278,22 @@ FileSum save_parameters(const std::filesystem::path& path, const std::vector<Par
   declarations.reserve(specs.size());
   for (const ParameterSpec& spec : specs) declarations.push_back({spec.name, {DType::kF32, spec.file_shape}});
   SafetensorsWriter writer(path, std::move(declarations));
-  std::vector<float> buffer;
   std::vector<std::byte> staging(64 * kKiB);
   for (const ParameterSpec& spec : specs) {
     const ParameterPlace place = memory(spec.name);
-    const std::optional<std::string> name = name_in_file(original, spec.name);
     if (const std::span<float> values = place.floats(); !values.empty()) {
-      writer.write(std::as_bytes(values));
+      write_values(writer, spec, values);
       continue;
     }
-    for_each_chunk(place, buffer, [&](std::int64_t first, std::span<float> values) {
-      if (place.is_exact()) {
-        place.read(first, values);
-      } else if (name) {
-        original.weights->read_as_f32(*name, first, values, staging);
-      } else {
-        initialise_parameter(spec, original.seed, values, first);
-      }
-      writer.write(std::as_bytes(values));
-    });
+    if (place.is_exact()) {
+      write_values(writer, spec, [&](std::int64_t first, std::span<float> values) { place.read(first, values); });
+    } else if (const std::optional<std::string> name = name_in_file(original, spec.name)) {
+      copy_values(writer, *original.weights, *name, spec, staging);
+    } else {
+      write_values(writer, spec, [&](std::int64_t first, std::span<float> values) {
+        fresh_values(spec, original.seed, values, first);
+      });
+    }
   }
   return writer.finish();
 }

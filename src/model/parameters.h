@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "formats/safetensors.h"
 #include "formats/weights.h"
 #include "model/parameter_place.h"
 #include "model/parameter_spec.h"
@@ -47,6 +48,9 @@ ParameterReport check_parameters(const std::vector<ParameterSpec>& specs, const 
 // Reads a parameter's elements from `first` on; one that the source has (check_parameters).
 void read_parameter(const ParameterSpec& spec, const ParameterSource& source, std::int64_t first,
                     std::span<float> values);
+
+// Writes a parameter that the source has, as it has it.
+void copy_parameter(SafetensorsWriter& writer, const ParameterSpec& spec, const ParameterSource& source);
 
 // Fresh values: normal(0, spec.normal_std) from Philox by (seed, name, element), zeros or ones, as `transformers`
 // starts. `values` are those of the elements from `first` on, a multiple of 4.

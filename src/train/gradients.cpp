@@ -5,6 +5,8 @@
 
 #include "fit/step_graphs.h"
 #include "formats/safetensors.h"
+#include "model/file_values.h"
+#include "model/parameter_place.h"
 #include "plan/memory_plan.h"
 #include "runtime/program.h"
 #include "train/batch_binding.h"
@@ -85,7 +87,8 @@ GradientReport compute_gradients(const ModelBundle& bundle, const std::filesyste
     if (gradient.by_rows()) {
       write_row_gradient(writer, program, gradient, spec.shape);
     } else {
-      write(gradient.dense);
+      const ParameterPlace place(program.tensor(gradient.dense));
+      write_values(writer, spec, [&](std::int64_t first, std::span<float> values) { place.read(first, values); });
     }
   }
   writer.finish();

@@ -466,9 +466,10 @@ TEST_F(WrongAdapter, WithAnyKeyThatIsNotUnderstood) {
                                       "lora_alpha",   "lora_dropout",  "target_modules",          "init_lora_weights",
                                       "use_rslora",   "use_dora",      "exclude_modules",         "layers_to_transform",
                                       "rank_pattern", "alpha_pattern", "modules_to_save"};
-  const std::set<std::string> harmless = {"auto_mapping",   "corda_config",   "ensure_weight_tying", "eva_config",
-                                          "inference_mode", "layers_pattern", "loftq_config",        "lora_ga_config",
-                                          "megatron_core",  "peft_version",   "qalora_group_size",   "revision"};
+  const std::set<std::string> harmless = {
+      "auto_mapping", "corda_config",   "ensure_weight_tying", "eva_config",    "inference_mode", "layers_pattern",
+      "loftq_config", "lora_ga_config", "fan_in_fan_out",      "megatron_core", "peft_version",   "qalora_group_size",
+      "revision"};
   for (const std::string& key : used) defaults[key] = config_.contains(key) ? config_[key] : nlohmann::json();
   config_ = defaults;
   accepted();

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "families/bert/bert.h"
+#include "families/gpt2/gpt2.h"
 #include "families/layoutlm/layoutlm.h"
 #include "families/layoutlmv3/layoutlmv3.h"
 #include "families/lilt/lilt.h"
@@ -28,6 +29,10 @@ void of_bert_layers(std::vector<ParameterSpec>& specs, const BertLayers& form, M
 
 void of_config_reader(const nlohmann::json& object) {
 #include "families/parts/config_reader.h.inc"
+}
+
+void of_gpt2(const nlohmann::json& object) {
+#include "families/gpt2/gpt2.h.inc"
 }
 
 void of_layoutlm(const nlohmann::json& object) {

@@ -4,6 +4,7 @@
 #include "examples/use.h"
 #include "model/builder.h"
 #include "model/definition.h"
+#include "model/file_values.h"
 #include "model/grad_cache.h"
 #include "model/learning_rates.h"
 #include "model/lora.h"
@@ -14,6 +15,11 @@ namespace plimsoll::examples {
 
 void of_lora(const ModelDefinition& model) {
 #include "model/lora.h.inc"
+}
+
+void of_file_values(const WeightsFile& weights, const ParameterSpec& spec, std::span<float> values,
+                    std::span<std::byte> staging, SafetensorsWriter& writer, const ParameterPlace& place) {
+#include "model/file_values.h.inc"
 }
 
 void of_learning_rates(const std::vector<ParameterSpec>& specs) {

@@ -227,8 +227,8 @@ TEST(ReadConfig, WhatIsNotThereOrNotJson) {
   expect_error<DataError>([&] { read_config(folder); }, {"not valid JSON", folder + "/config.json"});
 }
 
-// The numbers are those of LayoutLMv3Model, RobertaModel, LayoutLMModel, LiltModel and LlamaModel in transformers 5.17.0, without
-// poolers, with the preset's shape.
+// The numbers are those of LayoutLMv3Model, RobertaModel, LayoutLMModel, LiltModel, LlamaModel and GPT2Model in
+// transformers 5.17.0, without poolers, with the preset's shape.
 TEST(Presets, ParametersAreAsManyAsInTransformers) {
   const std::map<std::string, std::int64_t> expected = {{"layoutlmv3-tiny", 5465056},   {"layoutlmv3-small", 12737792},
                                                         {"layoutlmv3-base", 125326976}, {"layoutlmv3-large", 356005376},
@@ -237,8 +237,10 @@ TEST(Presets, ParametersAreAsManyAsInTransformers) {
                                                         {"layoutlm-tiny", 3596544},     {"layoutlm-small", 9414912},
                                                         {"layoutlm-base", 112037376},   {"layoutlm-large", 338286592},
                                                         {"lilt-tiny", 5193448},         {"lilt-small", 12754064},
-                                                        {"lilt-base", 130164416},     {"llama-tiny", 3275232},
-                                                        {"llama-small", 8505792}};
+                                                        {"lilt-base", 130164416},       {"llama-tiny", 3275232},
+                                                        {"llama-small", 8505792},       {"gpt2-tiny", 5146848},
+                                                        {"gpt2-mini", 12515520},        {"gpt2", 124439808},
+                                                        {"gpt2-medium", 354823168},     {"gpt2-large", 774030080}};
   EXPECT_EQ(preset_names().size(), expected.size());
   for (const std::string& name : preset_names()) {
     EXPECT_TRUE(is_preset(name));

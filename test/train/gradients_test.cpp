@@ -111,7 +111,7 @@ TEST(Gradients, TasksAndFamiliesMatchTransformers) {
   for (const char* model :
        {"layoutlmv3-single-label", "bert-multi-label", "roberta-regression", "layoutlmv3-question-answering",
         "layoutlmv3-relation-extraction", "lilt-token-classification", "layoutlm-token-classification",
-        "xlm-roberta-token-classification"}) {
+        "xlm-roberta-token-classification", "qwen3-causal-lm", "gpt2-causal-lm-tied", "gpt2-single-label"}) {
     SCOPED_TRACE(model);
     compare_with_golden(model, reference);
     compare_with_golden(model, cpu);

@@ -1,0 +1,91 @@
+#include "model/file_values.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/error.h"
+
+namespace plimsoll {
+namespace {
+
+constexpr std::int64_t kChunk = 16384;
+constexpr std::int64_t kStrip = 1 << 18;  // of a transposed parameter: 1 MiB, so that runs of the file are not short
+constexpr std::int64_t kTile = 16;        // floats of a cache line
+
+std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
+
+// Writes that many values in the order in which `read` gives them.
+void write_in_order(SafetensorsWriter& writer, std::int64_t elements, const ReadValues& read) {
+  std::vector<float> buffer(size(std::min(kChunk, elements)));
+  for (std::int64_t first = 0; first < elements; first += kChunk) {
+    const std::span<float> part = std::span(buffer).first(size(std::min(kChunk, elements - first)));
+    read(first, part);
+    writer.write(std::as_bytes(part));
+  }
+}
+
+// Element (row, column) of memory is (column, row) of the file.
+void read_transposed(const WeightsFile& weights, const std::string& tensor, const Shape& shape, std::int64_t first,
+                     std::span<float> values, std::span<std::byte> staging) {
+  const std::int64_t rows = shape[0], columns = shape[1], count = std::ssize(values);
+  const std::int64_t row = first / columns, high = (first + count + columns - 1) / columns - row;
+  std::vector<float> tile(size(kTile * high));
+  for (std::int64_t column = 0; column < columns; column += kTile) {
+    const std::int64_t wide = std::min(kTile, columns - column);
+    for (std::int64_t c = 0; c < wide; ++c) {
+      weights.read_as_f32(tensor, (column + c) * rows + row, std::span(tile).subspan(size(c * high), size(high)),
+                          staging);
+    }
+    for (std::int64_t r = 0; r < high; ++r) {
+      // The first and the last row may be in part.
+      const std::int64_t at = (row + r) * columns + column - first;
+      const std::int64_t begin = std::max<std::int64_t>(0, -at), end = std::min(wide, count - at);
+      for (std::int64_t c = begin; c < end; ++c) values[size(at + c)] = tile[size(c * high + r)];
+    }
+  }
+}
+
+void write_transposed(SafetensorsWriter& writer, const Shape& shape, const ReadValues& read) {
+  const std::int64_t rows = shape[0], columns = shape[1];
+  const std::int64_t most = std::clamp<std::int64_t>(kStrip / rows, 1, columns);
+  std::vector<float> row(size(most)), strip(size(most * rows));
+  for (std::int64_t column = 0; column < columns; column += most) {
+    const std::int64_t wide = std::min(most, columns - column);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      read(r * columns + column, std::span(row).first(size(wide)));
+      for (std::int64_t c = 0; c < wide; ++c) strip[size(c * rows + r)] = row[size(c)];
+    }
+    writer.write(std::as_bytes(std::span(strip).first(size(wide * rows))));
+  }
+}
+
+}  // namespace
+
+std::int64_t values_at_once(const ParameterSpec& spec) { return spec.transposed ? kStrip : kChunk; }
+
+void read_values(const WeightsFile& weights, const std::string& tensor, const ParameterSpec& spec, std::int64_t first,
+                 std::span<float> values, std::span<std::byte> staging) {
+  if (spec.transposed) return read_transposed(weights, tensor, spec.shape, first, values, staging);
+  weights.read_as_f32(tensor, first, values, staging);
+}
+
+void write_values(SafetensorsWriter& writer, const ParameterSpec& spec, const ReadValues& read) {
+  if (spec.transposed) return write_transposed(writer, spec.shape, read);
+  write_in_order(writer, spec.shape.elements(), read);
+}
+
+void write_values(SafetensorsWriter& writer, const ParameterSpec& spec, std::span<const float> values) {
+  check(std::ssize(values) == spec.shape.elements(), "these are all values of the parameter");
+  if (!spec.transposed) return writer.write(std::as_bytes(values));
+  write_transposed(writer, spec.shape, [&](std::int64_t first, std::span<float> part) {
+    std::ranges::copy(values.subspan(size(first), part.size()), part.begin());
+  });
+}
+
+void copy_values(SafetensorsWriter& writer, const WeightsFile& weights, const std::string& tensor,
+                 const ParameterSpec& spec, std::span<std::byte> staging) {
+  write_in_order(writer, spec.shape.elements(),
+                 [&](std::int64_t first, std::span<float> part) { weights.read_as_f32(tensor, first, part, staging); });
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,38 @@
+// Values of parameters on their way from files and into them. Memory has each matrix as products read it, [out, in]; a
+// file may have it the other way round (ParameterSpec::transposed). Nothing of a whole tensor's size is held for that.
+//
+//   read_values(weights, "transformer.h.0.attn.c_attn.weight", spec, 0, values, staging);
+//   write_values(writer, spec, [&](std::int64_t first, std::span<float> part) { place.read(first, part); });
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "formats/safetensors.h"
+#include "formats/weights.h"
+#include "model/parameter_spec.h"
+
+namespace plimsoll {
+
+// Gives values of a parameter, in the order of memory, from element `first` on.
+using ReadValues = std::function<void(std::int64_t first, std::span<float> values)>;
+
+// Values of a parameter that are handled at a time: more of a transposed one, which is read in strips.
+std::int64_t values_at_once(const ParameterSpec& spec);
+
+// Reads the elements of a parameter, counted in the order of memory, from `first` on out of the tensor of that name.
+// `staging`: of WeightsFile::read_as_f32, whose errors this throws.
+void read_values(const WeightsFile& weights, const std::string& tensor, const ParameterSpec& spec, std::int64_t first,
+                 std::span<float> values, std::span<std::byte> staging);
+
+// Writes all values of a parameter in the order of the file.
+void write_values(SafetensorsWriter& writer, const ParameterSpec& spec, const ReadValues& read);
+// The same for values that are all in memory.
+void write_values(SafetensorsWriter& writer, const ParameterSpec& spec, std::span<const float> values);
+// The same for values that another file has in that order.
+void copy_values(SafetensorsWriter& writer, const WeightsFile& weights, const std::string& tensor,
+                 const ParameterSpec& spec, std::span<std::byte> staging);
+
+}  // namespace plimsoll
