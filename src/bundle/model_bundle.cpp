@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "base/counted.h"
@@ -16,10 +17,14 @@
 #include "bundle/model_place.h"
 #include "data/check.h"
 #include "data/file_kind.h"
+#include "formats/json.h"
 #include "tasks/tasks.h"
 
 namespace plimsoll {
 namespace {
+
+constexpr std::array kCompanions = {"generation_config.json", "chat_template.jinja", "chat_template.json"};
+constexpr std::uint64_t kMaxCompanionBytes = 1 << 24;
 
 void check_tokenizer(const ModelBundle& bundle, const std::string& where) {
   const Tokenizer& tokenizer = *bundle.tokenizer;
@@ -35,6 +40,44 @@ void check_tokenizer(const ModelBundle& bundle, const std::string& where) {
                      .allowed = fmt::format("pad_token_id = {} as in config.json", facts.token.pad_id),
                      .remedy = "use the tokenizer that the model was trained with"});
   }
+}
+
+// The template of tokenizer_config.json, or of the list there that is called "default".
+std::string template_in(const nlohmann::json& config) {
+  const auto found = config.find("chat_template");
+  if (found == config.end()) return {};
+  if (found->is_string()) return found->get<std::string>();
+  if (!found->is_array()) return {};
+  for (const nlohmann::json& each : *found) {
+    const auto text = [&](const char* key) {
+      const nlohmann::json value = each.is_object() ? each.value(key, nlohmann::json()) : nlohmann::json();
+      return value.is_string() ? value.get<std::string>() : std::string();
+    };
+    if (text("name") == "default") return text("template");
+  }
+  return {};
+}
+
+// As `transformers` looks for it beside the tokenizer: a file of its own, else a key of tokenizer_config.json, which
+// has its tokens. `own`: such a file; empty: there is none.
+std::shared_ptr<const ChatForm> read_chat_form(const std::filesystem::path& tokenizer, const std::filesystem::path& own) {
+  const std::filesystem::path path = tokenizer / "tokenizer_config.json";
+  nlohmann::json config = nlohmann::json::object();
+  if (std::filesystem::exists(path)) config = parse_json(read_text_file(path, kMaxCompanionBytes), path.string());
+  if (!config.is_object()) return nullptr;
+  nlohmann::ordered_json tokens = nlohmann::ordered_json::object();
+  for (const char* const key : {"bos_token", "eos_token", "unk_token", "pad_token"}) {
+    const auto found = config.find(key);
+    if (found == config.end()) continue;
+    if (found->is_string()) tokens[key] = *found;
+    if (found->is_object() && found->contains("content")) tokens[key] = found->at("content");
+  }
+  if (!own.empty()) {
+    return std::make_shared<ChatForm>(read_text_file(own, kMaxCompanionBytes), own.string(), std::move(tokens));
+  }
+  const std::string text = template_in(config);
+  return text.empty() ? nullptr
+                      : std::make_shared<ChatForm>(text, path.string() + ", key \"chat_template\"", std::move(tokens));
 }
 
 bool is_directory(const std::string& path) {
@@ -150,6 +193,19 @@ ModelBundle open_model_at(const std::string& model, const std::string& tokenizer
       tokenizer.empty() ? with({"tokenizer.json", "vocab.json", "vocab.txt", "sentencepiece.bpe.model"}) : tokenizer;
   bundle.tokenizer = std::make_shared<Tokenizer>(Tokenizer::from_directory(words));
   check_tokenizer(bundle, words);
+  const std::filesystem::path beside =
+      is_directory(words) ? std::filesystem::path(words) : std::filesystem::path(words).parent_path();
+  std::filesystem::path chat;
+  for (const char* const name : kCompanions) {
+    const bool is_chat = name != std::string_view("generation_config.json");
+    const bool is_beside = is_chat && std::filesystem::exists(beside / name);
+    const std::filesystem::path path = (is_beside ? beside : std::filesystem::path(with({name}))) / name;
+    if (!std::filesystem::exists(path)) continue;
+    bundle.companions[name] = read_text_file(path, kMaxCompanionBytes);
+    if (path.extension() == ".jinja") chat = path;
+  }
+  // A tokenizer's own template is that of the tokenizer, whatever lies beside the base of an adapter.
+  bundle.chat = read_chat_form(beside, chat);
   const std::int64_t size = bundle.facts().image.size;
   if (size == 0) return bundle;
   bundle.image = ImageProcessorConfig::from_model(with({"preprocessor_config.json", "processor_config.json"}),
@@ -347,6 +403,7 @@ void load_model(const ModelBundle& bundle, std::uint64_t seed, const ParameterMe
 FileSums save_model_parts(const std::filesystem::path& directory, const ModelBundle& bundle) {
   FileSums sums = bundle.tokenizer->save(directory);
   sums["config.json"] = write_text_file(directory / "config.json", config_json(bundle.config).dump(2) + "\n");
+  for (const auto& [name, text] : bundle.companions) sums[name] = write_text_file(directory / name, text);
   if (bundle.facts().image.size > 0) {
     sums["preprocessor_config.json"] = write_text_file(directory / "preprocessor_config.json", bundle.image.to_json());
   }

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "data/chat.h"
 #include "data/image_processor.h"
 #include "data/labels.h"
 #include "data/tokenizer.h"
@@ -23,6 +25,9 @@ namespace plimsoll {
 struct ModelBundle {
   ModelConfig config;
   std::shared_ptr<const Tokenizer> tokenizer;
+  // Texts of files that are saved as they are, by name: how a language model is asked to write, the form of its chats.
+  std::map<std::string, std::string> companions{};
+  std::shared_ptr<const ChatForm> chat{};      // nullptr: the model has no chat template
   ImageProcessorConfig image;
   std::shared_ptr<const WeightsFile> weights;  // nullptr: a preset, from scratch
   bool fresh_head = false;                     // the classifier does not fit the labels and is made new

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "data/tokenizer_trim.h"
+#include "formats/json.h"
 #include "formats/safetensors.h"
 
 namespace plimsoll {
@@ -18,27 +19,56 @@ namespace {
 // Floats that are read and written at a time.
 constexpr std::int64_t kChunk = 1 << 20;
 
+constexpr const char* kGeneration = "generation_config.json";
+
+// Calls visit(id) for every token's number that a config names: "eos_token_id": 2, or a list of them.
+template <typename Json, typename Visit>
+void for_each_named_token(Json& config, const Visit& visit) {
+  if (!config.is_object()) return;
+  for (auto& [key, value] : config.items()) {
+    if (!key.ends_with("_token_id")) continue;
+    if (value.is_number_integer()) visit(value);
+    if (!value.is_array()) continue;
+    for (auto& id : value) {
+      if (id.is_number_integer()) visit(id);
+    }
+  }
+}
+
+void renumber(nlohmann::json& config, const std::vector<std::int32_t>& now) {
+  for_each_named_token(config, [&](nlohmann::json& id) {
+    const auto old = id.get<std::int64_t>();
+    if (old >= 0 && old < std::ssize(now)) id = now[static_cast<std::size_t>(old)];
+  });
+}
+
 // config.json as it was, but for the numbers of the vocabulary.
 nlohmann::json trimmed_config(const ModelBundle& bundle, const std::vector<std::int32_t>& now, std::size_t kept) {
   nlohmann::json config = bundle.config.source;
   config["vocab_size"] = kept;
-  for (auto& [key, id] : config.items()) {
-    if (!key.ends_with("_token_id") || !id.is_number_integer()) continue;
-    const auto old = id.get<std::int64_t>();
-    if (old >= 0 && old < std::ssize(now)) id = now[static_cast<std::size_t>(old)];
-  }
+  renumber(config, now);
   config.erase("torch_dtype");
   config["dtype"] = "float32";
   return config;
 }
 
-// Tokens that config.json names stay, whether or not the tokenizer knows what they are for.
+// Tokens that a config names stay, whether or not the tokenizer knows what they are for.
 void keep_named_tokens(const nlohmann::json& config, std::vector<bool>& kept) {
-  for (const auto& [key, id] : config.items()) {
-    if (!key.ends_with("_token_id") || !id.is_number_integer()) continue;
+  for_each_named_token(config, [&](const nlohmann::json& id) {
     const auto number = id.get<std::int64_t>();
     if (number >= 0 && number < std::ssize(kept)) kept[static_cast<std::size_t>(number)] = true;
-  }
+  });
+}
+
+// What generation_config.json says; null where there is none.
+nlohmann::json generation_config(const ModelBundle& bundle) {
+  const auto found = bundle.companions.find(kGeneration);
+  return found == bundle.companions.end() ? nlohmann::json() : parse_json(found->second, kGeneration);
+}
+
+// The word embedding, and a language model's head that is not tied to it.
+bool has_row_a_token(const ParameterSpec& spec) {
+  return spec.part == ParameterSpec::Part::kWordEmbedding || spec.part == ParameterSpec::Part::kLanguageHead;
 }
 
 }  // namespace
@@ -80,6 +110,8 @@ TrimmedModel::TrimmedModel(const ModelBundle& bundle, const TokenCounts& counts,
   std::vector<bool> kept(definition.tokens.size());
   for (std::size_t id = 0; id < kept.size(); ++id) kept[id] = counts.of_token.at(id) > 0;
   keep_named_tokens(bundle.config.source, kept);
+  nlohmann::json generation = generation_config(bundle);
+  keep_named_tokens(generation, kept);
   // RoBERTa's models count positions from padding, whose id must not change.
   const auto token = bundle.facts().token;
   if (token.first_position > 0) std::fill_n(kept.begin(), token.pad_id + 1, true);
@@ -94,6 +126,10 @@ TrimmedModel::TrimmedModel(const ModelBundle& bundle, const TokenCounts& counts,
   trimmed_.tokenizer = std::make_shared<Tokenizer>(Tokenizer::from_directory(scratch));
   trimmed_.config = parse_config(config, bundle.origin);
   trimmed_.config.task = bundle.config.task;
+  if (generation.is_object()) {
+    renumber(generation, now_);
+    trimmed_.companions[kGeneration] = generation.dump(2) + "\n";
+  }
 }
 
 std::int64_t TrimmedModel::parameters() const { return parameter_count(trimmed_.specs()); }
@@ -134,8 +170,8 @@ FileSum TrimmedModel::save_weights(const std::filesystem::path& path) const {
   };
   for (const ParameterSpec& spec : specs) {
     if (missing.contains(spec.name)) continue;
-    if (spec.part != ParameterSpec::Part::kWordEmbedding) {
-      copy(spec, 0, spec.shape.elements());
+    if (!has_row_a_token(spec)) {
+      copy_parameter(writer, spec, source);
       continue;
     }
     // Runs of rows that stay are read at once.
@@ -151,6 +187,7 @@ FileSum TrimmedModel::save_weights(const std::filesystem::path& path) const {
 FileSums TrimmedModel::save(const std::filesystem::path& directory) const {
   FileSums sums = trimmed_.tokenizer->save(directory);
   sums["config.json"] = write_text_file(directory / "config.json", trimmed_.config.source.dump(2) + "\n");
+  for (const auto& [name, text] : trimmed_.companions) sums[name] = write_text_file(directory / name, text);
   if (trimmed_.facts().image.size > 0) {
     sums["preprocessor_config.json"] =
         write_text_file(directory / "preprocessor_config.json", trimmed_.image.to_json());

@@ -11,7 +11,7 @@
 namespace plimsoll {
 namespace {
 
-std::int64_t integer_at(const TensorView& tensor, std::int64_t index) {
+std::int64_t whole_at(const TensorView& tensor, std::int64_t index) {
   return tensor.span<std::int64_t>()[static_cast<std::size_t>(index)];
 }
 
@@ -54,7 +54,7 @@ class PaddedBatchPacker {
     const std::int64_t samples = tensors.input_ids.shape()[0], length = tensors.input_ids.shape()[1];
     batch.begin({.samples_in_update = samples});
     const auto read = [](const TensorView& tensor, std::int64_t index) {
-      return static_cast<std::int32_t>(integer_at(tensor, index));
+      return static_cast<std::int32_t>(whole_at(tensor, index));
     };
     for (std::int64_t b = 0; b < samples; ++b) {
       const std::int32_t key = rows.first_key + static_cast<std::int32_t>(b);
@@ -106,7 +106,7 @@ class PaddedBatchPacker {
             values.push_back(tensor.raw() == nullptr ? 0 : std::bit_cast<std::int32_t>(tensor.data<float>()[i]));
           } else {
             values.push_back(tensor.raw() == nullptr ? kIgnoredLabel
-                                                     : static_cast<std::int32_t>(integer_at(tensor, i)));
+                                                     : static_cast<std::int32_t>(whole_at(tensor, i)));
           }
         }
       }

@@ -11,6 +11,7 @@
 #include <span>
 
 #include "base/counted.h"
+#include "data/chat.h"
 #include "data/labels.h"
 #include "data/page_faults.h"
 #include "data/page_source.h"
@@ -337,7 +338,7 @@ Page parse_jsonl_page(std::string_view json_text, const std::filesystem::path& f
 
   bool bad_word = false;
   if (options.target != nullptr && options.target->reads_text()) {
-    page.words = options.target->text(json, page);
+    page.words = options.target->text(json, page, options.chat.get());
     for (std::size_t part = 0; part < page.words.size(); ++part) {
       if (auto fault = text.fault_in(page.words[part], place(page))) throw PageError(*fault);
     }

@@ -52,6 +52,8 @@ struct ReadOptions {
   bool pairs = false;
   // Reads the keys of a task; nullptr: none are read.
   const TargetReader* target = nullptr;
+  // How conversations are written down; nullptr: nobody knows.
+  std::shared_ptr<const ChatForm> chat{};
   // Counts what is done; nullptr: nothing is counted. It outlives the source.
   PageCounts* counts = nullptr;
   // A longer line is an error.

@@ -20,6 +20,7 @@
 
 namespace plimsoll {
 
+class ChatForm;
 class Packer;
 class Unpacker;
 struct EncodedExample;
@@ -36,6 +37,8 @@ class PageTarget {
   virtual std::size_t size() const { return 1; }
   // How many of them there is something to find of: questions that have an answer.
   virtual std::size_t positives() const { return size(); }
+  // Whether a running text has in itself what begins and ends it, so that no token is put around it.
+  virtual bool frames_text() const { return false; }
 };
 
 // Stands for a task's keys that a page has and that could not be read. Faults say why, so that nothing else is said.
@@ -65,8 +68,11 @@ class TargetReader {
   virtual std::string_view key() const = 0;
   // Returns true if it gives a page's words, as parts of one running text, in place of the keys of words and boxes.
   virtual bool reads_text() const { return false; }
-  // Returns those parts. Throws PageError for a page without a text.
-  virtual std::vector<std::string> text(const nlohmann::json& /*page_json*/, const Page&) const { return {}; }
+  // Returns those parts; `chat`: how conversations are written down, nullptr where nobody knows. Throws PageError for a
+  // page without a text.
+  virtual std::vector<std::string> text(const nlohmann::json& /*page_json*/, const Page&, const ChatForm* /*chat*/) const {
+    return {};
+  }
   // The texts that stand before a page's words in its windows, one for each item (Targets::items); questions, mostly.
   virtual std::vector<std::string_view> prompts(const PageTarget&) const { return {}; }
   // A page is parsed once and kept as bytes: writes a target that `read` returned, and reads it back.

@@ -91,6 +91,11 @@ void find_decoder_tokens(TokenizerReading& reading, const json& config, const Ar
     if (name != std::string_view("bos_token")) special.pad = id;
     if (name == std::string_view("eos_token")) special.end_of_text = id;
   }
+  // The class that GPT-2's files belong to has this token where they name none.
+  if (special.end_of_text == kNoToken && !config.contains("eos_token")) {
+    special.end_of_text = reading.find("<|endoftext|>");
+    if (special.pad == kNoToken) special.pad = special.end_of_text;
+  }
   if (special.pad == kNoToken) special.pad = 0;
   special.unk = config.contains("unk_token") ? role(reading, config, "unk_token", "") : kNoToken;
   // A word of a page is read as it stands in a text. (`transformers` would glue words together, or, asked for the space,

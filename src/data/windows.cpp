@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "data/targets.h"
 #include "data/tokenizer.h"
 
 namespace plimsoll {
@@ -58,11 +59,13 @@ void PageTokens::assign(const Page& page, const WordEncoder& encoder, std::span<
   ids.clear();
   words.clear();
   first_of_word.clear();
+  const bool framed = page.target != nullptr && page.target->frames_text();
+  const std::int32_t begin = framed ? kNoToken : encoder.text_begin_id, end = framed ? kNoToken : encoder.text_end_id;
   for (std::size_t word = 0; word < page.words.size(); ++word) {
     const std::size_t before = ids.size();
-    if (word == 0 && encoder.text_begin_id != kNoToken) ids.push_back(encoder.text_begin_id);
+    if (word == 0 && begin != kNoToken) ids.push_back(begin);
     encoder.encode(page.words[word], ids);
-    if (word + 1 == page.words.size() && encoder.text_end_id != kNoToken) ids.push_back(encoder.text_end_id);
+    if (word + 1 == page.words.size() && end != kNoToken) ids.push_back(end);
     words.resize(ids.size(), static_cast<std::int32_t>(word));
     first_of_word.push_back(ids.size() > before ? static_cast<std::int32_t>(before) : kNoWord);
   }

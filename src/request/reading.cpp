@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/process.h"
 
 namespace plimsoll {
@@ -22,6 +23,7 @@ ReadOptions read_options(const ModelBundle& bundle, const DataRequest& request, 
                       .parts = page_parts(bundle.facts()),
                       .ignore_labels = !with_targets || !task.labels_words(),
                       .target = with_targets || task.asks() ? task.reader() : nullptr,
+                      .chat = bundle.chat,
                       .counts = request.counts};
   if (with_targets) options.label_names = bundle.config.task.labels;
   return options;
@@ -39,7 +41,10 @@ std::shared_ptr<const TokenizedPages> open_tokenized(
   PageStorage storage{.directory = request.work, .threads = reading_threads(), .on_progress = on_progress};
   if (!request.cache.empty()) {
     storage.directory = request.cache;
-    storage.kept_for = bundle.tokenizer->fingerprint();
+    std::uint64_t key = bundle.tokenizer->fingerprint();
+    if (bundle.chat && bundle.task().reads_text())
+      key = hash_bytes(std::as_bytes(std::span(bundle.chat->source())), key);
+    storage.kept_for = key;
   }
   return std::make_shared<TokenizedPages>(open_requested(request, paths, reading), bundle.word_encoder(), reading,
                                           storage);

@@ -40,7 +40,10 @@ constexpr std::array kModelFiles = {"config.json",
                                     "special_tokens_map.json",
                                     "added_tokens.json",
                                     "preprocessor_config.json",
-                                    "processor_config.json"};
+                                    "processor_config.json",
+                                    "generation_config.json",
+                                    "chat_template.jinja",
+                                    "chat_template.json"};
 
 [[noreturn]] void throw_error(std::string what, const fs::path& path, const std::error_code& error) {
   throw EnvironmentError({.what = std::move(what),

@@ -19,6 +19,7 @@
 #include "data/batch.h"
 #include "data/box_checks.h"
 #include "data/cache_key.h"
+#include "data/chat.h"
 #include "data/check.h"
 #include "data/dataset.h"
 #include "data/file_kind.h"
@@ -76,6 +77,10 @@ void of_annotated_page(const std::vector<AnnotatedWord>& words) {
 void of_augment(double width, double height, Box1000 box, std::span<const std::uint8_t> twice,
                 std::vector<std::uint8_t>& buffer, std::span<std::uint8_t> out) {
 #include "data/augment.h.inc"
+}
+
+void of_chat(const nlohmann::json& messages) {
+#include "data/chat.h.inc"
 }
 
 void of_batch(const BatchShape& shape, const ImageProcessor& processor, const MicroBatchInfo& info,

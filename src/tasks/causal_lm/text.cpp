@@ -4,32 +4,70 @@
 
 #include <nlohmann/json.hpp>
 
+#include "data/chat.h"
 #include "data/dataset.h"
+#include "data/packed.h"
 #include "data/page_faults.h"
 
 namespace plimsoll {
 namespace {
 
-constexpr const char* kForms = "`text`, or `prompt` and `completion`";
+constexpr const char* kForms = "`text`, or `prompt` and `completion`, or `messages`";
+
+[[noreturn]] void fail_messages(const Page& page, std::string found) {
+  throw PageError("messages-wrong", {.what = "a page's `messages` are no conversation",
+                                     .where = place(page),
+                                     .found = std::move(found),
+                                     .allowed = R"([{"role": "user", "content": "…"}, {"role": "assistant", …}])",
+                                     .remedy = "give each message a `role` and a `content`, which are texts"});
+}
+
+// What is written down of a conversation, in parts.
+std::vector<std::string> read_messages(const nlohmann::json& messages, const Page& page, const ChatForm* chat) {
+  if (chat == nullptr) {
+    throw PageError("no-chat-template",
+                    {.what = "a page has a conversation, and the model no chat template",
+                     .where = place(page),
+                     .found = "`messages`, and no chat_template in tokenizer_config.json, nor a chat_template.jinja",
+                     .allowed = "`text`, or `prompt` and `completion`",
+                     .remedy = "put the chat_template.jinja that you want beside the model's tokenizer"});
+  }
+  if (auto fault = fault_in_messages(messages)) fail_messages(page, std::move(*fault));
+  try {
+    return chat->turns(messages);
+  } catch (const DataError& error) {
+    Problem problem = error.problem();
+    problem.where = problem.where.empty() ? place(page) : fmt::format("{}, by {}", place(page), problem.where);
+    throw PageError("messages-refused", std::move(problem));
+  }
+}
+
+[[noreturn]] void fail_twice(const Page& page, const char* one, const char* other) {
+  throw PageError("text-twice", {.what = "a page has a text in two ways",
+                                 .where = place(page),
+                                 .found = fmt::format("`{}` and `{}`", one, other),
+                                 .allowed = kForms,
+                                 .remedy = "omit one of them"});
+}
 
 class TextReader final : public TargetReader {
  public:
-  std::shared_ptr<const PageTarget> read(const nlohmann::json&, const Page&, PageFaults*) const override {
-    return std::make_shared<PageText>();
+  std::shared_ptr<const PageTarget> read(const nlohmann::json& json, const Page&, PageFaults*) const override {
+    return std::make_shared<PageText>(json.contains("messages"));
   }
   std::string_view key() const override { return "text"; }
   bool reads_text() const override { return true; }
 
-  std::vector<std::string> text(const nlohmann::json& json, const Page& page) const override {
+  std::vector<std::string> text(const nlohmann::json& json, const Page& page, const ChatForm* chat) const override {
+    if (json.contains("messages")) {
+      for (const char* key : {"text", "prompt", "completion"}) {
+        if (json.contains(key)) fail_twice(page, "messages", key);
+      }
+      return read_messages(json.at("messages"), page, chat);
+    }
     const bool whole = json.contains("text") || !(json.contains("prompt") || json.contains("completion"));
     for (const char* key : {"prompt", "completion"}) {
-      if (json.contains("text") && json.contains(key)) {
-        throw PageError("text-twice", {.what = "a page has a text in two ways",
-                                       .where = place(page),
-                                       .found = fmt::format("`text` and `{}`", key),
-                                       .allowed = kForms,
-                                       .remedy = "omit one of them"});
-      }
+      if (json.contains("text") && json.contains(key)) fail_twice(page, "text", key);
     }
     std::vector<std::string> parts;
     for (const char* key : whole ? std::vector{"text"} : std::vector{"prompt", "completion"}) {
@@ -54,19 +92,22 @@ class TextReader final : public TargetReader {
     return parts;
   }
 
-  void pack(const PageTarget&, Packer&) const override {}
-  std::shared_ptr<const PageTarget> unpack(Unpacker&) const override { return std::make_shared<PageText>(); }
+  void pack(const PageTarget& target, Packer& out) const override { out.number(target.frames_text() ? 1 : 0); }
+  std::shared_ptr<const PageTarget> unpack(Unpacker& in) const override {
+    return std::make_shared<PageText>(in.number() != 0);
+  }
 };
 
 class NextTokenTargets final : public Targets {
  public:
   void encode(const PageWindow& window, EncodedExample& out) const override {
-    const std::size_t learned = window.page.words.size() - 1;
+    // Every second part, the last among them.
+    const std::size_t learned = (window.page.words.size() - 1) % 2;
     const Window& cut = window.windows[window.index];
     out.loss_terms = 0;
     for (std::int32_t token = cut.begin; token + 1 < cut.end; ++token) {
       const auto next = static_cast<std::size_t>(token) + 1;
-      if (static_cast<std::size_t>(window.tokens.words[next]) != learned) continue;
+      if (static_cast<std::size_t>(window.tokens.words[next]) % 2 != learned) continue;
       out.labels[window.first_row + static_cast<std::size_t>(token - cut.begin)] = window.tokens.ids[next];
       ++out.loss_terms;
     }

@@ -7,9 +7,17 @@
 
 namespace plimsoll {
 
-// A page of JSONL has a `text`, or a `prompt` and a `completion`, which become its words. The last one is what is learned,
-// so there is nothing else to keep.
-class PageText final : public PageTarget {};
+// A page of JSONL has a `text`, or a `prompt` and a `completion`, or `messages`, which become its words. The last one
+// is what is learned, and every second one before it.
+class PageText final : public PageTarget {
+ public:
+  explicit PageText(bool is_chat) : is_chat_(is_chat) {}
+  // A chat's template writes what begins and ends it.
+  bool frames_text() const override { return is_chat_; }
+
+ private:
+  bool is_chat_;
+};
 
 const TargetReader& text_reader();
 
