@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "train/batch_shape.h"
 #include "train/checkpoint.h"
 #include "train/trainer.h"
+#include "transform/optimizer.h"
 
 namespace plimsoll {
 namespace {
@@ -135,6 +137,14 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
         const auto found = factors.find(name);
         return found == factors.end() ? 1.0 : found->second;
       };
+  // As transformers' Trainer has it: neither what is named so, nor the scales of any norm.
+  std::set<std::string> scales;
+  for (const ParameterSpec& spec : bundle.specs()) {
+    if (spec.init == ParameterSpec::Init::kOnes) scales.insert(spec.name);
+  }
+  request.step.optimizer.decays = [scales = std::move(scales)](const std::string& name) {
+    return decays_by_default(name) && !scales.contains(name);
+  };
   request.step.optimizer.clips = options.max_grad_norm > 0;
   request.step.optimizer.unscales = options.precision == DType::kF16;
   // Ranks divide an update; of an evaluation, each takes whole micro-batches.
@@ -215,6 +225,23 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
     }
     return most;
   };
+  return request;
+}
+
+FitRequest generation_request(const ModelBundle& bundle, const TrainOptions& options, std::int64_t tokens,
+                              const MemoryRequest& memory) {
+  std::optional<ModelDefinition> model = bundle.task().next_token_model(bundle.config.encoder);
+  if (!model) {
+    throw UsageError({.what = "the model writes no texts",
+                      .where = "--model",
+                      .found = fmt::format("{}, a model for {}", bundle.origin, bundle.task().name()),
+                      .allowed = "a causal language model",
+                      .remedy = "plimsoll predict says what this model finds"});
+  }
+  FitRequest request = fit_request(bundle, options, nullptr, nullptr, memory);
+  request.step.definition = std::move(*model);
+  request.step.cached_tokens = tokens;
+  request.generates = true;
   return request;
 }
 

@@ -23,6 +23,11 @@ std::int64_t updates_of(const TrainOptions& options, const Dataset& train);
 FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, const Dataset* train,
                        const Dataset* evaluation, const MemoryRequest& memory);
 
+// The request for writing texts on, each of at most `tokens` tokens with its prompt; `options.train_batch_size` of them
+// at once. Throws UsageError for a task that writes no text.
+FitRequest generation_request(const ModelBundle& bundle, const TrainOptions& options, std::int64_t tokens,
+                              const MemoryRequest& memory);
+
 // What a run takes over: of the checkpoint that it goes on from, and of the machine's file in `cache`.
 KnownChoices known_choices(const std::optional<std::filesystem::path>& resume, const std::filesystem::path& cache);
 
