@@ -17,7 +17,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 FILE = REPOSITORY / "python" / "plimsoll" / "_options.py"
 # What the package says itself: its results are always JSON, and a file of options is the caller's own business.
 OWN = {"json", "config"}
-COMMANDS = ("check", "doctor", "eval", "plan", "predict", "serve", "train")
+COMMANDS = ("check", "doctor", "eval", "generate", "plan", "predict", "serve", "train")
 TYPES = {"flag": "bool", "int": "int", "float": "float", "str": "str", "path": "Path", "size": "Size"}
 
 HEAD = '''"""The options of each command as keywords: the table that `plimsoll --options` prints.

@@ -14,18 +14,18 @@ Errors are exceptions with the five fields of the program's messages. Nothing bu
 for what a caller hands in (Pillow for images, `datasets` for data sets).
 """
 
-from .api import Predictions, check, doctor, evaluate, plan, predict, train
+from .api import Predictions, check, doctor, evaluate, generate, plan, predict, train
 from .callbacks import MLflowCallback, TrackioCallback, WandbCallback
 from .errors import (BudgetError, DataError, DivergedError, EnvironmentFailure, Interrupted, PlimsollError, ProgramError,
                      UsageError)
 from .events import Checkpoint, End, Evaluated, Event, Found, Planned, Step, Warned
 from .predictor import Predictor, predictor
-from .results import Check, Evaluation, Finding, Plan, Training
+from .results import Check, Evaluation, Finding, Generation, Plan, Training
 from .training import Callback, Run
 
 __all__ = [
     "BudgetError", "Callback", "Check", "Checkpoint", "DataError", "DivergedError", "End", "EnvironmentFailure",
-    "Evaluated", "Evaluation", "Event", "Finding", "Found", "Interrupted", "MLflowCallback", "Plan", "Planned",
+    "Evaluated", "Evaluation", "Event", "Finding", "Found", "Generation", "Interrupted", "MLflowCallback", "Plan", "Planned",
     "PlimsollError", "Predictions", "ProgramError", "Run", "Step", "TrackioCallback", "Training", "UsageError",
-    "Predictor", "WandbCallback", "Warned", "check", "doctor", "evaluate", "plan", "predict", "predictor", "train",
+    "Predictor", "WandbCallback", "Warned", "check", "doctor", "evaluate", "generate", "plan", "predict", "predictor", "train",
 ]

@@ -22,7 +22,7 @@ class CheckOptions(TypedDict, total=False):
     threads: int
     """Compute threads (0: all available cores) (default: 0)"""
     model: Path
-    """Hugging Face model directory, or a preset, which has random weights: layoutlmv3-tiny, layoutlmv3-small, layoutlmv3-base, layoutlmv3-large, roberta-tiny, roberta-small, roberta-base, roberta-large, layoutlm-tiny, layoutlm-small, layoutlm-base, layoutlm-large, lilt-tiny, lilt-small, lilt-base, llama-tiny, llama-small"""
+    """Hugging Face model directory, or a preset, which has random weights: layoutlmv3-tiny, layoutlmv3-small, layoutlmv3-base, layoutlmv3-large, roberta-tiny, roberta-small, roberta-base, roberta-large, layoutlm-tiny, layoutlm-small, layoutlm-base, layoutlm-large, lilt-tiny, lilt-small, lilt-base, llama-tiny, llama-small, gpt2-tiny, gpt2-mini, gpt2, gpt2-medium, gpt2-large"""
     tokenizer: Path
     """tokenizer.json or its directory, instead of the model's own"""
     base_model: Path
@@ -95,7 +95,7 @@ class TrainOptions(TypedDict, total=False):
     threads: int
     """Compute threads (0: all available cores) (default: 0)"""
     model: Path
-    """Hugging Face model directory, or a preset, which has random weights: layoutlmv3-tiny, layoutlmv3-small, layoutlmv3-base, layoutlmv3-large, roberta-tiny, roberta-small, roberta-base, roberta-large, layoutlm-tiny, layoutlm-small, layoutlm-base, layoutlm-large, lilt-tiny, lilt-small, lilt-base, llama-tiny, llama-small"""
+    """Hugging Face model directory, or a preset, which has random weights: layoutlmv3-tiny, layoutlmv3-small, layoutlmv3-base, layoutlmv3-large, roberta-tiny, roberta-small, roberta-base, roberta-large, layoutlm-tiny, layoutlm-small, layoutlm-base, layoutlm-large, lilt-tiny, lilt-small, lilt-base, llama-tiny, llama-small, gpt2-tiny, gpt2-mini, gpt2, gpt2-medium, gpt2-large"""
     tokenizer: Path
     """tokenizer.json or its directory, instead of the model's own"""
     base_model: Path
@@ -658,6 +658,85 @@ PREDICT: Dict[str, Option] = {
 }
 
 
+class GenerateOptions(TypedDict, total=False):
+    threads: int
+    """Compute threads (0: all available cores) (default: 0)"""
+    model: Path
+    """Hugging Face model directory, or train's --output-dir or a checkpoint-N in it"""
+    tokenizer: Path
+    """tokenizer.json or its directory, instead of the model's own"""
+    base_model: Path
+    """Directory of the base model, if --model is an adapter (default: the one named in adapter_config.json)"""
+    prompt: Union[str, Sequence[str]]
+    """Text to go on with; may be repeated"""
+    chat: bool
+    """Each --prompt is what a user says, written by the model's chat template"""
+    data: Path
+    """File with a JSON object a line, each with a `prompt`, or with the `messages` of a conversation"""
+    max_new_tokens: int
+    """Most tokens that a text grows by (default: 64)"""
+    do_sample: bool
+    """Draw each token; otherwise the likeliest is taken"""
+    temperature: float
+    """Scores are divided by it before a draw (default: 1)"""
+    top_k: int
+    """Draw among so many of the likeliest tokens (0: all) (default: 50)"""
+    top_p: float
+    """Draw among the likeliest tokens that have this probability together (default: 1)"""
+    repetition_penalty: float
+    """Scores of tokens that the text has are divided by it (default: 1)"""
+    seed: int
+    """Seed of the draws (default: 42)"""
+    device: Union[str, Sequence[str]]
+    """Device to compute on: cpu, cuda, or cuda:N for GPU number N (default: cpu, even if there is a GPU)"""
+    enforce_eager: bool
+    """With --device cuda: launch kernels one by one instead of as CUDA graphs; slower, same numbers. With CUDA_LAUNCH_BLOCKING=1 a debugger stops at the failing kernel"""
+    budget: Size
+    """Memory limit for the whole process, or for the GPU with --device cuda: 3GiB (of 1024^3 bytes, as 3g), 3GB (of 1000^3), 900MiB (default: 95 % of the free memory)"""
+    host_budget: Size
+    """With --device cuda: limit for the machine's own memory (default: 95 % of the free memory)"""
+    dataloader_num_workers: int
+    """Threads that load pages in the background (-1: chosen by the number of cores) (default: -1)"""
+    per_device_eval_batch_size: int
+    """Maximum number of texts written at once (default: 8)"""
+    load_in_8bit: bool
+    """Hold the encoder's weights in 8 bits, in blocks of 64, and multiply in 8 bits where the processor does so faster (AVX512_VNNI)"""
+    load_in_4bit: bool
+    """Hold them in 4 bits: NormalFloat (nf4), as in QLoRA"""
+    float_activations: bool
+    """With either: round weights alone, and multiply in F32 on every machine"""
+    output: Path
+    """File with a line a prompt: prompt, completion, tokens, finish_reason (default: standard output); - for standard output"""
+
+
+GENERATE: Dict[str, Option] = {
+    "threads": Option("--threads", "int", False),
+    "model": Option("--model", "path", False),
+    "tokenizer": Option("--tokenizer", "path", False),
+    "base_model": Option("--base-model", "path", False),
+    "prompt": Option("--prompt", "str", True),
+    "chat": Option("--chat", "flag", False),
+    "data": Option("--data", "path", False),
+    "max_new_tokens": Option("--max-new-tokens", "int", False),
+    "do_sample": Option("--do-sample", "flag", False),
+    "temperature": Option("--temperature", "float", False),
+    "top_k": Option("--top-k", "int", False),
+    "top_p": Option("--top-p", "float", False),
+    "repetition_penalty": Option("--repetition-penalty", "float", False),
+    "seed": Option("--seed", "int", False),
+    "device": Option("--device", "str", False),
+    "enforce_eager": Option("--enforce-eager", "flag", False),
+    "budget": Option("--budget", "size", False),
+    "host_budget": Option("--host-budget", "size", False),
+    "dataloader_num_workers": Option("--dataloader-num-workers", "int", False),
+    "per_device_eval_batch_size": Option("--per-device-eval-batch-size", "int", False),
+    "load_in_8bit": Option("--load-in-8bit", "flag", False),
+    "load_in_4bit": Option("--load-in-4bit", "flag", False),
+    "float_activations": Option("--float-activations", "flag", False),
+    "output": Option("--output", "path", False),
+}
+
+
 class ServeOptions(TypedDict, total=False):
     threads: int
     """Compute threads (0: all available cores) (default: 0)"""
@@ -794,7 +873,7 @@ PLAN: Dict[str, Option] = {
 }
 
 
-OPTIONS: Dict[str, Dict[str, Option]] = {"check": CHECK, "doctor": DOCTOR, "eval": EVAL, "plan": PLAN, "predict": PREDICT, "serve": SERVE, "train": TRAIN}
+OPTIONS: Dict[str, Dict[str, Option]] = {"check": CHECK, "doctor": DOCTOR, "eval": EVAL, "generate": GENERATE, "plan": PLAN, "predict": PREDICT, "serve": SERVE, "train": TRAIN}
 
 # Keywords of other programs that `train` and `plan` look at, though nothing here depends on them.
 ACCEPTED: FrozenSet[str] = frozenset((

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import tempfile
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, Optional, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Union
 
 from . import results
 from .data import Data, write_data
@@ -17,7 +17,8 @@ from .training import Callback, Run
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._options import CheckOptions, DoctorOptions, EvalOptions, Path, PlanOptions, PredictOptions, TrainOptions
+    from ._options import (CheckOptions, DoctorOptions, EvalOptions, GenerateOptions, Path, PlanOptions, PredictOptions,
+                           TrainOptions)
 
 _DATA = ("data", "eval_data")
 _BAD_PAGES, _BAD_MACHINE, _UNRECOGNISED = 3, 5, 7  # exit codes beside which there is a result
@@ -111,10 +112,10 @@ def _shows(progress: Optional[bool]) -> bool:
 class Predictions:
     """The pages of `predict` as they are done, in the data's order: dicts, as docs/predictions.md has them."""
 
-    def __init__(self, options: Dict[str, Any]):
+    def __init__(self, options: Dict[str, Any], command: str = "predict"):
         self._files = _Files()
         try:
-            self._process = Process([*arguments_of("predict", self._files.options(options)), "--json"])
+            self._process = Process([*arguments_of(command, self._files.options(options)), "--json"])
         except BaseException:
             self._files.close()
             raise
@@ -149,3 +150,24 @@ def predict(**options: Unpack[PredictOptions]) -> Union[Predictions, Dict[str, A
     if options.get("output") is None:
         return Predictions(dict(options))
     return _call("predict", dict(options), (0, _BAD_PAGES))
+
+
+Prompt = Union[str, Sequence[Mapping[str, str]]]
+
+
+def generate(prompts: Union[str, Iterable[Prompt]], **options: Unpack[GenerateOptions]) -> List[results.Generation]:
+    """Goes on with each prompt by a causal language model: a text, or a conversation as a list of messages, each with its
+    `role` and `content`, which the model's chat template writes down."""
+    each = [prompts] if isinstance(prompts, str) else list(prompts)
+    with tempfile.TemporaryDirectory(prefix="plimsoll-") as folder:
+        path = os.path.join(folder, "prompts.jsonl")
+        with open(path, "w", encoding="utf-8") as out:
+            for prompt in each:
+                line = {"prompt": prompt} if isinstance(prompt, str) else {"messages": [dict(one) for one in prompt]}
+                out.write(json.dumps(line, ensure_ascii=False) + "\n")
+        found: Iterable[Dict[str, Any]] = Predictions({**options, "data": path, "output": None}, "generate")
+        texts = [results.Generation.from_json(line) for line in found]
+    if options.get("output") is not None:
+        with open(options["output"], "w", encoding="utf-8") as out:
+            out.writelines(json.dumps(text.raw, ensure_ascii=False) + "\n" for text in texts)
+    return texts

@@ -101,3 +101,18 @@ class Training:
         return cls(output_dir, raw["steps"], raw.get("loss"), Evaluation.from_json(evaluation) if evaluation else None,
                    raw.get("best_metric"), raw.get("best_step"), raw["predicted_peak_bytes"],
                    raw["measured_peak_bytes"], raw)
+
+
+@dataclass(frozen=True)
+class Generation:
+    """A text that was gone on with."""
+
+    prompt: str  # as the model read it
+    completion: str
+    tokens: List[int]  # the completion's
+    finish_reason: str  # "stop": a token that ends texts; "length": as many tokens as were asked for
+    raw: Dict[str, Any] = field(repr=False)
+
+    @classmethod
+    def from_json(cls, raw: Dict[str, Any]) -> Generation:
+        return cls(raw["prompt"], raw["completion"], raw["tokens"], raw["finish_reason"], raw)

@@ -284,6 +284,21 @@ class WarmPredictor(PackageTest):
             plimsoll.predictor(model, thread=1)
 
 
+class Texts(PackageTest):
+    def test_prompts_and_conversations_are_gone_on_with(self):
+        folder = self.root / "language"
+        subprocess.run([executable(), "init", "--model", "gpt2-tiny", "--task", "causal-lm", "--output-dir", folder],
+                       check=True, stdout=subprocess.DEVNULL)
+        (folder / "chat_template.jinja").write_text("{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}")
+        more = dict(model=folder, max_new_tokens=3, threads=1, budget="1GiB")
+        one, two = plimsoll.generate(["The total", [{"role": "user", "content": "Due?"}]], **more)
+        self.assertEqual((one.prompt, two.prompt), ("The total", "<user>Due?"))
+        self.assertTrue(0 < len(one.tokens) <= 3)
+        self.assertEqual(plimsoll.generate("The total", **more)[0], one)
+        with self.assertRaises(plimsoll.UsageError):
+            plimsoll.generate("a", top_p=0.0, **more)
+
+
 @unittest.skipIf(Image is None, "Pillow is not installed")
 class Pictures(PackageTest):
     def test_pages_with_pictures_train_as_their_files_do(self):

@@ -240,6 +240,7 @@ static int parse_and_run(int argc, const char* const* argv, bool json) {
   add_train(app, invocation);
   add_eval(app, invocation);
   add_predict(app, invocation);
+  add_generate(app, invocation);
   add_serve(app, invocation);
   add_grad(app, invocation);
   add_replay(app, invocation);

@@ -40,6 +40,19 @@ struct Bytes {
   const char* c_str() const { return text.data(); }
 };
 
+// "26.4 pages/s", of slow steps "0.0412 pages/s".
+struct Rate {
+  std::array<char, 24> text{};
+  explicit Rate(double pages_per_second) {
+    if (pages_per_second < 1) {
+      fmt::format_to_n(text.data(), text.size() - 1, "{:.3g} pages/s", pages_per_second);
+    } else {
+      fmt::format_to_n(text.data(), text.size() - 1, "{:.1f} pages/s", pages_per_second);
+    }
+  }
+  const char* c_str() const { return text.data(); }
+};
+
 struct Duration {
   std::array<char, 16> text{};
   explicit Duration(double seconds) {
@@ -226,19 +239,20 @@ void ProgressBar::on_step(const StepReport& r) {
     constexpr int kWidth = 20;
     const int filled = static_cast<int>(kWidth * r.step / std::max<std::int64_t>(1, r.total_steps));
     write_error(
-        "\r[{:#<{}}{:.<{}}] {}/{}  loss {:.4f}  lr {:.2e}  {:.1f} pages/s  data wait {:.0f} %  {}{} of {}  {} "
+        "\r[{:#<{}}{:.<{}}] {}/{}  loss {:.4f}  lr {:.2e}  {}  data wait {:.0f} %  {}{} of {}  {} "
         "left{}\x1b[K",
-        "", filled, "", kWidth - filled, r.step, r.total_steps, r.mean_loss, r.learning_rate, r.pages_per_second,
-        100 * r.data_wait, r.on_device ? "host memory " : "", Bytes(r.resident_bytes).c_str(),
-        Bytes(r.budget_bytes).c_str(), Duration(r.seconds_left).c_str(), Skipped(r.skipped_updates).c_str());
+        "", filled, "", kWidth - filled, r.step, r.total_steps, r.mean_loss, r.learning_rate,
+        Rate(r.pages_per_second).c_str(), 100 * r.data_wait, r.on_device ? "host memory " : "",
+        Bytes(r.resident_bytes).c_str(), Bytes(r.budget_bytes).c_str(), Duration(r.seconds_left).c_str(),
+        Skipped(r.skipped_updates).c_str());
     drawn_ = true;
     return;
   }
   if (!r.logs) return;
   write_error(
-      "step {}/{}  epoch {:.2f}  loss {:.4f}  lr {:.2e}  {:.1f} pages/s  data wait {:.0f} %  {}memory {} of {}  {} "
+      "step {}/{}  epoch {:.2f}  loss {:.4f}  lr {:.2e}  {}  data wait {:.0f} %  {}memory {} of {}  {} "
       "left{}\n",
-      r.step, r.total_steps, r.epoch, r.mean_loss, r.learning_rate, r.pages_per_second, 100 * r.data_wait,
+      r.step, r.total_steps, r.epoch, r.mean_loss, r.learning_rate, Rate(r.pages_per_second).c_str(), 100 * r.data_wait,
       r.on_device ? "host " : "", Bytes(r.resident_bytes).c_str(), Bytes(r.budget_bytes).c_str(),
       Duration(r.seconds_left).c_str(), Skipped(r.skipped_updates).c_str());
 }

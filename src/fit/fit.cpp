@@ -13,6 +13,7 @@
 #include "graph/update_form.h"
 #include "model/grad_cache.h"
 #include "model/trained_parts.h"
+#include "transform/key_value_cache.h"
 
 namespace plimsoll {
 namespace {
@@ -31,6 +32,9 @@ constexpr const char* kConnectionItem = "connections between GPUs (NCCL)";
 
 // The thread needs the block that passes between arena and file, and some pages of its stack.
 constexpr std::size_t kOffloadThreadBytes = kOffloadBlockBytes + 64 * kKiB;
+
+// Rows of prompts that are read at once: products are as fast as they get, and their activations small.
+constexpr std::int64_t kPrefillRows = 128;
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -107,7 +111,8 @@ std::vector<MemoryItem> persistent_items(const PersistentLayout& layout, const S
     }
   }
   const OptimizerKind optimizer = step.optimizer.kind;
-  std::size_t frozen = 0, parameters = 0, gradients = 0, moments = 0, whole_moments = 0, teacher = 0, embeddings = 0;
+  std::size_t frozen = 0, parameters = 0, gradients = 0, moments = 0, whole_moments = 0, teacher = 0, embeddings = 0,
+              caches = 0;
   for (const auto& [name, entry] : layout.entries()) {
     const std::size_t bytes = round_up(entry.type.bytes(), kAlignmentBytes);
     if (name.starts_with(kTeacherPrefix)) {
@@ -118,6 +123,8 @@ std::vector<MemoryItem> persistent_items(const PersistentLayout& layout, const S
       parameters += bytes;
     } else if (name.find(".gradient") != std::string::npos) {
       gradients += bytes;
+    } else if (name.ends_with(kKeyCacheSuffix) || name.ends_with(kValueCacheSuffix)) {
+      caches += bytes;
     } else if (name == kEmbeddingTable) {
       embeddings += bytes;
     } else if (optimizer == OptimizerKind::kAdamW8bit && !is_coded_state(name, entry.type)) {
@@ -136,7 +143,8 @@ std::vector<MemoryItem> persistent_items(const PersistentLayout& layout, const S
       {usual ? "optimizer state" : fmt::format("optimizer state ({})", optimizer_name(optimizer)), moments},
       {"optimizer state in 32 bits (embeddings, small)", whole_moments},
       {"accumulated gradients", gradients},
-      {"the embeddings of an update", embeddings}};
+      {"the embeddings of an update", embeddings},
+      {"keys and values of the texts", caches}};
 }
 
 // Every micro-batch has room for the largest; together they have the rows of an update.
@@ -154,8 +162,12 @@ double real_row_share(const FitRequest& request, const RunPlan& run, const Plann
 
 }  // namespace
 
+bool is_of_update(ProgramKind kind) {
+  return kind != ProgramKind::kEvaluate && kind != ProgramKind::kPrefill && kind != ProgramKind::kDecode;
+}
+
 std::int64_t runs_per_update(const PlanSummary& plan, ProgramKind kind) {
-  if (kind == ProgramKind::kEvaluate) return 0;
+  if (!is_of_update(kind)) return 0;
   if (kind == ProgramKind::kEmbed) return plan.accumulation_steps;
   return kind == ProgramKind::kAccumulate ? plan.accumulation_steps - 1 : 1;
 }
@@ -249,6 +261,18 @@ std::size_t rank_buffer_bytes(const RunPlan& run) {
   return kPieces + static_cast<std::size_t>(run.ranks) * logits;
 }
 
+// What the host has of the next tokens' scores: those of all texts, and a draw's (train/generator.h, train/sampling.h).
+std::size_t score_bytes(const RunPlan& run) {
+  std::size_t bytes = 0;
+  for (const PlannedProgram& program : run.programs) {
+    if (program.kind != ProgramKind::kDecode) continue;
+    const TensorType& logits = program.prepared.graph.type(program.logits);
+    constexpr std::size_t kDrawn = sizeof(std::pair<float, std::int32_t>) + 1;
+    bytes = logits.bytes() + static_cast<std::size_t>(logits.shape[1]) * kDrawn;
+  }
+  return bytes;
+}
+
 // What the host keeps of an update's batches until all pages are compared (train/update_comparison.h).
 std::size_t collected_bytes(const Graph& comparison) {
   std::size_t bytes = 0;
@@ -310,6 +334,11 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
     if (request.loader_bytes) loader = std::max(loader, request.loader_bytes(capacity));
     add(request.differentiates ? ProgramKind::kGradients : ProgramKind::kEvaluate, capacity);
   }
+  if (request.generates) {
+    add(ProgramKind::kPrefill,
+        {.samples = micro, .text_rows = std::min(kPrefillRows, micro * request.step.cached_tokens)});
+    add(ProgramKind::kDecode, {.samples = micro, .text_rows = micro});
+  }
   for (const PlannedProgram& program : run.programs) run.layout.add(program.prepared.graph);
   const bool prepares = depth == PlanDepth::kComplete || needs_kernels(run, request, loader);
   const PlannedProgram* largest = nullptr;
@@ -322,7 +351,7 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
                                                  : estimate_memory(graph, scratch, run.layout);
     run.seconds_to_save = std::max(
         run.seconds_to_save, longest_seconds(program.prepared, request.speeds, real_row_share(request, run, program)));
-    if (program.kind != ProgramKind::kEvaluate) {
+    if (is_of_update(program.kind)) {
       const std::int64_t runs = runs_per_update(run, program.kind);
       const ExchangeSize exchange = exchange_size(graph);
       run.exchange.messages += runs * exchange.messages;
@@ -354,6 +383,7 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
   const std::vector<MemoryItem> host = {{"process, libraries, data index", request.process_bytes()},
                                         {"loader buffers", loader},
                                         {"labels of an update's pages", collected},
+                                        {"scores of the next tokens", score_bytes(run)},
                                         {"drawing of pictures", request.drawing_bytes},
                                         {"offload thread and its buffer", to_file ? kOffloadThreadBytes : 0},
                                         {"messages between processes", rank_buffer_bytes(run)},

@@ -102,6 +102,8 @@ struct FitRequest {
   bool evaluates = false;
   // The programs of an evaluation also compute the gradients of what trains (ProgramKind::kGradients).
   bool differentiates = false;
+  // Writes texts on with a language model, of which `step.cached_tokens` says how long each may be.
+  bool generates = false;
   // The options that a run without evaluation leaves out ("--eval-data and --eval-steps"); empty: it must evaluate.
   std::string evaluation_options = "--eval-data";
   bool resumes = false;           // resumes a checkpoint, so only settings that change no result may change
@@ -188,6 +190,8 @@ struct PlanSummary {
   std::size_t resident_budget_bytes() const { return on_device ? host_budget_bytes : budget_bytes; }
 };
 
+// False for programs of an evaluation, and of generation.
+bool is_of_update(ProgramKind kind);
 // How often an update runs a program of the plan, at most.
 std::int64_t runs_per_update(const PlanSummary& plan, ProgramKind kind);
 

@@ -72,6 +72,16 @@ BudgetTooSmall too_small(const FitRequest& request, const PlanSummary& smallest,
   const BudgetOption& option = request.budget_option;
   const std::size_t enough = smallest.predicted_peak_bytes + kVariationBytes;
   const std::size_t mebibytes = option.value(enough) / kMiB + 1;
+  if (request.generates) {
+    return BudgetTooSmall({.what = "the texts do not fit the memory budget",
+                           .where = option.name,
+                           .found = found,
+                           .allowed = fmt::format("{} MiB or more for this model and these prompts", mebibytes),
+                           .remedy = fmt::format("pass {} {}MiB; or lower --max-new-tokens, shorten the prompts, or hold "
+                                                 "the weights in fewer bits: --load-in-8bit, --load-in-4bit",
+                                                 option.name, mebibytes)},
+                          (enough / kMiB + 1) * kMiB);
+  }
   const std::vector<Remedy> remedies = find_remedies(request, smallest, backend);
   std::string remedy = fmt::format("pass {} {}MiB", option.name, mebibytes);
   remedy += remedies.empty() ? ", since no change to the run is enough" : ", or change the run, cheapest first:";

@@ -13,6 +13,7 @@
 #include "transform/fused_rows.h"
 #include "transform/int8_products.h"
 #include "transform/joined_sums.h"
+#include "transform/key_value_cache.h"
 #include "transform/parameter_shards.h"
 #include "transform/recompute.h"
 #include "transform/rounded_biases.h"
@@ -38,7 +39,12 @@ ParameterFacts parameter_facts(const StepOptions& options) {
   // A row of an embedding table has a gradient in few updates, and few rows have one in the same update, so a row's
   // moment would vanish beside the largest moment of the others. So the tables keep floats, as in the Trainer of
   // `transformers`; but the word embedding, by far the largest, is quantized if each of its blocks lies within a row.
-  return {.factored_shape = [specs](const std::string& name) { return specs.at(name).file_shape; },
+  // A transposed matrix has the same factors, rows for columns.
+  return {.factored_shape =
+              [specs](const std::string& name) {
+                const ParameterSpec& spec = specs.at(name);
+                return spec.transposed ? spec.shape : spec.file_shape;
+              },
           .takes_codes =
               [specs](const std::string& name) {
                 const ParameterSpec& spec = specs.at(name);
@@ -154,7 +160,7 @@ ModelDefinition program_definition(ProgramKind kind, const StepOptions& options)
 
 std::string_view program_kind_name(ProgramKind kind) {
   static constexpr std::array<std::string_view, kProgramKinds> kNames = {
-      "step", "accumulate", "accumulate and step", "evaluate", "gradients", "embed", "compare"};
+      "step", "accumulate", "accumulate and step", "evaluate", "gradients", "embed", "compare", "prefill", "decode"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -207,6 +213,18 @@ StepGraph evaluation_graph(const StepOptions& options, const ModelCapacity& capa
   if (options.keeps_attention_biases) step.graph = keep_attention_biases(step.graph);
   step.loss = find_output(step.graph, "loss", 0);
   step.logits = find_output(step.graph, name, output);
+  return step;
+}
+
+StepGraph generation_graph(const StepOptions& options, const ModelCapacity& capacity) {
+  ModelGraph model = options.definition.build(capacity, /*dropout=*/false, options.model, options.precision);
+  model.graph.mark_output(model.logits);
+  if (options.int8_products && options.model.rounds_activations) model.logits = rounded(model.graph, model.logits);
+  const std::string name = model.graph.node(model.graph.value(model.logits).producer).name;
+  StepGraph step;
+  step.graph = cache_keys_and_values(model.graph, capacity.samples * options.cached_tokens);
+  if (options.rounds_biases) step.graph = round_biases(step.graph);
+  step.logits = find_output(step.graph, name, 0);
   return step;
 }
 
@@ -277,6 +295,7 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
   if (kind == ProgramKind::kGradients) return gradient_graph(options, capacity);
   if (kind == ProgramKind::kEmbed) return embedding_graph(options, capacity);
   if (kind == ProgramKind::kCompare) return comparison_graph(options, capacity);
+  if (kind == ProgramKind::kPrefill || kind == ProgramKind::kDecode) return generation_graph(options, capacity);
   TrainedGraph model = trained_graph(options, capacity);
   StepGraph step;
   const RankOptions& ranks = options.ranks;

@@ -27,9 +27,11 @@ enum class ProgramKind : std::uint8_t {
   kEvaluate,           // forward without dropout; logits are an output
   kGradients,          // forward and backward without dropout; logits and every gradient are outputs
   kEmbed,              // with GradCache (model/grad_cache.h): a chunk's embeddings are put into the table
-  kCompare             // then the head, of all samples of an update: loss, and the embeddings' gradients in the table
+  kCompare,            // then the head, of all samples of an update: loss, and the embeddings' gradients in the table
+  kPrefill,            // generation: rows of prompts are read, their keys and values kept (transform/key_value_cache.h)
+  kDecode              // and a row of each text, from which the next token comes; logits are an output of both
 };
-inline constexpr std::size_t kProgramKinds = 7;
+inline constexpr std::size_t kProgramKinds = 9;
 std::string_view program_kind_name(ProgramKind kind);
 
 // When a step whose micro-batch is the whole update changes the parameters.
@@ -79,6 +81,7 @@ struct StepOptions {
   // Samples of an update, where programs are those of GradCache: kEmbed, kCompare and the two that accumulate, whose
   // capacity's samples are single pages; 0: they are not.
   std::int64_t cached_samples = 0;
+  std::int64_t cached_tokens = 0;  // of kPrefill and kDecode: rows of the caches that each text has
 };
 
 struct StepGraph {

@@ -79,6 +79,9 @@ class Task {
 
   virtual ModelDefinition model(std::shared_ptr<const Encoder> encoder, const TaskConfig& config) const = 0;
 
+  // The same parameters, with logits of what comes after each sample's last row; nullopt for a task that writes no text.
+  virtual std::optional<ModelDefinition> next_token_model(std::shared_ptr<const Encoder>) const { return std::nullopt; }
+
   // Labels of a new head while nobody has named any; `transformers` builds as many outputs.
   virtual std::vector<std::string> unnamed_labels() const { return {"LABEL_0"}; }
   // Why there is no head of these labels; nullopt: there is.

@@ -26,7 +26,15 @@ class LanguageModel : public ProgramTest {
                      path("pages/" + data), "--output-dir", path(run),      "--budget",      "1GiB",       "--threads",
                      "1",            "--max-length", "32",           "--learning-rate", "5e-3",     "--seed",
                      "3",            "--logging-steps", "1",         "--warmup-ratio",  "0"};
-    all.insert(all.end(), more.begin(), more.end());
+    // An option that is here already gets the other value.
+    for (std::size_t i = 0; i < more.size(); ++i) {
+      const auto known = std::ranges::find(all, more[i]);
+      if (known != all.end() && more[i].starts_with("--")) {
+        *(known + 1) = more[++i];
+      } else {
+        all.push_back(more[i]);
+      }
+    }
     return all;
   }
   json evaluated(const std::string& model, const std::string& data) const {
@@ -89,6 +97,132 @@ TEST_F(LanguageModel, TrainsInTheSmallestMemoryThatIsNamed) {
     const Outcome outcome = run(arguments);
     EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
   }
+}
+
+// A file of its kind has its matrices the other way round, and its adapter says so.
+TEST_F(LanguageModel, AFamilyWithTransposedFilesTrainsAdaptsAndMerges) {
+  ASSERT_EQ(run({"init", "--model", "gpt2-tiny", "--task", "causal-lm", "--output-dir", path("base")}).code, 0);
+  EXPECT_EQ(json::parse(file_bytes(at("base/config.json"))).at("architectures"), json({"GPT2LMHeadModel"}));
+  const Outcome outcome = run(train(
+      "run", "texts.jsonl",
+      {"--model", path("base"), "--max-steps", "30", "--lora-rank", "8", "--load-in-4bit", "--learning-rate", "2e-2"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(json::parse(file_bytes(at("run/adapter_config.json"))).at("fan_in_fan_out"), true);
+  ASSERT_EQ(run({"merge", "--adapter", path("run"), "--output-dir", path("merged")}).code, 0);
+  const double adapted = evaluated("run", "texts.jsonl").at("loss");
+  EXPECT_NEAR(evaluated("merged", "texts.jsonl").at("loss"), adapted, 1e-5);
+  EXPECT_LT(adapted, evaluated("base", "texts.jsonl").at("loss").get<double>() - 0.5);
+  ASSERT_EQ(run({"init", "--model", path("merged"), "--num-hidden-layers", "1", "--output-dir", path("half")}).code, 0);
+  EXPECT_EQ(json::parse(file_bytes(at("half/config.json"))).at("n_layer"), 1);
+}
+
+TEST_F(LanguageModel, WritesWhatItHasLearned) {
+  ASSERT_EQ(run(train("run", "answers.jsonl", {"--max-steps", "60"})).code, 0);
+  const auto generate = [&](const Arguments& more) {
+    Arguments all = {"generate",  "--model", path("run"),        "--budget", "1GiB",
+                     "--threads", "1",       "--max-new-tokens", "12"};
+    all.insert(all.end(), more.begin(), more.end());
+    return run(all);
+  };
+  const Outcome one = generate({"--prompt", "What is paid in cash? "});
+  ASSERT_EQ(one.code, 0) << one.err;
+  EXPECT_EQ(one.out, "The total.\n");
+  // Several at once, and drawn: the same whoever is written beside them.
+  std::string longer;  // than the rows that are read at once
+  for (int i = 0; i < 60; ++i) longer += "Receipt " + std::to_string(i) + " ";
+  write_pages("prompts.jsonl", {{{"prompt", "What is paid in cash? "}},
+                                {{"prompt", longer}},
+                                {{"prompt", "What"}},
+                                {{"prompt", longer + longer}},
+                                {{"prompt", "a b c"}}});
+  const Arguments drawn = {"--data", path("pages/prompts.jsonl"), "--do-sample", "--temperature", "2", "--seed", "5"};
+  const Outcome together = generate(drawn);
+  ASSERT_EQ(together.code, 0) << together.err;
+  Arguments alone = drawn;
+  alone.insert(alone.end(), {"--per-device-eval-batch-size", "1"});
+  EXPECT_EQ(generate(alone).out, together.out);
+  alone.back() = "2";
+  *(std::ranges::find(alone, "--seed") + 1) = "6";
+  EXPECT_NE(generate(alone).out, together.out);
+  const json line = json::parse(together.out.substr(0, together.out.find('\n')));
+  EXPECT_EQ(line.at("prompt"), "What is paid in cash? ");
+  EXPECT_LE(line.at("tokens").size(), 12U);
+}
+
+TEST_F(LanguageModel, LearnsConversationsByTheModelsOwnTemplate) {
+  ASSERT_EQ(run({"init", "--model", "llama-tiny", "--task", "causal-lm", "--output-dir", path("base")}).code, 0);
+  std::vector<json> chats;
+  for (int i = 0; i < 24; ++i) {
+    chats.push_back(
+        {{"messages",
+          {{{"role", "user"}, {"content", "Paid in cash?"}}, {{"role", "assistant"}, {"content", "The total."}}}}});
+  }
+  write_pages("chats.jsonl", chats);
+  const Outcome without =
+      run({"check", "--task", "causal-lm", "--model", path("base"), "--data", path("pages/chats.jsonl")});
+  EXPECT_EQ(without.code, 3);
+  EXPECT_THAT(without.out + without.err, testing::HasSubstr("no chat template"));
+  write_bytes(at("base/chat_template.jinja"),
+              "{% for m in messages %}\n[{{ m.role }}]{{ m.content }}{{ eos_token }}\n{% endfor %}\n"
+              "{% if add_generation_prompt %}\n[assistant]{% endif %}");
+  write_bytes(at("base/generation_config.json"), R"({"eos_token_id": [2], "do_sample": false})");
+  const Outcome outcome = run(train("run", "chats.jsonl", {"--model", path("base"), "--max-steps", "60"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  // Both files go along.
+  EXPECT_EQ(file_bytes(at("run/chat_template.jinja")), file_bytes(at("base/chat_template.jinja")));
+  EXPECT_EQ(file_bytes(at("run/generation_config.json")), file_bytes(at("base/generation_config.json")));
+  const Outcome answer = run({"generate", "--model", path("run"), "--chat", "--prompt", "Paid in cash?", "--budget",
+                              "1GiB", "--threads", "1", "--max-new-tokens", "12"});
+  ASSERT_EQ(answer.code, 0) << answer.err;
+  EXPECT_EQ(answer.out, "The total.\n");
+  // A smaller vocabulary numbers the tokens anew, in all files.
+  const Outcome trimmed =
+      run({"trim", "--model", path("run"), "--data", path("pages/chats.jsonl"), "--output-dir", path("small")});
+  ASSERT_EQ(trimmed.code, 0) << trimmed.err;
+  const json config = json::parse(file_bytes(at("small/config.json")));
+  EXPECT_LT(config.at("vocab_size"), 2000);
+  EXPECT_EQ(json::parse(file_bytes(at("small/generation_config.json"))).at("eos_token_id"),
+            json({config.at("eos_token_id")}));
+  const Outcome same = run({"generate", "--model", path("small"), "--chat", "--prompt", "Paid in cash?", "--budget",
+                            "1GiB", "--threads", "1", "--max-new-tokens", "12"});
+  EXPECT_EQ(same.out, answer.out) << same.err;
+  write_pages("wrong.jsonl",
+              {{{"messages", {{{"role", "user"}}}}}, {{"messages", {{{"role", "user"}, {"content", "a"}}}}}});
+  const Outcome wrong =
+      run({"check", "--task", "causal-lm", "--model", path("base"), "--data", path("pages/wrong.jsonl")});
+  EXPECT_EQ(wrong.code, 3);
+  for (const char* part : {"wrong.jsonl:1", "message 0 without the text `content`", "wrong.jsonl:2", "assistant"}) {
+    EXPECT_THAT(wrong.out + wrong.err, testing::HasSubstr(part));
+  }
+}
+
+TEST_F(LanguageModel, GenerationThatCannotBeIsRefused) {
+  ASSERT_EQ(run({"init", "--model", "gpt2-tiny", "--task", "causal-lm", "--output-dir", path("lm")}).code, 0);
+  ASSERT_EQ(run({"init", "--model", "roberta-tiny", "--labels", "A,B", "--output-dir", path("tagger")}).code, 0);
+  const auto refused = [&](const Arguments& arguments, int code, const std::string& text) {
+    Arguments all = {"generate", "--threads", "1"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    const Outcome outcome = run(all);
+    EXPECT_EQ(outcome.code, code) << outcome.out << outcome.err;
+    EXPECT_THAT(outcome.err, testing::HasSubstr(text));
+  };
+  refused({"--model", path("lm")}, 2, "--prompt");
+  refused({"--model", path("lm"), "--prompt", "a", "--top-p", "0"}, 2, "--top-p");
+  refused({"--model", path("lm"), "--prompt", "a", "--chat"}, 3, "no chat template");
+  refused({"--model", path("lm"), "--data", path("pages/answers.jsonl"), "--chat"}, 2, "--chat");
+  write_bytes(at("lm/generation_config.json"), R"({"do_sample": true, "temperature": 0, "num_beams": 4, "min_length": 0})");
+  refused({"--model", path("lm"), "--prompt", "a"}, 3, "temperature");
+  const Outcome beams = run({"generate", "--model", path("lm"), "--prompt", "a", "--temperature", "1", "--threads", "1",
+                             "--budget", "1GiB", "--max-new-tokens", "1"});
+  EXPECT_EQ(beams.code, 0) << beams.err;
+  EXPECT_THAT(beams.err, testing::HasSubstr("num_beams = 4"));
+  EXPECT_THAT(beams.err, testing::Not(testing::HasSubstr("min_length")));
+  fs::remove(at("lm/generation_config.json"));
+  refused({"--model", path("lm"), "--prompt", "a", "--max-new-tokens", "2000"}, 3, "positions");
+  refused({"--model", path("tagger"), "--prompt", "a"}, 2, "a causal language model");
+  refused({"--model", path("lm"), "--prompt", "a", "--budget", "10MiB"}, 4, "--budget");
+  write_bytes(at("pages/bad.jsonl"), "{\"prompt\": \"a\"}\n{\"text\": \"a\"}\n");
+  refused({"--model", path("lm"), "--data", path("pages/bad.jsonl")}, 3, "bad.jsonl, line 2");
 }
 
 TEST_F(LanguageModel, WrongDataIsNamed) {

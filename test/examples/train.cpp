@@ -15,10 +15,12 @@
 #include "examples/use.h"
 #include "train/batch_binding.h"
 #include "train/comparison.h"
+#include "train/generator.h"
 #include "train/grad_scaler.h"
 #include "train/growth_watch.h"
 #include "train/learning_rate.h"
 #include "train/run_schedule.h"
+#include "train/sampling.h"
 #include "train/schedule.h"
 #include "train/teacher_file.h"
 #include "train/throughput.h"
@@ -33,6 +35,19 @@ namespace fs = std::filesystem;
 
 void of_grad_scaler(const BatchBinding& binding, GradScaler& scaler, double labelled_tokens, double norm, int skipped) {
 #include "train/grad_scaler.h.inc"
+}
+
+void of_generator(const FitRequest& request, Backend& backend, const Task& task,
+                  const std::shared_ptr<const Encoder>& encoder, const std::vector<std::vector<std::int32_t>>& prompts,
+                  const GenerationOptions& options) {
+#include "train/generator.h.inc"
+  use(texts);
+}
+
+void of_sampling(std::int64_t vocab_size, std::vector<float> logits, const std::vector<std::int32_t>& tokens,
+                 std::uint32_t text) {
+#include "train/sampling.h.inc"
+  use(next);
 }
 
 void of_comparison(const Session& session, const ModelBundle& bundle, const Dataset& dataset,

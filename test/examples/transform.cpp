@@ -3,11 +3,13 @@
 #include <string>
 #include <vector>
 
+#include "fit/step_graphs.h"
 #include "transform/chunked_loss.h"
 #include "transform/distillation.h"
 #include "transform/early_updates.h"
 #include "transform/int8_products.h"
 #include "transform/joined_sums.h"
+#include "transform/key_value_cache.h"
 #include "transform/offload.h"
 #include "transform/recompute.h"
 #include "transform/recompute_choice.h"
@@ -26,6 +28,10 @@ void of_chunked_loss(Graph graph) {
 
 void of_int8_products(Graph graph) {
 #include "transform/int8_products.h.inc"
+}
+
+void of_key_value_cache(const ModelGraph& model, StepGraph& step, std::int64_t samples, std::int64_t tokens) {
+#include "transform/key_value_cache.h.inc"
 }
 
 void of_joined_sums(Graph graph) {

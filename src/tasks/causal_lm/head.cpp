@@ -6,7 +6,7 @@
 namespace plimsoll {
 namespace {
 
-class LanguageHead final : public Head {
+class LanguageHead : public Head {
  public:
   LanguageHead(LanguageHeadForm form, std::int64_t vocab_size) : form_(std::move(form)), vocab_size_(vocab_size) {}
 
@@ -33,12 +33,38 @@ class LanguageHead final : public Head {
     return {.loss = append_class_loss(builder, {}, logits, labels, rows), .logits = scores};
   }
 
+  const std::string& weight() const { return form_.weight; }
+
  private:
   LanguageHeadForm form_;
   std::int64_t vocab_size_;  // V
 };
 
+// Its logits are those of each sample's last row alone: what comes next.
+class NextTokenHead final : public LanguageHead {
+ public:
+  using LanguageHead::LanguageHead;
+
+  std::vector<InputSpec> inputs(const ModelCapacity& capacity) const override {
+    const auto ints = [](std::string_view name, std::int64_t count) {
+      return InputSpec{.name = std::string(name), .type = {DType::kI32, {count}}};
+    };
+    return {ints(input::kLastRows, capacity.samples), ints(input::kLastRowOf, capacity.text_rows),
+            ints(input::kSamples, 1)};
+  }
+
+  HeadValues append(ModelBuilder& builder, const Encoded& encoded) const override {
+    const ValueId rows = builder.sample_rows(encoded), samples = builder.input(input::kSamples);
+    return {.logits = linear(builder.graph(), "lm_head", rows, builder.parameter(weight()), kNoValue, samples)};
+  }
+};
+
 }  // namespace
+
+ModelDefinition next_token_model(std::shared_ptr<const Encoder> encoder) {
+  const auto head = std::make_shared<NextTokenHead>(encoder->language_head(), encoder->facts().vocab_size);
+  return {std::move(encoder), head};
+}
 
 ModelDefinition causal_language_model(std::shared_ptr<const Encoder> encoder) {
   const auto head = std::make_shared<LanguageHead>(encoder->language_head(), encoder->facts().vocab_size);

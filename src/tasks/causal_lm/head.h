@@ -12,4 +12,8 @@ namespace plimsoll {
 // are never whole (transform/chunked_loss.h). Throws UsageError for a family without such a head.
 ModelDefinition causal_language_model(std::shared_ptr<const Encoder> encoder);
 
+// The same parameters, to write with: logits f32[B, V] of what comes after each sample's last row, and no loss. It
+// reads last_rows and last_row_of (tensor/input_spec.h).
+ModelDefinition next_token_model(std::shared_ptr<const Encoder> encoder);
+
 }  // namespace plimsoll

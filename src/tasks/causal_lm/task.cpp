@@ -17,10 +17,14 @@ class CausalLanguageModel final : public Task {
     return causal_language_model(std::move(encoder));
   }
 
+  std::optional<ModelDefinition> next_token_model(std::shared_ptr<const Encoder> encoder) const override {
+    return plimsoll::next_token_model(std::move(encoder));
+  }
+
   const TargetReader* reader() const override { return &text_reader(); }
   bool asks() const override { return true; }
   std::string_view target_name() const override { return "text"; }
-  std::vector<std::string_view> keys() const override { return {"text", "prompt", "completion"}; }
+  std::vector<std::string_view> keys() const override { return {"text", "prompt", "completion", "messages"}; }
   SeenTargets seen_in(const PageSource&, const TaskConfig& config) const override {
     return {.config = config};  // whose labels mean nothing
   }

@@ -1,0 +1,407 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "base/counted.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "cli/command.h"
+#include "cli/devices.h"
+#include "cli/outputs.h"
+#include "cli/report.h"
+#include "cli/run_options.h"
+#include "cli/usage.h"
+#include "data/chat.h"
+#include "fit/session.h"
+#include "formats/json.h"
+#include "request/fit_request.h"
+#include "train/generator.h"
+
+namespace plimsoll {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint64_t kMaxPromptFileBytes = std::uint64_t{1} << 32;
+
+// The weights are read for each token, and serve so many texts with little more work.
+constexpr std::int64_t kTextsAtOnce = 8;
+
+struct GenerateOptions {
+  std::vector<std::string> prompts;
+  std::string data, output;
+  bool chats = false;
+  std::int64_t seed = 42;
+  GenerationOptions form;
+  const Command* command = nullptr;
+
+  bool given(const char* option) const { return command->count(option) > 0; }
+};
+
+// What is written on: a text, or a conversation whose next answer is.
+struct GenerationPrompt {
+  std::string text{};
+  json messages{};  // null: there is none
+};
+
+json checked_messages(const json& messages, const std::string& where) {
+  std::optional<std::string> fault = fault_in_messages(messages);
+  if (!fault) return messages;
+  throw DataError({.what = "the messages are no conversation",
+                   .where = where,
+                   .found = std::move(*fault),
+                   .allowed = R"([{"role": "user", "content": "…"}, …])",
+                   .remedy = "give each message a `role` and a `content`, which are texts"});
+}
+
+// Lines of a file, each an object with a `prompt`, or with `messages`.
+std::vector<GenerationPrompt> read_prompts(const std::string& path) {
+  std::vector<GenerationPrompt> prompts;
+  const std::string text = read_text_file(path, kMaxPromptFileBytes);
+  std::size_t line = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view one = std::string_view(text).substr(begin, end - begin);
+    begin = end + 1;
+    ++line;
+    if (one.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    const std::string where = fmt::format("{}, line {}", path, line);
+    const json object = parse_json(one, where);
+    const bool has_messages = object.is_object() && object.contains("messages");
+    const auto found = object.is_object() ? object.find("prompt") : object.end();
+    if (has_messages && found != object.end()) {
+      throw DataError({.what = "a line has a prompt in two ways",
+                       .where = where,
+                       .found = "`prompt` and `messages`",
+                       .allowed = "one of them",
+                       .remedy = "omit the other"});
+    }
+    if (!has_messages && (found == object.end() || !found->is_string())) {
+      throw DataError({.what = "a line has no prompt",
+                       .where = where,
+                       .found = object.is_discarded() ? "no valid JSON" : "neither a text `prompt` nor `messages`",
+                       .allowed = R"(an object such as {"prompt": "Once"})",
+                       .remedy = "give each line a `prompt`, or the `messages` of a conversation"});
+    }
+    prompts.push_back(has_messages ? GenerationPrompt{.messages = checked_messages(object.at("messages"), where)}
+                                   : GenerationPrompt{.text = found->get<std::string>()});
+  }
+  return prompts;
+}
+
+std::vector<GenerationPrompt> prompts_of(const GenerateOptions& options) {
+  if (options.prompts.empty() == options.data.empty()) {
+    throw UsageError({.what = options.data.empty() ? "there is nothing to go on with" : "prompts come from two places",
+                      .where = "--prompt, --data",
+                      .found = options.data.empty() ? "neither" : "both",
+                      .allowed = "one of them",
+                      .remedy = "pass --prompt TEXT, or --data FILE with a `prompt` a line"});
+  }
+  if (options.chats && !options.data.empty()) {
+    throw UsageError({.what = "a file says itself what is a conversation",
+                      .where = "--chat",
+                      .found = fmt::format("--data {}", options.data),
+                      .allowed = "--chat with --prompt",
+                      .remedy = "omit --chat, and give lines `messages` in place of `prompt`"});
+  }
+  std::vector<GenerationPrompt> prompts;
+  for (const std::string& text : options.prompts) {
+    prompts.push_back(options.chats ? GenerationPrompt{.messages = json::array({{{"role", "user"}, {"content", text}}})}
+                                    : GenerationPrompt{.text = text});
+  }
+  if (!options.data.empty()) prompts = read_prompts(options.data);
+  if (prompts.empty()) {
+    throw DataError({.what = "the file has no prompts",
+                     .where = options.data,
+                     .found = "no line",
+                     .allowed = R"(lines such as {"prompt": "Once"})",
+                     .remedy = "write a line for each text to go on with"});
+  }
+  return prompts;
+}
+
+// Keys of generation_config.json that change no text here: what they ask for is so anyway, or means nothing without a
+// beam or an assistant. Of the numbers, only these values.
+constexpr std::array kHarmlessKeys = {"transformers_version", "_from_model_config", "bos_token_id", "pad_token_id",
+                                      "use_cache", "cache_implementation", "cache_config", "return_dict_in_generate",
+                                      "output_attentions", "output_hidden_states", "output_scores", "output_logits",
+                                      "early_stopping", "renormalize_logits", "remove_invalid_values", "low_memory",
+                                      "decoder_start_token_id", "num_assistant_tokens", "disable_compile",
+                                      "assistant_confidence_threshold", "num_assistant_tokens_schedule",
+                                      "max_length", "_commit_hash", "trust_remote_code"};
+constexpr std::array<std::pair<std::string_view, double>, 13> kNeutralNumbers = {
+    {{"num_beams", 1}, {"num_beam_groups", 1}, {"num_return_sequences", 1}, {"length_penalty", 1}, {"typical_p", 1},
+     {"encoder_repetition_penalty", 1}, {"guidance_scale", 1}, {"diversity_penalty", 0}, {"min_length", 0},
+     {"no_repeat_ngram_size", 0}, {"encoder_no_repeat_ngram_size", 0}, {"epsilon_cutoff", 0}, {"eta_cutoff", 0}}};
+
+void name_what_is_not_done(const json& config) {
+  constexpr std::array kRead = {"eos_token_id", "do_sample", "temperature", "top_k", "top_p", "repetition_penalty",
+                                "max_new_tokens"};
+  for (const auto& [key, value] : config.items()) {
+    if (std::ranges::find(kRead, key) != kRead.end() || value.is_null() || value == false) continue;
+    if (std::ranges::find(kHarmlessKeys, key) != kHarmlessKeys.end()) continue;
+    const auto* const neutral = std::ranges::find(kNeutralNumbers, key, &std::pair<std::string_view, double>::first);
+    if (neutral != kNeutralNumbers.end() && value.is_number() && value.get<double>() == neutral->second) continue;
+    log_warning(fmt::format("generation_config.json asks for {} = {}, which is not done here", key, value.dump()));
+  }
+}
+
+// The tokens that end texts: of generation_config.json, else of config.json, else the tokenizer's.
+std::set<std::int32_t> ends_of(const ModelBundle& bundle, const json& generation) {
+  std::set<std::int32_t> ends;
+  for (const json* const config : {&generation, &bundle.config.source}) {
+    const auto found = config->find("eos_token_id");
+    if (!ends.empty() || found == config->end()) continue;
+    for (const json& id : found->is_array() ? *found : json::array({*found})) {
+      if (id.is_number_integer()) ends.insert(id.get<std::int32_t>());
+    }
+  }
+  const std::int32_t own = bundle.tokenizer->special().end_of_text;
+  if (ends.empty() && own != kNoToken) ends.insert(own);
+  return ends;
+}
+
+// What generation_config.json says where no option does, as `transformers` takes it.
+void read_generation_config(const ModelBundle& bundle, GenerateOptions& options) {
+  SamplingOptions& sampling = options.form.sampling;
+  const auto text = bundle.companions.find("generation_config.json");
+  json config = json::object();
+  if (text != bundle.companions.end()) config = parse_json(text->second, text->first);
+  if (!config.is_object()) {
+    throw DataError({.what = "generation_config.json is not valid JSON",
+                     .where = bundle.origin,
+                     .found = counted(text->second.size(), "byte"),
+                     .allowed = "an object, as `transformers` saves it",
+                     .remedy = "mend or remove the file"});
+  }
+  options.form.ends = ends_of(bundle, config);
+  const auto number = [&](const char* key, const char* option, auto& value) {
+    const auto found = config.find(key);
+    if (options.given(option) || found == config.end() || !found->is_number()) return;
+    value = found->get<std::decay_t<decltype(value)>>();
+  };
+  if (!options.given("--do-sample") && config.value("do_sample", json()).is_boolean()) {
+    sampling.do_sample = config.at("do_sample").get<bool>();
+  }
+  number("temperature", "--temperature", sampling.temperature);
+  number("top_k", "--top-k", sampling.top_k);
+  number("top_p", "--top-p", sampling.top_p);
+  number("repetition_penalty", "--repetition-penalty", sampling.repetition_penalty);
+  number("max_new_tokens", "--max-new-tokens", options.form.max_new_tokens);
+  name_what_is_not_done(config);
+}
+
+// The same limits as options have, for what generation_config.json says.
+void check_sampling(const GenerationOptions& form, const std::string& model) {
+  const SamplingOptions& sampling = form.sampling;
+  const auto check_value = [&](const char* key, double value, double low, double high, bool open, const char* allowed) {
+    if ((open ? value > low : value >= low) && value <= high) return;
+    throw DataError({.what = "generation_config.json has a value that makes no sense",
+                     .where = fmt::format("{}/generation_config.json, key \"{}\"", model, key),
+                     .found = fmt::format("{}", value),
+                     .allowed = allowed,
+                     .remedy = "mend it there, or pass the option of that name"});
+  };
+  constexpr double kMost = 1e6;
+  check_value("repetition_penalty", sampling.repetition_penalty, 0, kMost, true, "more than 0");
+  check_value("max_new_tokens", static_cast<double>(form.max_new_tokens), 1, 1 << 20, false, "1 or more");
+  if (!sampling.do_sample) return;
+  check_value("temperature", sampling.temperature, 0, kMost, true, "more than 0; 1 leaves scores as they are");
+  check_value("top_p", sampling.top_p, 0, 1, true, "more than 0, at most 1");
+  check_value("top_k", static_cast<double>(sampling.top_k), 0, 1e9, false, "0 or more");
+}
+
+// Prompts as tokens, with what a text begins with. A conversation becomes the text that asks for the next answer.
+std::vector<std::vector<std::int32_t>> encoded(const ModelBundle& bundle, std::vector<GenerationPrompt>& prompts,
+                                               const GenerateOptions& options) {
+  const WordEncoder encoder = bundle.word_encoder();
+  const std::int64_t most = bundle.facts().max_text_tokens();
+  std::vector<std::vector<std::int32_t>> all;
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    std::vector<std::int32_t>& ids = all.emplace_back();
+    const bool chats = !prompts[i].messages.is_null();
+    if (chats && !bundle.chat) {
+      throw DataError({.what = "the model has no chat template",
+                       .where = bundle.origin,
+                       .found = "no chat_template in tokenizer_config.json, nor a chat_template.jinja",
+                       .allowed = "texts to go on with",
+                       .remedy = "pass a `prompt`, or put a chat_template.jinja beside the model's tokenizer"});
+    }
+    if (chats) prompts[i].text = bundle.chat->prompt(prompts[i].messages);
+    if (!chats && encoder.text_begin_id != kNoToken) ids.push_back(encoder.text_begin_id);
+    encoder.encode(prompts[i].text, ids);
+    const std::string where = options.data.empty() ? "--prompt" : fmt::format("{}, prompt {}", options.data, i + 1);
+    if (ids.empty()) {
+      throw DataError({.what = "a prompt has no tokens",
+                       .where = where,
+                       .found = "an empty text",
+                       .allowed = "at least one character",
+                       .remedy = "begin the text"});
+    }
+    if (std::ssize(ids) + options.form.max_new_tokens > most) {
+      throw DataError({.what = "a text would be longer than the model's positions",
+                       .where = where,
+                       .found = fmt::format("{} and --max-new-tokens {}", counted(ids.size(), "token"),
+                                            options.form.max_new_tokens),
+                       .allowed = counted(most, "token") + " in all",
+                       .remedy = "shorten the prompt, or lower --max-new-tokens"});
+    }
+  }
+  return all;
+}
+
+// Prints a text as it comes, in whole characters.
+class Typewriter {
+ public:
+  Typewriter(const Tokenizer& tokenizer, bool prints) : tokenizer_(tokenizer), prints_(prints) {}
+
+  void add(std::int32_t token) {
+    if (!prints_) return;
+    tokens_.push_back(token);
+    const std::string text = tokenizer_.decode(tokens_);
+    // A character may be in part: its bytes are printed with the token that completes it.
+    std::size_t end = text.size();
+    for (std::size_t back = 1; back <= 3 && back <= text.size(); ++back) {
+      const auto byte = static_cast<unsigned char>(text[text.size() - back]);
+      if (byte < 0x80) break;
+      if (byte < 0xC0) continue;  // within a character
+      const std::size_t length = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : 2;
+      if (length > back) end = text.size() - back;
+      break;
+    }
+    if (end > printed_) print_text(text.substr(printed_, end - printed_));
+    printed_ = std::max(printed_, end);
+  }
+  void finish() const {
+    if (prints_) print_text("\n");
+  }
+
+ private:
+  const Tokenizer& tokenizer_;
+  bool prints_;
+  std::vector<std::int32_t> tokens_;
+  std::size_t printed_ = 0;
+};
+
+// A model may write bytes that are no UTF-8, in whose place U+FFFD stands then.
+std::string line_of(const GenerationPrompt& prompt, const Continuation& found, const Tokenizer& tokenizer) {
+  const json line = {{"prompt", prompt.text},
+                     {"completion", tokenizer.decode(found.tokens)},
+                     {"tokens", found.tokens},
+                     {"finish_reason", found.ended ? "stop" : "length"}};
+  return line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+void run_generate(Invocation& invocation, RunOptions& options, GenerateOptions& generate) {
+  options.runs = true;
+  options.resolve();
+  refuse_replacing({{"--output", generate.output}}, options.inputs());
+  refuse_replacing({{"--output", generate.output}}, {{"--data", generate.data}});
+  std::vector<GenerationPrompt> prompts = prompts_of(generate);
+  const Device device = open_run_device(invocation, options);
+  const ModelBundle bundle = open_evaluated_model(options);
+  generate.form.sampling.seed = static_cast<std::uint64_t>(generate.seed);
+  read_generation_config(bundle, generate);
+  check_sampling(generate.form, bundle.origin);
+  const std::vector<std::vector<std::int32_t>> ids = encoded(bundle, prompts, generate);
+  std::size_t longest = 0;
+  for (const std::vector<std::int32_t>& each : ids) longest = std::max(longest, each.size());
+  options.train.train_batch_size = std::min<std::int64_t>(options.train.train_batch_size, std::ssize(ids));
+  const std::int64_t tokens = static_cast<std::int64_t>(longest) + generate.form.max_new_tokens;
+  FitRequest request = generation_request(bundle, options.train, tokens, options.memory);
+  Session session(plan_of(invocation, request, *device.backend), *device.backend);
+  load_model(bundle, options.train.seed, [&](const std::string& name) { return session.parameter(name); });
+
+  const Tokenizer& tokenizer = *bundle.tokenizer;
+  const bool streams = generate.output.empty() && !invocation.json && prompts.size() == 1;
+  Typewriter typewriter(tokenizer, streams);
+  std::unique_ptr<OutputFile> file;
+  if (!generate.output.empty()) file = std::make_unique<OutputFile>(generate.output);
+  const Generator generator(session, request.step.definition);
+  const auto most = static_cast<std::size_t>(generator.most_texts());
+  for (std::size_t first = 0; first < ids.size(); first += most) {
+    const auto some = std::span(ids).subspan(first, std::min(most, ids.size() - first));
+    const std::vector<Continuation> found = generator.run(
+        some, first, generate.form, [&](std::size_t, std::int32_t token) { typewriter.add(token); });
+    for (std::size_t i = 0; i < found.size() && !streams; ++i) {
+      const std::string line = line_of(prompts[first + i], found[i], tokenizer);
+      file ? file->write(line) : print_text(line);
+    }
+  }
+  typewriter.finish();
+  if (!file) return;
+  file->close();
+  if (invocation.json) return print_json({{"texts", ids.size()}, {"output", generate.output}});
+  print_line(fmt::format("{} written to {}", counted(ids.size(), "text"), generate.output));
+}
+
+}  // namespace
+
+void add_generate(CLI::App& app, Invocation& invocation) {
+  Command* command =
+      add_command(app, invocation, "generate", "Go on with texts, token by token, by a causal language model");
+  auto options = std::make_shared<RunOptions>();
+  auto generate = std::make_shared<GenerateOptions>();
+  generate->command = command;
+  GenerationOptions& form = generate->form;
+  add_model_options(command, *options, false);
+  command->heading("Prompts");
+  command->add_option("--prompt", generate->prompts, "Text to go on with; may be repeated")->type_name("TEXT");
+  command->add_flag("--chat", generate->chats,
+                    "Each --prompt is what a user says, written by the model's chat template");
+  command
+      ->add_option("--data", generate->data,
+                   "File with a JSON object a line, each with a `prompt`, or with the `messages` of a conversation")
+      ->type_name("FILE");
+  command->heading("Texts");
+  whole_number(command->add_option("--max-new-tokens", form.max_new_tokens, "Most tokens that a text grows by"), 1,
+               1 << 20)
+      ->capture_default_str();
+  command->add_flag("--do-sample", form.sampling.do_sample, "Draw each token; otherwise the likeliest is taken");
+  number(command->add_option("--temperature", form.sampling.temperature, "Scores are divided by it before a draw"), 0,
+         1e6, true)
+      ->capture_default_str();
+  whole_number(
+      command->add_option("--top-k", form.sampling.top_k, "Draw among so many of the likeliest tokens (0: all)"), 0,
+      1 << 24)
+      ->capture_default_str();
+  number(command->add_option("--top-p", form.sampling.top_p,
+                             "Draw among the likeliest tokens that have this probability together"),
+         0, 1, true)
+      ->capture_default_str();
+  number(command->add_option("--repetition-penalty", form.sampling.repetition_penalty,
+                             "Scores of tokens that the text has are divided by it"),
+         0, 1e6, true)
+      ->capture_default_str();
+  whole_number(command->add_option("--seed", generate->seed, "Seed of the draws"), 0)->capture_default_str();
+  add_memory_options(command, *options);
+  options->train.train_batch_size = kTextsAtOnce;
+  whole_number(command->add_option("--per-device-eval-batch-size", options->train.train_batch_size,
+                                   "Maximum number of texts written at once"),
+               1, 1 << 12)
+      ->capture_default_str();
+  add_quantization_options(command, *options);
+  command->heading("Output");
+  add_output_file(command, "--output", generate->output,
+                  "File with a line a prompt: prompt, completion, tokens, finish_reason (default: standard output)");
+  command->footer(
+      "What generation_config.json says holds where no option does; a warning names what is not done. A text\n"
+      "ends at a token that ends texts (eos_token_id), or at --max-new-tokens. One prompt's text is printed as it\n"
+      "comes; several are written as lines. Keys and values of all texts that are written at once are planned,\n"
+      "as weights are.\n"
+      "\n"
+      "  plimsoll generate --model run --prompt \"The total is\"\n"
+      "  plimsoll generate --model run --data prompts.jsonl --output texts.jsonl --do-sample --temperature 0.7");
+  command->callback([&invocation, options, generate] {
+    invocation.action = [&invocation, options, generate] { run_generate(invocation, *options, *generate); };
+  });
+}
+
+}  // namespace plimsoll
