@@ -9,6 +9,8 @@
 #include <optional>
 #include <span>
 
+#include "formats/jinja_text.h"
+
 namespace plimsoll {
 namespace {
 
@@ -17,122 +19,6 @@ using Value = JinjaValue;
 using Arguments = JinjaArguments;
 
 [[noreturn]] void fail(std::string what, std::string found) { throw JinjaFault{std::move(what), std::move(found)}; }
-
-// Bytes that are no UTF-8, as a template may have them, become U+FFFD.
-std::string dumped(const ordered_json& json) {
-  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-}
-
-std::string float_text(double number) {
-  const std::string text = fmt::format("{}", number);
-  return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
-}
-
-// A string as Python's repr has it.
-std::string python_quoted(const std::string& text) {
-  const char quote = text.find('\'') != std::string::npos && text.find('"') == std::string::npos ? '"' : '\'';
-  std::string out(1, quote);
-  for (const char c : text) {
-    if (c == '\\' || c == quote) out += '\\';
-    if (c == '\n') {
-      out += "\\n";
-    } else if (c == '\t') {
-      out += "\\t";
-    } else if (c == '\r') {
-      out += "\\r";
-    } else {
-      out += c;
-    }
-  }
-  return out + quote;
-}
-
-// As Python prints a value: by str(), or within a list or object by repr().
-std::string text_of(const ordered_json& json, bool is_inner = false) {
-  if (json.is_null()) return "None";
-  if (json.is_boolean()) return json.get<bool>() ? "True" : "False";
-  if (json.is_string()) return is_inner ? python_quoted(json.get<std::string>()) : json.get<std::string>();
-  if (json.is_number_float()) return float_text(json.get<double>());
-  if (json.is_number()) return dumped(json);
-  std::string text;
-  if (json.is_array()) {
-    for (const ordered_json& item : json) text += (text.empty() ? "" : ", ") + text_of(item, true);
-    return "[" + text + "]";
-  }
-  for (const auto& [key, value] : json.items()) {
-    text += (text.empty() ? "" : ", ") + python_quoted(key) + ": " + text_of(value, true);
-  }
-  return "{" + text + "}";
-}
-
-// As json.dumps(value, ensure_ascii=False, indent=indent) writes it; indent below 0: none.
-std::string json_text(const ordered_json& json, int indent, int depth = 0) {
-  if (json.is_number_float()) return float_text(json.get<double>());
-  if (!json.is_structured()) return dumped(json);
-  const bool is_array = json.is_array();
-  if (json.empty()) return is_array ? "[]" : "{}";
-  const std::string line = indent < 0 ? "" : "\n" + std::string(static_cast<std::size_t>(indent * (depth + 1)), ' ');
-  std::string text;
-  const auto add = [&](const std::string& item) {
-    if (!text.empty()) text += indent < 0 ? ", " : ",";
-    text += line + item;
-  };
-  for (const auto& [key, value] : json.items()) {
-    const std::string inner = json_text(value, indent, depth + 1);
-    add(is_array ? inner : dumped(key) + ": " + inner);
-  }
-  const std::string end = indent < 0 ? "" : "\n" + std::string(static_cast<std::size_t>(indent * depth), ' ');
-  return (is_array ? "[" : "{") + text + end + (is_array ? "]" : "}");
-}
-
-// Where each character of UTF-8 begins, and the end.
-std::vector<std::size_t> characters(std::string_view text) {
-  std::vector<std::size_t> begins;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    if ((static_cast<unsigned char>(text[at]) & 0xC0U) != 0x80U) begins.push_back(at);
-  }
-  begins.push_back(text.size());
-  return begins;
-}
-
-// What Python's str.isspace takes for white space, character by character.
-constexpr std::string_view kSpace =
-    "\t\n\v\f\r\x1C\x1D\x1E\x1F \xC2\x85\xC2\xA0\xE1\x9A\x80\xE2\x80\x80\xE2\x80\x81\xE2\x80\x82\xE2\x80\x83"
-    "\xE2\x80\x84\xE2\x80\x85\xE2\x80\x86\xE2\x80\x87\xE2\x80\x88\xE2\x80\x89\xE2\x80\x8A\xE2\x80\xA8\xE2\x80\xA9"
-    "\xE2\x80\xAF\xE2\x81\x9F\xE3\x80\x80";
-
-// The length of the character of `text` that begins (or ends) it, if it is one of `of`; else 0.
-std::size_t stripped_bytes(std::string_view text, std::string_view of, bool at_begin) {
-  if (text.empty()) return 0;
-  std::size_t length = 1;
-  const auto continues = [&](std::size_t i) { return (static_cast<unsigned char>(text[i]) & 0xC0U) == 0x80U; };
-  if (at_begin) {
-    while (length < text.size() && continues(length)) ++length;
-  } else {
-    while (length < text.size() && continues(text.size() - length)) ++length;
-  }
-  const std::string_view one = at_begin ? text.substr(0, length) : text.substr(text.size() - length);
-  for (std::size_t at = of.find(one); at != std::string_view::npos; at = of.find(one, at + 1)) {
-    const bool begins = (static_cast<unsigned char>(of[at]) & 0xC0U) != 0x80U;
-    const std::size_t end = at + length;
-    if (begins && (end == of.size() || (static_cast<unsigned char>(of[end]) & 0xC0U) != 0x80U)) return length;
-  }
-  return 0;
-}
-
-std::string stripped(std::string_view text, std::string_view of, bool left, bool right) {
-  while (left) {
-    const std::size_t length = stripped_bytes(text, of, true);
-    if (length == 0) break;
-    text.remove_prefix(length);
-  }
-  while (right) {
-    const std::size_t length = stripped_bytes(text, of, false);
-    if (length == 0) break;
-    text.remove_suffix(length);
-  }
-  return std::string(text);
-}
 
 void check_length(std::size_t bytes) {
   if (bytes > kMostJinjaBytes) fail("it makes more text than any chat has", std::to_string(bytes) + " bytes");
@@ -150,15 +36,6 @@ std::string replaced(const std::string& text, const std::string& from, const std
   return out + text.substr(at);
 }
 
-// Letters of ASCII alone: no template changes others.
-std::string cased(std::string text, bool upper) {
-  for (char& c : text) {
-    if (upper && c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
-    if (!upper && c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return text;
-}
-
 bool equal(const ordered_json& a, const ordered_json& b) {
   if (a.is_boolean() != b.is_boolean() && (a.is_number() || b.is_number())) {
     const auto number = [](const ordered_json& x) {
@@ -171,7 +48,7 @@ bool equal(const ordered_json& a, const ordered_json& b) {
 
 ordered_json number_in(const Value& value) {
   if (value.json.is_boolean()) return std::int64_t{value.json.get<bool>() ? 1 : 0};
-  if (!value.json.is_number()) fail("a number is needed", value.is_undefined ? "nothing" : text_of(value.json));
+  if (!value.json.is_number()) fail("a number is needed", value.is_undefined ? "nothing" : python_str(value.json));
   return value.json;
 }
 
@@ -187,7 +64,7 @@ Value arithmetic(const std::string& sign, const ordered_json& a, const ordered_j
   const auto x = a.get<double>(), y = b.get<double>();
   if (const std::optional<bool> found = compared(sign, x < y ? -1 : x > y ? 1 : 0)) return Value(*found);
   const bool divides = sign == "/" || sign == "//" || sign == "%";
-  if (divides && y == 0) fail("it divides by 0", text_of(a));
+  if (divides && y == 0) fail("it divides by 0", python_str(a));
   if (sign == "/") return Value(x / y);
   if (a.is_number_float() || b.is_number_float()) {
     const double found = sign == "+"    ? x + y
@@ -200,7 +77,7 @@ Value arithmetic(const std::string& sign, const ordered_json& a, const ordered_j
   // Counts of messages: nothing that comes near 2^62 is one.
   constexpr double kMost = 1 << 30;
   const auto i = a.get<std::int64_t>(), j = b.get<std::int64_t>();
-  if (std::max(std::abs(x), std::abs(y)) > kMost) fail("a number is too large", text_of(a));
+  if (std::max(std::abs(x), std::abs(y)) > kMost) fail("a number is too large", python_str(a));
   if (divides) {  // rounded down
     const std::int64_t below = i / j - ((i % j != 0 && (i < 0) != (j < 0)) ? 1 : 0);
     return Value(sign == "//" ? below : i - j * below);
@@ -242,30 +119,17 @@ Value parts_of(const ordered_json& object, const std::string& which) {
   return Value(std::move(list));
 }
 
-std::string capitalized(const std::string& text) {
-  return text.empty() ? text : cased(text.substr(0, 1), true) + cased(text.substr(1), false);
-}
-std::string titled(std::string text) {
-  bool begins = true;
-  for (char& c : text) {
-    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-    c = cased(std::string(1, c), begins)[0];
-    begins = !letter;
-  }
-  return text;
-}
-
 Value split(const std::string& text, const std::optional<std::string>& separator, std::int64_t most) {
   ordered_json list = ordered_json::array();
   if (!separator) {
     std::string_view rest = text;
     const auto skip = [&rest] {
-      while (const std::size_t length = stripped_bytes(rest, kSpace, true)) rest.remove_prefix(length);
+      while (const std::size_t length = characters_off(rest, kPythonSpace, true)) rest.remove_prefix(length);
     };
     for (skip(); !rest.empty(); --most) {
       std::size_t end = most == 0 ? rest.size() : 0;
-      while (end < rest.size() && stripped_bytes(rest.substr(end), kSpace, true) == 0) ++end;
-      list.push_back(most == 0 ? stripped(rest, kSpace, false, true) : std::string(rest.substr(0, end)));
+      while (end < rest.size() && characters_off(rest.substr(end), kPythonSpace, true) == 0) ++end;
+      list.push_back(most == 0 ? stripped(rest, kPythonSpace, false, true) : std::string(rest.substr(0, end)));
       rest.remove_prefix(end);
       skip();
     }
@@ -288,7 +152,7 @@ Value method_of_text(const std::string& text, const std::string& name, const Arg
     return value != nullptr && !value->json.is_null() ? std::optional(text_in(*value)) : std::nullopt;
   };
   if (name == "strip" || name == "lstrip" || name == "rstrip") {
-    return Value(stripped(text, given(0, "chars").value_or(std::string(kSpace)), name != "rstrip", name != "lstrip"));
+    return Value(stripped(text, given(0, "chars").value_or(std::string(kPythonSpace)), name != "rstrip", name != "lstrip"));
   }
   if (name == "startswith" || name == "endswith") {
     const std::string part = given(0, "prefix").value_or("");
@@ -301,7 +165,7 @@ Value method_of_text(const std::string& text, const std::string& name, const Arg
   if (name == "find") {
     const std::size_t at = text.find(given(0, "sub").value_or(""));
     if (at == std::string::npos) return Value(std::int64_t{-1});
-    return Value(static_cast<std::int64_t>(characters(std::string_view(text).substr(0, at)).size()) - 1);
+    return Value(static_cast<std::int64_t>(character_begins(std::string_view(text).substr(0, at)).size()) - 1);
   }
   if (name == "split") {
     const Value* const most = arguments.find(1, "maxsplit");
@@ -328,7 +192,7 @@ std::string indented(const std::string& text, const Arguments& arguments) {
 Value as_number(const Value& of, bool whole) {
   double number = 0;
   if (of.json.is_string()) {
-    const std::string text = stripped(of.json.get<std::string>(), kSpace, true, true);
+    const std::string text = stripped(of.json.get<std::string>(), kPythonSpace, true, true);
     char* end = nullptr;
     number = std::strtod(text.c_str(), &end);
     if (text.empty() || end != text.c_str() + text.size()) number = 0;
@@ -364,7 +228,7 @@ Value filter_of_list(const Value& of, const std::string& name, const Arguments& 
     const Value* const between = name == "join" ? arguments.find(0, "d") : nullptr;
     std::string text;
     for (std::size_t i = 0; i < items.size(); ++i) {
-      text += (i > 0 && between != nullptr ? printed(*between) : "") + text_of(items[i]);
+      text += (i > 0 && between != nullptr ? printed(*between) : "") + python_str(items[i]);
       check_length(text.size());
     }
     return Value(std::move(text));
@@ -490,10 +354,10 @@ bool is_true(const JinjaValue& value) {
   return !json.empty();
 }
 
-std::string printed(const JinjaValue& value) { return value.is_undefined ? std::string() : text_of(value.json); }
+std::string printed(const JinjaValue& value) { return value.is_undefined ? std::string() : python_str(value.json); }
 
 std::string text_in(const JinjaValue& value) {
-  if (!value.json.is_string()) fail("a text is needed", value.is_undefined ? "nothing" : text_of(value.json));
+  if (!value.json.is_string()) fail("a text is needed", value.is_undefined ? "nothing" : python_str(value.json));
   return value.json.get<std::string>();
 }
 
@@ -501,7 +365,7 @@ std::int64_t whole_in(const JinjaValue& value) {
   constexpr double kMost = 1e15;
   const ordered_json number = number_in(value);
   if (number.is_number_float() || std::abs(number.get<double>()) > kMost)
-    fail("a whole number is needed", text_of(number));
+    fail("a whole number is needed", python_str(number));
   return number.get<std::int64_t>();
 }
 
@@ -514,13 +378,13 @@ std::vector<ordered_json> elements_of(const JinjaValue& value) {
     for (const auto& [key, ignored] : value.json.items()) all.emplace_back(key);
   } else if (value.json.is_string()) {
     const auto& text = value.json.get_ref<const std::string&>();
-    const std::vector<std::size_t> begins = characters(text);
+    const std::vector<std::size_t> begins = character_begins(text);
     if (begins.size() > kMostJinjaItems) fail("a text is longer than any chat's", std::to_string(text.size()) + " bytes");
     for (std::size_t i = 0; i + 1 < begins.size(); ++i) {
       all.emplace_back(text.substr(begins[i], begins[i + 1] - begins[i]));
     }
   } else {
-    fail("a list is needed", text_of(value.json));
+    fail("a list is needed", python_str(value.json));
   }
   return all;
 }
@@ -613,11 +477,11 @@ JinjaValue apply_filter(const JinjaValue& of, const std::string& name, const Jin
     if (of.is_undefined) fail("a value that is not there is written as JSON", "tojson");
     const bool has_indent = indent != nullptr && !indent->json.is_null();
     return Value(
-        json_text(of.json, has_indent ? static_cast<int>(std::clamp<std::int64_t>(whole_in(*indent), 0, 100)) : -1));
+        json_dumps(of.json, has_indent ? static_cast<int>(std::clamp<std::int64_t>(whole_in(*indent), 0, 100)) : -1));
   }
   if (name == "trim") {
     const Value* const chars = arguments.find(0, "chars");
-    return Value(stripped(printed(of), chars == nullptr ? std::string(kSpace) : text_in(*chars), true, true));
+    return Value(stripped(printed(of), chars == nullptr ? std::string(kPythonSpace) : text_in(*chars), true, true));
   }
   for (const char* const method : {"upper", "lower", "capitalize", "title", "replace"}) {
     if (name == method) return method_of_text(printed(of), name, arguments);

@@ -17,6 +17,7 @@
 #include "formats/event_file.h"
 #include "formats/jinja.h"
 #include "formats/jinja_syntax.h"
+#include "formats/jinja_text.h"
 #include "formats/jinja_tokens.h"
 #include "formats/jinja_values.h"
 #include "formats/json.h"
@@ -99,6 +100,10 @@ void of_jinja(const std::string& text, const nlohmann::ordered_json& messages) {
 
 void of_jinja_syntax() {
 #include "formats/jinja_syntax.h.inc"
+}
+
+void of_jinja_text() {
+#include "formats/jinja_text.h.inc"
 }
 
 void of_jinja_tokens() {
