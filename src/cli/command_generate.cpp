@@ -45,7 +45,7 @@ struct GenerateOptions {
   bool given(const char* option) const { return command->count(option) > 0; }
 };
 
-// What is written on: a text, or a conversation whose next answer is.
+// This is what a model goes on with: a text, or a conversation, whose next answer it gives.
 struct GenerationPrompt {
   std::string text{};
   json messages{};  // null: there is none
@@ -168,7 +168,7 @@ std::set<std::int32_t> ends_of(const ModelBundle& bundle, const json& generation
   return ends;
 }
 
-// What generation_config.json says where no option does, as `transformers` takes it.
+// Takes what generation_config.json says where no option does, as `transformers` does.
 void read_generation_config(const ModelBundle& bundle, GenerateOptions& options) {
   SamplingOptions& sampling = options.form.sampling;
   const auto text = bundle.companions.find("generation_config.json");

@@ -3,18 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "base/error.h"
 #include "model/lora.h"
 
 namespace plimsoll {
-namespace {
-
-// What families call the number of their layers.
-constexpr std::array kLayersKeys = {"num_hidden_layers", "n_layer"};
-
-}  // namespace
 
 std::int64_t layer_count(const ModelBundle& bundle) {
   std::int64_t most = -1;
@@ -39,9 +32,7 @@ FewerLayers with_layers(const ModelBundle& bundle, const std::vector<std::int64_
   FewerLayers fewer{.bundle = bundle, .sources = {}};
   if (std::ssize(layers) < layer_count(bundle)) {
     nlohmann::json config = config_json(bundle.config);
-    for (const char* const key : kLayersKeys) {
-      if (config.contains(key)) config[key] = std::ssize(layers);
-    }
+    config[std::string(bundle.config.encoder->layers_key())] = std::ssize(layers);
     if (config.contains("pruned_layers")) {
       nlohmann::json shapes = nlohmann::json::array();
       for (const std::int64_t layer : layers) {

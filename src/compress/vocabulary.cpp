@@ -60,7 +60,7 @@ void keep_named_tokens(const nlohmann::json& config, std::vector<bool>& kept) {
   });
 }
 
-// What generation_config.json says; null where there is none.
+// Returns what generation_config.json holds; null where there is none.
 nlohmann::json generation_config(const ModelBundle& bundle) {
   const auto found = bundle.companions.find(kGeneration);
   return found == bundle.companions.end() ? nlohmann::json() : parse_json(found->second, kGeneration);
@@ -185,13 +185,9 @@ FileSum TrimmedModel::save_weights(const std::filesystem::path& path) const {
 }
 
 FileSums TrimmedModel::save(const std::filesystem::path& directory) const {
-  FileSums sums = trimmed_.tokenizer->save(directory);
+  FileSums sums = save_model_parts(directory, trimmed_);
+  // Nothing of it changes but the vocabulary's numbers: an encoder without a head stays one.
   sums["config.json"] = write_text_file(directory / "config.json", trimmed_.config.source.dump(2) + "\n");
-  for (const auto& [name, text] : trimmed_.companions) sums[name] = write_text_file(directory / name, text);
-  if (trimmed_.facts().image.size > 0) {
-    sums["preprocessor_config.json"] =
-        write_text_file(directory / "preprocessor_config.json", trimmed_.image.to_json());
-  }
   sums["model.safetensors"] = save_weights(directory / "model.safetensors");
   return sums;
 }

@@ -16,8 +16,8 @@
 
 namespace plimsoll {
 
-// What is wrong with `messages`, which are an array of objects with the texts `role` and `content`, and perhaps other
-// numbers and texts; nothing: they are a conversation.
+// Says what is wrong with `messages`; nothing: they are a conversation. That is an array of objects with the texts `role`
+// and `content`, and perhaps other texts and numbers.
 std::optional<std::string> fault_in_messages(const nlohmann::json& messages);
 
 class ChatForm {

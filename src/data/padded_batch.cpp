@@ -11,10 +11,6 @@
 namespace plimsoll {
 namespace {
 
-std::int64_t whole_at(const TensorView& tensor, std::int64_t index) {
-  return tensor.span<std::int64_t>()[static_cast<std::size_t>(index)];
-}
-
 void refuse(const Findings& findings, const std::string& where) {
   if (findings.empty()) return;
   std::string others;
@@ -54,7 +50,7 @@ class PaddedBatchPacker {
     const std::int64_t samples = tensors.input_ids.shape()[0], length = tensors.input_ids.shape()[1];
     batch.begin({.samples_in_update = samples});
     const auto read = [](const TensorView& tensor, std::int64_t index) {
-      return static_cast<std::int32_t>(whole_at(tensor, index));
+      return static_cast<std::int32_t>(integer_at(tensor, index));
     };
     for (std::int64_t b = 0; b < samples; ++b) {
       const std::int32_t key = rows.first_key + static_cast<std::int32_t>(b);
@@ -106,7 +102,7 @@ class PaddedBatchPacker {
             values.push_back(tensor.raw() == nullptr ? 0 : std::bit_cast<std::int32_t>(tensor.data<float>()[i]));
           } else {
             values.push_back(tensor.raw() == nullptr ? kIgnoredLabel
-                                                     : static_cast<std::int32_t>(whole_at(tensor, i)));
+                                                     : static_cast<std::int32_t>(integer_at(tensor, i)));
           }
         }
       }

@@ -37,7 +37,7 @@ class PageTarget {
   virtual std::size_t size() const { return 1; }
   // How many of them there is something to find of: questions that have an answer.
   virtual std::size_t positives() const { return size(); }
-  // Whether a running text has in itself what begins and ends it, so that no token is put around it.
+  // True if a running text has in itself what begins and ends it: no token is put around it then.
   virtual bool frames_text() const { return false; }
 };
 

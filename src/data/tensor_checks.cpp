@@ -74,10 +74,6 @@ Shape text_shape(const PaddedTensors& tensors) {
   return turned ? Shape{ids[1], ids[0]} : Shape{ids[0], ids[1]};
 }
 
-std::int64_t integer_at(const TensorView& tensor, std::int64_t index) {
-  return tensor.span<std::int64_t>()[static_cast<std::size_t>(index)];
-}
-
 class ValueChecker {
  public:
   ValueChecker(const PaddedTensors& tensors, const PaddedLimits& limits, const TokenForm& token,

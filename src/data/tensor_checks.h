@@ -18,6 +18,11 @@
 
 namespace plimsoll {
 
+// The number at a place of a tensor of I64.
+inline std::int64_t integer_at(const TensorView& tensor, std::int64_t index) {
+  return tensor.span<std::int64_t>()[static_cast<std::size_t>(index)];
+}
+
 // `where` is the file; `image_size` the model's pixels per side, 0 for a model without an image. Missing optional
 // tensors have raw() == nullptr.
 void check_tensor_types(const PaddedTensors& tensors, std::int64_t image_size, const std::string& where,

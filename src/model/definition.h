@@ -107,6 +107,8 @@ class Encoder {
   virtual std::string_view prefix() const = 0;
   // Its class in `transformers` with the head that is called so there: its name, "For" and the head's, mostly.
   virtual std::string model_class(std::string_view head) const;
+  // The key of config.json that says how many layers there are.
+  virtual std::string_view layers_key() const { return "num_hidden_layers"; }
   // Puts the family's keys into config.json's object.
   virtual void write_config(nlohmann::json& object) const = 0;
   // How the family builds the three heads that `transformers` has for it: one labels each text row, one labels the

@@ -54,6 +54,7 @@ class TableEncoder final : public Encoder {
   std::string_view model_type() const override { return encoder_->model_type(); }
   std::string_view class_name() const override { return encoder_->class_name(); }
   std::string model_class(std::string_view head) const override { return encoder_->model_class(head); }
+  std::string_view layers_key() const override { return encoder_->layers_key(); }
   std::string_view prefix() const override { return encoder_->prefix(); }
   void write_config(nlohmann::json& object) const override { encoder_->write_config(object); }
   ClassifierForm token_classifier(std::int64_t labels) const override { return encoder_->token_classifier(labels); }

@@ -25,6 +25,7 @@ class Gpt2Encoder final : public Encoder {
   std::string model_class(std::string_view head) const override {
     return head == "CausalLM" ? std::string("GPT2LMHeadModel") : Encoder::model_class(head);
   }
+  std::string_view layers_key() const override { return "n_layer"; }
   void write_config(nlohmann::json& object) const override { write_gpt2(config_, object); }
 
   ClassifierForm token_classifier(std::int64_t) const override {
@@ -89,9 +90,7 @@ class Gpt2Encoder final : public Encoder {
   std::vector<PrunableUnits> prunable() const override { return {}; }
 
   std::vector<InputSpec> inputs(const ModelCapacity& capacity, DType) const override {
-    std::vector<InputSpec> inputs = text_row_inputs(capacity, false);
-    std::erase_if(inputs, [](const InputSpec& each) { return each.name == input::kTokenTypeIds; });
-    return inputs;
+    return text_row_inputs(capacity, false, false);
   }
 
   std::int64_t rows(const ModelCapacity& capacity) const override { return capacity.text_rows; }

@@ -91,8 +91,7 @@ class LlamaEncoder final : public Encoder {
   std::vector<PrunableUnits> prunable() const override { return {}; }
 
   std::vector<InputSpec> inputs(const ModelCapacity& capacity, DType wide_type) const override {
-    std::vector<InputSpec> inputs = text_row_inputs(capacity, false);
-    std::erase_if(inputs, [](const InputSpec& each) { return each.name == input::kTokenTypeIds; });
+    std::vector<InputSpec> inputs = text_row_inputs(capacity, false, false);
     inputs.push_back({.name = std::string(input::kRotaryFrequencies),
                       .type = {wide_type, {config_.head_dim / 2}},
                       .constants = rotary_frequencies(config_.rotary, config_.head_dim)});

@@ -5,7 +5,7 @@
 
 namespace plimsoll {
 
-std::vector<InputSpec> text_row_inputs(const ModelCapacity& capacity, bool boxes) {
+std::vector<InputSpec> text_row_inputs(const ModelCapacity& capacity, bool boxes, bool types) {
   using Full = InputSpec::Full;
   const std::int64_t rows = capacity.text_rows;
   std::vector<InputSpec> inputs;
@@ -15,7 +15,7 @@ std::vector<InputSpec> text_row_inputs(const ModelCapacity& capacity, bool boxes
   add(input::kInputIds, {rows});
   if (boxes) add(input::kBbox, {rows, 4});
   add(input::kPositionIds, {rows});
-  add(input::kTokenTypeIds, {rows});
+  if (types) add(input::kTokenTypeIds, {rows});
   add(input::kRowKeys, {rows, 2});
   add(input::kSampleOffsets, {capacity.samples + 1}, Full::kOffsets, rows);
   add(input::kKeyMask, {rows}, Full::kOnes);

@@ -12,8 +12,8 @@
 
 namespace plimsoll {
 
-// The arrays that such an encoder reads for a capacity; `boxes`: bbox too.
-std::vector<InputSpec> text_row_inputs(const ModelCapacity& capacity, bool boxes);
+// The arrays that such an encoder reads for a capacity; `boxes`: bbox too; without `types`: no token_type_ids.
+std::vector<InputSpec> text_row_inputs(const ModelCapacity& capacity, bool boxes, bool types = true);
 
 // What attention and dropout take of them.
 LayerInputs text_row_context(const ModelBuilder& builder);
