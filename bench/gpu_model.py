@@ -87,7 +87,7 @@ def judge(model, batch, options):
     print(f"of this the norm of all gradients: {norm / LAYERS / 1e9:.2f} GB; beside the layers, for embeddings and "
           f"head: {rest / 1e9:.2f} GB a step")
     counts = instructions()
-    forward, backward = counts["kScores"], counts["kScoresGrad"]
+    forward, backward = counts["kGroupScores"], counts["kGroupScoresGrad"]
     good &= holds("attention's instructions a score, forward", f"{forward:.1f}", f"at most {FORWARD_INSTRUCTIONS}",
                   forward <= FORWARD_INSTRUCTIONS)
     good &= holds("attention's instructions a score, backward", f"{backward:.1f}", f"at most {BACKWARD_INSTRUCTIONS}",

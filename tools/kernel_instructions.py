@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Counts the instructions that attention and GELU spend on a score or a value, in the machine code of sm_90.
+"""Counts the instructions that attention and GELU spend on a score or a value, in the machine code of sm_90, and of
+sm_90a for attention by warpgroups.
 
   tools/kernel_instructions.py            # prints the counts, loop by loop
   tools/kernel_instructions.py --write    # and writes src/backend/cuda/sizes/instructions.inc
@@ -23,6 +24,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 FILE = REPOSITORY / "src" / "backend" / "cuda" / "sizes" / "instructions.inc"
 SCORES = 32  # of a thread in a tile
+LAST = 1 / 12      # of a block's steps, the one in which it is the last to add to dq and writes it
 RESCALED = 2 / 12  # twice in a walk over a sample: for the first keys, and once more
 CALLS = 4    # of a thread in a tile, for eight scores each
 BIASES = 8   # keys whose biases a thread makes at once, for each of
@@ -34,6 +36,8 @@ VALUES = 8   # of a thread in a trip of an element-wise kernel
 KERNELS = (("kBiases", "attention_bias", "attention_biasINS0_4Bf16E", HEADS * BIASES, 1),
            ("kScores", "attention", "attentionINS0_4Bf16ELi64ELb1ELb1E", SCORES // 2, 1),
            ("kScoresGrad", "attention_grad", "attention_backwardINS0_4Bf16ELi64ELb1ELb1ELb1ELb1ELb0E", SCORES, 4),
+           ("kGroupScores", "attention_warpgroup", "attention_warpgroupINS0_4Bf16ELb1E", SCORES, 1),
+           ("kGroupScoresGrad", "attention_grad_warpgroup", "attention_backward_warpgroupINS0_4Bf16ELb1E", SCORES, 1),
            ("kGelu", "elementwise", "mapINS0_4Bf16ES3_NS1_4GeluIS3_E", VALUES, 1),
            ("kGeluGrad", "elementwise", "gelu_backwardILi8ENS0_4Bf16ENS1_8GeluGrad", VALUES, 1))
 
@@ -50,7 +54,7 @@ def nvdisasm():
 def machine_code(source, folder):
     """Returns {mangled name: [(address, instruction, label that it branches to)]} and {label: address}."""
     cubin = folder / f"{source}.cubin"
-    subprocess.run(["nvcc", "-DFMT_SHARED", f"-I{REPOSITORY / 'src'}", "-O3", "-DNDEBUG", "-cubin", "-arch=sm_90",
+    subprocess.run(["nvcc", "-DFMT_SHARED", f"-I{REPOSITORY / 'src'}", "-O3", "-DNDEBUG", "-cubin", "-arch=sm_90a" if "warpgroup" in source else "-arch=sm_90",
                     "--expt-relaxed-constexpr", "-fmad=false", "-std=c++20", "-x", "cu",
                     str(REPOSITORY / "src" / "backend" / "cuda" / f"{source}.cu"), "-o", str(cubin)], check=True)
     text = subprocess.run([nvdisasm(), "-c", str(cubin)], capture_output=True, text=True, check=True).stdout
@@ -77,6 +81,13 @@ class Loop:
         self.names = [text.split()[0].split(".")[0] for address, text, _ in code if begin <= address <= end]
         self.inner = []
 
+    def detours(self, code, labels):
+        """The parts that a branch leads past and in which lanes exchange sums: what is done for the last step alone."""
+        parts = [Loop(address + 16, labels[label] - 16, code) for address, _, label in code
+                 if label and self.begin < address < labels.get(label, 0) <= self.end]
+        parts = [part for part in parts if part.has("SHFL") >= 32 and not part.has("HGMMA")]
+        return [part for part in parts if not any(other.holds(part) for other in parts)]
+
     def has(self, *names):
         return sum(name in names for name in self.names)
 
@@ -92,7 +103,7 @@ def main_loop(code, labels):
         around = [other for other in loops if other.holds(loop)]
         if around:
             around[-1].inner.append(loop)
-    multiplying = [loop for loop in loops if loop.has("HMMA")]
+    multiplying = [loop for loop in loops if loop.has("HMMA", "HGMMA")]
     return (multiplying or loops)[0]
 
 
@@ -136,7 +147,11 @@ def main():
                 sys.exit(f"{source}.cu has {len(found)} kernels with {name} in their names, not one")
             print(f"{counted}: {name}")
             loop = main_loop(functions[found[0]], labels)
-            each = count(loop, counted, products) / makes
+            each = count(loop, counted, products)
+            for part in loop.detours(functions[found[0]], labels):
+                print(f"  {len(part.names):5} instructions x {LAST:g}: the last step")
+                each -= (1 - LAST) * len(part.names)
+            each /= makes
             print(f"  {each:.1f} instructions each")
             lines.append(f"    {each:.1f},  // {counted}\n")
     text = ("// Instructions of a thread, each, counted in sm_90's machine code by tools/kernel_instructions.py --write.\n"

@@ -1,11 +1,14 @@
 // Compares the CUDA backend's kernels, run by the emulator, with the reference; the threads of a block run in both
 // orders, which reveals missing barriers.
+#include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include "backend/backend_suite.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/sizes/products.h"
 #include "backend/cuda/sizes/tails.h"
+#include "base/error.h"
 #include "cublaslt_emulator.h"
 #include "cuda_emulator.h"
 #include "graph/op_facts.h"
@@ -130,7 +133,8 @@ void expect_tails(const std::vector<OpCase>& cases, DType dtype, int& zeros, int
           const cuda::Tail tail = cuda::tail_of(built.graph, node.outputs[i], node.row_count);
           const bool counts_rows = defined_rows(node, i, [](ValueId) { return std::int64_t{0}; }).has_value();
           if (tail == cuda::Tail::kUnknown || !counts_rows || !is_floating(type.dtype) || type.shape.rank() != 2 ||
-              (node.op == Op::kLayerNorm && i == 2) || (node.op == Op::kRmsNorm && i == 2) || (node.op == Op::kAttention && i == 1)) {
+              (node.op == Op::kLayerNorm && i == 2) || (node.op == Op::kRmsNorm && i == 2) ||
+              (node.op == Op::kAttention && i == 1)) {
             continue;
           }
           const std::vector<double> values = runner.get(node.outputs[i]);
@@ -178,9 +182,10 @@ TEST(CudaEmulator, RowsBehindTheRealOnesHoldWhatIsSaidOfThem) {
 }
 
 // With `own_products`, cuBLASLt multiplies nothing.
-std::function<std::unique_ptr<Backend>()> maker(bool reverse, bool own_products = false) {
-  return [reverse, own_products] {
+std::function<std::unique_ptr<Backend>()> maker(bool reverse, bool own_products = false, int capability = 90) {
+  return [reverse, own_products, capability] {
     cuda_emulator::reverse_threads(reverse);
+    cuda_emulator::machine().capability = capability;
     cuda_emulator::refuse_products(own_products);
     return std::make_unique<CudaBackend>();
   };
@@ -199,11 +204,38 @@ std::vector<SuiteParameter> own_products(DType dtype) {
   return parameters;
 }
 
+// Heads of 64 columns, which halves have two forms of attention for: GPUs from Hopper on run kernels by warpgroups,
+// those before by warps.
+std::vector<SuiteParameter> heads_of_64(std::vector<SuiteParameter> parameters) {
+  static constexpr std::string_view kCases[] = {"attention/head_64_dropout",
+                                                "attention/head_64_longer_than_tiles",
+                                                "attention/made_biases_longer_than_tiles",
+                                                "attention/sums_no_biases",
+                                                "attention/shared_keys_no_biases",
+                                                "attention/causal_shared_keys",
+                                                "attention/causal_head_64_dropout"};
+  std::erase_if(parameters, [](const SuiteParameter& each) {
+    return std::ranges::find(kCases, each.op_case.name) == std::end(kCases);
+  });
+  check(parameters.size() == std::size(kCases), "these cases are among all");
+  return parameters;
+}
+std::vector<SuiteParameter> ampere(DType dtype, bool reverse) {
+  return heads_of_64(suite_of("cuda, compute capability 8.0", maker(reverse, false, 80), {}, dtype));
+}
+
 INSTANTIATE_TEST_SUITE_P(CudaEmulated, BackendSuite, testing::ValuesIn(suite(DType::kF32)), suite_test_name);
 INSTANTIATE_TEST_SUITE_P(CudaEmulatedReversed, BackendSuite, testing::ValuesIn(suite(DType::kF32, true)),
                          suite_test_name);
 INSTANTIATE_TEST_SUITE_P(CudaEmulatedBF16, BackendSuite, testing::ValuesIn(suite(DType::kBF16)), suite_test_name);
 INSTANTIATE_TEST_SUITE_P(CudaEmulatedF16, BackendSuite, testing::ValuesIn(suite(DType::kF16)), suite_test_name);
+
+INSTANTIATE_TEST_SUITE_P(CudaEmulatedAmpereBF16, BackendSuite, testing::ValuesIn(ampere(DType::kBF16, false)),
+                         suite_test_name);
+INSTANTIATE_TEST_SUITE_P(CudaEmulatedAmpereF16, BackendSuite, testing::ValuesIn(ampere(DType::kF16, true)),
+                         suite_test_name);
+INSTANTIATE_TEST_SUITE_P(CudaEmulatedReversedBF16, BackendSuite,
+                         testing::ValuesIn(heads_of_64(suite(DType::kBF16, true))), suite_test_name);
 
 INSTANTIATE_TEST_SUITE_P(CudaOwnProducts, BackendSuite, testing::ValuesIn(own_products(DType::kF32)), suite_test_name);
 INSTANTIATE_TEST_SUITE_P(CudaOwnProductsBF16, BackendSuite, testing::ValuesIn(own_products(DType::kBF16)),

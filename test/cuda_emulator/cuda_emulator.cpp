@@ -8,6 +8,8 @@
 #include <cmath>
 #include <csetjmp>
 #include <cstring>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <vector>
@@ -65,7 +67,9 @@ struct Fiber {
   std::uint64_t generation = 0;
   std::vector<Copy> copies;  // not yet waited for
   std::size_t groups = 0;    // number of committed groups
-  unsigned exchanges = 0;    // that its warp has made
+  std::deque<std::vector<std::function<void()>>> products{
+      std::size_t{1}};     // not yet waited for, by group; the last is open
+  unsigned exchanges = 0;  // that its warp has made
 };
 
 class Block {
@@ -127,8 +131,8 @@ class Block {
 
   Barrier& whole() { return whole_; }
   Barrier& warp() { return warps_[current_->index / kWarp]; }
-  // Where the warp's lanes show what they have next. Two places take turns: whoever shows something in the third exchange
-  // has met the others in the second, so all have read what the first one showed.
+  // Where the warp's lanes show what they have next. Two places take turns: whoever shows something in the third
+  // exchange has met the others in the second, so all have read what the first one showed.
   Shown& show() { return shown_[current_->index / kWarp][current_->exchanges++ % 2]; }
   unsigned lane() const { return current_->index % kWarp; }
   Fiber& fiber() { return *current_; }
@@ -355,6 +359,17 @@ void wait_for_copies(std::size_t pending) {
               : static_cast<void>(std::memset(copy.to, 0, copy.bytes));
     return true;
   });
+}
+
+void start_product(std::function<void()> compute) { block().fiber().products.back().push_back(std::move(compute)); }
+void commit_products() { block().fiber().products.emplace_back(); }
+void wait_for_products(std::size_t pending) {
+  Fiber& fiber = block().fiber();
+  while (fiber.products.size() > pending + 1) {
+    const std::vector<std::function<void()>> group = std::move(fiber.products.front());
+    fiber.products.pop_front();
+    for (const std::function<void()>& compute : group) compute();
+  }
 }
 
 }  // namespace cuda_emulator

@@ -111,6 +111,11 @@ void load_matrices(const void* row, bool transposed, std::uint32_t (&to)[4]);
 void copy_async(void* to, const void* from, std::size_t bytes, bool real);
 void commit_copies();
 void wait_for_copies(std::size_t pending);
+// A warpgroup's product (backend/cuda/warpgroup_products.h), of which every thread computes its part: as late as
+// allowed, too.
+void start_product(std::function<void()> compute);
+void commit_products();
+void wait_for_products(std::size_t pending);
 
 template <typename T>
 T exchange(T value, unsigned source) {
@@ -183,6 +188,7 @@ struct cudaDeviceProp {
   int major, minor;
   std::size_t sharedMemPerBlockOptin;
   int l2CacheSize;
+  int multiProcessorCount;
 };
 struct cudaFuncAttributes {
   int maxDynamicSharedSizeBytes;

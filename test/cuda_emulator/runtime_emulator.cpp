@@ -349,6 +349,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   properties->minor = machine().capability % 10;
   properties->sharedMemPerBlockOptin = cuda_emulator::most_shared_bytes();
   properties->l2CacheSize = 64 << 10;
+  properties->multiProcessorCount = 1;  // blocks run one after the other
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetPCIBusId(char* text, int, int device) {

@@ -1,9 +1,8 @@
 // attention: Dao et al. 2022, "FlashAttention", as reordered in Dao 2023, "FlashAttention-2": a block keeps its queries
 // and walks over the keys with a running maximum and sum; scores and dropout live in registers.
-#include <cfloat>
 #include <type_traits>
 
-#include "backend/cuda/attention.h"
+#include "backend/cuda/attention_forward.h"
 
 namespace plimsoll::cuda {
 namespace {
@@ -50,18 +49,6 @@ struct ForwardShared {
   }
 };
 
-constexpr float kSlack = 8;
-
-// The largest, or the sum, of the four lanes that hold a row.
-__device__ inline float row_max(float x) {
-  x = fmaxf(x, __shfl_xor_sync(kAllLanes, x, 1));
-  return fmaxf(x, __shfl_xor_sync(kAllLanes, x, 2));
-}
-__device__ inline float row_total(float x) {
-  x += __shfl_xor_sync(kAllLanes, x, 1);
-  return x + __shfl_xor_sync(kAllLanes, x, 2);
-}
-
 template <typename T, int kWidth, bool kExact, bool kBiased>
 __global__ void __launch_bounds__(ForwardTiles<T, kWidth, kExact>::kThreads,
                                   ForwardTiles<T, kWidth, kExact>::kBlocksAtOnce)
@@ -71,15 +58,7 @@ __global__ void __launch_bounds__(ForwardTiles<T, kWidth, kExact>::kThreads,
   using Shared = ForwardShared<T, kWidth, kExact, kBiased>;
   constexpr int kTile = Form::kTile;
   const BlockRows<Form> block(shape, in.offsets);
-  if (block.sample == shape.samples - 1) {
-    // Zeros behind the real rows (sizes/tails.h).
-    for (std::int64_t row = in.offsets[shape.samples] + blockIdx.x; row < bound; row += gridDim.x) {
-      T* const to = output + row * block.stride + block.head_column;
-      for (int c = static_cast<int>(threadIdx.x); c < shape.head_size; c += static_cast<int>(blockDim.x)) {
-        to[c] = from_float<T>(0);
-      }
-    }
-  }
+  clear_tail(block, in.offsets, shape, output, bound);
   if (block.first >= block.length) return;
   const int stages = Form::stages(device_architecture());
   const Shared shared(stages);
@@ -104,8 +83,8 @@ __global__ void __launch_bounds__(ForwardTiles<T, kWidth, kExact>::kThreads,
   const typename Shared::Bits bits{shared.bits + block.warp * Shared::Bits::kWords};
 
   float out[Form::kOutBlocks][4] = {};
-  float base[2] = {-FLT_MAX, -FLT_MAX}, sum[2] = {0, 0};  // base: no score times scale2 exceeds it by more than kSlack
-  const bool causal = !kBiased && shape.causal;           // not with biases
+  RunningSoftmax softmax;
+  const bool causal = !kBiased && shape.causal;  // not with biases
   const int seen = causal && block.first + Form::kRows < block.length ? block.first + Form::kRows : block.length;
   walk<Form>(0, seen, stages, fetch, [&](int key, int stage) {
     if (shape.drops) bits.draw(site, block.warp_first(), key);
@@ -115,86 +94,16 @@ __global__ void __launch_bounds__(ForwardTiles<T, kWidth, kExact>::kThreads,
       constexpr int kLeading = leading<T>(kTile);
       start_scores<false, kLeading>(scores, shared.biases + stage * Shared::kBiases + 16 * block.warp * kLeading);
     } else {
-#pragma unroll
-      for (int n = 0; n < Form::kBlocks; ++n) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          scores[n][i] = shut((shared.mask + stage * kTile)[8 * n + block.lane % 4 * 2 + i % 2]);
-        }
-      }
-    }
-    if (causal && key + kTile > block.first) {
-#pragma unroll
-      for (int n = 0; n < Form::kBlocks; ++n) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const int of_key = key + 8 * n + block.lane % 4 * 2 + i % 2;
-          if (of_key > block.warp_first() + block.lane / 4 + 8 * (i / 2)) scores[n][i] = -INFINITY;
-        }
-      }
+      start_with_mask(scores, shared.mask + stage * kTile, block, causal, key);
     }
     add_product_transposed<kWidth>(scores, shared.q + 16 * block.warp * Form::kLeading,
                                    shared.k + stage * Shared::kKeys);
-    float tile_largest[2] = {-INFINITY, -INFINITY};
-#pragma unroll
-    for (int n = 0; n < Form::kBlocks; ++n) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) tile_largest[i / 2] = fmaxf(tile_largest[i / 2], scores[n][i]);
-    }
-    float wanted[2];
-#pragma unroll
-    for (int i = 0; i < 2; ++i) wanted[i] = row_max(tile_largest[i]) * shape.scale2;
-      // Sums of powers of up to 2^kSlack are as good as those of powers up to 1, so that the largest is seldom
-      // exceeded.
-#pragma unroll 1
-    while (__ballot_sync(kAllLanes, wanted[0] > base[0] + kSlack || wanted[1] > base[1] + kSlack) != 0) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const float before = base[i];
-        base[i] = fmaxf(before, wanted[i]);
-        const float correction = exp2_fast(before - base[i]);
-        sum[i] *= correction;
-#pragma unroll
-        for (int n = 0; n < Form::kOutBlocks; ++n) {
-          out[n][2 * i] *= correction;
-          out[n][2 * i + 1] *= correction;
-        }
-      }
-    }
-#pragma unroll
-    for (int n = 0; n < Form::kBlocks; ++n) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        scores[n][i] = exp2_fast(fmaf(scores[n][i], shape.scale2, -base[i / 2]));
-        sum[i / 2] += scores[n][i];
-      }
-    }
-    if (shape.drops) {
-      const unsigned* const words = bits.words + block.lane / 4 * Shared::Bits::kStride + block.lane % 4;
-#pragma unroll
-      for (int n = 0; n < Form::kBlocks; ++n) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          if (!Shared::Bits::keeps(words, shape, 8 * (i / 2), 8 * n + i % 2)) scores[n][i] = 0;
-        }
-      }
-    }
+    softmax.take(scores, out, shape.scale2);
+    if (shape.drops) drop(scores, bits, shape);
     add_product(out, scores, shared.v + stage * Shared::kKeys, shared.staging + block.warp * Form::kStaging);
   });
 
-  float factor[2];
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const float total = row_total(sum[i]);
-    factor[i] = total == 0 ? 0.0F : shape.keep_scale / total;  // a NaN stays one, whatever dropout took away
-    const int row = block.warp_first() + block.lane / 4 + 8 * i;
-    if (block.lane % 4 == 0 && row < block.length) {
-      store_parts(total == 0 ? -INFINITY : double{base[i]} * kLn2 + double{logf(total)},
-                  log_sum_exp + 2 * ((block.begin + row) * shape.heads + block.head));
-    }
-  }
-  store_rows<Form>(out, factor[0], factor[1], block.row_of(output, block.warp_first()), block.real(block.warp_first()),
-                   shape);
+  softmax.store(out, block, shape, output, log_sum_exp);
 }
 
 template <typename T, int kWidth, bool kExact, bool kBiased>
@@ -202,12 +111,23 @@ std::unique_ptr<Kernel> make_forward(const Context& context, const AttentionShap
   using Form = ForwardTiles<T, kWidth, kExact>;
   const std::size_t shared_bytes =
       ForwardShared<T, kWidth, kExact, kBiased>(Form::stages(context.architecture())).pieces.bytes();
-  allow_shared_memory(context, attention<T, kWidth, kExact, kBiased>, shared_bytes);
+  constexpr bool kForGroups = kForWarpgroups<T, kWidth, kExact>;
+  const bool by_groups = kForGroups && has_warpgroups(context);
+  if constexpr (kForGroups) {
+    if (by_groups) prepare_warpgroup_attention<T, kBiased>(context);
+  }
+  if (!by_groups) allow_shared_memory(context, attention<T, kWidth, kExact, kBiased>, shared_bytes);
   prepare_biases<T>(context, shape);
   return make_launch(scratch_bytes, [=, &context](const KernelArguments& a) {
     const std::int64_t longest = a.bound(shape.longest);
     AttentionTensors<T> in(a, shape.form);
     make_biases(context, in, shape, longest, a.scratch.data());
+    if constexpr (kForGroups) {
+      if (by_groups) {
+        return start_warpgroup_attention<T, kBiased>(context, longest, in, shape, output<T>(a, 0), output<float>(a, 1),
+                                                     rows_of(a, a.outputs[0]).capacity);
+      }
+    }
     launch(context.stream(), attention<T, kWidth, kExact, kBiased>, grid_of<Form>(shape, longest, shared_bytes), in,
            shape, output<T>(a, 0), output<float>(a, 1), rows_of(a, a.outputs[0]).capacity);
   });

@@ -33,7 +33,14 @@ struct AttentionTiles {
   // Tiles in shared memory: one is computed with, the other is on its way where the device copies by itself.
   PLIMSOLL_HOST_DEVICE static constexpr int stages(int architecture) { return kHalf && architecture >= 80 ? 2 : 1; }
   static constexpr int kBlocks = kTile / 8, kOutBlocks = kWidth / 8;  // of sums in registers
-  static constexpr int kLeading = leading<T>(kWidth);
+  // How tiles lie in shared memory.
+  template <int kTileColumns>
+  static constexpr int leading_of = leading<T>(kTileColumns);
+  template <int kTileColumns>
+  PLIMSOLL_HOST_DEVICE static constexpr int offset(int row, int column) {
+    return row * leading_of<kTileColumns> + column;
+  }
+  static constexpr int kLeading = leading_of<kWidth>;
   static constexpr int kStaging = kHalf ? 0 : 16 * leading<float>(kTile);  // floats a warp, for add_product
 };
 
@@ -46,32 +53,33 @@ struct BlockPlace {
 template <typename Form>
 struct BlockRows {
   int head, sample;
-  std::int64_t begin;                // where the sample's rows begin among all
-  int length;                        // of the sample
-  int first;                         // of the block, whose rows from `length` on do not exist
-  std::int64_t stride, head_column;  // of the rows that it reads as its head's
+  int begins;               // where the sample's rows begin among all
+  int length;               // of the sample
+  int first;                // of the block, whose rows from `length` on do not exist
+  int stride, head_column;  // of the rows that it reads as its head's
   int warp, lane;
 
   __device__ BlockRows(const AttentionShape& shape, const std::int32_t* offsets, const BlockPlace& place)
       : head(static_cast<int>(place.head)),
         sample(static_cast<int>(place.sample)),
-        begin(offsets[place.sample]),
+        begins(offsets[place.sample]),
         length(offsets[place.sample + 1] - offsets[place.sample]),
         first(static_cast<int>(place.tile) * Form::kRows),
-        stride(shape.stride()),
-        head_column(static_cast<std::int64_t>(head) * shape.head_size),
+        stride(static_cast<int>(shape.stride())),
+        head_column(head * shape.head_size),
         warp(static_cast<int>(threadIdx.x / kWarp)),
         lane(static_cast<int>(threadIdx.x % kWarp)) {}
   // The block's place in a grid of (tiles of rows, heads, samples).
   __device__ BlockRows(const AttentionShape& shape, const std::int32_t* offsets)
       : BlockRows(shape, offsets, BlockPlace{blockIdx.x, blockIdx.y, blockIdx.z}) {}
 
+  __device__ std::int64_t begin() const { return begins; }
   __device__ int warp_first() const { return first + 16 * warp; }
   // The same rows of k and v, whose head is one that several share.
   __device__ BlockRows of_keys(const AttentionShape& shape) const {
     BlockRows keys = *this;
-    keys.stride = shape.key_stride();
-    keys.head_column = static_cast<std::int64_t>(head / shape.group) * shape.head_size;
+    keys.stride = static_cast<int>(shape.key_stride());
+    keys.head_column = head / shape.group * shape.head_size;
     return keys;
   }
   // How many rows there are from this one on.
@@ -79,7 +87,7 @@ struct BlockRows {
   // The head's part of a row of q, or of what lies like it.
   template <typename T>
   __device__ T* row_of(T* rows, int row) const {
-    return rows + (begin + row) * stride + head_column;
+    return rows + (begin() + row) * stride + head_column;
   }
 };
 
@@ -189,13 +197,13 @@ class RowCopies {
  public:
   __device__ RowCopies(const BlockRows<Form>& block, const T* tensor, int first, const AttentionShape& shape)
       : from_(block.row_of(tensor, first + At::row()) + At::column()),
-        stride_(static_cast<int>(block.stride)),
+        stride_(block.stride),
         columns_(shape.head_size - At::column()) {}
 
   // `real`: the rows that there are from the tile's first one on.
   __device__ void next(T* tile, int real) {
     static_assert(kRows % At::kStep == 0);
-    T* const at = tile + At::row() * Form::kLeading + At::column();
+    T* const at = tile + Form::template offset<Form::kColumns>(At::row(), At::column());
     if constexpr (Form::kExactHeads) {
 #pragma unroll
       for (int r = 0; r < kRows; r += At::kStep)
@@ -224,7 +232,7 @@ __device__ void copy_facts(const BlockRows<Form>& block, RowFacts* to, const std
   const int row = static_cast<int>(threadIdx.x);
   static_assert(kRows <= Form::kThreads);
   if (row >= kRows) return;
-  const std::int32_t* const from = coordinates + kTables * (block.begin + first + row);
+  const std::int32_t* const from = coordinates + kTables * (block.begin() + first + row);
 #pragma unroll
   for (int t = 0; t < kTables; ++t) copy_async<4>(&to[row].coordinates[t], from + t, row < block.real(first));
 }
@@ -234,14 +242,13 @@ template <int kRows, typename Form>
 __device__ void copy_mask(const BlockRows<Form>& block, std::int32_t* to, const std::int32_t* mask, int first) {
   const int row = static_cast<int>(threadIdx.x);
   static_assert(kRows <= Form::kThreads);
-  if (row < kRows) copy_async<4>(to + row, mask + block.begin + first + row, row < block.real(first));
+  if (row < kRows) copy_async<4>(to + row, mask + block.begin() + first + row, row < block.real(first));
 }
 
 // --- biases ----------------------------------------------------------------------------------------------------------
 
-// Copies the biases of kQueries rows of the sample with kKeys of its keys: tiles with rows leading<T>(kKeys) apart.
-// From tile to tile go either the queries or the keys. Queries that do not exist get zeros, keys beyond the matrix
-// -infinity.
+// Copies the biases of kQueries rows of the sample with kKeys of its keys. From tile to tile go either the queries or
+// the keys. Queries that do not exist get zeros, keys beyond the matrix -infinity.
 template <int kQueries, int kKeys, bool kKeysGo, typename Form, typename T>
 class BiasCopies {
   using At = TileThread<T, kKeys, Form::kThreads>;
@@ -249,24 +256,25 @@ class BiasCopies {
  public:
   __device__ BiasCopies(const BlockRows<Form>& block, const T* biases, int query, int key, const AttentionShape& shape)
       : stride_(shape.heads * shape.bias_stride), keys_(shape.bias_stride - key - At::column()) {
-    from_ = biases + (block.begin + query + At::row()) * stride_ + block.head * shape.bias_stride + key + At::column();
+    from_ =
+        biases + (block.begin() + query + At::row()) * stride_ + block.head * shape.bias_stride + key + At::column();
   }
 
   // `real`: the queries that there are from the tile's first one on.
   __device__ void next(T* tile, int real) {
     static_assert(kQueries % At::kStep == 0);
-    T* const at = tile + At::row() * leading<T>(kKeys) + At::column();
+    constexpr int kLeading = Form::template leading_of<kKeys>;
+    T* const at = tile + Form::template offset<kKeys>(At::row(), At::column());
     if (keys_ > 0) {
 #pragma unroll
       for (int r = 0; r < kQueries; r += At::kStep) {
-        copy_async<16>(at + r * leading<T>(kKeys), from_ + r * stride_, r + At::row() < real);
+        copy_async<16>(at + r * kLeading, from_ + r * stride_, r + At::row() < real);
       }
     } else {
       Pack<T, At::kChunk> shut;
       for (T& each : shut.at) each = from_float<T>(-INFINITY);
 #pragma unroll 1
-      for (int r = 0; r < kQueries; r += At::kStep)
-        *reinterpret_cast<Pack<T, At::kChunk>*>(at + r * leading<T>(kKeys)) = shut;
+      for (int r = 0; r < kQueries; r += At::kStep) *reinterpret_cast<Pack<T, At::kChunk>*>(at + r * kLeading) = shut;
     }
     if constexpr (kKeysGo) {
       from_ += kKeys;
@@ -390,7 +398,7 @@ struct DropoutSite {
     if (!shape.drops) return;
     key = {static_cast<std::uint32_t>(in.dropout_key[0]), static_cast<std::uint32_t>(in.dropout_key[1])};
     site = shape.site | static_cast<std::uint32_t>(block.head) << 16;
-    sample = static_cast<std::uint32_t>(in.row_keys[2 * block.begin]);
+    sample = static_cast<std::uint32_t>(in.row_keys[2 * block.begin()]);
   }
 };
 
@@ -469,6 +477,11 @@ void make_biases(const Context& context, AttentionTensors<T>& in, const Attentio
                  std::byte* scratch);
 template <typename T>
 void prepare_biases(const Context& context, const AttentionShape& shape);
+
+// Tells whether the device multiplies by warpgroups, and this build has kernels for it; then these heads are theirs.
+bool has_warpgroups(const Context& context);
+template <typename T, int kWidth, bool kExact>
+inline constexpr bool kForWarpgroups = sizeof(T) == 2 && kWidth == kWarpgroupHeadSize&& kExact;
 
 template <int kWidth, bool kExact>
 struct HeadForm {};

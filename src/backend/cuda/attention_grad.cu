@@ -10,9 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "backend/cuda/attention.h"
-#include "backend/cuda/attention_sums.h"
-#include "backend/cuda/blocks.h"
+#include "backend/cuda/attention_backward.h"
 #include "backend/cuda/rows.h"
 #include "graph/column_sums.h"
 
@@ -79,48 +77,6 @@ struct GradTiles : AttentionTiles<T, kWidth, kExact> {
   }
 };
 
-// The order in which blocks add to dq.
-struct Turns {
-  unsigned* begun;     // blocks
-  unsigned* added;     // [samples][heads][rows / 16]: blocks that have added to these queries
-  int row_tiles;       // of 16 rows, of the longest sample
-  unsigned key_tiles;  // of a block's rows, of the longest sample
-};
-
-// Which block a number stands for. Heads of samples come in groups whose tensors a GPU's L2 cache holds, for all blocks
-// of a group to find there; within one, every head's first keys come before any head's second, so that a block finds
-// the sums that it adds to complete.
-constexpr unsigned kHeadsAtOnce = 48;
-__device__ inline BlockPlace place_of(unsigned number, const AttentionShape& shape, unsigned key_tiles) {
-  const unsigned heads = static_cast<unsigned>(shape.heads), all = heads * static_cast<unsigned>(shape.samples);
-  const unsigned first = number / (kHeadsAtOnce * key_tiles) * kHeadsAtOnce;
-  const unsigned within = number % (kHeadsAtOnce * key_tiles),
-                 count = all - first < kHeadsAtOnce ? all - first : kHeadsAtOnce;
-  const unsigned item = first + within % count;
-  return {.tile = within / count, .head = item % heads, .sample = item / heads};
-}
-
-// A lane's sums of one of its rows become 0.
-template <int kOutBlocks>
-__device__ inline void clear_row(int row, float (&a)[kOutBlocks][4], float (&b)[kOutBlocks][4]) {
-#pragma unroll
-  for (int n = 0; n < kOutBlocks; ++n) a[n][2 * row] = a[n][2 * row + 1] = b[n][2 * row] = b[n][2 * row + 1] = 0;
-}
-
-template <typename T>
-struct BackwardTensors {
-  AttentionTensors<T> in;
-  const T* doutput;
-  RowSums sums;
-  Turns turns;
-  float* dq_sums;  // queries_of
-  T *dq, *dk, *dv;
-  float *shared_dk, *shared_dv;  // of each head, where heads share dk and dv; else nullptr
-  float* partial;                // [heads * bins][slots], zeros where no block writes
-  std::int64_t slots;
-  TileSums tile_sums;
-};
-
 template <typename T, int kWidth, bool kExact, bool kBiased, bool kOfTables>
 struct BackwardShared {
   using Form = GradTiles<T, kWidth, kExact>;
@@ -155,22 +111,6 @@ struct BackwardShared {
   }
 };
 
-template <int kRows, typename Form, typename T>
-__device__ void copy_query_facts(const BlockRows<Form>& block, QueryFacts* to, const BackwardTensors<T>& t,
-                                 const AttentionShape& shape, int first) {
-  const int row = static_cast<int>(threadIdx.x);
-  static_assert(kRows <= Form::kThreads);
-  if (row >= kRows) return;
-  if (row >= block.real(first)) {
-    to[row] = {INFINITY, 0, 0};
-    return;
-  }
-  const std::int64_t at = (block.begin + first + row) * shape.heads + block.head;
-  copy_async<4>(&to[row].log_sum_exp2, t.sums.log_sums2 + 2 * at, true);
-  if constexpr (!Form::kHalf) copy_async<4>(&to[row].log_sum_rest2, t.sums.log_sums2 + 2 * at + 1, true);
-  copy_async<4>(&to[row].delta, t.sums.delta + at, true);
-}
-
 // The largest of what the threads of a block hold, for all of them. `shared`: a float a warp and one more.
 template <int kWarps>
 __device__ float block_max(float x, float* shared) {
@@ -197,7 +137,7 @@ class TableSums {
       : shape_(shape), shared_(shared), queries_(static_cast<float>(block.length)) {
     float dout_norm = 0, v_norm = 0;
     for (int row = static_cast<int>(threadIdx.x); row < block.length; row += Form::kThreads) {
-      const std::int64_t at = (block.begin + row) * shape.heads + block.head;
+      const std::int64_t at = (block.begin() + row) * shape.heads + block.head;
       dout_norm = fmaxf(dout_norm, norms.dout_norm[at]);
       if (row >= block.first && row < block.first + Form::kRows) v_norm = fmaxf(v_norm, norms.v_norm[at]);
     }
@@ -262,59 +202,6 @@ class TableSums {
 
 struct NoTableSums {};
 
-// The sums of dq of 16 queries, for all blocks: for each part of the columns what the lanes of a warp hold of it.
-template <typename Form>
-__device__ float* queries_of(const BlockRows<Form>& block, float* sums, int query, const AttentionShape& shape) {
-  const std::int64_t tile = block.begin / 16 + block.sample + query / 16;
-  return sums + (tile * shape.heads + block.head) * 16 * Form::kColumns;
-}
-
-// A lane's sums of a part of dq's columns, of 16 queries.
-template <int kBlocks>
-__device__ Pack<float, 4>* lane_sums(float* sums, int part) {
-  return reinterpret_cast<Pack<float, 4>*>(sums) + part * kBlocks * kWarp + threadIdx.x % kWarp;
-}
-// Reads what the blocks before have added to kBlocks of them from `first` on.
-template <int kBlocks>
-__device__ void load_sums(Pack<float, 4> (&before)[kBlocks], const Pack<float, 4>* sums, int first = 0) {
-#pragma unroll
-  for (int n = 0; n < kBlocks; ++n) before[n] = load_of_other_blocks(sums + (first + n) * kWarp);
-}
-// Writes them with a share more.
-template <int kBlocks, int kAllBlocks>
-__device__ void store_sums_with(const float (&share)[kAllBlocks][4], const Pack<float, 4> (&before)[kBlocks],
-                                Pack<float, 4>* sums, int first = 0) {
-#pragma unroll
-  for (int n = 0; n < kBlocks; ++n) {
-    Pack<float, 4> all;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) all.at[i] = before[n].at[i] + share[first + n][i];
-    sums[(first + n) * kWarp] = all;
-  }
-}
-
-// The last block that has added to the dq of a sample's and head's queries, from `begin` to `end`, writes it: a warp 16
-// queries at a time.
-template <typename Form, typename T>
-__device__ void write_queries(const BlockRows<Form>& block, int begin, int end, const BackwardTensors<T>& t,
-                              const AttentionShape& shape) {
-#pragma unroll 1
-  for (int query = begin + 16 * block.warp; query < end; query += 16 * Form::kWarps) {
-    const auto* const sums = reinterpret_cast<const Pack<float, 4>*>(queries_of(block, t.dq_sums, query, shape));
-    float whole[Form::kOutBlocks][4];
-#pragma unroll
-    for (int n = 0; n < Form::kOutBlocks; ++n) {
-      const Pack<float, 4> four = load_of_other_blocks(sums + n * kWarp + block.lane);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) whole[n][i] = four.at[i];
-    }
-    store_rows<Form>(whole, shape.scale, shape.scale, block.row_of(t.dq, query), block.real(query), shape);
-    if (t.tile_sums.at == nullptr) continue;
-    float* const to = t.tile_sums.of(block.begin, block.sample, query, 0, block.stride) + block.head_column;
-    store_sums<Form>(whole, shape.scale, to, block.real(query), shape);
-  }
-}
-
 // Wide heads have registers for the sums of one of dk and dv alone, and take a launch for each: the one with kKeys
 // makes dq and the tables' gradients, too.
 template <typename T, int kWidth, bool kExact, bool kBiased, bool kKeys, bool kValues, bool kOfTables>
@@ -374,7 +261,7 @@ __global__ void __launch_bounds__(GradTiles<T, kWidth, kExact>::kThreads,
   bool open[2];  // the lane's two keys
   for (int i = 0; i < 2; ++i) {
     const int key = block.warp_first() + block.lane / 4 + 8 * i;
-    open[i] = key < block.length && in.key_mask[block.begin + key] != 0;
+    open[i] = key < block.length && in.key_mask[block.begin() + key] != 0;
   }
 
   float dk_sums[Form::kOutBlocks][4] = {}, dv_sums[Form::kOutBlocks][4] = {};
@@ -411,21 +298,7 @@ __global__ void __launch_bounds__(GradTiles<T, kWidth, kExact>::kThreads,
         constexpr int kLeading = leading<T>(Form::kRows);
         start_scores<true, kLeading>(p, shared.biases + row * kLeading + 16 * block.warp);
       } else {
-#pragma unroll
-        for (int n = 0; n < Form::kPartBlocks; ++n) {
-#pragma unroll
-          for (int i = 0; i < 4; ++i) p[n][i] = open[i / 2] ? 0.0F : -INFINITY;
-        }
-        if (causal && first + part < block.first + Form::kRows) {
-#pragma unroll
-          for (int n = 0; n < Form::kPartBlocks; ++n) {
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-              const int of_query = first + part + 8 * n + block.lane % 4 * 2 + i % 2;
-              if (block.warp_first() + block.lane / 4 + 8 * (i / 2) > of_query) p[n][i] = -INFINITY;
-            }
-          }
-        }
+        start_without_biases(p, open, block, causal, first + part);
       }
       add_product_transposed<kWidth>(p, shared.k + 16 * block.warp * Form::kLeading, q);
       if constexpr (kKeys) add_product_transposed<kWidth>(ds, shared.v + 16 * block.warp * Form::kLeading, doutput);
@@ -503,28 +376,7 @@ __global__ void __launch_bounds__(GradTiles<T, kWidth, kExact>::kThreads,
   };
   static_assert(Form::kWarps > 1);
   walk<Form>(begin, block.length, stages, fetch, compute, arrive, leave);
-  // A masked key has no gradient, whatever became of its sums: none of them was another's.
-  const int at = block.warp_first(), real = block.real(at);
-  for (int i = 0; i < 2; ++i) {
-    if (!open[i]) clear_row(i, dk_sums, dv_sums);
-  }
-  if (shares) {
-    if constexpr (kKeys)
-      store_rows<Form>(dk_sums, shape.scale, shape.scale, block.row_of(t.shared_dk, at), real, shape);
-    if constexpr (kValues)
-      store_rows<Form>(dv_sums, shape.keep_scale, shape.keep_scale, block.row_of(t.shared_dv, at), real, shape);
-  } else {
-    if constexpr (kKeys) store_rows<Form>(dk_sums, shape.scale, shape.scale, block.row_of(t.dk, at), real, shape);
-    if constexpr (kValues)
-      store_rows<Form>(dv_sums, shape.keep_scale, shape.keep_scale, block.row_of(t.dv, at), real, shape);
-  }
-  if (t.tile_sums.at != nullptr && real > 0) {
-    const auto of = [&](int tensor) {
-      return t.tile_sums.of(block.begin, block.sample, at, tensor, block.stride) + block.head_column;
-    };
-    if constexpr (kKeys) store_sums<Form>(dk_sums, shape.scale, of(1), real, shape);
-    if constexpr (kValues) store_sums<Form>(dv_sums, shape.keep_scale, of(2), real, shape);
-  }
+  store_keys<kKeys, kValues>(dk_sums, dv_sums, open, block, shares, t, shape);
   if constexpr (kKeys) {
     if (causal) {
       const int end = is_last ? block.length : block.first + Form::kRows;
@@ -534,7 +386,7 @@ __global__ void __launch_bounds__(GradTiles<T, kWidth, kExact>::kThreads,
     }
   }
   if constexpr (kOfTables) {
-    table_sums.write(t.partial, block.head, block.begin / Form::kRows + block.sample + key_tile, t.slots);
+    table_sums.write(t.partial, block.head, block.begin() / Form::kRows + block.sample + key_tile, t.slots);
   }
 }
 
@@ -565,13 +417,21 @@ template <typename T, int kWidth, bool kExact, bool kBiased, bool kOfTables>
 std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionShape& shape,
                                       const AttentionGradScratch& scratch, std::int64_t n, std::size_t sums_at) {
   using Form = GradTiles<T, kWidth, kExact>;
-  constexpr bool kAtOnce = kWidth <= 64;
+  constexpr bool kAtOnce = kWidth <= 64, kForGroups = kForWarpgroups<T, kWidth, kExact> && !kOfTables;
   const int architecture = context.architecture();
+  const bool by_groups = kForGroups && has_warpgroups(context);
+  // By what a plan knows, not by a batch: the order of sums follows.
+  const bool goes_around =
+      by_groups && !shape.causal && shape.longest <= std::int64_t{context.gpu().processors()} * Form::kRows;
   const std::size_t keys_bytes =
       BackwardShared<T, kWidth, kExact, kBiased, kOfTables>(shape, architecture).pieces.bytes();
   const std::size_t values_bytes =
       BackwardShared<T, kWidth, kExact, kBiased, false>(shape, architecture).pieces.bytes();
-  allow_shared_memory(context, attention_backward<T, kWidth, kExact, kBiased, true, kAtOnce, kOfTables>, keys_bytes);
+  if constexpr (kForGroups) {
+    if (by_groups) prepare_warpgroup_backward<T, kBiased>(context);
+  }
+  if (!by_groups)
+    allow_shared_memory(context, attention_backward<T, kWidth, kExact, kBiased, true, kAtOnce, kOfTables>, keys_bytes);
   if constexpr (!kAtOnce) {
     allow_shared_memory(context, attention_backward<T, kWidth, kExact, kBiased, false, true, false>, values_bytes);
   }
@@ -587,7 +447,7 @@ std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionSha
         .doutput = input<T>(a, 0),
         .sums = {floats + 2 * row_sums, floats, kOfTables ? floats + 3 * row_sums : nullptr,
                  kOfTables ? floats + 4 * row_sums : nullptr},
-        .turns = {counts, counts + 1, static_cast<int>((shape.longest + 15) / 16), key_tiles},
+        .turns = {counts, counts + 1, static_cast<int>((shape.longest + 15) / 16), key_tiles, goes_around},
         .dq_sums = floats + scratch.dq_begin,
         .dq = output<T>(a, 0),
         .dk = output<T>(a, 1),
@@ -609,10 +469,14 @@ std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionSha
              t.tile_sums);
     });
     make_biases(context, t.in, shape, longest, a.scratch.data() + scratch.bias_begin);
-    const Launch tiles{.blocks = key_tiles * static_cast<unsigned>(shape.heads * shape.samples),
-                       .threads = Form::kThreads,
-                       .shared_bytes = keys_bytes};
-    launch(context.stream(), attention_backward<T, kWidth, kExact, kBiased, true, kAtOnce, kOfTables>, tiles, t, shape);
+    const auto heads = static_cast<unsigned>(shape.heads * shape.samples);
+    if constexpr (kForGroups) {
+      if (by_groups) start_warpgroup_backward<T, kBiased>(context, key_tiles * heads, t, shape);
+    }
+    const Launch tiles{.blocks = key_tiles * heads, .threads = Form::kThreads, .shared_bytes = keys_bytes};
+    if (!by_groups)
+      launch(context.stream(), attention_backward<T, kWidth, kExact, kBiased, true, kAtOnce, kOfTables>, tiles, t,
+             shape);
     if constexpr (!kAtOnce) {
       Launch values = tiles;
       values.shared_bytes = values_bytes;
@@ -636,7 +500,7 @@ std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionSha
     }
     if (sums_at == 0) return;
     launch(context.stream(), attention_column_sums<float>,
-           {.blocks = column_blocks(3 * shape.stride()), .threads = kRowThreads}, t.tile_sums, t.in.offsets, shape,
+           {.blocks = column_blocks(3 * shape.stride()), .threads = kColumnThreads}, t.tile_sums, t.in.offsets, shape,
            SumOutputs<float>{output<float>(a, sums_at), output<float>(a, sums_at + 1), output<float>(a, sums_at + 2)});
   });
 }

@@ -79,6 +79,18 @@ __device__ inline void wait_for_turn(const unsigned* at, unsigned turn) {
   } while (now != turn);
 #endif
 }
+// The same for threads that then only add to what the other block has added to, by atomic operations: these meet in the
+// cache that all blocks share, so there is nothing to be read anew here.
+__device__ inline void wait_to_add(const unsigned* at, unsigned turn) {
+#ifdef PLIMSOLL_CUDA_EMULATED
+  cuda_emulator::expect_turn(*at == turn);
+#else
+  unsigned now = 0;
+  do {
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(at) : "memory");
+  } while (now != turn);
+#endif
+}
 // By one thread, after a __syncthreads that all stores of the block come before: a release covers what a thread has
 // seen, so theirs, too.
 __device__ inline void end_turn(unsigned* at, unsigned turn) {

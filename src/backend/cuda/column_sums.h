@@ -29,7 +29,7 @@ inline unsigned blocks_of_sums(const Rows& rows) { return static_cast<unsigned>(
 
 // Adds up what a kernel of blocks_of_sums has left in `partial`.
 inline void start_whole_sums(const Context& context, const Rows& rows, const float* partial, float* sums) {
-  launch(context.stream(), column_whole_sums<float>, {.blocks = column_blocks(rows.columns), .threads = kRowThreads},
+  launch(context.stream(), column_whole_sums<float>, {.blocks = column_blocks(rows.columns), .threads = kColumnThreads},
          partial, sums, rows);
 }
 

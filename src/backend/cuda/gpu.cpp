@@ -97,6 +97,7 @@ Gpu::Gpu(int index) : nvml_(find_nvml()) {
   architecture_ = 10 * properties.major + properties.minor;
   shared_bytes_ = properties.sharedMemPerBlockOptin;
   cache_bytes_ = static_cast<std::size_t>(std::max(0, properties.l2CacheSize));
+  processors_ = properties.multiProcessorCount;
   if (const GpuCode code = built_code(); !code.runs_on(architecture_, driver_version_ >= runtime_version())) {
     throw EnvironmentError(
         {.what = "this program holds no kernels for the GPU",

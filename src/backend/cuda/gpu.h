@@ -26,6 +26,7 @@ class Gpu {
 
   int architecture() const { return architecture_; }        // 75, 80, 90: the compute capability without its dot
   std::size_t cache_bytes() const { return cache_bytes_; }  // L2
+  int processors() const { return processors_; }            // streaming multiprocessors that this process may use
   const std::string& name() const { return name_; }
   const std::string& bus_id() const { return bus_id_; }  // its place in the machine
   // "NVIDIA H100 80GB HBM3, compute capability 9.0, driver for CUDA 12.8, built with CUDA 12.6, 78.5 GiB free of 79.2
@@ -48,7 +49,7 @@ class Gpu {
 
   Nvml nvml_;
   std::string name_, bus_id_;
-  int driver_version_ = 0, architecture_ = 0;
+  int driver_version_ = 0, architecture_ = 0, processors_ = 0;
   std::size_t shared_bytes_ = 0;  // the most that a block of threads can have
   std::size_t cache_bytes_ = 0;
   std::size_t others_bytes_ = 0;  // held by others, before this process held anything

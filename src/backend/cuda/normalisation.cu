@@ -425,7 +425,7 @@ std::unique_ptr<Kernel> make_layer_norm_grad(const Context& context, const Graph
         const Launch tiles{.blocks = static_cast<unsigned>(blocks), .threads = kRowThreads};
         const auto whole_sums = [&](int count) {
           launch(context.stream(), layer_norm_whole_sums,
-                 {.blocks = column_blocks(count * width), .threads = kRowThreads}, partial, blocks, sums, width, count);
+                 {.blocks = column_blocks(count * width), .threads = kColumnThreads}, partial, blocks, sums, width, count);
         };
         for_pack<T>(width, [&](auto pack) {
           constexpr int N = pack();

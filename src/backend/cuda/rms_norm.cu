@@ -129,7 +129,7 @@ std::unique_ptr<Kernel> make_backward(const Context& context, std::size_t scratc
              {.blocks = row_blocks(of.rows.capacity * of.groups), .threads = kRowThreads}, input<T>(a, 0),
              input<T>(a, 1), input<float>(a, 2), input<float>(a, 3), output<T>(a, 0), of);
     });
-    launch(context.stream(), rms_norm_whole_sums, {.blocks = column_blocks(of.width), .threads = kRowThreads}, partial,
+    launch(context.stream(), rms_norm_whole_sums, {.blocks = column_blocks(of.width), .threads = kColumnThreads}, partial,
            output<float>(a, 1), of);
   });
 }

@@ -65,21 +65,32 @@ __device__ void sum_rows_of_block(const Rows& rows, std::int64_t each, float* to
   }
 }
 
-// Sums over the rows of values[rows][width], a lane a column and a block kWarp of them; to(column, sum) gets each. A
-// warp takes every eighth row: one that took all would wait for memory as often. All threads of the block come.
+// Sums over the rows of values[rows][width], a lane a column and a block kWarp of them; to(column, sum) gets each. Its
+// warps take turns with the rows, and read several at once: one that took them all would wait for memory as often. All
+// kColumnThreads of a block come.
+inline constexpr unsigned kColumnThreads = 512, kColumnWarps = kColumnThreads / kWarp;
 template <typename To>
 __device__ inline void sum_columns(const float* values, std::int64_t rows, std::int64_t width, const To& to) {
-  PLIMSOLL_SHARED double sums[kRowWarps][kWarp];
+  PLIMSOLL_SHARED double sums[kColumnWarps][kWarp];
   const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * kWarp + lane_index();
   const unsigned warp = threadIdx.x / kWarp;
   double sum = 0;
   if (c < width) {
-    for (std::int64_t row = warp; row < rows; row += kRowWarps) sum += double{values[row * width + c]};
+    constexpr int kAtOnce = 8;
+    std::int64_t row = warp;
+    for (; row + (kAtOnce - 1) * kColumnWarps < rows; row += kAtOnce * kColumnWarps) {
+      float some[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) some[i] = values[(row + i * kColumnWarps) * width + c];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) sum += double{some[i]};
+    }
+    for (; row < rows; row += kColumnWarps) sum += double{values[row * width + c]};
   }
   sums[warp][lane_index()] = sum;
   __syncthreads();
   if (warp > 0 || c >= width) return;
-  for (unsigned each = 1; each < kRowWarps; ++each) sum += sums[each][lane_index()];
+  for (unsigned each = 1; each < kColumnWarps; ++each) sum += sums[each][lane_index()];
   to(c, static_cast<float>(sum));
 }
 inline unsigned column_blocks(std::int64_t width) { return static_cast<unsigned>((width + kWarp - 1) / kWarp); }

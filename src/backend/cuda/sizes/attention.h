@@ -58,6 +58,7 @@ struct AttentionShape {
 };
 
 inline constexpr std::int32_t kMostHeadSize = 128;
+inline constexpr std::int32_t kWarpgroupHeadSize = 64;  // of heads that warpgroups multiply, in halves
 
 // Columns of a head as the kernels hold it: those that it lacks are zeros.
 constexpr int attention_tile_width(std::int32_t head_size) {

@@ -1,5 +1,5 @@
 // The model of a step's time takes these figures of GPUs for granted. A change comes with the measurement that it was
-// read from, beside it. One GPU was measured, an H200 (docs/speed.md); the others stand by their data
+// read from, beside it. Two GPUs were measured, an H200 and an H100 (docs/speed.md); the others stand by their data
 // sheets.
 //
 // Published: processors, clock, memory (NVIDIA's data sheets and white papers of H200, H100, A100, L4, and of the RTX
@@ -23,14 +23,15 @@ struct GpuRates {
   double memory_bytes = 0;   // device memory, a second
   double instructions = 0;   // of threads, a second: processors x 4 schedulers x 32 threads x clock
   std::size_t capacity = 0;  // device memory, bytes
+  bool warpgroups = false;   // Hopper's products, in which attention has kernels of its own
 };
 
 // H200: torch.matmul of 8192^3 in BF16 reached 661 to 701 TFLOP/s, the step's largest products 640 to 750; the kernels
-// that read most, and write nothing, 3.7 to 3.8 TB/s. Four fifths of the published rate of products stand for the
-// others', and of F32 for all; 790 TFLOP/s for an H100's.
+// that read most, and write nothing, 3.7 to 3.8 TB/s. H100: 721 to 755 TFLOP/s; 2.6 TB/s. Four fifths of the published
+// rate of products stand for the others', and of F32 for all.
 inline constexpr std::array<GpuRates, 5> kGpuRates = {{
-    {"h200", "NVIDIA H200", 690e12, 54e12, 3.7e12, 132 * 4 * 32 * 1.98e9, 141 * std::size_t{1'000'000'000}},
-    {"h100", "NVIDIA H100 SXM", 790e12, 54e12, 3.35e12, 132 * 4 * 32 * 1.98e9, 80 * std::size_t{1'000'000'000}},
+    {"h200", "NVIDIA H200", 690e12, 54e12, 3.7e12, 132 * 4 * 32 * 1.98e9, 141 * std::size_t{1'000'000'000}, true},
+    {"h100", "NVIDIA H100 SXM", 740e12, 54e12, 2.6e12, 132 * 4 * 32 * 1.98e9, 80 * std::size_t{1'000'000'000}, true},
     {"a100", "NVIDIA A100 80GB", 250e12, 15.6e12, 2.0e12, 108 * 4 * 32 * 1.41e9, 80 * std::size_t{1'000'000'000}},
     {"l4", "NVIDIA L4", 97e12, 24e12, 0.3e12, 58 * 4 * 32 * 2.04e9, 24 * std::size_t{1'000'000'000}},
     {"rtx4090", "NVIDIA GeForce RTX 4090", 132e12, 66e12, 1.008e12, 128 * 4 * 32 * 2.52e9,
@@ -43,7 +44,7 @@ inline constexpr double kSecondsBetweenKernels = 3.2e-6;
 // The share of issue slots that a kernel fills which is limited by its instructions, by CountedWork: the rest goes to
 // waits for shared memory, for device memory and at barriers, and to scores of tiles that are not whole. H200: 9.4
 // instructions for each of 96.5 million scores in 119 us, 22.3 in 205 us, 40.5 in 518 us; of 34.8 million values, 19.4
-// in 36 us.
-inline constexpr std::array<double, 6> kIssueShares = {1, 0.23, 0.31, 0.23, 0.55, 0.55};
+// in 36 us. H100: by warpgroups 16.9 in 163 us and 34.7 in 424 us, which is what its L2 takes at 78 % of its rate.
+inline constexpr std::array<double, 8> kIssueShares = {1, 0.23, 0.31, 0.23, 0.30, 0.24, 0.55, 0.55};
 
 }  // namespace plimsoll::cuda

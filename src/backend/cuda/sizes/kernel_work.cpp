@@ -127,6 +127,7 @@ double scores(const Counted& c, const AttentionShape& shape) {
   const double n = static_cast<double>(c.in(shape.form.key_mask()).shape[0]);
   return (shape.causal ? 0.5 : 1) * shape.heads * n * n / std::max(1, shape.samples);
 }
+bool table_gradients(const Node& node) { return std::get<AttentionAttributes>(node.attributes).table_gradients; }
 void attention_kernel(Counted& c, std::string_view kernel, WorkKind kind, const AttentionShape& shape, int products,
                       double bytes, CountedWork counted) {
   KernelWork& work = c.add(kernel, kind, bytes);
@@ -134,6 +135,11 @@ void attention_kernel(Counted& c, std::string_view kernel, WorkKind kind, const 
   work.flops = 2.0 * products * shape.head_size * work.count;
   work.of_halves = is_half(c.in(shape.form.q()).dtype);
   work.counted = counted;
+  if (!work.of_halves || shape.head_size != kWarpgroupHeadSize) return;
+  if (counted == CountedWork::kScores) work.counted_by_groups = CountedWork::kGroupScores;
+  if (counted == CountedWork::kScoresGrad && !table_gradients(c.node)) {
+    work.counted_by_groups = CountedWork::kGroupScoresGrad;
+  }
 }
 
 void make_biases(Counted& c, WorkKind kind, const AttentionShape& shape, double bytes) {
@@ -168,7 +174,7 @@ void cached_attention(Counted& c) {
 void attention_grad(Counted& c) {
   const AttentionShape shape = attention_shape(c.graph, c.node);
   const AttentionGradScratch scratch(c.graph, c.node, shape);
-  const bool of_tables = std::get<AttentionAttributes>(c.node.attributes).table_gradients;
+  const bool of_tables = table_gradients(c.node);
   const double sums = (of_tables ? 5.0 : 3.0) * static_cast<double>(scratch.row_sums) * sizeof(float);
   const double partials = static_cast<double>(scratch.partials) * sizeof(float);
   const double tile_sums = static_cast<double>(scratch.tile_sums) * sizeof(float);

@@ -34,7 +34,16 @@ std::string_view work_kind_name(WorkKind kind);
 
 // Where instructions may take longer than memory and products, a kernel spends them on these: how many on each is
 // counted in its machine code (tools/kernel_instructions.py).
-enum class CountedWork : std::uint8_t { kNone, kBiases, kScores, kScoresGrad, kGelu, kGeluGrad };
+enum class CountedWork : std::uint8_t {
+  kNone,
+  kBiases,
+  kScores,
+  kScoresGrad,
+  kGroupScores,  // by warpgroups
+  kGroupScoresGrad,
+  kGelu,
+  kGeluGrad
+};
 
 struct KernelWork {
   std::string_view kernel;  // its name in the source; "cublasLt" for the library's
@@ -44,6 +53,7 @@ struct KernelWork {
   bool of_halves = false;  // they are products of halves, which tensor cores compute
   double bytes = 0;        // of device memory, read and written
   CountedWork counted = CountedWork::kNone;
+  CountedWork counted_by_groups = CountedWork::kNone;  // in its stead where the GPU has warpgroups, unless kNone
   double count = 0;  // scores, or values
 };
 

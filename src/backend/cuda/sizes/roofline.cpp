@@ -9,7 +9,7 @@ namespace plimsoll::cuda {
 namespace {
 
 // Counted instructions, by CountedWork.
-constexpr std::array<double, 6> kInstructions = {
+constexpr std::array<double, 8> kInstructions = {
     0,
 #include "backend/cuda/sizes/instructions.inc"
 };
@@ -17,8 +17,10 @@ constexpr std::array<double, 6> kInstructions = {
 ModelledKernel modelled(std::string_view node, const KernelWork& work, const GpuRates& gpu) {
   const double products = work.flops / (work.of_halves ? gpu.half_flops : gpu.float_flops);
   const double memory = work.bytes / gpu.memory_bytes;
-  const double share = kIssueShares.at(static_cast<std::size_t>(work.counted));
-  const double issued = work.count * instructions_each(work.counted) / (share * gpu.instructions);
+  const bool by_groups = gpu.warpgroups && work.counted_by_groups != CountedWork::kNone;
+  const CountedWork counted = by_groups ? work.counted_by_groups : work.counted;
+  const double share = kIssueShares.at(static_cast<std::size_t>(counted));
+  const double issued = work.count * instructions_each(counted) / (share * gpu.instructions);
   const double gaps = work.starts * kSecondsBetweenKernels;
   const double busy = std::max({products, memory, issued});
   const Limit limit = busy <= gaps       ? Limit::kGap

@@ -1,0 +1,229 @@
+// Products of matrices by a warpgroup, four warps whose threads are a block's first 128, as Hopper's tensor cores make
+// them: operands are read from shared memory by the cores themselves, and the warps go on until they wait.
+// Instructions: NVIDIA's PTX ISA, "Asynchronous warpgroup-level matrix instructions", m64n64k16 (sm_90a alone).
+//
+// Tiles are [64][64] halves, rows of 128 bytes, in shared memory that begins at a multiple of 1,024 bytes; a row's
+// pieces of 16 bytes are swizzled so that neither rows nor columns meet a bank twice: piece p of row r lies at p ^ r %
+// 8 (CU_TENSOR_MAP_SWIZZLE_128B). Sums lie in registers as those of warp_products.h do, a warp's 16 rows in each.
+#pragma once
+
+#include "backend/cuda/warp_products.h"
+
+namespace plimsoll::cuda {
+
+inline constexpr int kGroupTile = 64, kGroupElements = kGroupTile * kGroupTile;
+inline constexpr int kGroupThreads = 4 * static_cast<int>(kWarp);
+inline constexpr int kGroupBlocks = kGroupTile / 8;
+
+PLIMSOLL_HOST_DEVICE constexpr int group_offset(int row, int column) {
+  return row * kGroupTile + (column / 8 ^ row % 8) * 8 + column % 8;
+}
+
+using GroupSums = float[kGroupBlocks][4];
+using GroupPairs = std::uint32_t[kGroupTile / 16][4];  // rounded sums, as an operand
+
+// How an operand lies in its tile: a row of it, whose products are added up, in a row of the tile, or in a column.
+enum class InTile { kRows, kColumns };
+
+// Before a product: what the threads wrote to shared memory is seen by the tensor cores (a barrier of the threads
+// follows), and their registers' sums (products follow).
+__device__ inline void show_to_tensor_cores();
+__device__ inline void begin_products();
+// Behind products: they are a group. wait_for_products returns when all groups but the last kPending are complete.
+__device__ inline void commit_products();
+template <int kPending>
+__device__ inline void wait_for_products();
+
+// sums[64, 64] += a[64, 64] b[64, 64]^T, or, !kAdds, = the product: a's and b's rows as InTile has them.
+template <typename T, InTile kA, InTile kB, bool kAdds>
+__device__ inline void start_product(GroupSums& sums, const T* a, const T* b);
+// The same with a in registers.
+template <typename T, InTile kB>
+__device__ inline void start_product(GroupSums& sums, const GroupPairs& a, const T* b);
+
+#ifdef PLIMSOLL_CUDA_EMULATED
+
+inline void show_to_tensor_cores() {}
+inline void begin_products() {}
+inline void commit_products() { cuda_emulator::commit_products(); }
+template <int kPending>
+inline void wait_for_products() {
+  cuda_emulator::wait_for_products(kPending);
+}
+
+namespace emulated {
+// Two neighbours along what is added up, from k on, of an operand's row.
+template <typename T, InTile kIn>
+std::uint32_t pair_at(const T* tile, int row, int k) {
+  const auto at = [&](int of_k) {
+    return std::uint32_t{tile[kIn == InTile::kRows ? group_offset(row, of_k) : group_offset(of_k, row)].bits};
+  };
+  return at(k) | at(k + 1) << 16;
+}
+template <typename T, InTile kB, typename OfA>
+void multiply(GroupSums& sums, const OfA& of_a, const T* b) {
+  const int lane = static_cast<int>(threadIdx.x % kWarp), across = lane / 4, along = lane % 4 * 2;
+  for (int k = 0; k < kGroupTile; k += 16) {
+    std::uint32_t a_part[4];
+    of_a(k, a_part);
+    for (int n = 0; n < kGroupBlocks; ++n) {
+      mma<T>(sums[n], a_part,
+             {pair_at<T, kB>(b, 8 * n + across, k + along), pair_at<T, kB>(b, 8 * n + across, k + along + 8)});
+    }
+  }
+}
+}  // namespace emulated
+
+template <typename T, InTile kA, InTile kB, bool kAdds>
+inline void start_product(GroupSums& sums, const T* a, const T* b) {
+  cuda_emulator::start_product([&sums, a, b] {
+    const int lane = static_cast<int>(threadIdx.x % kWarp), along = lane % 4 * 2;
+    const int row = static_cast<int>(threadIdx.x / kWarp) * 16 + lane / 4;
+    if (!kAdds) {
+      for (auto& block : sums) block[0] = block[1] = block[2] = block[3] = 0;
+    }
+    emulated::multiply<T, kB>(
+        sums,
+        [&](int k, std::uint32_t(&part)[4]) {
+          for (int i = 0; i < 4; ++i) {
+            part[i] = emulated::pair_at<T, kA>(a, row + i % 2 * 8, k + along + i / 2 * 8);
+          }
+        },
+        b);
+  });
+}
+template <typename T, InTile kB>
+inline void start_product(GroupSums& sums, const GroupPairs& a, const T* b) {
+  cuda_emulator::start_product([&sums, &a, b] {
+    emulated::multiply<T, kB>(
+        sums,
+        [&](int k, std::uint32_t(&part)[4]) {
+          for (int i = 0; i < 4; ++i) part[i] = a[k / 16][i];
+        },
+        b);
+  });
+}
+
+#else
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+__device__ inline void show_to_tensor_cores() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ inline void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ inline void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int kPending>
+__device__ inline void wait_for_products() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+
+// Of a swizzled tile (PTX ISA, "Matrix descriptor format"): where it begins, 1,024 bytes from eight of its rows to the
+// next eight. The leading offset, between tiles side by side, is not used.
+template <typename T>
+__device__ inline std::uint64_t tile_descriptor(const T* tile) {
+  constexpr std::uint64_t kSwizzled128 = std::uint64_t{1} << 62, kEightRows = std::uint64_t{1024 / 16} << 32;
+  return kSwizzled128 | kEightRows | std::uint64_t{1} << 16 | (shared_address(tile) & 0x3FFFF) / 16;
+}
+// Of an operand's next 16 elements along what is added up: 32 bytes along its rows, or 16 rows.
+template <InTile kIn>
+constexpr std::uint64_t kNextSixteen = kIn == InTile::kRows ? 32 / 16 : 16 * 128 / 16;
+
+#define PLIMSOLL_GROUP_SUMS(s)                                                                                 \
+  "+f"(s[0][0]), "+f"(s[0][1]), "+f"(s[0][2]), "+f"(s[0][3]), "+f"(s[1][0]), "+f"(s[1][1]), "+f"(s[1][2]),     \
+      "+f"(s[1][3]), "+f"(s[2][0]), "+f"(s[2][1]), "+f"(s[2][2]), "+f"(s[2][3]), "+f"(s[3][0]), "+f"(s[3][1]), \
+      "+f"(s[3][2]), "+f"(s[3][3]), "+f"(s[4][0]), "+f"(s[4][1]), "+f"(s[4][2]), "+f"(s[4][3]), "+f"(s[5][0]), \
+      "+f"(s[5][1]), "+f"(s[5][2]), "+f"(s[5][3]), "+f"(s[6][0]), "+f"(s[6][1]), "+f"(s[6][2]), "+f"(s[6][3]), \
+      "+f"(s[7][0]), "+f"(s[7][1]), "+f"(s[7][2]), "+f"(s[7][3])
+#define PLIMSOLL_GROUP_NAMES                                                                                        \
+  "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, " \
+  "%24, %25, %26, %27, %28, %29, %30, %31}"
+#define PLIMSOLL_GROUP_PRODUCT(type)                                                                                 \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type \
+               " " PLIMSOLL_GROUP_NAMES ", %32, %33, p, 1, 1, %35, %36;\n}"                                          \
+               : PLIMSOLL_GROUP_SUMS(sums)                                                                           \
+               : "l"(a), "l"(b), "r"(adds), "n"(kA == InTile::kColumns ? 1 : 0), "n"(kB == InTile::kColumns ? 1 : 0))
+#define PLIMSOLL_GROUP_PRODUCT_OF_REGISTERS(type)                                                   \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " " PLIMSOLL_GROUP_NAMES \
+               ", {%32, %33, %34, %35}, %36, 1, 1, 1, %37;\n"                                       \
+               : PLIMSOLL_GROUP_SUMS(sums)                                                          \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kB == InTile::kColumns ? 1 : 0))
+
+template <typename T, InTile kA, InTile kB>
+__device__ inline void start_sixteen(GroupSums& sums, std::uint64_t a, std::uint64_t b, int adds) {
+  if constexpr (std::is_same_v<T, Bf16>) {
+    PLIMSOLL_GROUP_PRODUCT("bf16");
+  } else {
+    PLIMSOLL_GROUP_PRODUCT("f16");
+  }
+}
+template <typename T, InTile kB>
+__device__ inline void start_sixteen(GroupSums& sums, const std::uint32_t (&a)[4], std::uint64_t b) {
+  if constexpr (std::is_same_v<T, Bf16>) {
+    PLIMSOLL_GROUP_PRODUCT_OF_REGISTERS("bf16");
+  } else {
+    PLIMSOLL_GROUP_PRODUCT_OF_REGISTERS("f16");
+  }
+}
+
+#undef PLIMSOLL_GROUP_PRODUCT_OF_REGISTERS
+#undef PLIMSOLL_GROUP_PRODUCT
+#undef PLIMSOLL_GROUP_NAMES
+#undef PLIMSOLL_GROUP_SUMS
+
+template <typename T, InTile kA, InTile kB, bool kAdds>
+__device__ inline void start_product(GroupSums& sums, const T* a, const T* b) {
+  const std::uint64_t of_a = tile_descriptor(a), of_b = tile_descriptor(b);
+#pragma unroll
+  for (int k = 0; k < kGroupTile / 16; ++k) {
+    start_sixteen<T, kA, kB>(sums, of_a + k * kNextSixteen<kA>, of_b + k * kNextSixteen<kB>, kAdds || k > 0 ? 1 : 0);
+  }
+}
+template <typename T, InTile kB>
+__device__ inline void start_product(GroupSums& sums, const GroupPairs& a, const T* b) {
+  const std::uint64_t of_b = tile_descriptor(b);
+#pragma unroll
+  for (int k = 0; k < kGroupTile / 16; ++k) start_sixteen<T, kB>(sums, a[k], of_b + k * kNextSixteen<kB>);
+}
+
+#else  // code for other architectures, which is never started
+
+__device__ inline void show_to_tensor_cores() {}
+__device__ inline void begin_products() {}
+__device__ inline void commit_products() {}
+template <int kPending>
+__device__ inline void wait_for_products() {}
+template <typename T, InTile kA, InTile kB, bool kAdds>
+__device__ inline void start_product(GroupSums&, const T*, const T*) {}
+template <typename T, InTile kB>
+__device__ inline void start_product(GroupSums&, const GroupPairs&, const T*) {}
+
+#endif
+#endif
+
+// Rounds sums to the operand of a product over their columns.
+template <typename T>
+__device__ inline void round_sums(const GroupSums& sums, GroupPairs& to) {
+#pragma unroll
+  for (int k = 0; k < kGroupTile / 16; ++k) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float* const two = sums[2 * k + i / 2] + i % 2 * 2;
+      to[k][i] = pair_of<T>(two[0], two[1]);
+    }
+  }
+}
+
+// Stores a warp's 16 rows of rounded sums into a tile.
+template <typename T>
+__device__ inline void store_pairs(T* tile, const GroupPairs& pairs) {
+  const int lane = static_cast<int>(threadIdx.x % kWarp), row = static_cast<int>(threadIdx.x / kWarp) * 16 + lane / 4;
+#pragma unroll
+  for (int k = 0; k < kGroupTile / 16; ++k) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      T* const to = tile + group_offset(row + i % 2 * 8, 16 * k + i / 2 * 8 + lane % 4 * 2);
+      *reinterpret_cast<std::uint32_t*>(to) = pairs[k][i];
+    }
+  }
+}
+
+}  // namespace plimsoll::cuda
