@@ -13,12 +13,11 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 sees overlaps in string concatenation that are not there (GCC bug 105651).
   list(APPEND plimsoll_options -Wno-restrict)
 endif()
-if(PLIMSOLL_UNITY)
-  # Files that are compiled as one see each other's unnamed namespaces.
-  list(APPEND plimsoll_options -Wno-shadow)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    list(APPEND plimsoll_options -Wno-subobject-linkage)
-  endif()
+# Files that are compiled as one see each other's unnamed namespaces; the target that is compiled is asked.
+set(plimsoll_in_unity "$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>")
+list(APPEND plimsoll_options "$<${plimsoll_in_unity}:-Wno-shadow>")
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  list(APPEND plimsoll_options "$<${plimsoll_in_unity}:-Wno-subobject-linkage>")
 endif()
 if(PLIMSOLL_WERROR)
   list(APPEND plimsoll_options -Werror)

@@ -21,6 +21,8 @@ if command -v ccache >/dev/null; then options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=cc
 # With nvcc, kernels are compiled for the GPU that is here, and for all that are supported where there is none, unless
 # this variable says otherwise ("90", "all").
 if [ -n "${PLIMSOLL_CUDA_ARCHITECTURES:-}" ]; then options+=("-DPLIMSOLL_CUDA_ARCHITECTURES=$PLIMSOLL_CUDA_ARCHITECTURES"); fi
+# ON compiles several files of a folder at a time, as the preset "program" does: all is built sooner, what changes later.
+if [ -n "${PLIMSOLL_UNITY:-}" ]; then options+=("-DPLIMSOLL_UNITY=$PLIMSOLL_UNITY"); fi
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 echo "configuring ($preset)"

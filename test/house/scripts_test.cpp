@@ -34,7 +34,7 @@ TEST(Scripts, TheDemoBuildsTheProgramAlone) {
   std::ifstream file(kScripts + "demo.sh");
   std::ostringstream text;
   text << file.rdbuf();
-  EXPECT_NE(text.str().find("scripts/build.sh program\n"), std::string::npos);
+  EXPECT_NE(text.str().find("preset=${PLIMSOLL_PRESET:-program}\nscripts/build.sh \"$preset\"\n"), std::string::npos);
 }
 
 }  // namespace
