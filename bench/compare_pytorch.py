@@ -173,7 +173,11 @@ def prepare_model(options):
         return model
     model = options.work / f"{options.shape}-7-labels"
     if not (model / "config.json").exists():
-        make("make_model.py", "--shape", options.shape, "--labels", 7, "--output", model)
+        if options.shape in SHAPES:  # as `plimsoll` knows them: without PyTorch, which takes half a minute to start on a GPU
+            subprocess.run([str(options.plimsoll), "init", "--model", f"layoutlmv3-{options.shape}", "--labels", "A,B,C,D,E,F,G",
+                            "--output-dir", str(model)], check=True, stdout=subprocess.DEVNULL)
+        else:
+            make("make_model.py", "--shape", options.shape, "--labels", 7, "--output", model)
     return model
 
 

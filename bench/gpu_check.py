@@ -89,6 +89,7 @@ def passed_names(output):
 class Check:
     def __init__(self, options, runner=run):
         self.options, self.runner = options, runner
+        self.eager_peak = None  # MiB of PyTorch's eager step, once it is measured
         self.environment = {variable: str(file) for variable, file in
                             (("PLIMSOLL_CUBLASLT", options.cublaslt), ("PLIMSOLL_NCCL", options.nccl)) if file is not None}
 
@@ -164,7 +165,11 @@ class Check:
             return [not_measured(name, bar, reason)]
         report, result = self.reported("bench/compare_pytorch.py", "bench", "--synthetic", "--programs", program, "--steps", 10,
                                        "--rounds", self.options.rounds, "--device", "cuda")
-        return speed_figures(program, report["rows"]) if report else [self.nothing(name, bar, result, "bench-step")]
+        if report is None:
+            return [self.nothing(name, bar, result, "bench-step")]
+        if program == "eager":
+            self.eager_peak = report["rows"][1]["peak_bytes"] >> 20
+        return speed_figures(program, report["rows"])
 
     def large(self):
         reason = self.missing_torch()
@@ -178,8 +183,9 @@ class Check:
         reason = self.missing_torch()
         if reason:
             return [not_measured(*BUDGET, reason)]
+        peak = [] if self.eager_peak is None else ["--peak", self.eager_peak]
         report, result = self.reported("bench/tight_budget.py", "tight_budget", "--rounds", self.options.rounds, "--device",
-                                       "cuda")
+                                       "cuda", *peak)
         return budget_figures(report) if report else [self.nothing(*BUDGET, result, "\nended with")]
 
     def peaks(self):

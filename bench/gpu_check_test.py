@@ -163,6 +163,12 @@ def test_parity_and_speed():
     assert verdicts(rows) == ["holds"] * 3 and "eager" in rows[0]["figure"], rows
     assert "compile-overhead" in check.part("compile-overhead")[0]["figure"]
     assert rows[1]["measured"] == "2.00 of 8.00 GiB"
+    # The budget follows from the peak that was measured: PyTorch need not run again.
+    assert check.eager_peak == 8 * 1024
+    asked = []
+    check.runner = lambda command, *_: asked.append(" ".join(map(str, command))) or outcome("")(command, {})
+    check.part("budget")
+    assert any("tight_budget.py" in command and command.endswith("--peak 8192") for command in asked), asked
     assert speed_figures("eager", [ours, {**theirs, "ratio": 0.9}])[0]["verdict"] == "misses"
     # The same rate is too low for the large model.
     row = check_with({"--shape large --programs --steps": writes({"rows": [ours]})}).large()[0]
