@@ -9,6 +9,7 @@ bert-cased.json     a tokenizer.json alone: nothing lower-cased or stripped, ano
 xlm-roberta/        sentencepiece.bpe.model with the character map of nmt_nfkc, and config.json, which names the family
 unigram.json        a tokenizer.json alone: a small character map and other steps, words that are not cut at spaces
 llama3.json, qwen.json, smollm.json    byte-level BPE as decoders have it: their patterns, NFC (Qwen), a first token (Llama)
+llama2.json, llama2-first.json    BPE of characters with tokens of bytes: a normalizer sets spaces, or a Metaspace
 """
 
 import io
@@ -144,12 +145,36 @@ def make_decoders():
                                  pre_tokenizers.ByteLevel(add_prefix_space=False)], ["<|end|>"])
 
 
+def make_of_characters():
+    special = ["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in range(256)]
+    learner = Tokenizer(models.BPE(unk_token="<unk>"))
+    learner.pre_tokenizer = pre_tokenizers.Metaspace()
+    trainer = trainers.BpeTrainer(vocab_size=700, special_tokens=special, limit_alphabet=120, show_progress=False)
+    learner.train_from_iterator(training_text(), trainer)
+    learnt = json.loads(learner.to_str())["model"]
+    for name, normalizer, pre_tokenizer in (
+            ("llama2.json", normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")]), None),
+            ("llama2-first.json", None, pre_tokenizers.Metaspace(prepend_scheme="first", split=False))):
+        tokenizer = Tokenizer(models.BPE(learnt["vocab"], [tuple(merge) for merge in learnt["merges"]], unk_token="<unk>",
+                                         fuse_unk=True, byte_fallback=True))
+        if normalizer is not None:
+            tokenizer.normalizer = normalizer
+        if pre_tokenizer is not None:
+            tokenizer.pre_tokenizer = pre_tokenizer
+        tokenizer.add_special_tokens(["<unk>", "<s>", "</s>"])
+        tokenizer.add_tokens([AddedToken("<sum>", normalized=False, rstrip=True), AddedToken("GST", normalized=True)])
+        tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", pair="<s> $A <s>:1 $B:1",
+                                                                 special_tokens=[("<s>", 1)])
+        write(OUTPUT / name, tokenizer.to_str() + "\n")
+
+
 def main():
     make_bert()
     make_cased()
     make_xlm_roberta()
     make_unigram()
     make_decoders()
+    make_of_characters()
 
 
 if __name__ == "__main__":

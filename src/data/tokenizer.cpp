@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "data/tokenizer_bpe_model.h"
+#include "data/tokenizer_characters.h"
 #include "data/tokenizer_split.h"
 #include "data/tokenizer_unigram.h"
 #include "data/tokenizer_vocabulary.h"
@@ -21,6 +22,7 @@ constexpr std::uint8_t kMayBeginAdded = 2;
 
 std::unique_ptr<const TokenModel> make_model(const TokenizerDefinition& definition) {
   if (const auto* options = std::get_if<BpeOptions>(&definition.model)) {
+    if (options->characters) return std::make_unique<CharacterBpe>(definition.tokens, *options);
     return std::make_unique<BpeModel>(definition.tokens, *options);
   }
   std::vector<std::string> own = definition.tokens;
@@ -69,7 +71,8 @@ std::size_t strip_forward(std::string_view text, std::size_t begin) {
 
 }  // namespace
 
-// Appends the ids of the matcher's tokens in `text`, and calls `between` with each stretch of text around them.
+// Appends the ids of the matcher's tokens in `text`, and calls `between` with each stretch of text around them and
+// whether it does not begin the text.
 template <typename Between>
 void Tokenizer::encode_around(const AddedMatcher& matcher, std::string_view text, std::vector<std::int32_t>& ids,
                               const Between& between) {
@@ -91,11 +94,11 @@ void Tokenizer::encode_around(const AddedMatcher& matcher, std::string_view text
     position = end;
     if (found->lstrip) begin = strip_back(text, std::min(done, begin), begin);
     if (found->rstrip) end = strip_forward(text, end);
-    if (done < begin) between(text.substr(done, begin - done));
+    if (done < begin) between(text.substr(done, begin - done), done > 0);
     ids.push_back(found->id);
     done = end;
   }
-  if (done < text.size()) between(text.substr(done));
+  if (done < text.size()) between(text.substr(done), done > 0);
 }
 
 Tokenizer Tokenizer::from_directory(const std::filesystem::path& path) { return Tokenizer(read_tokenizer_files(path)); }
@@ -179,14 +182,20 @@ void Tokenizer::encode_question(std::string_view text, std::vector<std::int32_t>
 }
 
 void Tokenizer::encode_raw(std::string_view text, std::vector<std::int32_t>& ids, bool running) const {
-  encode_around(added_[0], text, ids, [&](std::string_view between) { encode_between_raw(between, ids, running); });
+  encode_around(added_[0], text, ids,
+                [&](std::string_view between, bool behind) { encode_between_raw(between, ids, running, behind); });
 }
 
 // Encodes a stretch between the added tokens that are matched in raw text.
-void Tokenizer::encode_between_raw(std::string_view text, std::vector<std::int32_t>& ids, bool running) const {
-  if (added_[1].tokens.empty()) return running ? model_->encode_running(text, ids) : model_->encode_text(text, ids);
+void Tokenizer::encode_between_raw(std::string_view text, std::vector<std::int32_t>& ids, bool running,
+                                   bool behind) const {
+  if (added_[1].tokens.empty()) {
+    if (behind) return model_->encode_behind(text, ids, running);
+    return running ? model_->encode_running(text, ids) : model_->encode_text(text, ids);
+  }
   const auto encode = [&](std::string_view normalized) {
-    encode_around(added_[1], normalized, ids, [&](std::string_view between) {
+    encode_around(added_[1], normalized, ids, [&](std::string_view between, bool behind_normalized) {
+      if (behind || behind_normalized) return model_->encode_normalized_behind(between, ids, running);
       running ? model_->encode_normalized_running(between, ids) : model_->encode_normalized(between, ids);
     });
   };

@@ -1,5 +1,5 @@
-// Encodes words as ids, the same as Hugging Face's `tokenizers`: byte-level BPE (RoBERTa, LayoutLMv3), WordPiece (BERT,
-// LayoutLM) or Unigram (XLM-RoBERTa, LayoutXLM).
+// Encodes words as ids, the same as Hugging Face's `tokenizers`: byte-level BPE (RoBERTa, LayoutLMv3), BPE of characters
+// (Llama 2), WordPiece (BERT, LayoutLM) or Unigram (XLM-RoBERTa, LayoutXLM).
 //
 //   const Tokenizer tokenizer = Tokenizer::from_directory("layoutlmv3-base");   // or Tokenizer::embedded()
 //   std::vector<std::int32_t> ids;
@@ -98,9 +98,9 @@ class Tokenizer {
   static void encode_around(const AddedMatcher& matcher, std::string_view text, std::vector<std::int32_t>& ids,
                             const Between& between);
   void add_matchers();
-  // `running`: the text is a part of a running one, not a word by itself.
+  // `running`: the text is a part of a running one, not a word by itself; `behind`: something stands before it.
   void encode_raw(std::string_view text, std::vector<std::int32_t>& ids, bool running) const;
-  void encode_between_raw(std::string_view text, std::vector<std::int32_t>& ids, bool running) const;
+  void encode_between_raw(std::string_view text, std::vector<std::int32_t>& ids, bool running, bool behind) const;
 
   TokenizerDefinition definition_;
   std::unique_ptr<const TokenModel> model_;

@@ -68,7 +68,11 @@ std::uint32_t Bpe::find(std::int32_t left, std::int32_t right) const {
 }
 
 void Bpe::encode(std::string_view piece, std::vector<std::int32_t>& ids) const {
-  piece.size() <= kShortPieceBytes ? encode_short(piece, ids) : encode_long(piece, ids);
+  if (piece.size() <= kShortPieceBytes) return encode_short(piece, ids);
+  std::vector<std::int32_t> symbols(piece.size());
+  std::ranges::transform(piece, symbols.begin(),
+                         [&](char byte) { return byte_ids_[static_cast<unsigned char>(byte)]; });
+  merge(symbols, ids);
 }
 
 // Uses arrays on the stack and finds the best pair by scanning them all, which is fastest for pieces of some ten bytes.
@@ -100,7 +104,7 @@ void Bpe::encode_short(std::string_view piece, std::vector<std::int32_t>& ids) c
 }
 
 // Uses a linked list and a heap in n log n, so that a page-long "word" does not take quadratic time.
-void Bpe::encode_long(std::string_view piece, std::vector<std::int32_t>& ids) const {
+void Bpe::merge(std::span<const std::int32_t> begin, std::vector<std::int32_t>& ids) const {
   struct Symbol {
     std::int32_t id;
     std::size_t previous;
@@ -118,10 +122,9 @@ void Bpe::encode_long(std::string_view piece, std::vector<std::int32_t>& ids) co
   };
   constexpr std::size_t kEnd = std::numeric_limits<std::size_t>::max();
 
-  std::vector<Symbol> symbols(piece.size());
-  for (std::size_t i = 0; i < piece.size(); ++i) {
-    symbols[i] = {byte_ids_[static_cast<unsigned char>(piece[i])], i == 0 ? kEnd : i - 1, i + 1};
-  }
+  if (begin.empty()) return;
+  std::vector<Symbol> symbols(begin.size());
+  for (std::size_t i = 0; i < begin.size(); ++i) symbols[i] = {begin[i], i == 0 ? kEnd : i - 1, i + 1};
   symbols.back().next = kEnd;
 
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue;

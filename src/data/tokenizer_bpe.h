@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -40,6 +41,8 @@ class Bpe {
 
   // Appends the ids of `piece`, which may hold any bytes.
   void encode(std::string_view piece, std::vector<std::int32_t>& ids) const;
+  // The same from tokens on, which need not be those of bytes.
+  void merge(std::span<const std::int32_t> symbols, std::vector<std::int32_t>& ids) const;
 
   std::size_t memory_bytes() const {
     return slots_.size() * sizeof(std::uint64_t) + results_.size() * sizeof(std::int32_t) +
@@ -50,7 +53,6 @@ class Bpe {
   // Returns the rank of a pair's merge, kNoRank if it has none.
   std::uint32_t find(std::int32_t left, std::int32_t right) const;
   void encode_short(std::string_view piece, std::vector<std::int32_t>& ids) const;
-  void encode_long(std::string_view piece, std::vector<std::int32_t>& ids) const;
 
   // The tables looked up most are kept small, because the time goes into waiting for memory.
   std::array<std::int32_t, 256> byte_ids_;

@@ -94,6 +94,11 @@ std::string make_tokenizer_json(const TokenizerDefinition& definition) {
 
 ordered_json bpe_config(const TokenizerDefinition& definition, const BpeOptions& options) {
   const SpecialTokens& special = definition.special;
+  if (options.characters) {
+    return {{"bos_token", token_text(definition, special.bos)},
+            {"eos_token", token_text(definition, special.end_of_text)},
+            {"tokenizer_class", options.characters->from_file ? "PreTrainedTokenizerFast" : "LlamaTokenizer"}};
+  }
   ordered_json config = {{"add_prefix_space", options.add_prefix_space},
                          {"bos_token", token_text(definition, special.bos)},
                          {"cls_token", token_text(definition, special.bos)},

@@ -10,13 +10,15 @@
 // BertTokenizer, do_lower_case, strip_accents and tokenize_chinese_chars come from there, else they have that class's
 // defaults, whatever the normalizer section holds; a warning says where the two differ. XLMRobertaTokenizer and
 // LayoutXLMTokenizer take tokenizer.json's vocabulary (the former its character map too) and fix the rest. Only if
-// tokenizer_config.json names PreTrainedTokenizerFast or TokenizersBackend does tokenizer.json decide. Padding and
+// tokenizer_config.json names PreTrainedTokenizerFast or TokenizersBackend does tokenizer.json decide. LlamaTokenizer takes
+// tokenizer.json's vocabulary of characters and sets a space in front as add_prefix_space and legacy say. Padding and
 // truncation sections are ignored; a special token that no file lists as an added token is matched without swallowing
 // white space.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -56,9 +58,25 @@ struct TokenizerFile {
   std::string content{};  // byte for byte
 };
 
-// The options of byte-level BPE. Its tokens are in the alphabet of bytes_to_alphabet, and each byte has one.
+// Of BPE that merges characters, as SentencePiece does (Llama 2): spaces are "▁", and a character that the vocabulary
+// lacks is spelled in the tokens of its bytes ("<0x0A>"), of which there are all.
+struct CharacterRules {
+  // Where a space is set in front of text that begins with none.
+  enum class Prefix : std::uint8_t {
+    kAlways,  // also behind an added token
+    kFirst,   // at its begin
+    kNever
+  };
+  Prefix prefix = Prefix::kFirst;
+  bool by_normalizer = false;  // it is set everywhere, even in front of a space, before some added tokens are looked for
+  bool from_file = false;      // tokenizer.json decides these, not a class of `transformers`
+};
+
+// The options of byte-level BPE, whose tokens are in the alphabet of bytes_to_alphabet, and each byte has one; or of
+// characters.
 struct BpeOptions {
   std::vector<BpeMerge> merges{};  // best first
+  std::optional<CharacterRules> characters{};
   bool add_prefix_space = true;
   SplitRules split{};
   bool composes = false;    // text is normalised to NFC before it is split

@@ -1,4 +1,4 @@
-// A Tokenizer asks its model (byte-level BPE, WordPiece or Unigram) for the ids of the text between added tokens.
+// A Tokenizer asks its model (byte-level BPE, BPE of characters, WordPiece or Unigram) for the ids of the text between added tokens.
 //
 // Invariant: a model is immutable, and its members may be called from any number of threads at once.
 #pragma once
@@ -30,6 +30,14 @@ class TokenModel {
   virtual void encode_running(std::string_view text, std::vector<std::int32_t>& ids) const { encode_text(text, ids); }
   virtual void encode_normalized_running(std::string_view text, std::vector<std::int32_t>& ids) const {
     encode_normalized(text, ids);
+  }
+
+  // The same for text behind an added token, for models to which that makes a difference.
+  virtual void encode_behind(std::string_view text, std::vector<std::int32_t>& ids, bool running) const {
+    running ? encode_running(text, ids) : encode_text(text, ids);
+  }
+  virtual void encode_normalized_behind(std::string_view text, std::vector<std::int32_t>& ids, bool running) const {
+    running ? encode_normalized_running(text, ids) : encode_normalized(text, ids);
   }
 
   // Appends the text that a token stands for; a token that begins a word has a space in front.

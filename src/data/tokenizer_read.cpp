@@ -152,7 +152,7 @@ void read_files(TokenizerReading& reading, const Place& place) {
   const std::string model_where = reading.where;
   const json config = read_configuration(reading, place);
   if (std::holds_alternative<BpeOptions>(reading.definition.model)) {
-    read_bpe_config(reading, config);
+    read_bpe_config(reading, config, [&] { return tokenizer_class(reading, place, config); });
   } else {
     const TokenizerClass rules = tokenizer_class(reading, place, config);
     const bool word_piece = std::holds_alternative<WordPieceOptions>(reading.definition.model);

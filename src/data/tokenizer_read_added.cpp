@@ -76,7 +76,9 @@ void read_listed_special_tokens(TokenizerReading& reading, const json& config) {
 bool is_decoders(const TokenizerReading& reading, const json& config, const Around& around) {
   if (!std::holds_alternative<BpeOptions>(reading.definition.model)) return false;
   const auto names = [&](const char* role) { return config.contains(role) && !config.at(role).is_null(); };
-  return !names("cls_token") && !names("sep_token") && around.eos.empty() && reading.find(kRobertas.eos) == kNoToken;
+  const bool of_characters = std::get<BpeOptions>(reading.definition.model).characters.has_value();
+  return !names("cls_token") && !names("sep_token") && around.eos.empty() &&
+         (of_characters || reading.find(kRobertas.eos) == kNoToken);
 }
 
 // A decoder's text begins with a token only if the post-processor says so, and ends with none. Padding is masked, so
@@ -93,7 +95,8 @@ void find_decoder_tokens(TokenizerReading& reading, const json& config, const Ar
   }
   // The class that GPT-2's files belong to has this token where they name none.
   if (special.end_of_text == kNoToken && !config.contains("eos_token")) {
-    special.end_of_text = reading.find("<|endoftext|>");
+    const bool of_characters = std::get<BpeOptions>(reading.definition.model).characters.has_value();
+    special.end_of_text = reading.find(of_characters ? "</s>" : "<|endoftext|>");
     if (special.pad == kNoToken) special.pad = special.end_of_text;
   }
   if (special.pad == kNoToken) special.pad = 0;

@@ -1,4 +1,5 @@
-// Reads byte-level BPE from tokenizer.json, or from vocab.json and merges.txt.
+// Reads byte-level BPE from tokenizer.json, or from vocab.json and merges.txt; and BPE of characters from
+// tokenizer.json.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 #include <utility>
 
 #include "base/counted.h"
+#include "data/tokenizer_characters.h"
 #include "data/tokenizer_reading.h"
 
 namespace plimsoll {
@@ -29,8 +31,7 @@ void add_merge(TokenizerReading& reading, std::string_view left, std::string_vie
 }
 
 void read_model(TokenizerReading& reading, const json& model) {
-  for (const char* name :
-       {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback", "ignore_merges"}) {
+  for (const char* name : {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "ignore_merges"}) {
     reading.must_be_unset(model, name);
   }
   reading.put_vocabulary(model.at("vocab"));
@@ -81,9 +82,44 @@ std::optional<SplitRules> split_rules(const json& pre_tokenizer) {
   return std::nullopt;
 }
 
+bool sets_spaces(const json& normalizer) {
+  if (section_type(normalizer) != "Sequence") return false;
+  const json& steps = normalizer.at("normalizers");
+  return steps.size() == 2 && section_type(steps[0]) == "Prepend" && steps[0].value("prepend", "") == kSpaceMark &&
+         section_type(steps[1]) == "Replace" && steps[1].value("content", "") == kSpaceMark &&
+         steps[1].at("pattern") == json{{"String", " "}};
+}
+
+// Returns what the file says of BPE of characters; nothing if that is not ours.
+std::optional<CharacterRules> character_rules(const json& file) {
+  using Prefix = CharacterRules::Prefix;
+  const json normalizer = file.value("normalizer", json()), pre_tokenizer = file.value("pre_tokenizer", json());
+  if (pre_tokenizer.is_null() && sets_spaces(normalizer)) {
+    return CharacterRules{.prefix = Prefix::kAlways, .by_normalizer = true, .from_file = true};
+  }
+  if (!normalizer.is_null() || section_type(pre_tokenizer) != "Metaspace" || pre_tokenizer.value("split", true) ||
+      pre_tokenizer.value("replacement", std::string(kSpaceMark)) != kSpaceMark) {
+    return std::nullopt;
+  }
+  const std::string scheme = pre_tokenizer.value("prepend_scheme", "always");
+  for (const auto& [name, prefix] :
+       {std::pair("always", Prefix::kAlways), std::pair("first", Prefix::kFirst), std::pair("never", Prefix::kNever)}) {
+    if (scheme == name) return CharacterRules{.prefix = prefix, .from_file = true};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 void read_bpe(TokenizerReading& reading, const json& file) {
+  if (file.at("model").value("byte_fallback", false)) {
+    read_model(reading, file.at("model"));
+    BpeOptions& options = std::get<BpeOptions>(reading.definition.model);
+    options.characters.emplace();
+    // Which of them counts is known with the configuration.
+    reading.characters_of_file = character_rules(file);
+    return;
+  }
   if (const auto normalizer = file.find("normalizer"); normalizer != file.end() && !normalizer->is_null()) {
     const bool empty = section_type(*normalizer) == "Sequence" && normalizer->at("normalizers").empty();
     std::get<BpeOptions>(reading.definition.model).composes = section_type(*normalizer) == "NFC";
@@ -119,8 +155,28 @@ void read_bpe_merges(TokenizerReading& reading, std::string_view text) {
   }
 }
 
-void read_bpe_config(TokenizerReading& reading, const json& config) {
-  std::get<BpeOptions>(reading.definition.model).add_prefix_space = config.value("add_prefix_space", true);
+void read_bpe_config(TokenizerReading& reading, const json& config, const std::function<TokenizerClass()>& rules) {
+  using Prefix = CharacterRules::Prefix;
+  BpeOptions& options = std::get<BpeOptions>(reading.definition.model);
+  const auto flag = [&](const char* name, bool otherwise) {
+    const auto entry = config.find(name);
+    return entry != config.end() && entry->is_boolean() ? entry->get<bool>() : otherwise;
+  };
+  options.add_prefix_space = config.value("add_prefix_space", json(true)) != false;
+  if (!options.characters) return;
+  const TokenizerClass of = rules();
+  if (!of.from_file && (of.name == "LlamaTokenizer" || (of.name.empty() && of.model_type == "llama"))) {
+    options.characters = {.prefix = !flag("add_prefix_space", true) ? Prefix::kNever
+                                    : flag("legacy", false)         ? Prefix::kAlways
+                                                                    : Prefix::kFirst};
+  } else if (reading.characters_of_file && (of.from_file || of.name.empty())) {
+    options.characters = *reading.characters_of_file;
+  } else {
+    reading.refuse("the tokenizer merges characters in a way that is not Llama 2's",
+                   of.name.empty() || of.from_file ? "its normalizer and pre_tokenizer" : "class " + of.name,
+                   "LlamaTokenizer, or a normalizer of Prepend and Replace, or a Metaspace that does not split",
+                   kOwnTokenizer);
+  }
 }
 
 void check_bpe(const TokenizerReading& reading) {
@@ -132,9 +188,12 @@ void check_bpe(const TokenizerReading& reading) {
                    counted(reading.listed(), "token") + ", no merge",
                    "the merges that the vocabulary was trained with");
   }
+  const bool of_characters = std::get<BpeOptions>(reading.definition.model).characters.has_value();
   for (int byte = 0; byte < 256; ++byte) {
     const char character = static_cast<char>(byte);
-    if (reading.find(bytes_to_alphabet({&character, 1})) != kNoToken) continue;
+    const std::string token =
+        of_characters ? byte_token(static_cast<unsigned char>(byte)) : bytes_to_alphabet({&character, 1});
+    if (reading.find(token) != kNoToken) continue;
     reading.refuse("the vocabulary lacks some bytes, so some text would be lost",
                    fmt::format("no token for byte 0x{:02X}", byte), "a token for each of the 256 bytes",
                    "train the tokenizer with the byte-level alphabet as initial alphabet");

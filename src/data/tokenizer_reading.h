@@ -4,6 +4,7 @@
 
 #include <array>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -17,7 +18,7 @@ namespace plimsoll {
 
 inline constexpr const char* kOwnTokenizer =
     "use the tokenizer files that the model was trained with (those of LayoutLMv3, RoBERTa, BERT, LayoutLM, "
-    "XLM-RoBERTa, LayoutXLM, Llama 3, Qwen and SmolLM are supported); presets have their own, without --tokenizer";
+    "XLM-RoBERTa, LayoutXLM, Llama, Qwen and SmolLM are supported); presets have their own, without --tokenizer";
 inline constexpr const char* kDownloadAgain = "copy or download the model's tokenizer files again";
 
 class TokenizerReading {
@@ -50,6 +51,7 @@ class TokenizerReading {
 
   std::string where;  // the file being read
   TokenizerDefinition definition;
+  std::optional<CharacterRules> characters_of_file{};  // what tokenizer.json says, should it decide
 
  private:
   std::unordered_map<std::string, std::int32_t> id_of_;
@@ -71,7 +73,9 @@ std::string section_type(const nlohmann::json& section);
 // tokenizer_read_bpe.cpp reads byte-level BPE. `file` is the whole of tokenizer.json.
 void read_bpe(TokenizerReading& reading, const nlohmann::json& file);
 void read_bpe_merges(TokenizerReading& reading, std::string_view merges_text);
-void read_bpe_config(TokenizerReading& reading, const nlohmann::json& config);
+// `rules`: of the class, asked of BPE of characters alone.
+void read_bpe_config(TokenizerReading& reading, const nlohmann::json& config,
+                     const std::function<TokenizerClass()>& rules);
 // Refuses a vocabulary that could not encode every text.
 void check_bpe(const TokenizerReading& reading);
 

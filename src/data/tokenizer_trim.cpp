@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "data/tokenizer_characters.h"
 #include "data/tokenizer_split.h"
 #include "formats/protobuf.h"
 
@@ -31,8 +32,9 @@ class Needed {
 
   void operator()(const BpeOptions& options) {
     for_each_token([&](std::int32_t id, const std::string& token) {
-      const std::string bytes = alphabet_to_bytes(token);
-      if (bytes.size() == 1 || is_one_character(bytes)) keep(id);
+      const std::string bytes = options.characters ? token : alphabet_to_bytes(token);
+      const bool is_byte = options.characters ? byte_of_token(token).has_value() : bytes.size() == 1;
+      if (is_byte || is_one_character(bytes)) keep(id);
     });
     // A token may be made by several merges, and of tokens whose own merges come later in the list.
     for (bool changed = true; changed;) {

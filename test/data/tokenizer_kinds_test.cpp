@@ -35,7 +35,7 @@ TEST(TokenizerKinds, EqualHuggingFaceOnReceiptsScriptsAndRandomUnicodeWords) {
 TEST(TokenizerKinds, OfDecodersEqualHuggingFaceOnRunningTexts) {
   const std::filesystem::path folder = test_data_dir() / "tokenizers";
   const json golden = json::parse(read_text_file(folder / "golden.json"));
-  const std::vector<std::string> names = {"llama3.json", "qwen.json", "smollm.json"};
+  const std::vector<std::string> names = {"llama3.json", "qwen.json", "smollm.json", "llama2.json", "llama2-first.json"};
   std::vector<Tokenizer> tokenizers;
   for (const std::string& name : names) tokenizers.push_back(Tokenizer::from_directory(folder / name));
   ASSERT_GE(golden.at("texts").size(), 50U);

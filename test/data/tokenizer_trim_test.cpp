@@ -73,7 +73,7 @@ void expect_same_pieces(const fs::path& path) {
 
 TEST(TokenizerTrim, KeptWordsHaveTheSamePieces) {
   const fs::path folder = test_data_dir() / "tokenizers";
-  for (const char* name : {"bert", "bert-cased.json", "xlm-roberta", "unigram.json"}) expect_same_pieces(folder / name);
+  for (const char* name : {"bert", "bert-cased.json", "xlm-roberta", "unigram.json", "llama2.json"}) expect_same_pieces(folder / name);
 }
 
 // As one tokenizer.json, and as the two files of before.

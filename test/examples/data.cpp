@@ -51,6 +51,7 @@
 #include "data/tokenizer.h"
 #include "data/tokenizer_bpe.h"
 #include "data/tokenizer_bpe_model.h"
+#include "data/tokenizer_characters.h"
 #include "data/tokenizer_charsmap.h"
 #include "data/tokenizer_files.h"
 #include "data/tokenizer_graphemes.h"
@@ -221,6 +222,10 @@ void of_tokenizer_bpe(const std::array<std::int32_t, 256>& byte_ids, std::vector
 
 void of_tokenizer_bpe_model(const TokenizerDefinition& definition, std::vector<std::int32_t>& ids) {
 #include "data/tokenizer_bpe_model.h.inc"
+}
+
+void of_tokenizer_characters(const TokenizerDefinition& definition, std::vector<std::int32_t>& ids) {
+#include "data/tokenizer_characters.h.inc"
 }
 
 void of_tokenizer_charsmap(std::string_view bytes) {
