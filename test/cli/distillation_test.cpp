@@ -157,15 +157,23 @@ TEST_F(Distillation, QuantizedWeightsTakeLessAndFindTheSame) {
     return json::parse(outcome.out);
   };
   const json whole = told({}), eight = told({"--load-in-8bit"}), four = told({"--load-in-4bit"});
-  if (kResidentSetIsSteady) {
-    EXPECT_LT(eight.at("predicted_peak_bytes"), whole.at("predicted_peak_bytes"));
-    // Of so small a model the process itself varies by more than 8 bits take beyond 4.
-    EXPECT_LT(four.at("predicted_peak_bytes"), whole.at("predicted_peak_bytes"));
-  }
   EXPECT_NEAR(eight.at("loss").get<double>(), whole.at("loss").get<double>(), 0.02);
   EXPECT_NEAR(four.at("loss").get<double>(), whole.at("loss").get<double>(), 0.2);
   EXPECT_NEAR(told({"--load-in-8bit", "--float-activations"}).at("loss").get<double>(), whole.at("loss").get<double>(),
               0.02);
+  if (kResidentSetIsSteady) {
+    // Of the smallest model the code that decodes takes more than it spares.
+    ASSERT_EQ(run({"init", "--model", "layoutlmv3-small", "--labels",
+                   "O,B-COMPANY,I-COMPANY,B-ADDRESS,I-ADDRESS,B-DATE,I-DATE,B-TOTAL,I-TOTAL", "--output-dir",
+                   path("small")})
+                  .code,
+              0);
+    eval[2] = path("small");
+    const std::size_t peak = told({}).at("predicted_peak_bytes");
+    const std::size_t of_eight = told({"--load-in-8bit"}).at("predicted_peak_bytes");
+    EXPECT_LT(of_eight, peak);
+    EXPECT_LT(told({"--load-in-4bit"}).at("predicted_peak_bytes"), of_eight);
+  }
   eval.insert(eval.end(), {"--float-activations"});
   expect_message(run(eval), 2, {"--float-activations", "--load-in-8bit"});
 }
