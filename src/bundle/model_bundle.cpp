@@ -92,9 +92,11 @@ ModelBundle open_preset(const std::string& name, const std::string& tokenizer) {
   bundle.tokenizer = std::make_shared<Tokenizer>(tokenizer.empty() ? Tokenizer::embedded(reads_boxes)
                                                                    : Tokenizer::from_directory(tokenizer));
   const SpecialTokens& special = bundle.tokenizer->special();
+  // A decoder's texts end with a token of their own.
+  const std::int32_t eos = special.eos != kNoToken ? special.eos : special.end_of_text;
   bundle.config = preset_config(
       name,
-      Vocabulary{.size = bundle.tokenizer->vocab_size(), .pad = special.pad, .bos = special.bos, .eos = special.eos});
+      Vocabulary{.size = bundle.tokenizer->vocab_size(), .pad = special.pad, .bos = special.bos, .eos = eos});
   return bundle;
 }
 

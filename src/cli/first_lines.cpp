@@ -23,6 +23,7 @@ std::string run_line(const ModelBundle& bundle, const Dataset& train, const Trai
 std::string weights_line(const ModelBundle& bundle) {
   if (bundle.weights != nullptr) return {};
   const std::string repository = published_model(bundle.origin);
+  if (repository.empty()) return fmt::format("random weights: the preset {} has no published weights", bundle.origin);
   const std::string name = repository.substr(repository.find('/') + 1);
   // Lines of at most eighty columns, as in plan --explain.
   return fmt::format(

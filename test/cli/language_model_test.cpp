@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/program_fixture.h"
+#include "harness/paths.h"
 
 namespace plimsoll::test {
 namespace {
@@ -147,6 +148,17 @@ TEST_F(LanguageModel, WritesWhatItHasLearned) {
   const json line = json::parse(together.out.substr(0, together.out.find('\n')));
   EXPECT_EQ(line.at("prompt"), "What is paid in cash? ");
   EXPECT_LE(line.at("tokens").size(), 12U);
+}
+
+TEST_F(LanguageModel, BeginsWithATokenizerOfItsOwnWhoseEndItNames) {
+  const std::string tokenizer = (test_data_dir() / "tokenizers/llama2.json").string();
+  const Outcome made = run({"init", "--model", "llama-tiny", "--task", "causal-lm", "--tokenizer", tokenizer,
+                            "--output-dir", path("own")});
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_EQ((made.out + made.err).find("hf download"), std::string::npos) << made.out << made.err;
+  const json config = json::parse(file_bytes(at("own/config.json")));
+  EXPECT_EQ(config.at("bos_token_id"), 1);
+  EXPECT_EQ(config.at("eos_token_id"), 2);
 }
 
 TEST_F(LanguageModel, LearnsConversationsByTheModelsOwnTemplate) {
