@@ -58,10 +58,10 @@ struct TokenizerFile {
   std::string content{};  // byte for byte
 };
 
-// Of BPE that merges characters, as SentencePiece does (Llama 2): spaces are "▁", and a character that the vocabulary
-// lacks is spelled in the tokens of its bytes ("<0x0A>"), of which there are all.
+// BPE that merges characters, as SentencePiece does (Llama 2), has these: spaces are "▁", and a character that the
+// vocabulary lacks is spelled in the tokens of its bytes ("<0x0A>"), of which there are all.
 struct CharacterRules {
-  // Where a space is set in front of text that begins with none.
+  // This says where a space is set in front of text that begins with none.
   enum class Prefix : std::uint8_t {
     kAlways,  // also behind an added token
     kFirst,   // at its begin

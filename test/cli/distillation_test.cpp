@@ -162,7 +162,7 @@ TEST_F(Distillation, QuantizedWeightsTakeLessAndFindTheSame) {
   EXPECT_NEAR(told({"--load-in-8bit", "--float-activations"}).at("loss").get<double>(), whole.at("loss").get<double>(),
               0.02);
   if (kResidentSetIsSteady) {
-    // Of the smallest model the code that decodes takes more than it spares.
+    // For the smallest model the code that decodes takes more than it spares.
     ASSERT_EQ(run({"init", "--model", "layoutlmv3-small", "--labels",
                    "O,B-COMPANY,I-COMPANY,B-ADDRESS,I-ADDRESS,B-DATE,I-DATE,B-TOTAL,I-TOTAL", "--output-dir",
                    path("small")})

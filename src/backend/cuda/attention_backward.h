@@ -125,6 +125,16 @@ __device__ void store_sums_with(const float (&share)[kAllBlocks][4], const Pack<
   }
 }
 
+// Writes a warp's dq of 16 queries, to which all blocks have added, and its sums over rows.
+template <typename Form, typename T, int kOutBlocks>
+__device__ void store_queries(const float (&whole)[kOutBlocks][4], const BlockRows<Form>& block, int query,
+                              const BackwardTensors<T>& t, const AttentionShape& shape) {
+  store_rows<Form>(whole, shape.scale, shape.scale, block.row_of(t.dq, query), block.real(query), shape);
+  if (t.tile_sums.at == nullptr) return;
+  float* const to = t.tile_sums.of(block.begin(), block.sample, query, 0, block.stride) + block.head_column;
+  store_sums<Form>(whole, shape.scale, to, block.real(query), shape);
+}
+
 // The last block that has added to the dq of a sample's and head's queries, from `begin` to `end`, writes it: a warp 16
 // queries at a time.
 template <typename Form, typename T>
@@ -140,10 +150,7 @@ __device__ void write_queries(const BlockRows<Form>& block, int begin, int end, 
 #pragma unroll
       for (int i = 0; i < 4; ++i) whole[n][i] = four.at[i];
     }
-    store_rows<Form>(whole, shape.scale, shape.scale, block.row_of(t.dq, query), block.real(query), shape);
-    if (t.tile_sums.at == nullptr) continue;
-    float* const to = t.tile_sums.of(block.begin(), block.sample, query, 0, block.stride) + block.head_column;
-    store_sums<Form>(whole, shape.scale, to, block.real(query), shape);
+    store_queries(whole, block, query, t, shape);
   }
 }
 

@@ -247,11 +247,7 @@ __global__ void __launch_bounds__(kGroupThreads, WarpgroupTiles<T>::kBlocksAtOnc
     auto* const sums = lane_sums<kGroupBlocks>(queries_of(block, t.dq_sums, query, shape), 0);
     if (is_last) {
       if (turn > 0) take_sums(share, sums);
-      store_rows<Form>(share, shape.scale, shape.scale, block.row_of(t.dq, query), block.real(query), shape);
-      if (t.tile_sums.at != nullptr) {
-        float* const to = t.tile_sums.of(block.begin(), block.sample, query, 0, block.stride) + block.head_column;
-        store_sums<Form>(share, shape.scale, to, block.real(query), shape);
-      }
+      store_queries(share, block, query, t, shape);
     } else if (turn > 0) {
       add_share(sums, share);
     } else {

@@ -116,14 +116,14 @@ __device__ inline void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
-// Of a swizzled tile (PTX ISA, "Matrix descriptor format"): where it begins, 1,024 bytes from eight of its rows to the
+// Describes a swizzled tile (PTX ISA, "Matrix descriptor format"): where it begins, 1,024 bytes from eight of its rows to the
 // next eight. The leading offset, between tiles side by side, is not used.
 template <typename T>
 __device__ inline std::uint64_t tile_descriptor(const T* tile) {
   constexpr std::uint64_t kSwizzled128 = std::uint64_t{1} << 62, kEightRows = std::uint64_t{1024 / 16} << 32;
   return kSwizzled128 | kEightRows | std::uint64_t{1} << 16 | (shared_address(tile) & 0x3FFFF) / 16;
 }
-// Of an operand's next 16 elements along what is added up: 32 bytes along its rows, or 16 rows.
+// A descriptor grows by this for an operand's next 16 elements along what is added up: 32 bytes of a row, or 16 rows.
 template <InTile kIn>
 constexpr std::uint64_t kNextSixteen = kIn == InTile::kRows ? 32 / 16 : 16 * 128 / 16;
 
