@@ -182,7 +182,7 @@ void run(int threads, int repetitions, DType dtype, Sgemm blas) {
     }
   }
   for (const MatrixUnit& unit : matrix_units(dtype)) {
-    fmt::print("{}: {:.1f} GFLOP/s in registers\n", unit.name, matrix_rate(unit, threads));
+    fmt::print("the processor's rate, {}: {:.1f} GFLOP/s\n", unit.name, matrix_rate(unit, threads));
   }
   const double bar = dtype == DType::kF32 ? 0.85 : multiplies_tiles() ? 0.70 : 0;
   for (const auto& [rows, layer] : layers) {

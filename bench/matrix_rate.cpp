@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "backend/cpu/tile_product_bf16.h"
+#include "backend/cpu/tile_shapes.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -70,20 +71,14 @@ __attribute__((target("avx512f,avx512bf16"))) void run_avx512_bf16(std::int64_t 
   }
 }
 
-struct alignas(64) TileShapes {
-  std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  std::uint16_t row_bytes[16] = {};
-  std::uint8_t rows[16] = {};
-};
-
-// Uses two by two tiles of sums, as in a product; the operands' tiles are zeros, which take as long as other numbers.
-__attribute__((target("amx-tile,amx-bf16"))) void run_amx(std::int64_t rounds) {
+// Makes all eight registers tiles of 16 rows of 64 bytes, of zeros; they take as long to multiply as other numbers.
+PLIMSOLL_AMX void clear_tiles() {
   TileShapes shapes;
   for (int i = 0; i < 8; ++i) {
     shapes.rows[i] = 16;
     shapes.row_bytes[i] = 64;
   }
-  _tile_loadconfig(&shapes);
+  load_tile_shapes(shapes);
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
@@ -92,11 +87,38 @@ __attribute__((target("amx-tile,amx-bf16"))) void run_amx(std::int64_t rounds) {
   _tile_zero(5);
   _tile_zero(6);
   _tile_zero(7);
+}
+
+// Uses two by two tiles of sums, as in a product.
+PLIMSOLL_AMX void run_amx(std::int64_t rounds) {
+  clear_tiles();
   for (std::int64_t round = 0; round < rounds; ++round) {
     _tile_dpbf16ps(0, 4, 6);
     _tile_dpbf16ps(1, 4, 7);
     _tile_dpbf16ps(2, 5, 6);
     _tile_dpbf16ps(3, 5, 7);
+  }
+  _tile_release();
+}
+
+// The same with the four operands' tiles loaded in every round, from memory of `bytes`, a power of two.
+template <std::int64_t bytes>
+PLIMSOLL_AMX void run_amx_from_memory(std::int64_t rounds) {
+  constexpr std::int64_t kTileBytes = 1024;
+  static std::vector<char> memory(bytes + 64);
+  const char* const tiles = memory.data() + 64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64;
+  clear_tiles();
+  std::int64_t at = 0;
+  for (std::int64_t round = 0; round < rounds; ++round) {
+    _tile_loadd(4, tiles + at, 64);
+    _tile_loadd(6, tiles + at + kTileBytes, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_loadd(7, tiles + at + 2 * kTileBytes, 64);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_loadd(5, tiles + at + 3 * kTileBytes, 64);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+    at = (at + 4 * kTileBytes) % bytes;
   }
   _tile_release();
 }
@@ -114,7 +136,13 @@ std::vector<MatrixUnit> matrix_units(DType dtype) {
   if (__builtin_cpu_supports("avx512f")) units.push_back({"AVX-512", kFlop * 16, run_avx512});
   if (dtype == DType::kBF16) {
     if (__builtin_cpu_supports("avx512bf16")) units.push_back({"AVX512_BF16", kFlop * 32, run_avx512_bf16});
-    if (multiplies_tiles()) units.push_back({"AMX", 4 * 2.0 * 16 * 16 * 32, run_amx});
+    if (multiplies_tiles()) {
+      constexpr double kTileFlop = 4 * 2.0 * 16 * 16 * 32;
+      units.push_back({"AMX", kTileFlop, run_amx});
+      units.push_back({"AMX, tiles from 16 KiB", kTileFlop, run_amx_from_memory<16 << 10>});
+      units.push_back({"AMX, tiles from 1 MiB", kTileFlop, run_amx_from_memory<1 << 20>});
+      units.push_back({"AMX, tiles from 32 MiB", kTileFlop, run_amx_from_memory<32 << 20>});
+    }
   }
 #endif
   return units;

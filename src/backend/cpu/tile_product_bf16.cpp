@@ -2,27 +2,18 @@
 
 #include <algorithm>
 
+#include "backend/cpu/tile_shapes.h"
 #include "base/error.h"
 
 #if defined(__x86_64__) && defined(__linux__)
 #include <cpuid.h>
-#include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#define PLIMSOLL_AMX __attribute__((target("avx512f,amx-tile,amx-bf16")))
 
 namespace plimsoll {
 namespace {
 
 constexpr std::int64_t kTile = 16;  // rows of a tile, and pairs or F32 columns in a row
-
-// The configuration that _tile_loadconfig reads.
-struct alignas(64) TileShapes {
-  std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  std::uint16_t row_bytes[16] = {};
-  std::uint8_t rows[16] = {};
-};
 
 // Registers 0 to 3 hold a block of two by two tiles of C, 4 and 5 two tiles of A, one below the other, 6 and 7 two of
 // B, side by side. The upper tiles have `upper` rows and the lower ones `lower`.
@@ -33,7 +24,7 @@ PLIMSOLL_AMX void shape_tiles(std::int64_t upper, std::int64_t lower) {
     shapes.rows[i] = static_cast<std::uint8_t>(rows[i]);
     shapes.row_bytes[i] = static_cast<std::uint16_t>(rows[i] == 0 ? 0 : 64);
   }
-  _tile_loadconfig(&shapes);
+  load_tile_shapes(shapes);
 }
 
 // Multiplies one block of C; `lower` and `right` say whether it has tiles below and beside the first.
@@ -114,6 +105,7 @@ PLIMSOLL_AMX void tile_product_bf16(PairRows a, std::int64_t rows, std::int64_t 
                                     std::int64_t b_stride, float* c, std::int64_t c_stride, std::int64_t columns,
                                     DotSum sum, const float* factors) {
   if (factors != nullptr && sum == DotSum::kAdd) scale_columns(c, c_stride, rows, columns, factors);
+  store_before_tiles();
   if (rows >= 2 * kTile) shape_tiles(kTile, kTile);
   for (std::int64_t i = 0; i < rows; i += 2 * kTile) {
     const PairRows rest{a.data + i * a.row_stride, a.row_stride};
