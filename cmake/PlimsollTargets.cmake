@@ -3,9 +3,9 @@
 #   several files are compiled as one, so that the headers that they share are read once.
 #   Those after ALONE are not: names of theirs are also names of other files. COLD: no time of a run is spent there, so
 #   that it is optimised less, in two thirds of the time to compile.
-# plimsoll_test(NAME [WITHOUT file...] [DEPENDS lib...] [LINK external...])
+# plimsoll_test(NAME [WITHOUT file...] [ALONE file...] [DEPENDS lib...] [LINK external...])
 #   One folder of test/ = one GoogleTest program test_NAME from its *.cpp files, but for those of a library beside it,
-#   and one ctest test NAME.1, NAME.2, ... per core.
+#   and one ctest test NAME.1, NAME.2, ... per core. ALONE as for a library; tests are always COLD.
 
 add_library(plimsoll_flags INTERFACE)
 set(plimsoll_options -Wall -Wextra -Wshadow -Wnon-virtual-dtor)
@@ -40,6 +40,14 @@ function(plimsoll_cold target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
+# Compiles `batch` files at a time, but those after it one by one.
+function(plimsoll_unity target batch)
+  if(ARGN)
+    set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${PLIMSOLL_UNITY} UNITY_BUILD_BATCH_SIZE ${batch})
+endfunction()
+
 function(plimsoll_library name)
   cmake_parse_arguments(ARG "COLD" "" "DEPENDS;LINK;ALONE" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
@@ -51,10 +59,7 @@ function(plimsoll_library name)
       set(batch 20)
       plimsoll_cold(plimsoll_${name})
     endif()
-    if(ARG_ALONE)
-      set_source_files_properties(${ARG_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-    endif()
-    set_target_properties(plimsoll_${name} PROPERTIES UNITY_BUILD ${PLIMSOLL_UNITY} UNITY_BUILD_BATCH_SIZE ${batch})
+    plimsoll_unity(plimsoll_${name} ${batch} ${ARG_ALONE})
     target_link_libraries(plimsoll_${name} PUBLIC plimsoll_flags ${ARG_DEPENDS} ${ARG_LINK})
   else()
     add_library(plimsoll_${name} INTERFACE)
@@ -68,7 +73,7 @@ cmake_host_system_information(RESULT PLIMSOLL_TEST_SHARDS QUERY NUMBER_OF_LOGICA
 set(PLIMSOLL_TEST_TALLIES "${CMAKE_BINARY_DIR}/Testing/tallies")
 file(MAKE_DIRECTORY "${PLIMSOLL_TEST_TALLIES}")
 function(plimsoll_test name)
-  cmake_parse_arguments(ARG "" "" "DEPENDS;LINK;WITHOUT" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "DEPENDS;LINK;WITHOUT;ALONE" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
   list(REMOVE_ITEM sources ${ARG_WITHOUT})
   if(NOT sources)
@@ -79,6 +84,8 @@ function(plimsoll_test name)
   target_link_libraries(test_${name} PRIVATE plimsoll_flags plimsoll_test_harness ${ARG_DEPENDS} ${ARG_LINK}
     GTest::gtest GTest::gmock)
   target_include_directories(test_${name} PRIVATE "${CMAKE_SOURCE_DIR}/test")
+  plimsoll_cold(test_${name})
+  plimsoll_unity(test_${name} 12 ${ARG_ALONE})
   set(timeout 1500)
   if(PLIMSOLL_SANITIZE)
     set(timeout 7200)  # some ten times slower

@@ -18,7 +18,8 @@ CaseBuilder::CaseBuilder(DType dtype, std::string_view case_name) : dtype_(dtype
 
 double CaseBuilder::random() {
   const std::uint32_t index = drawn_++;
-  return (philox4x32({index / 4, 0, 0, 0}, {seed_, 7})[index % 4] >> 16) * 0x1p-16;
+  if (index % 4 == 0) numbers_ = philox4x32({index / 4, 0, 0, 0}, {seed_, 7});
+  return (numbers_[index % 4] >> 16) * 0x1p-16;
 }
 
 std::int32_t CaseBuilder::random_integer(std::int32_t low, std::int32_t high) {
@@ -31,9 +32,8 @@ ValueId CaseBuilder::floating(std::string name, TensorType type, std::int64_t re
       role == Role::kState ? graph.add_state(std::move(name), type) : graph.add_input(std::move(name), type);
   Data data{.value = value, .values = {}};
   const std::int64_t elements = real_rows == kAllRows ? shape.elements() : real_rows * row_elements(shape);
-  for (std::int64_t i = 0; i < elements; ++i) {
-    data.values.push_back(random_number(range));
-  }
+  data.values.reserve(static_cast<std::size_t>(elements));
+  for (std::int64_t i = 0; i < elements; ++i) data.values.push_back(random_number(range));
   data_.push_back(std::move(data));
   return value;
 }

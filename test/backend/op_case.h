@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "autodiff/autodiff.h"
+#include "base/philox.h"
 #include "graph/build.h"
 #include "support/graph_runner.h"
 
@@ -83,6 +84,7 @@ class CaseBuilder {
   DType dtype_;
   std::uint32_t seed_ = 0;
   std::uint32_t drawn_ = 0;
+  PhiloxOutput numbers_{};  // the four of which the last was drawn
   std::vector<Data> data_;
   std::vector<ValueId> wanted_, objectives_, losses_;
   std::map<ValueId, std::int64_t> no_gradient_;

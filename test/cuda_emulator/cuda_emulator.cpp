@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <csetjmp>
 #include <cstring>
@@ -47,12 +48,16 @@ struct Copy {
   std::size_t group;
 };
 
+// A row of eight numbers that compilers add and multiply at once.
+using Columns = double __attribute__((vector_size(64)));
+
 // What the lanes of a warp show to each other.
 struct Shown {
   std::array<std::uint64_t, kWarp> slots;
   std::uint16_t rows[kWarp][8];  // of load_matrices
-  float a[16][16];               // of mma
-  float b[8][16];                // transposed
+  double a[16][16];              // of mma
+  Columns b[16], sums[16];
+  bool multiplied;
 };
 
 struct Fiber {
@@ -307,27 +312,34 @@ unsigned ballot(bool predicate) {
 float truncated(double sum) {
   const auto nearest = static_cast<float>(sum);
   const bool away = std::fabs(double{nearest}) > std::fabs(sum) && std::fabs(nearest) < INFINITY;
-  return away ? std::nextafter(nearest, 0.0F) : nearest;
+  return away ? std::bit_cast<float>(std::bit_cast<std::uint32_t>(nearest) - 1) : nearest;  // the next towards zero
 }
 
+// The first lane that goes on after the barrier computes the results of all.
 void mma(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2], float (*to_float)(std::uint16_t)) {
   Shown& shown = block().show();
+  shown.multiplied = false;
   const unsigned across = lane() / 4, along = lane() % 4 * 2;
   for (unsigned place = 0; place < 2; ++place) {
-    const auto half = [&](std::uint32_t word) { return to_float(static_cast<std::uint16_t>(word >> (16 * place))); };
+    const auto half = [&](std::uint32_t word) {
+      return double{to_float(static_cast<std::uint16_t>(word >> (16 * place)))};
+    };
     for (unsigned word = 0; word < 4; ++word) {
       shown.a[across + word % 2 * 8][along + word / 2 * 8 + place] = half(a[word]);
     }
-    for (unsigned word = 0; word < 2; ++word) shown.b[across][along + word * 8 + place] = half(b[word]);
+    for (unsigned word = 0; word < 2; ++word) shown.b[along + word * 8 + place][across] = half(b[word]);
   }
+  for (unsigned i = 0; i < 4; ++i) shown.sums[across + i / 2 * 8][along + i % 2] = double{c[i]};
   warp_barrier();
-  for (unsigned i = 0; i < 4; ++i) {
-    const float* const row = shown.a[across + i / 2 * 8];
-    const float* const column = shown.b[along + i % 2];
-    double sum = double{c[i]};
-    for (unsigned k = 0; k < 16; ++k) sum += double{row[k]} * double{column[k]};
-    c[i] = truncated(sum);
+  if (!shown.multiplied) {
+    for (unsigned row = 0; row < 16; ++row) {
+      Columns sums = shown.sums[row];
+      for (unsigned k = 0; k < 16; ++k) sums += shown.a[row][k] * shown.b[k];
+      shown.sums[row] = sums;
+    }
+    shown.multiplied = true;
   }
+  for (unsigned i = 0; i < 4; ++i) c[i] = truncated(shown.sums[across + i / 2 * 8][along + i % 2]);
 }
 
 void load_matrices(const void* row, bool transposed, std::uint32_t (&to)[4]) {

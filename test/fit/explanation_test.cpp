@@ -12,18 +12,9 @@
 namespace plimsoll::test {
 namespace {
 
-FitRequest long_request(std::int64_t batch) {
-  FitRequest request = small_request(batch);
-  use_model(request, small_config(4));
-  request.text_rows = [](std::int64_t micro) { return 6'000 * micro; };
-  request.update_text_rows = 6'000 * batch;
-  request.loader_bytes = nullptr;
-  return request;
-}
-
 TEST(Explanation, ThePeakAddsUp) {
   ReferenceBackend backend;
-  const FitRequest request = long_request(2);
+  const FitRequest request = deep_request(2, 6'000);
   RunPlan run = fit(request, backend);
   const std::size_t bound = run.programs.front().plan.lower_bound_bytes;
   const double seconds = run.seconds_per_update;
@@ -52,7 +43,7 @@ TEST(Explanation, ThePeakAddsUp) {
 TEST(Explanation, LeversSayWhatTheyFreeAndCost) {
   if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer's resident set is not the program's";
   ReferenceBackend backend;
-  FitRequest request = long_request(2);
+  FitRequest request = deep_request(2, 6'000);
   request.recompute = RecomputeMode::kLayers;
   request.micro_batch_size = 1;
   RunPlan run = fit(request, backend);
@@ -70,7 +61,7 @@ TEST(Explanation, LeversSayWhatTheyFreeAndCost) {
 TEST(Explanation, NeighboursAreCheaperAndFaster) {
   if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer's resident set is not the program's";
   ReferenceBackend backend;
-  FitRequest request = long_request(1);
+  FitRequest request = deep_request(1, 6'000);
   // A budget with others on both sides: what the process itself takes changes by a MiB or two while the test runs.
   const std::vector<PlanSummary> sweep = sweep_budgets(request, 8, backend);
   ASSERT_EQ(sweep.size(), 8);

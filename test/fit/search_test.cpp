@@ -11,16 +11,6 @@
 namespace plimsoll::test {
 namespace {
 
-// With two layers and many rows, activations outweigh everything else, including variations of the process's size.
-FitRequest long_request(std::int64_t batch) {
-  FitRequest request = small_request(batch);
-  use_model(request, small_config(4));
-  request.text_rows = [](std::int64_t micro) { return 20'000 * micro; };
-  request.update_text_rows = 20'000 * batch;
-  request.loader_bytes = nullptr;
-  return request;
-}
-
 std::size_t peak(const FitRequest& request, const Levers& levers, Backend& backend) {
   return plan_run(request, levers, backend).predicted_peak_bytes;
 }
@@ -28,7 +18,7 @@ std::size_t peak(const FitRequest& request, const Levers& levers, Backend& backe
 TEST(Search, RecomputesAsLittleAsTheBudgetAsksFor) {
   if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer's resident set is not the program's";
   ReferenceBackend backend;
-  FitRequest request = long_request(1);
+  FitRequest request = deep_request(1);
   const std::size_t plain = peak(request, {.micro_batch_size = 1}, backend);
   request.recompute = RecomputeMode::kLayers;
   const RunPlan all = fit(request, backend);
@@ -55,7 +45,7 @@ TEST(Search, RecomputesAsLittleAsTheBudgetAsksFor) {
 TEST(Search, ForbiddenRecomputationIsNotUsed) {
   if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer's resident set is not the program's";
   ReferenceBackend backend;
-  FitRequest request = long_request(1);
+  FitRequest request = deep_request(1);
   request.recompute = RecomputeMode::kNone;
   request.budget_bytes = peak(request, {.micro_batch_size = 1}, backend) - 16 * kMiB;
   expect_error<BudgetError>([&] { fit(request, backend); }, {"does not fit"});
@@ -64,7 +54,7 @@ TEST(Search, ForbiddenRecomputationIsNotUsed) {
 TEST(Search, FewerPagesAtOnceComeBeforeRecomputation) {
   if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer's resident set is not the program's";
   ReferenceBackend backend;
-  FitRequest request = long_request(4);
+  FitRequest request = deep_request(4);
   request.budget_bytes = peak(request, {.micro_batch_size = 2}, backend) + 8 * kMiB;
   const RunPlan run = fit(request, backend);
   EXPECT_EQ(run.levers.micro_batch_size, 2);
@@ -73,7 +63,7 @@ TEST(Search, FewerPagesAtOnceComeBeforeRecomputation) {
 
 TEST(Search, WithoutClippingGradientsAreConsumedInBackward) {
   ReferenceBackend backend;
-  FitRequest request = long_request(2);
+  FitRequest request = deep_request(2);
   request.step.optimizer.clips = false;
   EXPECT_EQ(fit(request, backend).levers.update, UpdateMode::kInBackward);
   request.update = UpdateMode::kAfterBackward;
@@ -103,7 +93,7 @@ TEST(Search, TwoPassesWhereGradientsDoNotFit) {
 TEST(Sweep, MoreMemoryIsNeverSlower) {
   if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer's resident set is not the program's";
   ReferenceBackend backend;
-  const FitRequest request = long_request(4);
+  const FitRequest request = deep_request(4);
   const std::vector<PlanSummary> plans = sweep_budgets(request, 6, backend);
   ASSERT_EQ(plans.size(), 6U);
   for (std::size_t i = 0; i < plans.size(); ++i) {
@@ -121,7 +111,7 @@ TEST(Sweep, MoreMemoryIsNeverSlower) {
 
 TEST(Search, ClippedGradientsCannotBeConsumedInOnePass) {
   ReferenceBackend backend;
-  FitRequest request = long_request(1);
+  FitRequest request = deep_request(1);
   request.update = UpdateMode::kInBackward;
   expect_error<UsageError>([&] { fit(request, backend); }, {"--max-grad-norm", "two-passes"});
 }

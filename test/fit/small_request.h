@@ -63,4 +63,15 @@ inline FitRequest small_request(std::int64_t batch) {
   return request;
 }
 
+// The same with a deeper model, `rows` text rows a sample, and no loader. Activations of so many rows outweigh everything
+// else, including variations of the process's size.
+inline FitRequest deep_request(std::int64_t batch, std::int64_t rows = 20'000) {
+  FitRequest request = small_request(batch);
+  use_model(request, small_config(4));
+  request.text_rows = [rows](std::int64_t micro) { return rows * micro; };
+  request.update_text_rows = rows * batch;
+  request.loader_bytes = nullptr;
+  return request;
+}
+
 }  // namespace plimsoll::test
