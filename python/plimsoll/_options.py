@@ -44,7 +44,7 @@ class CheckOptions(TypedDict, total=False):
     cache: Path
     """Cache pages in this directory, with their tokens and resized images (about 170 KB per page), for later epochs and runs; rebuilt when data, tokenizer or options change"""
     task: Union[str, Sequence[str]]
-    """What is trained: token-classification, sequence-classification, question-answering, relation-extraction, pair-classification, pair-ranking, pair-similarity, causal-lm (default: what the model was trained for; a preset: the first). Another than the model's gives it a new head"""
+    """What is trained: token-classification, sequence-classification, question-answering, relation-extraction, pair-classification, pair-ranking, pair-similarity, causal-lm (default: what the model was trained for; a preset: token-classification, a decoder's causal-lm). Another than the model's gives it a new head"""
     problem_type: Literal["single_label_classification", "multi_label_classification", "regression"]
     """Of classes of pages: single_label_classification (a name a page), multi_label_classification (a list), regression (a number); default: as the data is"""
     labels: Union[str, Sequence[str]]
@@ -165,7 +165,7 @@ class TrainOptions(TypedDict, total=False):
     eval_data: Union[Path, Sequence[Path]]
     """Pages for evaluation during training, in the format of --data"""
     task: Union[str, Sequence[str]]
-    """What is trained: token-classification, sequence-classification, question-answering, relation-extraction, pair-classification, pair-ranking, pair-similarity, causal-lm (default: what the model was trained for; a preset: the first). Another than the model's gives it a new head"""
+    """What is trained: token-classification, sequence-classification, question-answering, relation-extraction, pair-classification, pair-ranking, pair-similarity, causal-lm (default: what the model was trained for; a preset: token-classification, a decoder's causal-lm). Another than the model's gives it a new head"""
     problem_type: Literal["single_label_classification", "multi_label_classification", "regression"]
     """Of classes of pages: single_label_classification (a name a page), multi_label_classification (a list), regression (a number); default: as the data is"""
     labels: Union[str, Sequence[str]]

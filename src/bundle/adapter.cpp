@@ -274,7 +274,8 @@ model = PeftModel.from_pretrained(base, ".").eval()
 With Plimsoll: `plimsoll predict --model . --data pages.jsonl` (`--base-model DIR` if the base has moved), or
 `plimsoll merge --adapter . --output-dir merged` for a whole model that needs no adapter.
 )",
-                     model_class, adapters_text(bundle.options.lora), bundle.config.task.num_labels(), bundle.base);
+                     model_class, adapters_text(bundle.options.lora, trains_head(bundle.definition(), bundle.options)),
+                     bundle.config.task.num_labels(), bundle.base);
 }
 
 }  // namespace

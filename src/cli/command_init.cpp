@@ -60,8 +60,7 @@ void run_init(const Invocation& invocation, const InitOptions& options) {
   const std::int64_t count = parameter_count(written.bundle.specs());
   if (invocation.json) return print_json({{"parameters", count}, {"output_dir", options.output_dir}});
   if (const std::string line = weights_line(bundle); !line.empty()) print_line(line);
-  print_line(fmt::format("{}, {}, written to {}", counted(count, "parameter"),
-                         counted(bundle.config.task.num_labels(), "label"), options.output_dir));
+  print_line(fmt::format("{}{}, written to {}", counted(count, "parameter"), labels_text(bundle), options.output_dir));
 }
 
 }  // namespace

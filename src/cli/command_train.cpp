@@ -313,10 +313,10 @@ void train_planned(const Invocation& invocation, RunOptions& options, const Mode
   events.write("end", object);
   if (invocation.json) return;
   if (summary.evaluation) print_line(evaluation_table(*summary.evaluation));
-  print_line(
-      fmt::format("trained {} in {:.0f} s, {:.1f} pages/s, {:.1f} % of the time waiting for data; the {} is in {}",
-                  counted(summary.steps_here, "update"), summary.seconds, object["pages_per_second"].get<double>(),
-                  100 * summary.data_wait, bundle.options.lora.enabled() ? "adapter" : "model", output_dir.string()));
+  print_line(fmt::format("trained {} in {:.0f} s, {}, {:.1f} % of the time waiting for data; the {} is in {}",
+                         counted(summary.steps_here, "update"), summary.seconds,
+                         rate_text(object["pages_per_second"].get<double>()), 100 * summary.data_wait,
+                         bundle.options.lora.enabled() ? "adapter" : "model", output_dir.string()));
   if (summary.device_busy) {
     print_line(fmt::format("the GPU was busy {:.1f} % of that time", 100 * *summary.device_busy));
   }

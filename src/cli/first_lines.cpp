@@ -9,12 +9,15 @@
 
 namespace plimsoll {
 
+std::string labels_text(const ModelBundle& bundle) {
+  return bundle.task().reads_text() ? "" : fmt::format(", {}", counted(bundle.config.task.num_labels(), "label"));
+}
+
 std::string run_line(const ModelBundle& bundle, const Dataset& train, const TrainOptions& options) {
   const bool texts = bundle.task().reads_text();
   const char* const page = texts ? "text" : "page";
-  const std::string labels = texts ? "" : fmt::format(", {}", counted(bundle.config.task.num_labels(), "label"));
   return fmt::format("{}: {}{}; {} in {}; {} of {}", bundle.origin,
-                     counted(parameter_count(bundle.specs()), "parameter"), labels,
+                     counted(parameter_count(bundle.specs()), "parameter"), labels_text(bundle),
                      counted(train.source().size(), page), counted(train.size(), "window"),
                      counted(updates_of(options, train), "update"),
                      counted(options.train_batch_size, train.size() == train.source().size() ? page : "window"));

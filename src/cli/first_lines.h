@@ -10,6 +10,9 @@
 
 namespace plimsoll {
 
+// ", 9 labels"; empty for a model that reads texts, which has none.
+std::string labels_text(const ModelBundle& bundle);
+
 // "layoutlmv3-tiny: 1408489 parameters, 9 labels; 108 pages in 108 windows; 20 updates of 8 pages"
 std::string run_line(const ModelBundle& bundle, const Dataset& train, const TrainOptions& options);
 

@@ -40,7 +40,7 @@ struct Bytes {
   const char* c_str() const { return text.data(); }
 };
 
-// "26.4 pages/s", of slow steps "0.0412 pages/s".
+// The same for rate_text.
 struct Rate {
   std::array<char, 24> text{};
   explicit Rate(double pages_per_second) {
@@ -209,6 +209,8 @@ std::string confusion_table(const Scores& scores) {
   }
   return text;
 }
+
+std::string rate_text(double pages_per_second) { return Rate(pages_per_second).c_str(); }
 
 std::string peak_line(const PlanSummary& plan, std::size_t measured_bytes) {
   const double predicted = static_cast<double>(plan.predicted_peak_bytes);

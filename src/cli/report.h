@@ -25,6 +25,9 @@ std::string confusion_table(const Scores& scores);
 // "predicted peak 1.21 GiB, measured 1.19 GiB (-1.4 %), budget 1.50 GiB"
 std::string peak_line(const PlanSummary& plan, std::size_t measured_bytes);
 
+// "26.4 pages/s", of slow steps "0.0412 pages/s".
+std::string rate_text(double pages_per_second);
+
 // Names the pages that could not be read, as warnings; nothing where there are none.
 void log_skipped_pages(const std::vector<SkippedPage>& pages);
 

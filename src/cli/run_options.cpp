@@ -47,10 +47,11 @@ void add_model_options(Command* command, RunOptions& o, bool presets) {
 
 void add_task_options(Command* command, std::string& task, std::string& problem_type) {
   command
-      ->add_option("--task", task,
-                   fmt::format("What is trained: {} (default: what the model was trained for; a preset: the first). "
-                               "Another than the model's gives it a new head",
-                               fmt::join(task_names(), ", ")))
+      ->add_option(
+          "--task", task,
+          fmt::format("What is trained: {} (default: what the model was trained for; a preset: "
+                      "token-classification, a decoder's causal-lm). Another than the model's gives it a new head",
+                      fmt::join(task_names(), ", ")))
       ->type_name("TASK");
   one_of(command->add_option("--problem-type", problem_type,
                              "Of classes of pages: single_label_classification (a name a page), "

@@ -92,6 +92,21 @@ std::string make_tokenizer_json(const TokenizerDefinition& definition) {
   return file.dump(1) + "\n";
 }
 
+// A decoder's: tokenizer.json says how text is cut, and this which tokens are special. Padding with a token of text is
+// our own choice.
+ordered_json decoder_config(const TokenizerDefinition& definition) {
+  const SpecialTokens& special = definition.special;
+  ordered_json config = {{"tokenizer_class", "PreTrainedTokenizerFast"}};
+  const auto name = [&](const char* role, std::int32_t id) {
+    const auto is_it = [&](const AddedToken& token) { return token.id == id; };
+    if (std::ranges::any_of(definition.added, is_it)) config[role] = token_text(definition, id);
+  };
+  name("bos_token", special.bos);
+  name("eos_token", special.end_of_text);
+  name("pad_token", special.pad);
+  return config;
+}
+
 ordered_json bpe_config(const TokenizerDefinition& definition, const BpeOptions& options) {
   const SpecialTokens& special = definition.special;
   if (options.characters) {
@@ -99,6 +114,7 @@ ordered_json bpe_config(const TokenizerDefinition& definition, const BpeOptions&
             {"eos_token", token_text(definition, special.end_of_text)},
             {"tokenizer_class", options.characters->from_file ? "PreTrainedTokenizerFast" : "LlamaTokenizer"}};
   }
+  if (special.eos == kNoToken) return decoder_config(definition);
   ordered_json config = {{"add_prefix_space", options.add_prefix_space},
                          {"bos_token", token_text(definition, special.bos)},
                          {"cls_token", token_text(definition, special.bos)},

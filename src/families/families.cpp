@@ -92,7 +92,8 @@ const std::vector<Family>& all_families() {
                    {"lilt-tiny", lilt_shape(96, 2, 3, 384)}}},
       {.model_type = "llama",
        .read = [](const ConfigReader& reader) { return llama_encoder(read_llama(reader, llama_kind())); },
-       .presets = {{"llama-small", llama_shape(192, 6, 6, 2, 512)}, {"llama-tiny", llama_shape(96, 2, 4, 2, 256)}}},
+       .presets = {{"llama-small", llama_shape(192, 6, 6, 2, 512)}, {"llama-tiny", llama_shape(96, 2, 4, 2, 256)}},
+       .head = "CausalLM"},
       {.model_type = "qwen2",
        .read = [](const ConfigReader& reader) { return llama_encoder(read_llama(reader, qwen2_kind())); },
        .presets = {}},
@@ -105,7 +106,8 @@ const std::vector<Family>& all_families() {
                    {"gpt2-medium", gpt2_shape(1024, 24, 16), "openai-community/gpt2-medium"},
                    {"gpt2", gpt2_shape(768, 12, 12), "openai-community/gpt2"},
                    {"gpt2-mini", gpt2_shape(192, 6, 6)},
-                   {"gpt2-tiny", gpt2_shape(96, 2, 3)}}},
+                   {"gpt2-tiny", gpt2_shape(96, 2, 3)}},
+       .head = "CausalLM"},
   };
   return families;
 }

@@ -18,9 +18,6 @@ namespace {
 
 using nlohmann::json;
 
-// What a preset is for until somebody says otherwise.
-constexpr const char* kDefaultHead = "ForTokenClassification";
-
 std::vector<std::string> read_labels(const json& object, const ConfigReader& reader) {
   std::vector<std::string> labels;
   if (reader.has("id2label")) {
@@ -220,15 +217,16 @@ ModelConfig preset_config(std::string_view name, const std::optional<Vocabulary>
   json object = found.preset->keys;
   object["model_type"] = found.family->model_type;
   object["id2label"] = {{"0", "O"}};
-  object["architectures"] = {kDefaultHead};
+  object["architectures"] = {fmt::format("For{}", found.family->head)};
   if (vocabulary) {
     const std::int64_t published = !found.preset->repository.empty()
                                        ? parse_config(object, std::string(name)).encoder->facts().vocab_size
                                        : std::int64_t{0};
     object["vocab_size"] = std::max(published, vocabulary->size);
-    object["pad_token_id"] = vocabulary->pad;
-    object["bos_token_id"] = vocabulary->bos;
-    object["eos_token_id"] = vocabulary->eos;
+    const auto name = [&](const char* key, std::int32_t id) { object[key] = id < 0 ? json() : json(id); };
+    name("pad_token_id", vocabulary->pad);
+    name("bos_token_id", vocabulary->bos);
+    name("eos_token_id", vocabulary->eos);
   }
   return parse_config(object, std::string(name));
 }
@@ -253,7 +251,7 @@ ModelConfig calibration_config() {
   object["num_hidden_layers"] = 1;
   object["vocab_size"] = 1000;
   object["id2label"] = {{"0", "O"}};
-  object["architectures"] = {kDefaultHead};
+  object["architectures"] = {"ForTokenClassification"};
   return parse_config(object, "calibration");
 }
 

@@ -10,6 +10,7 @@
 #include "base/counted.h"
 #include "base/process.h"
 #include "model/lora.h"
+#include "model/trained_parts.h"
 
 namespace plimsoll {
 namespace {
@@ -111,11 +112,12 @@ class LeverNotes {
   }
 
   void trained_parts() {
-    const LoraOptions& lora = request_.step.model.lora;
+    const ModelOptions& model = request_.step.model;
     notes_.push_back(
         {.lever = "trained",
          .choice = fmt::format("{} of {}", run_.trained_parameters, counted(run_.parameters, "parameter")),
-         .why = lora.enabled() ? adapters_text(lora) : counted(request_.step.model.freeze.size(), "frozen pattern"),
+         .why = model.lora.enabled() ? adapters_text(model.lora, trains_head(request_.step.definition, model))
+                                     : counted(model.freeze.size(), "frozen pattern"),
          .alternative = {}});
   }
 

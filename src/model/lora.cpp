@@ -90,7 +90,7 @@ std::set<std::string> saved_modules(const std::vector<std::string>& parameters, 
   return modules;
 }
 
-std::string adapters_text(const LoraOptions& lora) {
+std::string adapters_text(const LoraOptions& lora, bool with_head) {
   std::int64_t least = lora.rank, most = lora.rank;
   if (!lora.modules.empty()) least = most = lora.rank_of(*lora.modules.begin());
   for (const std::string& module : lora.modules) {
@@ -100,8 +100,8 @@ std::string adapters_text(const LoraOptions& lora) {
   const std::string kind = lora.dora ? "DoRA adapters" : "adapters";
   const std::string ranks =
       least == most ? fmt::format("{} of rank {}", kind, most) : fmt::format("{} of ranks {} to {}", kind, least, most);
-  return lora.saved.empty() ? ranks + " and the head"
-                            : fmt::format("{}, the head and {}", ranks, counted(lora.saved.size(), "module"));
+  if (lora.saved.empty()) return with_head ? ranks + " and the head" : ranks;
+  return fmt::format("{}{} and {}", ranks, with_head ? ", the head" : "", counted(lora.saved.size(), "module"));
 }
 
 std::vector<std::string> usual_lora_targets(const std::vector<LinearMap>& maps) {

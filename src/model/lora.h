@@ -73,8 +73,8 @@ bool is_within(const std::string& name, const std::set<std::string>& modules);
 // The modules of these parameters that names mean, as targets mean maps, without those that are within another of them.
 // Throws UsageError for a name that means none, or a list of layers, which is no module that could be replaced.
 std::set<std::string> saved_modules(const std::vector<std::string>& parameters, const std::vector<std::string>& names);
-// "adapters of rank 8, the head and 2 modules".
-std::string adapters_text(const LoraOptions& lora);
+// "adapters of rank 8, the head and 2 modules"; a language model's head does not train with them.
+std::string adapters_text(const LoraOptions& lora, bool with_head);
 
 inline std::string lora_a_name(const std::string& module) { return module + ".lora_A.weight"; }
 inline std::string magnitude_name(const std::string& module) { return module + ".lora_magnitude_vector"; }

@@ -83,11 +83,16 @@ std::int64_t trained_parameter_count(const std::vector<ParameterSpec>& specs) {
   });
 }
 
+bool trains_head(const ModelDefinition& model, const ModelOptions& options) {
+  const std::vector<ParameterSpec> specs = model.specs(options);
+  return std::ranges::any_of(specs, [](const ParameterSpec& spec) { return spec.trains && spec.is_head(); });
+}
+
 std::string trained_parts_text(const ModelDefinition& model, const ModelOptions& options) {
   if (options.trains_all()) return {};
   const std::vector<ParameterSpec> specs = model.specs(options);
   std::vector<std::string> why;
-  if (options.lora.enabled()) why.push_back(adapters_text(options.lora));
+  if (options.lora.enabled()) why.push_back(adapters_text(options.lora, trains_head(model, options)));
   if (!options.masked_maps.empty()) why.emplace_back("factors of columns");
   if (!options.freeze.empty()) why.push_back(fmt::format("frozen: {}", fmt::join(options.freeze, ", ")));
   return fmt::format("{} of {} train ({})", trained_parameter_count(specs),

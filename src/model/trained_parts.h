@@ -21,6 +21,9 @@ void check_trained_parts(const ModelDefinition& model, const ModelOptions& optio
 // Elements of the parameters that train.
 std::int64_t trained_parameter_count(const std::vector<ParameterSpec>& specs);
 
+// True if a parameter of the head trains.
+bool trains_head(const ModelDefinition& model, const ModelOptions& options);
+
 // "1,234 of 125,926,663 parameters train (adapters of rank 8; frozen: a.*, b)"; empty where all do that may.
 std::string trained_parts_text(const ModelDefinition& model, const ModelOptions& options);
 

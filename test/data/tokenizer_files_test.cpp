@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "data/tokenizer.h"
 #include "data/tokenizer_vocabulary.h"
+#include "harness/paths.h"
 
 namespace plimsoll {
 namespace {
@@ -99,6 +100,22 @@ TEST_F(TokenizerFiles, WrittenFilesReadBackAsTheSameTokenizer) {
   EXPECT_EQ(again.special.mask, definition.special.mask);
   EXPECT_EQ(json::parse(read_text_file(directory_ / "tokenizer_config.json")).at("tokenizer_class"),
             "LayoutLMv3Tokenizer");
+}
+
+// transformers would take LayoutLMv3Tokenizer at its word and lose the decoder's own rules.
+TEST_F(TokenizerFiles, ADecodersFileAloneGetsTheClassThatKeepsItsRules) {
+  write("tokenizer.json", read_text_file(test_data_dir() / "tokenizers" / "llama3.json"));
+  const TokenizerDefinition definition = read_tokenizer_files(directory_);
+  fs::create_directory(directory_ / "saved");
+  write_tokenizer_files(definition, directory_ / "saved");
+  const json config = json::parse(read_text_file(directory_ / "saved" / "tokenizer_config.json"));
+  EXPECT_EQ(config, (json{{"tokenizer_class", "PreTrainedTokenizerFast"},
+                          {"bos_token", "<|begin|>"},
+                          {"pad_token", "<|begin|>"}}));
+  const TokenizerDefinition again = read_tokenizer_files(directory_ / "saved");
+  EXPECT_EQ(again.special.bos, definition.special.bos);
+  EXPECT_EQ(again.special.end_of_text, definition.special.end_of_text);
+  EXPECT_EQ(again.special.pad, definition.special.pad);
 }
 
 TEST_F(TokenizerFiles, FilesReadAreWrittenBackByteForByte) {

@@ -192,7 +192,7 @@ TEST(TrainedParts, RanksAndScalesAreThoseOfEachMap) {
     const std::int64_t rank = spec.name.starts_with(query) ? 4 : 16;
     EXPECT_EQ(spec.shape, spec.name.ends_with("lora_A.weight") ? (Shape{rank, 96}) : (Shape{96, rank})) << spec.name;
   }
-  EXPECT_EQ(adapters_text(options.lora), "adapters of ranks 4 to 16 and the head");
+  EXPECT_EQ(adapters_text(options.lora, true), "adapters of ranks 4 to 16 and the head");
 }
 
 TEST(TrainedParts, MagnitudesTrainBesideAdapters) {
@@ -217,7 +217,7 @@ TEST(TrainedParts, MagnitudesTrainBesideAdapters) {
     for (std::size_t i = 0; i < 384; ++i) squares += double{weight[row * 384 + i]} * double{weight[row * 384 + i]};
     EXPECT_FLOAT_EQ(norms[row], static_cast<float>(std::sqrt(squares)));
   }
-  EXPECT_EQ(adapters_text(options.lora), "DoRA adapters of rank 2 and the head");
+  EXPECT_EQ(adapters_text(options.lora, false), "DoRA adapters of rank 2");
   // Every gradient is there, and no temporary has a weight's size: the norms are computed row by row.
   const ModelGraph model = layoutlmv3(tiny()).build({.samples = 1, .text_rows = 8}, true, options);
   EXPECT_EQ(model.trained.size(), names.size());
