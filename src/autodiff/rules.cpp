@@ -19,6 +19,13 @@ using Rule = void (*)(BackwardWalk&, const Node&);
 
 ValueId upstream(const BackwardWalk& walk, const Node& node) { return walk.gradient_of(node.outputs[0]); }
 
+// True for the gradient of a head's weight, which nobody else reads, in `dtype`.
+bool is_heads(const BackwardWalk& walk, ValueId gradient, DType dtype) {
+  const NodeId producer = walk.graph().value(gradient).producer;
+  return producer != kNoNode && walk.graph().node(producer).op == Op::kLinearWeightGrad &&
+         walk.graph().type(gradient).dtype == dtype;
+}
+
 void embedding_rule(BackwardWalk& walk, const Node& node) {
   if (!walk.needs(node.inputs[0])) return;
   const auto& attributes = std::get<EmbeddingAttributes>(node.attributes);
@@ -32,6 +39,11 @@ void embedding_rule(BackwardWalk& walk, const Node& node) {
   }
   EmbeddingAttributes whole = attributes;
   whole.row_gradient = false;
+  if (dense && is_heads(walk, walk.gradient_of(node.inputs[0]), walk.graph().type(dy).dtype)) {
+    const ValueId so_far = walk.gradient_of(node.inputs[0]);
+    walk.grow(node.inputs[0], walk.append(node, Op::kEmbeddingGrad, {dy, node.inputs[1], so_far}, whole)[0]);
+    return;
+  }
   const auto outputs = walk.append(node, Op::kEmbeddingGrad, {dy, node.inputs[1]}, whole);
   walk.contribute(node.inputs[0], outputs[0], kNoValue);
 }

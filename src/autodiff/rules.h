@@ -13,6 +13,7 @@ class BackwardWalk {
   BackwardWalk(Graph& graph, std::span<const ValueId> wanted);
 
   Graph& graph() { return graph_; }
+  const Graph& graph() const { return graph_; }
   // True if some wanted value depends on `value`.
   bool needs(ValueId value) const;
   // Returns the gradient collected so far, kNoValue if there is none yet.
@@ -22,6 +23,8 @@ class BackwardWalk {
   // the value's node, or, if the value is a source, `rows`.
   void contribute(ValueId value, ValueId gradient, ValueId rows);
   void contribute_rows(ValueId value, Gradient gradient);
+  // `gradient` has been added to the value's gradient so far, whose bytes it takes.
+  void grow(ValueId value, ValueId gradient) { gradients_[static_cast<std::size_t>(value)].dense = gradient; }
   // The bias that was added to this value, if it wants a gradient, which then is the column sums of the value's: a map
   // with this row count made the value, and one node alone reads it. Else kNoValue.
   ValueId bias_behind(ValueId value, ValueId rows) const;

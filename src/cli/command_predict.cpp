@@ -304,6 +304,13 @@ void run_predict(Invocation& invocation, RunOptions& options, const PredictOptio
   const Device device = open_run_device(invocation, options);
   const ModelBundle bundle = open_evaluated_model(options);
   refuse_for_pairs(bundle, predict);
+  if (bundle.task().reads_text() && predict.format == "csv") {
+    throw UsageError({.what = "a table holds the fields of pages, and a text has none",
+                      .where = "--format",
+                      .found = "csv, with a language model",
+                      .allowed = "jsonl, json",
+                      .remedy = "omit --format"});
+  }
   if (shard) return run_shard(invocation, options, predict, *device.backend, bundle, *shard);
   // Reading takes its time, so a model that cannot be used has been refused before.
   const std::unique_ptr<ReadInput> read = read_input(invocation, options, predict, std::nullopt);

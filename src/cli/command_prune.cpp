@@ -92,6 +92,19 @@ PruneOptions prune_options(const Command& command, const PruneCommand& typed, co
 }
 
 void refuse_what_cannot_be_pruned(const ModelBundle& bundle) {
+  const ModelGraph model = bundle.definition().build({.samples = 1, .text_rows = 16}, false, bundle.options);
+  const bool is_decoder = std::ranges::any_of(model.graph.nodes(), [](const Node& node) {
+    return node.op == Op::kAttention && std::get<AttentionAttributes>(node.attributes).causal;
+  });
+  if (is_decoder) {
+    throw UsageError({.what = "decoders cannot be pruned",
+                      .where = "--model",
+                      .found = fmt::format("{}, a {}", bundle.origin, bundle.config.encoder->model_type()),
+                      .allowed = "an encoder: LayoutLMv3, LayoutLM, LiLT, BERT or RoBERTa",
+                      .remedy =
+                          "for less memory pass --load-in-8bit or --load-in-4bit to predict, eval or generate; for a "
+                          "smaller vocabulary, plimsoll trim"});
+  }
   if (bundle.options.lora.enabled()) {
     throw UsageError({.what = "an adapter has no heads and columns of its own",
                       .where = "--model",

@@ -224,6 +224,18 @@ constexpr ElsewhereOption kOptions[] = {
     {"--trust-remote-code", {}, "omit it: Plimsoll never runs code from a model's directory"},
     {"--use-auth-token", {}, kNoHub},
     {"--validation-file", "--eval-data --data", {}},
+    // TRL's SFTConfig.
+    {"--assistant-only-loss",
+     {},
+     "omit it: of a conversation the assistant's turns are learnt, and nothing else",
+     Effect::kUsual,
+     "true"},
+    {"--completion-only-loss",
+     {},
+     "omit it: of a prompt and its completion the completion is learnt, and nothing else",
+     Effect::kUsual,
+     "true"},
+    {"--packing", {}, "omit it: micro-batches hold the tokens of their texts and no padding", Effect::kUsual},
     // PEFT and bitsandbytes.
     {"--alora-invocation-tokens", {}, kLoraForm, Effect::kUsual},
     {"--arrow-config", {}, kLoraForm, Effect::kUsual},

@@ -214,6 +214,7 @@ void Dataset::scan_item(const Example& first, Scratch& scratch, EncodedExample& 
   if (scratch.windows.size() > windows || (windows > 1 && options_.windows.long_pages == LongPages::kRefuse)) {
     throw PageError("page-too-long", page_too_long_problem(scratch.page, scratch.tokens.ids.size(), options_.windows));
   }
+  std::size_t terms = 0;
   for (std::uint16_t w = 0; w < windows; ++w) {
     const Window& window = scratch.windows[w];
     Example example = first;
@@ -225,12 +226,22 @@ void Dataset::scan_item(const Example& first, Scratch& scratch, EncodedExample& 
     if (key != nullptr) add_to_key(encoded, *key);
     add_to_fingerprint(encoded);
     example.loss_terms = static_cast<std::uint16_t>(encoded.loss_terms);
+    terms += static_cast<std::size_t>(encoded.loss_terms);
     targets_ = encoded.targets.size();
     longest_example_ = std::max(longest_example_, static_cast<int>(example.tokens));
     examples_.push_back(example);
     if (!options_.class_weights.empty() && !options_.pairs) {
       loss_weights_.push_back(weight_of(encoded, options_.class_weights));
     }
+  }
+  const auto read = static_cast<std::size_t>(scratch.windows.back().end), all = scratch.tokens.ids.size();
+  if (terms == 0 && read < all && options_.targets && options_.targets->learns_tokens()) {
+    throw PageError("completion-cut", {.what = "a text is cut before the first token that is learnt",
+                                       .where = place(scratch.page),
+                                       .found = fmt::format("the first {} of {} are read, all of them of the prompt",
+                                                            read, counted(all, "token")),
+                                       .allowed = "at least one token of the completion",
+                                       .remedy = "raise --max-length, shorten the prompt, or omit --truncate"});
   }
 }
 

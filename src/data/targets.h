@@ -70,7 +70,8 @@ class TargetReader {
   virtual bool reads_text() const { return false; }
   // Returns those parts; `chat`: how conversations are written down, nullptr where nobody knows. Throws PageError for a
   // page without a text.
-  virtual std::vector<std::string> text(const nlohmann::json& /*page_json*/, const Page&, const ChatForm* /*chat*/) const {
+  virtual std::vector<std::string> text(const nlohmann::json& /*page_json*/, const Page&,
+                                        const ChatForm* /*chat*/) const {
     return {};
   }
   // The texts that stand before a page's words in its windows, one for each item (Targets::items); questions, mostly.
@@ -102,6 +103,8 @@ class Targets {
   // targets, one input after the other, floats by their bits. Throws PageError for a page without a target, or with one
   // that the model does not know.
   virtual void encode(const PageWindow& window, EncodedExample& out) const = 0;
+  // A text that is cut before the first token that it is learnt for has nothing to give.
+  virtual bool learns_tokens() const { return false; }
   // Adds what is wrong with a page's target to `findings`, and counts the names of its labels. `required`: a page
   // without a target is an error.
   virtual void check(const Page& page, bool required, Findings& findings,

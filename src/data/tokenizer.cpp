@@ -215,6 +215,7 @@ std::string_view Tokenizer::id_to_token(std::int32_t id) const {
 std::string Tokenizer::decode(std::span<const std::int32_t> ids, bool keep_special) const {
   std::string text;
   for (const std::int32_t id : ids) {
+    if (id >= vocab_size()) continue;  // a model's table may have more rows than there are tokens, and choose one
     const std::string_view token = id_to_token(id);
     const auto added = std::find_if(definition_.added.begin(), definition_.added.end(),
                                     [&](const AddedToken& other) { return other.id == id; });

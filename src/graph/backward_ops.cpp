@@ -8,10 +8,12 @@ namespace plimsoll {
 namespace {
 
 Types embedding_grad_types(const ShapeRule& rule) {
-  rule.inputs(2);
+  rule.inputs(2, 3);
   const TensorType& dy = rule.floating(0, 2);
   rule.expect(1, i32({dy.shape[0]}));
-  return {{dy.dtype, {rule.attributes<EmbeddingAttributes>().table_rows, dy.shape[1]}}};
+  const TensorType type{dy.dtype, {rule.attributes<EmbeddingAttributes>().table_rows, dy.shape[1]}};
+  if (rule.count() == 3) rule.expect(2, type);
+  return {type};
 }
 
 Types embedding_row_grad_types(const ShapeRule& rule) {
@@ -184,6 +186,7 @@ constexpr OpFacts kBackwardRows[] = {
      .name = "embedding_grad",
      .types = embedding_grad_types,
      .work = element_work,
+     .aliases = must_take(0, 2),
      .rows = kWhole},
     {.op = Op::kEmbeddingRowGrad,
      .name = "embedding_row_grad",

@@ -108,7 +108,8 @@ std::vector<std::string> usual_lora_targets(const std::vector<LinearMap>& maps) 
   for (const std::vector<std::string>& names :
        {std::vector<std::string>{"query", "key", "value", "attention.output.dense", "intermediate.dense",
                                  "output.dense"},
-        std::vector<std::string>{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}}) {
+        std::vector<std::string>{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"},
+        std::vector<std::string>{"c_attn", "attn.c_proj", "c_fc", "mlp.c_proj"}}) {
     const bool known = std::ranges::all_of(names, [&](const std::string& name) {
       return std::ranges::any_of(maps, [&](const LinearMap& map) { return means(name, map.name); });
     });
@@ -141,6 +142,7 @@ std::set<std::string> lora_modules(const std::vector<LinearMap>& maps, const std
 std::vector<std::string> lora_targets(const std::vector<LinearMap>& maps, const std::set<std::string>& modules) {
   std::vector<std::string> targets;
   for (const std::string& target : usual_lora_targets(maps)) {
+    if (target == "all-linear") break;  // PEFT takes it for a name in a list
     bool all = true;
     for (const std::string& module : lora_modules(maps, {target})) all = all && modules.contains(module);
     if (all) targets.push_back(target);

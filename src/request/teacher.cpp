@@ -39,6 +39,13 @@ void compare(const TeacherRequest& request, const ModelBundle& teacher, const Mo
             of_teacher.model_type(), of_student.model_type(), "make the student of the teacher's family");
   refuse_if(teacher.task().name() != student.task().name(), "the teacher was trained for another task",
             teacher.task().name(), student.task().name(), "train a teacher for this task first");
+  if (student.task().reads_text()) {
+    throw UsageError({.what = "language models are not distilled",
+                      .where = "--distil-from",
+                      .found = fmt::format("{}, for {}", request.model, student.task().name()),
+                      .allowed = "a teacher and a student of another task",
+                      .remedy = "omit --distil-from: the model learns from the texts alone"});
+  }
   const EncoderFacts a = teacher.facts(), b = student.facts();
   refuse_if(!same_tokens(*teacher.tokenizer, *student.tokenizer) || !(a.token == b.token),
             "the teacher's tokenizer is another", counted(teacher.tokenizer->vocab_size(), "token"),

@@ -37,8 +37,9 @@ struct Scores {
   std::optional<Label> all{};   // the metrics, where they are a label's
   Confusion confusion{};
   std::optional<double> calibration_error{};  // how far confidences are from being right as often (tasks/parts)
-  Quotient first{};  // the first metric
-  std::int64_t missed_words = 0;  // labelled words without a prediction: cut off, or without tokens
+  Quotient first{};                           // the first metric
+  bool is_exponent = false;                   // e to that power is the first metric: perplexity, of a mean loss
+  std::int64_t missed_words = 0;              // labelled words without a prediction: cut off, or without tokens
 };
 
 }  // namespace plimsoll

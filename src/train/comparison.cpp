@@ -1,6 +1,7 @@
 #include "train/comparison.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <functional>
@@ -37,7 +38,11 @@ class Both final : public WindowReader {
   WindowReader &first_, &second_;
 };
 
-// Returns what a line of predictions found (docs/predictions.md has its keys).
+// What a line of predictions found is behind one of these (docs/predictions.md); that of a text has none.
+bool finds_something(const json& line) {
+  return std::ranges::any_of(std::array{"links", "questions", "labels", "label"},
+                             [&](const char* key) { return line.contains(key); });
+}
 std::vector<std::string> found_in(const json& line) {
   std::vector<std::string> found;
   if (line.contains("links")) {
@@ -55,13 +60,14 @@ std::vector<std::string> found_in(const json& line) {
   return found;
 }
 
-double statistic(const std::vector<Scores::Quotient>& pages, const std::vector<std::size_t>& drawn) {
+// The first metric of the pages that were drawn.
+double statistic(const PagesRead& read, const std::vector<std::size_t>& drawn) {
   Scores::Quotient sum;
   for (const std::size_t page : drawn) {
-    sum.above += pages[page].above;
-    sum.below += pages[page].below;
+    sum.above += read.first[page].above;
+    sum.below += read.first[page].below;
   }
-  return sum.value();
+  return read.scores.is_exponent ? std::exp(sum.value()) : sum.value();
 }
 
 ConfidenceInterval bootstrap(std::size_t pages, const std::function<double(const std::vector<std::size_t>&)>& of) {
@@ -97,7 +103,7 @@ PagesRead read_pages(const Session& session, const ModelBundle& bundle, const Da
     read.first.push_back({now.above - before.above, now.below - before.below});
     before = now;
     const json line = predictions->to_json(dataset.source().read(page));
-    if (line.contains("value")) read.form = PagesRead::Form::kNumbers;
+    if (line.contains("value") || !finds_something(line)) read.form = PagesRead::Form::kNumbers;
     if (line.contains("links")) read.form = PagesRead::Form::kSet;
     read.found.push_back(found_in(line));
   });
@@ -107,13 +113,12 @@ PagesRead read_pages(const Session& session, const ModelBundle& bundle, const Da
 }
 
 ConfidenceInterval interval(const PagesRead& of) {
-  return bootstrap(of.first.size(), [&](const auto& drawn) { return statistic(of.first, drawn); });
+  return bootstrap(of.first.size(), [&](const auto& drawn) { return statistic(of, drawn); });
 }
 
 ConfidenceInterval difference(const PagesRead& a, const PagesRead& b) {
   check(a.first.size() == b.first.size(), "both models have read the same pages");
-  return bootstrap(a.first.size(),
-                   [&](const auto& drawn) { return statistic(b.first, drawn) - statistic(a.first, drawn); });
+  return bootstrap(a.first.size(), [&](const auto& drawn) { return statistic(b, drawn) - statistic(a, drawn); });
 }
 
 std::optional<double> agreement(const PagesRead& a, const PagesRead& b) {

@@ -23,7 +23,8 @@ namespace plimsoll {
 struct PagesRead {
   Scores scores;
   std::vector<Scores::Quotient> first{};  // of the first metric, by page
-  // These are texts that can be compared, by page: a label a word, a class, an answer a question, or a link.
+  // These are texts that can be compared, by page: a label a word, a class, an answer a question, or a link. A language
+  // model finds numbers alone.
   std::vector<std::vector<std::string>> found{};
   enum class Form : std::uint8_t { kList, kSet, kNumbers } form = Form::kList;  // numbers are never quite equal
   double seconds = 0;

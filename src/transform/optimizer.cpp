@@ -27,7 +27,10 @@ class Accumulator {
     keep_ = rewriter_.graph().add_input(kKeepGradientsInput, {DType::kI32, {1}});
     for (const auto& [parameter, gradient] : gradients_) {
       for (const ValueId part : {gradient.dense, gradient.rows}) {
-        if (part != kNoValue) parameters_of_.emplace(part, parameter);
+        if (part == kNoValue) continue;
+        const ValueId begun = begin_of(part);
+        parameters_of_.emplace(begun, parameter);
+        if (begun != part) grown_.emplace(part, parameter);
       }
     }
     for (const Node& node : graph_.nodes()) copy(node);
@@ -38,6 +41,14 @@ class Accumulator {
   }
 
  private:
+  // A tied table's gradient is begun by the head, and the look-up's is added to it.
+  ValueId begin_of(ValueId gradient) const {
+    const NodeId producer = graph_.value(gradient).producer;
+    if (producer == kNoNode || graph_.node(producer).op != Op::kEmbeddingGrad) return gradient;
+    const std::vector<ValueId>& inputs = graph_.node(producer).inputs;
+    return inputs.size() == 3 ? inputs[2] : gradient;
+  }
+
   void copy(const Node& node) {
     if (node.op == Op::kLinearWeightGrad && node.inputs.size() == 2 && parameters_of_.count(node.outputs[0]) == 1) {
       const ValueId parameter = parameters_of_.find(node.outputs[0])->second;
@@ -48,6 +59,9 @@ class Accumulator {
     }
     rewriter_.copy_node(node);
     for (const ValueId output : node.outputs) {
+      if (const auto grown = grown_.find(output); grown != grown_.end()) {
+        sums_[rewriter_.mapped(grown->second)] = {.dense = rewriter_.mapped(output)};
+      }
       const auto [first, last] = parameters_of_.equal_range(output);
       for (auto owner = first; owner != last; ++owner) {
         if (gradients_.at(owner->second).by_rows()) {
@@ -99,6 +113,7 @@ class Accumulator {
   ValueId keep_ = kNoValue;
   // Gradient -> parameter in the old graph; parameters that are only added to each other share a gradient.
   std::multimap<ValueId, ValueId> parameters_of_;
+  std::map<ValueId, ValueId> grown_;  // likewise, of gradients that were begun by another node
   Gradients sums_;
 };
 

@@ -285,6 +285,27 @@ TEST(Autodiff, RowNormsCountAsAConstant) {
   EXPECT_EQ(count_ops(both, Op::kInverseRowNorms), 1U);
 }
 
+// A language model's tied table has one gradient, never two and their sum.
+TEST(Autodiff, ALookUpIsAddedToWhatTheHeadGives) {
+  Net net;
+  const ValueId table = net.parameter("table", {6, 4});
+  const ValueId ids = net.integers("ids", {5}, {5, 0, 5, 2, 5});
+  for (const bool by_rows : {false, true}) {
+    Net tied = net;
+    const ValueId x = embedding(tied.graph, "x", table, ids, {.row_gradient = by_rows}, kNoValue);
+    const ValueId loss = tied.loss(linear(tied.graph, "head", x, table, kNoValue, kNoValue));
+    tied.expect_gradients(loss, {table});
+    Graph both = tied.graph;
+    const Seed seed = loss_seed(both, loss);
+    append_backward(both, {&seed, 1}, std::vector<ValueId>{table});
+    EXPECT_EQ(count_ops(both, Op::kAdd), 0U);
+    const Node& last = both.nodes().back();
+    EXPECT_EQ(last.op, Op::kEmbeddingGrad);
+    ASSERT_EQ(last.inputs.size(), 3U);
+    EXPECT_EQ(both.node(both.value(last.inputs[2]).producer).op, Op::kLinearWeightGrad);
+  }
+}
+
 TEST(Autodiff, ATableWithRowGradientsIsLookedUpOnce) {
   Net net;
   const ValueId table = net.parameter("table", {6, 4});

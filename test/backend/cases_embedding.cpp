@@ -36,6 +36,28 @@ OpCase coded_embedding_case(DType code, std::int64_t width) {
           }};
 }
 
+// A gradient that is added to what the table's other use has given.
+OpCase added_gradient_case(Lookup s) {
+  return {fmt::format("embedding_grad/n{}_of_{}_r{}_d{}_pad{}_adds", s.rows, s.capacity, s.table_rows, s.width,
+                      s.padding_idx),
+          [s](CaseBuilder& b) {
+            std::vector<std::int32_t> ids;
+            const auto last = static_cast<std::int32_t>(s.table_rows) - 1;
+            for (std::int32_t row = 0; row < s.rows; ++row) {
+              ids.push_back(row % 3 == 0 ? last : b.random_integer(0, last));
+            }
+            EmbeddingAttributes attributes{.padding_idx = s.padding_idx};
+            attributes.table_rows = s.table_rows;
+            b.graph.add_node({.op = Op::kEmbeddingGrad,
+                              .name = "dtable",
+                              .attributes = attributes,
+                              .inputs = {b.constant("dy", {s.capacity, s.width}, s.rows),
+                                         b.integers("ids", {s.capacity}, ids), b.state("sum", {s.table_rows, s.width})},
+                              .row_count = b.rows(s.rows),
+                              .phase = Phase::kBackward});
+          }};
+}
+
 // All ids are padding, so there is no gradient at all.
 OpCase all_padding_case(bool row_gradient) {
   return {fmt::format("embedding/all_padding{}", row_gradient ? "_by_rows" : ""), [=](CaseBuilder& b) {
@@ -89,6 +111,11 @@ std::vector<OpCase> embedding_cases() {
       cases.push_back(embedding_case(variant));
     }
     cases.push_back(all_padding_case(row_gradient));
+  }
+  for (const Lookup& lookup :
+       {Lookup{9, 7, 11, 5, -1, false}, Lookup{9, 0, 11, 5, -1, false}, Lookup{70, 61, 50, 96, 1, false},
+        Lookup{400, 333, 1, 5, -1, false}, Lookup{40, 37, 5, 260, -1, false}, Lookup{2100, 2090, 700, 3, 5, false}}) {
+    cases.push_back(added_gradient_case(lookup));
   }
   // These cover limits, inverted boxes (sizes clipped to 0), repeats, and x0 and x1 looking up one row.
   cases.push_back(

@@ -23,10 +23,29 @@ class LanguageModel : public ProgramTest {
     write_pages("answers.jsonl", texts);
   }
   Arguments train(const std::string& run, const std::string& data, const Arguments& more = {}) const {
-    Arguments all = {"train",        "--task",       "causal-lm",    "--model",       "llama-tiny", "--data",
-                     path("pages/" + data), "--output-dir", path(run),      "--budget",      "1GiB",       "--threads",
-                     "1",            "--max-length", "32",           "--learning-rate", "5e-3",     "--seed",
-                     "3",            "--logging-steps", "1",         "--warmup-ratio",  "0"};
+    Arguments all = {"train",
+                     "--task",
+                     "causal-lm",
+                     "--model",
+                     "llama-tiny",
+                     "--data",
+                     path("pages/" + data),
+                     "--output-dir",
+                     path(run),
+                     "--budget",
+                     "1GiB",
+                     "--threads",
+                     "1",
+                     "--max-length",
+                     "32",
+                     "--learning-rate",
+                     "5e-3",
+                     "--seed",
+                     "3",
+                     "--logging-steps",
+                     "1",
+                     "--warmup-ratio",
+                     "0"};
     // An option that is here already gets the other value.
     for (std::size_t i = 0; i < more.size(); ++i) {
       const auto known = std::ranges::find(all, more[i]);
@@ -72,13 +91,15 @@ TEST_F(LanguageModel, LearnsCompletionsAlone) {
 
 TEST_F(LanguageModel, ResumesBitForBit) {
   ASSERT_EQ(run(train("whole", "texts.jsonl", {"--max-steps", "6"})).code, 0);
-  ASSERT_EQ(run(train("parts", "texts.jsonl", {"--max-steps", "6", "--save-steps", "3", "--save-total-limit", "5"})).code, 0);
+  ASSERT_EQ(
+      run(train("parts", "texts.jsonl", {"--max-steps", "6", "--save-steps", "3", "--save-total-limit", "5"})).code, 0);
   fs::remove(at("parts/model.safetensors"));
   for (const fs::directory_entry& entry : fs::directory_iterator(at("parts"))) {
     if (entry.path().filename() == "checkpoint-6") fs::remove_all(entry.path());
   }
-  const Outcome outcome = run(train("parts", "texts.jsonl", {"--max-steps", "6", "--save-steps", "3",
-                                                             "--save-total-limit", "5", "--resume-from-checkpoint", "True"}));
+  const Outcome outcome = run(
+      train("parts", "texts.jsonl",
+            {"--max-steps", "6", "--save-steps", "3", "--save-total-limit", "5", "--resume-from-checkpoint", "True"}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_TRUE(file_bytes(at("parts/model.safetensors")) == file_bytes(at("whole/model.safetensors")));
 }
@@ -152,8 +173,8 @@ TEST_F(LanguageModel, WritesWhatItHasLearned) {
 
 TEST_F(LanguageModel, BeginsWithATokenizerOfItsOwnWhoseEndItNames) {
   const std::string tokenizer = (test_data_dir() / "tokenizers/llama2.json").string();
-  const Outcome made = run({"init", "--model", "llama-tiny", "--task", "causal-lm", "--tokenizer", tokenizer,
-                            "--output-dir", path("own")});
+  const Outcome made = run(
+      {"init", "--model", "llama-tiny", "--task", "causal-lm", "--tokenizer", tokenizer, "--output-dir", path("own")});
   ASSERT_EQ(made.code, 0) << made.err;
   EXPECT_EQ((made.out + made.err).find("hf download"), std::string::npos) << made.out << made.err;
   const json config = json::parse(file_bytes(at("own/config.json")));
@@ -208,6 +229,37 @@ TEST_F(LanguageModel, LearnsConversationsByTheModelsOwnTemplate) {
   }
 }
 
+// Its update would be one of nothing, and its perplexity 1.
+TEST_F(LanguageModel, ACompletionThatIsCutAwayIsNamed) {
+  std::string prompt;
+  for (int i = 0; i < 40; ++i) prompt += "What is paid in cash? ";
+  write_pages("long.jsonl",
+              {{{"prompt", "How much?"}, {"completion", "7.50"}}, {{"prompt", prompt}, {"completion", "7.50"}}});
+  const Outcome outcome = run(train("run", "long.jsonl", {"--max-steps", "1", "--truncate"}));
+  EXPECT_EQ(outcome.code, 3) << outcome.out;
+  EXPECT_THAT(outcome.err, testing::AllOf(testing::HasSubstr("cut before the first token that is learnt"),
+                                          testing::HasSubstr("long.jsonl:2")));
+}
+
+TEST_F(LanguageModel, WhatIsForOtherModelsIsRefusedByName) {
+  const Arguments data = {"--data", path("pages/texts.jsonl"), "--budget", "1GiB", "--threads", "1"};
+  const auto refusal = [&](Arguments arguments) {
+    arguments.insert(arguments.end(), data.begin(), data.end());
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 2) << outcome.out << outcome.err;
+    return outcome.err;
+  };
+  for (const std::string preset : {"llama-tiny", "gpt2-tiny"}) {
+    ASSERT_EQ(run({"init", "--model", preset, "--output-dir", path(preset)}).code, 0);
+    EXPECT_THAT(refusal({"prune", "--model", path(preset), "--output-dir", path("pruned"), "--sparsity", "0.5"}),
+                testing::HasSubstr("decoders cannot be pruned"));
+    EXPECT_THAT(refusal({"train", "--model", path(preset), "--distil-from", path(preset), "--output-dir", path("run")}),
+                testing::HasSubstr("language models are not distilled"));
+    EXPECT_THAT(refusal({"predict", "--model", path(preset), "--format", "csv"}),
+                testing::HasSubstr("a text has none"));
+  }
+}
+
 TEST_F(LanguageModel, GenerationThatCannotBeIsRefused) {
   ASSERT_EQ(run({"init", "--model", "gpt2-tiny", "--task", "causal-lm", "--output-dir", path("lm")}).code, 0);
   ASSERT_EQ(run({"init", "--model", "roberta-tiny", "--labels", "A,B", "--output-dir", path("tagger")}).code, 0);
@@ -222,7 +274,8 @@ TEST_F(LanguageModel, GenerationThatCannotBeIsRefused) {
   refused({"--model", path("lm"), "--prompt", "a", "--top-p", "0"}, 2, "--top-p");
   refused({"--model", path("lm"), "--prompt", "a", "--chat"}, 3, "no chat template");
   refused({"--model", path("lm"), "--data", path("pages/answers.jsonl"), "--chat"}, 2, "--chat");
-  write_bytes(at("lm/generation_config.json"), R"({"do_sample": true, "temperature": 0, "num_beams": 4, "min_length": 0})");
+  write_bytes(at("lm/generation_config.json"),
+              R"({"do_sample": true, "temperature": 0, "num_beams": 4, "min_length": 0})");
   refused({"--model", path("lm"), "--prompt", "a"}, 3, "temperature");
   const Outcome beams = run({"generate", "--model", path("lm"), "--prompt", "a", "--temperature", "1", "--threads", "1",
                              "--budget", "1GiB", "--max-new-tokens", "1"});
@@ -239,7 +292,8 @@ TEST_F(LanguageModel, GenerationThatCannotBeIsRefused) {
 
 TEST_F(LanguageModel, WrongDataIsNamed) {
   write_bytes(at("pages/bad.jsonl"), "{\"text\": \"a\"}\n{\"words\": [\"a\"]}\n{\"text\": \"\"}\n");
-  const Outcome checked = run({"check", "--task", "causal-lm", "--model", "llama-tiny", "--data", path("pages/bad.jsonl")});
+  const Outcome checked =
+      run({"check", "--task", "causal-lm", "--model", "llama-tiny", "--data", path("pages/bad.jsonl")});
   EXPECT_EQ(checked.code, 3) << checked.out;
   for (const char* part : {"bad.jsonl:2", "no `text`", "bad.jsonl:3", "empty"}) {
     EXPECT_THAT(checked.out + checked.err, testing::HasSubstr(part));

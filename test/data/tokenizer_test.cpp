@@ -30,9 +30,7 @@ Ids encode(const Tokenizer& tokenizer, std::string_view word) {
   return ids;
 }
 
-json golden() {
-  return json::parse(read_text_file(test_data_dir() / "tokenizer_golden.json"));
-}
+json golden() { return json::parse(read_text_file(test_data_dir() / "tokenizer_golden.json")); }
 
 TEST(Tokenizer, EqualsHuggingFaceOnRandomUnicodeWords) {
   const json file = golden();
@@ -155,7 +153,9 @@ TEST(Tokenizer, RefusesTextThatIsNotUtf8NamingTheByte) {
 TEST(Tokenizer, RefusesIdsOutsideTheVocabulary) {
   EXPECT_THROW(embedded().id_to_token(-1), DataError);
   EXPECT_THROW(embedded().id_to_token(8000), DataError);
-  EXPECT_THROW(embedded().decode(Ids{5, 8000}), DataError);
+  // A model's table may have more rows than there are tokens.
+  EXPECT_EQ(embedded().decode(Ids{5, 8000}), embedded().decode(Ids{5}));
+  EXPECT_THROW(embedded().decode(Ids{5, -1}), DataError);
 }
 
 TEST(Tokenizer, TakesAQuestionWordByWord) {

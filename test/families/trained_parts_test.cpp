@@ -120,6 +120,16 @@ TEST(TrainedParts, FreshAdaptersAreThoseOfPeft) {
             values.at("layoutlmv3.encoder.layer.1.intermediate.dense.lora_A.weight"));
 }
 
+// PEFT takes "all-linear" in a list for the name of a module.
+TEST(TrainedParts, TargetsAreNamesThatPeftFinds) {
+  for (const auto& [preset, first] :
+       {std::pair("gpt2-tiny", "c_attn"), {"llama-tiny", "q_proj"}, {"lilt-tiny", "query"}}) {
+    const std::vector<LinearMap> maps = preset_config(preset).encoder->linear_maps();
+    const std::vector<std::string> targets = lora_targets(maps, lora_modules(maps, {"all-linear"}));
+    EXPECT_EQ(targets.front(), first) << preset;
+  }
+}
+
 TEST(TrainedParts, TargetsAreReadAsPeftReadsThem) {
   const LabelledConfig config = tiny();
   const auto layers = static_cast<std::size_t>(config.num_hidden_layers);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace plimsoll {
 namespace {
 
@@ -38,6 +40,18 @@ TEST(Comparison, PagesCountByWhatIsOnThem) {
   read.first = {{2, 4}, {2, 4}};
   EXPECT_EQ(interval(read).low, 0.5);
   EXPECT_EQ(interval(read).high, 0.5);
+}
+
+// The interval of a perplexity is one of perplexities, not of the mean losses that it is made of.
+TEST(Comparison, AnExponentIsDrawnAsWhatIsPrinted) {
+  PagesRead read;
+  read.scores.is_exponent = true;
+  read.first = {{8, 2}, {12, 3}, {4, 1}};
+  EXPECT_NEAR(interval(read).low, std::exp(4), 1e-9);
+  EXPECT_NEAR(interval(read).high, std::exp(4), 1e-9);
+  PagesRead worse = read;
+  for (Scores::Quotient& page : worse.first) page.above += page.below;
+  EXPECT_NEAR(difference(read, worse).low, std::exp(5) - std::exp(4), 1e-9);
 }
 
 TEST(Comparison, LinksAgreeAsSetsAndNumbersNever) {

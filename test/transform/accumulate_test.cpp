@@ -163,6 +163,41 @@ TEST(AccumulateGradients, SharedWeightsAndSharedGradients) {
   }
 }
 
+// A table that is the head, too: both of its gradients are added to the sum where it lies.
+TEST(AccumulateGradients, ATiedTablesSumIsMadeInPlace) {
+  Graph graph;
+  const ValueId table = graph.add_parameter("table", {DType::kF64, {6, 3}});
+  const ValueId ids = graph.add_input("ids", {DType::kI32, {4}});
+  const ValueId x = embedding(graph, "x", table, ids, {.row_gradient = true}, kNoValue);
+  const ValueId loss = graph.add_node(
+      {.op = Op::kCrossEntropy,
+       .name = "loss",
+       .attributes = CrossEntropyAttributes{},
+       .inputs = {linear(graph, "head", x, table, kNoValue, kNoValue), graph.add_input("labels", {DType::kI32, {4}}),
+                  graph.add_input("scale", {DType::kF64, {1}})}})[0];
+  const Seed seed = loss_seed(graph, loss);
+  Gradients gradients = append_backward(graph, {&seed, 1}, std::vector<ValueId>{table});
+  const ValueId plain = gradients.at(table).dense;
+  const Graph alone = graph;
+  const Graph summing = accumulate_gradients(graph, 1, gradients);
+  verify(summing);
+  EXPECT_EQ(count_ops(summing, Op::kAccumulate), 0U);
+
+  ReferenceBackend backend;
+  const std::map<std::string, std::vector<double>> values = {
+      {"table", numbers(18, 1)}, {"ids", {5, 0, 5, 2}}, {"labels", {0, 2, 1, 5}}, {"scale", {1}}};
+  GraphRunner once(alone, backend), runner(summing, backend);
+  set_all(once, values);
+  set_all(runner, values);
+  once.run();
+  for (const double keep : {0.0, 1.0, 0.0}) {
+    runner.set("keep_gradients", std::vector<double>{keep});
+    runner.run();
+    const std::vector<double> sum = runner.made(gradients.at(summing.find_source("table")).dense);
+    for (std::size_t i = 0; i < sum.size(); ++i) EXPECT_NEAR(sum[i], (1 + keep) * once.made(plain)[i], kTolerance) << i;
+  }
+}
+
 // Half a batch's loss twice is the batch's, so the update from the sum is the same.
 TEST(AccumulateGradients, EveryOptimizerUpdatesFromTheSum) {
   for (const OptimizerKind kind : {OptimizerKind::kAdamW, OptimizerKind::kAdamW8bit, OptimizerKind::kAdafactor}) {

@@ -41,8 +41,8 @@ HWY_BEFORE_NAMESPACE();
 namespace plimsoll {
 namespace HWY_NAMESPACE {
 
-// to[0, 4 lanes of d) = sum of the rows' columns from `column` on.
-template <class D, class T>
+// to[0, 4 lanes of d) = sum of the rows' columns from `column` on, or += it.
+template <bool adds, class D, class T>
 HWY_INLINE void sum_four(D d, const RowSet<T>& rows, std::size_t column, float* to) {
   const std::size_t lanes = hn::Lanes(d);
   auto total0 = hn::Zero(d), total1 = total0, total2 = total0, total3 = total0;
@@ -61,20 +61,26 @@ HWY_INLINE void sum_four(D d, const RowSet<T>& rows, std::size_t column, float* 
     total2 = hn::Add(total2, sum2);
     total3 = hn::Add(total3, sum3);
   }
+  if constexpr (adds) {
+    total0 = hn::Add(hn::LoadU(d, to), total0);
+    total1 = hn::Add(hn::LoadU(d, to + lanes), total1);
+    total2 = hn::Add(hn::LoadU(d, to + 2 * lanes), total2);
+    total3 = hn::Add(hn::LoadU(d, to + 3 * lanes), total3);
+  }
   hn::StoreU(total0, d, to);
   hn::StoreU(total1, d, to + lanes);
   hn::StoreU(total2, d, to + 2 * lanes);
   hn::StoreU(total3, d, to + 3 * lanes);
 }
 
-// to[0, width) = sum of the rows' columns begin..begin+width-1.
-template <class T>
+// to[0, width) = sum of the rows' columns begin..begin+width-1, or += it.
+template <bool adds, class T>
 HWY_INLINE void sum_row_set(const RowSet<T>& rows, std::size_t begin, std::size_t width, float* to) {
   const hn::ScalableTag<float> d;
   const hn::CappedTag<float, 1> one_lane;
   std::size_t i = 0;
-  for (; i + 4 * hn::Lanes(d) <= width; i += 4 * hn::Lanes(d)) sum_four(d, rows, begin + i, to + i);
-  for (; i + 4 <= width; i += 4) sum_four(one_lane, rows, begin + i, to + i);
+  for (; i + 4 * hn::Lanes(d) <= width; i += 4 * hn::Lanes(d)) sum_four<adds>(d, rows, begin + i, to + i);
+  for (; i + 4 <= width; i += 4) sum_four<adds>(one_lane, rows, begin + i, to + i);
   for (; i < width; ++i) {
     float total = 0;
     for (std::int64_t block = 0; block < rows.count; block += kSumBlock) {
@@ -83,19 +89,22 @@ HWY_INLINE void sum_row_set(const RowSet<T>& rows, std::size_t begin, std::size_
       for (std::int64_t row = block; row < end; ++row) sum += load_float(rows.row(row) + begin + i);
       total += sum;
     }
-    to[i] = total;
+    to[i] = adds ? to[i] + total : total;
   }
 }
 
 void sum_rows(const RowSet<float>& rows, std::size_t begin, std::size_t width, float* to) {
-  sum_row_set(rows, begin, width, to);
+  sum_row_set<false>(rows, begin, width, to);
+}
+void add_rows(const RowSet<float>& rows, std::size_t begin, std::size_t width, float* to) {
+  sum_row_set<true>(rows, begin, width, to);
 }
 // Sums rows that are `stride` apart.
 void sum_even_rows(DType dtype, const void* base, std::int64_t stride, std::int64_t count, std::size_t begin,
                    std::size_t width, float* to) {
   for_element_type(dtype, [&](auto element) {
     using T = decltype(element);
-    sum_row_set(RowSet<T>{static_cast<const T*>(base), nullptr, stride, count}, begin, width, to);
+    sum_row_set<false>(RowSet<T>{static_cast<const T*>(base), nullptr, stride, count}, begin, width, to);
   });
 }
 
@@ -108,20 +117,23 @@ namespace plimsoll {
 namespace {
 
 HWY_EXPORT(sum_rows);
+HWY_EXPORT(add_rows);
 HWY_EXPORT(sum_even_rows);
 
 // A task sums this many columns: whole vectors on every target, a few cache lines of each row.
 constexpr std::int64_t kChunk = 128;
 
-// to[target][0, width) = sum of rows_of(target), for all targets.
+// to[target][0, width) = sum of rows_of(target), for all targets; with `adds` += it, for those that have rows.
 template <typename RowsOf>
-void sum_targets(std::int64_t targets, std::int64_t width, float* to, const RowsOf& rows_of) {
+void sum_targets(std::int64_t targets, std::int64_t width, float* to, const RowsOf& rows_of, bool adds = false) {
   const std::int64_t chunks = (width + kChunk - 1) / kChunk;
-  const auto sum = HWY_DYNAMIC_DISPATCH(sum_rows);
+  const auto sum = adds ? HWY_DYNAMIC_DISPATCH(add_rows) : HWY_DYNAMIC_DISPATCH(sum_rows);
   parallel_for(targets * chunks, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t task = begin; task < end; ++task) {
       const std::int64_t target = task / chunks, column = task % chunks * kChunk;
-      sum(rows_of(target), static_cast<std::size_t>(column), static_cast<std::size_t>(std::min(kChunk, width - column)),
+      const auto rows = rows_of(target);
+      if (adds && rows.count == 0) continue;
+      sum(rows, static_cast<std::size_t>(column), static_cast<std::size_t>(std::min(kChunk, width - column)),
           to + target * width + column);
     }
   });
@@ -188,8 +200,8 @@ std::unique_ptr<Kernel> make_embedding_grad(const Graph& graph, const Node& node
       }
     });
     const float* const dy = a.inputs[0].data<float>();
-    sum_targets(table_rows, width, a.outputs[0].data<float>(),
-                [&](std::int64_t target) { return groups.rows(dy, target); });
+    const auto rows_of = [&](std::int64_t target) { return groups.rows(dy, target); };
+    sum_targets(table_rows, width, a.outputs[0].data<float>(), rows_of, a.inputs.size() == 3);
   };
   return make_kernel(run, layout.bytes());
 }

@@ -153,13 +153,14 @@ void start_clearing(const Context& context, const KernelArguments& a) {
          {.blocks = blocks_for(most, kThreads), .threads = kThreads, .blocks_y = kLists}, tables);
 }
 
-// Rows that are absent are zeros.
+// Rows that are absent are zeros, or stay what they are in the sum so far.
 std::unique_ptr<Kernel> make_embedding_grad(const Context& context, const TensorType& dy, std::int64_t padding_idx) {
   const EmbeddingGradScratch scratch(dy);
   return make_launch(scratch.layout.bytes(), [&context, parts = scratch.list, padding_idx](const KernelArguments& a) {
     const Rows rows = rows_of(a, a.inputs[0]);
-    const SumLists<1> lists{{list_at(a, parts, output<float>(a, 0))}};
-    start_clearing<1>(context, a);
+    SumLists<1> lists{{list_at(a, parts, output<float>(a, 0))}};
+    lists.at[0].adds = a.inputs.size() == 3;
+    if (!lists.at[0].adds) start_clearing<1>(context, a);
     launch_sort(context, IdItems{input<std::int32_t>(a, 1), static_cast<std::int32_t>(padding_idx), rows}, lists);
     launch_sums(context, input<float>(a, 0), lists, rows.capacity, rows.columns);
   });

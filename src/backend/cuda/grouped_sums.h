@@ -24,6 +24,7 @@ struct SumList {
   float *heads, *tails;  // [chunks][width]
   float* to;             // row `target` of it gets the sum
   std::int64_t width;
+  bool adds = false;  // to what is there
 };
 template <int kLists>
 struct SumLists {
@@ -189,6 +190,11 @@ __global__ void sum_chunks(const float* dy, SumLists<kLists> lists) {
       float* const to = is_head ? list.heads + chunk * list.width
                         : ends  ? list.to + target * list.width
                                 : list.tails + chunk * list.width;
+      if (list.adds && ends && !is_head) {
+        float before[N];
+        load(to + c, N, before);
+        for (int n = 0; n < N; ++n) sum[n] += before[n];
+      }
       store(sum, N, to + c);
       for (float& column : sum) column = 0;
       is_head = false;
@@ -226,10 +232,11 @@ __global__ void sum_parts(SumLists<kLists> lists) {
   for (int n = 0; n < N; ++n) sums[warp][lane_index() * N + n] = sum[n];
   __syncthreads();
   if (warp > 0 || c >= list.width) return;
-  float total[N];
+  float total[N], before[N] = {};
   load(list.tails + chunk * list.width + c, N, total);
+  if (list.adds) load(list.to + target * list.width + c, N, before);
   for (int n = 0; n < N; ++n) {
-    double whole = total[n];
+    double whole = double{total[n]} + before[n];
     for (unsigned each = 0; each < kRowWarps; ++each) whole += sums[each][lane_index() * N + n];
     total[n] = static_cast<float>(whole);
   }

@@ -20,15 +20,16 @@ void embedding(const KernelArguments& a) {
   }
 }
 
-// The scratch holds D doubles.
+// The scratch holds D doubles. A sum so far is read where the result is written.
 template <typename T>
 void embedding_grad(const KernelArguments& a, std::int64_t padding_idx) {
   const Matrix<const T> dy(a.inputs[0]);
   const std::int32_t* ids = a.inputs[1].data<std::int32_t>();
   const Matrix<T> dtable(a.outputs[0]);
+  const bool adds = a.inputs.size() == 3;
   double* sum = scratch_doubles(a);
   for (std::int64_t id = 0; id < dtable.rows(); ++id) {
-    std::fill_n(sum, dtable.columns(), 0.0);
+    adds ? std::copy_n(dtable[id], dtable.columns(), sum) : std::fill_n(sum, dtable.columns(), 0.0);
     for (std::int64_t row = 0; row < a.rows(dy.rows()); ++row) {
       if (ids[row] != id || id == padding_idx) continue;
       for (std::int64_t c = 0; c < dtable.columns(); ++c) sum[c] += double{dy[row][c]};

@@ -49,7 +49,8 @@ class TokenScorer final : public Scorer {
     return {.metrics = {{.name = "perplexity", .value = std::exp(all_.mean_loss()), .smaller_is_better = true},
                         {.name = "accuracy", .value = all_.accuracy()}},
             .support = all_.tokens,
-            .first = {all_.loss, static_cast<double>(all_.tokens)}};
+            .first = {all_.loss, static_cast<double>(all_.tokens)},
+            .is_exponent = true};
   }
   double page_loss() const override { return page_.mean_loss(); }
 
@@ -64,8 +65,9 @@ class TextPredictions final : public Predictions {
     return page_.add(batch, sample, scores);
   }
   void end_page() override {}
-  nlohmann::json to_json(const Page&) const override {
-    return {{"tokens", page_.tokens},
+  nlohmann::json to_json(const Page& page) const override {
+    return {{"id", page.id},
+            {"tokens", page_.tokens},
             {"loss", page_.mean_loss()},
             {"perplexity", std::exp(page_.mean_loss())},
             {"accuracy", page_.accuracy()}};

@@ -112,6 +112,7 @@ class NextTokenTargets final : public Targets {
       ++out.loss_terms;
     }
   }
+  bool learns_tokens() const override { return true; }
   void check(const Page&, bool, Findings&, std::map<std::string, std::uint64_t>&) const override {}
 };
 

@@ -263,8 +263,9 @@ void summed_lists(Counted& c, double items, double written) {
   c.add("sum_parts", WorkKind::kEmbeddings, written);
 }
 void embedding_grad(Counted& c) {
-  if (c.node.op == Op::kEmbeddingGrad) c.add("clear_tables", WorkKind::kEmbeddings, c.written(0));
-  summed_lists(c, static_cast<double>(c.in(0).shape[0]), c.read(0));
+  const bool adds = c.node.inputs.size() == 3;
+  if (c.node.op == Op::kEmbeddingGrad && !adds) c.add("clear_tables", WorkKind::kEmbeddings, c.written(0));
+  summed_lists(c, static_cast<double>(c.in(0).shape[0]), (adds ? 2 : 1) * c.read(0));
 }
 void spatial_embedding_grad(Counted& c) {
   c.add("clear_tables", WorkKind::kEmbeddings, c.all_written());
