@@ -90,7 +90,7 @@ nlohmann::json to_json(const Side& side) {
 }
 
 std::string row(const std::string& name, const std::string& a, const std::string& b, const std::string& note) {
-  return fmt::format("{:<24}{:>22}{:>22}{:>14}\n", name, a, b, note);
+  return fmt::format("{:<24}{:>26}{:>26}{:>14}\n", name, a, b, note);
 }
 
 std::string table(const Side& a, const Side& b) {

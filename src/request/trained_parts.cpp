@@ -137,11 +137,12 @@ void choose_trained_parts(ModelBundle& bundle, const PartsRequest& request) {
   });
   if (any) return;
   const char* const option = request.frozen_weights == DType::kQ8 ? "--load-in-8bit" : "--load-in-4bit";
-  throw UsageError({.what = "trained weights cannot be quantized",
-                    .where = option,
-                    .found = "every weight of the encoder is trained",
-                    .allowed = "frozen weights: with --lora-rank, or --freeze 'layoutlmv3.encoder.*'",
-                    .remedy = fmt::format("pass --lora-rank 8 {}", option)});
+  throw UsageError(
+      {.what = "trained weights cannot be quantized",
+       .where = option,
+       .found = "every weight of the encoder is trained",
+       .allowed = fmt::format("frozen weights: with --lora-rank, or --freeze '{}.*'", bundle.config.encoder->prefix()),
+       .remedy = fmt::format("pass --lora-rank 8 {}", option)});
 }
 
 }  // namespace plimsoll

@@ -123,7 +123,7 @@ TEST(TrainedParts, FreshAdaptersAreThoseOfPeft) {
 // PEFT takes "all-linear" in a list for the name of a module.
 TEST(TrainedParts, TargetsAreNamesThatPeftFinds) {
   for (const auto& [preset, first] :
-       {std::pair("gpt2-tiny", "c_attn"), {"llama-tiny", "q_proj"}, {"lilt-tiny", "query"}}) {
+       {std::pair("gpt2-tiny", "c_attn"), {"llama-tiny", "q_proj"}, {"roberta-tiny", "query"}}) {
     const std::vector<LinearMap> maps = preset_config(preset).encoder->linear_maps();
     const std::vector<std::string> targets = lora_targets(maps, lora_modules(maps, {"all-linear"}));
     EXPECT_EQ(targets.front(), first) << preset;
