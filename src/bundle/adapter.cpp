@@ -253,7 +253,7 @@ Adapter open_adapter(const fs::path& directory, const ModelDefinition& model) {
 namespace {
 
 // The same of an adapter of a language model, whose head is the base's.
-std::string language_model_readme(const ModelBundle& bundle, const std::string& model_class) {
+std::string language_model_readme(const ModelBundle& bundle, const std::string& model_class, const std::string& holds) {
   return fmt::format(R"(# A LoRA adapter for {0}
 
 This directory holds {1}. The base model's weights are not in it: they are in `{2}`.
@@ -271,13 +271,14 @@ model = PeftModel.from_pretrained(base, ".").eval()
 With Plimsoll: `plimsoll generate --model . --prompt TEXT` (`--base-model DIR` if the base has moved), or
 `plimsoll merge --adapter . --output-dir merged` for a whole model that needs no adapter.
 )",
-                     model_class, adapters_text(bundle.options.lora, false), bundle.base);
+                     model_class, holds, bundle.base);
 }
 
 // How this directory is opened, for whoever finds it.
 std::string readme(const ModelBundle& bundle) {
   const std::string model_class = bundle.config.encoder->model_class(bundle.config.task.architecture);
-  if (bundle.task().reads_text()) return language_model_readme(bundle, model_class);
+  const std::string holds = adapters_text(bundle.options.lora, trains_head(bundle.definition(), bundle.options));
+  if (bundle.task().reads_text()) return language_model_readme(bundle, model_class, holds);
   return fmt::format(R"(# A LoRA adapter for {0}
 
 This directory holds {1}; the head is for {2} labels. The base model's weights are not in
@@ -297,8 +298,7 @@ model = PeftModel.from_pretrained(base, ".").eval()
 With Plimsoll: `plimsoll predict --model . --data pages.jsonl` (`--base-model DIR` if the base has moved), or
 `plimsoll merge --adapter . --output-dir merged` for a whole model that needs no adapter.
 )",
-                     model_class, adapters_text(bundle.options.lora, trains_head(bundle.definition(), bundle.options)),
-                     bundle.config.task.num_labels(), bundle.base);
+                     model_class, holds, bundle.config.task.num_labels(), bundle.base);
 }
 
 }  // namespace

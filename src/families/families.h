@@ -23,7 +23,7 @@ struct Family {
   std::string_view model_type;  // in config.json
   std::shared_ptr<const Encoder> (*read)(const ConfigReader& reader);
   std::vector<Preset> presets;  // the largest first
-  // What its presets are for until a task is named: the class of that head in transformers, behind "For".
+  // Its presets have this head until a task is named; transformers calls its class so, behind "For".
   std::string_view head = "TokenClassification";
 };
 

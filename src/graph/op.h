@@ -2,10 +2,10 @@
 // Values that change from step to step (learning rate, loss scale, dropout key, row counts) are always inputs.
 //
 // Shapes use the letters of docs/architecture.md: n rows (packed tokens, capacity), K/M features, D hidden, H heads,
-// B samples, V visual tokens a sample, P patches a sample, C labels, R table rows. f = the node's floating type: F32,
-// F64, or a half (BF16, F16). w = wide(f), the type of what is summed or small: F32 where f is a half. Kernels compute
-// in w and round once, when they store; linear and linear_input_grad in halves may first round a weight or bias that is
-// wider, or coded, to f. A weight or table that does not train may be coded, Q8 or NF4 (tensor/block_code.h).
+// B samples, V visual tokens a sample, P patches a sample, C labels, R table rows. f = the node's floating type: F32, F64, or
+// a half (BF16, F16). w = wide(f), the type of what is summed or small: F32 where f is a half. Kernels compute in w and
+// round once, when they store; linear and linear_input_grad in halves may first round a weight or bias that is wider, or
+// coded, to f. A weight or table that does not train may be coded, Q8 or NF4 (tensor/block_code.h).
 //
 // Packed rows: a batch's tokens lie one after the other without padding. A row-wise node's `Node::row_count` names an
 // i32[1] value, the number of real leading rows; rows beyond it are neither read nor defined. A kernel may overwrite
@@ -31,190 +31,176 @@ enum class Op : std::uint8_t {
                       //                                                  x(x0) y(y0) x(x1) y(y1) h(y1-y0) w(x1-x0),
                       //                                                  sizes clipped (box_size.h); their sum, with
                       //                                                  D = c = s, where SpatialAttributes say so
-  kPatchify,         // pixels f[B,C,Y,X]                             -> f[B*P, C*s*s] PatchAttributes; patch row-major,
-                     //                                                  inside a patch channel, y, x
-  kVisualEmbedding,  // patches f[B*P,D], cls f[1,1,D], positions f[1,P+1,D] -> f[B*V,D], V = P+1: cls first
-  kAdd,              // a, b the same type                            -> a's type
-  kLinear,           // x f[n,K], weight f or w[M,K], bias f or w[M] (optional) -> f[n,M] = x weight^T + bias
-  kLinearAdd,        // x f[n,K], weight f or w[M,K], addend f[n,M]   -> addend + x weight^T, its sum rounded once
-  kLinearInt8,       // x f[n,K], weight f or w[M,K], bias w[M] (optional) -> f[n,M], as kLinear of rounded rows: code c
-                     //                                                  of a row of x or of weight is its element times
-  //                                                  127 / the row's largest magnitude, to nearest, ties
-  //                                                  to even, and stands for c times that magnitude /
-  //                                                  127; codes are multiplied as whole numbers, so that
-  //                                                  their sum is exact. Has no gradient
-  kScale,            // x f[n,K]                                      -> f[n,K] = factor x   ScaleAttributes
-  kMultiply,         // a, b the same type                            -> a's type, element by element
-  kInverseRowNorms,  // weight f or w[M,K], a w[R,K], b w[M,R]        -> w[M] = 1 / the norm of each row of weight +
-                     //                                                  factor b a; a constant: no gradient passes it
-                     //                                                                               ScaleAttributes
-  kLayerNorm,        // x f[n,D], gamma w[D], beta w[D] (, residual f[n,D] (, row_keys i32[n,2], dropout_key i32[2]))
-  //                                               -> y f[n,D], normalized f[n,D], rstd w[n]: of x, or of
-  //                                                  residual + x, x after dropout (base/dropout.h)
-  //                                                  where there are keys. LayerNormAttributes; y is
-  //                                                  computed from the stored `normalized`, exactly as
-  //                                                  kAffine
-  kRmsNorm,     // x f[n,G*D], gamma w[D]                        -> y f[n,G*D], normalized f[n,G*D], rstd w[n,G]: D
-                //                                                  columns at a time over the root of the mean of their
-                //                                                  squares + eps (Zhang, Sennrich 2019), then * gamma;
-                //                                                  y is computed from the stored `normalized`, exactly
-                //                                                  as kAffine            RmsNormAttributes
-  kAffine,      // x f[n,D], gamma w[D] (, beta w[D])            -> f[n,D] = x * gamma (+ beta)
-  kDropout,     // x f[n,D], row_keys i32[n,2], dropout_key i32[2] -> [n,D] of f, or of DropoutAttributes' type, as
-                //                                                  kCast would make it (base/dropout.h). Its own
-                //                                                  gradient
-  kPackRows,    // text f[nt,D], visual f[nv,D], source i32[n], text_index i32[nt], visual_index i32[nv]
-                //                                               -> f[n,D]: source >= 0: that text row, else visual row
-                //                                                  -1-source; the indices (row in n of each text and
-                //                                                  visual row) are for the gradient
-  kGatherRows,  // x f[n,D], index i32[m], inverse i32[n]        -> f[m,D]: row index[i] of x, zeros where index < 0;
-                //                                                  `inverse` is the gradient's index
-  kTakeRows,    // x f[n,D] or i32[n]                            -> [count,D] or [count]: the real rows of x from
-                //                                                  `first` on, then zeros; how many they are i32[1]
-                //                                                  RowPartAttributes
-  kJoinRows,    // several x f[count,D], the last of fewer rows  -> f[n,D]: their rows, one after the other
-  kConcatHeads,  // a f[n,H*A] (, b f[n,H*B])                     -> f[n,H*(A+B)]: for each head its columns of a, times
-                 //                                                  first_factor, then those of b, times
-                 //                                                  second_factor, or zeros without b
-                 //                                                  HeadsAttributes; kSplitHeads is its gradient
-  kSplitHeads,   // x f[n,H*(A+B)]                                -> a f[n,H*A] (, b f[n,H*B]): each head's first
-                 // columns,
-                 //                                                  times first_factor, and its last, times
-                 //                                                  second_factor; kConcatHeads is its gradient
-  kPairScores,   // heads f[n,P], tails f[n,C*P], head_terms f[n,C], tail_terms f[n,C] -> f[n*E,C]: of every two of
-                 //                                                  E rows, n = B*E; row (b E + h) E + t, column c:
-                 //                                                  heads[b E + h] . tails[b E + t, c P ...] +
-                 //                                                  head_terms[b E + h, c] + tail_terms[b E + t, c]
-                 //                                                  PairAttributes; without a row count
-  kJoinPairs,    // x f[n,K]                                      -> f[n,2K] or f[n,4K]: row 2k holds a = x[2k], b =
-                 // x[2k+1]
-                 //                                                  (, |a - b|, a b), side by side; rows 2k+1, and a
-                 //                                                  last row without a partner, are 0  JoinAttributes
-  kRotaryTable,  // positions i32[n], frequencies w[D/2]          -> w[n,D]: cosines, then sines, of the angles position
-                 // *
-  //                                                  frequency, rounded to a float first, as transformers
-  //                                                  has them. A constant
-  kRotary,  // x f[n,H*D], table w[n,D] (kRotaryTable's)     -> f[n,H*D]: of each head columns j and j + D/2, as a
-            //                                                  point, turned by angle j (Su et al. 2021, in the
-            //                                                  order of GPT-NeoX)  RotaryAttributes; its own
-            //                                                  gradient, the other way round
-  kAttentionBias,  // sample_offsets i32[B+1], key_mask i32[n], relative_coordinates i32[n,3], tables as kAttention's
-  //                                               -> f[n,H*K] of AttentionBiasAttributes' type: element
-  //                                                  h K + j of row i is what the tables have for i and
-  //                                                  key j of its sample, rounded once, -infinity where
-  //                                                  that is masked or no row; K is the longest sample's
-  //                                                  rows in whole eights. A constant: no gradient
-  //                                                  passes it
-  kAttention,  // q f[n,D], k,v f[n,D] (or D H'/H columns), sample_offsets i32[B+1], key_mask i32[n], row_keys i32[n,2],
-               // dropout_key i32[2]
-               // (, relative_coordinates i32[n,3], position_table w[H,bins], x_table w[H,bins2], y_table
-               // w[H,bins2] (, biases f[n,H*K]): graph/attention_form.h)
-               //                                               -> output f[n,D], log_sum_exp w[n,2H]
-               //                                                  AttentionAttributes
-  kCachedAttention,  // q f[n,H*E], keys f[R,H'*E], values f[R,H'*E], seen i32[n,2] -> f[n,H*E]: row i attends to the
-                     // rows
-                     //                                                  [seen[i,0], seen[i,1]) of the tables, of which
-                     //                                                  there is one at least. Has no gradient
-                     //                                                  AttentionAttributes: of heads alone
-  kGelu,             // x f[n,K]                                      -> f[n,K], erf form, or as GeluAttributes say
-  kSiluMultiply,     // gate f[n,K], x f[n,K]                         -> f[n,K] = gate / (1 + exp(-gate)) * x (Shazeer
-                     // 2020,
-                     //                                                  SwiGLU)
-  kTanh,             // x f[n,K]                                      -> f[n,K]
-  kRelu,             // x f[n,K]                                      -> f[n,K], max(x, 0); NaN where x is
-  kCast,          // x f[n,K]                                      -> [n,K] in CastAttributes' type, to nearest, ties to
-                  //                                                  even; or, without a row count, several x f[...] of
-                  //                                                  one type, an output each
-  kLabelScores,   // logits f[n,C], labels i32[n]                  -> f[n,2]: -log softmax at the label, and 1 where no
-                  //                                                  other class has more, nor one before it as much;
-                  //                                                  0, 0 where the label is -100
-  kCrossEntropy,  // logits f[n,C], labels i32[n], loss_scale f[1] (, class_weights f[C])
-  //                                               -> loss f[1] = loss_scale * sum over labels != -100 of
-  //                                                  -log softmax, grad f[n,C] = d loss / d logits
-  //                                                  CrossEntropyAttributes
-  kElementLoss,  // logits f[n,C], targets f[n,C], loss_scale f[1] -> loss f[1] = loss_scale * sum over the elements,
-                 //                                                  grad f[n,C]       ElementLossAttributes
+  kPatchify,          // pixels f[B,C,Y,X]                             -> f[B*P, C*s*s] PatchAttributes; patch row-major,
+                      //                                                  inside a patch channel, y, x
+  kVisualEmbedding,   // patches f[B*P,D], cls f[1,1,D], positions f[1,P+1,D] -> f[B*V,D], V = P+1: cls first
+  kAdd,               // a, b the same type                            -> a's type
+  kLinear,            // x f[n,K], weight f or w[M,K], bias f or w[M] (optional) -> f[n,M] = x weight^T + bias
+  kLinearAdd,         // x f[n,K], weight f or w[M,K], addend f[n,M]   -> addend + x weight^T, its sum rounded once
+  kLinearInt8,        // x f[n,K], weight f or w[M,K], bias w[M] (optional) -> f[n,M], as kLinear of rounded rows: code c
+                      //                                                  of a row of x or of weight is its element times
+                      //                                                  127 / the row's largest magnitude, to nearest, ties
+                      //                                                  to even, and stands for c times that magnitude /
+                      //                                                  127; codes are multiplied as whole numbers, so that
+                      //                                                  their sum is exact. Has no gradient
+  kScale,             // x f[n,K]                                      -> f[n,K] = factor x   ScaleAttributes
+  kMultiply,          // a, b the same type                            -> a's type, element by element
+  kInverseRowNorms,   // weight f or w[M,K], a w[R,K], b w[M,R]        -> w[M] = 1 / the norm of each row of weight +
+                      //                                                  factor b a; a constant: no gradient passes it
+                      //                                                                               ScaleAttributes
+  kLayerNorm,         // x f[n,D], gamma w[D], beta w[D] (, residual f[n,D] (, row_keys i32[n,2], dropout_key i32[2]))
+                      //                                               -> y f[n,D], normalized f[n,D], rstd w[n]: of x, or of
+                      //                                                  residual + x, x after dropout (base/dropout.h)
+                      //                                                  where there are keys. LayerNormAttributes; y is
+                      //                                                  computed from the stored `normalized`, exactly as
+                      //                                                  kAffine
+  kRmsNorm,           // x f[n,G*D], gamma w[D]                        -> y f[n,G*D], normalized f[n,G*D], rstd w[n,G]: D
+                      //                                                  columns at a time over the root of the mean of their
+                      //                                                  squares + eps (Zhang, Sennrich 2019), then * gamma;
+                      //                                                  y is computed from the stored `normalized`, exactly
+                      //                                                  as kAffine            RmsNormAttributes
+  kAffine,            // x f[n,D], gamma w[D] (, beta w[D])            -> f[n,D] = x * gamma (+ beta)
+  kDropout,           // x f[n,D], row_keys i32[n,2], dropout_key i32[2] -> [n,D] of f, or of DropoutAttributes' type, as
+                      //                                                  kCast would make it (base/dropout.h). Its own
+                      //                                                  gradient
+  kPackRows,          // text f[nt,D], visual f[nv,D], source i32[n], text_index i32[nt], visual_index i32[nv]
+                      //                                               -> f[n,D]: source >= 0: that text row, else visual row
+                      //                                                  -1-source; the indices (row in n of each text and
+                      //                                                  visual row) are for the gradient
+  kGatherRows,        // x f[n,D], index i32[m], inverse i32[n]        -> f[m,D]: row index[i] of x, zeros where index < 0;
+                      //                                                  `inverse` is the gradient's index
+  kTakeRows,          // x f[n,D] or i32[n]                            -> [count,D] or [count]: the real rows of x from
+                      //                                                  `first` on, then zeros; how many they are i32[1]
+                      //                                                  RowPartAttributes
+  kJoinRows,          // several x f[count,D], the last of fewer rows  -> f[n,D]: their rows, one after the other
+  kConcatHeads,       // a f[n,H*A] (, b f[n,H*B])                     -> f[n,H*(A+B)]: for each head its columns of a, times
+                      //                                                  first_factor, then those of b, times
+                      //                                                  second_factor, or zeros without b
+                      //                                                  HeadsAttributes; kSplitHeads is its gradient
+  kSplitHeads,        // x f[n,H*(A+B)]                                -> a f[n,H*A] (, b f[n,H*B]): each head's first columns,
+                      //                                                  times first_factor, and its last, times
+                      //                                                  second_factor; kConcatHeads is its gradient
+  kPairScores,        // heads f[n,P], tails f[n,C*P], head_terms f[n,C], tail_terms f[n,C] -> f[n*E,C]: of every two of
+                      //                                                  E rows, n = B*E; row (b E + h) E + t, column c:
+                      //                                                  heads[b E + h] . tails[b E + t, c P ...] +
+                      //                                                  head_terms[b E + h, c] + tail_terms[b E + t, c]
+                      //                                                  PairAttributes; without a row count
+  kJoinPairs,         // x f[n,K]                                      -> f[n,2K] or f[n,4K]: row 2k holds a = x[2k], b = x[2k+1]
+                      //                                                  (, |a - b|, a b), side by side; rows 2k+1, and a
+                      //                                                  last row without a partner, are 0  JoinAttributes
+  kRotaryTable,       // positions i32[n], frequencies w[D/2]          -> w[n,D]: cosines, then sines, of the angles position *
+                      //                                                  frequency, rounded to a float first, as transformers
+                      //                                                  has them. A constant
+  kRotary,            // x f[n,H*D], table w[n,D] (kRotaryTable's)     -> f[n,H*D]: of each head columns j and j + D/2, as a
+                      //                                                  point, turned by angle j (Su et al. 2021, in the
+                      //                                                  order of GPT-NeoX)  RotaryAttributes; its own
+                      //                                                  gradient, the other way round
+  kAttentionBias,     // sample_offsets i32[B+1], key_mask i32[n], relative_coordinates i32[n,3], tables as kAttention's
+                      //                                               -> f[n,H*K] of AttentionBiasAttributes' type: element
+                      //                                                  h K + j of row i is what the tables have for i and
+                      //                                                  key j of its sample, rounded once, -infinity where
+                      //                                                  that is masked or no row; K is the longest sample's
+                      //                                                  rows in whole eights. A constant: no gradient
+                      //                                                  passes it
+  kAttention,         // q f[n,D], k,v f[n,D] (or D H'/H columns), sample_offsets i32[B+1], key_mask i32[n], row_keys i32[n,2], dropout_key i32[2]
+                      // (, relative_coordinates i32[n,3], position_table w[H,bins], x_table w[H,bins2], y_table
+                      // w[H,bins2] (, biases f[n,H*K]): graph/attention_form.h)
+                      //                                               -> output f[n,D], log_sum_exp w[n,2H]
+                      //                                                  AttentionAttributes
+  kCachedAttention,   // q f[n,H*E], keys f[R,H'*E], values f[R,H'*E], seen i32[n,2] -> f[n,H*E]: row i attends to the rows
+                      //                                                  [seen[i,0], seen[i,1]) of the tables, of which
+                      //                                                  there is one at least. Has no gradient
+                      //                                                  AttentionAttributes: of heads alone
+  kGelu,              // x f[n,K]                                      -> f[n,K], erf form, or as GeluAttributes say
+  kSiluMultiply,      // gate f[n,K], x f[n,K]                         -> f[n,K] = gate / (1 + exp(-gate)) * x (Shazeer 2020,
+                      //                                                  SwiGLU)
+  kTanh,              // x f[n,K]                                      -> f[n,K]
+  kRelu,              // x f[n,K]                                      -> f[n,K], max(x, 0); NaN where x is
+  kCast,              // x f[n,K]                                      -> [n,K] in CastAttributes' type, to nearest, ties to
+                      //                                                  even; or, without a row count, several x f[...] of
+                      //                                                  one type, an output each
+  kLabelScores,       // logits f[n,C], labels i32[n]                  -> f[n,2]: -log softmax at the label, and 1 where no
+                      //                                                  other class has more, nor one before it as much;
+                      //                                                  0, 0 where the label is -100
+  kCrossEntropy,      // logits f[n,C], labels i32[n], loss_scale f[1] (, class_weights f[C])
+                      //                                               -> loss f[1] = loss_scale * sum over labels != -100 of
+                      //                                                  -log softmax, grad f[n,C] = d loss / d logits
+                      //                                                  CrossEntropyAttributes
+  kElementLoss,       // logits f[n,C], targets f[n,C], loss_scale f[1] -> loss f[1] = loss_scale * sum over the elements,
+                      //                                                  grad f[n,C]       ElementLossAttributes
   kSpanCrossEntropy,  // logits f[n,K], positions i32[B,K], sample_offsets i32[B+1], loss_scale f[1] -> loss f[1] =
-  //                                                  loss_scale * sum over samples and columns whose
-  //                                                  position is not -100 of -log softmax over the
-  //                                                  sample's rows, at its row `position`;
-  //                                                  grad f[n,K]
-  kSoftCrossEntropy,  // logits f[n,C], teacher f[n,C], labels i32[n], loss_scale f[1] -> loss f[1] = loss_scale *
-                      // weight * t^2
-  //                                                  * sum over labels != -100 of the Kullback-Leibler
-  //                                                  divergence of softmax(logits / t) from
-  //                                                  softmax(teacher / t), grad f[n,C]
-  //                                                  SoftTargetAttributes
-  kRelationLoss,     // x f[n,D], teacher f[n,E], sample_offsets i32[B+1], loss_scale f[1] -> loss f[1], grad f[n,D]
-                     //                                                  RelationAttributes have the formula
-  kContrastiveLoss,  // x f[n,D], groups i32[n], loss_scale f[1]      -> loss f[1], grad f[n,D]  ContrastiveAttributes
-  kCachedGradient,   // x f[n,D], table f[R,D], first i32[1]          -> loss f[1] = sum over rows of x[i] . table[first
-                     // + i],
-                     //                                                  grad f[n,D] = those rows of the table
+                      //                                                  loss_scale * sum over samples and columns whose
+                      //                                                  position is not -100 of -log softmax over the
+                      //                                                  sample's rows, at its row `position`;
+                      //                                                  grad f[n,K]
+  kSoftCrossEntropy,  // logits f[n,C], teacher f[n,C], labels i32[n], loss_scale f[1] -> loss f[1] = loss_scale * weight * t^2
+                      //                                                  * sum over labels != -100 of the Kullback-Leibler
+                      //                                                  divergence of softmax(logits / t) from
+                      //                                                  softmax(teacher / t), grad f[n,C]
+                      //                                                  SoftTargetAttributes
+  kRelationLoss,      // x f[n,D], teacher f[n,E], sample_offsets i32[B+1], loss_scale f[1] -> loss f[1], grad f[n,D]
+                      //                                                  RelationAttributes have the formula
+  kContrastiveLoss,   // x f[n,D], groups i32[n], loss_scale f[1]      -> loss f[1], grad f[n,D]  ContrastiveAttributes
+  kCachedGradient,    // x f[n,D], table f[R,D], first i32[1]          -> loss f[1] = sum over rows of x[i] . table[first + i],
+                      //                                                  grad f[n,D] = those rows of the table
   // --- backward -----------------------------------------------------------------------------------------------------
   kEmbeddingGrad,         // dy f[n,D], ids i32[n] (, sum f[R,D])      -> f[R,D] (+ sum, whose bytes the output takes)
                           //                                              EmbeddingAttributes
-  kEmbeddingRowGrad,      // dy f[n,D], ids i32[n]                     -> ids i32[n], count i32[1], rows f[n,D]: the
-                          // distinct
+  kEmbeddingRowGrad,      // dy f[n,D], ids i32[n]                     -> ids i32[n], count i32[1], rows f[n,D]: the distinct
                           //                                              ids ascending and their summed rows
-  kSpatialEmbeddingGrad,  // dy f[n,D], bbox i32[n,4]                  -> gradients of x, y, h, w tables
-                          // SpatialAttributes
-  kVisualEmbeddingGrad,   // dy f[B*V,D]                               -> dpatches f[B*P,D], dcls f[1,1,D], dpositions
-                          // f[1,P+1,D]
+  kSpatialEmbeddingGrad,  // dy f[n,D], bbox i32[n,4]                  -> gradients of x, y, h, w tables  SpatialAttributes
+  kVisualEmbeddingGrad,   // dy f[B*V,D]                               -> dpatches f[B*P,D], dcls f[1,1,D], dpositions f[1,P+1,D]
                           //                                              VisualAttributes
-  kLinearInputGrad,   // dy f[n,M], weight f or w[M,K] (, addend f[n,K]) -> f[n,K] = dy weight (+ addend), rounded once
-  kLinearWeightGrad,  // dy f[n,M], x f[n,K] (, sum w[M,K] (, keep i32[1])) -> w[M,K] = dy^T x (+ sum unless keep is 0;
-                      // the
-                      //                                              output takes sum's bytes)
-  kBiasGrad,          // dy f[n,M]                                 -> w[M], column sums
-  kLayerNormGrad,     // dy f[n,D], normalized f[n,D], rstd w[n], gamma w[D] (, row_keys i32[n,2], dropout_key i32[2])
-  //                                           -> dx f[n,D] (, dx after dropout f[n,D], where there are
-  //                                              keys), dgamma w[D], dbeta w[D] (, column sums w[D] of
-  //                                              the gradient of kLayerNorm's x)
-  //                                              LayerNormAttributes, graph/layer_norm_form.h
-  kRmsNormGrad,     // dy f[n,G*D], normalized f[n,G*D], rstd w[n,G], gamma w[D] -> dx f[n,G*D], dgamma w[D]
-                    //                                              RmsNormAttributes
-  kAttentionGrad,   // doutput, q, k, v, output, log_sum_exp, then kAttention's inputs from sample_offsets on
-                    //                                           -> dq, dk, dv (+ gradients of its tables, w, if
-                    //                                              AttentionAttributes::table_gradients; + column sums
-                    //                                              w[D] of dq, dk, dv, if ::column_sums, where H' = H)
-  kPairScoresGrad,  // dy f[n*E,C], heads f[n,P], tails f[n,C*P] -> gradients of kPairScores' inputs; pairs whose dy is
-                    //                                              0 cost nothing, on a CPU
-  kJoinPairsGrad,   // dy f[n,2K] or f[n,4K], x f[n,K]            -> f[n,K]        JoinAttributes; |a - b| has slope 0
-                    // where
-                    //                                              a = b
-  kReluGrad,        // dy f[n,K], y f[n,K] (relu's output)       -> f[n,K]
-  kGeluGrad,        // dy f[n,K], x f[n,K]                       -> f[n,K] (, its column sums w[K], if GeluAttributes
-                    //                                              say so)
-  kSiluMultiplyGrad,  // dy f[n,K], gate f[n,K], x f[n,K]          -> gradients of gate and x
-  kTanhGrad,          // dy f[n,K], y f[n,K] (tanh's output)       -> f[n,K]
+  kLinearInputGrad,       // dy f[n,M], weight f or w[M,K] (, addend f[n,K]) -> f[n,K] = dy weight (+ addend), rounded once
+  kLinearWeightGrad,      // dy f[n,M], x f[n,K] (, sum w[M,K] (, keep i32[1])) -> w[M,K] = dy^T x (+ sum unless keep is 0; the
+                          //                                              output takes sum's bytes)
+  kBiasGrad,              // dy f[n,M]                                 -> w[M], column sums
+  kLayerNormGrad,         // dy f[n,D], normalized f[n,D], rstd w[n], gamma w[D] (, row_keys i32[n,2], dropout_key i32[2])
+                          //                                           -> dx f[n,D] (, dx after dropout f[n,D], where there are
+                          //                                              keys), dgamma w[D], dbeta w[D] (, column sums w[D] of
+                          //                                              the gradient of kLayerNorm's x)
+                          //                                              LayerNormAttributes, graph/layer_norm_form.h
+  kRmsNormGrad,           // dy f[n,G*D], normalized f[n,G*D], rstd w[n,G], gamma w[D] -> dx f[n,G*D], dgamma w[D]
+                          //                                              RmsNormAttributes
+  kAttentionGrad,         // doutput, q, k, v, output, log_sum_exp, then kAttention's inputs from sample_offsets on
+                          //                                           -> dq, dk, dv (+ gradients of its tables, w, if
+                          //                                              AttentionAttributes::table_gradients; + column sums
+                          //                                              w[D] of dq, dk, dv, if ::column_sums, where H' = H)
+  kPairScoresGrad,        // dy f[n*E,C], heads f[n,P], tails f[n,C*P] -> gradients of kPairScores' inputs; pairs whose dy is
+                          //                                              0 cost nothing, on a CPU
+  kJoinPairsGrad,         // dy f[n,2K] or f[n,4K], x f[n,K]            -> f[n,K]        JoinAttributes; |a - b| has slope 0 where
+                          //                                              a = b
+  kReluGrad,              // dy f[n,K], y f[n,K] (relu's output)       -> f[n,K]
+  kGeluGrad,              // dy f[n,K], x f[n,K]                       -> f[n,K] (, its column sums w[K], if GeluAttributes
+                          //                                              say so)
+  kSiluMultiplyGrad,      // dy f[n,K], gate f[n,K], x f[n,K]          -> gradients of gate and x
+  kTanhGrad,              // dy f[n,K], y f[n,K] (tanh's output)       -> f[n,K]
   // --- accumulation and update --------------------------------------------------------------------------------------
   // `keep` i32[1]: 0 in the first micro-batch of an update, where what the sum held is forgotten (it may be anything).
   kAccumulate,     // sum, x the same type, keep i32[1]                -> x (+ sum where keep != 0), in sum's bytes
-  kMergeRowGrads,  // sum ids i32[c], count i32[1], rows f[c,D], then ids i32[n], count i32[1], rows f[n,D], then keep
-                   // i32[1]
+  kMergeRowGrads,  // sum ids i32[c], count i32[1], rows f[c,D], then ids i32[n], count i32[1], rows f[n,D], then keep i32[1]
                    //                                                  -> the three sums, in their bytes, ids ascending
-  kPutRows,  // table f[R,D], rows f[n,D], first i32[1] or index i32[n] -> the table in its bytes: its rows from `first`
-             //                                                  on, or those of `index`, distinct, are the real ones
-             //                                                  of these
-  kSumSquares,    // x f[...] (row_count: leading rows that count)    -> f64[1]; of several tensors, of which all rows
-                  //                                                  count, an output each
-  kGradientNorm,  // max_grad_norm f32[1] (, unscale f32[1]), sums of squares f64[1]... -> norm f32[1], clip f32[1] =
-                  //                                                  min(1, max / (norm + 1e-6)), 1 where max <= 0
-                  //                                                  GradientNormAttributes; with unscale the norm is
-                  //                                                  that of gradients times unscale, and clip has it
-                  //                                                  as a factor. NaN where the norm is not finite
+  kPutRows,        // table f[R,D], rows f[n,D], first i32[1] or index i32[n] -> the table in its bytes: its rows from `first`
+                   //                                                  on, or those of `index`, distinct, are the real ones
+                   //                                                  of these
+  kSumSquares,     // x f[...] (row_count: leading rows that count)    -> f64[1]; of several tensors, of which all rows
+                   //                                                  count, an output each
+  kGradientNorm,   // max_grad_norm f32[1] (, unscale f32[1]), sums of squares f64[1]... -> norm f32[1], clip f32[1] =
+                   //                                                  min(1, max / (norm + 1e-6)), 1 where max <= 0
+                   //                                                  GradientNormAttributes; with unscale the norm is
+                   //                                                  that of gradients times unscale, and clip has it
+                   //                                                  as a factor. NaN where the norm is not finite
   // A NaN clip makes an update change nothing, so that no NaN or infinite gradient reaches a parameter. Updates have
   // the forms of graph/update_form.h. The parameter is f, or split in two (bf16 and i16); the gradient is multiplied by
   // `clip` first; `step` is 1 for the first update.
-  kAdamW,      // parameter, m, v, gradient f[...], learning_rate f32[1], step i32[1], clip f32[1]
-               //                                                  -> parameter, m, v in their bytes   AdamWAttributes
-               //                                                  m and v: f[...] each, or u8[...] codes and f[blocks]
-  kAdamWRows,  // parameter [R,D], m, v, ids i32[c], count i32[1], rows f[c,D], learning_rate, step, clip
-               //                                                  -> as kAdamW; absent rows have gradient 0
-  kAdafactor,  // parameter, row mean f[..,M], column mean f[..,K] (read as f[..,M,K]) or mean f[M] (of f[M]), gradient,
-               // learning_rate, step, clip                        -> parameter, means in their bytes
-               //                                                                                AdafactorAttributes
+  kAdamW,          // parameter, m, v, gradient f[...], learning_rate f32[1], step i32[1], clip f32[1]
+                   //                                                  -> parameter, m, v in their bytes   AdamWAttributes
+                   //                                                  m and v: f[...] each, or u8[...] codes and f[blocks]
+  kAdamWRows,      // parameter [R,D], m, v, ids i32[c], count i32[1], rows f[c,D], learning_rate, step, clip
+                   //                                                  -> as kAdamW; absent rows have gradient 0
+  kAdafactor,      // parameter, row mean f[..,M], column mean f[..,K] (read as f[..,M,K]) or mean f[M] (of f[M]), gradient,
+                   // learning_rate, step, clip                        -> parameter, means in their bytes
+                   //                                                                                AdafactorAttributes
   kAdafactorRows,  // parameter [R,D], row mean f[R], column mean f[D], ids, count, rows, learning_rate, step, clip
                    //                                                  -> as kAdafactor; absent rows have gradient 0
   // --- offload: tensors that live in a file between their uses (transform/offload.h) ---------------------------------
@@ -238,15 +224,15 @@ enum class Op : std::uint8_t {
   kAllReduceEnd,        // parts, staging                              -> parts in their bytes: their sums over ranks
   kGatherRowsBegin,     // ids i32[n], count i32[1], rows f[n,D]       -> ids i32[R n], rows f[R n,D], counts i32[R],
                         //                                                being sent, R ranks
-  kGatherRowsEnd,  // ids, rows, counts                           -> ids, rows in their bytes: those of all ranks one
-                   //                                                after the other; their number i32[1]
-  kAllToAllRowsBegin,  // own rows f[r,D] of a table, ids i32[R n] of all ranks, counts i32[R] of the real
-                       //                                                ones (without them: all)
-  //                                             -> rows f[n,D], the place of each own id among them
-  //                                                i32[n], what is sent f[(R-1) n,D]; one part, the table
-  kAllToAllRowsEnd,  // rows, what is sent                          -> rows in their bytes, arrived
-  kSlice,            // x f[...]                                    -> f[count]: elements `first` on, in order
-                     //                                                SliceAttributes
+  kGatherRowsEnd,       // ids, rows, counts                           -> ids, rows in their bytes: those of all ranks one
+                        //                                                after the other; their number i32[1]
+  kAllToAllRowsBegin,   // own rows f[r,D] of a table, ids i32[R n] of all ranks, counts i32[R] of the real
+                        //                                                ones (without them: all)
+                        //                                             -> rows f[n,D], the place of each own id among them
+                        //                                                i32[n], what is sent f[(R-1) n,D]; one part, the table
+  kAllToAllRowsEnd,     // rows, what is sent                          -> rows in their bytes, arrived
+  kSlice,               // x f[...]                                    -> f[count]: elements `first` on, in order
+                        //                                                SliceAttributes
 };
 inline constexpr std::size_t kOpCount = static_cast<std::size_t>(Op::kSlice) + 1;
 
@@ -303,9 +289,9 @@ struct CastAttributes {
   DType to = DType::kF32;
   friend bool operator==(const CastAttributes&, const CastAttributes&) = default;
 };
-// The loss of a row with label y, where l_c is -log softmax at class c, p_c its exp(-l_c), w the class weights (1
-// without them) and s the smoothing: (1 - s) w_y l_y + s / C * sum of w_c l_c (torch.nn.CrossEntropyLoss), or, with a
-// gamma, w_y (1 - p_y)^gamma l_y (Lin et al. 2017). One of the two at most.
+// The loss of a row with label y, where l_c is -log softmax at class c, p_c its exp(-l_c), w the class weights (1 without
+// them) and s the smoothing: (1 - s) w_y l_y + s / C * sum of w_c l_c (torch.nn.CrossEntropyLoss), or, with a gamma,
+// w_y (1 - p_y)^gamma l_y (Lin et al. 2017). One of the two at most.
 struct CrossEntropyAttributes {
   double label_smoothing = 0;  // s
   double focal_gamma = 0;
@@ -327,8 +313,7 @@ struct SoftTargetAttributes {
 };
 // How rows of a sample relate to one another (Wang et al. 2021, "MiniLMv2"): with the columns divided among `heads`, of
 // d columns each in x, row i of relations is softmax over the sample's rows j of x_i . x_j / sqrt(d). The loss is
-// loss_scale * weight / heads * the sum over heads and rows of the Kullback-Leibler divergence of x's from the
-// teacher's.
+// loss_scale * weight / heads * the sum over heads and rows of the Kullback-Leibler divergence of x's from the teacher's.
 struct RelationAttributes {
   std::int64_t heads = 1;
   double weight = 1;
@@ -356,9 +341,9 @@ struct JoinAttributes {
 };
 // InfoNCE in both directions (van den Oord et al. 2018; Radford et al. 2021). Rows 2k and 2k+1 are a pair; it counts if
 // their groups are the same and not -100. With s(i, j) the cosine of two rows, 0 for a row shorter than 1e-12, over the
-// temperature: each row i of a pair that counts, with its partner p(i), adds half of -log(exp s(i, p(i)) / sum over j
-// of exp s(i, j)) to the loss, times loss_scale; j is p(i) and, of the pairs' rows on p(i)'s side, those of another
-// group than i that is not -100.
+// temperature: each row i of a pair that counts, with its partner p(i), adds half of -log(exp s(i, p(i)) / sum over j of
+// exp s(i, j)) to the loss, times loss_scale; j is p(i) and, of the pairs' rows on p(i)'s side, those of another group
+// than i that is not -100.
 struct ContrastiveAttributes {
   double temperature = 0.05;
   friend bool operator==(const ContrastiveAttributes&, const ContrastiveAttributes&) = default;
@@ -382,9 +367,9 @@ struct AttentionAttributes {
   std::int64_t max_position_distance = 128;
   std::int64_t max_spatial_distance = 256;
   bool table_gradients = false, column_sums = false;  // of a gradient
-  std::int64_t longest_sample = 0;                    // no sample has more rows; 0: unknown. Only sizes depend on it
-  bool made_biases = false;                           // has biases, which a kAttentionBias has made of the tables
-  bool causal = false;                                // a row sees no later row of its sample
+  std::int64_t longest_sample = 0;  // no sample has more rows; 0: unknown. Only sizes depend on it
+  bool made_biases = false;         // has biases, which a kAttentionBias has made of the tables
+  bool causal = false;              // a row sees no later row of its sample
   std::int64_t key_value_heads = 0;  // H' of k and v, each of which serves H / H' neighbouring heads; 0: H
   friend bool operator==(const AttentionAttributes&, const AttentionAttributes&) = default;
 };
@@ -413,7 +398,7 @@ struct AdamWAttributes {
 };
 // Shazeer, Stern 2018, without first moment or relative steps; at update t the decay of the means is 1 - t^decay_rate.
 struct AdafactorAttributes {
-  double eps = 1e-30;           // added to squared gradients
+  double eps = 1e-30;  // added to squared gradients
   double clip_threshold = 1.0;  // limit on the root mean square of an update
   double decay_rate = -0.8;
   double weight_decay = 0;
@@ -449,12 +434,13 @@ struct RowPartAttributes {
   std::int64_t first = 0, count = 0;
   friend bool operator==(const RowPartAttributes&, const RowPartAttributes&) = default;
 };
-using Attributes = std::variant<
-    NoAttributes, EmbeddingAttributes, SpatialAttributes, PatchAttributes, VisualAttributes, LayerNormAttributes,
-    RmsNormAttributes, RotaryAttributes, GeluAttributes, CastAttributes, CrossEntropyAttributes, ElementLossAttributes,
-    SoftTargetAttributes, RelationAttributes, ScaleAttributes, HeadsAttributes, PairAttributes, JoinAttributes,
-    ContrastiveAttributes, DropoutAttributes, AttentionAttributes, AttentionBiasAttributes, GradientNormAttributes,
-    AdamWAttributes, AdafactorAttributes, TransferAttributes, CollectiveAttributes, SliceAttributes, RowPartAttributes>;
+using Attributes =
+    std::variant<NoAttributes, EmbeddingAttributes, SpatialAttributes, PatchAttributes, VisualAttributes,
+                 LayerNormAttributes, RmsNormAttributes, RotaryAttributes, GeluAttributes, CastAttributes, CrossEntropyAttributes, ElementLossAttributes,
+                 SoftTargetAttributes, RelationAttributes, ScaleAttributes, HeadsAttributes, PairAttributes, JoinAttributes,
+                 ContrastiveAttributes,
+                 DropoutAttributes, AttentionAttributes, AttentionBiasAttributes, GradientNormAttributes, AdamWAttributes, AdafactorAttributes, TransferAttributes,
+                 CollectiveAttributes, SliceAttributes, RowPartAttributes>;
 
 // Of a kGelu, which may have no attributes, or a kGeluGrad.
 inline bool gelu_by_tanh(const Attributes& attributes) {

@@ -38,7 +38,7 @@ class Both final : public WindowReader {
   WindowReader &first_, &second_;
 };
 
-// What a line of predictions found is behind one of these (docs/predictions.md); that of a text has none.
+// A line of predictions says what was found behind one of these keys (docs/predictions.md); a text's line has none.
 bool finds_something(const json& line) {
   return std::ranges::any_of(std::array{"links", "questions", "labels", "label"},
                              [&](const char* key) { return line.contains(key); });
