@@ -3,9 +3,10 @@
 #   several files are compiled as one, so that the headers that they share are read once.
 #   Those after ALONE are not: names of theirs are also names of other files. COLD: no time of a run is spent there, so
 #   that it is optimised less, in two thirds of the time to compile.
-# plimsoll_test(NAME [WITHOUT file...] [ALONE file...] [DEPENDS lib...] [LINK external...])
+# plimsoll_test(NAME [BUSY] [WITHOUT file...] [ALONE file...] [DEPENDS lib...] [LINK external...])
 #   One folder of test/ = one GoogleTest program test_NAME from its *.cpp files, but for those of a library beside it,
-#   and one ctest test NAME.1, NAME.2, ... per core. ALONE as for a library; tests are always COLD.
+#   and one ctest test NAME.1, NAME.2, ... per core. ALONE as for a library; tests are always COLD, and with
+#   PLIMSOLL_UNITY not optimised at all but for those that say BUSY: they compute more than they took to compile.
 
 add_library(plimsoll_flags INTERFACE)
 set(plimsoll_options -Wall -Wextra -Wshadow -Wnon-virtual-dtor)
@@ -73,7 +74,7 @@ cmake_host_system_information(RESULT PLIMSOLL_TEST_SHARDS QUERY NUMBER_OF_LOGICA
 set(PLIMSOLL_TEST_TALLIES "${CMAKE_BINARY_DIR}/Testing/tallies")
 file(MAKE_DIRECTORY "${PLIMSOLL_TEST_TALLIES}")
 function(plimsoll_test name)
-  cmake_parse_arguments(ARG "" "" "DEPENDS;LINK;WITHOUT;ALONE" ${ARGN})
+  cmake_parse_arguments(ARG "BUSY" "" "DEPENDS;LINK;WITHOUT;ALONE" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
   list(REMOVE_ITEM sources ${ARG_WITHOUT})
   if(NOT sources)
@@ -85,6 +86,9 @@ function(plimsoll_test name)
     GTest::gtest GTest::gmock)
   target_include_directories(test_${name} PRIVATE "${CMAKE_SOURCE_DIR}/test")
   plimsoll_cold(test_${name})
+  if(PLIMSOLL_UNITY AND NOT ARG_BUSY)
+    target_compile_options(test_${name} PRIVATE -O0)
+  endif()
   plimsoll_unity(test_${name} 12 ${ARG_ALONE})
   set(timeout 1500)
   if(PLIMSOLL_SANITIZE)

@@ -3,7 +3,8 @@
 #   scripts/fuzz.sh [SECONDS_EACH] [PARSER…]   600 seconds, and every parser, unless said
 #   scripts/fuzz.sh keep [PARSER…]             adds to test/fuzz/corpus what reaches code that nothing there reaches
 # New inputs stay in build/fuzz/corpus for the next run; inputs that revealed a fault go to build/fuzz/findings.
-# PLIMSOLL_FUZZ_JOBS parsers run at a time (default 2). Installs clang if it is missing.
+# PLIMSOLL_FUZZ_JOBS parsers run at a time (default 2). With PLIMSOLL_UNITY=ON the programs are built sooner and are
+# slower: for a short run. Installs clang if it is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what=${1:-600}

@@ -223,10 +223,10 @@ ModelConfig preset_config(std::string_view name, const std::optional<Vocabulary>
                                        ? parse_config(object, std::string(name)).encoder->facts().vocab_size
                                        : std::int64_t{0};
     object["vocab_size"] = std::max(published, vocabulary->size);
-    const auto name = [&](const char* key, std::int32_t id) { object[key] = id < 0 ? json() : json(id); };
-    name("pad_token_id", vocabulary->pad);
-    name("bos_token_id", vocabulary->bos);
-    name("eos_token_id", vocabulary->eos);
+    const auto set_token = [&](const char* key, std::int32_t id) { object[key] = id < 0 ? json() : json(id); };
+    set_token("pad_token_id", vocabulary->pad);
+    set_token("bos_token_id", vocabulary->bos);
+    set_token("eos_token_id", vocabulary->eos);
   }
   return parse_config(object, std::string(name));
 }

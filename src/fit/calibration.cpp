@@ -96,11 +96,12 @@ OpSpeeds measure_speeds(Backend& backend, const ModelDefinition& model, DType pr
   measure_step(backend, model, precision, OptimizerKind::kAdafactor, false, measured);
   OpSpeeds speeds;
   for (std::size_t i = 0; i < kSpeedCount; ++i) {
-    // A speed that no step measured is that of the op's other form, or of the op that it is priced like.
-    const std::size_t half = i < kSpeedForms ? 0 : kSpeedForms, form = i - half;
-    const Op like = form < kOpCount ? op_facts(static_cast<Op>(form)).priced_like : Op::kAdd;
-    const std::size_t candidates[] = {i, form + (kSpeedForms - half), half + static_cast<std::size_t>(like),
-                                      static_cast<std::size_t>(like)};
+    // A speed that no step measured is that of the op's other precision, or of the op that it is priced like in either:
+    // a step in a half type has its attention in that type alone.
+    const std::size_t half = i < kSpeedForms ? 0 : kSpeedForms, other = kSpeedForms - half, form = i - half;
+    const Op priced_like = form < kOpCount ? op_facts(static_cast<Op>(form)).priced_like : Op::kAdd;
+    const auto like = static_cast<std::size_t>(priced_like);
+    const std::size_t candidates[] = {i, other + form, half + like, other + like};
     const auto from = std::ranges::find_if(candidates, [&](std::size_t speed) { return measured.work[speed] > 0; });
     check(from != std::end(candidates), "the calibrated step holds every op that others are priced like");
     speeds.seconds_per_unit[i] = measured.seconds[*from] / measured.work[*from];

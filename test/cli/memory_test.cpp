@@ -248,9 +248,13 @@ TEST_F(MemoryTest, SpeedsAreMeasuredOnlyWhereTheBudgetHasRoom) {
   EXPECT_THAT(tight.outcome.err, HasSubstr("plimsoll calibrate"));
   EXPECT_LE(tight.peak_bytes, 100 * kMiB);
   EXPECT_FALSE(fs::exists(cache / "plimsoll"));
-  const Measured calibrated = measure({"calibrate", "--threads", "1"}, environment);
-  EXPECT_EQ(calibrated.outcome.code, 0) << calibrated.outcome.err;
-  EXPECT_LE(calibrated.peak_bytes, 240 * kMiB);  // kCalibrationBytes
+  for (const char* precision : {"--bf16", "--fp16", ""}) {
+    Arguments calibrate = {"calibrate", "--threads", "1"};
+    if (*precision != 0) calibrate.emplace_back(precision);
+    const Measured calibrated = measure(calibrate, environment);
+    EXPECT_EQ(calibrated.outcome.code, 0) << precision << calibrated.outcome.err;
+    EXPECT_LE(calibrated.peak_bytes, 240 * kMiB) << precision;  // kCalibrationBytes
+  }
   fs::remove_all(at("run"));
   const Measured known = measure(with_budget(arguments, 100), environment);
   EXPECT_EQ(known.outcome.code, 0) << known.outcome.err;

@@ -95,21 +95,9 @@ class Block {
     // fibers of a block are those of the next.
     while (done < threads_) {
       bool moved = false;
-      for (std::size_t i = 0; i < fibers_.size() || next_ < threads_; ++i) {
-        if (i == fibers_.size()) {
-          fibers_.push_back(std::make_unique<Fiber>());
-          make_ready(*fibers_[i]);
-        }
-        Fiber& fiber = *fibers_[i];
-        if (!fiber.runs) {
-          if (next_ == threads_) continue;
-          fiber.runs = true;
-          fiber.waits_for = nullptr;
-        } else if (fiber.waits_for != nullptr && fiber.waits_for->generation == fiber.generation) {
-          continue;
-        }
-        moved = true;
-        switch_to(fiber);
+      // A warp's fibers take turns until all wait for other warps: so few stacks stay in the processor's caches.
+      for (std::size_t first = 0; first < fibers_.size() || next_ < threads_; first += kWarp) {
+        while (run_once(first)) moved = true;
       }
       done = ended_;
       if (!moved && done < threads_) {
@@ -119,6 +107,30 @@ class Block {
       }
     }
     ended_ = 0;
+  }
+
+  // Continues each fiber of a warp's number of them that need not wait, and starts threads with those that have none.
+  // False if none could go on.
+  bool run_once(std::size_t first) {
+    bool moved = false;
+    for (std::size_t i = first; i < first + kWarp; ++i) {
+      if (i == fibers_.size()) {
+        if (next_ == threads_) break;
+        fibers_.push_back(std::make_unique<Fiber>());
+        make_ready(*fibers_[i]);
+      }
+      Fiber& fiber = *fibers_[i];
+      if (!fiber.runs) {
+        if (next_ == threads_) continue;
+        fiber.runs = true;
+        fiber.waits_for = nullptr;
+      } else if (fiber.waits_for != nullptr && fiber.waits_for->generation == fiber.generation) {
+        continue;
+      }
+      moved = true;
+      switch_to(fiber);
+    }
+    return moved;
   }
 
   void wait(Barrier& barrier) {

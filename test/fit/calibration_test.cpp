@@ -24,6 +24,15 @@ TEST(Calibration, AnOpThatNoStepMeasuresHasTheSpeedOfTheOpThatItIsPricedLike) {
   for (const double seconds : speeds.seconds_per_unit) EXPECT_GT(seconds, 0);
 }
 
+// A step in a half type has no attention in float32, and other ops are priced like it.
+TEST(Calibration, EveryOpHasASpeedInEveryPrecision) {
+  ReferenceBackend backend;
+  for (const DType precision : {DType::kF32, DType::kBF16, DType::kF16}) {
+    const OpSpeeds speeds = measure_speeds(backend, layoutlmv3(small_config()), precision);
+    for (const double seconds : speeds.seconds_per_unit) EXPECT_GT(seconds, 0);
+  }
+}
+
 TEST(Calibration, TypicalSpeedsOfLinearMapsAreTheSame) {
   for (const OpSpeeds& speeds : {typical_speeds(), typical_gpu_speeds()}) {
     for (const bool half : {false, true}) {
