@@ -146,8 +146,8 @@ class TrainOptions(TypedDict, total=False):
     """Of pairs: embed the pages of an update first, then go backward page by page, so that an update of any size fits (GradCache): auto (where it does not fit otherwise), on or off (default: auto)"""
     gradient_checkpointing: bool
     """The same as --recompute layers"""
-    update_mode: Literal["auto", "after-backward", "in-backward", "two-passes"]
-    """When parameters are updated: after-backward, in-backward (needs --max-grad-norm 0), two-passes (backward runs twice), or auto (default: auto)"""
+    update_mode: Literal["auto", "after-backward", "in-backward", "head-in-parts", "two-passes"]
+    """When parameters are updated: after-backward, in-backward (needs --max-grad-norm 0), head-in-parts (the same, and a vocabulary's head part by part), two-passes (backward runs twice), or auto (default: auto)"""
     offload: Path
     """Keep optimizer state and activations in a temporary file in this directory if the budget requires it: gigabytes are written per update, results do not change. With --device cuda they go to the machine's memory instead, up to --host-budget, without being asked; none forbids that"""
     launcher: Literal["auto", "none"]

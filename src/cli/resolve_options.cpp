@@ -194,6 +194,7 @@ void RunOptions::resolve_memory() {
   if (update_mode == "after-backward") memory.update = UpdateMode::kAfterBackward;
   if (update_mode == "in-backward") memory.update = UpdateMode::kInBackward;
   if (update_mode == "two-passes") memory.update = UpdateMode::kTwoPasses;
+  if (update_mode == "head-in-parts") memory.update = UpdateMode::kHeadInParts;
 }
 
 bool RunOptions::reports_to_tensorboard() const {

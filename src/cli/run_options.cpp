@@ -161,8 +161,9 @@ void add_batch_options(Command* command, RunOptions& o) {
   command->add_flag("--gradient-checkpointing", o.gradient_checkpointing, "The same as --recompute layers");
   one_of(command->add_option("--update-mode", o.update_mode,
                              "When parameters are updated: after-backward, in-backward (needs --max-grad-norm 0), "
-                             "two-passes (backward runs twice), or auto"),
-         {"auto", "after-backward", "in-backward", "two-passes"})
+                             "head-in-parts (the same, and a vocabulary's head part by part), two-passes (backward "
+                             "runs twice), or auto"),
+         {"auto", "after-backward", "in-backward", "head-in-parts", "two-passes"})
       ->type_name("WHEN")
       ->capture_default_str();
 }

@@ -23,6 +23,7 @@ std::string levers_text(const PlanSummary& plan) {
   }
   if (plan.levers.update == UpdateMode::kInBackward) text += ", in backward";
   if (plan.levers.update == UpdateMode::kTwoPasses) text += ", two passes";
+  if (plan.levers.update == UpdateMode::kHeadInParts) text += ", the head in parts";
   return text;
 }
 

@@ -198,13 +198,15 @@ class LeverNotes {
       notes_.push_back(std::move(note));
       return;
     }
-    note.why = request_.update ? "pinned"
-               : run_.levers.update == UpdateMode::kInBackward
-                   ? "no clipping, so no gradient has to wait"
+    note.why = request_.update                                 ? "pinned"
+               : run_.levers.update == UpdateMode::kInBackward ? "no clipping, so no gradient has to wait"
+               : run_.levers.update == UpdateMode::kHeadInParts
+                   ? "the head's gradient does not fit in memory as a whole, and its logits are computed once more"
                    : "gradients do not fit in memory until their norm is known";
-    Levers after = run_.levers;
-    after.update = UpdateMode::kAfterBackward;
-    compare(note, after, "after backward");
+    Levers other = run_.levers;
+    const bool in_parts = run_.levers.update == UpdateMode::kHeadInParts;
+    other.update = in_parts ? UpdateMode::kInBackward : UpdateMode::kAfterBackward;
+    compare(note, other, in_parts ? "in backward, the head whole" : "after backward");
   }
 
   void offload() {

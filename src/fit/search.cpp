@@ -323,12 +323,15 @@ class Search {
                           .allowed = fmt::format("1 to the effective batch, {}", request_.train_batch_size)});
       }
     }
-    if (request_.update == UpdateMode::kInBackward && request_.step.optimizer.waits_for_norm()) {
-      throw UsageError({.what = "updates in backward cannot be combined with clipping in one pass",
-                        .where = "--update-mode in-backward",
-                        .found = "--max-grad-norm above 0",
-                        .allowed = "--max-grad-norm 0, or --update-mode two-passes",
-                        .remedy = "choose one of them; two passes need a second backward"});
+    const bool in_backward = request_.update == UpdateMode::kInBackward || request_.update == UpdateMode::kHeadInParts;
+    if (in_backward && request_.step.optimizer.waits_for_norm()) {
+      throw UsageError(
+          {.what = "updates in backward cannot be combined with clipping in one pass",
+           .where = fmt::format("--update-mode {}",
+                                request_.update == UpdateMode::kInBackward ? "in-backward" : "head-in-parts"),
+           .found = "--max-grad-norm above 0",
+           .allowed = "--max-grad-norm 0, or --update-mode two-passes",
+           .remedy = "choose one of them; two passes need a second backward"});
     }
   }
 
@@ -338,10 +341,27 @@ class Search {
       return {UpdateMode::kAfterBackward};  // gradients are summed over micro-batches, so none can be consumed
     }
     if (request_.update) return {*request_.update};
-    if (!request_.step.optimizer.waits_for_norm()) return {UpdateMode::kInBackward};
-    if (request_.step.ranks.ranks > 1)
-      return {UpdateMode::kAfterBackward};  // a second backward would exchange all again
+    const bool alone = request_.step.ranks.ranks == 1;
+    if (!request_.step.optimizer.waits_for_norm()) {
+      // The library of a GPU may round the products of parts otherwise, and bits must not depend on the budget.
+      if (alone && !backend_.device_use() && has_large_head(cut))
+        return {UpdateMode::kInBackward, UpdateMode::kHeadInParts};
+      return {UpdateMode::kInBackward};
+    }
+    if (!alone) return {UpdateMode::kAfterBackward};  // a second backward would exchange all again
     return {UpdateMode::kAfterBackward, UpdateMode::kTwoPasses};
+  }
+
+  // Whether updating the head in parts would change anything.
+  bool has_large_head(const Cut& cut) const {
+    if (!has_large_head_) {
+      StepOptions step = step_of(cut);
+      step.update = UpdateMode::kHeadInParts;
+      const ModelCapacity capacity = capacity_of(cut);
+      const Graph graph = build_step_graph(ProgramKind::kStep, step, capacity, capacity.text_rows).graph;
+      has_large_head_ = std::ranges::find(graph.nodes(), Op::kCrossEntropyPart, &Node::op) != graph.nodes().end();
+    }
+    return *has_large_head_;
   }
 
   PlanSummary estimate(const Levers& levers) {
@@ -502,6 +522,7 @@ class Search {
   std::map<Cut, std::vector<Recomputation>> rankings_;
   std::map<Cut, std::vector<Offloading>> offload_rankings_;
   std::optional<PlanSummary> smallest_, least_of_host_, least_complete_;
+  mutable std::optional<bool> has_large_head_;
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "transform/chunked_loss.h"
 #include "transform/early_updates.h"
 #include "transform/fused_rows.h"
+#include "transform/head_parts.h"
 #include "transform/int8_products.h"
 #include "transform/joined_sums.h"
 #include "transform/key_value_cache.h"
@@ -30,7 +31,16 @@ ValueId find_output(const Graph& graph, std::string_view node_name, std::size_t 
   return kNoValue;
 }
 
-ParameterFacts parameter_facts(const StepOptions& options) {
+// The parameters that rows are multiplied by: a word embedding among them is tied to a language model's head.
+std::set<std::string> product_weights(const Graph& graph) {
+  std::set<std::string> names;
+  for (const Node& node : graph.nodes()) {
+    if (node.op == Op::kLinear) names.insert(graph.value(node.inputs[1]).name);
+  }
+  return names;
+}
+
+ParameterFacts parameter_facts(const StepOptions& options, const Graph& graph) {
   std::map<std::string, ParameterSpec> specs;
   for (ParameterSpec& spec : options.definition.specs(options.model)) {
     const std::string name = spec.name;
@@ -38,18 +48,19 @@ ParameterFacts parameter_facts(const StepOptions& options) {
   }
   // A row of an embedding table has a gradient in few updates, and few rows have one in the same update, so a row's
   // moment would vanish beside the largest moment of the others. So the tables keep floats, as in the Trainer of
-  // `transformers`; but the word embedding, by far the largest, is quantized if each of its blocks lies within a row.
-  // A transposed matrix has the same factors, rows for columns.
+  // `transformers`; but the word embedding, by far the largest, is quantized if each of its blocks lies within a row,
+  // or if the head gives every row a gradient in every update. A transposed matrix has the same factors, rows for
+  // columns.
   return {.factored_shape =
               [specs](const std::string& name) {
                 const ParameterSpec& spec = specs.at(name);
                 return spec.transposed ? spec.shape : spec.file_shape;
               },
           .takes_codes =
-              [specs](const std::string& name) {
+              [specs, weights = product_weights(graph)](const std::string& name) {
                 const ParameterSpec& spec = specs.at(name);
-                return !spec.is_embedding() ||
-                       (spec.part == ParameterSpec::Part::kWordEmbedding && spec.shape[1] % kStateBlock == 0);
+                return !spec.is_embedding() || (spec.part == ParameterSpec::Part::kWordEmbedding &&
+                                                (spec.shape[1] % kStateBlock == 0 || weights.contains(name)));
               }};
 }
 
@@ -169,7 +180,8 @@ std::string_view precision_name(DType precision) {
 }
 
 std::string_view update_mode_name(UpdateMode mode) {
-  static constexpr std::array<std::string_view, 3> kNames = {"after backward", "in backward", "in a second backward"};
+  static constexpr std::array<std::string_view, 4> kNames = {"after backward", "in backward", "in a second backward",
+                                                             "in backward, the head in parts"};
   return kNames[static_cast<std::size_t>(mode)];
 }
 
@@ -305,7 +317,7 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
   }
   Gradients gradients = append_gradients(model);
   Graph graph = std::move(model.graph);
-  ParameterFacts facts = parameter_facts(options);
+  ParameterFacts facts = parameter_facts(options, graph);
   if (ranks.ranks > 1) {
     facts.shards = &step.shards;
     facts.updates_shards = ranks.updates_shards();
@@ -321,8 +333,10 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
   if (options.cached_samples > 0 && kind != ProgramKind::kAccumulate) add_head_gradients(graph, options, gradients);
   if (kind != ProgramKind::kAccumulate) {
     OptimizerOptions optimizer = options.optimizer;
-    optimizer.updates_early = kind == ProgramKind::kStep && options.update == UpdateMode::kInBackward;
+    const bool parts = options.update == UpdateMode::kHeadInParts;
+    optimizer.updates_early = kind == ProgramKind::kStep && (parts || options.update == UpdateMode::kInBackward);
     append_optimizer(graph, gradients, optimizer, facts);
+    if (optimizer.updates_early && parts) graph = update_head_in_parts(graph);
   }
   graph = chunk_loss(graph);
   // Before nodes move: a product moves to the place of the sum, which may be behind its weight's update later.

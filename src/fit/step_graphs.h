@@ -38,7 +38,8 @@ std::string_view program_kind_name(ProgramKind kind);
 enum class UpdateMode : std::uint8_t {
   kAfterBackward,  // gradients wait for the last one, and for the norm if they are clipped
   kInBackward,     // each gradient is used as soon as it is complete; no clipping
-  kTwoPasses       // backward runs twice: the first pass measures the norm, the second one updates
+  kTwoPasses,      // backward runs twice: the first pass measures the norm, the second one updates
+  kHeadInParts     // in backward, and a vocabulary's head part by part behind it (transform/head_parts.h)
 };
 std::string_view update_mode_name(UpdateMode mode);
 

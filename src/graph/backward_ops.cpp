@@ -11,7 +11,9 @@ Types embedding_grad_types(const ShapeRule& rule) {
   rule.inputs(2, 3);
   const TensorType& dy = rule.floating(0, 2);
   rule.expect(1, i32({dy.shape[0]}));
-  const TensorType type{dy.dtype, {rule.attributes<EmbeddingAttributes>().table_rows, dy.shape[1]}};
+  const auto& attributes = rule.attributes<EmbeddingAttributes>();
+  rule.require(attributes.first_row >= 0, "begins with a row of the table");
+  const TensorType type{dy.dtype, {attributes.table_rows, dy.shape[1]}};
   if (rule.count() == 3) rule.expect(2, type);
   return {type};
 }

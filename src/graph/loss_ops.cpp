@@ -13,6 +13,22 @@ Types label_scores_types(const ShapeRule& rule) {
   return {{logits.dtype, {logits.shape[0], 2}}};
 }
 
+Types softmax_sums_types(const ShapeRule& rule) {
+  rule.inputs(1);
+  const TensorType& logits = rule.floating(0, 2);
+  return {{logits.dtype, {logits.shape[0], 2}}};
+}
+
+Types cross_entropy_part_types(const ShapeRule& rule) {
+  rule.inputs(4);
+  const TensorType& logits = rule.floating(0, 2);
+  rule.expect(1, i32({logits.shape[0]}));
+  rule.expect(2, {logits.dtype, {logits.shape[0], 2}});
+  rule.expect(3, {logits.dtype, {1}});
+  rule.require(rule.attributes<ClassPartAttributes>().first >= 0, "begins with a class");
+  return {logits};
+}
+
 Types cross_entropy_types(const ShapeRule& rule) {
   rule.inputs(3, 4);
   const TensorType& logits = rule.floating(0, 2);
@@ -105,6 +121,12 @@ constexpr OpFacts kLossRows[] = {
      .types = label_scores_types,
      .work = element_work,
      .indices = cross_entropy_indices},
+    {.op = Op::kSoftmaxSums, .name = "softmax_sums", .types = softmax_sums_types, .work = element_work},
+    {.op = Op::kCrossEntropyPart,
+     .name = "cross_entropy_part",
+     .types = cross_entropy_part_types,
+     .work = element_work,
+     .aliases = may_take(0, {0})},
     {.op = Op::kCrossEntropy,
      .name = "cross_entropy",
      .types = cross_entropy_types,

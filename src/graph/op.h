@@ -122,6 +122,11 @@ enum class Op : std::uint8_t {
   kLabelScores,       // logits f[n,C], labels i32[n]                  -> f[n,2]: -log softmax at the label, and 1 where no
                       //                                                  other class has more, nor one before it as much;
                       //                                                  0, 0 where the label is -100
+  kSoftmaxSums,       // logits f[n,C]                                 -> f[n,2]: the largest of a row, and the sum of
+                      //                                                  exp(logit - largest). A constant
+  kCrossEntropyPart,  // logits f[n,c], labels i32[n], sums f[n,2] (kSoftmaxSums'), loss_scale f[1] -> f[n,c]: of
+                      //                                                  kCrossEntropy's gradient the columns of these
+                      //                                                  classes, `first` on    ClassPartAttributes
   kCrossEntropy,      // logits f[n,C], labels i32[n], loss_scale f[1] (, class_weights f[C])
                       //                                               -> loss f[1] = loss_scale * sum over labels != -100 of
                       //                                                  -log softmax, grad f[n,C] = d loss / d logits
@@ -243,6 +248,7 @@ struct EmbeddingAttributes {
   std::int64_t padding_idx = -1;  // this row receives no gradient; -1: none
   bool row_gradient = false;      // the gradient is (ids, rows), never a dense table
   std::int64_t table_rows = 0;    // R, for kEmbeddingGrad
+  std::int64_t first_row = 0;     // of the table: the gradient is of R rows from there on, and of no others
   friend bool operator==(const EmbeddingAttributes&, const EmbeddingAttributes&) = default;
 };
 struct SpatialAttributes {
@@ -394,6 +400,7 @@ struct AdamWAttributes {
   // The elements of the whole parameter with which the node's parameter and its dense gradient begin: a rank may hold a
   // part of either.
   std::int64_t parameter_first = 0, gradient_first = 0;
+  bool whole_moments = false;  // a part's moments are the parameter's, of which it updates those of its elements
   friend bool operator==(const AdamWAttributes&, const AdamWAttributes&) = default;
 };
 // Shazeer, Stern 2018, without first moment or relative steps; at update t the decay of the means is 1 - t^decay_rate.
@@ -430,6 +437,11 @@ struct SliceAttributes {
   std::int64_t first = 0, count = 0;
   friend bool operator==(const SliceAttributes&, const SliceAttributes&) = default;
 };
+// Classes [first, first + c) of those that a row has logits of.
+struct ClassPartAttributes {
+  std::int64_t first = 0;
+  friend bool operator==(const ClassPartAttributes&, const ClassPartAttributes&) = default;
+};
 struct RowPartAttributes {
   std::int64_t first = 0, count = 0;
   friend bool operator==(const RowPartAttributes&, const RowPartAttributes&) = default;
@@ -440,7 +452,7 @@ using Attributes =
                  SoftTargetAttributes, RelationAttributes, ScaleAttributes, HeadsAttributes, PairAttributes, JoinAttributes,
                  ContrastiveAttributes,
                  DropoutAttributes, AttentionAttributes, AttentionBiasAttributes, GradientNormAttributes, AdamWAttributes, AdafactorAttributes, TransferAttributes,
-                 CollectiveAttributes, SliceAttributes, RowPartAttributes>;
+                 CollectiveAttributes, SliceAttributes, RowPartAttributes, ClassPartAttributes>;
 
 // Of a kGelu, which may have no attributes, or a kGeluGrad.
 inline bool gelu_by_tanh(const Attributes& attributes) {

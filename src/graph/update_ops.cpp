@@ -65,7 +65,9 @@ void require_moments(const ShapeRule& rule, const UpdateForm& form, const Shape&
                "updates whole blocks of its parameter");
   rule.require(part || (attributes.parameter_first == 0 && attributes.gradient_first == 0),
                "begins with the first element if it updates all of them");
-  const Shape shape = part ? Shape{attributes.count} : parameter;
+  rule.require(!attributes.whole_moments || (part && attributes.parameter_first == 0),
+               "updates part of a whole parameter if its moments are whole");
+  const Shape shape = part && !attributes.whole_moments ? Shape{attributes.count} : parameter;
   rule.require(form.state_parts == (form.coded ? 4U : 2U), "takes two moments, of one part each or of two");
   for (std::size_t moment = 0; moment < 2; ++moment) {
     if (form.coded) {

@@ -34,7 +34,7 @@ DType precision_of(const std::string& name) {
 }
 
 UpdateMode update_mode_of(const std::string& name) {
-  for (const UpdateMode mode : {UpdateMode::kInBackward, UpdateMode::kTwoPasses}) {
+  for (const UpdateMode mode : {UpdateMode::kInBackward, UpdateMode::kTwoPasses, UpdateMode::kHeadInParts}) {
     if (name == update_mode_name(mode)) return mode;
   }
   return UpdateMode::kAfterBackward;

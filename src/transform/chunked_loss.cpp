@@ -18,10 +18,16 @@ namespace {
 constexpr std::int64_t kFewestRows = 64;
 constexpr std::int64_t kSpares = 4;  // logits so many times as wide as the rows are worth it
 
+// A node that makes something else of the logits, row by row.
+struct Beside {
+  NodeId node = kNoNode;
+  bool is_read = false;
+};
+
 // The nodes of one loss; kNoNode where one is not there.
 struct Loss {
-  NodeId product = kNoNode, loss = kNoNode, scores = kNoNode, input_grad = kNoNode, weight_grad = kNoNode;
-  bool gives_scores = false;  // somebody reads them
+  NodeId product = kNoNode, loss = kNoNode, input_grad = kNoNode, weight_grad = kNoNode;
+  std::vector<Beside> beside{};
   std::int64_t rows = 0;      // of a chunk
   NodeId place = kNoNode;     // the node in whose place all of them run
 
@@ -58,12 +64,12 @@ std::optional<Loss> find_loss(const Graph& graph, const Reading& readers, NodeId
   const Shape& x = graph.type(product.inputs[0]).shape;
   const std::int64_t classes = graph.type(node.inputs[0]).shape[1];
   loss.rows = chunk_rows(x[0], x[1], classes);
-  if (classes < kSpares * x[1] || loss.rows >= x[0]) return std::nullopt;
+  if (loss.rows >= x[0]) return std::nullopt;
   if (is_output(graph, node.inputs[0]) || is_output(graph, node.outputs[1])) return std::nullopt;
   for (const NodeId reader : readers[static_cast<std::size_t>(node.inputs[0])]) {
     if (reader == n) continue;
-    if (graph.node(reader).op != Op::kLabelScores || loss.scores != kNoNode) return std::nullopt;
-    loss.scores = reader;
+    if (graph.node(reader).op != Op::kLabelScores && graph.node(reader).op != Op::kSoftmaxSums) return std::nullopt;
+    loss.beside.push_back({.node = reader});
   }
   if (!find_gradients(graph, readers, loss)) return std::nullopt;
   // Whoever reads the loss or the scores comes behind the place where they are made then.
@@ -72,10 +78,12 @@ std::optional<Loss> find_loss(const Graph& graph, const Reading& readers, NodeId
                                [&](NodeId reader) { return reader > loss.place; });
   };
   if (!read_behind(node.outputs[0])) return std::nullopt;
-  if (loss.scores == kNoNode) return loss;
-  const ValueId scores = graph.node(loss.scores).outputs[0];
-  loss.gives_scores = is_output(graph, scores) || !readers[static_cast<std::size_t>(scores)].empty();
-  return read_behind(scores) ? std::optional(loss) : std::nullopt;
+  for (Beside& beside : loss.beside) {
+    const ValueId output = graph.node(beside.node).outputs[0];
+    beside.is_read = is_output(graph, output) || !readers[static_cast<std::size_t>(output)].empty();
+    if (!read_behind(output)) return std::nullopt;
+  }
+  return loss;
 }
 
 class Cutter {
@@ -95,7 +103,8 @@ class Cutter {
     const std::int64_t capacity = graph_.type(product.inputs[0]).shape[0];
     std::vector<ValueId> rest;  // of the loss's inputs
     for (std::size_t i = 2; i < loss.inputs.size(); ++i) rest.push_back(rewriter_.mapped(loss.inputs[i]));
-    std::vector<ValueId> input_grads, scores;
+    std::vector<ValueId> input_grads;
+    std::vector<std::vector<ValueId>> beside(loss_.beside.size());  // the parts of each
     ValueId sum = kNoValue, weight_grad = kNoValue;
     for (std::int64_t first = 0; first < capacity; first += loss_.rows) {
       const RowPartAttributes part{.first = first, .count = std::min(loss_.rows, capacity - first)};
@@ -111,9 +120,13 @@ class Cutter {
       const ValueId real = x_part[1], labels_part = take(loss, labels, "labels")[0];
       const ValueId logits = add(
           {.op = Op::kLinear, .name = name(product), .inputs = {x_part[0], weight}, .row_count = real})[0];
-      if (loss_.gives_scores) {
-        const Node& whole = graph_.node(loss_.scores);
-        scores.push_back(add({.op = whole.op, .name = name(whole), .inputs = {logits, labels_part}, .row_count = real})[0]);
+      for (std::size_t i = 0; i < beside.size(); ++i) {
+        if (!loss_.beside[i].is_read) continue;
+        const Node& whole = graph_.node(loss_.beside[i].node);
+        std::vector<ValueId> inputs = {logits};
+        if (whole.op == Op::kLabelScores) inputs.push_back(labels_part);
+        beside[i].push_back(
+            add({.op = whole.op, .name = name(whole), .inputs = std::move(inputs), .row_count = real})[0]);
       }
       std::vector<ValueId> inputs = {logits, labels_part};
       inputs.insert(inputs.end(), rest.begin(), rest.end());
@@ -143,7 +156,9 @@ class Cutter {
       }
     }
     rewriter_.map(loss.outputs[0], sum);
-    if (loss_.gives_scores) join(graph_.node(loss_.scores), scores, rows);
+    for (std::size_t i = 0; i < beside.size(); ++i) {
+      if (loss_.beside[i].is_read) join(graph_.node(loss_.beside[i].node), beside[i], rows);
+    }
     if (loss_.input_grad != kNoNode) join(graph_.node(loss_.input_grad), input_grads, rows);
     if (loss_.weight_grad != kNoNode) rewriter_.map(graph_.node(loss_.weight_grad).outputs[0], weight_grad);
   }
@@ -167,6 +182,7 @@ class Cutter {
 }  // namespace
 
 std::int64_t chunk_rows(std::int64_t n, std::int64_t width, std::int64_t classes) {
+  if (classes < kSpares * width) return n;
   const std::int64_t equal = (n * width / std::max<std::int64_t>(1, classes) + kFewestRows - 1) / kFewestRows;
   return std::min(n, std::max<std::int64_t>(1, equal) * kFewestRows);
 }
@@ -179,7 +195,8 @@ Graph chunk_loss(const Graph& graph) {
     const std::optional<Loss> loss = find_loss(graph, readers, n);
     if (!loss) continue;
     losses.emplace(loss->place, *loss);
-    gone.insert({loss->product, loss->loss, loss->scores, loss->input_grad, loss->weight_grad});
+    gone.insert({loss->product, loss->loss, loss->input_grad, loss->weight_grad});
+    for (const Beside& beside : loss->beside) gone.insert(beside.node);
   }
   if (losses.empty()) return graph;
   Rewriter rewriter(graph);

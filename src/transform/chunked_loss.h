@@ -12,11 +12,11 @@
 namespace plimsoll {
 
 // How many of n rows of width D are in a chunk, whose logits [rows, V] then take about as many bytes as all rows do;
-// some, though, or products would be slow.
+// some, though, or products would be slow. All, where logits are not several times as wide as the rows.
 std::int64_t chunk_rows(std::int64_t n, std::int64_t width, std::int64_t classes);
 
-// Cuts every loss by rows that is a cross_entropy of a product without bias, where that spares bytes: its logits are
-// several times as wide as the rows, and nobody else reads them but label_scores. Losses are summed chunk by chunk,
+// Cuts every loss by rows that is a cross_entropy of a product without bias, where chunks have fewer rows and nobody else
+// reads the logits but label_scores and softmax_sums. Losses are summed chunk by chunk,
 // gradients of the weight likewise; other results are the same bits.
 Graph chunk_loss(const Graph& graph);
 

@@ -20,7 +20,11 @@ namespace {
 // Estimates for nodes and the disk may be wrong by this factor without causing a wait.
 constexpr double kMargin = 1.5;
 
-bool has_offloadable_states(const Node& node) { return node.op == Op::kAdamW || node.op == Op::kAdamWRows; }
+// Not the moments of a parameter that several updates share.
+bool has_offloadable_states(const Node& node) {
+  if (node.op != Op::kAdamW && node.op != Op::kAdamWRows) return false;
+  return !std::get<AdamWAttributes>(node.attributes).whole_moments;
+}
 
 std::size_t state_bytes(const Graph& graph, const Node& update) {
   const UpdateForm form = update_form(graph, update);

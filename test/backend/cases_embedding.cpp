@@ -36,25 +36,27 @@ OpCase coded_embedding_case(DType code, std::int64_t width) {
           }};
 }
 
-// A gradient that is added to what the table's other use has given.
-OpCase added_gradient_case(Lookup s) {
-  return {fmt::format("embedding_grad/n{}_of_{}_r{}_d{}_pad{}_adds", s.rows, s.capacity, s.table_rows, s.width,
-                      s.padding_idx),
-          [s](CaseBuilder& b) {
+// A gradient that is added to what the table's other use has given; of the table's rows from `first_row` on alone.
+OpCase added_gradient_case(Lookup s, std::int64_t first_row = 0, std::int64_t part_rows = 0) {
+  return {fmt::format("embedding_grad/n{}_of_{}_r{}_d{}_pad{}{}_adds", s.rows, s.capacity, s.table_rows, s.width,
+                      s.padding_idx, part_rows > 0 ? fmt::format("_from{}_{}", first_row, part_rows) : ""),
+          [=](CaseBuilder& b) {
             std::vector<std::int32_t> ids;
             const auto last = static_cast<std::int32_t>(s.table_rows) - 1;
             for (std::int32_t row = 0; row < s.rows; ++row) {
               ids.push_back(row % 3 == 0 ? last : b.random_integer(0, last));
             }
             EmbeddingAttributes attributes{.padding_idx = s.padding_idx};
-            attributes.table_rows = s.table_rows;
-            b.graph.add_node({.op = Op::kEmbeddingGrad,
-                              .name = "dtable",
-                              .attributes = attributes,
-                              .inputs = {b.constant("dy", {s.capacity, s.width}, s.rows),
-                                         b.integers("ids", {s.capacity}, ids), b.state("sum", {s.table_rows, s.width})},
-                              .row_count = b.rows(s.rows),
-                              .phase = Phase::kBackward});
+            attributes.table_rows = part_rows > 0 ? part_rows : s.table_rows;
+            attributes.first_row = first_row;
+            b.graph.add_node(
+                {.op = Op::kEmbeddingGrad,
+                 .name = "dtable",
+                 .attributes = attributes,
+                 .inputs = {b.constant("dy", {s.capacity, s.width}, s.rows), b.integers("ids", {s.capacity}, ids),
+                            b.state("sum", {attributes.table_rows, s.width})},
+                 .row_count = b.rows(s.rows),
+                 .phase = Phase::kBackward});
           }};
 }
 
@@ -117,6 +119,9 @@ std::vector<OpCase> embedding_cases() {
         Lookup{400, 333, 1, 5, -1, false}, Lookup{40, 37, 5, 260, -1, false}, Lookup{2100, 2090, 700, 3, 5, false}}) {
     cases.push_back(added_gradient_case(lookup));
   }
+  cases.push_back(added_gradient_case({9, 7, 11, 5, -1, false}, 3, 4));
+  cases.push_back(added_gradient_case({70, 61, 50, 96, 27, false}, 24, 26));
+  cases.push_back(added_gradient_case({2100, 2090, 700, 3, 5, false}, 0, 512));
   // These cover limits, inverted boxes (sizes clipped to 0), repeats, and x0 and x1 looking up one row.
   cases.push_back(
       spatial_case({"limits", 9, 1024, 4, 4, {0,   0,   1023, 1023, 1023, 1023, 1023, 1023, 0, 0, 0,    0,

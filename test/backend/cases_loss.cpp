@@ -45,10 +45,38 @@ OpCase label_scores_case(const LossShape& s) {
             const auto rows = static_cast<std::int32_t>(s.labels.size());
             const ValueId logits = b.constant("logits", {s.capacity, s.classes}, rows, s.range);
             const ValueId labels = b.integers("labels", {s.capacity}, s.labels);
-            b.graph.add_node({.op = Op::kLabelScores,
-                              .name = "scores",
-                              .inputs = {logits, labels},
-                              .row_count = b.rows(rows)});
+            b.graph.add_node(
+                {.op = Op::kLabelScores, .name = "scores", .inputs = {logits, labels}, .row_count = b.rows(rows)});
+          }};
+}
+
+OpCase softmax_sums_case(const LossShape& s) {
+  return {"softmax_sums/" + s.name, [=](CaseBuilder& b) {
+            const auto rows = static_cast<std::int32_t>(s.labels.size());
+            const ValueId logits = b.constant("logits", {s.capacity, s.classes}, rows, s.range);
+            b.graph.add_node({.op = Op::kSoftmaxSums, .name = "sums", .inputs = {logits}, .row_count = b.rows(rows)});
+          }};
+}
+
+// Classes [first, first + part) of s.classes. The sums are made as a whole's, and the part's logits are drawn below the
+// largest.
+OpCase cross_entropy_part_case(const LossShape& s, std::int64_t first, std::int64_t part) {
+  return {fmt::format("cross_entropy_part/{}_from{}", s.name, first), [=](CaseBuilder& b) {
+            const auto rows = static_cast<std::int32_t>(s.labels.size());
+            const ValueId logits = b.constant("logits", {s.capacity, part}, rows, s.range);
+            const ValueId labels = b.integers("labels", {s.capacity}, s.labels);
+            std::vector<double> sums;
+            for (std::int32_t row = 0; row < rows; ++row) {
+              sums.push_back(s.range.high - 0.125 * (row % 3));
+              sums.push_back(1 + 0.375 * static_cast<double>(s.classes) / (1 + row));
+            }
+            b.graph.add_node({.op = Op::kCrossEntropyPart,
+                              .name = "gradient",
+                              .attributes = ClassPartAttributes{first},
+                              .inputs = {logits, labels, b.values("sums", {b.dtype(), {s.capacity, 2}}, sums),
+                                         b.values("loss_scale", {b.dtype(), {1}}, {0.21875})},
+                              .row_count = b.rows(rows),
+                              .phase = Phase::kBackward});
           }};
 }
 
@@ -269,6 +297,7 @@ std::vector<OpCase> loss_cases() {
                                                        {"far_from_zero", 9, 12, some_labels(8, 12), {700, 703}}}) {
     cases.push_back(cross_entropy_case(shape));
     cases.push_back(label_scores_case(shape));
+    cases.push_back(softmax_sums_case(shape));
     cases.push_back(cross_entropy_case(shape, {}, true));
     for (const bool weighs : {false, true}) {
       cases.push_back(cross_entropy_case(shape, {.label_smoothing = 0.1}, weighs));
@@ -283,6 +312,9 @@ std::vector<OpCase> loss_cases() {
                                                        {"vocabulary_far_from_zero", 2, 530, {529, 8}, {700, 703}}}) {
     cases.push_back(cross_entropy_case(shape));
     cases.push_back(label_scores_case(shape));
+    cases.push_back(softmax_sums_case(shape));
+    cases.push_back(cross_entropy_part_case(shape, 0, 19));
+    cases.push_back(cross_entropy_part_case(shape, 512, shape.classes - 512));
   }
   for (const ElementShape& shape : std::vector<ElementShape>{{"plain", 5, 3, 4},
                                                              {"one_column", 4, 1, 3},

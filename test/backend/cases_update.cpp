@@ -116,6 +116,7 @@ struct UpdateCase {
   std::int64_t first = 0, count = 0;  // for updates of a part
   std::optional<Shape> factored{};    // for adafactor: the stack of matrices as which the parameter is read
   bool own_gradient = false;          // of a part: its gradient alone, flat
+  bool whole_moments = false;         // of a part
 };
 
 class UpdateBuilder {
@@ -142,6 +143,7 @@ class UpdateBuilder {
     adamw.first = c_.first;
     adamw.count = c_.count;
     if (c_.own_gradient) adamw.gradient_first = c_.first;
+    adamw.whole_moments = c_.whole_moments;
     Attributes attributes = adamw;
     if (c_.states == States::kMeans) {
       attributes = AdafactorAttributes{.weight_decay = c_.update.attributes.weight_decay,
@@ -175,7 +177,7 @@ class UpdateBuilder {
   }
 
   void add_moment(const std::string& name, Range range) {
-    const Shape shape = c_.count > 0 ? Shape{c_.count} : c_.shape;
+    const Shape shape = c_.count > 0 && !c_.whole_moments ? Shape{c_.count} : c_.shape;
     const std::int64_t elements = shape.elements();
     if (c_.states == States::kMoments) return add_state(name, {f_, shape}, numbers(elements, range));
     std::vector<double> codes;
@@ -270,6 +272,12 @@ std::vector<OpCase> parameter_update_cases() {
     dense({7, 600}, {"first_part_of_its_own_gradient", 9, 1e-3, 1.0});
     part(0, 1024);
     list.back().own_gradient = true;
+    dense({7, 600}, {"part_of_whole_moments", 9, 1e-3, 1.0});
+    part(1024, 1280);
+    list.back().own_gradient = list.back().whole_moments = true;
+    dense({33, 65}, {"last_part_of_whole_moments", 4, 1e-3, 0.5, other});
+    part(1792, 353);
+    list.back().whole_moments = true;
     rows({300, 67}, every_third, 120, {"part_of_many_rows", 30, 1e-3, 1.0});
     part(256 * 13, 256 * 21);
     rows({9, 768}, {2, 7}, 3, {"part_without_rows", 9, 1e-3, 1.0});

@@ -167,6 +167,8 @@ inline Tolerance tolerance_of(Op op) {
     case Op::kTanhGrad:
       return {4e-7, 3 * kRounding, "tanh to a few roundings; 1 - y*y cancels where tanh saturates"};
     case Op::kLabelScores:
+    case Op::kSoftmaxSums:
+    case Op::kCrossEntropyPart:
     case Op::kCrossEntropy:
     case Op::kElementLoss:
     case Op::kSpanCrossEntropy:

@@ -121,6 +121,18 @@ TEST_F(LanguageModel, TrainsInTheSmallestMemoryThatIsNamed) {
   }
 }
 
+TEST_F(LanguageModel, AHeadInPartsChangesNoBit) {
+  const auto trained = [&](const std::string& name, const std::string& mode) {
+    const Outcome outcome = run(train(name, "texts.jsonl",
+                                      {"--model", "llama-small", "--max-steps", "3", "--bf16", "--optim", "adamw_8bit",
+                                       "--max-grad-norm", "0", "--train-batch-size", "2", "--update-mode", mode}));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return file_bytes(at(name + "/model.safetensors"));
+  };
+  const std::string whole = trained("whole", "in-backward");
+  EXPECT_TRUE(trained("parts", "head-in-parts") == whole);
+}
+
 // A file of its kind has its matrices the other way round, and its adapter says so.
 TEST_F(LanguageModel, AFamilyWithTransposedFilesTrainsAdaptsAndMerges) {
   ASSERT_EQ(run({"init", "--model", "gpt2-tiny", "--task", "causal-lm", "--output-dir", path("base")}).code, 0);

@@ -168,43 +168,52 @@ void multiply(const Sizes& sizes, const LtOperationOpaque& operation, int way, f
                 operation.transposed[1] != 0 ? column + k * layouts[1].pitch : k + column * layouts[1].pitch);
   };
   std::vector<float> a_row(static_cast<std::size_t>(sizes.inner));
-  std::vector<float> b_all(static_cast<std::size_t>(sizes.inner * sizes.columns));
+  // Eight columns at a time, each of which is a sum of its own; zeros behind the last.
+  constexpr std::int64_t kColumns = 8;
+  const std::int64_t pitch = (sizes.columns + kColumns - 1) / kColumns * kColumns;
+  std::vector<float> b_all(static_cast<std::size_t>(sizes.inner * pitch));
   for (std::int64_t column = 0; column < sizes.columns; ++column) {
-    for (std::int64_t k = 0; k < sizes.inner; ++k) {
-      b_all[static_cast<std::size_t>(column * sizes.inner + k)] = b_at(k, column);
-    }
+    for (std::int64_t k = 0; k < sizes.inner; ++k)
+      b_all[static_cast<std::size_t>(k * pitch + column)] = b_at(k, column);
   }
   float* const partial = static_cast<float*>(workspace);
   for (std::int64_t row = 0; row < sizes.rows; ++row) {
     for (std::int64_t k = 0; k < sizes.inner; ++k) a_row[static_cast<std::size_t>(k)] = a_at(row, k);
-    for (std::int64_t column = 0; column < sizes.columns; ++column) {
-      const float* const b_column = b_all.data() + column * sizes.inner;
-      double total = 0;
+    for (std::int64_t first = 0; first < sizes.columns; first += kColumns) {
+      const std::int64_t count = std::min(kColumns, sizes.columns - first);
+      double totals[kColumns] = {};
       for (std::int64_t part = 0; part < parts; ++part) {
         const std::int64_t begin = sizes.inner * part / parts, end = sizes.inner * (part + 1) / parts;
-        double of_part = 0;
+        double sums[kColumns] = {};
         for (std::int64_t i = begin; i < end; ++i) {
           const std::int64_t k = way == 2 ? end - 1 - (i - begin) : i;
-          of_part += double{a_row[static_cast<std::size_t>(k)]} * double{b_column[k]};
+          const double a = a_row[static_cast<std::size_t>(k)];
+          const float* const b = b_all.data() + k * pitch + first;
+          for (std::int64_t c = 0; c < kColumns; ++c) sums[c] += a * double{b[c]};
           if (halves) {
-            if (i % 16 == 15 || i + 1 == end) of_part = double{truncated(of_part)};
+            if (i % 16 != 15 && i + 1 != end) continue;
+            for (double& sum : sums) sum = double{truncated(sum)};
           } else if (way == 2) {
-            of_part = static_cast<float>(of_part);
+            for (double& sum : sums) sum = static_cast<float>(sum);
           }
         }
-        if (parts == 2) {
-          float& kept = partial[2 * (column * sizes.rows + row) + part];
-          of_part = kept = static_cast<float>(of_part);
+        for (std::int64_t c = 0; c < count; ++c) {
+          if (parts == 2) {
+            float& kept = partial[2 * ((first + c) * sizes.rows + row) + part];
+            sums[c] = kept = static_cast<float>(sums[c]);
+          }
+          totals[c] += sums[c];
         }
-        total += of_part;
       }
-      const std::int64_t at = row + column * layouts[3].pitch;
-      double value = double{alpha} * total;
-      if (beta != 0) {
-        value += double{beta} * double{read(from[2], layouts[2].type, row + column * layouts[2].pitch)};
+      for (std::int64_t c = 0; c < count; ++c) {
+        const std::int64_t column = first + c;
+        double value = double{alpha} * totals[c];
+        if (beta != 0) {
+          value += double{beta} * double{read(from[2], layouts[2].type, row + column * layouts[2].pitch)};
+        }
+        if (operation.epilogue == kLtBiasEpilogue) value += double{read(operation.bias, layouts[3].type, row)};
+        write(d, layouts[3].type, row + column * layouts[3].pitch, static_cast<float>(value));
       }
-      if (operation.epilogue == kLtBiasEpilogue) value += double{read(operation.bias, layouts[3].type, row)};
-      write(d, layouts[3].type, at, static_cast<float>(value));
     }
   }
 }

@@ -7,6 +7,7 @@
 #include "transform/chunked_loss.h"
 #include "transform/distillation.h"
 #include "transform/early_updates.h"
+#include "transform/head_parts.h"
 #include "transform/int8_products.h"
 #include "transform/joined_sums.h"
 #include "transform/key_value_cache.h"
@@ -24,6 +25,10 @@ void of_distillation(const Graph& student, const Graph& teacher, ValueId loss, V
 
 void of_chunked_loss(Graph graph) {
 #include "transform/chunked_loss.h.inc"
+}
+
+void of_head_parts(Graph graph) {
+#include "transform/head_parts.h.inc"
 }
 
 void of_int8_products(Graph graph) {

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <map>
 
+#include "families/model_config.h"
 #include "fit/small_request.h"
 #include "graph/update_form.h"
+#include "tasks/tasks.h"
 
 namespace plimsoll::test {
 namespace {
@@ -99,6 +101,35 @@ TEST(StepGraphs, EmbeddingTablesKeepFloatsBesideCodes) {
     }
     EXPECT_EQ(tables, 7U);
     EXPECT_GT(coded, 10U);
+  }
+}
+
+// The head gives each of its rows a gradient in every update.
+TEST(StepGraphs, ATiedTableIsCodedWhateverItsWidth) {
+  for (const bool tied : {true, false}) {
+    const ModelConfig config = parse_config({{"model_type", "llama"},
+                                             {"architectures", {"LlamaForCausalLM"}},
+                                             {"vocab_size", 600},
+                                             {"hidden_size", 96},
+                                             {"intermediate_size", 64},
+                                             {"num_hidden_layers", 1},
+                                             {"num_attention_heads", 2},
+                                             {"num_key_value_heads", 2},
+                                             {"max_position_embeddings", 64},
+                                             {"tie_word_embeddings", tied}},
+                                            "config.json");
+    StepOptions options{
+        .definition = task_of(config.task).model(config.encoder, config.task), .model = {}, .optimizer = {}};
+    options.optimizer.kind = OptimizerKind::kAdamW8bit;
+    for (const UpdateMode update : {UpdateMode::kAfterBackward, UpdateMode::kHeadInParts}) {
+      options.update = update;
+      options.optimizer.clips = update == UpdateMode::kAfterBackward;
+      const Graph graph = build_step_graph(ProgramKind::kStep, options, {.samples = 2, .text_rows = 20}, 40).graph;
+      const ValueId moment = graph.find_source("model.embed_tokens.weight.exp_avg");
+      ASSERT_NE(moment, kNoValue);
+      EXPECT_EQ(graph.type(moment).dtype, tied ? DType::kU8 : DType::kF32);
+      EXPECT_EQ(count(graph, Op::kCrossEntropyPart), update == UpdateMode::kHeadInParts ? 3U : 0U);  // of 256 rows
+    }
   }
 }
 

@@ -133,8 +133,9 @@ AdamWScalars scalars_of(const AdamWAttributes& attributes, std::span<const Tenso
           .step_size = static_cast<float>(-learning_rate / bias_correction1)};
 }
 
-// The updated part of the parameter begins at element `first`.
-AdamWParts parts_of(const UpdateForm& form, std::int64_t first, std::span<const TensorView> outputs) {
+// The updated part of the parameter begins at element `first`, its moments at `moments_first`.
+AdamWParts parts_of(const UpdateForm& form, std::int64_t first, std::int64_t moments_first,
+                    std::span<const TensorView> outputs) {
   AdamWParts parts;
   if (form.split()) {
     parts.high = outputs[0].data<std::uint16_t>() + first;
@@ -144,11 +145,12 @@ AdamWParts parts_of(const UpdateForm& form, std::int64_t first, std::span<const 
   }
   const auto states = outputs.subspan(form.states());
   if (form.coded) {
-    parts.m = {nullptr, states[0].data<std::uint8_t>(), states[1].data<float>()};
-    parts.v = {nullptr, states[2].data<std::uint8_t>(), states[3].data<float>()};
+    const std::int64_t block = moments_first / kStateBlock;
+    parts.m = {nullptr, states[0].data<std::uint8_t>() + moments_first, states[1].data<float>() + block};
+    parts.v = {nullptr, states[2].data<std::uint8_t>() + moments_first, states[3].data<float>() + block};
   } else {
-    parts.m.whole = states[0].data<float>();
-    parts.v.whole = states[1].data<float>();
+    parts.m.whole = states[0].data<float>() + moments_first;
+    parts.v.whole = states[1].data<float>() + moments_first;
   }
   return parts;
 }
@@ -162,13 +164,14 @@ std::unique_ptr<Kernel> make_adamw(const Graph& graph, const Node& node) {
   const UpdateForm form = update_form(graph, node);
   const Shape& shape = graph.type(node.inputs[0]).shape;
   const std::int64_t start = attributes.first - attributes.parameter_first;
+  const std::int64_t moments_first = attributes.whole_moments ? attributes.first : 0;
   const std::int64_t elements = attributes.count > 0 ? attributes.count : shape.elements();
   const std::int64_t gradient_first = attributes.first - (form.by_rows ? 0 : attributes.gradient_first);
   const std::int64_t width = form.by_rows ? shape[1] : shape.elements();
   const auto update = HWY_DYNAMIC_DISPATCH(adamw_block);
   return make_kernel([=](const KernelArguments& a) {
     const AdamWScalars scalars = scalars_of(attributes, a.inputs.subspan(form.scalars()));
-    const AdamWParts parts = parts_of(form, start, a.outputs);
+    const AdamWParts parts = parts_of(form, start, moments_first, a.outputs);
     const GradientRows gradient(form, width, a.inputs);
     parallel_for(elements, kUpdateGrain, [&](std::int64_t begin, std::int64_t end) {
       float buffer[kStateBlock];

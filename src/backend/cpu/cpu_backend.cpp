@@ -66,6 +66,8 @@ constexpr OpTable<Factory> kFactories = {
     {Op::kRelu, make_relu},
     {Op::kCast, make_cast},
     {Op::kLabelScores, make_label_scores},
+    {Op::kSoftmaxSums, make_softmax_sums},
+    {Op::kCrossEntropyPart, make_cross_entropy_part},
     {Op::kCrossEntropy, make_cross_entropy},
     {Op::kElementLoss, make_element_loss},
     {Op::kSpanCrossEntropy, make_span_cross_entropy},

@@ -102,6 +102,8 @@ std::unique_ptr<Kernel> make_merge_row_grads(const Graph& graph, const Node& nod
 
 // loss.cpp
 std::unique_ptr<Kernel> make_label_scores(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_softmax_sums(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_cross_entropy_part(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_cross_entropy(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_element_loss(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_span_cross_entropy(const Graph& graph, const Node& node);

@@ -80,6 +80,16 @@ double sum_over_blocks(const KernelArguments& a, std::int64_t rows, const OfRow&
   return sum;
 }
 
+// What kSoftmaxSums has of a row. The sum is rounded here, too, so that the gradient is the same bits in parts.
+struct RowSums {
+  float largest, sum;
+  double loss(float of_label) const { return double{largest} + std::log(double{sum}) - double{of_label}; }
+};
+RowSums sums_of(const WideSoftmax& softmax, const float* logits, std::int64_t classes) {
+  const float largest = softmax.largest(logits, classes);
+  return {largest, static_cast<float>(softmax.exponentials(logits, classes, largest))};
+}
+
 // cross_entropy_row of many classes that count alike.
 double wide_row(const float* logits, std::int32_t label, double scale, const WideSoftmax& softmax, float* gradient,
                 std::int64_t classes) {
@@ -87,10 +97,9 @@ double wide_row(const float* logits, std::int32_t label, double scale, const Wid
     std::fill_n(gradient, classes, 0.0F);
     return 0;
   }
-  const float largest = softmax.largest(logits, classes);
-  const double sum = softmax.exponentials(logits, classes, largest);
-  const double of_label = double{largest} + std::log(sum) - double{logits[label]};
-  softmax.scaled(logits, classes, largest, static_cast<float>(scale / sum), gradient);
+  const RowSums sums = sums_of(softmax, logits, classes);
+  const double of_label = sums.loss(logits[label]);
+  softmax.scaled(logits, classes, sums.largest, static_cast<float>(scale / double{sums.sum}), gradient);
   gradient[label] = static_cast<float>(scale * std::expm1(-of_label));
   return of_label;
 }
@@ -106,8 +115,7 @@ std::unique_ptr<Kernel> make_wide_cross_entropy(std::int64_t capacity, std::int6
     const std::int64_t rows = a.rows(capacity);
     parallel_for(rows, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
-        losses[row] =
-            wide_row(logits + row * classes, labels[row], scale, softmax, gradient + row * classes, classes);
+        losses[row] = wide_row(logits + row * classes, labels[row], scale, softmax, gradient + row * classes, classes);
       }
     });
     double loss = 0;
@@ -235,6 +243,50 @@ std::unique_ptr<Kernel> make_label_scores(const Graph& graph, const Node& node) 
         const double sum = softmax.exponentials(of_row, classes, largest);
         to[0] = static_cast<float>(double{largest} + std::log(sum) - double{of_row[labels[row]]});
         to[1] = std::find(of_row, of_row + classes, largest) - of_row == labels[row] ? 1.0F : 0.0F;
+      }
+    });
+  });
+}
+
+std::unique_ptr<Kernel> make_softmax_sums(const Graph& graph, const Node& node) {
+  const std::int64_t capacity = graph.type(node.inputs[0]).shape[0];
+  const std::int64_t classes = graph.type(node.inputs[0]).shape[1];
+  return make_kernel([=, softmax = wide_softmax()](const KernelArguments& a) {
+    const float* const logits = a.inputs[0].data<float>();
+    float* const to = a.outputs[0].data<float>();
+    parallel_for(a.rows(capacity), 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        const RowSums sums = sums_of(softmax, logits + row * classes, classes);
+        to[2 * row] = sums.largest;
+        to[2 * row + 1] = sums.sum;
+      }
+    });
+  });
+}
+
+std::unique_ptr<Kernel> make_cross_entropy_part(const Graph& graph, const Node& node) {
+  const std::int64_t capacity = graph.type(node.inputs[0]).shape[0];
+  const std::int64_t classes = graph.type(node.inputs[0]).shape[1];
+  const std::int64_t first = std::get<ClassPartAttributes>(node.attributes).first;
+  return make_kernel([=, softmax = wide_softmax()](const KernelArguments& a) {
+    const float* const logits = a.inputs[0].data<float>();
+    const std::int32_t* const labels = a.inputs[1].data<std::int32_t>();
+    const float* const all_sums = a.inputs[2].data<float>();
+    const double scale = *a.inputs[3].data<float>();
+    float* const gradient = a.outputs[0].data<float>();
+    parallel_for(a.rows(capacity), 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        float* const to = gradient + row * classes;
+        if (labels[row] == kIgnoredLabel) {
+          std::fill_n(to, classes, 0.0F);
+          continue;
+        }
+        const RowSums sums{all_sums[2 * row], all_sums[2 * row + 1]};
+        const std::int64_t label = labels[row] - first;
+        const bool has_label = label >= 0 && label < classes;
+        const double of_label = has_label ? sums.loss(logits[row * classes + label]) : 0;
+        softmax.scaled(logits + row * classes, classes, sums.largest, static_cast<float>(scale / double{sums.sum}), to);
+        if (has_label) to[label] = static_cast<float>(scale * std::expm1(-of_label));
       }
     });
   });

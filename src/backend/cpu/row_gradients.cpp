@@ -186,6 +186,7 @@ std::unique_ptr<Kernel> make_bias_grad(const Graph& graph, const Node& node) {
 std::unique_ptr<Kernel> make_embedding_grad(const Graph& graph, const Node& node) {
   const auto& attributes = std::get<EmbeddingAttributes>(node.attributes);
   const std::int64_t table_rows = attributes.table_rows, padding_idx = attributes.padding_idx;
+  const std::int64_t first_row = attributes.first_row;
   const std::int64_t capacity = graph.type(node.inputs[0]).shape[0], width = graph.type(node.inputs[0]).shape[1];
   check_offsets(graph.type(node.inputs[0]));
   ScratchLayout layout;
@@ -196,7 +197,8 @@ std::unique_ptr<Kernel> make_embedding_grad(const Graph& graph, const Node& node
     const Groups groups{scratch_at<std::int32_t>(a, offsets_at), scratch_at<std::int32_t>(a, starts_at)};
     group_rows(table_rows, groups, [&](const auto& visit) {
       for (std::int64_t row = 0; row < a.rows(capacity); ++row) {
-        if (ids[row] != padding_idx) visit(ids[row], row * width);
+        const std::int64_t target = ids[row] - first_row;
+        if (ids[row] != padding_idx && target >= 0 && target < table_rows) visit(target, row * width);
       }
     });
     const float* const dy = a.inputs[0].data<float>();

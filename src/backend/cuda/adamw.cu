@@ -303,14 +303,15 @@ class AdamW final : public Kernel {
     task.parameter.advance(attributes_.first - attributes_.parameter_first);
     if (!form_.by_rows) task.gradient.values += attributes_.first - attributes_.gradient_first;
     const std::size_t first = form_.states();
+    const std::int64_t skipped = attributes_.whole_moments ? attributes_.first : 0, blocks = skipped / kStateBlock;
     if (form_.coded) {
-      task.moment = {nullptr, output<std::uint8_t>(a, first), output<float>(a, first + 1)};
-      task.square = {nullptr, output<std::uint8_t>(a, first + 2), output<float>(a, first + 3)};
+      task.moment = {nullptr, output<std::uint8_t>(a, first) + skipped, output<float>(a, first + 1) + blocks};
+      task.square = {nullptr, output<std::uint8_t>(a, first + 2) + skipped, output<float>(a, first + 3) + blocks};
       // Blocks that fill the tables of codes first take more than one block of elements each.
       task.blocks = std::min(task.blocks, 1024U);
     } else {
-      task.moment.whole = output<float>(a, first);
-      task.square.whole = output<float>(a, first + 1);
+      task.moment.whole = output<float>(a, first) + skipped;
+      task.square.whole = output<float>(a, first + 1) + skipped;
     }
     return task;
   }

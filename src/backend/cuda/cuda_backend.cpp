@@ -103,6 +103,8 @@ std::unique_ptr<Kernel> CudaBackend::make(const Graph& graph, const Node& node) 
     case Op::kJoinPairsGrad:
       return cuda::make_pairs(*context_, graph, node);
     case Op::kLabelScores:
+    case Op::kSoftmaxSums:
+    case Op::kCrossEntropyPart:
     case Op::kCrossEntropy:
     case Op::kElementLoss:
     case Op::kSpanCrossEntropy:

@@ -154,15 +154,20 @@ void start_clearing(const Context& context, const KernelArguments& a) {
 }
 
 // Rows that are absent are zeros, or stay what they are in the sum so far.
-std::unique_ptr<Kernel> make_embedding_grad(const Context& context, const TensorType& dy, std::int64_t padding_idx) {
+std::unique_ptr<Kernel> make_embedding_grad(const Context& context, const TensorType& dy,
+                                            const EmbeddingAttributes& attributes) {
   const EmbeddingGradScratch scratch(dy);
-  return make_launch(scratch.layout.bytes(), [&context, parts = scratch.list, padding_idx](const KernelArguments& a) {
-    const Rows rows = rows_of(a, a.inputs[0]);
+  return make_launch(scratch.layout.bytes(), [&context, parts = scratch.list, attributes](const KernelArguments& a) {
+    const IdItems items{.ids = input<std::int32_t>(a, 1),
+                        .padding_idx = static_cast<std::int32_t>(attributes.padding_idx),
+                        .rows = rows_of(a, a.inputs[0]),
+                        .first = static_cast<std::int32_t>(attributes.first_row),
+                        .targets = static_cast<std::int32_t>(attributes.table_rows)};
     SumLists<1> lists{{list_at(a, parts, output<float>(a, 0))}};
     lists.at[0].adds = a.inputs.size() == 3;
     if (!lists.at[0].adds) start_clearing<1>(context, a);
-    launch_sort(context, IdItems{input<std::int32_t>(a, 1), static_cast<std::int32_t>(padding_idx), rows}, lists);
-    launch_sums(context, input<float>(a, 0), lists, rows.capacity, rows.columns);
+    launch_sort(context, items, lists);
+    launch_sums(context, input<float>(a, 0), lists, items.rows.capacity, items.rows.columns);
   });
 }
 
@@ -209,7 +214,7 @@ std::unique_ptr<Kernel> make_embedding(const Context& context, const Graph& grap
     case Op::kSpatialEmbedding:
       return make_spatial_embedding(context, std::get<SpatialAttributes>(node.attributes), first.dtype);
     case Op::kEmbeddingGrad:
-      return make_embedding_grad(context, first, std::get<EmbeddingAttributes>(node.attributes).padding_idx);
+      return make_embedding_grad(context, first, std::get<EmbeddingAttributes>(node.attributes));
     default:
       check(node.op == Op::kSpatialEmbeddingGrad, "make_embedding knows the op");
       return make_spatial_embedding_grad(context, first, std::get<SpatialAttributes>(node.attributes));

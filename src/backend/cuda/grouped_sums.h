@@ -9,6 +9,7 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 
 #include "backend/cuda/blocks.h"
 #include "backend/cuda/packs.h"
@@ -31,14 +32,17 @@ struct SumLists {
   SumList at[kLists];
 };
 
-// One list: each row and its id, but for padding.
+// One list: each row and its id, counted from `first`; but for padding, and for ids outside [first, first + targets).
 struct IdItems {
   const std::int32_t* ids;
   std::int32_t padding_idx;
   Rows rows;
+  std::int32_t first = 0, targets = std::numeric_limits<std::int32_t>::max();
   __device__ std::int64_t count(unsigned) const { return rows.real(); }
   __device__ Item item(unsigned, std::int64_t row) const {
-    return {ids[row] == padding_idx ? -1 : ids[row], static_cast<std::int32_t>(row * rows.columns)};
+    const std::int32_t target = ids[row] - first;
+    const bool has_none = ids[row] == padding_idx || target < 0 || target >= targets;
+    return {has_none ? -1 : target, static_cast<std::int32_t>(row * rows.columns)};
   }
 };
 

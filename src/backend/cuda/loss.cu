@@ -163,6 +163,36 @@ __global__ void label_scores(const float* logits, const std::int32_t* labels, fl
   }
 }
 
+__global__ void softmax_sums(const float* logits, float* sums, Rows rows) {
+  const std::int64_t classes = rows.columns, real = rows.real();
+  for (std::int64_t row = first_row(); row < real; row += row_stride()) {
+    const float* const of_row = logits + row * classes;
+    float largest = of_row[0];
+    for (std::int64_t c = lane_index(); c < classes; c += kWarp) largest = fmaxf(largest, of_row[c]);
+    largest = warp_max(largest);
+    double sum = 0;
+    for (std::int64_t c = lane_index(); c < classes; c += kWarp) sum += exp(double{of_row[c]} - double{largest});
+    sum = warp_sum(sum);
+    if (lane_index() < 2) sums[2 * row + lane_index()] = lane_index() == 0 ? largest : static_cast<float>(sum);
+  }
+}
+
+// A lane reads and writes its own columns alone, so that gradient may be logits.
+__global__ void cross_entropy_part(const float* logits, const std::int32_t* labels, const float* sums,
+                                   const float* loss_scale, float* gradient, std::int64_t first, Rows rows) {
+  const std::int64_t classes = rows.columns, real = rows.real();
+  const double scale = *loss_scale;
+  for (std::int64_t row = first_row(); row < rows.capacity; row += row_stride()) {
+    const bool counts = row < real && labels[row] != kIgnoredLabel;
+    const double log_sum_exp = counts ? double{sums[2 * row]} + log(double{sums[2 * row + 1]}) : 0;
+    for (std::int64_t c = lane_index(); c < classes; c += kWarp) {
+      const std::int64_t at = row * classes + c;
+      const double wanted = counts && first + c == labels[row] ? 1 : 0;
+      gradient[at] = counts ? static_cast<float>(scale * (exp(double{logits[at]} - log_sum_exp) - wanted)) : 0.0F;
+    }
+  }
+}
+
 // A warp takes a column of a sample's rows.
 __global__ void span_cross_entropy(const float* logits, const std::int32_t* positions, const std::int32_t* offsets,
                                    const float* loss_scale, float* gradient, double* partial, std::int64_t columns,
@@ -210,8 +240,23 @@ __global__ void sum_of_losses(const double* partial, const float* loss_scale, fl
 
 std::unique_ptr<Kernel> make_loss(const Context& context, const Graph& graph, const Node& node) {
   const TensorType& logits = graph.type(node.inputs[0]);
-  check((is_loss(node.op) || node.op == Op::kLabelScores) && logits.dtype == DType::kF32,
-        "make_loss knows the op and its type");
+  check(logits.dtype == DType::kF32, "logits are F32");
+  if (node.op == Op::kSoftmaxSums) {
+    return make_launch(0, [&context](const KernelArguments& a) {
+      const Rows rows = rows_of(a, a.inputs[0]);
+      launch(context.stream(), softmax_sums, {.blocks = row_blocks(rows.capacity), .threads = kRowThreads},
+             input<float>(a, 0), output<float>(a, 0), rows);
+    });
+  }
+  if (node.op == Op::kCrossEntropyPart) {
+    const std::int64_t first = std::get<ClassPartAttributes>(node.attributes).first;
+    return make_launch(0, [&context, first](const KernelArguments& a) {
+      const Rows rows = rows_of(a, a.inputs[0]);
+      launch(context.stream(), cross_entropy_part, {.blocks = row_blocks(rows.capacity), .threads = kRowThreads},
+             input<float>(a, 0), input<std::int32_t>(a, 1), input<float>(a, 2), input<float>(a, 3), output<float>(a, 0),
+             first, rows);
+    });
+  }
   if (node.op == Op::kLabelScores) {
     return make_launch(0, [&context](const KernelArguments& a) {
       const Rows rows = rows_of(a, a.inputs[0]);
@@ -232,6 +277,7 @@ std::unique_ptr<Kernel> make_loss(const Context& context, const Graph& graph, co
                  output<float>(a, 0), count);
         });
   }
+  check(is_loss(node.op), "make_loss knows the op");
   const bool weighs = node.op == Op::kCrossEntropy && node.inputs.size() > 3;
   return make_launch(
       cross_entropy_scratch_bytes(logits), [&context, weighs, attributes = node.attributes](const KernelArguments& a) {

@@ -22,7 +22,7 @@ void embedding(const KernelArguments& a) {
 
 // The scratch holds D doubles. A sum so far is read where the result is written.
 template <typename T>
-void embedding_grad(const KernelArguments& a, std::int64_t padding_idx) {
+void embedding_grad(const KernelArguments& a, std::int64_t padding_idx, std::int64_t first_row) {
   const Matrix<const T> dy(a.inputs[0]);
   const std::int32_t* ids = a.inputs[1].data<std::int32_t>();
   const Matrix<T> dtable(a.outputs[0]);
@@ -31,7 +31,7 @@ void embedding_grad(const KernelArguments& a, std::int64_t padding_idx) {
   for (std::int64_t id = 0; id < dtable.rows(); ++id) {
     adds ? std::copy_n(dtable[id], dtable.columns(), sum) : std::fill_n(sum, dtable.columns(), 0.0);
     for (std::int64_t row = 0; row < a.rows(dy.rows()); ++row) {
-      if (ids[row] != id || id == padding_idx) continue;
+      if (ids[row] != first_row + id || ids[row] == padding_idx) continue;
       for (std::int64_t c = 0; c < dtable.columns(); ++c) sum[c] += double{dy[row][c]};
     }
     for (std::int64_t c = 0; c < dtable.columns(); ++c) dtable[id][c] = static_cast<T>(sum[c]);
@@ -112,10 +112,12 @@ std::unique_ptr<Kernel> make_embedding_kernel(const Graph& graph, const Node& no
           spatial_embedding<T>(a, sums);
         });
       case Op::kEmbeddingGrad: {
-        const std::int64_t padding_idx = std::get<EmbeddingAttributes>(node.attributes).padding_idx;
+        const auto& attributes = std::get<EmbeddingAttributes>(node.attributes);
         const auto width = static_cast<std::size_t>(graph.type(node.inputs[0]).shape[1]);
         return make_kernel(node, width * sizeof(double),
-                           [padding_idx](const KernelArguments& a) { embedding_grad<T>(a, padding_idx); });
+                           [padding = attributes.padding_idx, first = attributes.first_row](const KernelArguments& a) {
+                             embedding_grad<T>(a, padding, first);
+                           });
       }
       default: {
         check(node.op == Op::kSpatialEmbeddingGrad, "make_embedding_kernel knows the op");

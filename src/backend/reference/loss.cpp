@@ -30,6 +30,36 @@ void label_scores(const KernelArguments& a) {
   }
 }
 
+template <typename T>
+void softmax_sums(const KernelArguments& a) {
+  const Matrix<const T> logits(a.inputs[0]);
+  const Matrix<T> sums(a.outputs[0]);
+  for (std::int64_t row = 0; row < a.rows(logits.rows()); ++row) {
+    const T *begin = logits[row], *end = begin + logits.columns();
+    const T largest = *std::max_element(begin, end);
+    double sum = 0;
+    for (const T* logit = begin; logit != end; ++logit) sum += std::exp(double{*logit} - double{largest});
+    sums[row][0] = largest;
+    sums[row][1] = static_cast<T>(sum);
+  }
+}
+
+template <typename T>
+void cross_entropy_part(const KernelArguments& a, std::int64_t first) {
+  const Matrix<const T> logits(a.inputs[0]), sums(a.inputs[2]);
+  const std::int32_t* labels = a.inputs[1].data<std::int32_t>();
+  const double loss_scale = *a.inputs[3].data<T>();
+  const Matrix<T> grad(a.outputs[0]);
+  for (std::int64_t row = 0; row < a.rows(logits.rows()); ++row) {
+    const double largest = sums[row][0], sum = sums[row][1];
+    for (std::int64_t c = 0; c < logits.columns(); ++c) {
+      const double probability = std::exp(double{logits[row][c]} - largest) / sum;
+      const double wanted = first + c == labels[row] ? 1 : 0;
+      grad[row][c] = static_cast<T>(labels[row] == kIgnoredLabel ? 0 : loss_scale * (probability - wanted));
+    }
+  }
+}
+
 // CrossEntropyAttributes has the formula; rows whose label is -100 have no loss and gradient 0. grad may alias logits.
 //
 // The loss of a row is the sum over classes c of share_c l_c with l_c = log_sum_exp - logits_c, so its derivative by
@@ -179,6 +209,11 @@ std::unique_ptr<Kernel> make_loss_kernel(const Graph&, const Node& node, DType d
     switch (node.op) {
       case Op::kLabelScores:
         return make_kernel(node, [](const KernelArguments& a) { label_scores<T>(a); });
+      case Op::kSoftmaxSums:
+        return make_kernel(node, [](const KernelArguments& a) { softmax_sums<T>(a); });
+      case Op::kCrossEntropyPart:
+        return make_kernel(node, [first = std::get<ClassPartAttributes>(node.attributes).first](
+                                     const KernelArguments& a) { cross_entropy_part<T>(a, first); });
       case Op::kElementLoss:
         return make_kernel(node, [attributes = std::get<ElementLossAttributes>(node.attributes)](
                                      const KernelArguments& a) { element_losses<T>(a, attributes); });

@@ -82,19 +82,20 @@ void adamw(const KernelArguments& a, const UpdateForm& form, const AdamWAttribut
                                  a.inputs.subspan(form.gradient()));
   const std::int64_t start = attributes.first - attributes.parameter_first;  // first element of the updated part
   const std::int64_t gradient_first = attributes.first - (form.by_rows ? 0 : attributes.gradient_first);
+  const std::int64_t moments_first = attributes.whole_moments ? attributes.first : 0;
   const std::int64_t elements = attributes.count > 0 ? attributes.count : shape.elements();
   for (std::int64_t first = 0; first < elements; first += kStateBlock) {
     const std::int64_t count = std::min(kStateBlock, elements - first);
     T m[kStateBlock], v[kStateBlock];
-    moment.load(first, count, m);
-    square.load(first, count, v);
+    moment.load(moments_first + first, count, m);
+    square.load(moments_first + first, count, v);
     for (std::int64_t i = 0; i < count; ++i) {
       T value = parameter.get(start + first + i);
       step(value, m[i], v[i], gradient.at(gradient_first + first + i));
       parameter.set(start + first + i, value);
     }
-    moment.store(first, count, m);
-    square.store(first, count, v);
+    moment.store(moments_first + first, count, m);
+    square.store(moments_first + first, count, v);
   }
 }
 

@@ -127,6 +127,8 @@ std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node
     case Op::kCachedAttention:
       return make_cached_attention_kernel(graph, node, dtype);
     case Op::kLabelScores:
+    case Op::kSoftmaxSums:
+    case Op::kCrossEntropyPart:
     case Op::kCrossEntropy:
     case Op::kElementLoss:
     case Op::kSpanCrossEntropy:

@@ -287,6 +287,8 @@ void loss(Counted& c) {
   c.add(op_name(c.node.op), WorkKind::kLoss, c.all_read() + c.all_written());
   c.add("sum of losses", WorkKind::kLoss, 0);
 }
+void softmax_sums(Counted& c) { c.add("softmax_sums", WorkKind::kLoss, c.all_read() + c.all_written()); }
+void cross_entropy_part(Counted& c) { c.add("cross_entropy_part", WorkKind::kLoss, c.all_read() + c.all_written()); }
 void label_scores(Counted& c) { c.add("label_scores", WorkKind::kLoss, c.all_read() + c.all_written()); }
 void contrastive_loss(Counted& c) {
   c.add("to_units", WorkKind::kLoss, 2 * c.read(0));
@@ -384,6 +386,8 @@ constexpr OpTable<Count> kCounts = {
     {Op::kTakeRows, take_rows},
     {Op::kJoinRows, join_rows},
     {Op::kLabelScores, label_scores},
+    {Op::kSoftmaxSums, softmax_sums},
+    {Op::kCrossEntropyPart, cross_entropy_part},
     {Op::kCrossEntropy, loss},
     {Op::kElementLoss, loss},
     {Op::kSpanCrossEntropy, loss},

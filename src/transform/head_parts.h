@@ -1,0 +1,20 @@
+// Head parts: a vocabulary's head is updated part by part, so that the gradient of its weight, the largest tensor of a
+// small language model's step, is never whole. Behind backward, the logits of some classes are computed once more; with
+// each row's largest logit and sum of exponentials, which forward keeps, their gradient is that of the whole, and so is
+// the weight's. A table that is tied to the head gets its look-ups' gradient there, too.
+//
+//   graph = update_head_in_parts(graph);     // after append_optimizer with early updates, before chunk_loss
+#pragma once
+
+#include <cstdint>
+
+#include "graph/graph.h"
+
+namespace plimsoll {
+
+// Cuts every AdamW update of a parameter whose gradient comes from a cross_entropy of its product, where no norm of all
+// gradients is waited for, into about `parts`, each of which begins with a block of moments. Rows are summed in
+// chunk_loss's chunks, in the same order. A graph without such an update stays as it is.
+Graph update_head_in_parts(const Graph& graph, std::int64_t parts = 16);
+
+}  // namespace plimsoll
