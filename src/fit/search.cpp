@@ -323,8 +323,7 @@ class Search {
                           .allowed = fmt::format("1 to the effective batch, {}", request_.train_batch_size)});
       }
     }
-    const bool in_backward = request_.update == UpdateMode::kInBackward || request_.update == UpdateMode::kHeadInParts;
-    if (in_backward && request_.step.optimizer.waits_for_norm()) {
+    if (request_.update && updates_in_backward(*request_.update) && request_.step.optimizer.waits_for_norm()) {
       throw UsageError(
           {.what = "updates in backward cannot be combined with clipping in one pass",
            .where = fmt::format("--update-mode {}",
@@ -352,7 +351,7 @@ class Search {
     return {UpdateMode::kAfterBackward, UpdateMode::kTwoPasses};
   }
 
-  // Whether updating the head in parts would change anything.
+  // Says whether updating the head in parts would change anything.
   bool has_large_head(const Cut& cut) const {
     if (!has_large_head_) {
       StepOptions step = step_of(cut);

@@ -333,10 +333,10 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
   if (options.cached_samples > 0 && kind != ProgramKind::kAccumulate) add_head_gradients(graph, options, gradients);
   if (kind != ProgramKind::kAccumulate) {
     OptimizerOptions optimizer = options.optimizer;
-    const bool parts = options.update == UpdateMode::kHeadInParts;
-    optimizer.updates_early = kind == ProgramKind::kStep && (parts || options.update == UpdateMode::kInBackward);
+    optimizer.updates_early = kind == ProgramKind::kStep && updates_in_backward(options.update);
     append_optimizer(graph, gradients, optimizer, facts);
-    if (optimizer.updates_early && parts) graph = update_head_in_parts(graph);
+    const bool in_parts = options.update == UpdateMode::kHeadInParts;
+    if (optimizer.updates_early && in_parts) graph = update_head_in_parts(graph);
   }
   graph = chunk_loss(graph);
   // Before nodes move: a product moves to the place of the sum, which may be behind its weight's update later.

@@ -42,6 +42,10 @@ enum class UpdateMode : std::uint8_t {
   kHeadInParts     // in backward, and a vocabulary's head part by part behind it (transform/head_parts.h)
 };
 std::string_view update_mode_name(UpdateMode mode);
+// True if updates happen while backward may still fail, and none waits for the norm of all gradients.
+constexpr bool updates_in_backward(UpdateMode mode) {
+  return mode == UpdateMode::kInBackward || mode == UpdateMode::kHeadInParts;
+}
 
 // Returns "fp32", "bf16" or "fp16".
 std::string_view precision_name(DType precision);

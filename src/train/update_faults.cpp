@@ -23,8 +23,7 @@ std::string found_text(const FaultFacts& facts) {
 }  // namespace
 
 bool leaves_parameters_intact(const std::optional<StepFault>& fault, UpdateMode update) {
-  const bool in_backward = update == UpdateMode::kInBackward || update == UpdateMode::kHeadInParts;
-  const bool early = in_backward && fault && !fault->forward;
+  const bool early = updates_in_backward(update) && fault && !fault->forward;
   return fault && fault->kind != StepFault::Kind::kHeld && !fault->updated && !early;
 }
 

@@ -16,6 +16,7 @@
 #include "transform/early_updates.h"
 #include "transform/offload.h"
 #include "transform/optimizer.h"
+#include "transform/reference_outputs.h"
 
 namespace plimsoll::test {
 namespace {
@@ -79,13 +80,11 @@ std::map<std::string, std::vector<double>> run(const Graph& graph, Backend& back
   std::uint32_t seed = 0;
   for (const Value& value : graph.values()) {
     if (value.producer != kNoNode) continue;
-    std::vector<double> values;
-    for (std::int64_t i = 0; i < value.type.shape.elements(); ++i) {
-      const auto random = static_cast<int>((1103515245U * ++seed + 12345U) >> 16 & 0x7fffU);
-      values.push_back(value.type.dtype == DType::kI32  ? random % kClasses
-                       : value.type.dtype == DType::kU8 ? random % 256
-                       : value.role == Role::kState     ? random / 32768.0
-                                                        : random / 16384.0 - 1);
+    std::vector<double> values = drawn_values(value, seed);
+    for (double& each : values) {
+      if (value.type.dtype == DType::kI32) each = std::fmod(each, kClasses);
+      if (value.type.dtype == DType::kU8) each = std::fmod(each, 256);
+      if (value.role == Role::kState && is_floating(value.type.dtype)) each = (each + 1) / 2;
     }
     if (value.name == "rows") values = {static_cast<double>(rows)};
     if (value.name == "loss_scale") values = {0.25};

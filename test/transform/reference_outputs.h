@@ -13,7 +13,18 @@
 
 namespace plimsoll::test {
 
-// `settle` may change the values of a source: floating ones are from -1 to 1, integers from 0 to 32,767.
+// Draws values for a source, whose numbers go on where those of `seed` ended: floating ones from -1 to 1, integers from
+// 0 to 32,767.
+inline std::vector<double> drawn_values(const Value& value, std::uint32_t& seed) {
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < value.type.shape.elements(); ++i) {
+    const auto random = static_cast<int>((1103515245U * ++seed + 12345U) >> 16 & 0x7fffU);
+    values.push_back(is_floating(value.type.dtype) ? random / 16384.0 - 1 : random);
+  }
+  return values;
+}
+
+// `settle` may change what was drawn for a source.
 inline std::vector<std::vector<double>> reference_outputs(
     const Graph& graph, const std::function<void(const Value&, std::vector<double>&)>& settle) {
   EXPECT_NO_THROW(verify(graph));
@@ -22,11 +33,7 @@ inline std::vector<std::vector<double>> reference_outputs(
   std::uint32_t seed = 0;
   for (const Value& value : graph.values()) {
     if (value.producer != kNoNode) continue;
-    std::vector<double> values;
-    for (std::int64_t i = 0; i < value.type.shape.elements(); ++i) {
-      const auto random = static_cast<int>((1103515245U * ++seed + 12345U) >> 16 & 0x7fffU);
-      values.push_back(value.type.dtype == DType::kI32 ? random : random / 16384.0 - 1);
-    }
+    std::vector<double> values = drawn_values(value, seed);
     settle(value, values);
     runner.set(value.name, values);
   }

@@ -80,7 +80,7 @@ double sum_over_blocks(const KernelArguments& a, std::int64_t rows, const OfRow&
   return sum;
 }
 
-// What kSoftmaxSums has of a row. The sum is rounded here, too, so that the gradient is the same bits in parts.
+// This is what kSoftmaxSums has of a row. The sum is rounded here, too, so that the gradient is the same bits in parts.
 struct RowSums {
   float largest, sum;
   double loss(float of_label) const { return double{largest} + std::log(double{sum}) - double{of_label}; }
