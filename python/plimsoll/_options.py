@@ -149,7 +149,7 @@ class TrainOptions(TypedDict, total=False):
     update_mode: Literal["auto", "after-backward", "in-backward", "head-in-parts", "two-passes"]
     """When parameters are updated: after-backward, in-backward (needs --max-grad-norm 0), head-in-parts (the same, and a vocabulary's head part by part), two-passes (backward runs twice), or auto (default: auto)"""
     offload: Path
-    """Keep optimizer state and activations in a temporary file in this directory if the budget requires it: gigabytes are written per update, results do not change. With --device cuda they go to the machine's memory instead, up to --host-budget, without being asked; none forbids that"""
+    """Keep optimizer state, activations and weights in a temporary file in this directory if the budget requires it: gigabytes are moved per update, results do not change. With --device cuda they go to the machine's memory instead, up to --host-budget, without being asked; none forbids that"""
     launcher: Literal["auto", "none"]
     """auto: work together with the other processes that mpirun, srun or torchrun has started; none: alone (default: auto)"""
     timeout: float

@@ -125,6 +125,7 @@ nlohmann::json summary_json(const PlanSummary& plan, const TrainSummary& summary
       {"trained_parameters", plan.trained_parameters},
       {"offloaded_bytes", plan.offload.bytes()},
       {"offloaded_optimizer_state_bytes", plan.offload.state_bytes()},
+      {"offloaded_parameter_bytes", plan.offload.parameter_bytes()},
       {"offloaded_activation_bytes", plan.offload.activation_bytes()},
       {"steps", summary.steps},
       {"seconds", summary.seconds},

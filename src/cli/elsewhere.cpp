@@ -27,8 +27,7 @@ constexpr std::string_view kByLauncher =
 constexpr std::string_view kNoHub = "omit it: Plimsoll neither downloads nor uploads anything";
 constexpr std::string_view kPlannedEvaluation = "the planner chooses how many pages are evaluated at once";
 constexpr std::string_view kFullEvaluation = "omit it: evaluation runs in the precision of training";
-constexpr std::string_view kLoraForm =
-    "omit it: adapters are LoRA, rsLoRA or DoRA of linear layers, without bias";
+constexpr std::string_view kLoraForm = "omit it: adapters are LoRA, rsLoRA or DoRA of linear layers, without bias";
 constexpr std::string_view kFourBits =
     "omit it: --load-in-4bit is NormalFloat (nf4) in blocks of 64, with F32 scales and F32 arithmetic";
 constexpr std::string_view kEightBits =
@@ -93,7 +92,8 @@ constexpr ElsewhereOption kOptions[] = {
     {"--debug", {}, "omit it: --detect-anomaly looks for NaN and infinities in every op", Effect::kUsual},
     {"--deepspeed",
      {},
-     "omit it: --zero-stage says what each of several processes keeps, --offload DIR moves states and activations to "
+     "omit it: --zero-stage says what each of several processes keeps, --offload DIR moves states, activations and "
+     "weights to "
      "disk",
      Effect::kUsual},
     {"--disable-tqdm", {}, "the progress bar is shown only on a terminal, and not with --json", Effect::kAny},

@@ -134,9 +134,7 @@ std::string plan_table(const RunPlan& plan) {
     text += plan.offload_target == OffloadTarget::kFile
                 ? fmt::format("\n  offloaded to a file of {} in {}: ", size, plan.offload_directory.string())
                 : fmt::format("\n  offloaded to {} of the host's memory: ", size);
-    const std::size_t states = plan.offload.state_bytes(), values = plan.offload.activation_bytes();
-    if (states > 0) text += fmt::format("{} of optimizer state", format_bytes(states));
-    if (values > 0) text += fmt::format("{}{} of activations", states > 0 ? " and " : "", format_bytes(values));
+    text += offloaded_text(plan.offload);
   }
   text += fmt::format("\n  an update takes about {:.2g} s\n  after a signal, saving begins within about {:.2g} s",
                       plan.seconds_per_update, plan.seconds_to_save);

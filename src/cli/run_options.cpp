@@ -171,10 +171,11 @@ void add_batch_options(Command* command, RunOptions& o) {
 void add_offload_option(Command* command, RunOptions& o) {
   command->heading("Memory and speed");
   command
-      ->add_option("--offload", o.offload,
-                   "Keep optimizer state and activations in a temporary file in this directory if the budget requires "
-                   "it: gigabytes are written per update, results do not change. With --device cuda they go to the "
-                   "machine's memory instead, up to --host-budget, without being asked; none forbids that")
+      ->add_option(
+          "--offload", o.offload,
+          "Keep optimizer state, activations and weights in a temporary file in this directory if the budget "
+          "requires it: gigabytes are moved per update, results do not change. With --device cuda they go to the "
+          "machine's memory instead, up to --host-budget, without being asked; none forbids that")
       ->type_name("DIR");
 }
 

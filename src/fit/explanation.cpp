@@ -218,8 +218,7 @@ class LeverNotes {
       notes_.push_back(std::move(note));
       return;
     }
-    note.choice = fmt::format("{} of optimizer state, {} of activations", format_bytes(run_.offload.state_bytes()),
-                              format_bytes(run_.offload.activation_bytes()));
+    note.choice = offloaded_text(run_.offload);
     const bool to_file = run_.offload_target == OffloadTarget::kFile;
     const auto speed = [](double seconds_per_byte) {
       return seconds_per_byte > 0 ? format_bytes(static_cast<std::size_t>(1 / seconds_per_byte)) : "?";

@@ -161,7 +161,7 @@ std::vector<Change> known_changes(const FitRequest& request, bool on_device) {
       });
   // The speed of the disk, or of the transfers to the host, is measured later; this assumes an ordinary disk.
   add("offload",
-      fmt::format("optimizer state and activations in {}", on_device ? "the host's memory" : "a file on disk"),
+      fmt::format("optimizer state, activations and weights in {}", on_device ? "the host's memory" : "a file on disk"),
       on_device ? "without --offload none" : "--offload DIR", Effect::kNone, [on_device](FitRequest& r) {
         if (!r.trains || r.offload != OffloadTarget::kNone) return false;
         r.offload = on_device ? OffloadTarget::kHost : OffloadTarget::kFile;

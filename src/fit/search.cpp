@@ -185,7 +185,8 @@ class Search {
           add(families, {.levers = pinned, .count = 1 + sparing});
         }
         if (!may_offload()) continue;
-        for (const Order order : {Order::kCheapestFirst, Order::kStatesFirst, Order::kRecomputeFirst}) {
+        for (const Order order :
+             {Order::kCheapestFirst, Order::kStatesFirst, Order::kRecomputeFirst, Order::kParametersFirst}) {
           const auto list = std::make_shared<const std::vector<Pull>>(pulls(cut, order));
           add(families,
               {.levers = [this, cut, mode, list](std::size_t count) { return pulling(cut, mode, *list, count); },
@@ -475,7 +476,8 @@ class Search {
   enum class Order : std::uint8_t {
     kCheapestFirst,  // by seconds per byte, as if transfers were not overlapped
     kStatesFirst,    // states to the disk, then recomputation, then activations to the disk
-    kRecomputeFirst
+    kRecomputeFirst,
+    kParametersFirst  // states and parameters to the disk, then recomputation; in the others parameters are the last
   };
 
   // Recomputations and offloads in one list; a plan uses a prefix of it. Each kind keeps its own order.
@@ -484,24 +486,32 @@ class Search {
     const Offloading* offloading = nullptr;
   };
   std::vector<Pull> pulls(const Cut& cut, Order order) {
-    std::vector<Pull> recomputations, states, values;
+    std::vector<Pull> recomputations, states, values, parameters;
     if (request_.recompute == RecomputeMode::kAuto) {
       for (const Recomputation& r : ranking(cut)) recomputations.push_back({&r, nullptr});
     }
-    for (const Offloading& o : offload_ranking(cut)) (o.is_state ? states : values).push_back({nullptr, &o});
+    for (const Offloading& o : offload_ranking(cut)) {
+      auto& list = o.kind == Offloading::Kind::kState        ? states
+                   : o.kind == Offloading::Kind::kActivation ? values
+                                                             : parameters;
+      list.push_back({nullptr, &o});
+    }
     // Every byte costs the disk the same; recomputations become more expensive down the list.
     const double disk = request_.speeds.offload_read_seconds_per_byte + request_.speeds.offload_write_seconds_per_byte;
     const auto dearer = std::find_if(recomputations.begin(), recomputations.end(), [&](const Pull& pull) {
       return pull.recomputation->seconds > disk * static_cast<double>(pull.recomputation->bytes);
     });
-    const auto turn = order == Order::kRecomputeFirst ? recomputations.end()
-                      : order == Order::kStatesFirst  ? recomputations.begin()
-                                                      : dearer;
+    const bool parameters_first = order == Order::kParametersFirst;
+    const auto turn = order == Order::kRecomputeFirst                        ? recomputations.end()
+                      : order == Order::kStatesFirst || parameters_first ? recomputations.begin()
+                                                                         : dearer;
     std::vector<Pull> all(recomputations.begin(), turn);
     all.insert(all.end(), states.begin(), states.end());
+    if (parameters_first) all.insert(all.end(), parameters.begin(), parameters.end());
     if (order == Order::kCheapestFirst) all.insert(all.end(), values.begin(), values.end());
     all.insert(all.end(), turn, recomputations.end());
     if (order != Order::kCheapestFirst) all.insert(all.end(), values.begin(), values.end());
+    if (!parameters_first) all.insert(all.end(), parameters.begin(), parameters.end());
     return all;
   }
 

@@ -48,6 +48,7 @@ Session::Session(RunPlan plan, Backend& backend, const std::optional<KnownChoice
       file_ = std::make_unique<OffloadFile>(plan_.offload_directory, plan_.offload.bytes());
       store_ = std::make_unique<TransferQueue>(*file_, count_tickets(plan_));
     }
+    stored_.emplace(*store_);
   }
   for (PlannedProgram& program : plan_.programs) {
     programs_.emplace_back(std::move(program.prepared), program.plan, *memory_, store_.get(), ranks_);
@@ -119,11 +120,18 @@ const PlannedProgram& Session::planned(ProgramKind kind) const { return plan_.pr
 
 ParameterPlace Session::parameter(const std::string& name) const {
   const std::string low = name + std::string(kLowHalfSuffix);
-  return ParameterPlace(persistent(name), plan_.layout.entries().count(low) > 0 ? persistent(low) : DeviceTensor(),
+  return ParameterPlace(persistent(name), has_persistent(low) ? persistent(low) : DeviceTensor(),
                         keeps_part_of(name) ? plan_.shards.own(name).first : 0);
 }
 
+bool Session::has_persistent(const std::string& name) const {
+  return plan_.layout.entries().contains(name) || plan_.offload.parameters().contains(name);
+}
+
 DeviceTensor Session::persistent(const std::string& name) const {
+  if (const auto stored = plan_.offload.parameters().find(name); stored != plan_.offload.parameters().end()) {
+    return stored_->tensor(stored->second.type, stored->second.offset);
+  }
   const PersistentLayout::Entry& entry = plan_.layout.at(name);
   return {TensorView(entry.type, memory_->bytes().data() + entry.offset), *memory_};
 }

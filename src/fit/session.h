@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/stored_memory.h"
 #include "base/offload_file.h"
 #include "fit/choices.h"
 #include "fit/fit.h"
@@ -40,8 +41,10 @@ class Session {
   const Program& program(ProgramKind kind) const;
   // Returns what fit() planned for the program: its loss and logits values, its capacity.
   const PlannedProgram& planned(ProgramKind kind) const;
-  // Returns a parameter or state by name; it must not be offloaded.
+  // Returns a parameter or state by name; a state must not be offloaded.
   DeviceTensor persistent(const std::string& name) const;
+  // Whether the run has that parameter or state in memory, or the parameter in its offload store.
+  bool has_persistent(const std::string& name) const;
   // Returns a parameter's place, whatever form the run keeps it in.
   // With ranks that keep parts of parameters, the place of this rank's part.
   ParameterPlace parameter(const std::string& name) const;
@@ -68,6 +71,7 @@ class Session {
   std::unique_ptr<OffloadFile> file_;  // nullptr: nothing is offloaded to a file
   std::unique_ptr<DeviceMemory> memory_;
   std::unique_ptr<OffloadStore> store_;  // declared after the memory that its requests touch; nullptr: no offloads
+  std::optional<StoredMemory> stored_;   // of store_
   std::vector<Program> programs_;        // in the order of plan_.programs
 };
 

@@ -204,7 +204,13 @@ std::vector<Offloading> rank_step_offloads(ProgramKind kind, const StepOptions& 
 
 namespace {
 
-StepGraph evaluation_graph(const StepOptions& options, const ModelCapacity& capacity) {
+// The graph with what its run offloads; `layout` is null where places do not matter.
+Graph offloaded(Graph graph, const StepOptions& options, OffloadLayout* layout) {
+  if (layout == nullptr || options.offload.empty()) return graph;
+  return offload(graph, options.offload, offload_options(options.speeds), *layout);
+}
+
+StepGraph evaluation_graph(const StepOptions& options, const ModelCapacity& capacity, OffloadLayout* layout) {
   ModelGraph model = options.definition.build(capacity, /*dropout=*/false, options.model, options.precision);
   const RankOptions& ranks = options.ranks;
   StepGraph step;
@@ -223,6 +229,7 @@ StepGraph evaluation_graph(const StepOptions& options, const ModelCapacity& capa
   if (ranks.keeps_parameter_shards()) step.graph = shard_parameters(step.graph, step.shards, ranks);
   if (options.rounds_biases) step.graph = round_biases(step.graph);
   if (options.keeps_attention_biases) step.graph = keep_attention_biases(step.graph);
+  step.graph = offloaded(std::move(step.graph), options, layout);
   step.loss = find_output(step.graph, "loss", 0);
   step.logits = find_output(step.graph, name, output);
   return step;
@@ -262,13 +269,14 @@ StepGraph gradient_graph(const StepOptions& options, const ModelCapacity& capaci
   return step;
 }
 
-StepGraph embedding_graph(const StepOptions& options, const ModelCapacity& capacity) {
+StepGraph embedding_graph(const StepOptions& options, const ModelCapacity& capacity, OffloadLayout* layout) {
   StepGraph step;
-  step.graph = built(program_definition(ProgramKind::kEmbed, options), capacity, /*dropout=*/true, options).graph;
+  ModelGraph model = built(program_definition(ProgramKind::kEmbed, options), capacity, /*dropout=*/true, options);
+  step.graph = offloaded(std::move(model.graph), options, layout);
   return step;
 }
 
-StepGraph comparison_graph(const StepOptions& options, const ModelCapacity& capacity) {
+StepGraph comparison_graph(const StepOptions& options, const ModelCapacity& capacity, OffloadLayout* layout) {
   ModelGraph model = built(program_definition(ProgramKind::kCompare, options), capacity, /*dropout=*/true, options);
   Graph& graph = model.graph;
   const ValueId table = graph.find_source(kEmbeddingTable);
@@ -285,7 +293,7 @@ StepGraph comparison_graph(const StepOptions& options, const ModelCapacity& capa
                   .row_count = graph.find_source(input::kSamples),
                   .phase = Phase::kBackward});
   StepGraph step;
-  step.graph = accumulate_gradients(graph, 0, gradients);
+  step.graph = offloaded(accumulate_gradients(graph, 0, gradients), options, layout);
   step.loss = find_output(step.graph, "loss", 0);
   return step;
 }
@@ -303,10 +311,10 @@ void add_head_gradients(Graph& graph, const StepOptions& options, Gradients& gra
 
 StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const ModelCapacity& capacity,
                            std::int64_t row_capacity, OffloadLayout* layout) {
-  if (kind == ProgramKind::kEvaluate) return evaluation_graph(options, capacity);
+  if (kind == ProgramKind::kEvaluate) return evaluation_graph(options, capacity, layout);
   if (kind == ProgramKind::kGradients) return gradient_graph(options, capacity);
-  if (kind == ProgramKind::kEmbed) return embedding_graph(options, capacity);
-  if (kind == ProgramKind::kCompare) return comparison_graph(options, capacity);
+  if (kind == ProgramKind::kEmbed) return embedding_graph(options, capacity, layout);
+  if (kind == ProgramKind::kCompare) return comparison_graph(options, capacity, layout);
   if (kind == ProgramKind::kPrefill || kind == ProgramKind::kDecode) return generation_graph(options, capacity);
   TrainedGraph model = trained_graph(options, capacity);
   StepGraph step;
@@ -356,10 +364,7 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
   if (ranks.keeps_parameter_shards()) graph = shard_parameters(graph, step.shards, ranks);
   if (options.rounds_biases) graph = round_biases(graph);
   if (options.keeps_attention_biases) graph = keep_attention_biases(graph);
-  if (layout != nullptr && !options.offload.empty()) {
-    graph = offload(graph, options.offload, offload_options(options.speeds), *layout);
-  }
-  step.graph = std::move(graph);
+  step.graph = offloaded(std::move(graph), options, layout);
   step.loss = find_output(step.graph, model.loss, 0);
   if (kind != ProgramKind::kAccumulate) step.gradient_norm = find_output(step.graph, "gradient_norm", 0);
   return step;

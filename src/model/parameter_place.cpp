@@ -12,7 +12,8 @@ namespace plimsoll {
 
 namespace {
 
-constexpr std::size_t kPiece = 4096;  // values that are converted at a time
+constexpr std::size_t kPiece = 4096;        // values that are converted at a time
+constexpr std::size_t kCodedPiece = 16384;  // bytes of coded rows that are written at a time
 
 std::size_t offset_of(std::size_t element, DType dtype) { return element * dtype_bytes(dtype); }
 
@@ -83,12 +84,17 @@ void ParameterPlace::write_coded(std::int64_t first, std::span<const float> valu
   const auto columns = static_cast<std::size_t>(granularity());
   check(static_cast<std::size_t>(first) % columns == 0 && values.size() % columns == 0,
         "coded parameters are written by whole rows");
-  std::vector<std::byte> row(coded_row_bytes(value_.dtype(), granularity()));
-  std::size_t at = static_cast<std::size_t>(first) / columns * row.size();
-  for (; !values.empty(); values = values.subspan(columns)) {
-    encode_row(value_.dtype(), values.first(columns), row.data());
-    value_.write(row, at);
-    at += row.size();
+  const std::size_t row_bytes = coded_row_bytes(value_.dtype(), granularity());
+  const std::size_t most = std::max<std::size_t>(1, kCodedPiece / row_bytes);  // rows that are written at a time
+  std::vector<std::byte> rows(std::min(most, values.size() / columns) * row_bytes);
+  std::size_t at = static_cast<std::size_t>(first) / columns * row_bytes, filled = 0;
+  while (!values.empty()) {
+    encode_row(value_.dtype(), values.first(columns), rows.data() + filled);
+    values = values.subspan(columns);
+    filled += row_bytes;
+    if (filled < rows.size() && !values.empty()) continue;
+    value_.write(std::span(rows).first(filled), at);
+    at += std::exchange(filled, 0);
   }
 }
 

@@ -40,6 +40,7 @@ nlohmann::json plan_json(const PlanSummary& plan, std::span<const PlannedProgram
            {{"directory", plan.offload_directory.string()},
             {"bytes", plan.offload.bytes()},
             {"optimizer_state_bytes", plan.offload.state_bytes()},
+            {"parameter_bytes", plan.offload.parameter_bytes()},
             {"activation_bytes", plan.offload.activation_bytes()}}},
           {"ranks",
            {{"count", plan.ranks},

@@ -121,8 +121,7 @@ void RunMemory::fill_fresh(std::uint64_t seed) {
 void RunMemory::fill_teacher(const ModelBundle& teacher) const {
   const auto name_of = [](const std::string& name) { return std::string(kTeacherPrefix) + name; };
   std::vector<ParameterSpec> specs = teacher.specs();
-  std::erase_if(
-      specs, [&](const ParameterSpec& spec) { return !session_.plan().layout.entries().contains(name_of(spec.name)); });
+  std::erase_if(specs, [&](const ParameterSpec& spec) { return !session_.has_persistent(name_of(spec.name)); });
   verify_weights(teacher);
   load_parameters(specs, teacher.source(0), [&](const std::string& name) { return session_.parameter(name_of(name)); });
 }

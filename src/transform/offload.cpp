@@ -1,9 +1,11 @@
 #include "transform/offload.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "base/bytes.h"
@@ -19,6 +21,10 @@ namespace {
 
 // Estimates for nodes and the disk may be wrong by this factor without causing a wait.
 constexpr double kMargin = 1.5;
+// A tensor that is read again within so many times the seconds of its fetch, with that margin, stays until then.
+constexpr double kNear = 4;
+// Parameters that are fetched ahead take at most so many times the bytes of the largest.
+constexpr std::size_t kReadAhead = 2;
 
 // Not the moments of a parameter that several updates share.
 bool has_offloadable_states(const Node& node) {
@@ -31,6 +37,49 @@ std::size_t state_bytes(const Graph& graph, const Node& update) {
   std::size_t bytes = 0;
   for (std::size_t i = form.states(); i < form.gradient(); ++i) bytes += graph.type(update.inputs[i]).bytes();
   return bytes;
+}
+
+// A part of a parameter, or of its half of two bytes, begins where the file has a block.
+constexpr std::int64_t kParameterUnit = kOffloadAlignment / 2;
+static_assert(kParameterUnit % kStateBlock == 0);
+
+bool exchanges_tensors(const Graph& graph) {
+  return std::ranges::any_of(graph.nodes(), [](const Node& node) { return is_collective(node.op); });
+}
+
+// The nodes that read a parameter, but for its update.
+std::vector<NodeId> without_update(const Graph& graph, std::vector<NodeId> readers) {
+  std::erase_if(readers, [&](NodeId reader) { return is_parameter_update(graph.node(reader).op); });
+  return readers;
+}
+
+// Whether each element is updated once, by a node that may be cut, and nobody reads what it makes.
+bool is_cut_update(const Graph& graph, const std::vector<std::vector<NodeId>>& readers, const Node& update) {
+  if (update.op != Op::kAdamW || std::get<AdamWAttributes>(update.attributes).count > 0) return false;
+  return std::ranges::none_of(update.outputs, [&](ValueId output) {
+    return is_output(graph, output) || !readers[static_cast<std::size_t>(output)].empty();
+  });
+}
+
+bool is_offloadable_parameter(const Graph& graph, ValueId id, const std::vector<std::vector<NodeId>>& readers,
+                              std::size_t smallest) {
+  const Value& value = graph.value(id);
+  if (value.producer != kNoNode || value.role != Role::kParameter || value.type.bytes() < smallest) return false;
+  const std::vector<NodeId>& reading = readers[static_cast<std::size_t>(id)];
+  if (is_output(graph, id) || without_update(graph, reading).empty()) return false;
+  bool trains = false, makes_logits = false;
+  for (const NodeId reader : reading) {
+    const Node& node = graph.node(reader);
+    if (node.op == Op::kEmbedding) return false;
+    if (is_parameter_update(node.op)) {
+      if (trains || !is_cut_update(graph, readers, node)) return false;
+      trains = true;
+    } else if (node.op == Op::kLinear) {
+      makes_logits |= std::ranges::any_of(readers[static_cast<std::size_t>(node.outputs[0])],
+                                          [&](NodeId next) { return graph.node(next).op == Op::kCrossEntropy; });
+    }
+  }
+  return !trains || !makes_logits;
 }
 
 // True for a value that forward makes, backward reads, and that owns its bytes.
@@ -49,11 +98,13 @@ struct Stretch {
   std::size_t index = 0;  // index among the ranges of the update
 };
 
-std::vector<Stretch> stretches(std::int64_t elements, std::size_t element_bytes, std::size_t piece_bytes) {
-  const auto most = static_cast<std::int64_t>(piece_bytes / element_bytes);
+// `unit`: what every range but the last is a multiple of.
+std::vector<Stretch> stretches(std::int64_t elements, std::size_t element_bytes, std::size_t piece_bytes,
+                               std::int64_t unit) {
+  const std::int64_t most = std::max(unit, static_cast<std::int64_t>(piece_bytes / element_bytes));
   const std::int64_t pieces = (elements + most - 1) / most;
   const std::int64_t each = (elements + pieces - 1) / pieces;
-  const std::int64_t step = (each + kStateBlock - 1) / kStateBlock * kStateBlock;
+  const std::int64_t step = (each + unit - 1) / unit * unit;
   std::vector<Stretch> all;
   for (std::int64_t first = 0; first < elements; first += step) {
     all.push_back({.first = first, .count = std::min(step, elements - first), .index = all.size()});
@@ -81,7 +132,7 @@ struct Step {
 
 struct Fetch {
   Use use;
-  std::vector<ValueId> values;    // values of the old graph that the fetched ones replace
+  std::vector<ValueId> values;    // values of the old graph that the fetched ones replace; none: parts of an update
   std::vector<ValueId> arriving;  // values of the new graph
 };
 struct Store {
@@ -100,6 +151,7 @@ class Offloader {
     list_steps();
     plan_states();
     plan_activations();
+    plan_parameters();
     emit();
     return rewriter_.take();
   }
@@ -113,9 +165,14 @@ class Offloader {
     return bytes * per_byte;
   }
 
+  bool is_offloaded_parameter(ValueId id) const {
+    const Value& value = graph_.value(id);
+    return value.role == Role::kParameter && value.producer == kNoNode && names_.contains(value.name);
+  }
   bool is_offloaded_update(const Node& node) const {
-    return has_offloadable_states(node) && names_.contains(node.name) &&
-           state_bytes(graph_, node) >= options_.smallest_bytes;
+    if (!has_offloadable_states(node)) return false;
+    if (is_offloaded_parameter(node.inputs[0])) return true;
+    return names_.contains(node.name) && state_bytes(graph_, node) >= options_.smallest_bytes;
   }
 
   void list_steps() {
@@ -127,10 +184,13 @@ class Offloader {
         continue;
       }
       const UpdateForm form = update_form(graph_, node);
-      const std::size_t element_bytes = dtype_bytes(graph_.type(node.inputs[form.states()]).dtype);
+      const bool with_parameter = is_offloaded_parameter(node.inputs[0]);
+      const std::size_t of_state = dtype_bytes(graph_.type(node.inputs[form.states()]).dtype);
+      const std::size_t element_bytes = with_parameter ? std::max(of_state, dtype_bytes(DType::kF32)) : of_state;
       // An update may be one of a part of its parameter itself, of which the states are.
       const std::int64_t elements = graph_.type(node.inputs[form.states()]).shape.elements();
-      for (const Stretch& part : stretches(elements, element_bytes, options_.piece_bytes)) {
+      for (const Stretch& part :
+           stretches(elements, element_bytes, options_.piece_bytes, with_parameter ? kParameterUnit : kStateBlock)) {
         steps_.push_back({.node = &node,
                           .part = part,
                           .seconds = seconds * static_cast<double>(part.count) / static_cast<double>(elements)});
@@ -138,6 +198,9 @@ class Offloader {
       for (std::size_t i = form.states(); i < form.gradient(); ++i) {
         offloaded_sources_.insert(node.inputs[i]);
         layout_.set_state(graph_.value(node.inputs[i]).name, {.type = graph_.type(node.inputs[i]), .pieces = {}});
+      }
+      for (std::size_t i = 0; with_parameter && i < form.parameter_parts; ++i) {
+        offloaded_sources_.insert(node.inputs[i]);
       }
     }
   }
@@ -164,6 +227,10 @@ class Offloader {
     return {.offset = place.offset, .type = type};
   }
 
+  OffloadLayout::Parameter place_parameter(ValueId id) {
+    return layout_.place_parameter(graph_.value(id).name, graph_.type(id));
+  }
+
   // Fetches each part of each update one part ahead, and waits for a store when the part after the next begins.
   void plan_states() {
     std::vector<std::size_t> users;  // step numbers
@@ -178,6 +245,11 @@ class Offloader {
       const UpdateForm form = update_form(graph_, node);
       const std::size_t piece = step.part.index;
       Use use{.ticket = next_ticket_++, .parts = {}, .name = fmt::format("{}.part{}", node.name, piece)};
+      for (std::size_t i = 0; i < form.parameter_parts && is_offloaded_parameter(node.inputs[0]); ++i) {
+        const OffloadLayout::Parameter whole = place_parameter(node.inputs[i]);
+        const std::size_t first = static_cast<std::size_t>(step.part.first) * dtype_bytes(whole.type.dtype);
+        use.parts.push_back({.offset = whole.offset + first, .type = {whole.type.dtype, {step.part.count}}});
+      }
       for (std::size_t i = form.states(); i < form.gradient(); ++i) {
         const Value& state = graph_.value(node.inputs[i]);
         const bool sums = form.coded && (i - form.states()) % 2 == 1;  // a block's largest magnitude
@@ -229,7 +301,7 @@ class Offloader {
     Use use{.ticket = next_ticket_, .parts = {{.offset = place.offset, .type = value.type}}, .name = value.name};
     const std::size_t stored = step_after(made, steps_.size(), write_seconds(use));
     // Readers in backward that are close together share one fetch.
-    const double near = 4 * kMargin * read_seconds(use);
+    const double near = kNear * kMargin * read_seconds(use);
     std::vector<std::pair<std::size_t, std::size_t>> fetched;  // where a fetch begins, and ends before its first reader
     std::size_t before = 0;
     for (const NodeId reader : readers) {
@@ -256,6 +328,74 @@ class Offloader {
     }
   }
 
+  // One fetch of a parameter, for readers that are close together.
+  struct Read {
+    std::size_t use = 0;  // the step of its first reader
+    ValueId parameter = kNoValue;
+    double seconds = 0;
+    std::size_t begin = 0;
+  };
+
+  void plan_parameters() {
+    const auto readers = readers_of(graph_);
+    std::vector<Read> reads;
+    for (std::size_t v = 0; v < readers.size(); ++v) {
+      const auto id = static_cast<ValueId>(v);
+      if (!is_offloaded_parameter(id)) continue;
+      offloaded_sources_.insert(id);
+      place_parameter(id);
+      list_reads(id, without_update(graph_, readers[v]), reads);
+    }
+    std::ranges::stable_sort(reads, {}, &Read::use);
+    begin_reads(reads);
+    for (const Read& read : reads) {
+      const OffloadLayout::Parameter place = place_parameter(read.parameter);
+      steps_[read.begin].fetch_begins.push_back(fetches_.size());
+      steps_[read.use].fetch_ends.push_back(fetches_.size());
+      fetches_.push_back({.use = {.ticket = next_ticket_++,
+                                  .parts = {{.offset = place.offset, .type = place.type}},
+                                  .name = graph_.value(read.parameter).name},
+                          .values = {read.parameter},
+                          .arriving = {}});
+    }
+  }
+
+  void list_reads(ValueId id, const std::vector<NodeId>& readers, std::vector<Read>& reads) const {
+    const double seconds = static_cast<double>(graph_.type(id).bytes()) * options_.read_seconds_per_byte;
+    std::optional<std::size_t> before;  // the step of the reader before
+    for (const NodeId reader : readers) {
+      const std::size_t at = first_step_[static_cast<std::size_t>(reader)];
+      double passed = 0;
+      for (std::size_t s = before.value_or(at); s < at; ++s) passed += steps_[s].seconds;
+      if (!before || passed > kNear * kMargin * seconds) reads.push_back({at, id, seconds, at});
+      before = at;
+    }
+  }
+
+  // The disk reads one after the other. Each read begins in time for its reader and for the next read, but no earlier
+  // than kReadAhead times the largest parameter is on its way: a disk that is slower than the computation gets no more
+  // memory.
+  void begin_reads(std::vector<Read>& reads) const {
+    std::vector<double> starts = {0};  // of steps, and the end of the last
+    for (const Step& step : steps_) starts.push_back(starts.back() + step.seconds);
+    std::size_t most = 0;
+    for (const Read& read : reads) most = std::max(most, kReadAhead * graph_.type(read.parameter).bytes());
+    double deadline = starts.back();
+    for (std::size_t u = reads.size(); u-- > 0;) {
+      Read& read = reads[u];
+      std::size_t ahead = graph_.type(read.parameter).bytes(), earliest = 0;
+      for (std::size_t before = u; before-- > 0;) {
+        ahead += graph_.type(reads[before].parameter).bytes();
+        if (ahead <= most) continue;
+        earliest = reads[before].use;
+        break;
+      }
+      const double begin = std::min(deadline, starts[read.use]) - kMargin * read.seconds;
+      while (read.begin > earliest && starts[read.begin] > begin) --read.begin;
+      deadline = starts[read.begin];
+    }
+  }
+
   std::vector<ValueId> add_transfer(Op op, const Use& use, std::vector<ValueId> inputs, Phase phase) {
     return rewriter_.graph().add_node({.op = op,
                                        .name = fmt::format("{}.{}", use.name, op_name(op)),
@@ -273,21 +413,21 @@ class Offloader {
       for (const std::size_t f : step.fetch_begins) {
         fetches_[f].arriving = add_transfer(Op::kFetchBegin, fetches_[f].use, {}, phase);
       }
-      std::vector<ValueId> states;  // the states of this part, after they arrived
+      std::vector<ValueId> parts;  // of this part of an update, after they arrived
       for (const std::size_t f : step.fetch_ends) {
         Fetch& fetch = fetches_[f];
         const std::vector<ValueId> arrived = add_transfer(Op::kFetchEnd, fetch.use, fetch.arriving, phase);
         for (std::size_t i = 0; i < fetch.values.size(); ++i) rewriter_.map(fetch.values[i], arrived[i]);
-        if (fetch.values.empty()) states = arrived;
+        if (fetch.values.empty()) parts = arrived;
       }
       if (step.part.count > 0) {
-        emit_part(step, states);
+        emit_part(step, parts);
       } else {
         rewriter_.copy_node(*step.node);
       }
       for (const std::size_t s : step.store_begins) {
         Store& store = stores_[s];
-        std::vector<ValueId> inputs = store.values.empty() ? states_made_ : std::vector<ValueId>();
+        std::vector<ValueId> inputs = store.values.empty() ? parts_made_ : std::vector<ValueId>();
         for (const ValueId value : store.values) inputs.push_back(rewriter_.mapped(value));
         store.leaving = add_transfer(Op::kStoreBegin, store.use, std::move(inputs), phase);
         for (std::size_t i = 0; i < store.values.size(); ++i) rewriter_.map(store.values[i], store.leaving[i]);
@@ -299,8 +439,8 @@ class Offloader {
     rewriter_.copy_outputs();
   }
 
-  // Emits one part of an update; the parameter passes through all parts.
-  void emit_part(const Step& step, const std::vector<ValueId>& states) {
+  // Emits one part of an update; a parameter that is not offloaded passes through all parts.
+  void emit_part(const Step& step, const std::vector<ValueId>& arrived) {
     const Node& whole = *step.node;
     const UpdateForm form = update_form(graph_, whole);
     const bool first = step.part.first == 0;
@@ -309,19 +449,22 @@ class Offloader {
     auto attributes = std::get<AdamWAttributes>(whole.attributes);
     attributes.first += step.part.first;
     attributes.count = step.part.count;
+    const bool with_parameter = is_offloaded_parameter(whole.inputs[0]);
+    if (with_parameter) attributes.parameter_first = attributes.first;
     part.attributes = attributes;
+    const std::size_t moved = with_parameter ? 0 : form.states();  // the first input that was fetched
     for (std::size_t i = 0; i < part.inputs.size(); ++i) {
       ValueId& input = part.inputs[i];
-      if (i >= form.states() && i < form.gradient()) {
-        input = states[i - form.states()];
+      if (i >= moved && i < form.gradient()) {
+        input = arrived[i - moved];
       } else {
         // The parameter's inputs are the outputs of the previous part.
         input = rewriter_.mapped(i < form.states() && !first ? whole.outputs[i] : input);
       }
     }
     const std::vector<ValueId> outputs = rewriter_.graph().add_node(std::move(part));
-    for (std::size_t i = 0; i < form.states(); ++i) rewriter_.map(whole.outputs[i], outputs[i]);
-    states_made_.assign(outputs.begin() + static_cast<std::ptrdiff_t>(form.states()), outputs.end());
+    for (std::size_t i = 0; i < moved; ++i) rewriter_.map(whole.outputs[i], outputs[i]);
+    parts_made_.assign(outputs.begin() + static_cast<std::ptrdiff_t>(moved), outputs.end());
   }
 
   const Graph& graph_;
@@ -336,7 +479,7 @@ class Offloader {
   std::vector<std::size_t> last_store_ends_;
   std::set<ValueId> offloaded_sources_;
   std::map<std::string, std::vector<OffloadLayout::Piece>> pieces_;
-  std::vector<ValueId> states_made_;  // made by the last part
+  std::vector<ValueId> parts_made_;  // of what was fetched, by the last part of an update
   std::int64_t next_ticket_ = 0;
 };
 
@@ -354,10 +497,34 @@ std::uint64_t OffloadLayout::state_bytes() const {
                          [](std::uint64_t sum, const auto& state) { return sum + state.second.type.bytes(); });
 }
 
+OffloadLayout::Parameter OffloadLayout::place_parameter(const std::string& name, const TensorType& type) {
+  return parameters_.try_emplace(name, Parameter{.type = type, .offset = place(name, type.bytes()).offset})
+      .first->second;
+}
+
+std::uint64_t OffloadLayout::parameter_bytes() const {
+  return std::accumulate(parameters_.begin(), parameters_.end(), std::uint64_t{0},
+                         [](std::uint64_t sum, const auto& each) { return sum + each.second.type.bytes(); });
+}
+
 std::uint64_t OffloadLayout::activation_bytes() const {
   std::uint64_t bytes = 0;
   for (const auto& [name, piece] : places_) bytes += piece.bytes;
-  return bytes - state_bytes();
+  return bytes - state_bytes() - parameter_bytes();
+}
+
+std::string offloaded_text(const OffloadLayout& layout) {
+  std::vector<std::string> parts;
+  const auto add = [&](std::uint64_t bytes, const char* what) {
+    if (bytes > 0) parts.push_back(fmt::format("{} of {}", format_bytes(bytes), what));
+  };
+  add(layout.state_bytes(), "optimizer state");
+  add(layout.parameter_bytes(), "parameters");
+  add(layout.activation_bytes(), "activations");
+  const std::string last = parts.empty() ? "nothing" : parts.back();
+  if (parts.size() < 2) return last;
+  parts.pop_back();
+  return fmt::format("{} and {}", fmt::join(parts, ", "), last);
 }
 
 std::vector<Offloading> rank_offloads(const Graph& graph, const OffloadOptions& options) {
@@ -365,7 +532,7 @@ std::vector<Offloading> rank_offloads(const Graph& graph, const OffloadOptions& 
   for (const Node& node : graph.nodes()) {
     if (!has_offloadable_states(node)) continue;
     const std::size_t bytes = state_bytes(graph, node);
-    if (bytes >= options.smallest_bytes) ranked.push_back({.name = node.name, .is_state = true, .bytes = bytes});
+    if (bytes >= options.smallest_bytes) ranked.push_back({.name = node.name, .bytes = bytes});
   }
   std::stable_sort(ranked.begin(), ranked.end(), [&](const Offloading& a, const Offloading& b) {
     const bool a_small = a.bytes < options.piece_bytes, b_small = b.bytes < options.piece_bytes;
@@ -375,8 +542,20 @@ std::vector<Offloading> rank_offloads(const Graph& graph, const OffloadOptions& 
   for (std::size_t v = 0; v < readers.size(); ++v) {
     const auto id = static_cast<ValueId>(v);
     if (!is_kept_activation(graph, id, readers[v], options.smallest_bytes)) continue;
-    ranked.push_back({.name = graph.value(id).name, .is_state = false, .bytes = graph.type(id).bytes()});
+    ranked.push_back(
+        {.name = graph.value(id).name, .kind = Offloading::Kind::kActivation, .bytes = graph.type(id).bytes()});
   }
+  if (exchanges_tensors(graph)) return ranked;
+  std::vector<std::pair<NodeId, Offloading>> parameters;  // by their first readers
+  for (std::size_t v = 0; v < readers.size(); ++v) {
+    const auto id = static_cast<ValueId>(v);
+    if (!is_offloadable_parameter(graph, id, readers, options.smallest_bytes)) continue;
+    parameters.push_back(
+        {readers[v].front(),
+         {.name = graph.value(id).name, .kind = Offloading::Kind::kParameter, .bytes = graph.type(id).bytes()}});
+  }
+  std::ranges::stable_sort(parameters, {}, &std::pair<NodeId, Offloading>::first);
+  for (auto& [reader, parameter] : parameters) ranked.push_back(std::move(parameter));
   return ranked;
 }
 

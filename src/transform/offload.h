@@ -1,11 +1,14 @@
-// Offload: optimizer states, and activations that backward reads, live in a file between their uses. (ZeRO-Offload and
-// ZeRO-Infinity do this for far larger models: Ren et al. 2021, Rajbhandari et al. 2021.)
+// Offload: optimizer states, activations that backward reads, and parameters live in a file between their uses.
+// (ZeRO-Offload and ZeRO-Infinity do this for far larger models: Ren et al. 2021, Rajbhandari et al. 2021.)
 //
 // Only the place of bytes changes; every node computes the same numbers from the same bits. An update whose moments are
 // offloaded is cut into parts of a few MiB, so that staging takes a few pieces however large the parameter is: each
 // part is fetched one part ahead of its update, and stored while the next one is updated. An activation is stored where
 // it is made, and fetched some time before backward reads it. That time follows from estimated seconds, so that staging
 // is held only as long as needed to hide the disk.
+//
+// A parameter is fetched shortly before a node reads it, in forward and again in backward, and its bytes are free after
+// that. One that trains is updated where its moments are: part by part, each of which is fetched and stored with them.
 //
 //   std::vector<Offloading> ranked = rank_offloads(graph, options);
 //   graph = offload(graph, {ranked[0].name, ranked[1].name}, options, layout);   // last of all transforms
@@ -34,27 +37,44 @@ class OffloadLayout {
     TensorType type;
     std::vector<Piece> pieces;
   };
+  // A parameter, or the lower half of one, in one piece.
+  struct Parameter {
+    TensorType type;
+    std::uint64_t offset = 0;
+  };
 
   // Returns the place of that name, added at the end of the file if new. Throws InternalError if its size differs.
   Piece place(const std::string& name, std::size_t bytes);
   void set_state(const std::string& name, State state) { states_[name] = std::move(state); }
 
+  // Returns the place of a parameter, added at the end of the file if new.
+  Parameter place_parameter(const std::string& name, const TensorType& type);
+
   const std::map<std::string, State>& states() const { return states_; }
+  const std::map<std::string, Parameter>& parameters() const { return parameters_; }
   std::uint64_t bytes() const { return bytes_; }
-  // The bytes of states, and of activations.
+  // The bytes of states, of parameters and of activations.
   std::uint64_t state_bytes() const;
+  std::uint64_t parameter_bytes() const;
   std::uint64_t activation_bytes() const;
 
  private:
   std::map<std::string, Piece> places_;
   std::map<std::string, State> states_;
+  std::map<std::string, Parameter> parameters_;
   std::uint64_t bytes_ = 0;
 };
 
-// Something that may be offloaded: an update node with its moments, or an activation.
+// "1.2 GiB of parameters and 80 MiB of activations".
+std::string offloaded_text(const OffloadLayout& layout);
+
+// Something that may be offloaded: an update node with its moments, an activation, or a parameter; one that trains
+// takes its moments along.
 struct Offloading {
+  enum class Kind : std::uint8_t { kState, kActivation, kParameter };
+
   std::string name;  // the update node's, or the value's
-  bool is_state = false;
+  Kind kind = Kind::kState;
   std::size_t bytes = 0;  // freed in memory, without the staging buffers
 };
 
@@ -67,12 +87,15 @@ struct OffloadOptions {
 };
 
 // Returns what may be offloaded, in the order in which a growing need for memory would take it: states, with the
-// smallest that make whole pieces first, so that no more is taken than needed; and activations that backward reads, in
-// the order in which they are made, since the first is needed last.
+// smallest that make whole pieces first, so that no more is taken than needed; activations that backward reads, in
+// the order in which they are made, since the first is needed last; and parameters in the order in which they are used,
+// where one process has them whole. Tables that rows are looked up in stay, and so does a head that trains, which may
+// be updated in parts.
 std::vector<Offloading> rank_offloads(const Graph& graph, const OffloadOptions& options);
 
-// `names` are names from rank_offloads; others are ignored (a value may be recomputed instead). Offloaded states are no
-// longer sources of the graph: `layout` says where they are.
+// `names` are names from rank_offloads of a step; others are ignored (a value may be recomputed instead). The other
+// programs of a run take the same names, since what is offloaded lies in no program's memory. Offloaded states and
+// parameters are no longer sources of the graph: `layout` says where they are.
 Graph offload(const Graph& graph, const std::set<std::string>& names, const OffloadOptions& options,
               OffloadLayout& layout);
 

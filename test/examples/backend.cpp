@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/scratch.h"
+#include "backend/stored_memory.h"
 #include "backend/transfers.h"
 #include "backend/widened_kernel.h"
 
@@ -24,6 +25,10 @@ void of_scratch(const KernelArguments& arguments, std::int64_t count) {
 
 void of_transfers(Transfers& transfers, std::span<std::byte> tensor){
 #include "backend/transfers.h.inc"
+}
+
+void of_stored_memory(OffloadStore& store, std::uint64_t offset, std::span<const std::byte> bytes) {
+#include "backend/stored_memory.h.inc"
 }
 
 std::unique_ptr<Kernel> of_widened_kernel(const Graph& graph, const Node& node, const PrepareKernel& make_f32_kernel) {

@@ -34,7 +34,7 @@ void set_way(SmallRun& run, const Way& way, bool offload) {
 struct Outcome {
   std::vector<double> losses, norms;
   std::string model, optimizer;
-  std::uint64_t states = 0, activations = 0;
+  std::uint64_t states = 0, activations = 0, parameters = 0;
 };
 
 Outcome outcome_of(const SmallRun& run, const fs::path& folder) {
@@ -47,6 +47,7 @@ Outcome outcome_of(const SmallRun& run, const fs::path& folder) {
   outcome.optimizer = file_bytes(folder / "checkpoint-6" / "optimizer.safetensors");
   outcome.states = run.offloaded_state_bytes;
   outcome.activations = run.offloaded_activation_bytes;
+  outcome.parameters = run.offloaded_parameter_bytes;
   return outcome;
 }
 
@@ -72,6 +73,8 @@ TEST(OffloadedRun, HasTheSameBits) {
     const Outcome plain = train(ways[i], false), offloaded = train(ways[i], true);
     EXPECT_EQ(plain.states, 0U);
     EXPECT_GT(offloaded.states, 0U) << i;
+    EXPECT_EQ(plain.parameters, 0U);
+    EXPECT_GT(offloaded.parameters, 0U) << i;
     EXPECT_TRUE(ways[i].micro < 4 || offloaded.activations > 0) << i;
     EXPECT_EQ(plain.losses, offloaded.losses) << i;
     EXPECT_EQ(plain.norms, offloaded.norms) << i;

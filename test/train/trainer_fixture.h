@@ -133,7 +133,8 @@ class SmallRun {
     bundle.config.task.loss = loss;
     const DataRequest reading{.data = {pages_ / "pages.jsonl"}, .box_format = BoxFormat::k1000};
     const RunPages pages = open_run_pages(bundle, {}, reading, evaluates ? reading.data : PagePaths());
-    const auto [data, held_out, findings] = open_run_data(bundle, reading, pages, {.skipped = skipped, .class_weights = class_weights});
+    const auto [data, held_out, findings] =
+        open_run_data(bundle, reading, pages, {.skipped = skipped, .class_weights = class_weights});
     // A device's budget includes its context.
     const MemoryRequest memory{.budget_bytes = std::size_t{make_backend ? 4U : 1U} << 30,
                                .micro_batch_size = micro_batch_here(),
@@ -150,6 +151,7 @@ class SmallRun {
     choices = session.choices();
     offloaded_state_bytes = session.plan().offload.state_bytes();
     offloaded_activation_bytes = session.plan().offload.activation_bytes();
+    offloaded_parameter_bytes = session.plan().offload.parameter_bytes();
     StopAfter observer(stop_after);
     observer.limits_files = limit_files_after_checkpoint;
     observer.then = on_step;
@@ -219,7 +221,8 @@ class SmallRun {
   fs::path cache;                                            // directory of choices; empty: none
   Choices choices;                                           // those of the last call of train
   bool offload = false, limit_files_after_checkpoint = false;
-  std::uint64_t offloaded_state_bytes = 0, offloaded_activation_bytes = 0;  // those of the last call of train
+  // Those of the last call of train.
+  std::uint64_t offloaded_state_bytes = 0, offloaded_activation_bytes = 0, offloaded_parameter_bytes = 0;
   std::vector<StepReport> reports;
 
  private:

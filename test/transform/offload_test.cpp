@@ -1,13 +1,17 @@
 // Compares offloaded graphs, as programs over a plan, with the same graphs in memory: they agree bit for bit.
 #include "transform/offload.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstring>
+#include <random>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/reference/reference_backend.h"
+#include "backend/stored_memory.h"
+#include "base/bytes.h"
 #include "base/offload_file.h"
 #include "runtime/program.h"
 #include "runtime/transfer_queue.h"
@@ -98,10 +102,17 @@ Outcome run(const Graph& graph, const OffloadLayout& offloaded, Backend& backend
   const auto memory = backend.allocate(plan.arena_bytes());
   std::ranges::fill(memory->bytes(), std::byte{0});
   const Program program(std::move(prepared), plan, *memory, &queue);
+  const StoredMemory stored(queue);
   for (const auto& [name, entry] : layout.entries()) {
     if (entry.role == Role::kParameter) {
       from_doubles(program.source(name).view(), numbers(entry.type.shape.elements(), static_cast<double>(name.size())));
     }
+  }
+  for (const auto& [name, parameter] : offloaded.parameters()) {
+    std::vector<std::byte> values(parameter.type.bytes());
+    from_doubles({parameter.type, values.data()},
+                 numbers(parameter.type.shape.elements(), static_cast<double>(name.size())));
+    stored.tensor(parameter.type, parameter.offset).write(values);
   }
   Outcome outcome;
   for (int step = 0; step < 3; ++step) {
@@ -137,6 +148,11 @@ Outcome run(const Graph& graph, const OffloadLayout& offloaded, Backend& backend
     }
     EXPECT_EQ(bytes.size(), state.type.bytes()) << name;
   }
+  for (const auto& [name, parameter] : offloaded.parameters()) {
+    std::vector<std::byte>& bytes = outcome.persistent[name];
+    bytes.resize(parameter.type.bytes());
+    stored.tensor(parameter.type, parameter.offset).read(bytes);
+  }
   outcome.transient = plan.transient_bytes;
   outcome.held = plan.persistent_bytes;
   return outcome;
@@ -167,7 +183,7 @@ TEST(Offload, StatesLeaveTheArenaAndStagingIsAFewParts) {
   const Graph plain = updating_graph(OptimizerKind::kAdamW, Mode::kAfterBackward);
   std::set<std::string> states;
   for (const Offloading& one : rank_offloads(plain, options(1))) {
-    if (one.is_state) states.insert(one.name);
+    if (one.kind == Offloading::Kind::kState) states.insert(one.name);
   }
   EXPECT_EQ(states.size(), 4U);
   OffloadLayout layout;
@@ -211,13 +227,109 @@ TEST(Offload, OrdersItsTransfers) {
           EXPECT_EQ(part.offset % kOffloadAlignment, 0U);
           if (node.op == Op::kStoreBegin) written[part.offset] = true;
           const bool is_state = node.name.find(".update.part") != std::string::npos;
+          const bool is_parameter = layout.parameters().contains(node.name.substr(0, node.name.rfind('.')));
           if (node.op != Op::kFetchBegin) continue;
-          EXPECT_EQ(written[part.offset], !is_state) << node.name;
+          EXPECT_EQ(written[part.offset], !is_state && !is_parameter) << node.name;
         }
       }
       for (const auto& [ticket, stages] : stage) EXPECT_EQ(stages, 2) << ticket;
       EXPECT_GE(stores, 10);
       EXPECT_GE(fetches, stores);
+    }
+  }
+}
+
+// The table is looked up in, and the second matrix is a head that may be updated in parts.
+TEST(Offload, AParameterThatTrainsTakesItsMomentsAlong) {
+  for (const OptimizerKind kind : {OptimizerKind::kAdamW, OptimizerKind::kAdamW8bit}) {
+    for (const Mode mode : {Mode::kAfterBackward, Mode::kInBackward, Mode::kTwoPasses}) {
+      const Graph plain = updating_graph(kind, mode);
+      std::set<std::string> parameters;
+      for (const Offloading& one : rank_offloads(plain, options(1))) {
+        if (one.kind == Offloading::Kind::kParameter) parameters.insert(one.name);
+      }
+      EXPECT_EQ(parameters, std::set<std::string>{"first.weight"});
+      OffloadLayout layout;
+      const Graph graph = offload(plain, parameters, options(10.0), layout);
+      verify(graph);
+      EXPECT_EQ(layout.parameter_bytes(), 4U * 64 * 64);
+      EXPECT_GT(layout.state_bytes(), 0U);
+      ReferenceBackend backend;
+      const Outcome before = run(plain, {}, backend), after = run(graph, layout, backend);
+      EXPECT_EQ(before.losses, after.losses);
+      EXPECT_TRUE(before.persistent == after.persistent);
+      EXPECT_EQ(before.held - after.held, layout.state_bytes() + layout.parameter_bytes());
+    }
+  }
+}
+
+TEST(Offload, ThereIsNothingToCutInAdafactorsUpdate) {
+  for (const Offloading& one :
+       rank_offloads(updating_graph(OptimizerKind::kAdafactor, Mode::kAfterBackward), options(1))) {
+    EXPECT_EQ(one.kind, Offloading::Kind::kActivation) << one.name;
+  }
+}
+
+// Twelve frozen layers between a table and a bias that train.
+Graph deep_graph(DType dtype) {
+  Graph graph;
+  const ValueId rows = graph.add_input("rows", {DType::kI32, {1}}), ids = graph.add_input("ids", {DType::kI32, {8}});
+  const ValueId table = graph.add_parameter("table.weight", {DType::kF32, {40, 64}});
+  ValueId x = embedding(graph, "lookup", table, ids, {.row_gradient = true}, rows);
+  for (int layer = 0; layer < 12; ++layer) {
+    const std::string name = fmt::format("layer {}", layer);
+    const ValueId weight = graph.add_parameter(name + ".weight", {dtype, {64, 64}});
+    x = add_single(graph, {.op = Op::kTanh,
+                           .name = name + ".tanh",
+                           .inputs = {linear(graph, name, x, weight, kNoValue, rows)},
+                           .row_count = rows});
+  }
+  const auto loss = graph.add_node(
+      {.op = Op::kCrossEntropy,
+       .name = "loss",
+       .attributes = CrossEntropyAttributes{},
+       .inputs = {x, graph.add_input("labels", {DType::kI32, {8}}), graph.add_input("loss_scale", {DType::kF32, {1}})},
+       .row_count = rows});
+  graph.mark_output(loss[0]);
+  const Seed seed = loss_seed(graph, loss[0]);
+  const Gradients gradients = append_backward(graph, {&seed, 1}, std::vector<ValueId>{table});
+  append_optimizer(graph, gradients, {.kind = OptimizerKind::kAdamW, .adamw = {}, .clips = false, .decays = {}});
+  return graph;
+}
+
+TEST(Offload, FrozenParametersAreReadAheadOfTheirUseAndNoFurther) {
+  for (const DType dtype : {DType::kF32, DType::kNF4}) {
+    const Graph plain = deep_graph(dtype);
+    std::set<std::string> parameters;
+    for (const Offloading& one : rank_offloads(plain, options(1))) {
+      if (one.kind == Offloading::Kind::kParameter) parameters.insert(one.name);
+    }
+    EXPECT_EQ(parameters.size(), 12U);
+    CpuBackend backend(2);
+    const Outcome before = dtype == DType::kF32 ? run(plain, {}, backend) : Outcome{};
+    const std::size_t bytes = TensorType{dtype, {64, 64}}.bytes();
+    for (const double seconds : {0.0, 1.6, 1e5}) {  // of a layer's read; it computes for two
+      OffloadLayout layout;
+      const Graph graph = offload(plain, parameters, options(seconds / static_cast<double>(bytes)), layout);
+      verify(graph);
+      std::size_t fetches = 0, most = 0, on_the_way = 0;
+      for (const Node& node : graph.nodes()) {
+        if (node.op == Op::kFetchBegin) most = std::max(most, ++on_the_way);
+        if (node.op == Op::kFetchEnd) --on_the_way;
+        fetches += node.op == Op::kFetchEnd ? 1 : 0;
+        EXPECT_NE(node.op, Op::kStoreBegin);
+      }
+      // Forward and backward; what is read again soon is still there.
+      EXPECT_EQ(fetches, seconds == 0 ? 24U : seconds < 2 ? 22U : 12U);
+      EXPECT_EQ(most, seconds == 0 ? 1U : 3U) << seconds;  // one that is about to be read, and two ahead
+      if (dtype != DType::kF32) continue;
+      const Outcome after = run(graph, layout, backend);
+      EXPECT_EQ(before.losses, after.losses) << seconds;
+      EXPECT_TRUE(before.persistent == after.persistent) << seconds;
+      EXPECT_EQ(before.held - after.held, 12U * 4 * 64 * 64);
+      if (seconds < 2) {
+        EXPECT_LE(after.transient, before.transient + 3U * 4 * 64 * 64) << seconds;
+      }
     }
   }
 }
@@ -228,6 +340,41 @@ TEST(Offload, NamesThatAreNotThereChangeNothing) {
   const Graph graph = offload(plain, {"nothing"}, options(1), layout);
   EXPECT_EQ(graph.nodes().size(), plain.nodes().size());
   EXPECT_EQ(layout.bytes(), 0U);
+}
+
+TEST(StoredMemory, ReadsWhatWasWritten) {
+  const ScratchFolder folder;
+  constexpr std::size_t kBytes = 3 * kOffloadBlockBytes / 2 + 1000;
+  OffloadFile file(folder.path(), 2 * kOffloadAlignment + round_up(kBytes, kOffloadAlignment));
+  TransferQueue queue(file, 1);
+  const StoredMemory memory(queue);
+  const DeviceTensor before = memory.tensor({DType::kU8, {100}}, 0);
+  const DeviceTensor tensor = memory.tensor({DType::kU8, {static_cast<std::int64_t>(kBytes)}}, kOffloadAlignment);
+  EXPECT_TRUE(before.exists());
+  EXPECT_TRUE(tensor.host_bytes().empty());
+  std::vector<std::byte> expected(kBytes, std::byte{0}), found(kBytes), some(100, std::byte{7});
+  before.write(some);
+  tensor.fill_zeros();
+  std::mt19937 random(5);
+  for (int i = 0; i < 60; ++i) {
+    // Pieces of all sizes, among them whole blocks and more than the file moves at a time.
+    std::size_t first = random() % kBytes,
+                count = std::min<std::size_t>(random() % (i % 3 == 0 ? kBytes : 9000), kBytes - first);
+    if (i % 5 == 0) first = first / kOffloadAlignment * kOffloadAlignment;
+    if (i % 5 == 1) count = std::min<std::size_t>(kOffloadAlignment, kBytes - first);
+    std::vector<std::byte> values(count);
+    for (std::byte& value : values) value = static_cast<std::byte>(random());
+    std::ranges::copy(values, expected.begin() + static_cast<std::ptrdiff_t>(first));
+    tensor.write(values, first);
+    std::vector<std::byte> again(count);
+    tensor.read(again, first);
+    EXPECT_TRUE(again == values) << first << " " << count;
+  }
+  tensor.read(found);
+  EXPECT_TRUE(found == expected);
+  std::vector<std::byte> still(100);
+  before.read(still);
+  EXPECT_TRUE(still == some);
 }
 
 TEST(OffloadLayout, ANameHasOnePlace) {
