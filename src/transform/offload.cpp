@@ -13,6 +13,7 @@
 #include "base/offload_file.h"
 #include "graph/update_form.h"
 #include "tensor/dynamic_code.h"
+#include "transform/optimizer.h"
 #include "transform/readers.h"
 #include "transform/rewriter.h"
 
@@ -26,10 +27,19 @@ constexpr double kNear = 4;
 // Parameters that are fetched ahead take at most so many times the bytes of the largest.
 constexpr std::size_t kReadAhead = 2;
 
-// Not the moments of a parameter that several updates share.
-bool has_offloadable_states(const Node& node) {
-  if (node.op != Op::kAdamW && node.op != Op::kAdamWRows) return false;
-  return !std::get<AdamWAttributes>(node.attributes).whole_moments;
+bool has_offloadable_states(const Node& node) { return node.op == Op::kAdamW || node.op == Op::kAdamWRows; }
+
+// Whether the update is one of several of its parameter, which share its moments.
+bool shares_moments(const Node& update) { return std::get<AdamWAttributes>(update.attributes).whole_moments; }
+
+// The parameter or state that updates have made `id` of.
+ValueId source_of(const Graph& graph, ValueId id) {
+  while (graph.value(id).producer != kNoNode) {
+    const Node& update = graph.node(graph.value(id).producer);
+    check(is_parameter_update(update.op), "only updates change what an update reads");
+    id = update.inputs[static_cast<std::size_t>(graph.value(id).output_index)];
+  }
+  return id;
 }
 
 std::size_t state_bytes(const Graph& graph, const Node& update) {
@@ -169,10 +179,13 @@ class Offloader {
     const Value& value = graph_.value(id);
     return value.role == Role::kParameter && value.producer == kNoNode && names_.contains(value.name);
   }
+  // Updates of parts of a parameter are offloaded where the one of all of it would be.
   bool is_offloaded_update(const Node& node) const {
     if (!has_offloadable_states(node)) return false;
     if (is_offloaded_parameter(node.inputs[0])) return true;
-    return names_.contains(node.name) && state_bytes(graph_, node) >= options_.smallest_bytes;
+    const std::string name =
+        shares_moments(node) ? update_name(graph_.value(source_of(graph_, node.inputs[0])).name) : node.name;
+    return names_.contains(name) && state_bytes(graph_, node) >= options_.smallest_bytes;
   }
 
   void list_steps() {
@@ -187,8 +200,10 @@ class Offloader {
       const bool with_parameter = is_offloaded_parameter(node.inputs[0]);
       const std::size_t of_state = dtype_bytes(graph_.type(node.inputs[form.states()]).dtype);
       const std::size_t element_bytes = with_parameter ? std::max(of_state, dtype_bytes(DType::kF32)) : of_state;
-      // An update may be one of a part of its parameter itself, of which the states are.
-      const std::int64_t elements = graph_.type(node.inputs[form.states()]).shape.elements();
+      // An update may be one of a part of its parameter itself.
+      const auto& attributes = std::get<AdamWAttributes>(node.attributes);
+      const std::int64_t elements =
+          attributes.count > 0 ? attributes.count : graph_.type(node.inputs[form.states()]).shape.elements();
       for (const Stretch& part :
            stretches(elements, element_bytes, options_.piece_bytes, with_parameter ? kParameterUnit : kStateBlock)) {
         steps_.push_back({.node = &node,
@@ -196,8 +211,9 @@ class Offloader {
                           .seconds = seconds * static_cast<double>(part.count) / static_cast<double>(elements)});
       }
       for (std::size_t i = form.states(); i < form.gradient(); ++i) {
-        offloaded_sources_.insert(node.inputs[i]);
-        layout_.set_state(graph_.value(node.inputs[i]).name, {.type = graph_.type(node.inputs[i]), .pieces = {}});
+        const ValueId state = source_of(graph_, node.inputs[i]);
+        offloaded_sources_.insert(state);
+        layout_.set_state(graph_.value(state).name, {.type = graph_.type(state), .pieces = {}});
       }
       for (std::size_t i = 0; with_parameter && i < form.parameter_parts; ++i) {
         offloaded_sources_.insert(node.inputs[i]);
@@ -221,10 +237,11 @@ class Offloader {
     return std::min(at, last);
   }
 
-  TransferAttributes::Part state_part(const std::string& state, const TensorType& type, std::size_t piece) {
-    const OffloadLayout::Piece place = layout_.place(fmt::format("{}[{}]", state, piece), type.bytes());
-    pieces_[state].push_back(place);
-    return {.offset = place.offset, .type = type};
+  // The place of a state's next piece.
+  TransferAttributes::Part state_part(const std::string& state, const TensorType& type) {
+    std::vector<OffloadLayout::Piece>& pieces = pieces_[state];
+    pieces.push_back(layout_.place(fmt::format("{}[{}]", state, pieces.size()), type.bytes()));
+    return {.offset = pieces.back().offset, .type = type};
   }
 
   OffloadLayout::Parameter place_parameter(ValueId id) {
@@ -251,10 +268,10 @@ class Offloader {
         use.parts.push_back({.offset = whole.offset + first, .type = {whole.type.dtype, {step.part.count}}});
       }
       for (std::size_t i = form.states(); i < form.gradient(); ++i) {
-        const Value& state = graph_.value(node.inputs[i]);
+        const Value& state = graph_.value(source_of(graph_, node.inputs[i]));
         const bool sums = form.coded && (i - form.states()) % 2 == 1;  // a block's largest magnitude
         const std::int64_t count = sums ? code_blocks(step.part.count) : step.part.count;
-        use.parts.push_back(state_part(state.name, {state.type.dtype, {count}}, piece));
+        use.parts.push_back(state_part(state.name, {state.type.dtype, {count}}));
       }
       Use back = use;
       back.ticket = next_ticket_++;
@@ -275,7 +292,11 @@ class Offloader {
       end_store(u, step_after(users[u], std::max(last, users[u] + 1), 2 * write_seconds(use) + read_seconds(use)));
     }
     for (auto& [name, list] : pieces_) {
-      layout_.set_state(name, {.type = layout_.states().at(name).type, .pieces = std::move(list)});
+      const TensorType& type = layout_.states().at(name).type;
+      const auto add = [](std::size_t sum, const OffloadLayout::Piece& piece) { return sum + piece.bytes; };
+      check(std::accumulate(list.begin(), list.end(), std::size_t{0}, add) == type.bytes(),
+            [&] { return fmt::format("the pieces of '{}' are all of it", name); });
+      layout_.set_state(name, {.type = type, .pieces = std::move(list)});
     }
   }
 
@@ -449,6 +470,7 @@ class Offloader {
     auto attributes = std::get<AdamWAttributes>(whole.attributes);
     attributes.first += step.part.first;
     attributes.count = step.part.count;
+    attributes.whole_moments = false;
     const bool with_parameter = is_offloaded_parameter(whole.inputs[0]);
     if (with_parameter) attributes.parameter_first = attributes.first;
     part.attributes = attributes;
@@ -530,7 +552,7 @@ std::string offloaded_text(const OffloadLayout& layout) {
 std::vector<Offloading> rank_offloads(const Graph& graph, const OffloadOptions& options) {
   std::vector<Offloading> ranked;
   for (const Node& node : graph.nodes()) {
-    if (!has_offloadable_states(node)) continue;
+    if (!has_offloadable_states(node) || shares_moments(node)) continue;
     const std::size_t bytes = state_bytes(graph, node);
     if (bytes >= options.smallest_bytes) ranked.push_back({.name = node.name, .bytes = bytes});
   }

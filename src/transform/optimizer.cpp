@@ -312,7 +312,7 @@ ValueId append_optimizer(Graph& graph, const Gradients& gradients, const Optimiz
     const Shards::Range own = facts.updates_shards ? facts.shards->own(name) : Shards::Range{0, elements};
     if (own.count == 0 && elements > 0) continue;  // another rank's
     UpdateInputs parts(graph, parameter, own);
-    Node update{.name = name + ".update", .inputs = {}, .phase = Phase::kUpdate};
+    Node update{.name = update_name(name), .inputs = {}, .phase = Phase::kUpdate};
     if (factored) {
       update.op = gradient.by_rows() ? Op::kAdafactorRows : Op::kAdafactor;
       update.attributes = AdafactorAttributes{.weight_decay = decay, .rate_factor = rate_factor};

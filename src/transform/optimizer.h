@@ -92,5 +92,7 @@ bool is_optimizer_state(std::string_view name);
 // True for an optimizer state that holds a moment in codes, or belongs to one.
 bool is_coded_state(std::string_view name, const TensorType& type);
 inline constexpr std::string_view kLowHalfSuffix = ".low";
+// The name of the node that updates a parameter.
+inline std::string update_name(const std::string& parameter) { return parameter + ".update"; }
 
 }  // namespace plimsoll

@@ -57,6 +57,17 @@ class LanguageModel : public ProgramTest {
     }
     return all;
   }
+  // The arguments of a run with --json, with the smallest budget that a refusal of it names.
+  Arguments with_smallest_budget(Arguments arguments) const {
+    std::string& budget = *(std::ranges::find(arguments, "--budget") + 1);
+    budget = "10MiB";
+    const Outcome refused = run(arguments);
+    EXPECT_EQ(refused.code, 4) << refused.out << refused.err;
+    const std::size_t last = refused.out.find_last_of('\n', refused.out.size() - 2);
+    const json error = json::parse(refused.out.substr(last == std::string::npos ? 0 : last + 1));
+    budget = std::to_string(error.at("error").at("smallest_budget_bytes").get<std::int64_t>());
+    return arguments;
+  }
   json evaluated(const std::string& model, const std::string& data) const {
     const Outcome outcome = run({"eval", "--model", path(model), "--data", path("pages/" + data), "--budget", "1GiB",
                                  "--threads", "1", "--max-length", "32", "--json"});
@@ -109,14 +120,7 @@ TEST_F(LanguageModel, TrainsInTheSmallestMemoryThatIsNamed) {
   for (const Arguments& more : {Arguments{}, Arguments{"--bf16", "--optim", "adamw_8bit"}}) {
     Arguments arguments = train("run", "texts.jsonl", {"--max-steps", "2", "--json", "--overwrite-output-dir"});
     arguments.insert(arguments.end(), more.begin(), more.end());
-    std::string& budget = *(std::ranges::find(arguments, "--budget") + 1);
-    budget = "10MiB";
-    const Outcome refused = run(arguments);
-    ASSERT_EQ(refused.code, 4) << refused.out << refused.err;
-    const std::size_t last = refused.out.find_last_of('\n', refused.out.size() - 2);
-    const json error = json::parse(refused.out.substr(last == std::string::npos ? 0 : last + 1));
-    budget = std::to_string(error.at("error").at("smallest_budget_bytes").get<std::int64_t>());
-    const Outcome outcome = run(arguments);
+    const Outcome outcome = run(with_smallest_budget(std::move(arguments)));
     EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
   }
 }
@@ -131,6 +135,41 @@ TEST_F(LanguageModel, AHeadInPartsChangesNoBit) {
   };
   const std::string whole = trained("whole", "in-backward");
   EXPECT_TRUE(trained("parts", "head-in-parts") == whole);
+}
+
+// Weights, moments and activations in a file, as much of them as there is to offload.
+TEST_F(LanguageModel, WeightsInAFileChangeNoBit) {
+  struct Case {
+    Arguments options;
+    const char* saved;
+  };
+  const Case cases[] = {{{"--bf16", "--optim", "adamw_8bit", "--max-grad-norm", "0"}, "model.safetensors"},
+                        {{"--bf16", "--optim", "adamw_8bit", "--max-grad-norm", "0", "--update-mode", "head-in-parts"},
+                         "model.safetensors"},
+                        {{"--eval-data", path("pages/texts.jsonl"), "--eval-steps", "2"}, "model.safetensors"},
+                        {{"--bf16", "--lora-rank", "4", "--load-in-8bit"}, "adapter_model.safetensors"}};
+  ASSERT_EQ(run({"init", "--model", "llama-small", "--task", "causal-lm", "--output-dir", path("base")}).code, 0);
+  for (const Case& each : cases) {
+    const auto arguments = [&](const std::string& name) {
+      Arguments all = train(
+          name, "texts.jsonl",
+          {"--model", path("base"), "--max-steps", "2", "--train-batch-size", "2", "--json", "--overwrite-output-dir"});
+      all.insert(all.end(), each.options.begin(), each.options.end());
+      return all;
+    };
+    Outcome outcome = run(arguments("memory"));
+    ASSERT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+    Arguments offloads = arguments("file");
+    offloads.insert(offloads.end(), {"--offload", path(".")});
+    outcome = run(with_smallest_budget(std::move(offloads)));
+    ASSERT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+    EXPECT_TRUE(file_bytes(at("file/" + std::string(each.saved))) ==
+                file_bytes(at("memory/" + std::string(each.saved))))
+        << each.options.back();
+    const json summary = json::parse(file_bytes(at("file/summary.json")));
+    EXPECT_GT(summary.at("offloaded_parameter_bytes"), 0) << each.options.back();
+    EXPECT_LE(summary.at("measured_peak_bytes"), summary.at("budget_bytes")) << each.options.back();
+  }
 }
 
 // A file of its kind has its matrices the other way round, and its adapter says so.
