@@ -143,11 +143,10 @@ TEST_F(LanguageModel, WeightsInAFileChangeNoBit) {
     Arguments options;
     const char* saved;
   };
+  // The least memory that the first can take has the head in parts.
   const Case cases[] = {{{"--bf16", "--optim", "adamw_8bit", "--max-grad-norm", "0"}, "model.safetensors"},
-                        {{"--bf16", "--optim", "adamw_8bit", "--max-grad-norm", "0", "--update-mode", "head-in-parts"},
-                         "model.safetensors"},
-                        {{"--eval-data", path("pages/texts.jsonl"), "--eval-steps", "2"}, "model.safetensors"},
-                        {{"--bf16", "--lora-rank", "4", "--load-in-8bit"}, "adapter_model.safetensors"}};
+                        {{"--lora-rank", "4", "--eval-data", path("pages/texts.jsonl"), "--eval-steps", "2"},
+                         "adapter_model.safetensors"}};
   ASSERT_EQ(run({"init", "--model", "llama-small", "--task", "causal-lm", "--output-dir", path("base")}).code, 0);
   for (const Case& each : cases) {
     const auto arguments = [&](const std::string& name) {
