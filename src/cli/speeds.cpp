@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 // Raised whenever a kernel becomes so much faster or slower that old measurements mislead, or an op's work is counted
 // in another unit.
-constexpr int kVersion = 4;
+constexpr int kVersion = 5;
 
 std::optional<OpSpeeds> read_speeds(const fs::path& path, const Device& device) {
   std::error_code missing;

@@ -37,6 +37,10 @@ void fill_inputs(const Program& program, const std::vector<InputSpec>& inputs) {
   program.source(kStepInput).set(std::int32_t{1});
 }
 
+// The time of an op with less work than this is that of its call: a loss or a head of seven labels says nothing of one
+// over a vocabulary, which would seem to take a hundred times what it does.
+constexpr double kLeastWork = 1 << 14, kLeastProducts = 1 << 22;
+
 // Records the best of a few rounds for each node of a step with that optimizer, and its work, summed by speed. `all`
 // covers every node, otherwise the updates alone.
 struct Measured {
@@ -96,13 +100,20 @@ OpSpeeds measure_speeds(Backend& backend, const ModelDefinition& model, DType pr
   measure_step(backend, model, precision, OptimizerKind::kAdafactor, false, measured);
   OpSpeeds speeds;
   for (std::size_t i = 0; i < kSpeedCount; ++i) {
-    // A speed that no step measured is that of the op's other precision, or of the op that it is priced like in either:
-    // a step in a half type has its attention in that type alone.
+    // A speed that no step measured, or on too little work, is that of the op's other precision, or of the op that it
+    // is priced like in either: a step in a half type has its attention in that type alone. The time of products
+    // depends on the precision more than on the op.
     const std::size_t half = i < kSpeedForms ? 0 : kSpeedForms, other = kSpeedForms - half, form = i - half;
     const Op priced_like = form < kOpCount ? op_facts(static_cast<Op>(form)).priced_like : Op::kAdd;
     const auto like = static_cast<std::size_t>(priced_like);
-    const std::size_t candidates[] = {i, other + form, half + like, other + like};
-    const auto from = std::ranges::find_if(candidates, [&](std::size_t speed) { return measured.work[speed] > 0; });
+    const bool multiplies = priced_like == Op::kLinear;
+    const std::size_t candidates[] = {i, multiplies ? half + like : other + form,
+                                      multiplies ? other + form : half + like, other + like};
+    const auto with = [&](double least) {
+      return std::ranges::find_if(candidates, [&](std::size_t speed) { return measured.work[speed] >= least; });
+    };
+    const auto enough = with(multiplies ? kLeastProducts : kLeastWork),
+               from = enough != std::end(candidates) ? enough : with(1);
     check(from != std::end(candidates), "the calibrated step holds every op that others are priced like");
     speeds.seconds_per_unit[i] = measured.seconds[*from] / measured.work[*from];
   }

@@ -24,6 +24,13 @@ TEST(Calibration, AnOpThatNoStepMeasuresHasTheSpeedOfTheOpThatItIsPricedLike) {
   for (const double seconds : speeds.seconds_per_unit) EXPECT_GT(seconds, 0);
 }
 
+// A loss over a few labels takes the time of its call: one over a vocabulary would seem to take minutes.
+TEST(Calibration, AnOpOnLittleWorkHasTheSpeedOfTheOpThatItIsPricedLike) {
+  ReferenceBackend backend;
+  const OpSpeeds speeds = measure_speeds(backend, layoutlmv3(small_config()), DType::kF32);
+  for (const Op op : {Op::kCrossEntropy, Op::kCrossEntropyPart}) EXPECT_EQ(speed(speeds, op), speed(speeds, Op::kAdd));
+}
+
 // A step in a half type has no attention in float32, and other ops are priced like it.
 TEST(Calibration, EveryOpHasASpeedInEveryPrecision) {
   ReferenceBackend backend;
