@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""Trains a causal language model of Qwen2.5-0.5B's shape, random weights, on texts of 1,024 tokens, and prints its peaks
-beside their bars.
+"""Trains causal language models of Qwen2.5-0.5B's and Llama-3.2-1B's shapes, random weights, on texts of 1,024 tokens, and
+prints their peaks beside their bars.
 
-  bench/language_model.py [--only qlora full long] [--work DIR] [--updates 2]
+  bench/language_model.py [--only qlora full llama-qlora llama-qlora-file llama-full-file file long]
+                          [--work DIR] [--updates 2] [--rounds 3]
 
-qlora: adapters of rank 8 on weights in 4 bits (NF4), bf16. full: every weight, bf16, 8-bit AdamW, no clipping; the
-embedding, which is tied to the head, has its moments in 8 bits, too, and its gradient part by part. Each runs at the
-smallest budget that `plan` names: its peak may not exceed it, and is within 1 % or 8 MiB of what was predicted. Needs
-.venv (tools/setup_venv.sh), which writes the model. Exit status 1 if a bar is missed.
+qlora: adapters on weights in 4 bits (NF4), bf16. full: every weight, bf16, 8-bit AdamW, no clipping; the embedding, which
+is tied to the head, has its moments in 8 bits, too, and its gradient part by part. -file: with --offload, in the folder
+of --work. Each runs at the smallest budget that a refusal names: its peak may not exceed it, and is within 1 % or 8 MiB
+of what was predicted. Needs .venv (tools/setup_venv.sh), which writes the models. Exit status 1 if a bar is missed.
+
+file: time of an update of qlora with weights, moments and activations in a file, as far as the smallest memory asks for
+it, beside that of the same in memory, with everything recomputed that is there; in turn.
 
 long: a small model (llama-small) on texts of 8,192 tokens and of 1,024, whole layers recomputed: batch and activations of a
 step, which grow as the tokens do, since no scores are kept; and one update of 8,192 tokens, measured.
@@ -15,6 +19,8 @@ step, which grow as the tokens do, since no scores are kept; and one update of 8
 
 import argparse
 import json
+import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -22,23 +28,37 @@ from pathlib import Path
 
 from program import MIB, PLIMSOLL, REPOSITORY, holds, run
 
-SHAPE = dict(vocab_size=151936, hidden_size=896, intermediate_size=4864, num_hidden_layers=24, num_attention_heads=14,
-             num_key_value_heads=2, max_position_embeddings=32768, rms_norm_eps=1e-6, tie_word_embeddings=True)
+SHAPES = {
+    "qwen": dict(vocab_size=151936, hidden_size=896, intermediate_size=4864, num_hidden_layers=24, num_attention_heads=14,
+                 num_key_value_heads=2, max_position_embeddings=32768, rms_norm_eps=1e-6, tie_word_embeddings=True),
+    "llama": dict(vocab_size=128256, hidden_size=2048, intermediate_size=8192, num_hidden_layers=16,
+                  num_attention_heads=32, num_key_value_heads=8, head_dim=64, max_position_embeddings=131072,
+                  rms_norm_eps=1e-5, tie_word_embeddings=True,
+                  rope_parameters=dict(rope_type="llama3", rope_theta=500000.0, factor=32.0, high_freq_factor=4.0,
+                                       low_freq_factor=1.0, original_max_position_embeddings=8192)),
+}
 LENGTH = 1024
 STEP_ITEMS = ("batch (step)", "activations (step)")
-# name: (options of train, bar of the peak in GiB)
+QLORA = ["--bf16", "--load-in-4bit", "--lora-rank"]
+FULL = ["--bf16", "--optim", "adamw_8bit", "--max-grad-norm", "0"]
+# name: (shape, options of train, bar of the peak in GiB)
 RUNS = {
-    "qlora": (["--bf16", "--lora-rank", "8", "--load-in-4bit"], 0.8),
-    "full": (["--bf16", "--optim", "adamw_8bit", "--max-grad-norm", "0"], 3.2),
+    "qlora": ("qwen", [*QLORA, "8"], 0.8),
+    "full": ("qwen", FULL, 3.2),
+    "llama-qlora": ("llama", [*QLORA, "16"], 1.4),
+    "llama-qlora-file": ("llama", [*QLORA, "16"], 1.2),
+    "llama-full-file": ("llama", FULL, 1.5),
 }
 
 
-def make_model(folder):
+def make_model(folder, shape):
     import torch
     import transformers
 
     torch.set_default_dtype(torch.bfloat16)
-    transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**SHAPE)).save_pretrained(folder)
+    model, config = {"qwen": (transformers.Qwen2ForCausalLM, transformers.Qwen2Config),
+                     "llama": (transformers.LlamaForCausalLM, transformers.LlamaConfig)}[shape]
+    model(config(**SHAPES[shape])).save_pretrained(folder)
     tokenizer = REPOSITORY / "test" / "data" / "tokenizers" / "qwen.json"
     (folder / "tokenizer.json").write_bytes(tokenizer.read_bytes())
 
@@ -48,14 +68,51 @@ def smallest_budget(program, arguments):
     return json.loads(result.stdout.strip().splitlines()[-1])["error"]["smallest_budget_bytes"]
 
 
+def arguments_of(options, work, shape, extra, file):
+    model = work / ("model" if shape == "qwen" else f"model-{shape}")
+    if not (model / "model.safetensors").exists():
+        subprocess.run([sys.executable, __file__, "--make-model", str(model), shape], check=True)
+    return ["--model", model, "--data", work / "texts.jsonl", "--max-length", LENGTH, "--per-device-train-batch-size", 1,
+            "--max-steps", options.updates, "--save-strategy", "no", *extra, *(["--offload", work] if file else [])]
+
+
+def train(options, arguments, budget, folder):
+    """The plan and the summary of a run."""
+    shutil.rmtree(folder, ignore_errors=True)
+    run(options.plimsoll, "train", *arguments, "--budget", budget, "--output-dir", folder)
+    read = lambda name: json.loads((folder / name).read_text(encoding="utf-8"))
+    found = read("plan.json"), read("summary.json")
+    shutil.rmtree(folder)
+    return found
+
+
+def measure_file(options, work):
+    shape, extra, _ = RUNS["qlora"]
+    ways = [arguments_of(options, work, shape, extra, file) for file in (False, True)]
+    budgets = [smallest_budget(options.plimsoll, way) for way in ways]
+    times = [[], []]
+    for _ in range(options.rounds):
+        for way, budget, its in zip(ways, budgets, times):
+            plan, summary = train(options, way, budget, work / "run-file")
+            its.append(summary["seconds"] / summary["steps"])
+    ratio = statistics.median(b / a for a, b in zip(*times))
+    moved = plan["offload"]["read_bytes_per_update"] + plan["offload"]["written_bytes_per_update"]
+    print(f"  in {budgets[0] / MIB:.0f} MiB {statistics.median(times[0]):.1f} s an update, in {budgets[1] / MIB:.0f} MiB "
+          f"{statistics.median(times[1]):.1f} s, which move {moved / MIB:.0f} MiB")
+    return holds("file: time of an update beside the same in memory", f"{ratio:.2f}", "1.15", ratio <= 1.15)
+
+
 def measure(options, work, name):
-    extra, bar = RUNS[name]
-    arguments = ["--model", work / "model", "--data", work / "texts.jsonl", "--max-length", LENGTH,
-                 "--per-device-train-batch-size", 1, "--max-steps", options.updates, *extra]
+    shape, extra, bar = RUNS[name]
+    file = name.endswith("-file")
+    arguments = arguments_of(options, work, shape, extra, file)
     budget = smallest_budget(options.plimsoll, arguments)
-    run(options.plimsoll, "train", *arguments, "--budget", budget, "--output-dir", work / f"run-{name}",
-        "--overwrite-output-dir")
-    summary = json.loads((work / f"run-{name}" / "summary.json").read_text(encoding="utf-8"))
+    plan, summary = train(options, arguments, budget, work / f"run-{name}")
+    if file:
+        of_file = plan["offload"]
+        print(f"  {summary['seconds'] / summary['steps']:.1f} s an update, which reads "
+              f"{of_file['read_bytes_per_update'] / 2**30:.2f} GiB and writes "
+              f"{of_file['written_bytes_per_update'] / 2**30:.2f}: {of_file['seconds_per_update']:.1f} s at the disk's rate")
     peak, predicted = summary["measured_peak_bytes"], summary["predicted_peak_bytes"]
     good = holds(f"{name}: peak", f"{peak / 2**30:.3f} GiB", f"{bar} GiB", peak <= bar * 2**30)
     good &= holds(f"{name}: measured beside planned", f"{peak / MIB:.1f} of {predicted / MIB:.1f} MiB",
@@ -97,28 +154,29 @@ def measure_long(options, work):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=[*RUNS, "long"], default=[*RUNS, "long"])
+    parser.add_argument("--only", nargs="+", choices=[*RUNS, "file", "long"],
+                        default=[*RUNS, "file", "long"])
     parser.add_argument("--updates", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3, help="of file")
     parser.add_argument("--work", type=Path)
     parser.add_argument("--plimsoll", type=Path, default=PLIMSOLL)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         work = options.work or Path(folder)
         work.mkdir(parents=True, exist_ok=True)
-        if set(options.only) & set(RUNS) and not (work / "model" / "model.safetensors").exists():
-            subprocess.run([sys.executable, __file__, "--make-model", str(work / "model")], check=True)
         if "long" in options.only and not (work / "small").exists():
             make_small_model(options, work / "small")
         for name, words in (("texts.jsonl", 2400), ("long.jsonl", 9600)):
             line = json.dumps({"text": "total cash receipt paid number tax " * (words // 6)}) + "\n"
             (work / name).write_text(8 * line, encoding="utf-8")
-        good = [measure_long(options, work) if only == "long" else measure(options, work, only) for only in options.only]
+        others = {"long": measure_long, "file": measure_file}
+        good = [others[only](options, work) if only in others else measure(options, work, only) for only in options.only]
     sys.exit(0 if all(good) else 1)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--make-model"]:  # in a process of its own, whose memory is free again
         Path(sys.argv[2]).mkdir(parents=True, exist_ok=True)
-        make_model(Path(sys.argv[2]))
+        make_model(Path(sys.argv[2]), sys.argv[3])
     else:
         main()

@@ -135,6 +135,9 @@ std::string plan_table(const RunPlan& plan) {
                 ? fmt::format("\n  offloaded to a file of {} in {}: ", size, plan.offload_directory.string())
                 : fmt::format("\n  offloaded to {} of the host's memory: ", size);
     text += offloaded_text(plan.offload);
+    text += fmt::format("\n  an update reads {} of it and writes {}: about {:.2g} s, beside the computation",
+                        format_bytes(static_cast<std::size_t>(plan.transfers.read_bytes)),
+                        format_bytes(static_cast<std::size_t>(plan.transfers.written_bytes)), plan.transfer_seconds);
   }
   text += fmt::format("\n  an update takes about {:.2g} s\n  after a signal, saving begins within about {:.2g} s",
                       plan.seconds_per_update, plan.seconds_to_save);

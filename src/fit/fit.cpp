@@ -353,6 +353,9 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
         run.seconds_to_save, longest_seconds(program.prepared, request.speeds, real_row_share(request, run, program)));
     if (is_of_update(program.kind)) {
       const std::int64_t runs = runs_per_update(run, program.kind);
+      const TransferSize transfers = transfer_size(graph);
+      run.transfers.read_bytes += static_cast<double>(runs) * transfers.read_bytes;
+      run.transfers.written_bytes += static_cast<double>(runs) * transfers.written_bytes;
       const ExchangeSize exchange = exchange_size(graph);
       run.exchange.messages += runs * exchange.messages;
       run.exchange.sent_bytes += static_cast<double>(runs) * exchange.sent_bytes;
@@ -373,6 +376,8 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
     run.arena_bytes = std::max(run.arena_bytes, program.plan.arena_bytes());
     if (largest == nullptr || program.plan.arena_bytes() > largest->plan.arena_bytes()) largest = &program;
   }
+  run.transfer_seconds = run.transfers.read_bytes * request.speeds.offload_read_seconds_per_byte +
+                         run.transfers.written_bytes * request.speeds.offload_write_seconds_per_byte;
   run.items = persistent_items(run.layout, request.step);
   for (MemoryItem& item : explain_peak(largest->plan)) {
     run.items.push_back({fmt::format("{} ({})", item.name, program_kind_name(largest->kind)), item.bytes});

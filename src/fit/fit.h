@@ -172,6 +172,8 @@ struct PlanSummary {
   OffloadLayout offload;                                    // the tensors that are offloaded
   OffloadTarget offload_target = OffloadTarget::kNone;
   std::filesystem::path offload_directory;
+  TransferSize transfers;       // of an update
+  double transfer_seconds = 0;  // the time that they take by themselves
   std::size_t arena_bytes = 0;
   std::size_t predicted_peak_bytes = 0;
   std::size_t budget_bytes = 0;

@@ -28,10 +28,27 @@ std::string speed_name(std::size_t index) {
   return std::string(name) + (index < kSpeedForms ? "" : "_half");
 }
 
-double transfer_seconds(const TransferAttributes& transfer, bool writes, const OpSpeeds& speeds) {
+namespace {
+
+double bytes_of(const TransferAttributes& transfer) {
   double bytes = 0;
   for (const auto& part : transfer.parts) bytes += static_cast<double>(part.type.bytes());
-  return bytes * (writes ? speeds.offload_write_seconds_per_byte : speeds.offload_read_seconds_per_byte);
+  return bytes;
+}
+
+}  // namespace
+
+TransferSize transfer_size(const Graph& graph) {
+  TransferSize size;
+  for (const Node& node : graph.nodes()) {
+    if (node.op == Op::kFetchBegin) size.read_bytes += bytes_of(std::get<TransferAttributes>(node.attributes));
+    if (node.op == Op::kStoreBegin) size.written_bytes += bytes_of(std::get<TransferAttributes>(node.attributes));
+  }
+  return size;
+}
+
+double transfer_seconds(const TransferAttributes& transfer, bool writes, const OpSpeeds& speeds) {
+  return bytes_of(transfer) * (writes ? speeds.offload_write_seconds_per_byte : speeds.offload_read_seconds_per_byte);
 }
 
 ExchangeSize exchange_size(const Graph& graph, const Node& begin) {

@@ -31,6 +31,12 @@ struct OpSpeeds {
   double seconds(const Graph& graph, const Node& node) const;
 };
 
+// The bytes that fetch and store nodes move.
+struct TransferSize {
+  double read_bytes = 0, written_bytes = 0;
+};
+// Of one run of all nodes.
+TransferSize transfer_size(const Graph& graph);
 // The time of the transfer that a fetch_begin or store_begin starts, by itself.
 double transfer_seconds(const TransferAttributes& transfer, bool writes, const OpSpeeds& speeds);
 
