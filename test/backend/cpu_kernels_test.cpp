@@ -127,6 +127,14 @@ TEST(CpuProducts, CapacitiesAroundAGroup) {
   }
 }
 
+// So many columns that the gradient of the last rows is made slice by slice; the last number has no fitting divisor.
+TEST(CpuProducts, AWeightsGradientInSlices) {
+  for (const std::int64_t columns : {16400, 9001}) {
+    for (const std::int32_t rows : {3, 16, 50, 64, 127, 131})
+      expect_products_agree(rows, rows < 64 ? 64 : 140, 9, columns);
+  }
+}
+
 TEST(CpuProducts, WidthsThatFillNoBlock) {
   for (const auto& [inner, columns] : std::vector<std::array<std::int64_t, 2>>{{16, 64},
                                                                                {16, 128},
