@@ -23,7 +23,7 @@ DeviceTensor StoredMemory::tensor(const TensorType& type, std::uint64_t offset) 
   return {TensorView(type, reinterpret_cast<void*>(static_cast<std::uintptr_t>(kBase + offset))), *this};
 }
 
-void StoredMemory::fill(std::uint64_t offset, std::size_t size, const Fill& fill) const {
+void StoredMemory::change(std::uint64_t offset, std::size_t size, const Fill& fill) const {
   if (size == 0) return;
   const std::uint64_t begin = offset / kOffloadAlignment * kOffloadAlignment, end = offset + size;
   const std::uint64_t last = (end - 1) / kOffloadAlignment * kOffloadAlignment;
@@ -52,13 +52,13 @@ void StoredMemory::fill(std::uint64_t offset, std::size_t size, const Fill& fill
 }
 
 void StoredMemory::write(std::span<const std::byte> from, void* to) const {
-  fill(offset_of(to), from.size(), [&](std::size_t first, std::span<std::byte> piece) {
+  change(offset_of(to), from.size(), [&](std::size_t first, std::span<std::byte> piece) {
     std::ranges::copy(from.subspan(first, piece.size()), piece.begin());
   });
 }
 
 void StoredMemory::fill_zeros(std::span<std::byte> bytes) const {
-  fill(offset_of(bytes.data()), bytes.size(),
+  change(offset_of(bytes.data()), bytes.size(),
        [](std::size_t, std::span<std::byte> piece) { std::ranges::fill(piece, std::byte{0}); });
 }
 

@@ -27,7 +27,7 @@ class StoredMemory final : public MemoryAccess {
  private:
   // Passes the bytes [offset, offset + size) to `fill`, piece by piece: the place of a piece among them, and the piece.
   using Fill = std::function<void(std::size_t first, std::span<std::byte> piece)>;
-  void fill(std::uint64_t offset, std::size_t size, const Fill& fill) const;
+  void change(std::uint64_t offset, std::size_t size, const Fill& fill) const;
 
   OffloadStore& store_;
 };

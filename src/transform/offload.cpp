@@ -291,7 +291,8 @@ class Offloader {
       const Use& use = stores_[u].use;
       end_store(u, step_after(users[u], std::max(last, users[u] + 1), 2 * write_seconds(use) + read_seconds(use)));
     }
-    for (auto& [name, list] : pieces_) {
+    for (auto& [state, list] : pieces_) {
+      const std::string& name = state;
       const TensorType& type = layout_.states().at(name).type;
       const auto add = [](std::size_t sum, const OffloadLayout::Piece& piece) { return sum + piece.bytes; };
       check(std::accumulate(list.begin(), list.end(), std::size_t{0}, add) == type.bytes(),
