@@ -43,7 +43,7 @@ class Session {
   const PlannedProgram& planned(ProgramKind kind) const;
   // Returns a parameter or state by name; a state must not be offloaded.
   DeviceTensor persistent(const std::string& name) const;
-  // Whether the run has that parameter or state in memory, or the parameter in its offload store.
+  // Says whether the run has that parameter or state in memory, or the parameter in its offload store.
   bool has_persistent(const std::string& name) const;
   // Returns a parameter's place, whatever form the run keeps it in.
   // With ranks that keep parts of parameters, the place of this rank's part.

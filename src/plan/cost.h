@@ -35,7 +35,7 @@ struct OpSpeeds {
 struct TransferSize {
   double read_bytes = 0, written_bytes = 0;
 };
-// Of one run of all nodes.
+// Returns what one run of all nodes moves.
 TransferSize transfer_size(const Graph& graph);
 // The time of the transfer that a fetch_begin or store_begin starts, by itself.
 double transfer_seconds(const TransferAttributes& transfer, bool writes, const OpSpeeds& speeds);

@@ -29,10 +29,10 @@ constexpr std::size_t kReadAhead = 2;
 
 bool has_offloadable_states(const Node& node) { return node.op == Op::kAdamW || node.op == Op::kAdamWRows; }
 
-// Whether the update is one of several of its parameter, which share its moments.
+// Says whether the update is one of several of its parameter, which share its moments.
 bool shares_moments(const Node& update) { return std::get<AdamWAttributes>(update.attributes).whole_moments; }
 
-// The parameter or state that updates have made `id` of.
+// Returns the parameter or state that updates have made `id` of.
 ValueId source_of(const Graph& graph, ValueId id) {
   while (graph.value(id).producer != kNoNode) {
     const Node& update = graph.node(graph.value(id).producer);
@@ -57,13 +57,13 @@ bool exchanges_tensors(const Graph& graph) {
   return std::ranges::any_of(graph.nodes(), [](const Node& node) { return is_collective(node.op); });
 }
 
-// The nodes that read a parameter, but for its update.
+// Returns the nodes that read a parameter, but for its update.
 std::vector<NodeId> without_update(const Graph& graph, std::vector<NodeId> readers) {
   std::erase_if(readers, [&](NodeId reader) { return is_parameter_update(graph.node(reader).op); });
   return readers;
 }
 
-// Whether each element is updated once, by a node that may be cut, and nobody reads what it makes.
+// Says whether the node may be cut, updates every element of its parameter, and makes what nobody reads.
 bool is_cut_update(const Graph& graph, const std::vector<std::vector<NodeId>>& readers, const Node& update) {
   if (update.op != Op::kAdamW || std::get<AdamWAttributes>(update.attributes).count > 0) return false;
   return std::ranges::none_of(update.outputs, [&](ValueId output) {
