@@ -29,6 +29,7 @@ struct AttentionTiles {
   static constexpr bool kExactHeads = kExact;
   static constexpr int kRows = attention_block_rows(kHalf), kWarps = kRows / 16;
   static constexpr int kThreads = kWarps * static_cast<int>(kWarp);
+  static constexpr int kCopiers = kThreads;  // of a tile
   static constexpr int kColumns = kWidth, kTile = kHalf ? (kWidth <= 64 ? 64 : 32) : (kWidth <= 64 ? 32 : 16);
   // Tiles in shared memory: one is computed with, the other is on its way where the device copies by itself.
   PLIMSOLL_HOST_DEVICE static constexpr int stages(int architecture) { return kHalf && architecture >= 80 ? 2 : 1; }
@@ -178,13 +179,13 @@ __device__ inline void store_parts(double value, float* pair) {
 
 // --- copies to shared memory -----------------------------------------------------------------------------------------
 
-// The threads of a block copy a tile of kColumns in pieces of 16 bytes: a thread begins at this row and column, and
-// goes on kStep rows below.
-template <typename T, int kColumns, int kThreads>
+// So many of a block's threads copy a tile of kColumns in pieces of 16 bytes: a thread begins at this row and column,
+// and goes on kStep rows below.
+template <typename T, int kColumns, int kCopiers>
 struct TileThread {
-  static constexpr int kChunk = 16 / sizeof(T), kChunks = kColumns / kChunk, kStep = kThreads / kChunks;
-  static_assert(kThreads % kChunks == 0);
-  __device__ static int row() { return static_cast<int>(threadIdx.x) / kChunks; }
+  static constexpr int kChunk = 16 / sizeof(T), kChunks = kColumns / kChunk, kStep = kCopiers / kChunks;
+  static_assert(kCopiers % kChunks == 0);
+  __device__ static int row() { return static_cast<int>(threadIdx.x) % kCopiers / kChunks; }
   __device__ static int column() { return static_cast<int>(threadIdx.x) % kChunks * kChunk; }
 };
 
@@ -192,7 +193,7 @@ struct TileThread {
 // head are zeros. Whole 16 bytes arrive by wait_for_copies.
 template <int kRows, typename Form, typename T>
 class RowCopies {
-  using At = TileThread<T, Form::kColumns, Form::kThreads>;
+  using At = TileThread<T, Form::kColumns, Form::kCopiers>;
 
  public:
   __device__ RowCopies(const BlockRows<Form>& block, const T* tensor, int first, const AttentionShape& shape)
@@ -251,7 +252,7 @@ __device__ void copy_mask(const BlockRows<Form>& block, std::int32_t* to, const 
 // the keys. Queries that do not exist get zeros, keys beyond the matrix -infinity.
 template <int kQueries, int kKeys, bool kKeysGo, typename Form, typename T>
 class BiasCopies {
-  using At = TileThread<T, kKeys, Form::kThreads>;
+  using At = TileThread<T, kKeys, Form::kCopiers>;
 
  public:
   __device__ BiasCopies(const BlockRows<Form>& block, const T* biases, int query, int key, const AttentionShape& shape)
@@ -434,7 +435,7 @@ struct DropoutBits {
   // pair's 16 bits, or to a word, which holds two keys. Without dropout the threshold is 0, which keeps whatever lies
   // there.
   __device__ static bool keeps(const std::uint16_t* bits, const AttentionShape& shape, int query, int key) {
-    return bits[2 * query * kStride + key] >= shape.upper_threshold >> 16;
+    return bits[2 * query * kStride + key] >= shape.threshold;
   }
   __device__ static bool keeps(const unsigned* words, const AttentionShape& shape, int query, int key) {
     const unsigned word = words[query * kStride + key / 2];

@@ -59,8 +59,8 @@ struct BackwardTensors {
 template <int kRows, typename Form, typename T>
 __device__ void copy_query_facts(const BlockRows<Form>& block, QueryFacts* to, const BackwardTensors<T>& t,
                                  const AttentionShape& shape, int first) {
-  const int row = static_cast<int>(threadIdx.x);
-  static_assert(kRows <= Form::kThreads);
+  const int row = static_cast<int>(threadIdx.x) % Form::kCopiers;
+  static_assert(kRows <= Form::kCopiers);
   if (row >= kRows) return;
   if (row >= block.real(first)) {
     to[row] = {INFINITY, 0, 0};
@@ -183,7 +183,9 @@ __device__ void store_keys(float (&dk_sums)[kOutBlocks][4], float (&dv_sums)[kOu
 }
 
 // The walk by warpgroups, for halves, heads of 64 columns and no gradients of bias tables, on the architecture that has
-// their instructions. prepare_ checks the node when it is prepared; start_ starts the kernel for so many blocks.
+// their instructions. A block has so many groups, and keeps so many keys. prepare_ checks the node when it is prepared;
+// start_ starts the kernel for so many blocks.
+inline constexpr int kGradGroups = 3, kGradRows = kGradGroups * 64;
 template <typename T, bool kBiased>
 void prepare_warpgroup_backward(const Context& context);
 template <typename T, bool kBiased>

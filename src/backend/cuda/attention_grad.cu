@@ -419,10 +419,11 @@ std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionSha
   using Form = GradTiles<T, kWidth, kExact>;
   constexpr bool kAtOnce = kWidth <= 64, kForGroups = kForWarpgroups<T, kWidth, kExact> && !kOfTables;
   const int architecture = context.architecture();
-  const bool by_groups = kForGroups && has_warpgroups(context);
-  // By what a plan knows, not by a batch: the order of sums follows.
-  const bool goes_around =
-      by_groups && !shape.causal && shape.longest <= std::int64_t{context.gpu().processors()} * Form::kRows;
+  // By what a plan knows, not by a batch: the order of sums follows. Two of three groups would have no keys of short
+  // samples.
+  const bool by_groups = kForGroups && has_warpgroups(context) && shape.longest > Form::kRows;
+  const std::int64_t rows = by_groups ? kGradRows : Form::kRows;  // of a block
+  const bool goes_around = by_groups && !shape.causal && shape.longest <= context.gpu().processors() * rows;
   const std::size_t keys_bytes =
       BackwardShared<T, kWidth, kExact, kBiased, kOfTables>(shape, architecture).pieces.bytes();
   const std::size_t values_bytes =
@@ -441,7 +442,7 @@ std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionSha
     auto* const floats = reinterpret_cast<float*>(a.scratch.data());
     float* const zeros = floats + (kOfTables ? 5 : 3) * row_sums;
     auto* const counts = reinterpret_cast<unsigned*>(zeros);
-    const auto key_tiles = static_cast<unsigned>((longest + Form::kRows - 1) / Form::kRows);
+    const auto key_tiles = static_cast<unsigned>((longest + rows - 1) / rows);
     BackwardTensors<T> t{
         .in = AttentionTensors<T>(a, shape.form),
         .doutput = input<T>(a, 0),

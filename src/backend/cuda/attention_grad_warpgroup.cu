@@ -1,6 +1,7 @@
-// attention_grad's walk on Hopper's tensor cores: the same as attention_grad.cu's, but a block's four warps multiply
-// together, tiles of 64 keys by 64 queries, and the cores read operands from shared memory by themselves. Scores of a
-// tile leave the registers as halves once, for dq.
+// attention_grad's walk on Hopper's tensor cores: the same as attention_grad.cu's, but a block has three warpgroups,
+// each of which keeps 64 keys and multiplies tiles of them by the 64 queries that all three are at; the cores read
+// operands from shared memory by themselves. Scores of a tile leave the registers as halves once, for dq: the groups
+// take turns at it, one makes the whole block's share while the others begin with the next queries.
 #include "backend/cuda/attention_backward.h"
 #include "backend/cuda/attention_warpgroup.h"
 
@@ -39,32 +40,73 @@ class WarpBits {
     return {{bits + query / 4 % 2 * 8, bits + (1 - query / 4 % 2) * 8}};
   }
   __device__ static bool keeps(const OfLane& bits, const AttentionShape& shape, int query, int eight) {
-    return bits.of_key[eight][query * 16] >= shape.upper_threshold >> 16;
+    return bits.of_key[eight][query * 16] >= shape.threshold;
   }
 
  private:
   Pack<unsigned, 4>* pieces_;
 };
 
+template <typename T>
+struct GradGroups : WarpgroupTiles<T> {
+  static constexpr int kRows = kGradGroups * kGroupTile, kThreads = kGradGroups * kGroupThreads;
+  // A stage is filled again when all products with it are complete, which is known two tiles later. The group whose
+  // number a stage has makes the share in dq of its queries.
+  static constexpr int kStages = 3;
+  static_assert(kStages == kGradGroups && kRows == kGradRows);
+};
+
 template <typename T, bool kBiased>
 struct WarpgroupShared {
-  using Form = WarpgroupTiles<T>;
+  using Form = GradGroups<T>;
+  static constexpr int kOfGroups = kGradGroups * kGroupElements;
   SharedPieces pieces;
-  SharedPiece<T> k, v, q, doutput, biases;  // the last three of each stage
-  SharedPiece<T> scores;                    // their gradients; before, the random bits of dropout lie there
-  SharedPiece<QueryFacts> queries;          // of each stage
+  SharedPiece<T> k, v;        // of each group
+  SharedPiece<T> q, doutput;  // of each stage
+  SharedPiece<T> biases;      // of each stage, of each group
+  // Their gradients, of each group, of this tile of queries and the one before; before they are stored, the random bits
+  // of dropout lie there.
+  SharedPiece<T> scores;
+  SharedPiece<float> log_sums, deltas;  // QueryFacts of each stage
   SharedPiece<unsigned> number;
 
   PLIMSOLL_HOST_DEVICE WarpgroupShared() {
     // Tiles first: they have to begin at multiples of 1,024 bytes, as shared memory does.
-    k = pieces.take<T>(kGroupElements);
-    v = pieces.take<T>(kGroupElements);
+    k = pieces.take<T>(kOfGroups);
+    v = pieces.take<T>(kOfGroups);
     q = pieces.take<T>(Form::kStages * kGroupElements);
     doutput = pieces.take<T>(Form::kStages * kGroupElements);
-    scores = pieces.take<T>(kGroupElements);
-    if (kBiased) biases = pieces.take<T>(Form::kStages * kGroupElements);
-    queries = pieces.take<QueryFacts>(Form::kStages * kGroupTile);
+    scores = pieces.take<T>(2 * kOfGroups);
+    if (kBiased) biases = pieces.take<T>(Form::kStages * kOfGroups);
+    log_sums = pieces.take<float>(Form::kStages * kGroupTile);
+    deltas = pieces.take<float>(Form::kStages * kGroupTile);
     number = pieces.take<unsigned>(1);
+  }
+};
+
+// As copy_query_facts, into arrays of which a lane takes two neighbours at once.
+template <typename T, typename Form>
+__device__ void copy_query_sums(const BlockRows<Form>& block, float* log_sums, float* deltas,
+                                const BackwardTensors<T>& t, const AttentionShape& shape, int first) {
+  const int row = group_thread();
+  if (row >= kGroupTile) return;
+  if (row >= block.real(first)) {
+    log_sums[row] = INFINITY;
+    deltas[row] = 0;
+    return;
+  }
+  const std::int64_t at = (block.begin() + first + row) * shape.heads + block.head;
+  copy_async<4>(log_sums + row, t.sums.log_sums2 + 2 * at, true);
+  copy_async<4>(deltas + row, t.sums.delta + at, true);
+}
+
+// Of the lane's columns of a tile, which are queries.
+struct OfQueries {
+  Pack<float, 2> at[kGroupBlocks];
+  __device__ explicit OfQueries(const float* of_tile) {
+    const auto* const from = reinterpret_cast<const Pack<float, 2>*>(of_tile) + threadIdx.x % 4;
+#pragma unroll
+    for (int n = 0; n < kGroupBlocks; ++n) at[n] = from[4 * n];
   }
 };
 
@@ -97,35 +139,44 @@ __device__ inline void take_sums(GroupSums& share, const Pack<float, 4>* sums) {
   }
 }
 
-// The order in which a block takes the tiles of a sample's queries, and in which blocks add to theirs.
+// The order in which a block takes the tiles of a sample's queries, and in which blocks add to theirs. Where blocks go
+// around or are causal, each begins at the queries of its own keys.
 struct Steps {
-  int key_tile, tiles;  // the block's, of the sample's
+  int block, blocks, tiles;  // its number, of the sample's; tiles of queries
   bool causal, by_step;
 
-  __device__ Steps(const Turns& turns, bool is_causal, unsigned of_keys, int length)
-      : key_tile(static_cast<int>(of_keys)),
+  __device__ Steps(const Turns& turns, bool is_causal, unsigned number, int length)
+      : block(static_cast<int>(number)),
+        blocks((length + kGradRows - 1) / kGradRows),
         tiles((length + kGroupTile - 1) / kGroupTile),
         causal(is_causal),
         by_step(is_causal || turns.goes_around) {}
 
   // Earlier queries do not see a block's keys where they are causal.
-  __device__ int count() const { return causal ? tiles - key_tile : tiles; }
+  __device__ int count() const { return causal ? tiles - kGradGroups * block : tiles; }
   __device__ int query(int step) const {
-    int tile = by_step ? key_tile + step : step;
+    int tile = by_step ? kGradGroups * block + step : step;
     if (tile >= tiles) tile -= tiles;
     return tile * kGroupTile;
   }
-  // Blocks that add before this one.
-  __device__ unsigned turn(int step) const { return static_cast<unsigned>(by_step ? step : key_tile); }
-  __device__ bool is_last(int step) const { return causal ? key_tile == 0 : static_cast<int>(turn(step)) == tiles - 1; }
+  // Blocks that add before this one: those that began in between, or, where it has gone around, those behind it and
+  // those from the first on.
+  __device__ unsigned turn(int step) const {
+    const int beyond = kGradGroups * block + step - tiles;
+    return static_cast<unsigned>(!by_step     ? block
+                                 : beyond < 0 ? step / kGradGroups
+                                              : blocks - block + beyond / kGradGroups);
+  }
+  __device__ bool is_last(int step) const { return causal ? block == 0 : static_cast<int>(turn(step)) == blocks - 1; }
 };
 
 template <typename T, bool kBiased>
-__global__ void __launch_bounds__(kGroupThreads, WarpgroupTiles<T>::kBlocksAtOnce)
+__global__ void __launch_bounds__(kGradGroups* kGroupThreads, 1)
     attention_backward_warpgroup(const BackwardTensors<T> t, const AttentionShape shape) {
-  using Form = WarpgroupTiles<T>;
+  using Form = GradGroups<T>;
+  using Shared = WarpgroupShared<T, kBiased>;
   const AttentionTensors<T>& in = t.in;
-  const WarpgroupShared<T, kBiased> shared;
+  const Shared shared;
   if (threadIdx.x == 0) *shared.number = atomicAdd(t.turns.begun, 1U);
   __syncthreads();
   const bool shares = !kBiased && shape.group > 1, causal = !kBiased && shape.causal;
@@ -134,31 +185,48 @@ __global__ void __launch_bounds__(kGroupThreads, WarpgroupTiles<T>::kBlocksAtOnc
   if (block.first >= block.length) return;
   const Steps steps(t.turns, causal, place.tile, block.length);
 
+  const int group = group_number(), of_group = group * kGroupElements, first_key = block.first + group * kGroupTile;
+  const bool is_idle = first_key >= block.length;
   const BlockRows<Form> of_keys = shares ? block.of_keys(shape) : block;
   using Copies = RowCopies<kGroupTile, Form, T>;
-  Copies(of_keys, in.k, block.first, shape).next(shared.k, block.real(block.first));
-  Copies(of_keys, in.v, block.first, shape).next(shared.v, block.real(block.first));
+  Copies(of_keys, in.k, first_key, shape).next(shared.k + of_group, block.real(first_key));
+  Copies(of_keys, in.v, first_key, shape).next(shared.v + of_group, block.real(first_key));
   using Biases = std::conditional_t<kBiased, BiasCopies<kGroupTile, kGroupTile, false, Form, T>, NoBiasCopies>;
+  // The groups share the work. Copies are made anew for each tile: the registers of where they are would be missing
+  // elsewhere.
   const auto fetch = [&](int query, int stage) {
-    // Made anew for each tile: the registers of where they are would be missing elsewhere.
-    Copies(block, in.q, query, shape).next(shared.q + stage * kGroupElements, block.real(query));
-    Copies(block, t.doutput, query, shape).next(shared.doutput + stage * kGroupElements, block.real(query));
-    if constexpr (kBiased) {
-      Biases(block, in.biases, query, block.first, shape)
-          .next(shared.biases + stage * kGroupElements, block.real(query));
+    if (group == 0) {
+      Copies(block, in.q, query, shape).next(shared.q + stage * kGroupElements, block.real(query));
+    } else if (group == 1) {
+      Copies(block, t.doutput, query, shape).next(shared.doutput + stage * kGroupElements, block.real(query));
+    } else {
+      copy_query_sums(block, shared.log_sums + stage * kGroupTile, shared.deltas + stage * kGroupTile, t, shape, query);
     }
-    copy_query_facts<kGroupTile>(block, shared.queries + stage * kGroupTile, t, shape, query);
+    if constexpr (kBiased) {
+      // There are none of keys behind a sample's last tile.
+      if (!is_idle) {
+        Biases(block, in.biases, query, first_key, shape)
+            .next(shared.biases + stage * Shared::kOfGroups + of_group, block.real(query));
+      }
+    }
     commit_copies();
   };
+  const auto arrive = [] {
+    wait_for_copies<0>();
+    show_to_tensor_cores();
+    __syncthreads();
+  };
+  const int count = steps.count();
   fetch(steps.query(0), 0);
   const DropoutSite site(shape, in, block);
   // A warp adds to the dq of 16 queries of a tile, in turn.
+  const int of_warp = 16 * group_warp();
   const auto turn_of = [&](int query) {
-    return t.turns.added + (block.sample * shape.heads + block.head) * t.turns.row_tiles + query / 16 + block.warp;
+    return t.turns.added + (block.sample * shape.heads + block.head) * t.turns.row_tiles + (query + of_warp) / 16;
   };
   const auto end_turn_of = [&](int step) {
     const int query = steps.query(step);
-    if (block.lane == 0 && query + 16 * block.warp < block.length && !steps.is_last(step)) {
+    if (block.lane == 0 && query + of_warp < block.length && !steps.is_last(step)) {
       end_turn(turn_of(query), steps.turn(step) + 1);
     }
   };
@@ -170,73 +238,94 @@ __global__ void __launch_bounds__(kGroupThreads, WarpgroupTiles<T>::kBlocksAtOnc
   };
   bool open[2];
   if constexpr (!kBiased) set_open(open);
+  if (is_idle) {  // it has no part in dq
+    const GroupPairs none = {};
+    store_pairs<T>(shared.scores + of_group, none);
+    store_pairs<T>(shared.scores + Shared::kOfGroups + of_group, none);
+  }
+  arrive();
+  if (count > 1) fetch(steps.query(1), 1);
 
   GroupSums dk_sums = {}, dv_sums = {};
-  const WarpBits bits(shared.scores + 16 * block.warp * kGroupTile);
-  const int count = steps.count();
 #pragma unroll 1
-  for (int step = 0; step < count; ++step) {
-    const int first = steps.query(step), stage = step % Form::kStages;
-    wait_for_copies<0>();
-    show_to_tensor_cores();
-    __syncthreads();  // the tile is there, and nobody reads the one before any more
-    if (step + 1 < count) fetch(steps.query(step + 1), 1 - stage);
+  for (int step = 0, stage = 0; step < count; ++step, stage = (stage + 1) % Form::kStages) {
+    const int first = steps.query(step);
     const T *const q = shared.q + stage * kGroupElements, *const doutput = shared.doutput + stage * kGroupElements;
-    GroupSums p, ds;
-    if constexpr (kBiased) {
-      start_with_biases<InTile::kColumns, T>(p, shared.biases + stage * kGroupElements);
+    T* const scores = shared.scores + step % 2 * Shared::kOfGroups;
+    // The group's turn, if it was the tile's before, ends where nothing waits for what was added.
+    const auto end_turn_before = [&] {
+      if (step > 0 && (stage + kGradGroups - 1) % kGradGroups == group) end_turn_of(step - 1);
+    };
+    if (is_idle) {
+      end_turn_before();
     } else {
-      start_without_biases(p, open, block, causal, first);
-    }
-    begin_products();
-    start_product<T, InTile::kRows, InTile::kRows, true>(p, +shared.k, q);
-    commit_products();
-    start_product<T, InTile::kRows, InTile::kRows, false>(ds, +shared.v, doutput);
-    commit_products();
-
-    // The turn before ends here, where nothing waits for what was added.
-    if (step > 0) end_turn_of(step - 1);
-    if (shape.drops) bits.draw(site, first, block.warp_first());
-    const QueryFacts* const facts = shared.queries + stage * kGroupTile + block.lane % 4 * 2;
-    wait_for_products<1>();
-#pragma unroll
-    for (int n = 0; n < kGroupBlocks; ++n) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        p[n][i] = exp2_fast(fmaf(p[n][i], shape.scale2, -facts[8 * n + i % 2].log_sum_exp2));
+      GroupSums p, ds;
+      if constexpr (kBiased) {
+        start_with_biases<InTile::kColumns, T>(p, shared.biases + stage * Shared::kOfGroups + of_group);
+      } else {
+        start_without_biases(p, open, block, causal, first);
       }
-    }
-    wait_for_products<0>();
-    const WarpBits::OfLane drawn = bits.of_lane();
-    GroupPairs p_pairs, ds_pairs;
+      begin_products();
+      start_product<T, InTile::kRows, InTile::kRows, true>(p, shared.k + of_group, q);
+      commit_products();
+      start_product<T, InTile::kRows, InTile::kRows, false>(ds, shared.v + of_group, doutput);
+      commit_products();
+      end_turn_before();
+      const WarpBits bits(scores + 16 * block.warp * kGroupTile);
+      if (shape.drops) bits.draw(site, first, block.warp_first());
+      const OfQueries log_sums(shared.log_sums + stage * kGroupTile);
+      wait_for_products<1>();
 #pragma unroll
-    for (int n = 0; n < kGroupBlocks; ++n) {
+      for (int n = 0; n < kGroupBlocks; ++n) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const bool kept = WarpBits::keeps(drawn, shape, 8 * n + i % 2, i / 2);
-        const float probability = p[n][i], delta = facts[8 * n + i % 2].delta;
-        p[n][i] = kept ? probability : 0.0F;
-        ds[n][i] = probability * (kept ? fmaf(ds[n][i], shape.keep_scale, -delta) : -delta);
+        for (int i = 0; i < 4; ++i) {
+          p[n][i] = exp2_fast(fmaf(p[n][i], shape.scale2, -log_sums.at[n].at[i % 2]));
+        }
       }
+      const OfQueries deltas(shared.deltas + stage * kGroupTile);
+      const WarpBits::OfLane drawn = bits.of_lane();
+      wait_for_products<0>();
+      GroupPairs p_pairs, ds_pairs;
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        p_pairs[n / 2][n % 2 * 2 + i] = pair_of<T>(p[n][2 * i], p[n][2 * i + 1]);
-        ds_pairs[n / 2][n % 2 * 2 + i] = pair_of<T>(ds[n][2 * i], ds[n][2 * i + 1]);
+      for (int n = 0; n < kGroupBlocks; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const bool kept = WarpBits::keeps(drawn, shape, 8 * n + i % 2, i / 2);
+          const float probability = p[n][i], gradient = kept ? ds[n][i] : 0.0F;
+          p[n][i] = kept ? probability : 0.0F;
+          ds[n][i] = probability * fmaf(gradient, shape.keep_scale, -deltas.at[n].at[i % 2]);
+        }
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          p_pairs[n / 2][n % 2 * 2 + i] = pair_of<T>(p[n][2 * i], p[n][2 * i + 1]);
+          ds_pairs[n / 2][n % 2 * 2 + i] = pair_of<T>(ds[n][2 * i], ds[n][2 * i + 1]);
+        }
       }
+      begin_products();
+      start_product<T, InTile::kColumns>(dv_sums, p_pairs, doutput);
+      start_product<T, InTile::kColumns>(dk_sums, ds_pairs, q);
+      commit_products();
+      __syncwarp();  // no lane reads random bits any more
+      store_pairs<T>(scores + of_group, ds_pairs);
     }
-    begin_products();
-    start_product<T, InTile::kColumns>(dv_sums, p_pairs, doutput);
-    start_product<T, InTile::kColumns>(dk_sums, ds_pairs, q);
-    commit_products();
-    __syncwarp();  // no lane reads random bits any more
-    store_pairs<T>(shared.scores, ds_pairs);
-    show_to_tensor_cores();
-    __syncthreads();
+    // Behind it the next tile and all groups' scores are there, all products with the tile before this one are
+    // complete, and nobody reads its scores any more.
+    arrive();
+    if (step + 2 < count) fetch(steps.query(step + 2), (stage + 2) % Form::kStages);
+    if (stage != group) {
+      wait_for_products<0>();
+      continue;
+    }
     GroupSums share;
     begin_products();
-    start_product<T, InTile::kColumns, InTile::kColumns, false>(share, +shared.scores, +shared.k);
+    start_product<T, InTile::kColumns, InTile::kColumns, false>(share, scores, +shared.k);
+#pragma unroll
+    for (int other = 1; other < kGradGroups; ++other) {
+      const int at = other * kGroupElements;
+      start_product<T, InTile::kColumns, InTile::kColumns, true>(share, scores + at, shared.k + at);
+    }
     commit_products();
-    const int query = first + 16 * block.warp;
+    const int query = first + of_warp;
     const unsigned turn = steps.turn(step);
     const bool adds = query < block.length, is_last = steps.is_last(step);
     if (adds && turn > 0 && block.lane == 0)
@@ -258,7 +347,7 @@ __global__ void __launch_bounds__(kGroupThreads, WarpgroupTiles<T>::kBlocksAtOnc
     }
   }
   __syncwarp();
-  end_turn_of(count - 1);
+  if ((count - 1) % kGradGroups == group) end_turn_of(count - 1);
   if constexpr (kBiased) set_open(open);
   store_keys<true, true>(dk_sums, dv_sums, open, block, shares, t, shape);
 }
@@ -273,8 +362,10 @@ template <typename T, bool kBiased>
 void start_warpgroup_backward(const Context& context, unsigned blocks, const BackwardTensors<T>& t,
                               const AttentionShape& shape) {
   launch(context.stream(), attention_backward_warpgroup<T, kBiased>,
-         {.blocks = blocks, .threads = kGroupThreads, .shared_bytes = WarpgroupShared<T, kBiased>().pieces.bytes()}, t,
-         shape);
+         {.blocks = blocks,
+          .threads = GradGroups<T>::kThreads,
+          .shared_bytes = WarpgroupShared<T, kBiased>().pieces.bytes()},
+         t, shape);
 }
 
 template void prepare_warpgroup_backward<Bf16, true>(const Context&);

@@ -25,7 +25,7 @@ struct WarpgroupTiles : AttentionTiles<T, kGroupTile, true> {
 // Scores begin as a tile of biases, [queries][keys], of which the warp takes its 16 queries as rows, or its keys.
 template <InTile kRowsAre, typename T>
 __device__ void start_with_biases(GroupSums& scores, const T* tile) {
-  const int lane = static_cast<int>(threadIdx.x % kWarp), warp = static_cast<int>(threadIdx.x / kWarp);
+  const int lane = static_cast<int>(threadIdx.x % kWarp), warp = group_warp();
   const int matrix = lane / 8, below = matrix % 2 * 8, beside = matrix / 2 * 8;
 #pragma unroll
   for (int n = 0; n < kGroupBlocks; n += 2) {

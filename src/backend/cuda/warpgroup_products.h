@@ -1,5 +1,5 @@
-// Products of matrices by a warpgroup, four warps whose threads are a block's first 128, as Hopper's tensor cores make
-// them: operands are read from shared memory by the cores themselves, and the warps go on until they wait.
+// Products of matrices by a warpgroup, four warps whose first thread's number is a multiple of 128, as Hopper's tensor
+// cores make them: operands are read from shared memory by the cores themselves, and the warps go on until they wait.
 // Instructions: NVIDIA's PTX ISA, "Asynchronous warpgroup-level matrix instructions", m64n64k16 (sm_90a alone).
 //
 // Tiles are [64][64] halves, rows of 128 bytes, in shared memory that begins at a multiple of 1,024 bytes; a row's
@@ -14,6 +14,15 @@ namespace plimsoll::cuda {
 inline constexpr int kGroupTile = 64, kGroupElements = kGroupTile * kGroupTile;
 inline constexpr int kGroupThreads = 4 * static_cast<int>(kWarp);
 inline constexpr int kGroupBlocks = kGroupTile / 8;
+
+// A thread's place in its warpgroup, and its warp's.
+__device__ inline int group_thread() { return static_cast<int>(threadIdx.x) % kGroupThreads; }
+__device__ inline int group_warp() { return group_thread() / static_cast<int>(kWarp); }
+// Its group's number in the block, which the compiler knows to be the same for all lanes: what follows from it, as the
+// tiles of a product do, it computes once for the warp.
+__device__ inline int group_number() {
+  return __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kGroupThreads, 0);
+}
 
 PLIMSOLL_HOST_DEVICE constexpr int group_offset(int row, int column) {
   return row * kGroupTile + (column / 8 ^ row % 8) * 8 + column % 8;
@@ -78,7 +87,7 @@ template <typename T, InTile kA, InTile kB, bool kAdds>
 inline void start_product(GroupSums& sums, const T* a, const T* b) {
   cuda_emulator::start_product([&sums, a, b] {
     const int lane = static_cast<int>(threadIdx.x % kWarp), along = lane % 4 * 2;
-    const int row = static_cast<int>(threadIdx.x / kWarp) * 16 + lane / 4;
+    const int row = group_warp() * 16 + lane / 4;
     if (!kAdds) {
       for (auto& block : sums) block[0] = block[1] = block[2] = block[3] = 0;
     }
@@ -116,16 +125,17 @@ __device__ inline void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
-// Describes a swizzled tile (PTX ISA, "Matrix descriptor format"): where it begins, 1,024 bytes from eight of its rows to the
-// next eight. The leading offset, between tiles side by side, is not used.
+// The lower half of what describes a swizzled tile (PTX ISA, "Matrix descriptor format"): where it begins. The upper
+// half is the same for all: 1,024 bytes from eight of its rows to the next eight. The leading offset, between tiles
+// side by side, is not used.
 template <typename T>
-__device__ inline std::uint64_t tile_descriptor(const T* tile) {
-  constexpr std::uint64_t kSwizzled128 = std::uint64_t{1} << 62, kEightRows = std::uint64_t{1024 / 16} << 32;
-  return kSwizzled128 | kEightRows | std::uint64_t{1} << 16 | (shared_address(tile) & 0x3FFFF) / 16;
+__device__ inline std::uint32_t tile_descriptor(const T* tile) {
+  return std::uint32_t{1} << 16 | (shared_address(tile) & 0x3FFFF) / 16;
 }
+inline constexpr std::uint32_t kUpperDescriptor = std::uint32_t{1} << 30 | 1024 / 16;  // swizzled by 128 bytes
 // A descriptor grows by this for an operand's next 16 elements along what is added up: 32 bytes of a row, or 16 rows.
 template <InTile kIn>
-constexpr std::uint64_t kNextSixteen = kIn == InTile::kRows ? 32 / 16 : 16 * 128 / 16;
+constexpr std::uint32_t kNextSixteen = kIn == InTile::kRows ? 32 / 16 : 16 * 128 / 16;
 
 #define PLIMSOLL_GROUP_SUMS(s)                                                                                 \
   "+f"(s[0][0]), "+f"(s[0][1]), "+f"(s[0][2]), "+f"(s[0][3]), "+f"(s[1][0]), "+f"(s[1][1]), "+f"(s[1][2]),     \
@@ -136,19 +146,23 @@ constexpr std::uint64_t kNextSixteen = kIn == InTile::kRows ? 32 / 16 : 16 * 128
 #define PLIMSOLL_GROUP_NAMES                                                                                        \
   "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, " \
   "%24, %25, %26, %27, %28, %29, %30, %31}"
-#define PLIMSOLL_GROUP_PRODUCT(type)                                                                                 \
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type \
-               " " PLIMSOLL_GROUP_NAMES ", %32, %33, p, 1, 1, %35, %36;\n}"                                          \
-               : PLIMSOLL_GROUP_SUMS(sums)                                                                           \
-               : "l"(a), "l"(b), "r"(adds), "n"(kA == InTile::kColumns ? 1 : 0), "n"(kB == InTile::kColumns ? 1 : 0))
-#define PLIMSOLL_GROUP_PRODUCT_OF_REGISTERS(type)                                                   \
-  asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " " PLIMSOLL_GROUP_NAMES \
-               ", {%32, %33, %34, %35}, %36, 1, 1, 1, %37;\n"                                       \
-               : PLIMSOLL_GROUP_SUMS(sums)                                                          \
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kB == InTile::kColumns ? 1 : 0))
+#define PLIMSOLL_GROUP_PRODUCT(type)                                                                               \
+  asm volatile(                                                                                                    \
+      "{\n.reg .pred p;\n.reg .b64 a, b;\nmov.b64 a, {%32, %37};\nmov.b64 b, {%33, %37};\n"                        \
+      "setp.ne.b32 p, %34, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " " PLIMSOLL_GROUP_NAMES \
+      ", a, b, p, 1, 1, %35, %36;\n}"                                                                              \
+      : PLIMSOLL_GROUP_SUMS(sums)                                                                                  \
+      : "r"(a), "r"(b), "r"(adds), "n"(kA == InTile::kColumns ? 1 : 0), "n"(kB == InTile::kColumns ? 1 : 0),       \
+        "r"(kUpperDescriptor))
+#define PLIMSOLL_GROUP_PRODUCT_OF_REGISTERS(type)                                                                   \
+  asm volatile("{\n.reg .b64 b;\nmov.b64 b, {%36, %38};\nwgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type \
+               " " PLIMSOLL_GROUP_NAMES ", {%32, %33, %34, %35}, b, 1, 1, 1, %37;\n}"                               \
+               : PLIMSOLL_GROUP_SUMS(sums)                                                                          \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "n"(kB == InTile::kColumns ? 1 : 0),           \
+                 "r"(kUpperDescriptor))
 
 template <typename T, InTile kA, InTile kB>
-__device__ inline void start_sixteen(GroupSums& sums, std::uint64_t a, std::uint64_t b, int adds) {
+__device__ inline void start_sixteen(GroupSums& sums, std::uint32_t a, std::uint32_t b, int adds) {
   if constexpr (std::is_same_v<T, Bf16>) {
     PLIMSOLL_GROUP_PRODUCT("bf16");
   } else {
@@ -156,7 +170,7 @@ __device__ inline void start_sixteen(GroupSums& sums, std::uint64_t a, std::uint
   }
 }
 template <typename T, InTile kB>
-__device__ inline void start_sixteen(GroupSums& sums, const std::uint32_t (&a)[4], std::uint64_t b) {
+__device__ inline void start_sixteen(GroupSums& sums, const std::uint32_t (&a)[4], std::uint32_t b) {
   if constexpr (std::is_same_v<T, Bf16>) {
     PLIMSOLL_GROUP_PRODUCT_OF_REGISTERS("bf16");
   } else {
@@ -171,7 +185,7 @@ __device__ inline void start_sixteen(GroupSums& sums, const std::uint32_t (&a)[4
 
 template <typename T, InTile kA, InTile kB, bool kAdds>
 __device__ inline void start_product(GroupSums& sums, const T* a, const T* b) {
-  const std::uint64_t of_a = tile_descriptor(a), of_b = tile_descriptor(b);
+  const std::uint32_t of_a = tile_descriptor(a), of_b = tile_descriptor(b);
 #pragma unroll
   for (int k = 0; k < kGroupTile / 16; ++k) {
     start_sixteen<T, kA, kB>(sums, of_a + k * kNextSixteen<kA>, of_b + k * kNextSixteen<kB>, kAdds || k > 0 ? 1 : 0);
@@ -179,7 +193,7 @@ __device__ inline void start_product(GroupSums& sums, const T* a, const T* b) {
 }
 template <typename T, InTile kB>
 __device__ inline void start_product(GroupSums& sums, const GroupPairs& a, const T* b) {
-  const std::uint64_t of_b = tile_descriptor(b);
+  const std::uint32_t of_b = tile_descriptor(b);
 #pragma unroll
   for (int k = 0; k < kGroupTile / 16; ++k) start_sixteen<T, kB>(sums, a[k], of_b + k * kNextSixteen<kB>);
 }
@@ -215,15 +229,28 @@ __device__ inline void round_sums(const GroupSums& sums, GroupPairs& to) {
 // Stores a warp's 16 rows of rounded sums into a tile.
 template <typename T>
 __device__ inline void store_pairs(T* tile, const GroupPairs& pairs) {
-  const int lane = static_cast<int>(threadIdx.x % kWarp), row = static_cast<int>(threadIdx.x / kWarp) * 16 + lane / 4;
-#pragma unroll
+  const int lane = static_cast<int>(threadIdx.x % kWarp);
+#if defined(PLIMSOLL_CUDA_EMULATED)
+  const int row = group_warp() * 16 + lane / 4;
   for (int k = 0; k < kGroupTile / 16; ++k) {
-#pragma unroll
     for (int i = 0; i < 4; ++i) {
       T* const to = tile + group_offset(row + i % 2 * 8, 16 * k + i / 2 * 8 + lane % 4 * 2);
       *reinterpret_cast<std::uint32_t*>(to) = pairs[k][i];
     }
   }
+#elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  // Four matrices of eight rows at a time, of which a lane says where one of the rows begins (PTX ISA, "stmatrix").
+  const int row = group_warp() * 16 + lane / 8 % 2 * 8 + lane % 8, beside = lane / 16 * 8;
+#pragma unroll
+  for (int k = 0; k < kGroupTile / 16; ++k) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                     shared_address(tile + group_offset(row, 16 * k + beside))),
+                 "r"(pairs[k][0]), "r"(pairs[k][1]), "r"(pairs[k][2]), "r"(pairs[k][3])
+                 : "memory");
+  }
+#else
+  static_cast<void>(lane);  // code for other architectures, which is never started
+#endif
 }
 
 }  // namespace plimsoll::cuda

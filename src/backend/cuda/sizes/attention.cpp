@@ -44,7 +44,8 @@ AttentionShape attention_shape(const Graph& graph, const Node& node) {
     shape.bias_stride = static_cast<std::int32_t>(attention_bias_keys(attributes, rows));  // whole 16 bytes
   }
   if (shape.drops) {
-    shape.upper_threshold = dropout_threshold(attributes.dropout_p) << 16;
+    shape.threshold = dropout_threshold(attributes.dropout_p);
+    shape.upper_threshold = shape.threshold << 16;
     shape.keep_scale = static_cast<float>(dropout_scale(attributes.dropout_p));
   }
   std::int32_t first = 0, distances = 0;

@@ -42,7 +42,7 @@ struct AttentionShape {
   std::int32_t samples = 0;
   float scale = 0, scale2 = 0;
   bool drops = false;
-  std::uint32_t site = 0, upper_threshold = 0;  // the threshold in the upper half
+  std::uint32_t site = 0, threshold = 0, upper_threshold = 0;  // the last: the threshold in the upper half
   float keep_scale = 1;
   BucketEdges edges[kTables];
   std::int64_t longest = 0;      // rows of a sample at most
