@@ -25,6 +25,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 FILE = REPOSITORY / "src" / "backend" / "cuda" / "sizes" / "instructions.inc"
 SCORES = 32  # of a thread in a tile
 LAST = 1 / 12      # of a block's steps, the one in which it is the last to add to dq and writes it
+GROUP = 1 / 3      # of a block's steps, those in which it is a warpgroup's turn to make dq
 RESCALED = 2 / 12  # twice in a walk over a sample: for the first keys, and once more
 CALLS = 4    # of a thread in a tile, for eight scores each
 BIASES = 8   # keys whose biases a thread makes at once, for each of
@@ -82,11 +83,17 @@ class Loop:
         self.inner = []
 
     def detours(self, code, labels):
-        """The parts that a branch leads past and in which lanes exchange sums: what is done for the last step alone."""
+        """Yields parts that a branch leads past and that a warp runs in few steps, with their share of them and why."""
         parts = [Loop(address + 16, labels[label] - 16, code) for address, _, label in code
                  if label and self.begin < address < labels.get(label, 0) <= self.end]
-        parts = [part for part in parts if part.has("SHFL") >= 32 and not part.has("HGMMA")]
-        return [part for part in parts if not any(other.holds(part) for other in parts)]
+        for share, why, fits in (
+                (LAST, "the last step", lambda part: part.has("SHFL") >= 32 and not part.has("HGMMA")),
+                (GROUP, "a group's turn", lambda part: part.has("HGMMA") == 12),
+                (GROUP, "the end of a turn", lambda part: self.has("HGMMA") and part.has("MEMBAR") == 1 and len(part.names) < 100)):
+            found = [part for part in parts if fits(part)]
+            for part in found:
+                if not any(other.holds(part) for other in found):
+                    yield part, share, why
 
     def has(self, *names):
         return sum(name in names for name in self.names)
@@ -148,9 +155,11 @@ def main():
             print(f"{counted}: {name}")
             loop = main_loop(functions[found[0]], labels)
             each = count(loop, counted, products)
-            for part in loop.detours(functions[found[0]], labels):
-                print(f"  {len(part.names):5} instructions x {LAST:g}: the last step")
-                each -= (1 - LAST) * len(part.names)
+            parts = list(loop.detours(functions[found[0]], labels))
+            for part, share, why in parts:
+                own = len(part.names) - sum(len(other.names) for other, *_ in parts if part.holds(other))
+                print(f"  {own:5} instructions x {share:g}: {why}")
+                each -= (1 - share) * own
             each /= makes
             print(f"  {each:.1f} instructions each")
             lines.append(f"    {each:.1f},  // {counted}\n")

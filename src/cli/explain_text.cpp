@@ -107,7 +107,9 @@ std::string packing_text(const Explanation& e) {
 }
 
 std::string time_text(const FitRequest& request, const PlanSummary& run, const Explanation& e) {
-  const bool measured = request.speeds.seconds_per_unit != typical_speeds().seconds_per_unit;
+  const auto& speeds = request.speeds.seconds_per_unit;
+  const bool measured =
+      speeds != typical_speeds().seconds_per_unit && speeds != typical_gpu_speeds().seconds_per_unit;
   std::string text = fmt::format("\ntime, predicted from {}\n  an update of {}: {}, {:.3g} pages/s\n",
                                  measured ? "this machine's measured speeds" : "typical speeds",
                                  counted(request.train_batch_size, "page"), seconds_text(run.seconds_per_update),

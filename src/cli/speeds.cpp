@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 // Raised whenever a kernel becomes so much faster or slower that old measurements mislead, or an op's work is counted
 // in another unit.
-constexpr int kVersion = 5;
+constexpr int kVersion = 6;
 
 std::optional<OpSpeeds> read_speeds(const fs::path& path, const Device& device) {
   std::error_code missing;
@@ -118,7 +118,8 @@ OpSpeeds machine_speeds(const Device& device, DType precision, std::size_t budge
   const std::size_t held = use ? use->held_bytes : resident_bytes();
   const std::size_t free = use ? use->free_bytes : available_memory_bytes();
   const std::size_t room = budget_bytes == 0 ? free : std::min(free, budget_bytes - std::min(budget_bytes, held));
-  const std::size_t needed = kCalibrationBytes + (use ? held : 0);  // a second context
+  const std::size_t needed = use ? kDeviceCalibrationBytes + held : kCalibrationBytes;  // a second context
+  const OpSpeeds typical = use ? typical_gpu_speeds() : typical_speeds();
   if (!path.empty() && room < needed) {
     log_info(fmt::format(
         "using typical speeds to compare plans: measuring this machine's needs {} of memory, and {}; plimsoll "
@@ -127,13 +128,13 @@ OpSpeeds machine_speeds(const Device& device, DType precision, std::size_t budge
         room < free ? fmt::format("the budget has room for {}", format_bytes(room))
                     : fmt::format("{} are free", format_bytes(room)),
         device.argument == "cpu" ? "" : " --device " + device.argument));
-    return typical_speeds();
+    return typical;
   }
   if (!path.empty() && run_calibrate(device, precision)) {
     if (const auto measured = read_speeds(path, device)) return *measured;
   }
   log_warning("cannot measure or store this machine's speed; using typical speeds to compare plans");
-  return typical_speeds();
+  return typical;
 }
 
 }  // namespace plimsoll

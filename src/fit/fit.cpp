@@ -24,8 +24,9 @@ namespace {
 constexpr std::size_t kReserveBytes = 4 * kMiB;
 
 // The reserve covers what a GPU's driver takes while kernels run: stacks of kernels that spill, and CUDA graphs. It is
-// an estimate, because the driver does not report it beforehand: an H100 took 1 to 21 MiB (driver 580).
-constexpr std::size_t kDriverReserveBytes = 32 * kMiB;
+// an estimate, because the driver does not report it beforehand: an H100 took 1 to 21 MiB (driver 580), an H200 up to 42
+// where a run has graphs of several programs.
+constexpr std::size_t kDriverReserveBytes = 48 * kMiB;
 constexpr const char *kContextItem = "context and libraries", *kDriverReserveItem = "reserve for the driver";
 // What NCCL has taken when it connected the ranks, measured.
 constexpr const char* kConnectionItem = "connections between GPUs (NCCL)";
@@ -236,7 +237,7 @@ double longest_seconds(const PreparedGraph& prepared, const OpSpeeds& speeds, do
   double longest = 0, before = 0;
   bool updates = false;
   for (const Node& node : graph.nodes()) {
-    const double seconds = speeds.seconds(graph, node) * (node.row_count == kNoValue ? 1 : row_share);
+    const double seconds = speeds.seconds(graph, node, row_share);
     updates = updates || is_parameter_update(node.op);
     if (!updates) before += seconds;
     longest = std::max(longest, seconds);
@@ -376,8 +377,7 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
     run.arena_bytes = std::max(run.arena_bytes, program.plan.arena_bytes());
     if (largest == nullptr || program.plan.arena_bytes() > largest->plan.arena_bytes()) largest = &program;
   }
-  run.transfer_seconds = run.transfers.read_bytes * request.speeds.offload_read_seconds_per_byte +
-                         run.transfers.written_bytes * request.speeds.offload_write_seconds_per_byte;
+  run.transfer_seconds = transfer_seconds(run.transfers, request.speeds);
   run.items = persistent_items(run.layout, request.step);
   for (MemoryItem& item : explain_peak(largest->plan)) {
     run.items.push_back({fmt::format("{} ({})", item.name, program_kind_name(largest->kind)), item.bytes});

@@ -497,7 +497,7 @@ class Search {
       list.push_back({nullptr, &o});
     }
     // Every byte costs the disk the same; recomputations become more expensive down the list.
-    const double disk = request_.speeds.offload_read_seconds_per_byte + request_.speeds.offload_write_seconds_per_byte;
+    const double disk = transfer_seconds({.read_bytes = 1, .written_bytes = 1}, request_.speeds);
     const auto dearer = std::find_if(recomputations.begin(), recomputations.end(), [&](const Pull& pull) {
       return pull.recomputation->seconds > disk * static_cast<double>(pull.recomputation->bytes);
     });

@@ -16,8 +16,9 @@ std::size_t speed_index(const Graph& graph, const Node& node) {
   return half + (node.op == Op::kAdamW ? kOpCount : kOpCount + 1);
 }
 
-double OpSpeeds::seconds(const Graph& graph, const Node& node) const {
-  return seconds_per_unit[speed_index(graph, node)] * op_facts(node.op).work(graph, node);
+double OpSpeeds::seconds(const Graph& graph, const Node& node, double row_share) const {
+  const double units = op_facts(node.op).work(graph, node) * (node.row_count == kNoValue ? 1 : row_share);
+  return seconds_per_unit[speed_index(graph, node)] * units + (is_parameter_update(node.op) ? 0 : seconds_per_start);
 }
 
 std::string speed_name(std::size_t index) {
@@ -49,6 +50,22 @@ TransferSize transfer_size(const Graph& graph) {
 
 double transfer_seconds(const TransferAttributes& transfer, bool writes, const OpSpeeds& speeds) {
   return bytes_of(transfer) * (writes ? speeds.offload_write_seconds_per_byte : speeds.offload_read_seconds_per_byte);
+}
+
+double transfer_seconds(const TransferSize& size, const OpSpeeds& speeds) {
+  const double reads = size.read_bytes * speeds.offload_read_seconds_per_byte;
+  const double writes = size.written_bytes * speeds.offload_write_seconds_per_byte;
+  return speeds.offload_both_ways ? std::max(reads, writes) : reads + writes;
+}
+
+double TransferTimes::waited(const Node& node, double now) {
+  const auto& transfer = std::get<TransferAttributes>(node.attributes);
+  const bool writes = node.op == Op::kStoreBegin;
+  if (!writes && node.op != Op::kFetchBegin) return std::max(0.0, done_[transfer.ticket] - now);
+  double& free = free_[writes && speeds_.offload_both_ways ? 1 : 0];
+  free = std::max(free, now) + transfer_seconds(transfer, writes, speeds_);
+  done_[transfer.ticket] = free;
+  return 0;
 }
 
 ExchangeSize exchange_size(const Graph& graph, const Node& begin) {
@@ -131,18 +148,12 @@ double exchange_seconds(const ExchangeSize& size, const OpSpeeds& speeds) {
 }
 
 double estimate_seconds(const Graph& graph, const OpSpeeds& speeds, double row_share) {
-  double now = 0, disk_free = 0, network_free = 0;  // seconds since the start
-  std::map<std::int64_t, double> exchanged;         // by ticket
-  std::map<std::int64_t, double> done;              // by ticket
+  double now = 0, network_free = 0;          // seconds since the start
+  std::map<std::int64_t, double> exchanged;  // by ticket
+  TransferTimes transfers(speeds);
   for (const Node& node : graph.nodes()) {
     if (is_transfer(node.op)) {
-      const auto& transfer = std::get<TransferAttributes>(node.attributes);
-      if (node.op == Op::kFetchBegin || node.op == Op::kStoreBegin) {
-        disk_free = std::max(disk_free, now) + transfer_seconds(transfer, node.op == Op::kStoreBegin, speeds);
-        done[transfer.ticket] = disk_free;
-      } else {
-        now = std::max(now, done[transfer.ticket]);
-      }
+      now += transfers.waited(node, now);
       continue;
     }
     if (is_collective(node.op)) {
@@ -155,7 +166,7 @@ double estimate_seconds(const Graph& graph, const OpSpeeds& speeds, double row_s
       }
       continue;
     }
-    now += speeds.seconds(graph, node) * (node.row_count == kNoValue ? 1 : row_share);
+    now += speeds.seconds(graph, node, row_share);
   }
   return now;
 }

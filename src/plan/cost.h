@@ -5,6 +5,8 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -21,14 +23,19 @@ std::string speed_name(std::size_t index);
 
 struct OpSpeeds {
   std::array<double, kSpeedCount> seconds_per_unit{};
+  // Of a node's call, whatever its work: on a GPU a kernel of a few pages takes little longer than one of a page.
+  // Updates are started many at a time and have none.
+  double seconds_per_start = 0;
   // The speeds of the offload directory, measured there (base/offload_file.h) and not stored.
   double offload_read_seconds_per_byte = 0, offload_write_seconds_per_byte = 0;
+  bool offload_both_ways = false;  // TransferSpeed
   // The network between ranks, as the alpha-beta model has it: a message of n bytes takes network_seconds_per_message +
   // n * network_seconds_per_byte of its sender's time (Hockney 1994). Measured when the ranks connect
   // (ranks/network_speed.h), or given for a network that one does not have.
   double network_seconds_per_message = 20e-6, network_seconds_per_byte = 1 / 4e9;
 
-  double seconds(const Graph& graph, const Node& node) const;
+  // `row_share`: as estimate_seconds.
+  double seconds(const Graph& graph, const Node& node, double row_share = 1) const;
 };
 
 // The bytes that fetch and store nodes move.
@@ -39,6 +46,21 @@ struct TransferSize {
 TransferSize transfer_size(const Graph& graph);
 // The time of the transfer that a fetch_begin or store_begin starts, by itself.
 double transfer_seconds(const TransferAttributes& transfer, bool writes, const OpSpeeds& speeds);
+// Of so many bytes, where nothing else goes on.
+double transfer_seconds(const TransferSize& size, const OpSpeeds& speeds);
+
+// The times of transfers beside the computation: one at a time, or one each way.
+class TransferTimes {
+ public:
+  explicit TransferTimes(const OpSpeeds& speeds) : speeds_(speeds) {}
+  // Returns the seconds for which a node waits that begins or ends transfers, `now` seconds after the first node.
+  double waited(const Node& node, double now);
+
+ private:
+  const OpSpeeds& speeds_;
+  double free_[2] = {0, 0};              // for the next one that reads, or writes
+  std::map<std::int64_t, double> done_;  // by ticket
+};
 
 // What one rank sends and receives in the exchange that a collective begins.
 struct ExchangeSize {

@@ -60,26 +60,6 @@ void write_persistent(const RunPlan& plan, const ArenaPrograms& programs, const 
   }
 }
 
-// The seconds for which nodes wait for transfers, which run beside the others: as estimate_seconds counts them.
-class TransferTimes {
- public:
-  explicit TransferTimes(const OpSpeeds& speeds) : speeds_(speeds) {}
-
-  double waited(const Node& node) {
-    const auto& transfer = std::get<TransferAttributes>(node.attributes);
-    if (node.op != Op::kFetchBegin && node.op != Op::kStoreBegin) return std::max(0.0, done_[transfer.ticket] - now_);
-    disk_free_ = std::max(disk_free_, now_) + transfer_seconds(transfer, node.op == Op::kStoreBegin, speeds_);
-    done_[transfer.ticket] = disk_free_;
-    return 0;
-  }
-  void advance(double seconds) { now_ += seconds; }
-
- private:
-  const OpSpeeds& speeds_;
-  double now_ = 0, disk_free_ = 0;       // since the program's first node
-  std::map<std::int64_t, double> done_;  // by ticket
-};
-
 class ProgramWriter {
  public:
   ProgramWriter(const ArenaProgram& program, const OpSpeeds& speeds, const TextSink& write)
@@ -92,9 +72,10 @@ class ProgramWriter {
   void write_nodes() const {
     const char* comma = "";
     TransferTimes transfers(speeds_);
+    double now = 0;  // since the program's first node
     for (const Node& node : graph_.nodes()) {
-      const double seconds = is_transfer(node.op) ? transfers.waited(node) : speeds_.seconds(graph_, node);
-      transfers.advance(seconds);
+      const double seconds = is_transfer(node.op) ? transfers.waited(node, now) : speeds_.seconds(graph_, node);
+      now += seconds;
       write_(fmt::format("{}\n[{},\"{}\",\"{}\",{:.3g}]", comma, json_text(node.name), op_name(node.op),
                          phase_name(node.phase), seconds));
       comma = ",";

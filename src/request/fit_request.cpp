@@ -167,6 +167,7 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
     request.offload_directory = memory.offload_directory;
     request.speeds.offload_read_seconds_per_byte = 1 / speed.read_bytes_per_second;
     request.speeds.offload_write_seconds_per_byte = 1 / speed.write_bytes_per_second;
+    request.speeds.offload_both_ways = speed.both_ways;
   }
   if (train != nullptr && options.teacher != nullptr) {
     request.step.teacher = teacher_options(options);

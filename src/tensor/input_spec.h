@@ -54,7 +54,7 @@ struct InputSpec {
     kZeros,
     kOnes,
     kCount,    // one element: `count`
-    kOffsets,  // 0, then `count` in each element: the first sample has every row
+    kOffsets,  // from 0 to `count` in even steps: every sample has as many rows
   };
   std::string name;
   TensorType type;

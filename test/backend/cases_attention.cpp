@@ -292,7 +292,7 @@ std::vector<OpCase> attention_cases() {
            .made_biases = true,
            .longest_sample = 133},
            {.name = "made_biases_of_many_tiles",
-           .lengths = {450, 200},
+           .lengths = {197},
            .heads = 1,
            .head_size = 64,
            .dropout_p = 0.1,
@@ -301,7 +301,7 @@ std::vector<OpCase> attention_cases() {
            .column_sums = true,
            .made_biases = true},
            {.name = "head_64_longer_than_tiles",
-           .lengths = {70, 0, 64, 263},
+           .lengths = {70, 0, 64, 131},
            .heads = 2,
            .head_size = 64,
            .dropout_p = 0.2,
@@ -311,7 +311,7 @@ std::vector<OpCase> attention_cases() {
            .spatial_bins = 64,
            .column_sums = true},
            {.name = "causal_head_64_dropout",
-           .lengths = {129, 1, 200},
+           .lengths = {1, 194},
            .heads = 2,
            .head_size = 64,
            .dropout_p = 0.1,
@@ -356,6 +356,31 @@ std::vector<OpCase> attention_cases() {
   cases.push_back(put_rows_by_index_case(4, 0, 4));
   cases.push_back(put_rows_by_index_case(150, 140, 9));
   return cases;
+}
+
+std::vector<OpCase> long_attention_cases() {
+  AttentionShape biased{.name = "long_made_biases",
+                        .lengths = {709, 450, 200},
+                        .heads = 3,
+                        .head_size = 64,
+                        .dropout_p = 0.1,
+                        .table_gradients = false,
+                        .masked_every = 7,
+                        .column_sums = true,
+                        .made_biases = true};
+  AttentionShape causal{.name = "long_causal",
+                        .lengths = {200, 709},
+                        .heads = 4,
+                        .head_size = 64,
+                        .dropout_p = 0.1,
+                        .position_bias = false,
+                        .spatial_bias = false,
+                        .causal = true,
+                        .key_value_heads = 2};
+  AttentionShape open = causal;
+  open.name = "long_no_biases";
+  open.causal = false;
+  return {attention_case(biased), attention_case(causal), attention_case(open)};
 }
 
 }  // namespace plimsoll::test

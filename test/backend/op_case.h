@@ -124,6 +124,9 @@ std::vector<OpCase> elementwise_cases();
 std::vector<OpCase> linear_cases();
 std::vector<OpCase> normalisation_cases();
 std::vector<OpCase> attention_cases();
+// Of more tiles than an emulated device has time for, and of several blocks, which run at once on a real one; not among
+// all.
+std::vector<OpCase> long_attention_cases();
 std::vector<OpCase> loss_cases();
 std::vector<OpCase> update_cases();
 // Maps with a bias whose gradient another node's gradient makes: for gradient_test.cpp alone, since elsewhere a node's

@@ -6,8 +6,10 @@ namespace plimsoll::test {
 namespace {
 
 std::vector<SuiteParameter> suite(DType dtype) {
-  return suite_of(
-      "cuda", [] { return std::make_unique<CudaBackend>(); }, {}, dtype);
+  const auto make = [] { return std::make_unique<CudaBackend>(); };
+  std::vector<SuiteParameter> parameters = suite_of("cuda", make, {}, dtype);
+  for (const OpCase& each : long_attention_cases()) parameters.push_back({"cuda", make, each, dtype});
+  return parameters;
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpu, BackendSuite, testing::ValuesIn(suite(DType::kF32)), suite_test_name);

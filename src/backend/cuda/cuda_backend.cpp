@@ -202,7 +202,8 @@ std::optional<TransferSpeed> CudaBackend::offload_speed() {
   };
   void *const host = here.bytes().data(), *const device = there.bytes().data();
   return TransferSpeed{.read_bytes_per_second = bytes_per_second(device, host, cudaMemcpyHostToDevice),
-                       .write_bytes_per_second = bytes_per_second(host, device, cudaMemcpyDeviceToHost)};
+                       .write_bytes_per_second = bytes_per_second(host, device, cudaMemcpyDeviceToHost),
+                       .both_ways = true};
 }
 
 BufferBytes CudaBackend::buffer_bytes(std::size_t arena_bytes) const {

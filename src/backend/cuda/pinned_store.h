@@ -1,4 +1,5 @@
-// Offloaded tensors in the host's memory, pinned: they come and go on a stream of their own while kernels compute.
+// Offloaded tensors in the host's memory, pinned: they come on one stream and go on another while kernels compute, so
+// that the device copies both ways at once.
 #pragma once
 
 #include <vector>
@@ -24,9 +25,16 @@ class PinnedStore final : public OffloadStore {
  private:
   const Context& context_;
   PinnedBytes data_;
-  Stream stream_;
+  Stream here_, there_;      // to the host, to the device
   Event ready_;              // what a transfer moves, or takes the place of
   std::vector<Event> done_;  // by ticket
+  // Tickets that were begun and not waited for, and the places from the first to the last that each is of.
+  struct Begun {
+    std::int64_t ticket;
+    std::uint64_t begin, end;
+    bool writes;
+  };
+  std::vector<Begun> begun_;
 };
 
 }  // namespace plimsoll::cuda

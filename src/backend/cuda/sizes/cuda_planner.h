@@ -22,7 +22,7 @@ struct AssumedGpu {
   // The driver and the libraries add this much to the process on the host.
   std::size_t host_bytes = 512 * kMiB;
   // Pinned memory reaches about this much over 16 lanes of PCIe 3.0; newer cards are faster.
-  TransferSpeed transfer{.read_bytes_per_second = 12e9, .write_bytes_per_second = 12e9};
+  TransferSpeed transfer{.read_bytes_per_second = 12e9, .write_bytes_per_second = 12e9, .both_ways = true};
   bool records = true;  // steps are recorded as CUDA graphs, which are not interrupted
 };
 

@@ -43,8 +43,8 @@ inline constexpr std::array<GpuRates, 5> kGpuRates = {{
 inline constexpr double kSecondsBetweenKernels = 3.2e-6;
 // The share of issue slots that a kernel fills which is limited by its instructions, by CountedWork: the rest goes to
 // waits for shared memory, for device memory and at barriers, and to scores of tiles that are not whole. H200: 9.4
-// instructions for each of 96.5 million scores in 119 us, 22.3 in 205 us, 40.5 in 518 us; of 34.8 million values, 19.4
-// in 36 us. H100: by warpgroups 16.9 in 163 us and 34.7 in 424 us, which is what its L2 takes at 78 % of its rate.
-inline constexpr std::array<double, 8> kIssueShares = {1, 0.23, 0.31, 0.23, 0.30, 0.24, 0.55, 0.55};
+// instructions for each of 96.5 million scores in 119 us, 22.3 in 205 us, 40.5 in 518 us; by warpgroups 17.3 in 161 us and
+// 32.1 in 321 us; of 34.8 million values, 19.4 in 36 us.
+inline constexpr std::array<double, 8> kIssueShares = {1, 0.23, 0.31, 0.23, 0.31, 0.29, 0.55, 0.55};
 
 }  // namespace plimsoll::cuda
