@@ -256,6 +256,7 @@ __global__ void __launch_bounds__(kGradGroups* kGroupThreads, 1)
     const auto end_turn_before = [&] {
       if (step > 0 && (stage + kGradGroups - 1) % kGradGroups == group) end_turn_of(step - 1);
     };
+    GroupPairs p_pairs, ds_pairs;  // which products read until they are waited for
     if (is_idle) {
       end_turn_before();
     } else {
@@ -285,7 +286,6 @@ __global__ void __launch_bounds__(kGradGroups* kGroupThreads, 1)
       const OfQueries deltas(shared.deltas + stage * kGroupTile);
       const WarpBits::OfLane drawn = bits.of_lane();
       wait_for_products<0>();
-      GroupPairs p_pairs, ds_pairs;
 #pragma unroll
       for (int n = 0; n < kGroupBlocks; ++n) {
 #pragma unroll
