@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compiles the kernels that hold the most in registers for every supported GPU and reports them as ptxas does: none may spill to
-# memory, nothing may warn. attention_grad_warpgroup may spill up to 48 bytes, most of them outside its loop: three warpgroups
-# have no registers for more on a multiprocessor. It takes minutes for each and needs nvcc, but no GPU.
+# memory, nothing may warn. attention_grad_warpgroup may spill up to 48 bytes: its three warpgroups
+# have all registers of a multiprocessor. It takes minutes for each and needs nvcc, but no GPU.
 #   scripts/check_spills.sh [ARCHITECTURE …]      75 80 86 89 90 unless said; exits 1 if a kernel spills or nvcc warns
 set -euo pipefail
 cd "$(dirname "$0")/.."

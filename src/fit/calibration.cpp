@@ -53,7 +53,8 @@ struct Measured {
   double start = 0;  // OpSpeeds::seconds_per_start
 };
 
-// What a GPU is given at once, and how often, that the time of a call does not hide that of the work.
+// A GPU is given so many pages at once, and so many calls before it is waited for: else the time of a call would hide
+// that of its work.
 constexpr std::int64_t kDeviceSamples = 4;
 constexpr int kDeviceRuns = 8;
 

@@ -24,8 +24,8 @@ namespace {
 constexpr std::size_t kReserveBytes = 4 * kMiB;
 
 // The reserve covers what a GPU's driver takes while kernels run: stacks of kernels that spill, and CUDA graphs. It is
-// an estimate, because the driver does not report it beforehand: an H100 took 1 to 21 MiB (driver 580), an H200 up to 42
-// where a run has graphs of several programs.
+// an estimate, because the driver does not report it beforehand: an H100 took 1 to 21 MiB (driver 580), an H200 more
+// than 41 in a run of four micro-batches.
 constexpr std::size_t kDriverReserveBytes = 48 * kMiB;
 constexpr const char *kContextItem = "context and libraries", *kDriverReserveItem = "reserve for the driver";
 // What NCCL has taken when it connected the ranks, measured.

@@ -23,8 +23,8 @@ std::string speed_name(std::size_t index);
 
 struct OpSpeeds {
   std::array<double, kSpeedCount> seconds_per_unit{};
-  // Of a node's call, whatever its work: on a GPU a kernel of a few pages takes little longer than one of a page.
-  // Updates are started many at a time and have none.
+  // A node's call takes this long, whatever its work: on a GPU a kernel of a few pages takes little longer than one of
+  // a page. Updates are started many at a time, and their calls take nothing.
   double seconds_per_start = 0;
   // The speeds of the offload directory, measured there (base/offload_file.h) and not stored.
   double offload_read_seconds_per_byte = 0, offload_write_seconds_per_byte = 0;
@@ -46,7 +46,7 @@ struct TransferSize {
 TransferSize transfer_size(const Graph& graph);
 // The time of the transfer that a fetch_begin or store_begin starts, by itself.
 double transfer_seconds(const TransferAttributes& transfer, bool writes, const OpSpeeds& speeds);
-// Of so many bytes, where nothing else goes on.
+// Returns the time of moving so many bytes where nothing else goes on.
 double transfer_seconds(const TransferSize& size, const OpSpeeds& speeds);
 
 // The times of transfers beside the computation: one at a time, or one each way.

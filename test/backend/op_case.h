@@ -124,8 +124,8 @@ std::vector<OpCase> elementwise_cases();
 std::vector<OpCase> linear_cases();
 std::vector<OpCase> normalisation_cases();
 std::vector<OpCase> attention_cases();
-// Of more tiles than an emulated device has time for, and of several blocks, which run at once on a real one; not among
-// all.
+// Those are not among all: they have more tiles than an emulated device has time for, and several blocks, which run at
+// once on a real one.
 std::vector<OpCase> long_attention_cases();
 std::vector<OpCase> loss_cases();
 std::vector<OpCase> update_cases();

@@ -59,8 +59,8 @@ struct BackwardTensors {
 template <int kRows, typename Form, typename T>
 __device__ void copy_query_facts(const BlockRows<Form>& block, QueryFacts* to, const BackwardTensors<T>& t,
                                  const AttentionShape& shape, int first) {
-  const int row = static_cast<int>(threadIdx.x) % Form::kCopiers;
-  static_assert(kRows <= Form::kCopiers);
+  const int row = static_cast<int>(threadIdx.x);
+  static_assert(kRows <= Form::kThreads);
   if (row >= kRows) return;
   if (row >= block.real(first)) {
     to[row] = {INFINITY, 0, 0};

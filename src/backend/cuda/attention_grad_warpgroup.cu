@@ -100,7 +100,7 @@ __device__ void copy_query_sums(const BlockRows<Form>& block, float* log_sums, f
   copy_async<4>(deltas + row, t.sums.delta + at, true);
 }
 
-// Of the lane's columns of a tile, which are queries.
+// Holds a number of each of the lane's columns of a tile, which are queries.
 struct OfQueries {
   Pack<float, 2> at[kGroupBlocks];
   __device__ explicit OfQueries(const float* of_tile) {

@@ -26,7 +26,7 @@ void PinnedStore::begin(const TransferRequest& request) {
   };
   ready_.record(context_.stream());
   follow(ready_);
-  // What is read of a place where something is on its way is that; what another way still reads is not written over.
+  // A read of a place waits for what is on its way there, and a write for what still reads it.
   const std::uint64_t end = request.offset + request.bytes.size();
   Begun* own = nullptr;
   for (Begun& other : begun_) {
