@@ -12,38 +12,25 @@ import argparse
 import hashlib
 import json
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from program import MIB, PLIMSOLL, REPOSITORY, holds, run
+import decoders
+from program import MIB, PLIMSOLL, holds, run
 
 WIDTH, LAYERS, VOCABULARY, LENGTH = 384, 6, 20000, 512
 SHAPE = dict(vocab_size=VOCABULARY, hidden_size=WIDTH, intermediate_size=3 * WIDTH, num_hidden_layers=LAYERS,
              num_attention_heads=6, num_key_value_heads=2, max_position_embeddings=1024)
-FAMILIES = ["gpt2", "llama", "qwen2", "qwen3"]
+FAMILIES = {"gpt2": dict(vocab_size=VOCABULARY, n_embd=WIDTH, n_layer=LAYERS, n_head=6, n_positions=1024, bos_token_id=0,
+                         eos_token_id=0),
+            "llama": SHAPE, "qwen2": dict(SHAPE, tie_word_embeddings=True), "qwen3": dict(SHAPE, head_dim=64)}
 RUNS = 4
-
-
-def make_model(family, folder):
-    import transformers
-
-    transformers.set_seed(1)
-    make = {"gpt2": lambda: transformers.GPT2LMHeadModel(transformers.GPT2Config(
-                vocab_size=VOCABULARY, n_embd=WIDTH, n_layer=LAYERS, n_head=6, n_positions=1024, bos_token_id=0,
-                eos_token_id=0)),
-            "llama": lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**SHAPE)),
-            "qwen2": lambda: transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**SHAPE, tie_word_embeddings=True)),
-            "qwen3": lambda: transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**SHAPE, head_dim=64))}
-    make[family]().save_pretrained(folder)
-    (folder / "tokenizer.json").write_bytes((REPOSITORY / "test" / "data" / "tokenizers" / "qwen.json").read_bytes())
 
 
 def check_family(options, work, family):
     model, folder = work / family, work / "run"
-    if not model.exists():
-        subprocess.run([sys.executable, __file__, "--make-model", family, str(model)], check=True)
+    decoders.make(model, family, FAMILIES[family])
     arguments = ["--model", model, "--data", work / "texts.jsonl", "--max-length", LENGTH, "--train-batch-size", 1,
                  "--offload", work]
     sweep = json.loads(run(options.plimsoll, "plan", *arguments, "--sweep", "--points", options.points,
@@ -68,7 +55,7 @@ def check_family(options, work, family):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--families", nargs="+", choices=FAMILIES, default=FAMILIES)
+    parser.add_argument("--families", nargs="+", choices=FAMILIES, default=list(FAMILIES))
     parser.add_argument("--points", type=int, default=40)
     parser.add_argument("--work", type=Path)
     parser.add_argument("--plimsoll", type=Path, default=PLIMSOLL)
@@ -76,14 +63,10 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         work = options.work or Path(name)
         work.mkdir(parents=True, exist_ok=True)
-        line = json.dumps({"text": "total cash receipt paid number tax " * (2 * LENGTH // 6)}) + "\n"
-        (work / "texts.jsonl").write_text(8 * line, encoding="utf-8")
+        decoders.write_texts(work / "texts.jsonl", 2 * LENGTH)
         good = [check_family(options, work, family) for family in options.families]
     sys.exit(0 if all(good) else 1)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--make-model"]:  # in a process of its own, whose memory is free again
-        make_model(sys.argv[2], Path(sys.argv[3]))
-    else:
-        main()
+    main()

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <map>
 #include <random>
 #include <vector>
 
@@ -66,10 +67,17 @@ class Case {
 
   std::size_t arena_bytes() const { return program_.plan().arena_bytes(); }
   const Program& program() const { return program_; }
-  double seconds() const {
-    const auto begin = std::chrono::steady_clock::now();
-    program_.run();
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  // Runs once; adds what each op took to `of_op`.
+  double seconds(std::map<Op, double>& of_op) const {
+    double sum = 0;
+    for (std::size_t n = 0; n < program_.graph().nodes().size(); ++n) {
+      const auto begin = std::chrono::steady_clock::now();
+      program_.run_node(n);
+      const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      of_op[program_.graph().nodes()[n].op] += took;
+      sum += took;
+    }
+    return sum;
   }
   void fill(std::string_view name, float range) const {
     if (!program_.has_source(name)) return;
@@ -122,11 +130,18 @@ int run(const Sizes& s, int rounds, int threads) {
     loss.program().source("rows").set(static_cast<std::int32_t>(s.rows));
   };
   std::vector<double> ratios;
+  std::map<Op, double> of_loss, of_products;
   for (int round = 0; round < rounds; ++round) {
     feed();
-    const double a = loss.seconds(), b = products.seconds();
+    const double a = loss.seconds(of_loss), b = products.seconds(of_products);
     ratios.push_back(a / b);
     fmt::print("  round {}: loss and gradients {:.2f} s, products {:.2f} s\n", round + 1, a, b);
+  }
+  for (const auto& [op, sum] : of_loss) {
+    const auto beside = of_products.find(op);
+    fmt::print("  {}: {:.2f} s", op_name(op), sum / rounds);
+    if (beside != of_products.end()) fmt::print(", {:.2f} times the product's", sum / beside->second);
+    fmt::print("\n");
   }
   const std::int64_t elements = 2 * (s.rows + s.classes) * s.width;  // rows, weight, and the gradients of both
   const double beyond =

@@ -21,57 +21,30 @@ import argparse
 import json
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from program import MIB, PLIMSOLL, REPOSITORY, holds, run
+import decoders
+from program import MIB, PLIMSOLL, holds, run
 
-SHAPES = {
-    "qwen": dict(vocab_size=151936, hidden_size=896, intermediate_size=4864, num_hidden_layers=24, num_attention_heads=14,
-                 num_key_value_heads=2, max_position_embeddings=32768, rms_norm_eps=1e-6, tie_word_embeddings=True),
-    "llama": dict(vocab_size=128256, hidden_size=2048, intermediate_size=8192, num_hidden_layers=16,
-                  num_attention_heads=32, num_key_value_heads=8, head_dim=64, max_position_embeddings=131072,
-                  rms_norm_eps=1e-5, tie_word_embeddings=True,
-                  rope_parameters=dict(rope_type="llama3", rope_theta=500000.0, factor=32.0, high_freq_factor=4.0,
-                                       low_freq_factor=1.0, original_max_position_embeddings=8192)),
-}
 LENGTH = 1024
 STEP_ITEMS = ("batch (step)", "activations (step)")
 QLORA = ["--bf16", "--load-in-4bit", "--lora-rank"]
 FULL = ["--bf16", "--optim", "adamw_8bit", "--max-grad-norm", "0"]
 # name: (shape, options of train, bar of the peak in GiB)
 RUNS = {
-    "qlora": ("qwen", [*QLORA, "8"], 0.8),
-    "full": ("qwen", FULL, 3.2),
-    "llama-qlora": ("llama", [*QLORA, "16"], 1.4),
-    "llama-qlora-file": ("llama", [*QLORA, "16"], 1.2),
-    "llama-full-file": ("llama", FULL, 1.5),
+    "qlora": ("qwen2.5-0.5b", [*QLORA, "8"], 0.8),
+    "full": ("qwen2.5-0.5b", FULL, 3.2),
+    "llama-qlora": ("llama-3.2-1b", [*QLORA, "16"], 1.4),
+    "llama-qlora-file": ("llama-3.2-1b", [*QLORA, "16"], 1.2),
+    "llama-full-file": ("llama-3.2-1b", FULL, 1.5),
 }
 
 
-def make_model(folder, shape):
-    import torch
-    import transformers
-
-    torch.set_default_dtype(torch.bfloat16)
-    model, config = {"qwen": (transformers.Qwen2ForCausalLM, transformers.Qwen2Config),
-                     "llama": (transformers.LlamaForCausalLM, transformers.LlamaConfig)}[shape]
-    model(config(**SHAPES[shape])).save_pretrained(folder)
-    tokenizer = REPOSITORY / "test" / "data" / "tokenizers" / "qwen.json"
-    (folder / "tokenizer.json").write_bytes(tokenizer.read_bytes())
-
-
-def smallest_budget(program, arguments):
-    result = run(program, "train", *arguments, "--budget", "64MiB", "--output-dir", "none", "--json", allowed=(4,))
-    return json.loads(result.stdout.strip().splitlines()[-1])["error"]["smallest_budget_bytes"]
-
-
 def arguments_of(options, work, shape, extra, file):
-    model = work / ("model" if shape == "qwen" else f"model-{shape}")
-    if not (model / "model.safetensors").exists():
-        subprocess.run([sys.executable, __file__, "--make-model", str(model), shape], check=True)
+    model = work / shape
+    decoders.make(model, shape, dtype="bfloat16")
     return ["--model", model, "--data", work / "texts.jsonl", "--max-length", LENGTH, "--per-device-train-batch-size", 1,
             "--max-steps", options.updates, "--save-strategy", "no", *extra, *(["--offload", work] if file else [])]
 
@@ -89,7 +62,7 @@ def train(options, arguments, budget, folder):
 def measure_file(options, work):
     shape, extra, _ = RUNS["qlora"]
     ways = [arguments_of(options, work, shape, extra, file) for file in (False, True)]
-    budgets = [smallest_budget(options.plimsoll, way) for way in ways]
+    budgets = [decoders.smallest_budget(options.plimsoll, way) for way in ways]
     times = [[], []]
     for _ in range(options.rounds):
         for way, budget, its in zip(ways, budgets, times):
@@ -106,7 +79,7 @@ def measure(options, work, name):
     shape, extra, bar = RUNS[name]
     file = name.endswith("-file")
     arguments = arguments_of(options, work, shape, extra, file)
-    budget = smallest_budget(options.plimsoll, arguments)
+    budget = decoders.smallest_budget(options.plimsoll, arguments)
     plan, summary = train(options, arguments, budget, work / f"run-{name}")
     if file:
         of_file = plan["offload"]
@@ -143,7 +116,7 @@ def measure_long(options, work):
     good = holds("long: a step of 8,192 tokens beside 1,024", f"{long / MIB:.1f} and {short / MIB:.1f} MiB: "
                  f"{long / short:.2f} times", "8.2 times", long <= 8.2 * short)
     arguments += ["--max-length", 8192]
-    budget = smallest_budget(options.plimsoll, arguments)
+    budget = decoders.smallest_budget(options.plimsoll, arguments)
     run(options.plimsoll, "train", *arguments, "--budget", budget, "--output-dir", work / "run-long",
         "--overwrite-output-dir")
     summary = json.loads((work / "run-long" / "summary.json").read_text(encoding="utf-8"))
@@ -167,16 +140,11 @@ def main():
         if "long" in options.only and not (work / "small").exists():
             make_small_model(options, work / "small")
         for name, words in (("texts.jsonl", 2400), ("long.jsonl", 9600)):
-            line = json.dumps({"text": "total cash receipt paid number tax " * (words // 6)}) + "\n"
-            (work / name).write_text(8 * line, encoding="utf-8")
+            decoders.write_texts(work / name, words)
         others = {"long": measure_long, "file": measure_file}
         good = [others[only](options, work) if only in others else measure(options, work, only) for only in options.only]
     sys.exit(0 if all(good) else 1)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--make-model"]:  # in a process of its own, whose memory is free again
-        Path(sys.argv[2]).mkdir(parents=True, exist_ok=True)
-        make_model(Path(sys.argv[2]), sys.argv[3])
-    else:
-        main()
+    main()

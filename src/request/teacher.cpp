@@ -77,18 +77,7 @@ ModelBundle open_named(const std::string& model) {
   }
 }
 
-std::int64_t last_heads(const ModelBundle& bundle) {
-  const ModelGraph model = bundle.definition().build({.samples = 1, .text_rows = 16}, false, bundle.options);
-  std::int64_t heads = 0;
-  for (const Node& node : model.graph.nodes()) {
-    if (node.op == Op::kAttention) heads = std::get<AttentionAttributes>(node.attributes).heads;
-  }
-  return heads;
-}
-
 }  // namespace
-
-bool have_same_last_heads(const ModelBundle& a, const ModelBundle& b) { return last_heads(a) == last_heads(b); }
 
 std::shared_ptr<const ModelBundle> open_teacher(const TeacherRequest& request, const ModelBundle& student,
                                                 const DistillationOptions& distillation) {

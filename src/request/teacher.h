@@ -29,9 +29,6 @@ struct TeacherRequest {
 std::shared_ptr<const ModelBundle> open_teacher(const TeacherRequest& request, const ModelBundle& student,
                                                 const DistillationOptions& distillation);
 
-// Whether the last layers of both have as many heads, so that relations are those of the same heads.
-bool have_same_last_heads(const ModelBundle& a, const ModelBundle& b);
-
 // The teacher that `options` name, as part of a step.
 TeacherOptions teacher_options(const TrainOptions& options);
 

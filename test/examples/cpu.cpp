@@ -8,12 +8,14 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/dnnl_matmul.h"
 #include "backend/cpu/parallel.h"
+#include "backend/cpu/few_rows_products.h"
 #include "examples/use.h"
 #include "hwy/highway.h"
 // After highway.h:
-#include "backend/cpu/attention_product-inl.h"
 #include "backend/cpu/simd_halves-inl.h"
 #include "backend/cpu/simd_math-inl.h"
+#include "backend/cpu/simd_product-inl.h"
+#include "backend/cpu/simd_transpose-inl.h"
 
 namespace plimsoll::examples {
 
@@ -37,15 +39,20 @@ void of_parallel(std::int64_t rows) {
 #include "backend/cpu/parallel.h.inc"
 }
 
+std::unique_ptr<Kernel> of_few_rows_products(const Graph& graph, const Node& node) {
+#include "backend/cpu/few_rows_products.h.inc"
+  return nullptr;
+}
+
 }  // namespace plimsoll::examples
 
 HWY_BEFORE_NAMESPACE();
 namespace plimsoll {
 namespace HWY_NAMESPACE {
 
-void of_attention_product(const float* v, std::int64_t width, std::int64_t head_size, std::int64_t keys,
-                          const float* probabilities, std::int64_t tile, float* output) {
-#include "backend/cpu/attention_product-inl.h.inc"
+void of_simd_product(const float* v, std::int64_t width, std::int64_t head_size, std::int64_t keys,
+                     const float* probabilities, std::int64_t tile, float* output) {
+#include "backend/cpu/simd_product-inl.h.inc"
 }
 
 void of_simd_halves(DType dtype, const void* a, void* y) {
@@ -58,6 +65,11 @@ void of_simd_math(const float* from, float largest) {
   const auto scores = hn::LoadU(hn::ScalableTag<float>(), from);
   const auto maximum = hn::Set(hn::ScalableTag<float>(), largest);
 #include "backend/cpu/simd_math-inl.h.inc"
+}
+
+void of_simd_transpose(const float* logits, std::int64_t rows, std::int64_t columns, float* to,
+                       std::int64_t vocabulary) {
+#include "backend/cpu/simd_transpose-inl.h.inc"
 }
 
 }  // namespace HWY_NAMESPACE

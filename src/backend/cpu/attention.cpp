@@ -12,8 +12,8 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 // After highway.h:
-#include "backend/cpu/attention_product-inl.h"
 #include "backend/cpu/attention_tile-inl.h"
+#include "backend/cpu/simd_product-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace plimsoll {
@@ -64,8 +64,8 @@ void attention_item(const AttentionProblem& problem, const AttentionData& data, 
     const std::int64_t seen = problem.keys_end(first + tile.count, end);
     for (std::int64_t key = begin; key < seen; key += kAttentionKeyTile) {
       const std::int64_t keys = std::min(seen - key, kAttentionKeyTile);
-      attention_product(ProductRows{k.data + (key - begin) * k.stride, k.stride}, keys, head_size, scratch.queries,
-                        kAttentionQueryTile, scratch.scores, kAttentionQueryTile, tile.columns, ProductSum::kStore);
+      simd_product(ProductRows{k.data + (key - begin) * k.stride, k.stride}, keys, head_size, scratch.queries,
+                   kAttentionQueryTile, scratch.scores, kAttentionQueryTile, tile.columns, ProductSum::kStore);
       std::fill_n(scratch.tile_largest, tile.columns, std::numeric_limits<float>::lowest());
       biases.add_to(tile, key, keys, data.key_mask, 1, scratch.scores, scratch.tile_largest);
       if (problem.dropout) {
@@ -73,9 +73,9 @@ void attention_item(const AttentionProblem& problem, const AttentionData& data, 
       } else {
         forward_softmax<false>(problem, data, head, tile, key, keys, scratch);
       }
-      attention_product(ProductColumns{v.data + (key - begin) * v.stride, v.stride}, head_size, keys, scratch.scores,
-                        kAttentionQueryTile, scratch.output, kAttentionQueryTile, tile.columns,
-                        key == begin ? ProductSum::kStore : ProductSum::kAdd, scratch.factors);
+      simd_product(ProductColumns{v.data + (key - begin) * v.stride, v.stride}, head_size, keys, scratch.scores,
+                   kAttentionQueryTile, scratch.output, kAttentionQueryTile, tile.columns,
+                   key == begin ? ProductSum::kStore : ProductSum::kAdd, scratch.factors);
     }
     store_outputs(problem, tile, scratch.output, scratch.sums, scratch.largest, head, output, log_sum_exp);
   }

@@ -18,8 +18,8 @@
 #include "hwy/highway.h"
 // After highway.h:
 #include "backend/cpu/attention_bias_sums-inl.h"
-#include "backend/cpu/attention_product-inl.h"
 #include "backend/cpu/attention_tile-inl.h"
+#include "backend/cpu/simd_product-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace plimsoll {
@@ -59,13 +59,13 @@ HWY_INLINE void add_key_rows(const AttentionProblem& problem, const QueryTile& t
                              const BackwardScratch& scratch, bool first, float* to) {
   const ProductRows a{factors, kAttentionQueryTile};
   if (head_size % vector_lanes() == 0) {
-    attention_product(a, keys, tile.count, rows, problem.row_stride(), to, width, head_size,
-                      first ? ProductSum::kStore : ProductSum::kAdd);
+    simd_product(a, keys, tile.count, rows, problem.row_stride(), to, width, head_size,
+                 first ? ProductSum::kStore : ProductSum::kAdd);
     return;
   }
   const std::int64_t columns = (head_size + vector_lanes() - 1) / vector_lanes() * vector_lanes();
-  attention_product(a, keys, tile.count, rows, problem.row_stride(), scratch.key_rows, problem.row_stride(), columns,
-                    ProductSum::kStore);
+  simd_product(a, keys, tile.count, rows, problem.row_stride(), scratch.key_rows, problem.row_stride(), columns,
+               ProductSum::kStore);
   for (std::int64_t j = 0; j < keys; ++j) {
     const float* const from = scratch.key_rows + j * problem.row_stride();
     for (std::int64_t c = 0; c < head_size; ++c) to[j * width + c] = first ? from[c] : to[j * width + c] + from[c];
@@ -101,11 +101,10 @@ void attention_grad_head(const AttentionProblem& problem, const AttentionData& d
     for (std::int64_t key = begin; key < seen; key += kAttentionKeyTile) {
       const std::int64_t keys = std::min(seen - key, kAttentionKeyTile);
       const std::int64_t row = key - begin;
-      attention_product(ProductRows{k.data + row * k.stride, k.stride}, keys, head_size, scratch.queries,
-                        kAttentionQueryTile, scratch.probabilities, kAttentionQueryTile, tile.columns,
-                        ProductSum::kStore);
-      attention_product(ProductRows{v.data + row * v.stride, v.stride}, keys, head_size, scratch.doutputs,
-                        kAttentionQueryTile, scratch.dscores, kAttentionQueryTile, tile.columns, ProductSum::kStore);
+      simd_product(ProductRows{k.data + row * k.stride, k.stride}, keys, head_size, scratch.queries,
+                   kAttentionQueryTile, scratch.probabilities, kAttentionQueryTile, tile.columns, ProductSum::kStore);
+      simd_product(ProductRows{v.data + row * v.stride, v.stride}, keys, head_size, scratch.doutputs,
+                   kAttentionQueryTile, scratch.dscores, kAttentionQueryTile, tile.columns, ProductSum::kStore);
       biases.add_to(tile, key, keys, data.key_mask, 1, scratch.probabilities, scratch.largest);
       if (problem.dropout) {
         backward_softmax<true>(problem, data, head, tile, key, keys, scratch);
@@ -116,9 +115,9 @@ void attention_grad_head(const AttentionProblem& problem, const AttentionData& d
                    stores, dv.data + row * dv.stride);
       add_key_rows(problem, tile, scratch.dscores, scratch.query_rows, keys, head_size, dk.stride, scratch, stores,
                    dk.data + row * dk.stride);
-      attention_product(ProductColumns{k.data + row * k.stride, k.stride}, head_size, keys, scratch.dscores,
-                        kAttentionQueryTile, scratch.dqueries, kAttentionQueryTile, tile.columns,
-                        key == begin ? ProductSum::kStore : ProductSum::kAdd);
+      simd_product(ProductColumns{k.data + row * k.stride, k.stride}, head_size, keys, scratch.dscores,
+                   kAttentionQueryTile, scratch.dqueries, kAttentionQueryTile, tile.columns,
+                   key == begin ? ProductSum::kStore : ProductSum::kAdd);
       sums.add(tile, key, keys, scratch.dscores);
     }
     sums.finish(tile);

@@ -7,7 +7,8 @@
 //
 // linear's weight is transposed in the product and is packed once a run, unless rows are few; linear_input_grad's is
 // used as it is, which is as fast and needs no scratch. linear_weight_grad sums over rows, and adds the remaining rows'
-// product to that of the groups; where dy is as wide as a vocabulary, these rows' product is made slice by slice of dw.
+// product to that of the groups. Few rows are multiplied by kernels of our own (few_rows_products.h) on machines
+// where oneDNN has primitives.
 //
 // BF16 rows are multiplied directly if the machine can; otherwise, and for F16 rows always, they are widened to F32
 // kChunk rows at a time, and results are rounded when stored. Sums are in F32 either way.
@@ -21,6 +22,7 @@
 
 #include "backend/cpu/convert.h"
 #include "backend/cpu/dnnl_matmul.h"
+#include "backend/cpu/few_rows_products.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/product_parts.h"
 #include "backend/scratch.h"
@@ -152,18 +154,6 @@ class RowProduct final : public Kernel {
   std::size_t weight_at_ = 0, packed_at_ = 0, x_at_ = 0, y_at_ = 0, scratch_bytes_ = 0;
 };
 
-// The rows of dw[M, K] that the last rows of dy are copied for at a time: all M, or a part that divides M and takes
-// kSliceBytes at most.
-std::int64_t slice_of(std::int64_t m, DType dtype, std::int64_t rest_rows) {
-  constexpr std::size_t kSliceBytes = std::size_t{4} << 20;
-  constexpr std::int64_t kMostSlices = 256;
-  const auto at_once = static_cast<std::int64_t>((bytes_of(dtype, rest_rows * m) + kSliceBytes - 1) / kSliceBytes);
-  for (std::int64_t slices = at_once; slices <= kMostSlices; ++slices) {
-    if (m % slices == 0) return m / slices;
-  }
-  return m;
-}
-
 // dw[M, K] = dy[n, M]^T x[n, K] (+ sum, in dw's bytes, unless keep is 0) for n real rows; dw is F32.
 class WeightGradient final : public Kernel {
  public:
@@ -189,8 +179,7 @@ class WeightGradient final : public Kernel {
     const std::int64_t rows = arguments.rows(capacity_);
     std::byte* const scratch = arguments.scratch.data();
     float* const dw = arguments.outputs[0].data<float>();
-    const bool always = arguments.inputs.size() == 3;
-    bool on_top = has_sum_ && (always || *arguments.inputs[3].data<std::int32_t>() != 0);
+    bool on_top = adds_to_sum(arguments);
     if (rows == 0 && !on_top) std::memset(dw, 0, bytes_of(DType::kF32, m_ * k_));
     for (std::int64_t first = 0; first < rows; first += chunk_, on_top = true) {
       const std::int64_t count = std::min(chunk_, rows - first);
@@ -207,46 +196,36 @@ class WeightGradient final : public Kernel {
   }
 
  private:
-  // Products over whole groups of rows, and over fewer rows into a slice of dw.
-  struct Products {
-    Ladder groups, rest;
-    explicit Products(std::int64_t chunk) : groups(chunk), rest(chunk) {}
-  };
-
-  MatmulShape shape_over(std::int64_t m, std::int64_t rows, bool on_top) const {
-    return {.rows = m, .columns = k_, .inner = rows, .operands = product_, .transposed_a = true, .accumulate = on_top};
+  MatmulShape shape_over(std::int64_t rows, bool on_top) const {
+    return {.rows = m_, .columns = k_, .inner = rows, .operands = product_, .transposed_a = true, .accumulate = on_top};
   }
 
   // Prepares the products over fixed row counts, and lays out what they need in scratch.
   void prepare(MatmulCache& cache, ScratchLayout& layout) {
     std::size_t library_bytes = 0;
-    const auto product_over = [&](std::int64_t m, std::int64_t rows, bool on_top) {
-      const Matmul& product = cache.matmul(shape_over(m, rows, on_top));
+    const auto product_over = [&](std::int64_t rows, bool on_top) {
+      const Matmul& product = cache.matmul(shape_over(rows, on_top));
       library_bytes = std::max(library_bytes, product.scratch_bytes());
       return &product;
     };
-    const auto fill = [&](Products& products, bool on_top, std::int64_t most) {
-      products.groups.fill_groups(1, most, [&](std::int64_t rows) { return product_over(m_, rows, on_top); });
-      products.rest.fill_rest(most, [&](std::int64_t rows) { return product_over(slice_, rows, on_top); });
-    };
-    const std::int64_t rest_rows = std::min(kGroup, (capacity_ + kStep - 1) / kStep * kStep);
-    slice_ = slice_of(m_, product_, rest_rows);
-    fill(writing_, false, chunk_);
+    writing_.fill(1, chunk_, [&](std::int64_t rows) { return product_over(rows, false); });
     const bool adds_groups = has_sum_ || chunk_ < capacity_;
-    fill(adding_, true, adds_groups ? chunk_ : std::min(capacity_, adding_.groups.group() - 1));
+    adding_.fill(1, adds_groups ? chunk_ : std::min(capacity_, adding_.group() - 1),
+                 [&](std::int64_t rows) { return product_over(rows, true); });
+    const std::int64_t rest_rows = std::min(kGroup, (capacity_ + kStep - 1) / kStep * kStep);
     library_at_ = layout.add_bytes(library_bytes);
     rest_x_at_ = layout.add_bytes(bytes_of(product_, rest_rows * k_));
-    rest_dy_at_ = layout.add_bytes(bytes_of(product_, rest_rows * slice_));
+    rest_dy_at_ = layout.add_bytes(bytes_of(product_, rest_rows * m_));
   }
 
   void sum(std::int64_t rows, const void* dy, const void* x, float* dw, bool on_top, std::byte* scratch) const {
     if (is_general_) {
-      multiply_unprepared(shape_over(m_, rows, on_top), dy, x, nullptr, dw);
+      multiply_unprepared(shape_over(rows, on_top), dy, x, nullptr, dw);
       return;
     }
     while (rows >= kGroup) {
-      const std::int64_t part = writing_.groups.part(rows);
-      (on_top ? adding_ : writing_).groups.over(part).run(dy, x, nullptr, dw, scratch + library_at_);
+      const std::int64_t part = writing_.part(rows);
+      (on_top ? adding_ : writing_).over(part).run(dy, x, nullptr, dw, scratch + library_at_);
       on_top = true;
       dy = at(dy, product_, part * m_);
       x = at(x, product_, part * k_);
@@ -255,40 +234,32 @@ class WeightGradient final : public Kernel {
     if (rows == 0) return;
     const std::int64_t filled = (rows + kStep - 1) / kStep * kStep;
     if (filled != rows) {
+      copy_and_fill(dy, scratch + rest_dy_at_, rows, filled, bytes_of(product_, m_));
       copy_and_fill(x, scratch + rest_x_at_, rows, filled, bytes_of(product_, k_));
+      dy = scratch + rest_dy_at_;
       x = scratch + rest_x_at_;
     }
-    const Matmul& product = (on_top ? adding_ : writing_).rest.over(filled);
-    if (filled == rows && slice_ == m_) return product.run(dy, x, nullptr, dw, scratch + library_at_);
-    for (std::int64_t first = 0; first < m_; first += slice_) {
-      copy_slice(dy, first, scratch + rest_dy_at_, rows, filled);
-      product.run(scratch + rest_dy_at_, x, nullptr, dw + first * k_, scratch + library_at_);
-    }
-  }
-
-  // Copies columns [first, first + slice_) of rows of dy; the rows behind them are zeros.
-  void copy_slice(const void* dy, std::int64_t first, std::byte* to, std::int64_t rows, std::int64_t filled) const {
-    const std::size_t bytes = bytes_of(product_, slice_);
-    parallel_for(filled, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row) {
-        std::byte* const there = to + static_cast<std::size_t>(row) * bytes;
-        if (row < rows) {
-          std::memcpy(there, at(dy, product_, row * m_ + first), bytes);
-        } else {
-          std::memset(there, 0, bytes);
-        }
-      }
-    });
+    (on_top ? adding_ : writing_).over(filled).run(dy, x, nullptr, dw, scratch + library_at_);
   }
 
   DType dtype_, product_;  // the type of dy and x; the type that oneDNN reads
   std::int64_t capacity_, m_, k_;
   bool has_sum_, is_general_;
   std::int64_t chunk_;
-  std::int64_t slice_ = m_;                    // of dw's rows, for less than a group of rows
-  Products writing_{chunk_}, adding_{chunk_};  // that overwrite dw, and that add to it
+  Ladder writing_{chunk_}, adding_{chunk_};  // products that overwrite dw, and that add to it
   std::size_t library_at_ = 0, x_at_ = 0, dy_at_ = 0, rest_x_at_ = 0, rest_dy_at_ = 0, scratch_bytes_ = 0;
 };
+
+// True if a product of `rows` with a weight, or its gradient, of `width` columns is one of few_rows_products.h.
+bool is_of_few_rows(const Graph& graph, const Node& node, const TensorType& rows, std::int64_t width,
+                    MatmulCache& cache) {
+  const bool wide = std::ranges::all_of(node.inputs, [&](ValueId input) {
+    const DType dtype = graph.type(input).dtype;
+    return dtype == DType::kF32 || dtype == DType::kI32;
+  });
+  return wide && graph.type(node.outputs[0]).dtype == DType::kF32 && !cache.is_general(DType::kF32, DType::kF32) &&
+         has_few_rows(rows.shape[0], width);
+}
 
 std::unique_ptr<Kernel> make_row_product(const Graph& graph, const Node& node, MatmulCache& cache, bool transposed,
                                          RowProduct::Third third) {
@@ -331,6 +302,10 @@ std::unique_ptr<Kernel> with_wide_bias(const Graph& graph, const Node& node, con
 std::unique_ptr<Kernel> make_linear(const Graph& graph, const Node& node, MatmulCache& cache) {
   if (is_coded(graph.type(node.inputs[1]).dtype)) return make_coded_linear(graph, node, cache);
   const bool has_bias = node.inputs.size() == 3;
+  if (!has_bias &&
+      is_of_few_rows(graph, node, graph.type(node.inputs[0]), graph.type(node.inputs[1]).shape[1], cache)) {
+    return make_few_rows_linear(graph, node);
+  }
   return make_row_product(graph, node, cache, true, has_bias ? RowProduct::Third::kBias : RowProduct::Third::kNone);
 }
 
@@ -341,11 +316,17 @@ std::unique_ptr<Kernel> make_linear_add(const Graph& graph, const Node& node, Ma
 std::unique_ptr<Kernel> make_linear_input_grad(const Graph& graph, const Node& node, MatmulCache& cache) {
   if (is_coded(graph.type(node.inputs[1]).dtype)) return make_coded_linear_input_grad(graph, node, cache);
   const bool adds = node.inputs.size() == 3;
+  if (!adds && is_of_few_rows(graph, node, graph.type(node.inputs[0]), graph.type(node.inputs[1]).shape[1], cache)) {
+    return make_few_rows_input_grad(graph, node);
+  }
   return make_row_product(graph, node, cache, false, adds ? RowProduct::Third::kAddend : RowProduct::Third::kNone);
 }
 
 std::unique_ptr<Kernel> make_linear_weight_grad(const Graph& graph, const Node& node, MatmulCache& cache) {
   const TensorType& dy = graph.type(node.inputs[0]);
+  if (is_of_few_rows(graph, node, dy, graph.type(node.outputs[0]).shape[1], cache)) {
+    return make_few_rows_weight_grad(graph, node);
+  }
   return std::make_unique<WeightGradient>(cache, dy.dtype, dy.shape[0], dy.shape[1],
                                           graph.type(node.inputs[1]).shape[1], node.inputs.size() > 2);
 }

@@ -6,28 +6,12 @@
 #define HWY_TARGET_INCLUDE "backend/cpu/pack_transposed.cpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+// After highway.h:
+#include "backend/cpu/simd_transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace plimsoll {
 namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-// to[k][j] = from[j][k] for 4 x 4 floats; rows are `from_stride` and kPackedColumns apart.
-HWY_INLINE void transpose_four(const float* from, std::size_t from_stride, float* to) {
-  const hn::FixedTag<float, 4> d;
-  const hn::FixedTag<double, 2> pairs;
-  const auto r0 = hn::LoadU(d, from), r1 = hn::LoadU(d, from + from_stride);
-  const auto r2 = hn::LoadU(d, from + 2 * from_stride), r3 = hn::LoadU(d, from + 3 * from_stride);
-  const auto a = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1)),
-             b = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3));
-  const auto c = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1)),
-             e = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, a, b)), d, to);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, a, b)), d, to + kPackedColumns);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, c, e)), d, to + 2 * kPackedColumns);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, c, e)), d, to + 3 * kPackedColumns);
-}
-
 // Packs one block of kPackedColumns columns, kRun elements of a row at a time: long enough for the prefetcher, and the
 // output fits L1.
 void pack_block(const float* weight, std::size_t inner, float* packed) {
@@ -36,7 +20,7 @@ void pack_block(const float* weight, std::size_t inner, float* packed) {
     const std::size_t end = run + kRun < inner ? run + kRun : inner;
     for (std::size_t j = 0; j < kPackedColumns; j += 4) {
       for (std::size_t k = run; k < end; k += 4) {
-        transpose_four(weight + j * inner + k, inner, packed + k * kPackedColumns + j);
+        transpose_four(weight + j * inner + k, inner, packed + k * kPackedColumns + j, kPackedColumns);
       }
     }
   }

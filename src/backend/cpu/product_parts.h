@@ -32,21 +32,13 @@ class Ladder {
   // Calls make(rows) for each product that runs over `fewest` to `most` rows need.
   template <typename Make>
   void fill(std::int64_t fewest, std::int64_t most, const Make& make) {
-    fill_rest(most, make);
-    fill_groups(fewest, most, make);
-  }
-  // For less than a group of kGroup alone.
-  template <typename Make>
-  void fill_rest(std::int64_t most, const Make& make) {
-    for (std::int64_t rows = kStep; rows <= std::min(kGroup, most + kStep - 1); rows += kStep) add(rows, make);
-  }
-  // For whole groups alone.
-  template <typename Make>
-  void fill_groups(std::int64_t fewest, std::int64_t most, const Make& make) {
-    for (std::int64_t rows = kGroup; rows < group_ && rows <= most; rows += kGroup) add(rows, make);
-    for (std::int64_t rows = std::max(fewest / group_, std::int64_t{1}) * group_; rows <= most; rows += group_) {
-      add(rows, make);
-    }
+    const auto add = [&](std::int64_t rows) {
+      if (!products_.contains(rows)) products_[rows] = make(rows);
+    };
+    for (std::int64_t rows = kStep; rows <= std::min(kGroup, most + kStep - 1); rows += kStep) add(rows);
+    for (std::int64_t rows = kGroup; rows < group_ && rows <= most; rows += kGroup) add(rows);
+    for (std::int64_t rows = std::max(fewest / group_, std::int64_t{1}) * group_; rows <= most; rows += group_)
+      add(rows);
   }
 
   // Returns how many of `rows`, which is at least kStep, one product takes.
@@ -57,11 +49,6 @@ class Ladder {
   const Matmul& over(std::int64_t rows) const { return *products_.at(rows); }
 
  private:
-  template <typename Make>
-  void add(std::int64_t rows, const Make& make) {
-    if (!products_.contains(rows)) products_[rows] = make(rows);
-  }
-
   static constexpr std::int64_t kLargeGroups = 16;  // at most, roughly
   std::int64_t group_;
   std::map<std::int64_t, const Matmul*> products_{};

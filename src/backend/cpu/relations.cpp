@@ -14,8 +14,9 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 // After highway.h:
-#include "backend/cpu/attention_product-inl.h"
 #include "backend/cpu/simd_math-inl.h"
+#include "backend/cpu/simd_product-inl.h"
+#include "backend/cpu/simd_transpose-inl.h"
 
 #ifndef PLIMSOLL_RELATION_PROBLEM
 #define PLIMSOLL_RELATION_PROBLEM
@@ -46,12 +47,10 @@ namespace plimsoll {
 namespace HWY_NAMESPACE {
 
 // to[c, r] = rows[r, c], with zeros for rows that are not there.
-void transpose(const float* rows, std::int64_t stride, std::int64_t count, std::int64_t width, std::int64_t padded,
-               float* to) {
-  for (std::int64_t c = 0; c < width; ++c) {
-    for (std::int64_t r = 0; r < count; ++r) to[c * padded + r] = rows[r * stride + c];
-    std::fill_n(to + c * padded + count, padded - count, 0.0F);
-  }
+void transpose_padded(const float* rows, std::int64_t stride, std::int64_t count, std::int64_t width,
+                      std::int64_t padded, float* to) {
+  simd_transpose(rows, stride, count, width, to, padded);
+  for (std::int64_t c = 0; c < width; ++c) std::fill_n(to + c * padded + count, padded - count, 0.0F);
 }
 
 // Divides by the sum of exponentials: returns log(sum of exp(factor * scores)), the largest apart from the rest.
@@ -112,26 +111,25 @@ double relation_head(const RelationHead& h) {
     std::copy_n(h.x + r * h.x_stride, h.width, row);
     std::fill_n(row + h.width, h.padded_width - h.width, 0.0F);
   }
-  transpose(h.x, h.x_stride, h.rows, h.width, h.padded_rows, h.x_columns);
-  transpose(h.teacher, h.teacher_stride, h.rows, h.teacher_width, h.padded_rows, h.teacher_columns);
+  transpose_padded(h.x, h.x_stride, h.rows, h.width, h.padded_rows, h.x_columns);
+  transpose_padded(h.teacher, h.teacher_stride, h.rows, h.teacher_width, h.padded_rows, h.teacher_columns);
   const float factor = 1 / std::sqrt(static_cast<float>(h.width));
   const float teacher_factor = 1 / std::sqrt(static_cast<float>(h.teacher_width));
   double divergence = 0;
   for (std::int64_t first = 0; first < h.rows; first += kRelationTile) {
     const std::int64_t count = std::min(kRelationTile, h.rows - first);
-    attention_product(ProductRows{h.x + first * h.x_stride, h.x_stride}, count, h.width, h.x_columns, h.padded_rows,
-                      h.scores, h.padded_rows, h.padded_rows, ProductSum::kStore);
-    attention_product(ProductRows{h.teacher + first * h.teacher_stride, h.teacher_stride}, count, h.teacher_width,
-                      h.teacher_columns, h.padded_rows, h.teacher_scores, h.padded_rows, h.padded_rows,
-                      ProductSum::kStore);
+    simd_product(ProductRows{h.x + first * h.x_stride, h.x_stride}, count, h.width, h.x_columns, h.padded_rows,
+                 h.scores, h.padded_rows, h.padded_rows, ProductSum::kStore);
+    simd_product(ProductRows{h.teacher + first * h.teacher_stride, h.teacher_stride}, count, h.teacher_width,
+                 h.teacher_columns, h.padded_rows, h.teacher_scores, h.padded_rows, h.padded_rows, ProductSum::kStore);
     for (std::int64_t r = 0; r < count; ++r) {
       divergence +=
           relate(h.scores + r * h.padded_rows, h.teacher_scores + r * h.padded_rows, h.rows, factor, teacher_factor);
     }
-    attention_product(ProductRows{h.scores, h.padded_rows}, count, h.rows, h.x_rows, h.padded_width,
-                      h.sums + first * h.padded_width, h.padded_width, h.padded_width, ProductSum::kAdd);
-    attention_product(ProductColumns{h.scores, h.padded_rows}, h.rows, count, h.x_rows + first * h.padded_width,
-                      h.padded_width, h.sums, h.padded_width, h.padded_width, ProductSum::kAdd);
+    simd_product(ProductRows{h.scores, h.padded_rows}, count, h.rows, h.x_rows, h.padded_width,
+                 h.sums + first * h.padded_width, h.padded_width, h.padded_width, ProductSum::kAdd);
+    simd_product(ProductColumns{h.scores, h.padded_rows}, h.rows, count, h.x_rows + first * h.padded_width,
+                 h.padded_width, h.sums, h.padded_width, h.padded_width, ProductSum::kAdd);
   }
   const float scale = h.scale * factor;
   for (std::int64_t r = 0; r < h.rows; ++r) {

@@ -1,16 +1,17 @@
-// Matrix products on attention's tiles, compiled once for each Highway target.
+// Matrix products on small tiles, compiled once for each Highway target: attention's, relations' and those of a few rows
+// with a weight.
 //
 // C[m, n] (+)= A[m, k] B[k, n]. Rows of B and C are whole vectors; A is read one number at a time, so it may be
 // row-major or column-major. Blocks of C stay in registers while k runs; every element is summed over k in order,
 // whatever block it falls into.
 //
-//   attention_product(ProductColumns{v, width}, head_size, keys, probabilities, tile, output, tile, tile,
+//   simd_product(ProductColumns{v, width}, head_size, keys, probabilities, tile, output, tile, tile,
 //   ProductSum::kAdd);
-#if defined(PLIMSOLL_BACKEND_CPU_ATTENTION_PRODUCT_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef PLIMSOLL_BACKEND_CPU_ATTENTION_PRODUCT_INL_H_
-#undef PLIMSOLL_BACKEND_CPU_ATTENTION_PRODUCT_INL_H_
+#if defined(PLIMSOLL_BACKEND_CPU_SIMD_PRODUCT_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PLIMSOLL_BACKEND_CPU_SIMD_PRODUCT_INL_H_
+#undef PLIMSOLL_BACKEND_CPU_SIMD_PRODUCT_INL_H_
 #else
-#define PLIMSOLL_BACKEND_CPU_ATTENTION_PRODUCT_INL_H_
+#define PLIMSOLL_BACKEND_CPU_SIMD_PRODUCT_INL_H_
 #endif
 
 #include <cstddef>
@@ -50,10 +51,15 @@ enum class ProductSum {
   kAdd     // added to; with `factors`, one for each column, after they are multiplied by them
 };
 
-template <int kRows, int kVectors, class A>
+// What a product does beside each step of k, such as fetching what comes next: nothing.
+struct NothingBeside {
+  HWY_INLINE void operator()(std::int64_t) const {}
+};
+
+template <int kRows, int kVectors, class A, class Beside>
 HWY_INLINE void product_block(const A a, std::int64_t first_row, std::int64_t depth, const float* b,
                               std::int64_t b_stride, float* c, std::int64_t c_stride, ProductSum sum,
-                              const float* factors) {
+                              const float* factors, Beside& beside) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   hn::Vec<decltype(d)> sums[kRows][kVectors];
@@ -61,6 +67,7 @@ HWY_INLINE void product_block(const A a, std::int64_t first_row, std::int64_t de
     for (int j = 0; j < kVectors; ++j) sums[i][j] = hn::Zero(d);
   }
   for (std::int64_t k = 0; k < depth; ++k) {
+    beside(k);
     hn::Vec<decltype(d)> row[kVectors];
     for (int j = 0; j < kVectors; ++j) row[j] = hn::Load(d, b + k * b_stride + j * lanes);
     for (int i = 0; i < kRows; ++i) {
@@ -82,57 +89,64 @@ HWY_INLINE void product_block(const A a, std::int64_t first_row, std::int64_t de
 }
 
 // Multiplies the remaining `rows` (< kRows + 1) rows with a block of exactly their height.
-template <int kRows, int kVectors, class A>
+template <int kRows, int kVectors, class A, class Beside>
 HWY_INLINE void product_rest(std::int64_t rows, const A a, std::int64_t first_row, std::int64_t depth, const float* b,
                              std::int64_t b_stride, float* c, std::int64_t c_stride, ProductSum sum,
-                             const float* factors) {
+                             const float* factors, Beside& beside) {
   if constexpr (kRows > 0) {
     if (rows == kRows) {
-      product_block<kRows, kVectors>(a, first_row, depth, b, b_stride, c, c_stride, sum, factors);
+      product_block<kRows, kVectors>(a, first_row, depth, b, b_stride, c, c_stride, sum, factors, beside);
     } else {
-      product_rest<kRows - 1, kVectors>(rows, a, first_row, depth, b, b_stride, c, c_stride, sum, factors);
+      product_rest<kRows - 1, kVectors>(rows, a, first_row, depth, b, b_stride, c, c_stride, sum, factors, beside);
     }
   }
 }
 
-template <int kVectors, class A>
+template <int kVectors, class A, class Beside>
 HWY_NOINLINE void product_columns(const A a, std::int64_t rows, std::int64_t depth, const float* b,
                                   std::int64_t b_stride, float* c, std::int64_t c_stride, ProductSum sum,
-                                  const float* factors) {
+                                  const float* factors, Beside& beside) {
   std::int64_t i = 0;
   for (; i + kProductRows <= rows; i += kProductRows) {
-    product_block<kProductRows, kVectors>(a, i, depth, b, b_stride, c, c_stride, sum, factors);
+    product_block<kProductRows, kVectors>(a, i, depth, b, b_stride, c, c_stride, sum, factors, beside);
   }
-  product_rest<kProductRows - 1, kVectors>(rows - i, a, i, depth, b, b_stride, c, c_stride, sum, factors);
+  product_rest<kProductRows - 1, kVectors>(rows - i, a, i, depth, b, b_stride, c, c_stride, sum, factors, beside);
 }
 
-template <int kVectors, class A>
+template <int kVectors, class A, class Beside>
 HWY_INLINE void product_last_columns(std::int64_t vectors, const A a, std::int64_t rows, std::int64_t depth,
                                      const float* b, std::int64_t b_stride, float* c, std::int64_t c_stride,
-                                     ProductSum sum, const float* factors) {
+                                     ProductSum sum, const float* factors, Beside& beside) {
   if constexpr (kVectors > 0) {
     if (vectors == kVectors) {
-      product_columns<kVectors>(a, rows, depth, b, b_stride, c, c_stride, sum, factors);
+      product_columns<kVectors>(a, rows, depth, b, b_stride, c, c_stride, sum, factors, beside);
     } else {
-      product_last_columns<kVectors - 1>(vectors, a, rows, depth, b, b_stride, c, c_stride, sum, factors);
+      product_last_columns<kVectors - 1>(vectors, a, rows, depth, b, b_stride, c, c_stride, sum, factors, beside);
     }
   }
 }
 
 // Computes C[rows, columns] from A[rows, depth] and B[depth, columns]. `columns` and B's stride are multiples of the
 // target's lanes, and B and `factors` are aligned to vectors. C overlaps neither input.
-template <class A>
-HWY_INLINE void attention_product(const A a, std::int64_t rows, std::int64_t depth, const float* b,
-                                  std::int64_t b_stride, float* c, std::int64_t c_stride, std::int64_t columns,
-                                  ProductSum sum, const float* factors = nullptr) {
+template <class A, class Beside>
+HWY_INLINE void simd_product(const A a, std::int64_t rows, std::int64_t depth, const float* b, std::int64_t b_stride,
+                             float* c, std::int64_t c_stride, std::int64_t columns, ProductSum sum,
+                             const float* factors, Beside& beside) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<float>()));
   std::int64_t j = 0;
   for (; j + kProductVectors * lanes <= columns; j += kProductVectors * lanes) {
     product_columns<kProductVectors>(a, rows, depth, b + j, b_stride, c + j, c_stride, sum,
-                                     factors == nullptr ? nullptr : factors + j);
+                                     factors == nullptr ? nullptr : factors + j, beside);
   }
   product_last_columns<kProductVectors - 1>((columns - j) / lanes, a, rows, depth, b + j, b_stride, c + j, c_stride,
-                                            sum, factors == nullptr ? nullptr : factors + j);
+                                            sum, factors == nullptr ? nullptr : factors + j, beside);
+}
+template <class A>
+HWY_INLINE void simd_product(const A a, std::int64_t rows, std::int64_t depth, const float* b, std::int64_t b_stride,
+                             float* c, std::int64_t c_stride, std::int64_t columns, ProductSum sum,
+                             const float* factors = nullptr) {
+  NothingBeside nothing;
+  simd_product(a, rows, depth, b, b_stride, c, c_stride, columns, sum, factors, nothing);
 }
 
 }  // namespace HWY_NAMESPACE

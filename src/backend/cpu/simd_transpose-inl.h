@@ -1,0 +1,57 @@
+// Transposes floats, compiled once for each Highway target.
+//
+//   simd_transpose(logits, 64, rows, columns, to, vocabulary);  // to[j * vocabulary + i] = logits[i * 64 + j]
+#if defined(PLIMSOLL_BACKEND_CPU_SIMD_TRANSPOSE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PLIMSOLL_BACKEND_CPU_SIMD_TRANSPOSE_INL_H_
+#undef PLIMSOLL_BACKEND_CPU_SIMD_TRANSPOSE_INL_H_
+#else
+#define PLIMSOLL_BACKEND_CPU_SIMD_TRANSPOSE_INL_H_
+#endif
+
+#include <cstddef>
+#include <cstdint>
+
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace plimsoll {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// to[k][j] = from[j][k] for 4 x 4 floats.
+HWY_INLINE void transpose_four(const float* from, std::size_t from_stride, float* to, std::size_t to_stride) {
+  const hn::FixedTag<float, 4> d;
+  const hn::FixedTag<double, 2> pairs;
+  const auto r0 = hn::LoadU(d, from), r1 = hn::LoadU(d, from + from_stride);
+  const auto r2 = hn::LoadU(d, from + 2 * from_stride), r3 = hn::LoadU(d, from + 3 * from_stride);
+  const auto a = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1)),
+             b = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3));
+  const auto c = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1)),
+             e = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, a, b)), d, to);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, a, b)), d, to + to_stride);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, c, e)), d, to + 2 * to_stride);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, c, e)), d, to + 3 * to_stride);
+}
+
+// to[columns, rows] = from[rows, columns]^T; rows of each are a stride apart.
+inline void simd_transpose(const float* from, std::int64_t from_stride, std::int64_t rows, std::int64_t columns,
+                           float* to, std::int64_t to_stride) {
+  const std::int64_t whole_rows = rows / 4 * 4, whole_columns = columns / 4 * 4;
+  for (std::int64_t j = 0; j < columns; j += 4) {
+    const bool whole = j < whole_columns;
+    for (std::int64_t i = 0; whole && i < whole_rows; i += 4) {
+      transpose_four(from + i * from_stride + j, static_cast<std::size_t>(from_stride), to + j * to_stride + i,
+                     static_cast<std::size_t>(to_stride));
+    }
+    for (std::int64_t k = j; k < (whole ? j + 4 : columns); ++k) {
+      for (std::int64_t i = whole ? whole_rows : 0; i < rows; ++i) to[k * to_stride + i] = from[i * from_stride + k];
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace plimsoll
+HWY_AFTER_NAMESPACE();
+
+#endif  // per target
