@@ -380,8 +380,8 @@ void add_prune(CLI::App& app, Invocation& invocation) {
   command->heading("Training");
   add_evaluation_data_option(command, run, "Pages for evaluation during training, in the format of --data");
   add_learning_options(command, run);
-  // Where layers are solved for anew, states and relations like the teacher's keep the model from what it loses least
-  // by: half of layoutlmv3-small lost 0.3 points more with them (docs/smaller_models.md).
+  // Weights that were solved for anew end better where states and relations need not be the teacher's, too
+  // (docs/smaller_models.md).
   run.train.distillation.hidden = run.train.distillation.relations = 0;
   add_distillation_loss_options(command, run);
   add_log_options(command, run);
