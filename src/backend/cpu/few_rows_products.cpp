@@ -26,7 +26,7 @@ inline constexpr std::int64_t kMostRows = 128;
 // KiB, stay in L1 while kTableRows rows of the other matrix are multiplied by them.
 inline constexpr std::int64_t kPanel = 64;
 inline constexpr std::int64_t kDepth = 128;
-inline constexpr std::int64_t kTableRows = 96;
+inline constexpr std::int64_t kTableRows = 192;
 inline constexpr std::int64_t kLine = 16;  // floats of a line of the caches
 
 struct FewRowsProduct {
