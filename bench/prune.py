@@ -129,7 +129,7 @@ def check_trained(options):
                                  f"{pages.parent.name}", train(options, data, seed), data, pages, share, "--layout",
                                  "plimsoll", "--epochs", options.tune_epochs, "--learning-rate", rate,
                                  "--per-device-train-batch-size", 4, "--seed", seed, "--save-steps", 0, "--budget",
-                                 "768MiB", "--distil-hidden", 0, "--distil-relations", 0)
+                                 "768MiB")
 
     for share in bars:
         scores = {rate: compare_at(rate, share, options.first_seed, tuning)[0] for rate in options.tune_rates}

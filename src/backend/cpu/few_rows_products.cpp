@@ -57,7 +57,6 @@ HWY_INLINE void fetch(const float* from, std::int64_t stride, std::int64_t rows,
 template <bool writes>
 class FetchBeside {
  public:
-  FetchBeside() = default;
   FetchBeside(const float* from, std::int64_t stride, std::int64_t rows, std::int64_t columns)
       : next_(from), line_end_(from + columns), step_(stride - columns), columns_(columns), rows_(rows) {}
 
@@ -73,8 +72,8 @@ class FetchBeside {
 
  private:
   static constexpr std::int64_t kOfEight = 3;  // kProductRows * kPanel / kLine of kPanel: 24 lines for 64 products
-  const float *next_ = nullptr, *line_end_ = nullptr;
-  std::int64_t step_ = 0, columns_ = 0, rows_ = 0;
+  const float *next_, *line_end_;
+  std::int64_t step_, columns_, rows_;
 };
 
 HWY_INLINE void copy_rows(const float* from, std::int64_t from_stride, std::int64_t rows, std::int64_t columns,
@@ -191,7 +190,7 @@ constexpr std::int64_t kLanes = 16;  // of the widest target, whose loads of a p
 
 std::int64_t whole_panels(std::int64_t columns) { return (columns + kPanel - 1) / kPanel * kPanel; }
 
-// Where each thread's own floats lie in a kernel's scratch.
+// Each thread of the team has its own floats in a kernel's scratch; this says where they lie.
 struct ThreadFloats {
   std::size_t at = 0;
   std::int64_t count = 0;

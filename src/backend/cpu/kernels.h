@@ -21,8 +21,8 @@ std::unique_ptr<Kernel> make_linear_add(const Graph& graph, const Node& node, Ma
 std::unique_ptr<Kernel> make_linear_input_grad(const Graph& graph, const Node& node, MatmulCache& cache);
 std::unique_ptr<Kernel> make_linear_weight_grad(const Graph& graph, const Node& node, MatmulCache& cache);
 
-// Whether linear_weight_grad adds to what its result holds: an input that is a sum is in the result's bytes, and counts
-// unless another, `keep`, is 0.
+// Says whether linear_weight_grad adds to what its result holds: an input that is a sum lies in the result's bytes, and
+// counts unless another, `keep`, is 0.
 inline bool adds_to_sum(const KernelArguments& a) {
   return a.inputs.size() == 3 || (a.inputs.size() > 3 && *a.inputs[3].data<std::int32_t>() != 0);
 }

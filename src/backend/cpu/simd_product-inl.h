@@ -1,5 +1,5 @@
-// Matrix products on small tiles, compiled once for each Highway target: attention's, relations' and those of a few rows
-// with a weight.
+// Matrix products on small tiles, compiled once for each Highway target: attention's, relations' and those of a few
+// rows with a weight.
 //
 // C[m, n] (+)= A[m, k] B[k, n]. Rows of B and C are whole vectors; A is read one number at a time, so it may be
 // row-major or column-major. Blocks of C stay in registers while k runs; every element is summed over k in order,
@@ -51,7 +51,7 @@ enum class ProductSum {
   kAdd     // added to; with `factors`, one for each column, after they are multiplied by them
 };
 
-// What a product does beside each step of k, such as fetching what comes next: nothing.
+// A product may do something beside each step of k, such as fetching what comes next; this does nothing.
 struct NothingBeside {
   HWY_INLINE void operator()(std::int64_t) const {}
 };
