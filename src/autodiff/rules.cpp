@@ -26,10 +26,17 @@ bool is_heads(const BackwardWalk& walk, ValueId gradient, DType dtype) {
          walk.graph().type(gradient).dtype == dtype;
 }
 
+// A gradient in which many rows are summed: of halves, as wide as the sums are.
+ValueId widened(BackwardWalk& walk, const Node& node, ValueId gradient) {
+  const DType dtype = walk.graph().type(gradient).dtype;
+  if (!is_half(dtype)) return gradient;
+  return walk.append(node, Op::kCast, {gradient}, CastAttributes{wide(dtype)})[0];
+}
+
 void embedding_rule(BackwardWalk& walk, const Node& node) {
   if (!walk.needs(node.inputs[0])) return;
   const auto& attributes = std::get<EmbeddingAttributes>(node.attributes);
-  const ValueId dy = upstream(walk, node);
+  const ValueId dy = widened(walk, node, upstream(walk, node));
   // A table that is a language model's head, too, has a dense gradient already.
   const bool dense = walk.gradient_of(node.inputs[0]) != kNoValue;
   if (attributes.row_gradient && !dense) {

@@ -192,7 +192,8 @@ Types take_rows_types(const ShapeRule& rule) {
   const auto& attributes = rule.attributes<RowPartAttributes>();
   const TensorType& x = rule.in(0);
   const std::size_t rank = x.shape.rank();
-  rule.require(is_floating(x.dtype) ? rank == 2 : x.dtype == DType::kI32 && rank == 1, "takes floats' rows, or integers");
+  rule.require(is_floating(x.dtype) ? rank == 2 : x.dtype == DType::kI32 && rank == 1,
+               "takes floats' rows, or integers");
   rule.require(attributes.first >= 0 && attributes.count > 0 && attributes.first + attributes.count <= x.shape[0],
                "takes rows that are there");
   const Shape shape = rank == 1 ? Shape{attributes.count} : Shape{attributes.count, x.shape[1]};
@@ -334,6 +335,7 @@ constexpr OpFacts kForwardRows[] = {
      .name = "embedding",
      .types = embedding_types,
      .work = lookup_work,
+     .takes_halves = true,
      .takes_codes = true,
      .indices = embedding_indices},
     {.op = Op::kSpatialEmbedding,

@@ -10,21 +10,21 @@ Types label_scores_types(const ShapeRule& rule) {
   rule.inputs(2);
   const TensorType& logits = rule.floating(0, 2);
   rule.expect(1, i32({logits.shape[0]}));
-  return {{logits.dtype, {logits.shape[0], 2}}};
+  return {{wide(logits.dtype), {logits.shape[0], 2}}};
 }
 
 Types softmax_sums_types(const ShapeRule& rule) {
   rule.inputs(1);
   const TensorType& logits = rule.floating(0, 2);
-  return {{logits.dtype, {logits.shape[0], 2}}};
+  return {{wide(logits.dtype), {logits.shape[0], 2}}};
 }
 
 Types cross_entropy_part_types(const ShapeRule& rule) {
   rule.inputs(4);
   const TensorType& logits = rule.floating(0, 2);
   rule.expect(1, i32({logits.shape[0]}));
-  rule.expect(2, {logits.dtype, {logits.shape[0], 2}});
-  rule.expect(3, {logits.dtype, {1}});
+  rule.expect(2, {wide(logits.dtype), {logits.shape[0], 2}});
+  rule.expect(3, {wide(logits.dtype), {1}});
   rule.require(rule.attributes<ClassPartAttributes>().first >= 0, "begins with a class");
   return {logits};
 }
@@ -120,18 +120,25 @@ constexpr OpFacts kLossRows[] = {
      .name = "label_scores",
      .types = label_scores_types,
      .work = element_work,
+     .takes_halves = true,
      .indices = cross_entropy_indices},
-    {.op = Op::kSoftmaxSums, .name = "softmax_sums", .types = softmax_sums_types, .work = element_work},
+    {.op = Op::kSoftmaxSums,
+     .name = "softmax_sums",
+     .types = softmax_sums_types,
+     .work = element_work,
+     .takes_halves = true},
     {.op = Op::kCrossEntropyPart,
      .name = "cross_entropy_part",
      .types = cross_entropy_part_types,
      .work = element_work,
-     .aliases = may_take(0, {0})},
+     .aliases = may_take(0, {0}),
+     .takes_halves = true},
     {.op = Op::kCrossEntropy,
      .name = "cross_entropy",
      .types = cross_entropy_types,
      .work = element_work,
      .aliases = may_take(1, {0}),  // the gradient in place of the logits
+     .takes_halves = true,
      .rows = kRowsOfGradient,
      .indices = cross_entropy_indices},
     {.op = Op::kElementLoss,

@@ -119,16 +119,16 @@ enum class Op : std::uint8_t {
   kCast,              // x f[n,K]                                      -> [n,K] in CastAttributes' type, to nearest, ties to
                       //                                                  even; or, without a row count, several x f[...] of
                       //                                                  one type, an output each
-  kLabelScores,       // logits f[n,C], labels i32[n]                  -> f[n,2]: -log softmax at the label, and 1 where no
+  kLabelScores,       // logits f[n,C], labels i32[n]                  -> w[n,2]: -log softmax at the label, and 1 where no
                       //                                                  other class has more, nor one before it as much;
                       //                                                  0, 0 where the label is -100
-  kSoftmaxSums,       // logits f[n,C]                                 -> f[n,2]: the largest of a row, and the sum of
+  kSoftmaxSums,       // logits f[n,C]                                 -> w[n,2]: the largest of a row, and the sum of
                       //                                                  exp(logit - largest). A constant
-  kCrossEntropyPart,  // logits f[n,c], labels i32[n], sums f[n,2] (kSoftmaxSums'), loss_scale f[1] -> f[n,c]: of
+  kCrossEntropyPart,  // logits f[n,c], labels i32[n], sums w[n,2] (kSoftmaxSums'), loss_scale w[1] -> f[n,c]: of
                       //                                                  kCrossEntropy's gradient the columns of these
                       //                                                  classes, `first` on    ClassPartAttributes
-  kCrossEntropy,      // logits f[n,C], labels i32[n], loss_scale f[1] (, class_weights f[C])
-                      //                                               -> loss f[1] = loss_scale * sum over labels != -100 of
+  kCrossEntropy,      // logits f[n,C], labels i32[n], loss_scale w[1] (, class_weights w[C])
+                      //                                               -> loss w[1] = loss_scale * sum over labels != -100 of
                       //                                                  -log softmax, grad f[n,C] = d loss / d logits
                       //                                                  CrossEntropyAttributes
   kElementLoss,       // logits f[n,C], targets f[n,C], loss_scale f[1] -> loss f[1] = loss_scale * sum over the elements,

@@ -123,7 +123,7 @@ ValueId ModelBuilder::lookup(const std::string& name, ValueId ids, EmbeddingAttr
   return embedding(graph_, name, parameter(name + ".weight"), ids, attributes, rows);
 }
 
-ValueId ModelBuilder::text_rows(const Encoded& encoded) {
+ValueId ModelBuilder::text_rows(const Encoded& encoded, DType to) {
   ValueId text = encoded.hidden;
   if (encoded.text_row_index != kNoValue) {
     text = add_single(graph_, {.op = Op::kGatherRows,
@@ -131,10 +131,10 @@ ValueId ModelBuilder::text_rows(const Encoded& encoded) {
                                .inputs = {text, encoded.text_row_index, encoded.row_source},
                                .row_count = encoded.text_rows});
   }
-  return cast(graph_, "text_rows.cast", text, wide_dtype_, encoded.text_rows);
+  return cast(graph_, "text_rows.cast", text, to, encoded.text_rows);
 }
 
-ValueId ModelBuilder::sample_rows(const Encoded& encoded) {
+ValueId ModelBuilder::sample_rows(const Encoded& encoded, DType to) {
   if (encoded.sample_rows != kNoValue) return encoded.sample_rows;
   const ValueId samples = input(input::kSamples);
   const bool last = inputs_.contains(input::kLastRows);
@@ -144,7 +144,7 @@ ValueId ModelBuilder::sample_rows(const Encoded& encoded) {
                           .name = name,
                           .inputs = {encoded.hidden, input(name), input(last ? input::kLastRowOf : input::kFirstRowOf)},
                           .row_count = samples});
-  return cast(graph_, name + ".cast", rows, wide_dtype_, samples);
+  return cast(graph_, name + ".cast", rows, to, samples);
 }
 
 }  // namespace plimsoll

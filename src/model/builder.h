@@ -52,11 +52,13 @@ class ModelBuilder {
   ValueId dense(const std::string& name, ValueId x, ValueId rows);
   ValueId drop(const std::string& name, ValueId x, double p, ValueId keys, ValueId rows);
   ValueId lookup(const std::string& name, ValueId ids, EmbeddingAttributes attributes, ValueId rows);
-  // The text rows of what the encoder gives, as F32.
-  ValueId text_rows(const Encoded& encoded);
-  // The row that stands for each sample, as F32 [B, D]: the first, or the last if the head declares last_rows and
-  // last_row_of in place of first_rows and first_row_of. It declares samples, too.
-  ValueId sample_rows(const Encoded& encoded);
+  // The text rows of what the encoder gives, as F32, or as `to`.
+  ValueId text_rows(const Encoded& encoded) { return text_rows(encoded, wide_dtype_); }
+  ValueId text_rows(const Encoded& encoded, DType to);
+  // The row that stands for each sample, as F32 [B, D], or as `to`: the first, or the last if the head declares
+  // last_rows and last_row_of in place of first_rows and first_row_of. It declares samples, too.
+  ValueId sample_rows(const Encoded& encoded) { return sample_rows(encoded, wide_dtype_); }
+  ValueId sample_rows(const Encoded& encoded, DType to);
 
  private:
   ValueId add_low_rank(const std::string& name, ValueId x, ValueId y, ValueId rows);

@@ -26,6 +26,7 @@ ModelDefinition::ModelDefinition(std::shared_ptr<const Encoder> encoder, std::sh
 std::vector<ParameterSpec> ModelDefinition::specs(const ModelOptions& options) const {
   std::vector<ParameterSpec> specs = encoder_->specs(options);
   std::ranges::move(head_->specs(encoder_->facts().hidden_size), std::back_inserter(specs));
+  for (ParameterSpec& spec : specs) spec.scores_tokens = spec.name == head_->scoring_weight();
   const LoraOptions& lora = options.lora;
   if (lora.enabled()) {
     for (ParameterSpec& spec : specs) {

@@ -145,6 +145,8 @@ class Head {
   virtual std::vector<ParameterSpec> specs(std::int64_t hidden_size) const = 0;
   virtual std::vector<InputSpec> inputs(const ModelCapacity& capacity) const = 0;
   virtual HeadValues append(ModelBuilder& builder, const Encoded& encoded) const = 0;
+  // The weight [V, D] by whose rows it scores every token: the word embedding, or one of its own. Empty: none.
+  virtual std::string_view scoring_weight() const { return {}; }
   // How many samples of the encoder an example is: two for a pair of pages, one after the other.
   virtual std::int64_t samples_per_example() const { return 1; }
   // Whether the loss compares the examples of an update with one another, so that it is no sum over micro-batches.

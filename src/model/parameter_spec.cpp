@@ -16,7 +16,7 @@ DType parameter_type(const ParameterSpec& spec, DType dtype, const ModelOptions&
     if (encoder_matrix) return options.frozen_weights;
     if (spec.part == ParameterSpec::Part::kWordEmbedding) return options.frozen_embedding;
   }
-  return dtype == DType::kBF16 && encoder_matrix ? dtype : wide(dtype);
+  return dtype == DType::kBF16 && (encoder_matrix || spec.scores_tokens) ? dtype : wide(dtype);
 }
 
 }  // namespace plimsoll

@@ -44,6 +44,7 @@ struct ParameterSpec {
   std::int64_t layer = -1;       // of the encoder, from 0; -1: before the layers, or of a head
   bool trains = true;            // the relative position tables do not, as in `transformers`; nor does what is frozen
   bool saved = false;            // of LoraOptions::saved: trained beside adapters, and in their file
+  bool scores_tokens = false;    // a head multiplies rows by it (Head::scoring_weight), whatever else it is
 
   bool is_head() const { return part == Part::kHead; }
   bool is_adapter() const { return part == Part::kAdapter; }
@@ -78,8 +79,8 @@ inline std::string mask_name(const std::string& map) { return map + ".input_mask
 std::int64_t parameter_count(const std::vector<ParameterSpec>& specs);
 
 // The type that a parameter has in a graph whose encoder is of `dtype`: frozen, as `options` say; else a weight matrix
-// of the encoder BF16 in BF16, all others, adapters among them, wide(dtype). F16 has no weights of its own: F32 cannot
-// be put together again from one.
+// of the encoder, or what scores tokens, BF16 in BF16, all others, adapters among them, wide(dtype). F16 has no weights
+// of its own: F32 cannot be put together again from one.
 DType parameter_type(const ParameterSpec& spec, DType dtype, const ModelOptions& options);
 
 }  // namespace plimsoll

@@ -15,8 +15,8 @@
 namespace plimsoll {
 namespace {
 
-constexpr std::int64_t kFewestRows = 64;
-constexpr std::int64_t kSpares = 4;  // logits so many times as wide as the rows are worth it
+constexpr std::int64_t kFewestRows = 64;  // of F32
+constexpr std::int64_t kSpares = 4;       // logits so many times as wide as the rows are worth it
 
 // A node that makes something else of the logits, row by row.
 struct Beside {
@@ -28,8 +28,8 @@ struct Beside {
 struct Loss {
   NodeId product = kNoNode, loss = kNoNode, input_grad = kNoNode, weight_grad = kNoNode;
   std::vector<Beside> beside{};
-  std::int64_t rows = 0;      // of a chunk
-  NodeId place = kNoNode;     // the node in whose place all of them run
+  std::int64_t rows = 0;   // of a chunk
+  NodeId place = kNoNode;  // the node in whose place all of them run
 
   bool has_gradient() const { return input_grad != kNoNode || weight_grad != kNoNode; }
 };
@@ -63,7 +63,7 @@ std::optional<Loss> find_loss(const Graph& graph, const Reading& readers, NodeId
   }
   const Shape& x = graph.type(product.inputs[0]).shape;
   const std::int64_t classes = graph.type(node.inputs[0]).shape[1];
-  loss.rows = chunk_rows(x[0], x[1], classes);
+  loss.rows = chunk_rows(x[0], x[1], classes, graph.type(node.inputs[0]).dtype);
   if (loss.rows >= x[0]) return std::nullopt;
   if (is_output(graph, node.inputs[0]) || is_output(graph, node.outputs[1])) return std::nullopt;
   for (const NodeId reader : readers[static_cast<std::size_t>(node.inputs[0])]) {
@@ -118,8 +118,8 @@ class Cutter {
       };
       const std::vector<ValueId> x_part = take(product, x, "input");
       const ValueId real = x_part[1], labels_part = take(loss, labels, "labels")[0];
-      const ValueId logits = add(
-          {.op = Op::kLinear, .name = name(product), .inputs = {x_part[0], weight}, .row_count = real})[0];
+      const ValueId logits =
+          add({.op = Op::kLinear, .name = name(product), .inputs = {x_part[0], weight}, .row_count = real})[0];
       for (std::size_t i = 0; i < beside.size(); ++i) {
         if (!loss_.beside[i].is_read) continue;
         const Node& whole = graph_.node(loss_.beside[i].node);
@@ -181,10 +181,11 @@ class Cutter {
 
 }  // namespace
 
-std::int64_t chunk_rows(std::int64_t n, std::int64_t width, std::int64_t classes) {
+std::int64_t chunk_rows(std::int64_t n, std::int64_t width, std::int64_t classes, DType dtype) {
   if (classes < kSpares * width) return n;
-  const std::int64_t equal = (n * width / std::max<std::int64_t>(1, classes) + kFewestRows - 1) / kFewestRows;
-  return std::min(n, std::max<std::int64_t>(1, equal) * kFewestRows);
+  const std::int64_t fewest = is_half(dtype) ? 2 * kFewestRows : kFewestRows;
+  const std::int64_t equal = (n * width / std::max<std::int64_t>(1, classes) + fewest - 1) / fewest;
+  return std::min(n, std::max<std::int64_t>(1, equal) * fewest);
 }
 
 Graph chunk_loss(const Graph& graph) {

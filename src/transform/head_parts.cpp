@@ -166,7 +166,7 @@ class Parts {
     const ValueId x = rewriter_.mapped(product_.inputs[0]), labels = rewriter_.mapped(loss_.inputs[1]);
     const ValueId rows = loss_.row_count == kNoValue ? kNoValue : rewriter_.mapped(loss_.row_count);
     const Shape &of_x = graph_.type(product_.inputs[0]).shape, &of_logits = graph_.type(loss_.inputs[0]).shape;
-    const std::int64_t chunk = chunk_rows(of_x[0], of_x[1], of_logits[1]);
+    const std::int64_t chunk = chunk_rows(of_x[0], of_x[1], of_logits[1], graph_.type(loss_.inputs[0]).dtype);
     if (chunk >= of_x[0]) {
       chunks_.push_back({x, labels, sums, rows, ""});
       return;

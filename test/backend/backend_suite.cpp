@@ -57,7 +57,7 @@ bool knows(std::span<const Op> ops, const OpCase& op_case, DType dtype) {
 std::vector<SuiteParameter> suite_of(std::string backend, std::function<std::unique_ptr<Backend>()> make_backend,
                                      std::span<const Op> ops, DType dtype) {
   std::vector<SuiteParameter> parameters;
-  for (const OpCase& op_case : is_half(dtype) ? encoder_cases() : all_cases()) {
+  for (const OpCase& op_case : is_half(dtype) ? half_cases() : all_cases()) {
     if (ops.empty() || knows(ops, op_case, dtype)) parameters.push_back({backend, make_backend, op_case, dtype});
   }
   return parameters;

@@ -36,6 +36,14 @@ OpCase coded_embedding_case(DType code, std::int64_t width) {
           }};
 }
 
+// A table that does not train, which may be of halves.
+OpCase constant_table_case(std::int64_t width) {
+  return {fmt::format("embedding/d{}_constant", width), [=](CaseBuilder& b) {
+            b.graph.mark_output(embedding(b.graph, "y", b.constant("table", {9, width}),
+                                          b.integers("ids", {6}, {0, 8, 3, 3}), {}, b.rows(4)));
+          }};
+}
+
 // A gradient that is added to what the table's other use has given; of the table's rows from `first_row` on alone.
 OpCase added_gradient_case(Lookup s, std::int64_t first_row = 0, std::int64_t part_rows = 0) {
   return {fmt::format("embedding_grad/n{}_of_{}_r{}_d{}_pad{}{}_adds", s.rows, s.capacity, s.table_rows, s.width,
@@ -98,7 +106,7 @@ std::vector<std::int32_t> random_boxes(std::int32_t count, std::int32_t largest)
 
 }  // namespace
 
-std::vector<OpCase> embedding_cases() {
+std::vector<OpCase> lookup_cases() {
   std::vector<OpCase> cases;
   for (const bool row_gradient : {false, true}) {
     for (const Lookup& lookup :
@@ -114,6 +122,12 @@ std::vector<OpCase> embedding_cases() {
     }
     cases.push_back(all_padding_case(row_gradient));
   }
+  for (const std::int64_t width : {5, 64, 100}) cases.push_back(constant_table_case(width));
+  return cases;
+}
+
+std::vector<OpCase> embedding_cases() {
+  std::vector<OpCase> cases;
   for (const Lookup& lookup :
        {Lookup{9, 7, 11, 5, -1, false}, Lookup{9, 0, 11, 5, -1, false}, Lookup{70, 61, 50, 96, 1, false},
         Lookup{400, 333, 1, 5, -1, false}, Lookup{40, 37, 5, 260, -1, false}, Lookup{2100, 2090, 700, 3, 5, false}}) {

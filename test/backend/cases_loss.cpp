@@ -25,12 +25,12 @@ OpCase cross_entropy_case(LossShape s, const CrossEntropyAttributes& attributes 
             const auto rows = static_cast<std::int32_t>(s.labels.size());
             const ValueId logits = b.tensor("logits", {s.capacity, s.classes}, rows, s.range);
             const ValueId labels = b.integers("labels", {s.capacity}, s.labels);
-            const ValueId scale = b.values("loss_scale", {b.dtype(), {1}}, {0.21875});
+            const ValueId scale = b.values("loss_scale", {wide(b.dtype()), {1}}, {0.21875});
             std::vector<ValueId> inputs = {logits, labels, scale};
             if (weighs) {
               std::vector<double> weights;
               for (std::int64_t c = 0; c < s.classes; ++c) weights.push_back(static_cast<double>(c % 5) / 2);
-              inputs.push_back(b.values("class_weights", {b.dtype(), {s.classes}}, weights));
+              inputs.push_back(b.values("class_weights", {wide(b.dtype()), {s.classes}}, weights));
             }
             b.objective_loss(b.graph.add_node({.op = Op::kCrossEntropy,
                                                .name = "loss",
@@ -73,8 +73,8 @@ OpCase cross_entropy_part_case(const LossShape& s, std::int64_t first, std::int6
             b.graph.add_node({.op = Op::kCrossEntropyPart,
                               .name = "gradient",
                               .attributes = ClassPartAttributes{first},
-                              .inputs = {logits, labels, b.values("sums", {b.dtype(), {s.capacity, 2}}, sums),
-                                         b.values("loss_scale", {b.dtype(), {1}}, {0.21875})},
+                              .inputs = {logits, labels, b.values("sums", {wide(b.dtype()), {s.capacity, 2}}, sums),
+                                         b.values("loss_scale", {wide(b.dtype()), {1}}, {0.21875})},
                               .row_count = b.rows(rows),
                               .phase = Phase::kBackward});
           }};
@@ -282,19 +282,23 @@ std::vector<std::int32_t> some_labels(std::int32_t rows, std::int32_t classes) {
   return labels;
 }
 
+std::vector<LossShape> small_losses() {
+  return {{"plain", 7, 5, {0, 4, 2}},
+          {"some_ignored", 7, 7, {-100, 3, -100, 6, 0, 0, -100}},
+          {"all_ignored", 6, 7, {-100, -100, -100, -100}},
+          {"no_rows", 4, 7, {}},
+          {"one_class", 4, 1, {0, 0}},
+          {"two_classes_many_rows", 70, 2, some_labels(67, 2)},
+          {"many_classes", 33, 37, some_labels(29, 37)},
+          {"large_logits", 9, 12, some_labels(8, 12), {-90, 90}},
+          {"far_from_zero", 9, 12, some_labels(8, 12), {700, 703}}};
+}
+
 }  // namespace
 
-std::vector<OpCase> loss_cases() {
+std::vector<OpCase> head_loss_cases() {
   std::vector<OpCase> cases;
-  for (const LossShape& shape : std::vector<LossShape>{{"plain", 7, 5, {0, 4, 2}},
-                                                       {"some_ignored", 7, 7, {-100, 3, -100, 6, 0, 0, -100}},
-                                                       {"all_ignored", 6, 7, {-100, -100, -100, -100}},
-                                                       {"no_rows", 4, 7, {}},
-                                                       {"one_class", 4, 1, {0, 0}},
-                                                       {"two_classes_many_rows", 70, 2, some_labels(67, 2)},
-                                                       {"many_classes", 33, 37, some_labels(29, 37)},
-                                                       {"large_logits", 9, 12, some_labels(8, 12), {-90, 90}},
-                                                       {"far_from_zero", 9, 12, some_labels(8, 12), {700, 703}}}) {
+  for (const LossShape& shape : small_losses()) {
     cases.push_back(cross_entropy_case(shape));
     cases.push_back(label_scores_case(shape));
     cases.push_back(softmax_sums_case(shape));
@@ -304,7 +308,6 @@ std::vector<OpCase> loss_cases() {
       cases.push_back(cross_entropy_case(shape, {.focal_gamma = 2}, weighs));
     }
     cases.push_back(cross_entropy_case(shape, {.focal_gamma = 0.5}));
-    for (const double temperature : {1.0, 2.5}) cases.push_back(soft_cross_entropy_case(shape, temperature));
   }
   cases.push_back(equal_scores_case());
   for (const LossShape& shape : std::vector<LossShape>{{"vocabulary", 4, 1037, {-100, 1036, 0}},
@@ -315,6 +318,14 @@ std::vector<OpCase> loss_cases() {
     cases.push_back(softmax_sums_case(shape));
     cases.push_back(cross_entropy_part_case(shape, 0, 19));
     cases.push_back(cross_entropy_part_case(shape, 512, shape.classes - 512));
+  }
+  return cases;
+}
+
+std::vector<OpCase> loss_cases() {
+  std::vector<OpCase> cases;
+  for (const LossShape& shape : small_losses()) {
+    for (const double temperature : {1.0, 2.5}) cases.push_back(soft_cross_entropy_case(shape, temperature));
   }
   for (const ElementShape& shape : std::vector<ElementShape>{{"plain", 5, 3, 4},
                                                              {"one_column", 4, 1, 3},

@@ -90,7 +90,7 @@ void expect_counted(const std::vector<OpCase>& cases, DType dtype, std::set<Op>&
 TEST(KernelWork, StartsAreThoseOfTheKernels) {
   std::set<Op> seen;
   expect_counted(all_cases(), DType::kF32, seen);
-  expect_counted(encoder_cases(), DType::kBF16, seen);
+  expect_counted(half_cases(), DType::kBF16, seen);
   for (const Op op : {Op::kLinear, Op::kLinearWeightGrad, Op::kAttentionGrad, Op::kLayerNormGrad, Op::kBiasGrad,
                       Op::kSumSquares, Op::kGradientNorm, Op::kEmbeddingRowGrad, Op::kSpatialEmbeddingGrad,
                       Op::kMergeRowGrads, Op::kAdamW, Op::kAdafactor, Op::kCrossEntropy}) {

@@ -177,17 +177,17 @@ std::string test_name(const OpCase& op_case) {
   return name;
 }
 
-std::vector<OpCase> encoder_cases() {
+std::vector<OpCase> half_cases() {
   std::vector<OpCase> cases;
-  for (const auto& group :
-       {rows_cases(), elementwise_cases(), linear_cases(), normalisation_cases(), attention_cases()}) {
+  for (const auto& group : {rows_cases(), elementwise_cases(), linear_cases(), normalisation_cases(), attention_cases(),
+                            lookup_cases(), head_loss_cases()}) {
     cases.insert(cases.end(), group.begin(), group.end());
   }
   return cases;
 }
 
 std::vector<OpCase> all_cases() {
-  std::vector<OpCase> cases = encoder_cases();
+  std::vector<OpCase> cases = half_cases();
   for (const auto& group : {embedding_cases(), loss_cases(), update_cases()}) {
     cases.insert(cases.end(), group.begin(), group.end());
   }

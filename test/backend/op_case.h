@@ -116,8 +116,10 @@ std::string test_name(const OpCase& op_case);
 
 // Return all cases; there is one file per group of ops.
 std::vector<OpCase> all_cases();
-// Returns the cases of groups whose ops an encoder layer has; other groups cannot be described in halves.
-std::vector<OpCase> encoder_cases();
+// Returns the cases of groups whose ops an encoder layer or a language model's head has; others cannot be described in
+// halves.
+std::vector<OpCase> half_cases();
+std::vector<OpCase> lookup_cases();
 std::vector<OpCase> embedding_cases();
 std::vector<OpCase> rows_cases();
 std::vector<OpCase> elementwise_cases();
@@ -127,6 +129,7 @@ std::vector<OpCase> attention_cases();
 // Those are not among all: they have more tiles than an emulated device has time for, and several blocks, which run at
 // once on a real one.
 std::vector<OpCase> long_attention_cases();
+std::vector<OpCase> head_loss_cases();
 std::vector<OpCase> loss_cases();
 std::vector<OpCase> update_cases();
 // Maps with a bias whose gradient another node's gradient makes: for gradient_test.cpp alone, since elsewhere a node's

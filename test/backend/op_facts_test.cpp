@@ -125,7 +125,7 @@ TEST(OpFacts, WhatTakesHalvesOrCodesHasCasesOfThem) {
     if (any_tensor(graph, node, is_half)) half.insert(node.op);
     if (any_tensor(graph, node, is_coded)) coded.insert(node.op);
   };
-  for_each_node(encoder_cases(), DType::kBF16, note);
+  for_each_node(half_cases(), DType::kBF16, note);
   for_each_node(all_cases(), DType::kF32, note);
   for (std::size_t i = 0; i < kOpCount; ++i) {
     const OpFacts& facts = op_facts(op_at(i));

@@ -6,6 +6,7 @@
 
 #include "families/model_config.h"
 #include "support/expect_error.h"
+#include "tasks/causal_lm/head.h"
 #include "tasks/question_answering/head.h"
 
 namespace plimsoll::test {
@@ -64,6 +65,32 @@ TEST(Llama, ParametersAreThoseOfTransformers) {
   EXPECT_THAT(names_of("qwen2"), testing::Contains("model.layers.0.self_attn.v_proj.bias"));
   EXPECT_THAT(names_of("qwen2"), testing::Not(testing::Contains("model.layers.0.self_attn.o_proj.bias")));
   EXPECT_THAT(names_of("llama"), testing::SizeIs(11));
+}
+
+// What a head multiplies rows by is bfloat16 in such a run, whether it is looked up, too, or not; a table that is only
+// looked up is not.
+TEST(Llama, WhatScoresTokensIsMultipliedInBf16) {
+  const json small = {{"vocab_size", 10},         {"hidden_size", 16},        {"num_hidden_layers", 1},
+                      {"num_attention_heads", 2}, {"num_key_value_heads", 1}, {"head_dim", 8},
+                      {"intermediate_size", 12}};
+  for (const bool tied : {false, true}) {
+    json keys = small;
+    keys["tie_word_embeddings"] = tied;
+    const ModelDefinition model = causal_language_model(config_of("llama", keys).encoder);
+    std::vector<std::string> halves;
+    for (const ParameterSpec& spec : model.specs()) {
+      const bool layers = spec.part == ParameterSpec::Part::kEncoderMatrix;
+      if (!layers && parameter_type(spec, DType::kBF16, {}) == DType::kBF16) halves.push_back(spec.name);
+      EXPECT_EQ(parameter_type(spec, DType::kF16, {}), DType::kF32) << spec.name;
+    }
+    EXPECT_THAT(halves, testing::ElementsAre(tied ? "model.embed_tokens.weight" : "lm_head.weight"));
+    const ModelGraph graph = model.build({.samples = 1, .text_rows = 8}, false, {}, DType::kBF16);
+    EXPECT_EQ(graph.graph.type(graph.loss).dtype, DType::kF32);
+    EXPECT_EQ(graph.graph.type(graph.logits).dtype, DType::kF32);
+    const ModelGraph next = next_token_model(config_of("llama", keys).encoder)
+                                .build({.samples = 1, .text_rows = 8}, false, {}, DType::kBF16);
+    EXPECT_EQ(next.graph.type(next.logits).dtype, DType::kF32);
+  }
 }
 
 // The expected numbers are those of transformers' ROPE_INIT_FUNCTIONS.

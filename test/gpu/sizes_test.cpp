@@ -31,14 +31,14 @@ void expect_same_sizes(const std::vector<OpCase>& cases, DType dtype, std::set<O
 TEST(GpuSizes, ScratchIsWhatEveryKernelDeclares) {
   std::set<Op> with_scratch;
   expect_same_sizes(all_cases(), DType::kF32, with_scratch);
-  expect_same_sizes(encoder_cases(), DType::kBF16, with_scratch);
-  expect_same_sizes(encoder_cases(), DType::kF16, with_scratch);
+  expect_same_sizes(half_cases(), DType::kBF16, with_scratch);
+  expect_same_sizes(half_cases(), DType::kF16, with_scratch);
   // All ops that have scratch are among the cases.
-  for (const Op op : {Op::kLinear, Op::kLinearAdd, Op::kLinearInputGrad, Op::kLinearWeightGrad, Op::kAttentionGrad,
-                      Op::kLayerNormGrad, Op::kBiasGrad, Op::kCrossEntropy, Op::kElementLoss, Op::kSpanCrossEntropy,
-                      Op::kSumSquares, Op::kGradientNorm, Op::kEmbeddingGrad, Op::kEmbeddingRowGrad,
-                      Op::kSpatialEmbeddingGrad, Op::kMergeRowGrads, Op::kAdafactor, Op::kAdafactorRows,
-                      Op::kContrastiveLoss, Op::kCachedGradient}) {
+  for (const Op op :
+       {Op::kLinear,        Op::kLinearAdd,    Op::kLinearInputGrad, Op::kLinearWeightGrad, Op::kAttentionGrad,
+        Op::kLayerNormGrad, Op::kBiasGrad,     Op::kCrossEntropy,    Op::kElementLoss,      Op::kSpanCrossEntropy,
+        Op::kSumSquares,    Op::kGradientNorm, Op::kEmbeddingGrad,   Op::kEmbeddingRowGrad, Op::kSpatialEmbeddingGrad,
+        Op::kMergeRowGrads, Op::kAdafactor,    Op::kAdafactorRows,   Op::kContrastiveLoss,  Op::kCachedGradient}) {
     EXPECT_TRUE(with_scratch.contains(op)) << op_name(op);
   }
 }

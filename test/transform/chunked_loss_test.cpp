@@ -39,8 +39,8 @@ struct Model {
                            .inputs = {logits, labels, scale},
                            .row_count = rows})[0];
     graph.mark_output(loss);
-    const ValueId of_labels = add_single(
-        graph, {.op = Op::kLabelScores, .name = "scores", .inputs = {logits, labels}, .row_count = rows});
+    const ValueId of_labels =
+        add_single(graph, {.op = Op::kLabelScores, .name = "scores", .inputs = {logits, labels}, .row_count = rows});
     if (scores) graph.mark_output(of_labels);
   }
   std::map<ValueId, Gradient> append_gradients() {
@@ -94,10 +94,11 @@ std::int64_t most_logits(const Graph& graph) {
 }
 
 TEST(ChunkedLoss, ChunksHaveLogitsAsLargeAsTheRows) {
-  EXPECT_EQ(chunk_rows(8192, 4096, 128256), 320);
-  EXPECT_EQ(chunk_rows(1024, 896, 151936), 64);
-  EXPECT_EQ(chunk_rows(40, 896, 151936), 40);
-  EXPECT_EQ(chunk_rows(100, 8, 0), 100);
+  EXPECT_EQ(chunk_rows(8192, 4096, 128256, DType::kF32), 320);
+  EXPECT_EQ(chunk_rows(1024, 896, 151936, DType::kF32), 64);
+  EXPECT_EQ(chunk_rows(1024, 896, 151936, DType::kBF16), 128);
+  EXPECT_EQ(chunk_rows(40, 896, 151936, DType::kF32), 40);
+  EXPECT_EQ(chunk_rows(100, 8, 0, DType::kF32), 100);
 }
 
 TEST(ChunkedLoss, ResultsAreThoseOfTheWhole) {

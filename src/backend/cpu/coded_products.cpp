@@ -1,5 +1,6 @@
-// linear and its input's gradient with a weight in Q8 or NF4: the weight is decoded one tile of output columns at a
-// time, so that a large one is never in memory whole, and each tile is multiplied with all rows.
+// linear and its input's gradient with a weight in Q8 or NF4, or in halves that the machine does not multiply: the
+// weight is decoded one tile of output columns at a time, so that a large one is never in memory whole, and each tile
+// is multiplied with all rows.
 #include <algorithm>
 #include <cstring>
 

@@ -43,5 +43,9 @@ void convert(const void* from, DType from_type, void* to, DType to_type, std::in
                [&](std::int64_t begin, std::int64_t end) { range(from, from_type, to, to_type, begin, end); });
 }
 
+void convert_here(const void* from, DType from_type, void* to, DType to_type, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(convert_range)(from, from_type, to, to_type, 0, count);
+}
+
 }  // namespace plimsoll
 #endif  // HWY_ONCE

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/cpu/convert.h"
 #include "backend/cpu/parallel.h"
 #include "tensor/block_code.h"
 
@@ -103,6 +104,16 @@ HWY_EXPORT(decode_part);
 
 void decode_rows(DType dtype, const void* matrix, std::int64_t columns, std::int64_t first_row, std::int64_t rows,
                  std::int64_t first_column, std::int64_t count, void* to, DType to_type) {
+  if (is_half(dtype)) {
+    parallel_for(rows, 8, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        convert_here(
+            static_cast<const std::byte*>(matrix) + bytes_of(dtype, (first_row + row) * columns + first_column), dtype,
+            static_cast<std::byte*>(to) + bytes_of(to_type, row * count), to_type, count);
+      }
+    });
+    return;
+  }
   const auto part = HWY_DYNAMIC_DISPATCH(decode_part);
   const std::size_t row_bytes = coded_row_bytes(dtype, columns);
   const std::size_t offset = static_cast<std::size_t>(first_column / kCodeBlock) * code_block_bytes(dtype);

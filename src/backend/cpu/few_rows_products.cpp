@@ -1,12 +1,11 @@
 #include "backend/cpu/few_rows_products.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/parallel.h"
+#include "backend/cpu/thread_floats.h"
 #include "backend/scratch.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -189,16 +188,6 @@ constexpr std::int64_t kFewestRows = 16;
 constexpr std::int64_t kLanes = 16;  // of the widest target, whose loads of a panel are aligned
 
 std::int64_t whole_panels(std::int64_t columns) { return (columns + kPanel - 1) / kPanel * kPanel; }
-
-// Each thread of the team has its own floats in a kernel's scratch; this says where they lie.
-struct ThreadFloats {
-  std::size_t at = 0;
-  std::int64_t count = 0;
-
-  ThreadFloats(ScratchLayout& layout, std::int64_t floats)
-      : at(layout.add<float>(floats * std::max(1, omp_get_max_threads()))), count(floats) {}
-  float* own(const KernelArguments& a) const { return scratch_at<float>(a, at) + omp_get_thread_num() * count; }
-};
 
 }  // namespace
 

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <utility>
 
+#include "backend/cpu/convert.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/parallel.h"
+#include "backend/cpu/thread_floats.h"
 #include "backend/cpu/wide_softmax.h"
 #include "backend/scratch.h"
 
@@ -13,6 +15,35 @@ namespace plimsoll {
 namespace {
 
 constexpr std::int32_t kIgnoredLabel = -100;
+
+// Rows of logits and of their gradient as floats: where they lie, or, of halves, a row at a time in the thread's own.
+class FloatRows {
+ public:
+  FloatRows(ScratchLayout& layout, const TensorType& logits)
+      : dtype_(logits.dtype), columns_(logits.shape[1]), own_(layout, is_half(logits.dtype) ? logits.shape[1] : 0) {}
+
+  const float* read(const KernelArguments& a, const TensorView& from, std::int64_t row) const {
+    if (!is_half(dtype_)) return from.data<float>() + row * columns_;
+    convert_here(at(from, row), dtype_, own_.own(a), DType::kF32, columns_);
+    return own_.own(a);
+  }
+  // What a row of `to` is computed in; where read() has put the row of logits, if they are halves. Then store() it.
+  float* room(const KernelArguments& a, const TensorView& to, std::int64_t row) const {
+    return is_half(dtype_) ? own_.own(a) : to.data<float>() + row * columns_;
+  }
+  void store(const KernelArguments& a, const TensorView& to, std::int64_t row) const {
+    if (is_half(dtype_)) convert_here(own_.own(a), DType::kF32, at(to, row), dtype_, columns_);
+  }
+
+ private:
+  std::byte* at(const TensorView& view, std::int64_t row) const {
+    return static_cast<std::byte*>(view.raw()) + bytes_of(dtype_, row * columns_);
+  }
+
+  DType dtype_;
+  std::int64_t columns_;
+  ThreadFloats own_;
+};
 
 // The weights that a row's classes have in its loss (CrossEntropyAttributes): w_label (1 - s) more for the label than
 // the s / C w_c that each has.
@@ -105,48 +136,56 @@ double wide_row(const float* logits, std::int32_t label, double scale, const Wid
 }
 
 // A row is work enough for a thread; losses are summed in the order of rows.
-std::unique_ptr<Kernel> make_wide_cross_entropy(std::int64_t capacity, std::int64_t classes) {
+std::unique_ptr<Kernel> make_wide_cross_entropy(const TensorType& logits) {
+  const std::int64_t capacity = logits.shape[0], classes = logits.shape[1];
+  ScratchLayout layout;
+  const std::size_t losses_at = layout.add<double>(capacity);
+  const FloatRows float_rows(layout, logits);
   const auto run = [=, softmax = wide_softmax()](const KernelArguments& a) {
-    const float* const logits = a.inputs[0].data<float>();
     const std::int32_t* const labels = a.inputs[1].data<std::int32_t>();
     const double scale = *a.inputs[2].data<float>();
-    float* const gradient = a.outputs[1].data<float>();
-    double* const losses = scratch_at<double>(a, 0);
+    double* const losses = scratch_at<double>(a, losses_at);
     const std::int64_t rows = a.rows(capacity);
     parallel_for(rows, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
-        losses[row] = wide_row(logits + row * classes, labels[row], scale, softmax, gradient + row * classes, classes);
+        losses[row] = wide_row(float_rows.read(a, a.inputs[0], row), labels[row], scale, softmax,
+                               float_rows.room(a, a.outputs[1], row), classes);
+        float_rows.store(a, a.outputs[1], row);
       }
     });
     double loss = 0;
     for (std::int64_t row = 0; row < rows; ++row) loss += losses[row];
     *a.outputs[0].data<float>() = static_cast<float>(scale * loss);
   };
-  return make_kernel(run, static_cast<std::size_t>(capacity) * sizeof(double));
+  return make_kernel(run, layout.bytes());
 }
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_cross_entropy(const Graph& graph, const Node& node) {
-  const std::int64_t capacity = graph.type(node.inputs[0]).shape[0];
-  const std::int64_t classes = graph.type(node.inputs[0]).shape[1];
+  const TensorType& logits = graph.type(node.inputs[0]);
+  const std::int64_t capacity = logits.shape[0], classes = logits.shape[1];
   const auto attributes = std::get<CrossEntropyAttributes>(node.attributes);
   const bool weighs = node.inputs.size() > 3;
   if (classes >= kWideRow && !weighs && attributes == CrossEntropyAttributes{}) {
-    return make_wide_cross_entropy(capacity, classes);
+    return make_wide_cross_entropy(logits);
   }
+  ScratchLayout layout;
+  layout.add_bytes(block_sum_bytes(capacity));
+  const FloatRows float_rows(layout, logits);
   const auto run = [=](const KernelArguments& a) {
     const ClassShares shares{attributes, weighs ? a.inputs[3].data<float>() : nullptr};
-    const float* const logits = a.inputs[0].data<float>();
     const std::int32_t* const labels = a.inputs[1].data<std::int32_t>();
     const double scale = *a.inputs[2].data<float>();
-    float* const gradient = a.outputs[1].data<float>();
     const double loss = sum_over_blocks(a, a.rows(capacity), [&](std::int64_t row) {
-      return cross_entropy_row(logits + row * classes, labels[row], scale, shares, gradient + row * classes, classes);
+      const double of_row = cross_entropy_row(float_rows.read(a, a.inputs[0], row), labels[row], scale, shares,
+                                              float_rows.room(a, a.outputs[1], row), classes);
+      float_rows.store(a, a.outputs[1], row);
+      return of_row;
     });
     *a.outputs[0].data<float>() = static_cast<float>(scale * loss);
   };
-  return make_kernel(run, block_sum_bytes(capacity));
+  return make_kernel(run, layout.bytes());
 }
 
 namespace {
@@ -227,69 +266,76 @@ std::unique_ptr<Kernel> make_element_loss(const Graph& graph, const Node& node) 
 }
 
 std::unique_ptr<Kernel> make_label_scores(const Graph& graph, const Node& node) {
-  const std::int64_t capacity = graph.type(node.inputs[0]).shape[0];
-  const std::int64_t classes = graph.type(node.inputs[0]).shape[1];
-  return make_kernel([=, softmax = wide_softmax()](const KernelArguments& a) {
-    const float* const logits = a.inputs[0].data<float>();
+  const TensorType& logits = graph.type(node.inputs[0]);
+  const std::int64_t capacity = logits.shape[0], classes = logits.shape[1];
+  ScratchLayout layout;
+  const FloatRows float_rows(layout, logits);
+  const auto run = [=, softmax = wide_softmax()](const KernelArguments& a) {
     const std::int32_t* const labels = a.inputs[1].data<std::int32_t>();
     float* const scores = a.outputs[0].data<float>();
     parallel_for(a.rows(capacity), 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
-        const float* const of_row = logits + row * classes;
         float* const to = scores + 2 * row;
         to[0] = to[1] = 0;
         if (labels[row] == kIgnoredLabel) continue;
+        const float* const of_row = float_rows.read(a, a.inputs[0], row);
         const float largest = softmax.largest(of_row, classes);
         const double sum = softmax.exponentials(of_row, classes, largest);
         to[0] = static_cast<float>(double{largest} + std::log(sum) - double{of_row[labels[row]]});
         to[1] = std::find(of_row, of_row + classes, largest) - of_row == labels[row] ? 1.0F : 0.0F;
       }
     });
-  });
+  };
+  return make_kernel(run, layout.bytes());
 }
 
 std::unique_ptr<Kernel> make_softmax_sums(const Graph& graph, const Node& node) {
-  const std::int64_t capacity = graph.type(node.inputs[0]).shape[0];
-  const std::int64_t classes = graph.type(node.inputs[0]).shape[1];
-  return make_kernel([=, softmax = wide_softmax()](const KernelArguments& a) {
-    const float* const logits = a.inputs[0].data<float>();
+  const TensorType& logits = graph.type(node.inputs[0]);
+  const std::int64_t capacity = logits.shape[0], classes = logits.shape[1];
+  ScratchLayout layout;
+  const FloatRows float_rows(layout, logits);
+  const auto run = [=, softmax = wide_softmax()](const KernelArguments& a) {
     float* const to = a.outputs[0].data<float>();
     parallel_for(a.rows(capacity), 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
-        const RowSums sums = sums_of(softmax, logits + row * classes, classes);
+        const RowSums sums = sums_of(softmax, float_rows.read(a, a.inputs[0], row), classes);
         to[2 * row] = sums.largest;
         to[2 * row + 1] = sums.sum;
       }
     });
-  });
+  };
+  return make_kernel(run, layout.bytes());
 }
 
 std::unique_ptr<Kernel> make_cross_entropy_part(const Graph& graph, const Node& node) {
-  const std::int64_t capacity = graph.type(node.inputs[0]).shape[0];
-  const std::int64_t classes = graph.type(node.inputs[0]).shape[1];
+  const TensorType& logits = graph.type(node.inputs[0]);
+  const std::int64_t capacity = logits.shape[0], classes = logits.shape[1];
   const std::int64_t first = std::get<ClassPartAttributes>(node.attributes).first;
-  return make_kernel([=, softmax = wide_softmax()](const KernelArguments& a) {
-    const float* const logits = a.inputs[0].data<float>();
+  ScratchLayout layout;
+  const FloatRows float_rows(layout, logits);
+  const auto run = [=, softmax = wide_softmax()](const KernelArguments& a) {
     const std::int32_t* const labels = a.inputs[1].data<std::int32_t>();
     const float* const all_sums = a.inputs[2].data<float>();
     const double scale = *a.inputs[3].data<float>();
-    float* const gradient = a.outputs[0].data<float>();
     parallel_for(a.rows(capacity), 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
-        float* const to = gradient + row * classes;
+        float* const to = float_rows.room(a, a.outputs[0], row);
         if (labels[row] == kIgnoredLabel) {
           std::fill_n(to, classes, 0.0F);
-          continue;
+        } else {
+          const float* const from = float_rows.read(a, a.inputs[0], row);
+          const RowSums sums{all_sums[2 * row], all_sums[2 * row + 1]};
+          const std::int64_t label = labels[row] - first;
+          const bool has_label = label >= 0 && label < classes;
+          const double of_label = has_label ? sums.loss(from[label]) : 0;
+          softmax.scaled(from, classes, sums.largest, static_cast<float>(scale / double{sums.sum}), to);
+          if (has_label) to[label] = static_cast<float>(scale * std::expm1(-of_label));
         }
-        const RowSums sums{all_sums[2 * row], all_sums[2 * row + 1]};
-        const std::int64_t label = labels[row] - first;
-        const bool has_label = label >= 0 && label < classes;
-        const double of_label = has_label ? sums.loss(logits[row * classes + label]) : 0;
-        softmax.scaled(logits + row * classes, classes, sums.largest, static_cast<float>(scale / double{sums.sum}), to);
-        if (has_label) to[label] = static_cast<float>(scale * std::expm1(-of_label));
+        float_rows.store(a, a.outputs[0], row);
       }
     });
-  });
+  };
+  return make_kernel(run, layout.bytes());
 }
 
 std::unique_ptr<Kernel> make_soft_cross_entropy(const Graph& graph, const Node& node) {

@@ -250,6 +250,14 @@ class WeightGradient final : public Kernel {
   std::size_t library_at_ = 0, x_at_ = 0, dy_at_ = 0, rest_x_at_ = 0, rest_dy_at_ = 0, scratch_bytes_ = 0;
 };
 
+// True if the weight is decoded as it is multiplied: codes, and halves of which a whole copy in F32 would take much.
+bool is_decoded(const Graph& graph, const Node& node) {
+  constexpr std::int64_t kMostWidened = 1 << 22;  // elements: 16 MiB
+  const TensorType &x = graph.type(node.inputs[0]), &weight = graph.type(node.inputs[1]);
+  return is_coded(weight.dtype) || (is_half(weight.dtype) && product_type(x.dtype, weight.dtype) == DType::kF32 &&
+                                    weight.shape.elements() > kMostWidened);
+}
+
 // True if a product of `rows` with a weight, or its gradient, of `width` columns is one of few_rows_products.h.
 bool is_of_few_rows(const Graph& graph, const Node& node, const TensorType& rows, std::int64_t width,
                     MatmulCache& cache) {
@@ -300,7 +308,7 @@ std::unique_ptr<Kernel> with_wide_bias(const Graph& graph, const Node& node, con
 }
 
 std::unique_ptr<Kernel> make_linear(const Graph& graph, const Node& node, MatmulCache& cache) {
-  if (is_coded(graph.type(node.inputs[1]).dtype)) return make_coded_linear(graph, node, cache);
+  if (is_decoded(graph, node)) return make_coded_linear(graph, node, cache);
   const bool has_bias = node.inputs.size() == 3;
   if (!has_bias &&
       is_of_few_rows(graph, node, graph.type(node.inputs[0]), graph.type(node.inputs[1]).shape[1], cache)) {
@@ -314,7 +322,7 @@ std::unique_ptr<Kernel> make_linear_add(const Graph& graph, const Node& node, Ma
 }
 
 std::unique_ptr<Kernel> make_linear_input_grad(const Graph& graph, const Node& node, MatmulCache& cache) {
-  if (is_coded(graph.type(node.inputs[1]).dtype)) return make_coded_linear_input_grad(graph, node, cache);
+  if (is_decoded(graph, node)) return make_coded_linear_input_grad(graph, node, cache);
   const bool adds = node.inputs.size() == 3;
   if (!adds && is_of_few_rows(graph, node, graph.type(node.inputs[0]), graph.type(node.inputs[1]).shape[1], cache)) {
     return make_few_rows_input_grad(graph, node);

@@ -45,7 +45,7 @@ std::unique_ptr<Kernel> make_embedding(const Graph& graph, const Node& node) {
   }
   return make_row_kernel(graph, node, [width](const KernelArguments& a, std::int64_t row) {
     const std::int64_t id = a.inputs[1].data<std::int32_t>()[row];
-    std::memcpy(a.outputs[0].data<float>() + row * width, a.inputs[0].data<float>() + id * width, float_bytes(width));
+    std::memcpy(element(a.outputs[0], row * width), element(a.inputs[0], id * width), row_bytes(a.inputs[0], width));
   });
 }
 

@@ -16,15 +16,22 @@ struct ClassShares {
   __device__ double weight(std::int64_t c) const { return weights == nullptr ? 1.0 : double{weights[c]}; }
 };
 
+// The largest element, in every lane.
+template <typename T>
+__device__ float largest_of(const T* row, std::int64_t classes) {
+  float largest = to_float(row[0]);
+  for (std::int64_t c = lane_index(); c < classes; c += kWarp) largest = fmaxf(largest, to_float(row[c]));
+  return warp_max(largest);
+}
+
 // The row's loss, in every lane. A lane reads and writes its own columns alone, so that gradient may be logits.
-__device__ double cross_entropy_row(const float* logits, std::int32_t label, double scale, const ClassShares& shares,
-                                    float* gradient, std::int64_t classes) {
-  float largest = logits[0];
-  for (std::int64_t c = lane_index(); c < classes; c += kWarp) largest = fmaxf(largest, logits[c]);
-  largest = warp_max(largest);
+template <typename T>
+__device__ double cross_entropy_row(const T* logits, std::int32_t label, double scale, const ClassShares& shares,
+                                    T* gradient, std::int64_t classes) {
+  const float largest = largest_of(logits, classes);
   double sum = 0, of_label = 0;
   for (std::int64_t c = lane_index(); c < classes; c += kWarp) {
-    const double logit = logits[c];
+    const double logit = to_float(logits[c]);
     sum += exp(logit - double{largest});
     if (c == label) of_label = logit;
   }
@@ -37,7 +44,7 @@ __device__ double cross_entropy_row(const float* logits, std::int32_t label, dou
     double smooth = 0, weight = 0;
     for (std::int64_t c = lane_index(); c < classes; c += kWarp) {
       const double share = each * shares.weight(c);
-      smooth += share * (log_sum_exp - double{logits[c]});
+      smooth += share * (log_sum_exp - double{to_float(logits[c])});
       weight += share;
     }
     loss += warp_sum(smooth);
@@ -50,21 +57,23 @@ __device__ double cross_entropy_row(const float* logits, std::int32_t label, dou
   }
   for (std::int64_t c = lane_index(); c < classes; c += kWarp) {
     const double share = (c == label ? label_share : 0.0) + (each > 0 ? each * shares.weight(c) : 0.0);
-    gradient[c] = static_cast<float>(scale * (all * exp(double{logits[c]} - log_sum_exp) - share));
+    const double derivative = all * exp(double{to_float(logits[c])} - log_sum_exp) - share;
+    gradient[c] = from_float<T>(static_cast<float>(scale * derivative));
   }
   return loss;
 }
 
-__global__ void cross_entropy(const float* logits, const std::int32_t* labels, const float* loss_scale,
-                              ClassShares shares, float* gradient, double* partial, Rows rows) {
+template <typename T>
+__global__ void cross_entropy(const T* logits, const std::int32_t* labels, const float* loss_scale, ClassShares shares,
+                              T* gradient, double* partial, Rows rows) {
   const std::int64_t classes = rows.columns, real = rows.real();
   const std::int64_t first = blockIdx.x * kSumRows, end = first + kSumRows < real ? first + kSumRows : real;
   const double scale = *loss_scale;
   double loss = 0;
   for (std::int64_t row = first + threadIdx.x / kWarp; row < end; row += kRowWarps) {
-    float* const to = gradient + row * classes;
+    T* const to = gradient + row * classes;
     if (labels[row] == kIgnoredLabel) {
-      for (std::int64_t c = lane_index(); c < classes; c += kWarp) to[c] = 0;
+      for (std::int64_t c = lane_index(); c < classes; c += kWarp) to[c] = from_float<T>(0);
     } else {
       loss += cross_entropy_row(logits + row * classes, labels[row], scale, shares, to, classes);
     }
@@ -75,14 +84,13 @@ __global__ void cross_entropy(const float* logits, const std::int32_t* labels, c
 }
 
 // The number of the first class that has the most, in every lane.
-__device__ std::int64_t first_largest(const float* row, std::int64_t classes) {
-  float largest = row[0];
-  for (std::int64_t c = lane_index(); c < classes; c += kWarp) largest = fmaxf(largest, row[c]);
-  largest = warp_max(largest);
+template <typename T>
+__device__ std::int64_t first_largest(const T* row, std::int64_t classes) {
+  const float largest = largest_of(row, classes);
   // Numbers of classes are exact in a float up to 2^24, and the largest negative one is the smallest.
   float negative = -static_cast<float>(classes);
   for (std::int64_t c = lane_index(); c < classes; c += kWarp) {
-    if (row[c] == largest) negative = fmaxf(negative, -static_cast<float>(c));
+    if (to_float(row[c]) == largest) negative = fmaxf(negative, -static_cast<float>(c));
   }
   return static_cast<std::int64_t>(-warp_max(negative));
 }
@@ -113,12 +121,13 @@ __global__ void element_losses(const float* logits, const float* targets, const 
 }
 
 // log(sum of exp(row[c] / temperature)), in every lane.
-__device__ double log_sum_exp_of(const float* row, std::int64_t classes, double temperature) {
-  float largest = row[0];
-  for (std::int64_t c = lane_index(); c < classes; c += kWarp) largest = fmaxf(largest, row[c]);
-  largest = warp_max(largest);
+template <typename T>
+__device__ double log_sum_exp_of(const T* row, std::int64_t classes, double temperature) {
+  const float largest = largest_of(row, classes);
   double sum = 0;
-  for (std::int64_t c = lane_index(); c < classes; c += kWarp) sum += exp((row[c] - double{largest}) / temperature);
+  for (std::int64_t c = lane_index(); c < classes; c += kWarp) {
+    sum += exp((to_float(row[c]) - double{largest}) / temperature);
+  }
   return double{largest} / temperature + log(warp_sum(sum));
 }
 
@@ -150,36 +159,39 @@ __global__ void soft_cross_entropy(const float* logits, const float* teacher, co
   if (threadIdx.x == 0) partial[blockIdx.x] = loss;
 }
 
-__global__ void label_scores(const float* logits, const std::int32_t* labels, float* scores, Rows rows) {
+template <typename T>
+__global__ void label_scores(const T* logits, const std::int32_t* labels, float* scores, Rows rows) {
   const std::int64_t classes = rows.columns, real = rows.real();
   for (std::int64_t row = first_row(); row < real; row += row_stride()) {
-    const float* const of_row = logits + row * classes;
+    const T* const of_row = logits + row * classes;
     float loss = 0, hit = 0;
     if (labels[row] != kIgnoredLabel) {
-      loss = static_cast<float>(log_sum_exp_of(of_row, classes, 1) - double{of_row[labels[row]]});
+      loss = static_cast<float>(log_sum_exp_of(of_row, classes, 1) - double{to_float(of_row[labels[row]])});
       hit = first_largest(of_row, classes) == labels[row] ? 1.0F : 0.0F;
     }
     if (lane_index() < 2) scores[2 * row + lane_index()] = lane_index() == 0 ? loss : hit;
   }
 }
 
-__global__ void softmax_sums(const float* logits, float* sums, Rows rows) {
+template <typename T>
+__global__ void softmax_sums(const T* logits, float* sums, Rows rows) {
   const std::int64_t classes = rows.columns, real = rows.real();
   for (std::int64_t row = first_row(); row < real; row += row_stride()) {
-    const float* const of_row = logits + row * classes;
-    float largest = of_row[0];
-    for (std::int64_t c = lane_index(); c < classes; c += kWarp) largest = fmaxf(largest, of_row[c]);
-    largest = warp_max(largest);
+    const T* const of_row = logits + row * classes;
+    const float largest = largest_of(of_row, classes);
     double sum = 0;
-    for (std::int64_t c = lane_index(); c < classes; c += kWarp) sum += exp(double{of_row[c]} - double{largest});
+    for (std::int64_t c = lane_index(); c < classes; c += kWarp) {
+      sum += exp(double{to_float(of_row[c])} - double{largest});
+    }
     sum = warp_sum(sum);
     if (lane_index() < 2) sums[2 * row + lane_index()] = lane_index() == 0 ? largest : static_cast<float>(sum);
   }
 }
 
 // A lane reads and writes its own columns alone, so that gradient may be logits.
-__global__ void cross_entropy_part(const float* logits, const std::int32_t* labels, const float* sums,
-                                   const float* loss_scale, float* gradient, std::int64_t first, Rows rows) {
+template <typename T>
+__global__ void cross_entropy_part(const T* logits, const std::int32_t* labels, const float* sums,
+                                   const float* loss_scale, T* gradient, std::int64_t first, Rows rows) {
   const std::int64_t classes = rows.columns, real = rows.real();
   const double scale = *loss_scale;
   for (std::int64_t row = first_row(); row < rows.capacity; row += row_stride()) {
@@ -188,7 +200,8 @@ __global__ void cross_entropy_part(const float* logits, const std::int32_t* labe
     for (std::int64_t c = lane_index(); c < classes; c += kWarp) {
       const std::int64_t at = row * classes + c;
       const double wanted = counts && first + c == labels[row] ? 1 : 0;
-      gradient[at] = counts ? static_cast<float>(scale * (exp(double{logits[at]} - log_sum_exp) - wanted)) : 0.0F;
+      const double derivative = counts ? exp(double{to_float(logits[at])} - log_sum_exp) - wanted : 0;
+      gradient[at] = from_float<T>(static_cast<float>(scale * derivative));
     }
   }
 }
@@ -236,34 +249,53 @@ __global__ void sum_of_losses(const double* partial, const float* loss_scale, fl
   if (threadIdx.x == 0) *loss = static_cast<float>(double{*loss_scale} * sum);
 }
 
+// What a language model's head makes of logits, which may be halves.
+template <typename T>
+std::unique_ptr<Kernel> make_of_logits(const Context& context, const Node& node) {
+  const std::int64_t first =
+      node.op == Op::kCrossEntropyPart ? std::get<ClassPartAttributes>(node.attributes).first : 0;
+  return make_launch(0, [&context, op = node.op, first](const KernelArguments& a) {
+    const Rows rows = rows_of(a, a.inputs[0]);
+    const Launch size{.blocks = row_blocks(rows.capacity), .threads = kRowThreads};
+    if (op == Op::kSoftmaxSums) {
+      launch(context.stream(), softmax_sums<T>, size, input<T>(a, 0), output<float>(a, 0), rows);
+    } else if (op == Op::kLabelScores) {
+      launch(context.stream(), label_scores<T>, size, input<T>(a, 0), input<std::int32_t>(a, 1), output<float>(a, 0),
+             rows);
+    } else {
+      launch(context.stream(), cross_entropy_part<T>, size, input<T>(a, 0), input<std::int32_t>(a, 1),
+             input<float>(a, 2), input<float>(a, 3), output<T>(a, 0), first, rows);
+    }
+  });
+}
+
+template <typename T>
+std::unique_ptr<Kernel> make_cross_entropy(const Context& context, const TensorType& logits, const Node& node) {
+  const auto attributes = std::get<CrossEntropyAttributes>(node.attributes);
+  return make_launch(cross_entropy_scratch_bytes(logits), [&context, weighs = node.inputs.size() > 3,
+                                                           attributes](const KernelArguments& a) {
+    const Rows rows = rows_of(a, a.inputs[0]);
+    auto* const partial = reinterpret_cast<double*>(a.scratch.data());
+    const Launch size{.blocks = static_cast<unsigned>(row_sum_blocks(rows.capacity)), .threads = kRowThreads};
+    const ClassShares shares{attributes.label_smoothing, attributes.focal_gamma, weighs ? input<float>(a, 3) : nullptr};
+    launch(context.stream(), cross_entropy<T>, size, input<T>(a, 0), input<std::int32_t>(a, 1), input<float>(a, 2),
+           shares, output<T>(a, 1), partial, rows);
+    launch(context.stream(), whole_loss, {.blocks = 1, .threads = kRowThreads}, partial, input<float>(a, 2), 1.0,
+           output<float>(a, 0), rows);
+  });
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_loss(const Context& context, const Graph& graph, const Node& node) {
   const TensorType& logits = graph.type(node.inputs[0]);
-  check(logits.dtype == DType::kF32, "logits are F32");
-  if (node.op == Op::kSoftmaxSums) {
-    return make_launch(0, [&context](const KernelArguments& a) {
-      const Rows rows = rows_of(a, a.inputs[0]);
-      launch(context.stream(), softmax_sums, {.blocks = row_blocks(rows.capacity), .threads = kRowThreads},
-             input<float>(a, 0), output<float>(a, 0), rows);
-    });
+  if (node.op == Op::kSoftmaxSums || node.op == Op::kLabelScores || node.op == Op::kCrossEntropyPart) {
+    return for_floating(logits.dtype, [&]<typename T>(T) { return make_of_logits<T>(context, node); });
   }
-  if (node.op == Op::kCrossEntropyPart) {
-    const std::int64_t first = std::get<ClassPartAttributes>(node.attributes).first;
-    return make_launch(0, [&context, first](const KernelArguments& a) {
-      const Rows rows = rows_of(a, a.inputs[0]);
-      launch(context.stream(), cross_entropy_part, {.blocks = row_blocks(rows.capacity), .threads = kRowThreads},
-             input<float>(a, 0), input<std::int32_t>(a, 1), input<float>(a, 2), input<float>(a, 3), output<float>(a, 0),
-             first, rows);
-    });
+  if (node.op == Op::kCrossEntropy) {
+    return for_floating(logits.dtype, [&]<typename T>(T) { return make_cross_entropy<T>(context, logits, node); });
   }
-  if (node.op == Op::kLabelScores) {
-    return make_launch(0, [&context](const KernelArguments& a) {
-      const Rows rows = rows_of(a, a.inputs[0]);
-      launch(context.stream(), label_scores, {.blocks = row_blocks(rows.capacity), .threads = kRowThreads},
-             input<float>(a, 0), input<std::int32_t>(a, 1), output<float>(a, 0), rows);
-    });
-  }
+  check(logits.dtype == DType::kF32, "logits of other losses are F32");
   if (node.op == Op::kSpanCrossEntropy) {
     const TensorType positions = graph.type(node.inputs[1]);
     const std::int64_t columns = positions.shape[1], count = positions.shape.elements();
@@ -278,9 +310,8 @@ std::unique_ptr<Kernel> make_loss(const Context& context, const Graph& graph, co
         });
   }
   check(is_loss(node.op), "make_loss knows the op");
-  const bool weighs = node.op == Op::kCrossEntropy && node.inputs.size() > 3;
   return make_launch(
-      cross_entropy_scratch_bytes(logits), [&context, weighs, attributes = node.attributes](const KernelArguments& a) {
+      cross_entropy_scratch_bytes(logits), [&context, attributes = node.attributes](const KernelArguments& a) {
         const Rows rows = rows_of(a, a.inputs[0]);
         auto* const partial = reinterpret_cast<double*>(a.scratch.data());
         const Launch size{.blocks = static_cast<unsigned>(row_sum_blocks(rows.capacity)), .threads = kRowThreads};
@@ -290,17 +321,12 @@ std::unique_ptr<Kernel> make_loss(const Context& context, const Graph& graph, co
           weight = element->weight;
           launch(context.stream(), element_losses, size, input<float>(a, 0), input<float>(a, 1), input<float>(a, 2),
                  output<float>(a, 1), partial, *element, rows);
-        } else if (const auto* const soft = std::get_if<SoftTargetAttributes>(&attributes)) {
-          loss_scale = 3;
-          weight = soft->weight;
-          launch(context.stream(), soft_cross_entropy, size, input<float>(a, 0), input<float>(a, 1),
-                 input<std::int32_t>(a, 2), input<float>(a, 3), output<float>(a, 1), partial, *soft, rows);
         } else {
-          const auto& of_classes = std::get<CrossEntropyAttributes>(attributes);
-          const ClassShares shares{of_classes.label_smoothing, of_classes.focal_gamma,
-                                   weighs ? input<float>(a, 3) : nullptr};
-          launch(context.stream(), cross_entropy, size, input<float>(a, 0), input<std::int32_t>(a, 1),
-                 input<float>(a, 2), shares, output<float>(a, 1), partial, rows);
+          const auto& soft = std::get<SoftTargetAttributes>(attributes);
+          loss_scale = 3;
+          weight = soft.weight;
+          launch(context.stream(), soft_cross_entropy, size, input<float>(a, 0), input<float>(a, 1),
+                 input<std::int32_t>(a, 2), input<float>(a, 3), output<float>(a, 1), partial, soft, rows);
         }
         launch(context.stream(), whole_loss, {.blocks = 1, .threads = kRowThreads}, partial,
                input<float>(a, loss_scale), weight, output<float>(a, 0), rows);

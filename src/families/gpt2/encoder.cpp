@@ -101,6 +101,7 @@ class Gpt2Encoder final : public Encoder {
     const LayerInputs layers = text_row_context(builder);
     const ValueId rows = layers.rows, keys = layers.context.row_keys;
     ValueId hidden = builder.lookup(kWords, builder.input(input::kInputIds), {.row_gradient = true}, rows);
+    hidden = cast(graph, std::string(kWords) + ".cast", hidden, builder.wide_dtype(), rows);
     hidden = add(graph, "transformer.add", hidden,
                  builder.lookup(kPositions, builder.input(input::kPositionIds), {}, rows), rows);
     hidden = builder.drop("transformer.drop", hidden, c.embd_pdrop, keys, rows);

@@ -26,14 +26,20 @@ class LanguageHead : public Head {
   HeadValues append(ModelBuilder& builder, const Encoded& encoded) const override {
     Graph& graph = builder.graph();
     const ValueId rows = encoded.text_rows, labels = builder.input(input::kLabels);
-    const ValueId logits =
-        linear(graph, "lm_head", builder.text_rows(encoded), builder.parameter(form_.weight), kNoValue, rows);
+    const ValueId logits = linear(graph, "lm_head", builder.text_rows(encoded, scoring_type(builder)),
+                                  builder.parameter(form_.weight), kNoValue, rows);
     const ValueId scores = add_single(
         graph, {.op = Op::kLabelScores, .name = "label_scores", .inputs = {logits, labels}, .row_count = rows});
     return {.loss = append_class_loss(builder, {}, logits, labels, rows), .logits = scores};
   }
 
-  const std::string& weight() const { return form_.weight; }
+  std::string_view scoring_weight() const override { return form_.weight; }
+
+ protected:
+  // The type of rows and scores. In BF16 they are those of torch.autocast; the loss is computed in F32 all the same.
+  static DType scoring_type(const ModelBuilder& builder) {
+    return builder.encoder_dtype() == DType::kBF16 ? DType::kBF16 : builder.wide_dtype();
+  }
 
  private:
   LanguageHeadForm form_;
@@ -54,8 +60,11 @@ class NextTokenHead final : public LanguageHead {
   }
 
   HeadValues append(ModelBuilder& builder, const Encoded& encoded) const override {
-    const ValueId rows = builder.sample_rows(encoded), samples = builder.input(input::kSamples);
-    return {.logits = linear(builder.graph(), "lm_head", rows, builder.parameter(weight()), kNoValue, samples)};
+    Graph& graph = builder.graph();
+    const ValueId rows = builder.sample_rows(encoded, scoring_type(builder)), samples = builder.input(input::kSamples);
+    const ValueId weight = builder.parameter(std::string(scoring_weight()));
+    const ValueId logits = linear(graph, "lm_head", rows, weight, kNoValue, samples);
+    return {.logits = cast(graph, "lm_head.cast", logits, builder.wide_dtype(), samples)};
   }
 };
 
