@@ -60,7 +60,8 @@ std::string template_in(const nlohmann::json& config) {
 
 // As `transformers` looks for it beside the tokenizer: a file of its own, else a key of tokenizer_config.json, which
 // has its tokens. `own`: such a file; empty: there is none.
-std::shared_ptr<const ChatForm> read_chat_form(const std::filesystem::path& tokenizer, const std::filesystem::path& own) {
+std::shared_ptr<const ChatForm> read_chat_form(const std::filesystem::path& tokenizer,
+                                               const std::filesystem::path& own) {
   const std::filesystem::path path = tokenizer / "tokenizer_config.json";
   nlohmann::json config = nlohmann::json::object();
   if (std::filesystem::exists(path)) config = parse_json(read_text_file(path, kMaxCompanionBytes), path.string());
@@ -95,20 +96,62 @@ ModelBundle open_preset(const std::string& name, const std::string& tokenizer) {
   // A decoder's texts end with a token of their own.
   const std::int32_t eos = special.eos != kNoToken ? special.eos : special.end_of_text;
   bundle.config = preset_config(
-      name,
-      Vocabulary{.size = bundle.tokenizer->vocab_size(), .pad = special.pad, .bos = special.bos, .eos = eos});
+      name, Vocabulary{.size = bundle.tokenizer->vocab_size(), .pad = special.pad, .bos = special.bos, .eos = eos});
   return bundle;
+}
+
+// Refuses weights in a form that is not read here, by the name that their config has for it.
+void refuse_other_quantization(const ModelConfig& config, const std::string& where) {
+  const nlohmann::json quantization = config.source.value("quantization_config", nlohmann::json());
+  if (!quantization.is_object()) return;
+  const nlohmann::json method = quantization.value("quant_method", nlohmann::json("bitsandbytes"));
+  if (method == "bitsandbytes") return;
+  throw DataError(
+      {.what = "the model is quantized in a form that is not read",
+       .where = where,
+       .found = fmt::format("\"quant_method\": {}", method.dump()),
+       .allowed = "weights in floats, or in 4 bits as bitsandbytes has them",
+       .remedy = "take the model that this one was made of; --load-in-4bit holds its frozen weights in 4 bits"});
 }
 
 // The config of a model directory. A head of a kind that is none of ours counts as no head: the model is for labels of
 // words until set_task says otherwise.
 ModelConfig read_own_config(const std::string& directory) {
   ModelConfig config = read_config(directory);
+  refuse_other_quantization(config, directory + "/config.json, key \"quantization_config\"");
   if (find_task(config.task.architecture) == nullptr) {
     config.task.architecture = task_of(config.task).architecture();
     config.task.problem_type.clear();
   }
   return config;
+}
+
+// Where weights are in 4 bits, what does not train is held as they are, to the bit, and what is in floats stays so.
+void take_quantization(ModelBundle& bundle) {
+  std::set<std::string> in_floats;
+  std::size_t otherwise = 0;
+  for (const ParameterSpec& spec : bundle.specs()) {
+    if (spec.part != ParameterSpec::Part::kEncoderMatrix) continue;
+    const std::optional<std::string> name = name_in_weights(bundle.source(0), spec.name);
+    const Coding coding = name ? bundle.weights->coding(*name) : Coding::kNone;
+    if (coding == Coding::kNormalFloat) {
+      bundle.quantized = true;
+    } else {
+      in_floats.insert(spec.name);
+    }
+    if (coding == Coding::kOther) ++otherwise;
+  }
+  if (otherwise > 0) {
+    log_info(
+        fmt::format("{}, because they are in 8 bits, or in 4 bits but not NF4 in blocks of 64; --load-in-8bit and "
+                    "--load-in-4bit hold "
+                    "frozen weights in bits of their own",
+                    counted(otherwise, "weight matrix is read as floats", "weight matrices are read as floats")));
+  }
+  if (!bundle.quantized) return;
+  bundle.options.frozen_weights = DType::kNF4;
+  bundle.options.frozen_embedding = DType::kF32;
+  bundle.options.kept_in_floats = std::move(in_floats);
 }
 
 // Calls `open` with the directory that has the model's files; again, if those were put in place meanwhile.
@@ -163,6 +206,7 @@ ModelBundle open_with_adapter(const std::string& model, const std::string& base)
   bundle.options.lora = std::move(adapter.lora);
   bundle.adapter = std::move(adapter.weights);
   bundle.weights = std::make_shared<WeightsFile>(open_weights(base_place));
+  take_quantization(bundle);
   return bundle;
 }
 
@@ -179,6 +223,7 @@ ModelBundle open_weights_at(const std::string& model, const std::string& base) {
   ModelBundle bundle;
   bundle.config = read_own_config(model);
   bundle.weights = std::make_shared<WeightsFile>(open_weights(model));
+  take_quantization(bundle);
   return bundle;
 }
 

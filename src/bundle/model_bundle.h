@@ -27,9 +27,10 @@ struct ModelBundle {
   std::shared_ptr<const Tokenizer> tokenizer;
   // Texts of files that are saved as they are, by name: how a language model is asked to write, the form of its chats.
   std::map<std::string, std::string> companions{};
-  std::shared_ptr<const ChatForm> chat{};      // nullptr: the model has no chat template
+  std::shared_ptr<const ChatForm> chat{};  // nullptr: the model has no chat template
   ImageProcessorConfig image;
   std::shared_ptr<const WeightsFile> weights;  // nullptr: a preset, from scratch
+  bool quantized = false;                      // the weights are in 4 bits, in which `options` hold what does not train
   bool fresh_head = false;                     // the classifier does not fit the labels and is made new
   bool fresh_task = false;                     // the head is made new for another task than the model's
   std::string origin;                          // what --model said

@@ -248,6 +248,7 @@ static int parse_and_run(int argc, const char* const* argv, bool json) {
   add_compare(app, invocation);
   add_trim(app, invocation);
   add_prune(app, invocation);
+  add_quantize(app, invocation);
   add_merge(app, invocation);
   add_merge_parts(app, invocation);
   add_report(app, invocation);

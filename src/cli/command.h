@@ -63,6 +63,7 @@ void add_init(CLI::App& app, Invocation& invocation);
 void add_compare(CLI::App& app, Invocation& invocation);
 void add_trim(CLI::App& app, Invocation& invocation);
 void add_prune(CLI::App& app, Invocation& invocation);
+void add_quantize(CLI::App& app, Invocation& invocation);
 void add_merge(CLI::App& app, Invocation& invocation);
 void add_merge_parts(CLI::App& app, Invocation& invocation);
 void add_bench_step(CLI::App& app, Invocation& invocation);

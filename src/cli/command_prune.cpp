@@ -110,10 +110,10 @@ void refuse_what_cannot_be_pruned(const ModelBundle& bundle) {
                       .allowed = "a model directory with all its weights",
                       .remedy = "merge the adapter first: plimsoll merge --adapter DIR --output-dir MERGED"});
   }
-  if (bundle.config.source.contains("quantization_config")) {
+  if (bundle.quantized) {
     throw UsageError({.what = "the model's weights are quantized, and pruning changes weights",
                       .where = "--model",
-                      .found = fmt::format("{}, config.json with \"quantization_config\"", bundle.origin),
+                      .found = fmt::format("{}, weights in 4 bits", bundle.origin),
                       .allowed = "weights of F32, F16 or BF16",
                       .remedy = "prune the model that this one was made of, then quantize what comes out"});
   }

@@ -30,6 +30,8 @@ constexpr std::string_view kFullEvaluation = "omit it: evaluation runs in the pr
 constexpr std::string_view kLoraForm = "omit it: adapters are LoRA, rsLoRA or DoRA of linear layers, without bias";
 constexpr std::string_view kFourBits =
     "omit it: --load-in-4bit is NormalFloat (nf4) in blocks of 64, with F32 scales and F32 arithmetic";
+constexpr std::string_view kDoubleQuant =
+    "omit it: a model in which scales are quantized too is written by plimsoll quantize, which has this option";
 constexpr std::string_view kEightBits =
     "omit it: --load-in-8bit quantizes blocks of 64 weights, without outlier columns";
 constexpr std::string_view kColumns =
@@ -245,7 +247,7 @@ constexpr ElsewhereOption kOptions[] = {
     {"--bnb-4bit-compute-dtype", {}, kFourBits},
     {"--bnb-4bit-quant-storage", {}, kFourBits},
     {"--bnb-4bit-quant-type", {}, kFourBits},
-    {"--bnb-4bit-use-double-quant", {}, kFourBits},
+    {"--bnb-4bit-use-double-quant", {}, kDoubleQuant},
     {"--corda-config", {}, kLoraForm, Effect::kUsual},
     {"--ensure-weight-tying", {}, "a tied weight is one here, whatever trains", Effect::kAny},
     {"--eva-config", {}, kLoraForm, Effect::kUsual},

@@ -314,6 +314,8 @@ ModelBundle open_evaluated_model(const RunOptions& options) {
     bundle.options.freeze = {"*"};
     bundle.options.frozen_weights = bundle.options.frozen_embedding = code;
     bundle.options.rounds_activations = !options.float_activations;
+  } else if (bundle.quantized) {
+    bundle.options.freeze = {"*"};
   } else if (options.float_activations) {
     throw UsageError({.what = "activations are rounded with quantized weights alone",
                       .where = "--float-activations",

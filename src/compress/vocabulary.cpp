@@ -49,6 +49,7 @@ nlohmann::json trimmed_config(const ModelBundle& bundle, const std::vector<std::
   renumber(config, now);
   config.erase("torch_dtype");
   config["dtype"] = "float32";
+  config.erase("quantization_config");  // weights are written as floats
   return config;
 }
 

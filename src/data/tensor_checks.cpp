@@ -6,22 +6,12 @@
 #include <cmath>
 
 #include "data/dataset.h"
+#include "tensor/numpy_name.h"
 
 namespace plimsoll {
 namespace {
 
 constexpr const char* kRemedy = "write the batch in the format of transformers' processor";
-
-// Names types as NumPy and PyTorch do ("float64").
-std::string numpy_name(DType dtype) {
-  const std::string name(dtype_name(dtype));
-  if (dtype == DType::kBool) return "bool";
-  if (dtype == DType::kBF16) return "bfloat16";
-  return (is_floating(dtype) ? "float"
-          : name[0] == 'U'   ? "uint"
-                             : "int") +
-         name.substr(name.find_first_of("0123456789"));
-}
 
 class TypeChecker {
  public:

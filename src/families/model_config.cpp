@@ -177,6 +177,7 @@ json config_json(const ModelConfig& config) {
   object.erase("num_labels");
   object.erase("torch_dtype");
   object["dtype"] = "float32";
+  object.erase("quantization_config");  // what is saved as floats is no longer quantized
   return object;
 }
 

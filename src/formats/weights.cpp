@@ -89,34 +89,67 @@ void widen_in_place(std::span<float> destination) {
   }
 }
 
-}  // namespace
+// The tensors that an index names, in its order.
+class ShardedSource final : public TensorSource {
+ public:
+  explicit ShardedSource(const std::filesystem::path& index);
 
-WeightsFile::WeightsFile(std::unique_ptr<TensorSource> only) : TensorSource(only->path()) {
-  std::vector<TensorEntry> entries = only->entries();
-  for (std::size_t i = 0; i < entries.size(); ++i) places_.push_back({0, i});
-  sources_.push_back(std::move(only));
-  set_entries(std::move(entries));
-}
+  void verify() const override {
+    for (const auto& shard : shards_) shard->verify();
+  }
+  std::vector<std::filesystem::path> files() const {
+    std::vector<std::filesystem::path> paths;
+    for (const auto& shard : shards_) paths.push_back(shard->path());
+    return paths;
+  }
 
-WeightsFile::WeightsFile(const std::filesystem::path& index) : TensorSource(index) {
+ private:
+  void read_range(std::size_t index, std::uint64_t first_element, std::span<std::byte> destination) const override {
+    const TensorSource& shard = *shards_[places_[index].shard];
+    shard.read_elements(shard.entries()[places_[index].entry], first_element, destination);
+  }
+
+  struct Place {
+    std::size_t shard = 0;
+    std::size_t entry = 0;  // index into that shard's entries()
+  };
+  std::vector<std::unique_ptr<TensorSource>> shards_;
+  std::vector<Place> places_;  // one for each entry
+};
+
+ShardedSource::ShardedSource(const std::filesystem::path& index) : TensorSource(index) {
   std::vector<TensorEntry> entries;
-  for (const auto& [name, shard] : read_index(index)) {
-    const std::filesystem::path path = index.parent_path() / shard;
-    auto source =
-        std::find_if(sources_.begin(), sources_.end(), [&](const auto& known) { return known->path() == path; });
-    if (source == sources_.end()) source = sources_.insert(source, open_one(path));
-    const TensorEntry& entry = (*source)->at(name);
-    places_.push_back({static_cast<std::size_t>(source - sources_.begin()),
-                       static_cast<std::size_t>(&entry - (*source)->entries().data())});
+  for (const auto& [name, file] : read_index(index)) {
+    const std::filesystem::path path = index.parent_path() / file;
+    auto shard = std::find_if(shards_.begin(), shards_.end(), [&](const auto& known) { return known->path() == path; });
+    if (shard == shards_.end()) shard = shards_.insert(shard, open_one(path));
+    const TensorEntry& entry = (*shard)->at(name);
+    places_.push_back({static_cast<std::size_t>(shard - shards_.begin()),
+                       static_cast<std::size_t>(&entry - (*shard)->entries().data())});
     entries.push_back(entry);
   }
   set_entries(std::move(entries));
 }
 
+}  // namespace
+
+WeightsFile::WeightsFile(std::unique_ptr<TensorSource> source, std::vector<std::filesystem::path> files)
+    : TensorSource(source->path()), source_(std::move(source)), files_(std::move(files)) {
+  if (holds_quantized(*source_)) {
+    auto quantized = std::make_unique<QuantizedSource>(std::move(source_));
+    quantized_ = quantized.get();
+    source_ = std::move(quantized);
+  }
+  set_entries(source_->entries());
+}
+
 void WeightsFile::read_range(std::size_t index, std::uint64_t first_element, std::span<std::byte> destination) const {
-  const Place& place = places_[index];
-  const TensorSource& source = *sources_[place.source];
-  source.read_elements(source.entries()[place.entry], first_element, destination);
+  source_->read_elements(source_->entries()[index], first_element, destination);
+}
+
+Coding WeightsFile::coding(std::string_view name) const {
+  const auto index = static_cast<std::size_t>(&at(name) - entries().data());
+  return quantized_ == nullptr ? Coding::kNone : quantized_->coding(index);
 }
 
 void WeightsFile::read_as_f32(std::string_view name, std::span<float> destination, std::span<std::byte> staging) const {
@@ -163,19 +196,9 @@ void WeightsFile::read_as_f32(std::string_view name, std::int64_t first_element,
   }
 }
 
-void WeightsFile::verify() const {
-  for (const auto& source : sources_) source->verify();
-}
-
-std::vector<std::filesystem::path> WeightsFile::files() const {
-  std::vector<std::filesystem::path> paths;
-  for (const auto& source : sources_) paths.push_back(source->path());
-  return paths;
-}
-
 std::string WeightsFile::fingerprint() const {
   std::uint64_t hash = 0;
-  for (const std::filesystem::path& file : files()) {
+  for (const std::filesystem::path& file : files_) {
     const std::uint64_t sum = sum_of_file(file).hash;
     hash = hash_bytes(std::as_bytes(std::span(&sum, 1)), hash);
   }
@@ -184,7 +207,10 @@ std::string WeightsFile::fingerprint() const {
 
 WeightsFile open_weights(const std::filesystem::path& model_dir) {
   const auto open_path = [](const std::filesystem::path& path) {
-    return path.string().ends_with(kIndexSuffix) ? WeightsFile(path) : WeightsFile(open_one(path));
+    if (!path.string().ends_with(kIndexSuffix)) return WeightsFile(open_one(path), {path});
+    auto shards = std::make_unique<ShardedSource>(path);
+    std::vector<std::filesystem::path> files = shards->files();
+    return WeightsFile(std::move(shards), std::move(files));
   };
   std::error_code ignored;
   if (std::filesystem::is_regular_file(model_dir, ignored)) return open_path(model_dir);

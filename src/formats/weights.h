@@ -13,12 +13,13 @@
 #include <string>
 #include <vector>
 
+#include "formats/quantized_source.h"
 #include "formats/tensor_source.h"
 
 namespace plimsoll {
 
 // path() is the file, or the index of the shards. entries() of shards are in the index's order; their offset_bytes are
-// relative to the shard's file.
+// relative to the shard's file. A weight that bitsandbytes quantized is one entry (formats/quantized_source.h).
 class WeightsFile : public TensorSource {
  public:
   // Reads the tensor as float: F32 unchanged, F16 and BF16 exactly, F64 rounded to nearest. `destination` holds exactly
@@ -28,25 +29,23 @@ class WeightsFile : public TensorSource {
   // Does the same for `destination`.size() elements from `first` on.
   void read_as_f32(std::string_view name, std::int64_t first, std::span<float> destination,
                    std::span<std::byte> staging) const;
-  void verify() const override;
+  void verify() const override { source_->verify(); }
+  // How the file has a tensor.
+  Coding coding(std::string_view name) const;
   // The files that hold the tensors, in the order in which they are first named.
-  std::vector<std::filesystem::path> files() const;
+  const std::vector<std::filesystem::path>& files() const { return files_; }
   // Tells contents apart (base/hash.h), as 16 digits. Reads every file once.
   std::string fingerprint() const;
 
  private:
   friend WeightsFile open_weights(const std::filesystem::path& model_dir);
-  explicit WeightsFile(std::unique_ptr<TensorSource> only);
-  explicit WeightsFile(const std::filesystem::path& index);
+  WeightsFile(std::unique_ptr<TensorSource> source, std::vector<std::filesystem::path> files);
 
   void read_range(std::size_t index, std::uint64_t first_element, std::span<std::byte> destination) const override;
 
-  struct Place {
-    std::size_t source = 0;  // index into sources_
-    std::size_t entry = 0;   // index into that source's entries()
-  };
-  std::vector<std::unique_ptr<TensorSource>> sources_;
-  std::vector<Place> places_;  // one for each entry
+  std::unique_ptr<TensorSource> source_;
+  const QuantizedSource* quantized_ = nullptr;  // source_, if it is one
+  std::vector<std::filesystem::path> files_;
 };
 
 // `model_dir` may also be a weight file itself (*.safetensors, *.bin, *.index.json). Throws DataError if nothing is

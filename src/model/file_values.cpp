@@ -24,6 +24,11 @@ void write_in_order(SafetensorsWriter& writer, std::int64_t elements, const Read
   }
 }
 
+// True if the file has the matrix the other way round; one that bitsandbytes has quantized is as memory has it.
+bool is_transposed(const WeightsFile& weights, const std::string& tensor, const ParameterSpec& spec) {
+  return spec.transposed && weights.coding(tensor) == Coding::kNone;
+}
+
 // Element (row, column) of memory is (column, row) of the file.
 void read_transposed(const WeightsFile& weights, const std::string& tensor, const Shape& shape, std::int64_t first,
                      std::span<float> values, std::span<std::byte> staging) {
@@ -63,9 +68,15 @@ void write_transposed(SafetensorsWriter& writer, const Shape& shape, const ReadV
 
 std::int64_t values_at_once(const ParameterSpec& spec) { return spec.transposed ? kStrip : kChunk; }
 
+const Shape& shape_in_file(const WeightsFile& weights, const std::string& tensor, const ParameterSpec& spec) {
+  return is_transposed(weights, tensor, spec) || !spec.transposed ? spec.file_shape : spec.shape;
+}
+
 void read_values(const WeightsFile& weights, const std::string& tensor, const ParameterSpec& spec, std::int64_t first,
                  std::span<float> values, std::span<std::byte> staging) {
-  if (spec.transposed) return read_transposed(weights, tensor, spec.shape, first, values, staging);
+  if (is_transposed(weights, tensor, spec)) {
+    return read_transposed(weights, tensor, spec.shape, first, values, staging);
+  }
   weights.read_as_f32(tensor, first, values, staging);
 }
 
@@ -84,8 +95,11 @@ void write_values(SafetensorsWriter& writer, const ParameterSpec& spec, std::spa
 
 void copy_values(SafetensorsWriter& writer, const WeightsFile& weights, const std::string& tensor,
                  const ParameterSpec& spec, std::span<std::byte> staging) {
-  write_in_order(writer, spec.shape.elements(),
-                 [&](std::int64_t first, std::span<float> part) { weights.read_as_f32(tensor, first, part, staging); });
+  const ReadValues read = [&](std::int64_t first, std::span<float> part) {
+    weights.read_as_f32(tensor, first, part, staging);
+  };
+  if (spec.transposed && !is_transposed(weights, tensor, spec)) return write_transposed(writer, spec.shape, read);
+  write_in_order(writer, spec.shape.elements(), read);
 }
 
 }  // namespace plimsoll

@@ -22,6 +22,10 @@ using ReadValues = std::function<void(std::int64_t first, std::span<float> value
 // Values of a parameter that are handled at a time: more of a transposed one, which is read in strips.
 std::int64_t values_at_once(const ParameterSpec& spec);
 
+// The shape of a parameter's tensor in those weights: file_shape, but for a transposed one that bitsandbytes has turned
+// and quantized.
+const Shape& shape_in_file(const WeightsFile& weights, const std::string& tensor, const ParameterSpec& spec);
+
 // Reads the elements of a parameter, counted in the order of memory, from `first` on out of the tensor of that name.
 // `staging`: of WeightsFile::read_as_f32, whose errors this throws.
 void read_values(const WeightsFile& weights, const std::string& tensor, const ParameterSpec& spec, std::int64_t first,
@@ -31,7 +35,7 @@ void read_values(const WeightsFile& weights, const std::string& tensor, const Pa
 void write_values(SafetensorsWriter& writer, const ParameterSpec& spec, const ReadValues& read);
 // The same for values that are all in memory.
 void write_values(SafetensorsWriter& writer, const ParameterSpec& spec, std::span<const float> values);
-// The same for values that another file has in that order.
+// The same for values that another file has.
 void copy_values(SafetensorsWriter& writer, const WeightsFile& weights, const std::string& tensor,
                  const ParameterSpec& spec, std::span<std::byte> staging);
 

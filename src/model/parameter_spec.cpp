@@ -13,8 +13,9 @@ DType parameter_type(const ParameterSpec& spec, DType dtype, const ModelOptions&
   // An adapter's file has what it saves exactly, even where it does not train.
   if (!spec.trains && spec.saved) return wide(dtype);
   if (!spec.trains && is_coded(options.frozen_weights)) {
-    if (encoder_matrix) return options.frozen_weights;
-    if (spec.part == ParameterSpec::Part::kWordEmbedding) return options.frozen_embedding;
+    if (encoder_matrix && !options.kept_in_floats.contains(spec.name)) return options.frozen_weights;
+    const bool looks_up_words = spec.part == ParameterSpec::Part::kWordEmbedding;
+    if (looks_up_words && is_coded(options.frozen_embedding)) return options.frozen_embedding;
   }
   return dtype == DType::kBF16 && (encoder_matrix || spec.scores_tokens) ? dtype : wide(dtype);
 }

@@ -33,7 +33,8 @@ struct ParameterSpec {
   std::string name;  // in the graph and in files: "encoder.layer.0.output.dense.weight"
   Shape shape;       // in the graph
   Shape file_shape;  // in weight files; the same elements in the same order, unless the next says otherwise
-  // A file has the matrix the other way round, [columns, rows], as one of Conv1D of `transformers` (model/file_values.h).
+  // A file has the matrix the other way round, [columns, rows], as one of Conv1D of `transformers`
+  // (model/file_values.h).
   bool transposed = false;
   Init init = Init::kNormal;
   Part part = Part::kOther;
@@ -61,9 +62,12 @@ struct ModelOptions {
   // With adapters, they, the classification head and the saved modules train; all else is frozen.
   LoraOptions lora{};
   // Q8 or NF4: weight matrices of the encoder that do not train are held so, and a word embedding that does not as
-  // `frozen_embedding` says: what trains reads it in Q8, because an error there is an error of every layer.
+  // `frozen_embedding` says: what trains reads it in Q8, because an error there is an error of every layer. F32: as if
+  // nothing were held in codes.
   DType frozen_weights = DType::kF32;
   DType frozen_embedding = DType::kQ8;
+  // Weight matrices that are not held so even then: those that a file of quantized weights has in floats.
+  std::set<std::string> kept_in_floats{};
   // Products of such weights may round activations to 8 bits too (transform/int8_products.h). Only for models of which
   // nothing trains.
   bool rounds_activations = false;

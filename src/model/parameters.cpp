@@ -30,21 +30,6 @@ std::string early_name(const std::string& name) {
   return name;
 }
 
-// Returns the name under which the source's weights have the parameter: with the encoder's prefix, or, in a bare
-// encoder's file, without.
-std::optional<std::string> name_in_file(const ParameterSource& source, const std::string& name) {
-  if (source.weights == nullptr) return std::nullopt;
-  const WeightsFile& weights = *source.weights;
-  const std::string prefix = source.prefix + ".";
-  for (const std::string& full : {name, early_name(name)}) {
-    if (weights.find(full) != nullptr) return full;
-    if (!full.starts_with(prefix)) continue;
-    std::string bare = full.substr(prefix.size());
-    if (weights.find(bare) != nullptr) return bare;
-  }
-  return std::nullopt;
-}
-
 // FNV-1a: gives each parameter its own stream of random numbers, whatever else the model holds.
 std::uint32_t name_hash(std::string_view name) {
   std::uint32_t hash = 2166136261U;
@@ -93,21 +78,22 @@ ParameterReport visit(const std::vector<ParameterSpec>& specs, const ParameterSo
   std::set<std::string> used;
   const auto read_checked = [&](const ParameterSpec& spec, const WeightsFile& weights, const std::string& name) {
     const TensorEntry& entry = weights.at(name);
-    if (entry.type.shape != spec.file_shape) {
+    const Shape& shape = shape_in_file(weights, name, spec);
+    if (entry.type.shape != shape) {
       const bool base = &weights == source.weights;
       throw DataError({.what = base ? "a tensor in the weights has another shape than config.json says"
                                     : "a tensor of the adapter has another shape than adapter_config.json and its base "
                                       "model say",
                        .where = fmt::format("{}, tensor '{}'", weights.path().string(), name),
                        .found = to_string(entry.type),
-                       .allowed = to_string(spec.file_shape),
+                       .allowed = to_string(shape),
                        .remedy = base ? "check that weights and config.json belong together"
                                       : "check that r in adapter_config.json and the base model are those that the "
                                         "adapter was trained with (--base-model names another base)"});
     }
     read(spec, weights, name);
   };
-  const auto in_weights = [&](const ParameterSpec& spec) { return name_in_file(source, spec.name); };
+  const auto in_weights = [&](const ParameterSpec& spec) { return name_in_weights(source, spec.name); };
   // A head is made new whole or not at all: one of which a tensor is missing is torn, not half new. The part of it that
   // is published with the encoder is judged by itself.
   const bool has_head = std::ranges::any_of(specs, [&](const ParameterSpec& spec) {
@@ -163,7 +149,7 @@ ParameterReport visit(const std::vector<ParameterSpec>& specs, const ParameterSo
 }
 
 std::string required_name(const ParameterSource& source, const ParameterSpec& spec) {
-  const std::optional<std::string> name = name_in_file(source, spec.name);
+  const std::optional<std::string> name = name_in_weights(source, spec.name);
   check(name.has_value(), [&] { return fmt::format("the weights have '{}'", spec.name); });
   return *name;
 }
@@ -178,6 +164,19 @@ void fresh_values(const ParameterSpec& spec, std::uint64_t seed, std::span<float
 }
 
 }  // namespace
+
+std::optional<std::string> name_in_weights(const ParameterSource& source, const std::string& name) {
+  if (source.weights == nullptr) return std::nullopt;
+  const WeightsFile& weights = *source.weights;
+  const std::string prefix = source.prefix + ".";
+  for (const std::string& full : {name, early_name(name)}) {
+    if (weights.find(full) != nullptr) return full;
+    if (!full.starts_with(prefix)) continue;
+    std::string bare = full.substr(prefix.size());
+    if (weights.find(bare) != nullptr) return bare;
+  }
+  return std::nullopt;
+}
 
 void initialise_parameter(const ParameterSpec& spec, std::uint64_t seed, std::span<float> values, std::int64_t first) {
   check(first % 4 == 0, "random numbers come in fours");
@@ -287,7 +286,7 @@ FileSum save_parameters(const std::filesystem::path& path, const std::vector<Par
     }
     if (place.is_exact()) {
       write_values(writer, spec, [&](std::int64_t first, std::span<float> values) { place.read(first, values); });
-    } else if (const std::optional<std::string> name = name_in_file(original, spec.name)) {
+    } else if (const std::optional<std::string> name = name_in_weights(original, spec.name)) {
       copy_values(writer, *original.weights, *name, spec, staging);
     } else {
       write_values(writer, spec, [&](std::int64_t first, std::span<float> values) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,8 +39,13 @@ struct ParameterReport {
   std::vector<std::string> unused;  // tensors in the file that the model has no place for
 };
 
-// Fills every parameter, in the order of the specs. The weights' names may have the encoder's prefix or not. Throws DataError for a missing
-// tensor outside the head, or one of another shape, naming it, the shape found and the shape allowed.
+// The name under which the source's weights have a parameter: with the encoder's prefix, or, in a bare encoder's file,
+// without.
+std::optional<std::string> name_in_weights(const ParameterSource& source, const std::string& name);
+
+// Fills every parameter, in the order of the specs. The weights' names may have the encoder's prefix or not. Throws
+// DataError for a missing tensor outside the head, or one of another shape, naming it, the shape found and the shape
+// allowed.
 ParameterReport load_parameters(const std::vector<ParameterSpec>& specs, const ParameterSource& source,
                                 const ParameterMemory& memory);
 // The same checks without reading: what would be wrong or fresh, before anything is allocated.

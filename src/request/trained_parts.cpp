@@ -101,6 +101,20 @@ LoraOptions chosen_adapters(const PartsRequest& request, const ModelDefinition& 
   return lora;
 }
 
+// A weight that trains is a float, of which the file has a code.
+void refuse_training_of_codes(const ModelBundle& bundle) {
+  for (const ParameterSpec& spec : bundle.specs()) {
+    if (!spec.trains || spec.part != ParameterSpec::Part::kEncoderMatrix) continue;
+    if (bundle.options.kept_in_floats.contains(spec.name)) continue;
+    throw UsageError({.what = "the model's weights are in 4 bits, and they do not train",
+                      .where = "--model",
+                      .found = fmt::format("{}, where '{}' would train", bundle.origin, spec.name),
+                      .allowed = "frozen weights: adapters (--lora-rank) or --freeze",
+                      .remedy = "pass --lora-rank 16 for adapters; to train every weight, take the model that this one "
+                                "was made of"});
+  }
+}
+
 }  // namespace
 
 void choose_trained_parts(ModelBundle& bundle, const PartsRequest& request) {
@@ -129,8 +143,10 @@ void choose_trained_parts(ModelBundle& bundle, const PartsRequest& request) {
     bundle.options.lora = chosen_adapters(request, bundle.definition());
   }
   check_trained_parts(bundle.definition(), bundle.options);
+  if (bundle.quantized) refuse_training_of_codes(bundle);
   if (!is_coded(request.frozen_weights)) return;
   bundle.options.frozen_weights = request.frozen_weights;
+  bundle.options.frozen_embedding = DType::kQ8;
   const std::vector<ParameterSpec> specs = bundle.specs();
   const bool any = std::any_of(specs.begin(), specs.end(), [&](const ParameterSpec& spec) {
     return is_coded(parameter_type(spec, DType::kF32, bundle.options));

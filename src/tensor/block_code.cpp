@@ -9,13 +9,12 @@ namespace {
 
 constexpr float kLargestByte = 127;
 
-std::uint8_t nearest_normal_float(float value) {
-  std::uint8_t best = 0;
-  for (std::uint8_t code = 1; code < kNormalFloats.size(); ++code) {
-    if (std::abs(kNormalFloats[code] - value) < std::abs(kNormalFloats[best] - value)) best = code;
-  }
-  return best;
-}
+// Where one code ends and the next begins.
+constexpr std::array<float, kNormalFloats.size() - 1> kMiddles = [] {
+  std::array<float, kNormalFloats.size() - 1> middles{};
+  for (std::size_t i = 0; i < middles.size(); ++i) middles[i] = (kNormalFloats[i] + kNormalFloats[i + 1]) / 2;
+  return middles;
+}();
 
 float decode(DType dtype, const std::byte* block, std::int64_t index) {
   float absmax = 0;
@@ -28,22 +27,31 @@ float decode(DType dtype, const std::byte* block, std::int64_t index) {
 
 }  // namespace
 
+float largest_magnitude(std::span<const float> values) {
+  float largest = 0;
+  for (const float value : values) largest = std::max(largest, std::abs(value));
+  return largest;
+}
+
+std::uint8_t normal_float_code(float share) {
+  return static_cast<std::uint8_t>(std::ranges::count_if(kMiddles, [share](float middle) { return middle < share; }));
+}
+
 void encode_row(DType dtype, std::span<const float> from, std::byte* to) {
   std::memset(to, 0, coded_row_bytes(dtype, static_cast<std::int64_t>(from.size())));
   for (; !from.empty(); to += code_block_bytes(dtype)) {
     const std::span<const float> block = from.first(std::min<std::size_t>(kCodeBlock, from.size()));
     from = from.subspan(block.size());
-    float absmax = 0;
-    for (const float value : block) absmax = std::max(absmax, std::abs(value));
+    const float absmax = largest_magnitude(block);
     std::memcpy(to, &absmax, sizeof absmax);
     std::byte* const codes = to + sizeof absmax;
     for (std::size_t i = 0; i < block.size(); ++i) {
-      const float share = absmax == 0 ? 0 : block[i] / absmax;
       if (dtype == DType::kQ8) {
+        const float share = absmax == 0 ? 0 : block[i] / absmax;
         codes[i] = static_cast<std::byte>(static_cast<std::int8_t>(std::lround(share * kLargestByte)));
         continue;
       }
-      const std::byte code{nearest_normal_float(share)};
+      const std::byte code{normal_float_code(block[i] * normal_float_scale(absmax))};
       constexpr std::size_t kHalf = kCodeBlock / 2;
       codes[i % kHalf] |= i < kHalf ? code : code << 4;
     }

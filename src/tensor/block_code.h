@@ -12,6 +12,7 @@
 //   decode_row(DType::kNF4, bytes.data(), 64, part);                                // elements from 64 on
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -26,6 +27,12 @@ inline constexpr std::int64_t kCodeBlock = 64;
 inline constexpr std::array<float, 16> kNormalFloats = {
     -1.0F,         -0.696192801F, -0.525073051F, -0.394917488F, -0.284441382F, -0.184773430F, -0.0910500363F, 0.0F,
     0.0795802996F, 0.160930201F,  0.246112302F,  0.337915242F,  0.440709829F,  0.562617004F,  0.722956836F,   1.0F};
+
+// The code of a number in [-1, 1]: the nearest, and of two that are equally near the lower one.
+std::uint8_t normal_float_code(float share);
+// What a block's elements are multiplied by before: 1 / absmax as bitsandbytes has it, so that codes are the same.
+inline float normal_float_scale(float absmax) { return 1 / std::max(absmax, 1e-38F); }
+float largest_magnitude(std::span<const float> values);
 
 constexpr std::size_t code_block_bytes(DType dtype) {
   return sizeof(float) + static_cast<std::size_t>(dtype == DType::kQ8 ? kCodeBlock : kCodeBlock / 2);

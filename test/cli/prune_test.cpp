@@ -303,14 +303,10 @@ TEST_F(Prune, RefusesWhatItCannotPrune) {
   EXPECT_NE(refused.code, 0);
   EXPECT_THAT(refused.err, HasSubstr("label"));
   // Weights that are codes.
-  json coded = config("run");
-  coded["quantization_config"] = {{"bits", 8}};
-  fs::copy(at("run"), at("coded"), fs::copy_options::recursive);
-  fs::remove(at("coded/checksums.json"));
-  write_bytes(at("coded/config.json"), coded.dump());
+  ASSERT_EQ(run({"quantize", "--model", path("run"), "--output-dir", path("coded")}).code, 0);
   expect_message(run({"prune", "--model", path("coded"), "--data", path("pages/train.jsonl"), "--to-flops", "0.5",
                       "--output-dir", path("small")}),
-                 2, {"quantized", "quantization_config"});
+                 2, {"quantized", "in 4 bits"});
   // Adapters.
   ASSERT_EQ(run({"init", "--model", "layoutlmv3-tiny", "--output-dir", path("base")}).code, 0);
   Arguments adapters = train_arguments("adapter", {"--max-steps", "1", "--lora-rank", "2"});

@@ -5,12 +5,17 @@
 #include "compress/mask_gradients.h"
 #include "compress/mask_search.h"
 #include "compress/prune.h"
+#include "compress/quantize.h"
 #include "compress/vocabulary.h"
 
 namespace plimsoll::examples {
 
 void of_vocabulary(const ModelBundle& bundle, const TokenizedPages& pages) {
 #include "compress/vocabulary.h.inc"
+}
+
+void of_quantize(const ModelBundle& bundle) {
+#include "compress/quantize.h.inc"
 }
 
 void of_fewer_layers(const ModelBundle& bundle) {

@@ -7,8 +7,10 @@
 #include "backend/cpu/convert.h"
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/dnnl_matmul.h"
-#include "backend/cpu/parallel.h"
 #include "backend/cpu/few_rows_products.h"
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/parallel.h"
+#include "backend/cpu/thread_floats.h"
 #include "examples/use.h"
 #include "hwy/highway.h"
 // After highway.h:
@@ -35,13 +37,18 @@ void of_dnnl_matmul(const float* x, const float* weight, float* y, std::byte* sc
 #include "backend/cpu/dnnl_matmul.h.inc"
 }
 
-void of_parallel(std::int64_t rows) {
+void of_parallel(std::int64_t rows){
 #include "backend/cpu/parallel.h.inc"
 }
 
 std::unique_ptr<Kernel> of_few_rows_products(const Graph& graph, const Node& node) {
 #include "backend/cpu/few_rows_products.h.inc"
   return nullptr;
+}
+
+std::unique_ptr<Kernel> of_thread_floats(ScratchLayout& layout, std::int64_t columns) {
+#include "backend/cpu/thread_floats.h.inc"
+  return make_kernel(run, layout.bytes());
 }
 
 }  // namespace plimsoll::examples

@@ -26,6 +26,8 @@
 #include "formats/pickle.h"
 #include "formats/pickle_writer.h"
 #include "formats/protobuf.h"
+#include "formats/quantized_source.h"
+#include "formats/quantized_writer.h"
 #include "formats/safetensors.h"
 #include "formats/tensor_source.h"
 #include "formats/torch_pickle.h"
@@ -84,6 +86,14 @@ void of_tensor_source(const fs::path& directory, std::size_t plan_bytes, std::sp
 
 void of_torch_pickle(const fs::path& directory, std::span<float> bias) {
 #include "formats/torch_pickle.h.inc"
+}
+
+void of_quantized_source(const fs::path& path, std::span<float> values) {
+#include "formats/quantized_source.h.inc"
+}
+
+void of_quantized_writer(const fs::path& path, const QuantizedWriter::Read& read) {
+#include "formats/quantized_writer.h.inc"
 }
 
 void of_weights(const fs::path& model_dir, std::span<float> bias, std::span<std::byte> staging) {

@@ -24,6 +24,7 @@ void log(std::string_view input);     // doctor LOG
 void npy(std::string_view input);
 void npz(std::string_view input);
 void packed_page(std::string_view input);  // a page kept on disk; its first byte says for which task
+void quantized(std::string_view input);    // a safetensors file with matrices as bitsandbytes has them
 void safetensors(std::string_view input);
 void sentencepiece(std::string_view input);  // sentencepiece.bpe.model
 void shard_index(std::string_view input);    // model.safetensors.index.json
@@ -48,6 +49,7 @@ inline constexpr Named kTargets[] = {{"config", config},
                                      {"npy", npy},
                                      {"npz", npz},
                                      {"packed_page", packed_page},
+                                     {"quantized", quantized},
                                      {"safetensors", safetensors},
                                      {"sentencepiece", sentencepiece},
                                      {"shard_index", shard_index},

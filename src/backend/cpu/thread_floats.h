@@ -1,7 +1,9 @@
 // Floats that each thread of the team has for itself, in a kernel's scratch.
 //
-//   const ThreadFloats sums(layout, columns);   // as the node is prepared
-//   float* const own = sums.own(arguments);     // in run, on any thread of the team
+//   const ThreadFloats sums(layout, columns);                   // as the node is prepared
+//   const auto run = [=](const KernelArguments& a) {            // on any thread of the team
+//     std::fill_n(sums.own(a), columns, 0.0F);
+//   };
 #pragma once
 
 #include <omp.h>

@@ -1,0 +1,42 @@
+// Writes a model's weights in 4 bits, as bitsandbytes has them: the encoder's weight matrices, whose rows are whole
+// blocks; everything else stays as its file has it. `transformers` opens the directory, and so does Plimsoll, which
+// holds the weights to the bit as they are there.
+//
+//   const QuantizedModel quantized(bundle, true);
+//   write_model("smaller", [&](const std::filesystem::path& aside) { return quantized.save(aside); });
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "bundle/model_bundle.h"
+
+namespace plimsoll {
+
+class QuantizedModel {
+ public:
+  // `bundle` outlives it, has weights in floats and no adapters. `use_double_quant`: the factors of blocks are
+  // quantized too.
+  QuantizedModel(const ModelBundle& bundle, bool use_double_quant);
+
+  std::size_t matrices() const { return matrices_.size(); }
+  std::uint64_t bytes_before() const;
+  std::uint64_t bytes() const;
+
+  // Writes the model directory.
+  FileSums save(const std::filesystem::path& directory) const;
+
+ private:
+  std::vector<TensorDeclaration> declarations(const TensorEntry& entry) const;
+  nlohmann::json config() const;
+
+  const ModelBundle& bundle_;
+  bool use_double_quant_ = false;
+  std::map<std::string, ParameterSpec> matrices_;  // by their tensors' names
+};
+
+}  // namespace plimsoll

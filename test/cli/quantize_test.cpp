@@ -1,0 +1,127 @@
+// Weights in 4 bits on disk, through the whole program.
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "cli/program_fixture.h"
+#include "formats/weights.h"
+
+namespace plimsoll::test {
+namespace {
+
+using nlohmann::json;
+
+class Quantize : public ProgramTest {
+ protected:
+  void SetUp() override {
+    fs::create_directories(at("pages"));
+    std::vector<json> texts;
+    for (int i = 0; i < 24; ++i) {
+      texts.push_back({{"text", "The total of receipt number " + std::to_string(i % 4) + " is 7.50, paid in cash."}});
+    }
+    write_pages("texts.jsonl", texts);
+    ASSERT_EQ(run(train("llama-tiny", "floats", {"--task", "causal-lm", "--learning-rate", "5e-3"})).code, 0);
+  }
+  Arguments train(const std::string& model, const std::string& output, const Arguments& more = {}) const {
+    Arguments all = {"train",
+                     "--model",
+                     model,
+                     "--data",
+                     path("pages/texts.jsonl"),
+                     "--output-dir",
+                     path(output),
+                     "--budget",
+                     "1GiB",
+                     "--threads",
+                     "1",
+                     "--max-length",
+                     "32",
+                     "--seed",
+                     "3",
+                     "--max-steps",
+                     "10"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  Outcome quantize(const std::string& model, const std::string& output, const Arguments& more = {}) const {
+    Arguments all = {"quantize", "--model", path(model), "--output-dir", path(output)};
+    all.insert(all.end(), more.begin(), more.end());
+    return run(all);
+  }
+  double loss(const std::string& model, const Arguments& more = {}) const {
+    Arguments all = {"eval",     "--model", path(model), "--data", path("pages/texts.jsonl"),
+                     "--budget", "1GiB",    "--threads", "1",      "--max-length",
+                     "32",       "--json"};
+    all.insert(all.end(), more.begin(), more.end());
+    const Outcome outcome = run(all);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.code == 0 ? json::parse(outcome.out).at("loss").get<double>() : std::nan("");
+  }
+  json config(const std::string& model) const { return json::parse(file_bytes(at(model) / "config.json")); }
+};
+
+TEST_F(Quantize, AModelIsHeldAsItsFileHasIt) {
+  const double before = loss("floats");
+  for (const bool twice : {false, true}) {
+    const std::string model = twice ? "double" : "plain";
+    const Outcome outcome =
+        quantize("floats", model, twice ? Arguments{"--bnb-4bit-use-double-quant", "--json"} : Arguments{"--json"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const json told = json::parse(outcome.out);
+    // Rows of 96 weights are no whole blocks: of the two layers' seven matrices one has rows of 256.
+    EXPECT_EQ(told.at("matrices"), 2);
+    EXPECT_LT(told.at("bytes"), told.at("bytes_before"));
+    const json written = config(model);
+    EXPECT_EQ(written.at("quantization_config").at("quant_method"), "bitsandbytes");
+    EXPECT_EQ(written.at("quantization_config").at("bnb_4bit_use_double_quant"), twice);
+    EXPECT_THAT(written.at("quantization_config").at("llm_int8_skip_modules").get<std::vector<std::string>>(),
+                testing::AllOf(testing::Contains("lm_head"), testing::Contains("model.layers.0.self_attn.q_proj"),
+                               testing::Not(testing::Contains("model.layers.0.mlp.down_proj"))));
+    // Near the model before, and the same to the bit as when the numbers of the file are computed with as floats.
+    const double coded = loss(model);
+    EXPECT_NEAR(coded, before, 0.2);
+    EXPECT_NE(coded, before);
+    EXPECT_EQ(run({"predict", "--model", path(model), "--data", path("pages/texts.jsonl"), "--output",
+                   path("out.jsonl"), "--budget", "1GiB", "--max-length", "32"})
+                  .code,
+              0);
+    const WeightsFile weights = open_weights(at(model));
+    EXPECT_EQ(weights.coding("model.layers.1.mlp.down_proj.weight"), Coding::kNormalFloat);
+    EXPECT_EQ(weights.coding("model.layers.1.mlp.up_proj.weight"), Coding::kNone);
+  }
+}
+
+TEST_F(Quantize, AdaptersTrainOnItAndMergeIntoFloats) {
+  ASSERT_EQ(quantize("floats", "coded").code, 0);
+  const double before = loss("coded");
+  ASSERT_EQ(run(train(path("coded"), "adapter", {"--lora-rank", "4", "--learning-rate", "1e-2"})).code, 0);
+  const double with_adapter = loss("adapter");
+  EXPECT_LT(with_adapter, before);
+  const Outcome merged = run({"merge", "--adapter", path("adapter"), "--output-dir", path("merged")});
+  ASSERT_EQ(merged.code, 0) << merged.err;
+  EXPECT_FALSE(config("merged").contains("quantization_config"));
+  EXPECT_NEAR(loss("merged"), with_adapter, 1e-4);
+  // All else trains beside them where they are frozen.
+  const Outcome frozen = run(train(path("coded"), "frozen", {"--freeze", "model.layers.*"}));
+  EXPECT_EQ(frozen.code, 0) << frozen.err;
+  EXPECT_LT(loss("frozen"), before);
+}
+
+TEST_F(Quantize, RefusesWhatCannotBe) {
+  ASSERT_EQ(quantize("floats", "coded").code, 0);
+  expect_message(run(train(path("coded"), "run")), 2,
+                 {"in 4 bits, and they do not train", "down_proj", "--lora-rank 16"});
+  expect_message(quantize("coded", "again"), 2, {"in 4 bits already"});
+  expect_message(quantize("floats", "floats"), 2, {"--output-dir"});
+  ASSERT_EQ(run(train(path("coded"), "adapter", {"--lora-rank", "2"})).code, 0);
+  expect_message(quantize("adapter", "again"), 2, {"plimsoll merge"});
+  EXPECT_FALSE(fs::exists(at("again/config.json")));
+  // Forms that are not read are refused by their names.
+  json other = config("floats");
+  other["quantization_config"] = {{"quant_method", "gptq"}, {"bits", 4}};
+  fs::remove(at("floats/checksums.json"));
+  write_bytes(at("floats/config.json"), other.dump());
+  expect_message(run(train(path("floats"), "run")), 3, {"quantization_config", "gptq", "--load-in-4bit"});
+}
+
+}  // namespace
+}  // namespace plimsoll::test
