@@ -2,7 +2,7 @@
 """Measures a training step of language models beside PyTorch's, eager with its default attention, and PEFT's for adapters.
 
   bench/language_steps.py [--shapes gpt2 smollm2-135m qwen2.5-0.5b] [--ways full adapters] [--precisions fp32 bf16]
-                          [--tokens 1024] [--rounds 3] [--steps 2] [--native] [--work DIR]
+                          [--tokens 1024] [--rounds 5] [--steps 1] [--native] [--work DIR]
 
 Random weights of published shapes; one text of --tokens an update; AdamW, gradients clipped at norm 1. bf16 is what
 transformers' Trainer makes of --bf16: weights in fp32, products in bfloat16 (torch.autocast). Adapters of rank 16 are at
@@ -105,8 +105,8 @@ def main():
     parser.add_argument("--ways", nargs="+", choices=("full", "adapters"), default=["full", "adapters"])
     parser.add_argument("--precisions", nargs="+", choices=("fp32", "bf16"), default=["fp32", "bf16"])
     parser.add_argument("--tokens", type=int, default=1024)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=1)
     parser.add_argument("--native", action="store_true")
     parser.add_argument("--work", type=Path)
     parser.add_argument("--plimsoll", type=Path, default=PLIMSOLL)
