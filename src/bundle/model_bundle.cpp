@@ -126,7 +126,7 @@ ModelConfig read_own_config(const std::string& directory) {
   return config;
 }
 
-// Where weights are in 4 bits, what does not train is held as they are, to the bit, and what is in floats stays so.
+// Holds what does not train as the file has it, to the bit: weights in 4 bits stay so, and what is in floats stays so.
 void take_quantization(ModelBundle& bundle) {
   std::set<std::string> in_floats;
   std::size_t otherwise = 0;
@@ -143,9 +143,8 @@ void take_quantization(ModelBundle& bundle) {
   }
   if (otherwise > 0) {
     log_info(
-        fmt::format("{}, because they are in 8 bits, or in 4 bits but not NF4 in blocks of 64; --load-in-8bit and "
-                    "--load-in-4bit hold "
-                    "frozen weights in bits of their own",
+        fmt::format("{}, because the file has 8 bits there, or 4 bits but not NF4 in blocks of 64; --load-in-8bit and "
+                    "--load-in-4bit code frozen weights anew",
                     counted(otherwise, "weight matrix is read as floats", "weight matrices are read as floats")));
   }
   if (!bundle.quantized) return;

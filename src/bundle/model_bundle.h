@@ -27,7 +27,7 @@ struct ModelBundle {
   std::shared_ptr<const Tokenizer> tokenizer;
   // Texts of files that are saved as they are, by name: how a language model is asked to write, the form of its chats.
   std::map<std::string, std::string> companions{};
-  std::shared_ptr<const ChatForm> chat{};  // nullptr: the model has no chat template
+  std::shared_ptr<const ChatForm> chat{};      // nullptr: the model has no chat template
   ImageProcessorConfig image;
   std::shared_ptr<const WeightsFile> weights;  // nullptr: a preset, from scratch
   bool quantized = false;                      // the weights are in 4 bits, in which `options` hold what does not train

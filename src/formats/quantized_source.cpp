@@ -132,7 +132,7 @@ void for_each_in_8_bits(const TensorSource& file, const Body& body) {
 
 }  // namespace
 
-// Where a matrix's numbers lie, which are read as they are asked for.
+// Says where a matrix's numbers lie, which are read as they are asked for.
 struct QuantizedSource::Matrix {
   Shape shape;
   const TensorEntry* codes = nullptr;

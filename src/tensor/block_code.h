@@ -30,7 +30,8 @@ inline constexpr std::array<float, 16> kNormalFloats = {
 
 // The code of a number in [-1, 1]: the nearest, and of two that are equally near the lower one.
 std::uint8_t normal_float_code(float share);
-// What a block's elements are multiplied by before: 1 / absmax as bitsandbytes has it, so that codes are the same.
+// Returns what a block's elements are multiplied by first: 1 / absmax as bitsandbytes computes it, so that codes are
+// the same.
 inline float normal_float_scale(float absmax) { return 1 / std::max(absmax, 1e-38F); }
 float largest_magnitude(std::span<const float> values);
 

@@ -13,12 +13,8 @@ using nlohmann::json;
 class LanguageModel : public ProgramTest {
  protected:
   void SetUp() override {
-    fs::create_directories(at("pages"));
-    std::vector<json> texts;
-    for (int i = 0; i < 24; ++i) {
-      texts.push_back({{"text", "The total of receipt number " + std::to_string(i % 4) + " is 7.50, paid in cash."}});
-    }
-    write_pages("texts.jsonl", texts);
+    write_texts("texts.jsonl");
+    std::vector<json> texts(24);
     for (json& text : texts) text = {{"prompt", "What is paid in cash? "}, {"completion", "The total."}};
     write_pages("answers.jsonl", texts);
   }

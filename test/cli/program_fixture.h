@@ -167,6 +167,15 @@ class ProgramTest : public testing::Test {
     std::ofstream file(at("pages/" + name));
     for (const nlohmann::json& page : pages) file << page.dump() << "\n";
   }
+  // Writes 24 short texts for a language model, of four kinds, into the folder "pages", which it makes.
+  void write_texts(const std::string& name) const {
+    fs::create_directories(at("pages"));
+    std::vector<nlohmann::json> texts;
+    for (int i = 0; i < 24; ++i) {
+      texts.push_back({{"text", "The total of receipt number " + std::to_string(i % 4) + " is 7.50, paid in cash."}});
+    }
+    write_pages(name, texts);
+  }
 
  private:
   ScratchFolder folder_;

@@ -13,12 +13,7 @@ using nlohmann::json;
 class Quantize : public ProgramTest {
  protected:
   void SetUp() override {
-    fs::create_directories(at("pages"));
-    std::vector<json> texts;
-    for (int i = 0; i < 24; ++i) {
-      texts.push_back({{"text", "The total of receipt number " + std::to_string(i % 4) + " is 7.50, paid in cash."}});
-    }
-    write_pages("texts.jsonl", texts);
+    write_texts("texts.jsonl");
     ASSERT_EQ(run(train("llama-tiny", "floats", {"--task", "causal-lm", "--learning-rate", "5e-3"})).code, 0);
   }
   Arguments train(const std::string& model, const std::string& output, const Arguments& more = {}) const {

@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::int32_t kIgnoredLabel = -100;
 
-// Rows of logits and of their gradient as floats: where they lie, or, of halves, a row at a time in the thread's own.
+// Gives rows of logits and of their gradient as floats: where they lie, or, of halves, a row at a time in floats of the
+// thread's own.
 class FloatRows {
  public:
   FloatRows(ScratchLayout& layout, const TensorType& logits)
@@ -27,7 +28,7 @@ class FloatRows {
     convert_here(at(from, row), dtype_, own_.own(a), DType::kF32, columns_);
     return own_.own(a);
   }
-  // What a row of `to` is computed in; where read() has put the row of logits, if they are halves. Then store() it.
+  // Returns where a row of `to` is computed, to be stored by store(). Of halves it is where read() has put the logits.
   float* room(const KernelArguments& a, const TensorView& to, std::int64_t row) const {
     return is_half(dtype_) ? own_.own(a) : to.data<float>() + row * columns_;
   }

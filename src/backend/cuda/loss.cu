@@ -249,7 +249,7 @@ __global__ void sum_of_losses(const double* partial, const float* loss_scale, fl
   if (threadIdx.x == 0) *loss = static_cast<float>(double{*loss_scale} * sum);
 }
 
-// What a language model's head makes of logits, which may be halves.
+// Makes the kernels of a language model's head, whose logits may be halves.
 template <typename T>
 std::unique_ptr<Kernel> make_of_logits(const Context& context, const Node& node) {
   const std::int64_t first =
