@@ -5,8 +5,8 @@
 
 tests: test_gpu, every op of the CUDA backend against the reference, in several processes at a time; a test that fails is
 run again alone, since an error of one kernel spoils its process. sanitizer: compute-sanitizer's memcheck and racecheck over a few ops, where it is
-installed. parity: tools/check_parity.py. speed: bench/compare_pytorch.py, beside PyTorch's eager step; compile,
-compile-overhead, compile-autotune: beside its compiled ones. large: the large model's rate, by the same. budget:
+installed. parity: tools/check_parity.py. families: tools/check_families.py. generation: tools/check_generation.py. speed: bench/compare_pytorch.py, beside PyTorch's eager step; compile,
+compile-overhead, compile-autotune: beside its compiled ones. large: the large model's rate, by the same. language: bench/language_steps.py. budget:
 bench/tight_budget.py. From parity on, these need PyTorch with CUDA and transformers in PYTHON. peaks:
 bench/predicted_against_measured.py. neighbour: bench/random_budgets.py, beside a process that takes device memory.
 ranks: bench/gpu_ranks.py, on two GPUs, where there are two and NCCL.
@@ -31,12 +31,14 @@ import tempfile
 from pathlib import Path
 
 import nvidia
-from gpu_report import (BUDGET, LARGE, NEIGHBOUR, PEAKS, RANKS, budget_figures, judged, last_words, neighbour_figures,
-                        not_measured, parity_figures, peaks_figures, ranks_figures, rate_figure, speed_figures, write_report)
+from gpu_report import (BUDGET, FAMILIES, GENERATION, LANGUAGE, LARGE, NEIGHBOUR, PEAKS, RANKS, budget_figures,
+                        families_figures, judged, language_figures, last_words, neighbour_figures, not_measured,
+                        parity_figures, peaks_figures, ranks_figures, rate_figure, speed_figures, write_report)
 from program import PLIMSOLL, REPOSITORY
 
 PROGRAMS = {"speed": "eager", **{name: name for name in ("compile", "compile-overhead", "compile-autotune")}}
-PARTS = ("tests", "sanitizer", "parity", *PROGRAMS, "large", "budget", "peaks", "neighbour", "ranks")
+PARTS = ("tests", "sanitizer", "parity", "families", "generation", *PROGRAMS, "large", "language", "budget", "peaks",
+         "neighbour", "ranks")
 # Few ops, since each takes some ten times as long: products of the backend's own, shared memory, atomics, sorting.
 SANITIZED = ":".join(f"Gpu*/BackendSuite.*/{op}_*" for op in
                      ("attention", "layer_norm", "embedding", "cross_entropy", "bias_grad", "adafactor")) + ":GpuStep.*"
@@ -157,6 +159,34 @@ class Check:
             rows += parity_figures(precision, report) if report else [
                 judged(title, "tools/check_parity.py", "failed", False, last_words(result.output))]
         return rows
+
+    def families(self):
+        reason = self.missing_torch()
+        if reason:
+            return [not_measured(*FAMILIES, reason)]
+        report, result = self.reported("tools/check_families.py", "families", "--device", "cuda")
+        return [families_figures(report) if report else self.nothing(*FAMILIES, result, "plimsoll")]
+
+    def generation(self):
+        reason = self.missing_torch()
+        if reason:
+            return [not_measured(*GENERATION, reason)]
+        result = self.run(self.options.python, REPOSITORY / "tools/check_generation.py", "--plimsoll", self.options.plimsoll,
+                          "--work", self.options.work / "generation", "--device", "cuda", seconds=ENDS)
+        print(result.output)
+        found = [tuple(map(int, pair)) for pair in re.findall(r": (\d+) of (\d+) texts", result.output)]
+        if not found:
+            return [self.nothing(*GENERATION, result, "plimsoll")]
+        same, texts = (sum(numbers) for numbers in zip(*found))
+        return [judged(*GENERATION, f"{same} of {texts}", result.status == 0 and same == texts)]
+
+    def language(self):
+        reason = self.missing_torch()
+        if reason:
+            return [not_measured(*LANGUAGE, reason)]
+        report, result = self.reported("bench/language_steps.py", "language", "--device", "cuda", "--batch-size", 8, "--steps",
+                                       20, "--rounds", self.options.rounds, "--precisions", "bf16")
+        return language_figures(report) if report else [self.nothing(*LANGUAGE, result, "plimsoll train")]
 
     def speed(self, program):
         name, bar = f"step beside PyTorch, {program}, bf16, batch 16, S = 709", "3.0" if program == "eager" else "1.5"

@@ -134,11 +134,14 @@ def test_sanitizer():
 
 def test_who_failed():
     without_torch = check_with({"import torch": outcome("No module named 'torch'", 1)})
-    for part in ("parity", "speed", "compile-autotune", "large", "budget"):
+    for part in ("parity", "families", "generation", "speed", "compile-autotune", "large", "language", "budget"):
         assert all(row["verdict"] == "not measured" and "'torch'" in row["note"] for row in without_torch.part(part)), part
     # The failure is in Plimsoll, in PyTorch, or a time limit.
     for part, ours, theirs in (("parity", "plimsoll grad\nexit 5", None), ("speed", "plimsoll bench-step\nexit 5", "worker\nno Triton"),
                                ("large", "plimsoll bench-step\nexit 5", "worker\nno memory"),
+                               ("families", "plimsoll grad\nexit 5", "reference\nno memory"),
+                               ("generation", "plimsoll init\nexit 5", "generate\nno memory"),
+                               ("language", "plimsoll train\nended with 5", "worker\nno memory"),
                                ("budget", "plimsoll train\nended with 5:\nno device", "worker\nexit 1"),
                                ("peaks", "plimsoll init\nended with 5", None), ("neighbour", "plimsoll plan ended with 5", None),
                                ("ranks", "plimsoll train\n2 ranks, ended with 5", None)):
@@ -174,6 +177,23 @@ def test_parity_and_speed():
     row = check_with({"--shape large --programs --steps": writes({"rows": [ours]})}).large()[0]
     assert (row["verdict"], row["bar"], row["measured"]) == ("misses", "0.5", "0.45"), row
     assert rate_figure("large", {**ours, "share_of_matmul": 0.5})["verdict"] == "holds"
+
+
+def test_families_and_language():
+    rows = [{"what": "logits", "measured": 2e-6, "bar": 1e-5, "where": ""}, {"what": "names", "measured": 0, "bar": 0, "where": ""}]
+    good, bad = {"case": "gpt2, causal-lm", "rows": rows}, {"case": "llama, causal-lm", "rows": [{**rows[0], "measured": float("nan")}]}
+    row = check_with({"check_families": writes([good])}).part("families")[0]
+    assert row["verdict"] == "holds" and "gpt2, causal-lm: logits 2e-06" in row["note"], row
+    row = check_with({"check_families": writes([good, bad])}).part("families")[0]
+    assert (row["verdict"], row["measured"]) == ("misses", "1 of 2") and "llama" in row["note"], row
+    for last, status, verdict in ((4, 0, "holds"), (3, 1, "misses")):
+        told = f"gpt2, own head: 4 of 4 texts of 64 tokens are the same\nllama, tied head: {last} of 4 texts of 64 tokens are the same"
+        row = check_with({"check_generation": outcome(told, status)}).part("generation")[0]
+        assert (row["verdict"], row["measured"]) == (verdict, f"{4 + last} of 8"), row
+    row = {"shape": "gpt2", "way": "full", "precision": "bf16", "ratio": 0.5, "bar": 0.8, "holds": True, "seconds": 0.01,
+           "their_seconds": 0.02, "peak_mib": 700, "their_peak_mib": 4000}
+    check = check_with({"language_steps": writes({"rows": [row, {**row, "ratio": 0.9, "holds": False}]})})
+    assert verdicts(check.part("language")) == ["holds", "misses"]
 
 
 def test_ranks(folder):
@@ -310,6 +330,7 @@ def main():
     test_sanitizer()
     test_who_failed()
     test_parity_and_speed()
+    test_families_and_language()
     test_holder()
     test_run()
     with tempfile.TemporaryDirectory() as name:
@@ -318,7 +339,7 @@ def main():
         test_ranks(Path(name))
     with tempfile.TemporaryDirectory() as name:
         test_report(Path(name) / "results")
-    print("9 passed, 0 failed")
+    print("10 passed, 0 failed")
 
 
 if __name__ == "__main__":

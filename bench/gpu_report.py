@@ -12,6 +12,9 @@ FLOPS_SHARES = {"base": 0.4, "large": 0.5}  # of a matmul's rate, in bf16
 SLOWER = 1.2
 # The name and bar of figures that have one row.
 LARGE = ("share of torch.matmul's bf16 rate, large", f"{FLOPS_SHARES['large']}")
+FAMILIES = ("logits and gradients beside transformers, every family and task, fp32", "tools/compare_grad.py")
+GENERATION = ("texts of 64 tokens that transformers writes too, greedy", "all")
+LANGUAGE = ("a language model's step beside PyTorch's", "0.8")
 BUDGET = ("time of an update within an eighth of PyTorch's eager peak, over that without a budget", f"{SLOWER}")
 PEAKS = ("measured device peak against predicted, over models, levers and budgets", "never above; within 1 % or 8 MiB")
 RANKS = ("training on two GPUs: losses of stages 0 to 3, beside one GPU, and each plan",
@@ -45,6 +48,25 @@ def parity_figures(precision, report):
             rows.append(judged(f"{precision}, {case['case']}: {row['what']}", limit, f"{measured:.3g}", measured <= bar,
                                row["where"]))
     return rows
+
+
+def families_figures(report):
+    """Returns the row of check_families.py: how many cases hold, and what is nearest to its bar."""
+    rows = [(case["case"], row) for case in report for row in case["rows"]]
+    missed = [f"{case}: {row['what']} {row['measured']:.3g}, bar {row['bar']:.3g}" for case, row in rows
+              if not row["measured"] <= row["bar"]]
+    cases = {case.split(":")[0] for case in missed}
+    case, worst = max(((case, row) for case, row in rows if row["bar"] > 0), key=lambda each: each[1]["measured"] / each[1]["bar"])
+    note = "; ".join(missed[:3]) or f"the nearest to its bar: {case}: {worst['what']} {worst['measured']:.3g}, bar {worst['bar']:.3g}"
+    return judged(*FAMILIES, f"{len(report) - len(cases)} of {len(report)}", not missed, note)
+
+
+def language_figures(report):
+    """Returns the rows of language_steps.py on a GPU."""
+    return [judged(f"step beside PyTorch, {row['shape']}, {row['way']}, {row['precision']}: our time over its", f"{row['bar']}",
+                   f"{row['ratio']:.2f}", row["holds"],
+                   f"{row['seconds'] * 1000:.1f} ms and {row['their_seconds'] * 1000:.1f} ms; {row['peak_mib']} of "
+                   f"{row['their_peak_mib']} MiB") for row in report["rows"]]
 
 
 def speed_figures(program, rows):

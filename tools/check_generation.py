@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks that `plimsoll generate` writes what transformers' generate writes: greedy, 64 tokens, every decoder's family.
 
-  tools/check_generation.py [--families gpt2,llama] [--tokens 64] [--work build/generation]
+  tools/check_generation.py [--families gpt2,llama] [--tokens 64] [--device cuda] [--work build/generation]
 
 Models are small, with random weights of which none is 0 or 1, and heads tied to the word embedding and not; prompts are
 of different lengths, several at a time, longer than what is read at once too. Exit 1 if a token differs.
@@ -58,12 +58,12 @@ def text_tokenizer(folder):
     return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizers.Tokenizer.from_str(json.dumps(definition)))
 
 
-def compare(family, tied, tokens, folder, plimsoll):
-    model = make_model(family, tied, folder, plimsoll)
+def compare(family, tied, folder, options):
+    tokens, model = options.tokens, make_model(family, tied, folder, options.plimsoll)
     (folder.parent / "prompts.jsonl").write_text(
         "".join(json.dumps({"prompt": prompt}) + "\n" for prompt in PROMPTS), encoding="utf-8")
-    lines = run([plimsoll, "generate", "--model", folder, "--data", folder.parent / "prompts.jsonl",
-                 "--max-new-tokens", tokens, "--budget", "1GiB"]).splitlines()
+    lines = run([options.plimsoll, "generate", "--model", folder, "--data", folder.parent / "prompts.jsonl",
+                 "--max-new-tokens", tokens, "--budget", "1GiB", "--device", options.device]).splitlines()
     tokenizer = text_tokenizer(folder)
     same = 0
     for prompt, line in zip(PROMPTS, map(json.loads, lines), strict=True):
@@ -86,11 +86,12 @@ def main():
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--work", default="build/generation", type=Path)
     parser.add_argument("--plimsoll", type=Path, default=reference.PLIMSOLL)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     options = parser.parse_args()
     good = True
     for family in options.families.split(","):
         for tied in (False, True):
-            good = compare(family, tied, options.tokens, options.work / family, options.plimsoll) and good
+            good = compare(family, tied, options.work / family, options) and good
     sys.exit(0 if good else 1)
 
 
