@@ -12,7 +12,7 @@ trap 'rm -f "$log"' EXIT
 status=0
 [ $# -gt 0 ] || set -- 75 80 86 89 90
 for architecture in "$@"; do
-  kernels=(attention_bias attention attention_grad normalisation elementwise embedding)
+  kernels=(attention_bias attention attention_grad normalisation elementwise embedding loss linear)
   [ "$architecture" -ne 90 ] || kernels+=(attention_warpgroup attention_grad_warpgroup)
   for kernel in "${kernels[@]}"; do
     target=sm_$architecture

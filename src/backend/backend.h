@@ -170,8 +170,12 @@ class Backend {
   virtual std::size_t library_bytes() const { return 0; }
   // Returns true if this machine multiplies bytes faster than floats, so that Op::kLinearInt8 pays.
   virtual bool multiplies_int8() const { return false; }
-  // True if linear rounds a bias that is wider than its rows before each product, so that a rounded one saves time.
-  virtual bool rounds_biases() const { return false; }
+  // True if linear rounds a weight or bias that is wider than its rows before each product, so that a rounded one saves
+  // time.
+  virtual bool rounds_parameters() const { return false; }
+  // How many rows of F32 a chunk of a vocabulary's scores has at least (transform/chunked_loss.h), half as many as of
+  // halves. It depends on nothing else: another chunk would give other bits.
+  virtual std::int64_t fewest_loss_rows() const { return 64; }
   // True if attention makes the whole matrix of its biases each time, so that one that is kept saves time.
   virtual bool keeps_attention_biases() const { return false; }
   // True if linear_input_grad with an addend takes less time than without and an add after it, for rows of that type

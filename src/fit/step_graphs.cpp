@@ -17,7 +17,7 @@
 #include "transform/key_value_cache.h"
 #include "transform/parameter_shards.h"
 #include "transform/recompute.h"
-#include "transform/rounded_biases.h"
+#include "transform/rounded_parameters.h"
 
 namespace plimsoll {
 namespace {
@@ -225,9 +225,9 @@ StepGraph evaluation_graph(const StepOptions& options, const ModelCapacity& capa
   if (options.int8_products && options.model.rounds_activations) model.logits = rounded(model.graph, model.logits);
   const std::string name = model.graph.node(model.graph.value(model.logits).producer).name;
   const auto output = static_cast<std::size_t>(model.graph.value(model.logits).output_index);
-  step.graph = chunk_loss(model.graph);
+  step.graph = chunk_loss(model.graph, options.fewest_loss_rows);
   if (ranks.keeps_parameter_shards()) step.graph = shard_parameters(step.graph, step.shards, ranks);
-  if (options.rounds_biases) step.graph = round_biases(step.graph);
+  if (options.rounds_parameters) step.graph = round_parameters(step.graph);
   if (options.keeps_attention_biases) step.graph = keep_attention_biases(step.graph);
   step.graph = offloaded(std::move(step.graph), options, layout);
   step.loss = find_output(step.graph, "loss", 0);
@@ -235,14 +235,15 @@ StepGraph evaluation_graph(const StepOptions& options, const ModelCapacity& capa
   return step;
 }
 
-StepGraph generation_graph(const StepOptions& options, const ModelCapacity& capacity) {
+StepGraph generation_graph(const StepOptions& options, const ModelCapacity& capacity, OffloadLayout* layout) {
   ModelGraph model = options.definition.build(capacity, /*dropout=*/false, options.model, options.precision);
   model.graph.mark_output(model.logits);
   if (options.int8_products && options.model.rounds_activations) model.logits = rounded(model.graph, model.logits);
   const std::string name = model.graph.node(model.graph.value(model.logits).producer).name;
   StepGraph step;
   step.graph = cache_keys_and_values(model.graph, capacity.samples * options.cached_tokens);
-  if (options.rounds_biases) step.graph = round_biases(step.graph);
+  if (options.rounds_parameters) step.graph = round_parameters(step.graph);
+  step.graph = offloaded(std::move(step.graph), options, layout);
   step.logits = find_output(step.graph, name, 0);
   return step;
 }
@@ -315,7 +316,9 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
   if (kind == ProgramKind::kGradients) return gradient_graph(options, capacity);
   if (kind == ProgramKind::kEmbed) return embedding_graph(options, capacity, layout);
   if (kind == ProgramKind::kCompare) return comparison_graph(options, capacity, layout);
-  if (kind == ProgramKind::kPrefill || kind == ProgramKind::kDecode) return generation_graph(options, capacity);
+  if (kind == ProgramKind::kPrefill || kind == ProgramKind::kDecode) {
+    return generation_graph(options, capacity, layout);
+  }
   TrainedGraph model = trained_graph(options, capacity);
   StepGraph step;
   const RankOptions& ranks = options.ranks;
@@ -344,9 +347,11 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
     optimizer.updates_early = kind == ProgramKind::kStep && updates_in_backward(options.update);
     append_optimizer(graph, gradients, optimizer, facts);
     const bool in_parts = options.update == UpdateMode::kHeadInParts;
-    if (optimizer.updates_early && in_parts) graph = update_head_in_parts(graph);
+    if (optimizer.updates_early && in_parts) {
+      graph = update_head_in_parts(graph, kHeadParts, options.fewest_loss_rows);
+    }
   }
-  graph = chunk_loss(graph);
+  graph = chunk_loss(graph, options.fewest_loss_rows);
   // Before nodes move: a product moves to the place of the sum, which may be behind its weight's update later.
   if (options.adds_to_products) {
     graph = fuse_gradient_sums(graph, [](const Graph& of, const Node& product) {
@@ -362,7 +367,7 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
   // Last, because ranks update different parameters, and yet exchange in one order.
   if (kind != ProgramKind::kAccumulate && ranks.updates_shards()) gather_parameters(graph, step.shards, ranks);
   if (ranks.keeps_parameter_shards()) graph = shard_parameters(graph, step.shards, ranks);
-  if (options.rounds_biases) graph = round_biases(graph);
+  if (options.rounds_parameters) graph = round_parameters(graph);
   if (options.keeps_attention_biases) graph = keep_attention_biases(graph);
   step.graph = offloaded(std::move(graph), options, layout);
   step.loss = find_output(step.graph, model.loss, 0);

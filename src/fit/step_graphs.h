@@ -12,6 +12,7 @@
 #include "graph/graph.h"
 #include "model/definition.h"
 #include "plan/cost.h"
+#include "transform/chunked_loss.h"
 #include "transform/data_parallel.h"
 #include "transform/distillation.h"
 #include "transform/offload.h"
@@ -70,19 +71,20 @@ struct StepOptions {
   ModelDefinition definition;
   ModelOptions model;
   OptimizerOptions optimizer;
-  DType precision = DType::kF32;                   // type of the encoder's activations: F32, BF16 or F16
-  UpdateMode update = UpdateMode::kAfterBackward;  // applies to kStep
-  std::set<std::string> recompute{};               // forward nodes recomputed in backward, beside the cheap ones
-  bool recompute_cheap = true;                     // false: recomputes nothing, to measure what it saves
-  std::set<std::string> offload{};                 // updates and activations of rank_offloads
-  OpSpeeds speeds{};                               // used to place transfers among the nodes
-  std::optional<TeacherOptions> teacher{};         // of programs that train
-  RankOptions ranks{};                             // the processes that train together
-  bool int8_products = false;                      // ModelOptions::rounds_activations pays
-  bool adds_to_products = false;                   // Backend::adds_to_products of the rows' type
-  bool rounds_biases = false;                      // Backend::rounds_biases
-  bool keeps_attention_biases = false;             // made once a program (transform/attention_biases.h)
-  std::set<std::string> kept_values{};             // of kEvaluate: names of values that are outputs too
+  DType precision = DType::kF32;                    // type of the encoder's activations: F32, BF16 or F16
+  UpdateMode update = UpdateMode::kAfterBackward;   // applies to kStep
+  std::set<std::string> recompute{};                // forward nodes recomputed in backward, beside the cheap ones
+  bool recompute_cheap = true;                      // false: recomputes nothing, to measure what it saves
+  std::set<std::string> offload{};                  // updates and activations of rank_offloads
+  OpSpeeds speeds{};                                // used to place transfers among the nodes
+  std::optional<TeacherOptions> teacher{};          // of programs that train
+  RankOptions ranks{};                              // the processes that train together
+  bool int8_products = false;                       // ModelOptions::rounds_activations pays
+  bool adds_to_products = false;                    // Backend::adds_to_products of the rows' type
+  bool rounds_parameters = false;                   // Backend::rounds_parameters
+  std::int64_t fewest_loss_rows = kFewestLossRows;  // Backend::fewest_loss_rows
+  bool keeps_attention_biases = false;              // made once a program (transform/attention_biases.h)
+  std::set<std::string> kept_values{};              // of kEvaluate: names of values that are outputs too
   // Samples of an update, where programs are those of GradCache: kEmbed, kCompare and the two that accumulate, whose
   // capacity's samples are single pages; 0: they are not.
   std::int64_t cached_samples = 0;

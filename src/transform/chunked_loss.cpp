@@ -15,8 +15,7 @@
 namespace plimsoll {
 namespace {
 
-constexpr std::int64_t kFewestRows = 64;  // of F32
-constexpr std::int64_t kSpares = 4;       // logits so many times as wide as the rows are worth it
+constexpr std::int64_t kSpares = 4;  // logits so many times as wide as the rows are worth it
 
 // A node that makes something else of the logits, row by row.
 struct Beside {
@@ -53,7 +52,7 @@ bool find_gradients(const Graph& graph, const Reading& readers, Loss& loss) {
 }
 
 // The loss that node n ends, if it is one that is cut.
-std::optional<Loss> find_loss(const Graph& graph, const Reading& readers, NodeId n) {
+std::optional<Loss> find_loss(const Graph& graph, const Reading& readers, NodeId n, std::int64_t fewest_rows) {
   const Node& node = graph.node(n);
   if (node.op != Op::kCrossEntropy || graph.value(node.inputs[0]).producer == kNoNode) return std::nullopt;
   Loss loss{.product = graph.value(node.inputs[0]).producer, .loss = n, .place = n};
@@ -63,7 +62,7 @@ std::optional<Loss> find_loss(const Graph& graph, const Reading& readers, NodeId
   }
   const Shape& x = graph.type(product.inputs[0]).shape;
   const std::int64_t classes = graph.type(node.inputs[0]).shape[1];
-  loss.rows = chunk_rows(x[0], x[1], classes, graph.type(node.inputs[0]).dtype);
+  loss.rows = chunk_rows(x[0], x[1], classes, graph.type(node.inputs[0]).dtype, fewest_rows);
   if (loss.rows >= x[0]) return std::nullopt;
   if (is_output(graph, node.inputs[0]) || is_output(graph, node.outputs[1])) return std::nullopt;
   for (const NodeId reader : readers[static_cast<std::size_t>(node.inputs[0])]) {
@@ -181,19 +180,19 @@ class Cutter {
 
 }  // namespace
 
-std::int64_t chunk_rows(std::int64_t n, std::int64_t width, std::int64_t classes, DType dtype) {
+std::int64_t chunk_rows(std::int64_t n, std::int64_t width, std::int64_t classes, DType dtype, std::int64_t fewest) {
   if (classes < kSpares * width) return n;
-  const std::int64_t fewest = is_half(dtype) ? 2 * kFewestRows : kFewestRows;
-  const std::int64_t equal = (n * width / std::max<std::int64_t>(1, classes) + fewest - 1) / fewest;
-  return std::min(n, std::max<std::int64_t>(1, equal) * fewest);
+  const std::int64_t unit = is_half(dtype) ? 2 * fewest : fewest;
+  const std::int64_t equal = (n * width / std::max<std::int64_t>(1, classes) + unit - 1) / unit;
+  return std::min(n, std::max<std::int64_t>(1, equal) * unit);
 }
 
-Graph chunk_loss(const Graph& graph) {
+Graph chunk_loss(const Graph& graph, std::int64_t fewest_rows) {
   const Reading readers = readers_of(graph);
   std::map<NodeId, Loss> losses;  // by their place
   std::set<NodeId> gone;
   for (NodeId n = 0; n < static_cast<NodeId>(graph.nodes().size()); ++n) {
-    const std::optional<Loss> loss = find_loss(graph, readers, n);
+    const std::optional<Loss> loss = find_loss(graph, readers, n, fewest_rows);
     if (!loss) continue;
     losses.emplace(loss->place, *loss);
     gone.insert({loss->product, loss->loss, loss->input_grad, loss->weight_grad});

@@ -104,7 +104,7 @@ class Finder {
 // Appends what replaces one head's gradient and update.
 class Parts {
  public:
-  Parts(const Graph& graph, const HeadUpdate& head, ValueId sums, Rewriter& rewriter)
+  Parts(const Graph& graph, const HeadUpdate& head, ValueId sums, std::int64_t fewest_rows, Rewriter& rewriter)
       : graph_(graph),
         head_(head),
         rewriter_(rewriter),
@@ -112,7 +112,7 @@ class Parts {
         product_(graph.node(head.product)),
         update_(graph.node(head.update)),
         form_(update_form(graph, update_)) {
-    cut_rows(sums);
+    cut_rows(sums, fewest_rows);
   }
 
   // Returns the sums of squares of the parts.
@@ -162,11 +162,12 @@ class Parts {
 
   std::vector<ValueId> add(Node node) { return rewriter_.graph().add_node(std::move(node)); }
 
-  void cut_rows(ValueId sums) {
+  void cut_rows(ValueId sums, std::int64_t fewest_rows) {
     const ValueId x = rewriter_.mapped(product_.inputs[0]), labels = rewriter_.mapped(loss_.inputs[1]);
     const ValueId rows = loss_.row_count == kNoValue ? kNoValue : rewriter_.mapped(loss_.row_count);
     const Shape &of_x = graph_.type(product_.inputs[0]).shape, &of_logits = graph_.type(loss_.inputs[0]).shape;
-    const std::int64_t chunk = chunk_rows(of_x[0], of_x[1], of_logits[1], graph_.type(loss_.inputs[0]).dtype);
+    const std::int64_t chunk =
+        chunk_rows(of_x[0], of_x[1], of_logits[1], graph_.type(loss_.inputs[0]).dtype, fewest_rows);
     if (chunk >= of_x[0]) {
       chunks_.push_back({x, labels, sums, rows, ""});
       return;
@@ -239,7 +240,7 @@ class Parts {
 
 }  // namespace
 
-Graph update_head_in_parts(const Graph& graph, std::int64_t parts) {
+Graph update_head_in_parts(const Graph& graph, std::int64_t parts, std::int64_t fewest_rows) {
   const Finder finder(graph);
   std::vector<HeadUpdate> heads;
   std::set<NodeId> gone;
@@ -265,7 +266,8 @@ Graph update_head_in_parts(const Graph& graph, std::int64_t parts) {
                               .row_count = node.row_count == kNoValue ? kNoValue : rewriter.mapped(node.row_count),
                               .phase = node.phase});
       }
-      if (n == head.sum) squares[node.outputs[0]] = Parts(graph, head, sums.at(head.loss), rewriter).append();
+      if (n != head.sum) continue;
+      squares[node.outputs[0]] = Parts(graph, head, sums.at(head.loss), fewest_rows, rewriter).append();
     }
     if (gone.contains(n)) continue;
     if (node.op != Op::kGradientNorm) {

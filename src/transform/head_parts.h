@@ -9,12 +9,16 @@
 #include <cstdint>
 
 #include "graph/graph.h"
+#include "transform/chunked_loss.h"
 
 namespace plimsoll {
 
+inline constexpr std::int64_t kHeadParts = 16;
+
 // Cuts every AdamW update of a parameter whose gradient comes from a cross_entropy of its product, where no norm of all
 // gradients is waited for, into about `parts`, each of which begins with a block of moments. Rows are summed in
-// chunk_loss's chunks, in the same order. A graph without such an update stays as it is.
-Graph update_head_in_parts(const Graph& graph, std::int64_t parts = 16);
+// chunk_loss's chunks of at least `fewest_rows`, in the same order. A graph without such an update stays as it is.
+Graph update_head_in_parts(const Graph& graph, std::int64_t parts = kHeadParts,
+                           std::int64_t fewest_rows = kFewestLossRows);
 
 }  // namespace plimsoll

@@ -68,7 +68,7 @@ OpCase linear_add_case(LinearShape s, bool wide_weight) {
       }};
 }
 
-// A bias of the rows' type, as transform/rounded_biases.h makes it; in single precision it is like any other.
+// A bias of the rows' type, as transform/rounded_parameters.h makes it; in single precision it is like any other.
 OpCase narrow_bias_case(LinearShape s, bool wide_weight) {
   const std::string name = fmt::format("linear/n{}_of_{}_k{}_m{}_narrow_bias{}", s.rows, s.capacity, s.in, s.out,
                                        wide_weight ? "_wide_weight" : "");
@@ -131,7 +131,10 @@ std::vector<OpCase> linear_cases() {
         // These end in large groups, groups of 128, of 16, and smaller ones, with a packed weight and a narrow one.
         LinearShape{4200, 4199, 64, 66, true}, LinearShape{4200, 1300, 66, 64, true},
         LinearShape{2100, 800, 65, 64, false}, LinearShape{2300, 2299, 65, 3, true},
-        LinearShape{2300, 2050, 2, 65, false}}) {
+        LinearShape{2300, 2050, 2, 65, false},
+        // A GPU pads the rows of what is so wide.
+        LinearShape{9, 5, 12, 1037, true}, LinearShape{70, 70, 8, 1030, false}, LinearShape{4, 0, 12, 1037, false},
+        LinearShape{9, 5, 1037, 12, true}, LinearShape{9, -1, 1034, 6, false}}) {
     cases.push_back(linear_case(shape));
   }
   for (const LinearShape& shape :
@@ -148,9 +151,10 @@ std::vector<OpCase> linear_cases() {
                                    LinearShape{33, 17, 5, 8, true}, LinearShape{300, 259, 24, 34, true}}) {
     for (const bool wide_weight : {false, true}) cases.push_back(narrow_bias_case(shape, wide_weight));
   }
-  for (const LinearShape& shape : {LinearShape{7, 3, 12, 5, false}, LinearShape{7, 0, 12, 5, false},
-                                   LinearShape{19, -1, 8, 24, false}, LinearShape{33, 17, 5, 13, false},
-                                   LinearShape{300, 259, 66, 64, false}, LinearShape{2300, 2299, 64, 66, false}}) {
+  for (const LinearShape& shape :
+       {LinearShape{7, 3, 12, 5, false}, LinearShape{7, 0, 12, 5, false}, LinearShape{19, -1, 8, 24, false},
+        LinearShape{33, 17, 5, 13, false}, LinearShape{300, 259, 66, 64, false}, LinearShape{2300, 2299, 64, 66, false},
+        LinearShape{9, 5, 12, 1037, false}, LinearShape{9, 5, 1037, 12, false}}) {
     cases.push_back(input_grad_case(shape));
   }
   for (const DType code : {DType::kQ8, DType::kNF4}) {
@@ -176,6 +180,7 @@ std::vector<OpCase> linear_cases() {
     for (const std::int32_t rows : {383, 560}) {
       cases.push_back(weight_grad_case({4200, rows, 66, 64, false}, keep));
     }
+    cases.push_back(weight_grad_case({21, 13, 12, 1037, false}, keep));
   }
   for (const std::int64_t width : {5, 12, 300}) {
     for (const std::int32_t rows : {0, 1, 64, 131}) cases.push_back(bias_grad_case(140, rows, width));

@@ -29,6 +29,9 @@ void for_each_made(const Graph& graph, Body body) {
 Tolerance tolerance_at(const Graph& graph, const Node& node, ValueId output) {
   const DType type = graph.type(output).dtype;
   if (!is_floating(type)) return {};
+  const bool product = node.op == Op::kLinear || node.op == Op::kLinearAdd || node.op == Op::kLinearInputGrad;
+  const DType rows = graph.type(node.inputs.empty() ? output : node.inputs[0]).dtype;
+  if (product && is_half(rows) && graph.type(node.inputs[1]).dtype == wide(rows)) return rounded_weight_tolerance(rows);
   for (const auto& list : {node.inputs, node.outputs}) {
     for (const ValueId value : list) {
       if (is_half(graph.type(value).dtype)) {
@@ -36,7 +39,6 @@ Tolerance tolerance_at(const Graph& graph, const Node& node, ValueId output) {
       }
     }
   }
-  const bool product = node.op == Op::kLinear || node.op == Op::kLinearAdd || node.op == Op::kLinearInputGrad;
   if (product && any_tensor(graph, node, is_coded)) return coded_product_tolerance();
   // Rows side by side are copies; their sum is not.
   const auto* const spatial = std::get_if<SpatialAttributes>(&node.attributes);

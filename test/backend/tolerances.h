@@ -42,7 +42,13 @@ inline Tolerance half_tolerance_of(Op op, DType half, DType output, std::int64_t
       return {unit, unit / 8, "a unit in the last place where a tie falls the other way"};
     case Op::kLinear:
     case Op::kLinearInputGrad:
-      return {unit, unit / 4, "a coded or wider weight, or a bias, is rounded to the half for the product"};
+      return {unit, unit / 4, "a coded weight, or a bias, is rounded to the half for the product"};
+    case Op::kLayerNorm:
+      if (!is_half(output)) break;
+      // Near zero is what is near the mean: a unit of it, at a mean as large as the spread, is a third of one of the
+      // largest element, which is three spreads from the mean.
+      return {unit, unit / 3,
+              "x and its residual are rounded to the half before the norm, where a tie may fall either way"};
     case Op::kCachedAttention:
     case Op::kAttention:
       return {unit, unit / 2, "probabilities may be rounded to the half for the next product"};
@@ -56,6 +62,14 @@ inline Tolerance half_tolerance_of(Op op, DType half, DType output, std::int64_t
   }
   if (is_half(output)) return {unit, unit / 8, "a unit in the last place where a tie falls the other way"};
   return {unit / 4, unit / 4, "sums, some of which cancel, over halves that may differ by a unit in the last place"};
+}
+
+// For products of halves with a weight in F32. Rounded to the half, it puts each product off by up to half a unit, a
+// fifth on average; they add up at random, and of thousands of elements, whose largest is three times the usual, one is
+// off by four times the average.
+inline Tolerance rounded_weight_tolerance(DType half) {
+  const double unit = half == DType::kBF16 ? 0x1p-7 : 0x1p-10;
+  return {unit, unit / 2, "a sum of products with a weight that is rounded to the half"};
 }
 
 // For a weight's gradient in F32, a sum over `rows`: rounding errors, of up to 6e-8 of what is summed so far, walk at

@@ -9,7 +9,7 @@
 #include "graph/build.h"
 #include "graph/layer_norm_form.h"
 #include "transform/reference_outputs.h"
-#include "transform/rounded_biases.h"
+#include "transform/rounded_parameters.h"
 
 namespace plimsoll::test {
 namespace {
@@ -174,9 +174,9 @@ TEST(FusedRows, ADropoutCastsWhatACastBesideItWould) {
   expect_same(run(fused), run(plain));
 }
 
-TEST(RoundedBiases, OneCastServesAllMapsOfHalves) {
+TEST(RoundedParameters, OneCastServesAllMapsOfHalves) {
   const Graph plain = Sublayer(0, false, DType::kBF16).with_backward();
-  const Graph rounded = round_biases(plain);
+  const Graph rounded = round_parameters(plain);
   EXPECT_NO_THROW(verify(rounded));
   ASSERT_EQ(rounded.nodes().size(), plain.nodes().size() + 1);
   const Node& cast = rounded.nodes().front();
@@ -187,7 +187,26 @@ TEST(RoundedBiases, OneCastServesAllMapsOfHalves) {
     EXPECT_EQ(rounded.type(node.inputs[2]).dtype, DType::kBF16) << node.name;
   }
   const Graph single = Sublayer(0).with_backward();
-  EXPECT_EQ(round_biases(single).nodes().size(), single.nodes().size());
+  EXPECT_EQ(round_parameters(single).nodes().size(), single.nodes().size());
+}
+
+TEST(RoundedParameters, WeightsOfAdaptersAreRoundedOnceAndWideOnesStay) {
+  Graph graph;
+  const auto parameter = [&](const char* name, std::int64_t rows, std::int64_t columns) {
+    return graph.add_parameter(name, {DType::kF32, {rows, columns}});
+  };
+  const ValueId x = graph.add_input("x", {DType::kBF16, {5, 96}});
+  const ValueId down = parameter("down", 4, 96), up = parameter("up", 80, 4), wide = parameter("wide", 80, 96);
+  const ValueId y = linear(graph, "y", x, wide, kNoValue, kNoValue);
+  graph.mark_output(linear_add(graph, "sum", linear(graph, "rank", x, down, kNoValue, kNoValue), up, y, kNoValue));
+  const Graph rounded = round_parameters(graph);
+  EXPECT_NO_THROW(verify(rounded));
+  ASSERT_EQ(rounded.nodes().size(), graph.nodes().size() + 1);
+  EXPECT_EQ(rounded.nodes().front().inputs, (std::vector<ValueId>{down, up}));
+  for (const Node& node : rounded.nodes()) {
+    if (node.op == Op::kCast) continue;
+    EXPECT_EQ(rounded.type(node.inputs[1]).dtype, node.name == "y" ? DType::kF32 : DType::kBF16) << node.name;
+  }
 }
 
 }  // namespace

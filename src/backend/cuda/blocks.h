@@ -1,4 +1,5 @@
-// The threads of a block compute these together: sums, always in the same order, and counts of the threads before.
+// The threads of a block compute these together: sums, always in the same order, the largest, and counts of the threads
+// before.
 // Every thread of the block has to call them.
 #pragma once
 
@@ -17,6 +18,17 @@ __device__ inline double block_sum(double x) {
   for (const double each : sums) sum += each;
   __syncthreads();  // the next sum may begin
   return sum;
+}
+
+template <unsigned kThreads>
+__device__ inline float block_max(float x) {
+  PLIMSOLL_SHARED float largest[kThreads / kWarp];
+  x = warp_max(x);
+  if (threadIdx.x % kWarp == 0) largest[threadIdx.x / kWarp] = x;
+  __syncthreads();
+  for (const float each : largest) x = fmaxf(x, each);
+  __syncthreads();
+  return x;
 }
 
 // The sum of values[0..count), as the block's threads take them in turn.

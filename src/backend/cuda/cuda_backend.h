@@ -9,6 +9,7 @@
 #include <string>
 
 #include "backend/backend.h"
+#include "backend/cuda/sizes/sums.h"
 
 namespace plimsoll {
 
@@ -27,7 +28,8 @@ class CudaBackend final : public Backend {
   ~CudaBackend() override;
 
   std::string_view name() const override { return "cuda"; }
-  bool rounds_biases() const override { return true; }
+  bool rounds_parameters() const override { return true; }
+  std::int64_t fewest_loss_rows() const override { return cuda::kLossRows; }
   bool keeps_attention_biases() const override { return true; }
   bool adds_to_products(DType) const override { return true; }
   std::unique_ptr<Kernel> prepare(const Graph& graph, const Node& node) override;

@@ -2,7 +2,7 @@
 // none, between kernels that bring operands into one type.
 //
 // In halves cuBLASLt wants weight and bias in the rows' type: what is wider, or coded, is rounded to it in scratch,
-// once a run. F32 weights of adapters, narrow or in a linear_add, are multiplied as they are by the kernel of our own.
+// once a run. Rows that it would be slow with are padded there (MatmulShape::pitch_a).
 //
 // The host knows a bound of the rows, not their number. Products over all rows below it may leave anything in rows of
 // outputs that are not real. A sum over rows must not meet them: where sizes/tails.h does not know better,
@@ -12,6 +12,7 @@
 #include "backend/cuda/decode.h"
 #include "backend/cuda/launch.h"
 #include "backend/cuda/matmul.h"
+#include "backend/cuda/packs.h"
 #include "backend/cuda/product.h"
 #include "base/bytes.h"
 
@@ -54,6 +55,43 @@ __global__ void fill_tails(Tail<T> a, Tail<T> b) {
   }
 }
 
+// to[rows][pitch] = from[rows][columns], a pack a thread; zeros behind the real rows.
+template <typename T>
+__global__ void pad_rows(const T* from, T* to, Rows rows, std::int64_t pitch) {
+  constexpr int kPack = 8;
+  const std::int64_t real = rows.real(), stride = static_cast<std::int64_t>(gridDim.x) * kThreads * kPack;
+  for (std::int64_t row = blockIdx.y; row < rows.capacity; row += gridDim.y) {
+    for (std::int64_t c = first_item() * kPack; c < rows.columns; c += stride) {
+      Pack<T, kPack> pack;
+      for (int i = 0; i < kPack; ++i) {
+        const bool is_there = row < real && c + i < rows.columns;
+        pack.at[i] = is_there ? from[row * rows.columns + c + i] : from_float<T>(0);
+      }
+      write_pack(pack, kPack, to + row * pitch + c);
+    }
+  }
+}
+// to[rows][columns] = from[rows][pitch], of all rows below the bound.
+template <typename T>
+__global__ void unpad_rows(const T* from, T* to, Rows rows, std::int64_t pitch) {
+  for (std::int64_t row = blockIdx.y; row < rows.capacity; row += gridDim.y) {
+    for (std::int64_t c = first_item(); c < rows.columns; c += item_stride()) {
+      to[row * rows.columns + c] = from[row * pitch + c];
+    }
+  }
+}
+// A grid whose blocks take `items` elements of a row each.
+Launch row_grid(const Rows& rows, std::int64_t items) {
+  constexpr std::int64_t kMostBlocks = 65535;
+  return {.blocks = static_cast<unsigned>((rows.columns + items - 1) / items),
+          .threads = kThreads,
+          .blocks_y = static_cast<unsigned>(std::min(rows.capacity, kMostBlocks))};
+}
+template <typename T>
+void start_padding(const Context& context, const T* from, T* to, const Rows& rows, std::int64_t pitch) {
+  launch(context.stream(), pad_rows<T>, row_grid(rows, 8 * kThreads), from, to, rows, pitch);
+}
+
 // Sets a sum to zero unless it is kept: what it held may be anything, NaN too.
 __global__ void forget(float* sum, const std::int32_t* keep, std::int64_t count) {
   if (*keep != 0) return;
@@ -72,9 +110,8 @@ class RowProduct {
  public:
   RowProduct(const Context& context, Matmuls& matmuls, const Graph& graph, const Node& node)
       : context_(context), matmuls_(matmuls), weight_(graph.type(node.inputs[1])), form_(graph, node) {
-    if (!form_.mixes_types) product_ = matmuls.announce(form_.shape);
-    if (!form_.shape.bias) return;
-    bias_is_wide_ = graph.type(node.inputs[2]).dtype == DType::kF32;
+    product_ = matmuls.announce(form_.shape);
+    if (form_.shape.bias) bias_is_wide_ = graph.type(node.inputs[2]).dtype == DType::kF32;
   }
 
   std::size_t scratch_bytes() const { return form_.scratch.bytes(); }
@@ -89,7 +126,6 @@ class RowProduct {
       weight = scratch + form_.weight_at;
     }
     const void* const third = a.inputs.size() == 3 ? a.inputs[2].raw() : nullptr;
-    if (form_.mixes_types) return own(a, shape, static_cast<const float*>(weight), third);
     if (!matmuls_.can_run(product_, shape.rows)) return own(a, shape, static_cast<const T*>(weight), third);
 
     MatmulBuffers buffers{.a = a.inputs[0].raw(),
@@ -103,7 +139,18 @@ class RowProduct {
              static_cast<const float*>(third), reinterpret_cast<T*>(scratch + form_.bias_at), shape.columns);
       buffers.bias = scratch + form_.bias_at;
     }
+    if (shape.pads_a()) {
+      T* const padded = reinterpret_cast<T*>(scratch + form_.a_at);
+      start_padding(context_, input<T>(a, 0), padded, rows_of(a, a.inputs[0]), shape.pitch_a());
+      buffers.a = padded;
+    }
+    if (shape.pads_c()) buffers.c = scratch + form_.c_at;
     matmuls_.run(product_, shape.rows, buffers);
+    if (shape.pads_c()) {
+      const Rows rows = rows_of(a, a.outputs[0]);
+      launch(context_.stream(), unpad_rows<T>, row_grid(rows, kThreads), static_cast<const T*>(buffers.c),
+             output<T>(a, 0), rows, shape.pitch_c());
+    }
   }
 
  private:
@@ -118,28 +165,27 @@ class RowProduct {
     }
   }
 
-  template <typename W>
-  void own(const KernelArguments& a, const MatmulShape& shape, const W* weight, const void* third) const {
+  void own(const KernelArguments& a, const MatmulShape& shape, const T* weight, const void* third) const {
     start_own_product<false, kTransposedWeight>(
         context_.stream(),
-        OwnProduct<T, W, T>{.a = input<T>(a, 0),
-                            .b = weight,
-                            .bias = bias_is_wide_ ? static_cast<const float*>(third) : nullptr,
-                            .narrow_bias = shape.bias && !bias_is_wide_ ? static_cast<const T*>(third) : nullptr,
-                            .addend = shape.adds ? static_cast<const T*>(third) : nullptr,
-                            .c = output<T>(a, 0),
-                            .rows = shape.rows,
-                            .columns = shape.columns,
-                            .inner = shape.inner,
-                            .count = a.row_count});
+        OwnProduct<T, T>{.a = input<T>(a, 0),
+                         .b = weight,
+                         .bias = bias_is_wide_ ? static_cast<const float*>(third) : nullptr,
+                         .narrow_bias = shape.bias && !bias_is_wide_ ? static_cast<const T*>(third) : nullptr,
+                         .addend = shape.adds ? static_cast<const T*>(third) : nullptr,
+                         .c = output<T>(a, 0),
+                         .rows = shape.rows,
+                         .columns = shape.columns,
+                         .inner = shape.inner,
+                         .count = a.row_count});
   }
 
   const Context& context_;
   Matmuls& matmuls_;
   TensorType weight_;
   RowProductForm form_;
-  bool bias_is_wide_ = false;     // F32, where there is one
-  Matmuls::Announced product_{};  // where cuBLASLt is asked
+  bool bias_is_wide_ = false;  // F32, where there is one
+  Matmuls::Announced product_{};
 };
 
 // dw[M, K] = dy[n, M]^T x[n, K] (+ sum, in dw's bytes, unless keep is 0); dw is F32. T: of dy and x.
@@ -166,15 +212,15 @@ class WeightGradient {
       return;
     }
     if (!matmuls_.can_run(product_, shape.inner)) {
-      start_own_product<true, false>(context_.stream(), OwnProduct<T, T, float>{.a = input<T>(a, 0),
-                                                                                .b = input<T>(a, 1),
-                                                                                .addend = form_.has_sum ? dw : nullptr,
-                                                                                .c = dw,
-                                                                                .rows = shape.rows,
-                                                                                .columns = shape.columns,
-                                                                                .inner = shape.inner,
-                                                                                .count = a.row_count,
-                                                                                .counts_inner = true});
+      start_own_product<true, false>(context_.stream(), OwnProduct<T, float>{.a = input<T>(a, 0),
+                                                                             .b = input<T>(a, 1),
+                                                                             .addend = form_.has_sum ? dw : nullptr,
+                                                                             .c = dw,
+                                                                             .rows = shape.rows,
+                                                                             .columns = shape.columns,
+                                                                             .inner = shape.inner,
+                                                                             .count = a.row_count,
+                                                                             .counts_inner = true});
       return;
     }
     std::byte* const scratch = aligned_scratch(a);
@@ -185,10 +231,14 @@ class WeightGradient {
                      rows_of(a, a.inputs[i])};
     };
     const Tail<T> dy = tail(0), x = tail(1);
+    const bool pads = shape.pads_a();
+    if (pads) start_padding(context_, dy.from, dy.to, dy.rows, shape.pitch_a());
     if (form_.fills) {
-      const std::int64_t wider = std::max(dy.rows.columns, x.rows.columns);
-      launch(context_.stream(), fill_tails<T>,
-             {.blocks = blocks_for(dy.rows.capacity * wider, kThreads), .threads = kThreads, .blocks_y = 2}, dy, x);
+      const std::int64_t wider = std::max(pads ? 0 : dy.rows.columns, x.rows.columns);
+      launch(
+          context_.stream(), fill_tails<T>,
+          {.blocks = blocks_for(dy.rows.capacity * wider, kThreads), .threads = kThreads, .blocks_y = pads ? 1U : 2U},
+          pads ? x : dy, x);
     }
     const MatmulBuffers buffers{.a = dy.to,
                                 .b = x.to,

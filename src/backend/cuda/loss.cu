@@ -1,6 +1,9 @@
-// The losses: each computes the sum and its gradient in one pass, in double, since there are few classes. Of rows, a
-// warp takes one at a time; each block adds up the losses of kSumRows rows, and one block those sums.
+// The losses: each computes the sum and its gradient in one pass. A warp takes a row at a time, in double, and a block
+// adds up the losses of kSumRows rows; but where a row is scores of a vocabulary, a block takes it, and its
+// exponentials are floats, which are added up in double: a chunk of such rows would else keep few warps busy for
+// milliseconds. One block adds up what blocks have left.
 #include "backend/cuda/blocks.h"
+#include "backend/cuda/packs.h"
 #include "backend/cuda/rows.h"
 #include "backend/cuda/sizes/sums.h"
 
@@ -16,83 +19,180 @@ struct ClassShares {
   __device__ double weight(std::int64_t c) const { return weights == nullptr ? 1.0 : double{weights[c]}; }
 };
 
-// The largest element, in every lane.
-template <typename T>
-__device__ float largest_of(const T* row, std::int64_t classes) {
-  float largest = to_float(row[0]);
-  for (std::int64_t c = lane_index(); c < classes; c += kWarp) largest = fmaxf(largest, to_float(row[c]));
-  return warp_max(largest);
+// Who takes a row. Every thread gets what is returned.
+struct WarpRow {
+  static constexpr unsigned kThreads = kWarp, kBlockThreads = kRowThreads;
+  static constexpr int kPack = 1;                                       // elements that a thread reads at once
+  static constexpr std::int64_t kRows = kSumRows, kAtOnce = kRowWarps;  // of a block
+  __device__ static unsigned thread() { return lane_index(); }
+  __device__ static unsigned number() { return threadIdx.x / kWarp; }  // among those of the block
+  __device__ static double sum(double x) { return warp_sum(x); }
+  __device__ static float max(float x) { return warp_max(x); }
+  using Number = double;  // of exponentials, and of sums of a few
+  __device__ static double exponential(double x) { return exp(x); }
+  __device__ static double difference(float a, float b) { return double{a} - double{b}; }
+};
+template <int N>
+struct BlockRow {
+  static constexpr unsigned kThreads = 512, kBlockThreads = kThreads;
+  static constexpr int kPack = N;
+  static constexpr std::int64_t kRows = 1, kAtOnce = 1;
+  __device__ static unsigned thread() { return threadIdx.x; }
+  __device__ static unsigned number() { return 0; }
+  __device__ static double sum(double x) { return block_sum<kThreads>(x); }
+  __device__ static float max(float x) { return block_max<kThreads>(x); }
+  using Number = float;
+  __device__ static float exponential(double x) { return expf(static_cast<float>(x)); }
+  __device__ static float exponential(float x) { return expf(x); }
+  __device__ static float difference(float a, float b) { return a - b; }
+};
+// The first row of this warp, or block, and how far its next ones are.
+template <typename Taker>
+__device__ std::int64_t first_taken() {
+  return static_cast<std::int64_t>(blockIdx.x) * Taker::kAtOnce + Taker::number();
+}
+template <typename Taker>
+__device__ std::int64_t taken_stride() {
+  return static_cast<std::int64_t>(gridDim.x) * Taker::kAtOnce;
+}
+// start(WarpRow{}), or start(BlockRow{}) with as many elements as rows of T allow.
+template <typename T, typename Start>
+void for_taker(std::int64_t classes, const Start& start) {
+  if (!has_many_classes(classes)) return start(WarpRow{});
+  for_pack<T>(classes, [&](auto pack) { start(BlockRow<pack()>{}); });
 }
 
-// The row's loss, in every lane. A lane reads and writes its own columns alone, so that gradient may be logits.
-template <typename T>
+// function(class, value) for each of the thread's.
+template <typename Taker, typename T, typename Function>
+__device__ void for_classes(const T* row, std::int64_t classes, const Function& function) {
+  constexpr int N = Taker::kPack;
+  for (std::int64_t c = Taker::thread() * N; c < classes; c += Taker::kThreads * N) {
+    float values[N];
+    load(row + c, N, values);
+    for (int i = 0; i < N; ++i) function(c + i, values[i]);
+  }
+}
+// to[class] = function(class, from[class]). A thread reads and writes its own, so that `to` may be `from`.
+template <typename Taker, typename T, typename Function>
+__device__ void map_classes(const T* from, T* to, std::int64_t classes, const Function& function) {
+  constexpr int N = Taker::kPack;
+  for (std::int64_t c = Taker::thread() * N; c < classes; c += Taker::kThreads * N) {
+    float values[N];
+    load(from + c, N, values);
+    for (int i = 0; i < N; ++i) values[i] = static_cast<float>(function(c + i, values[i]));
+    store(values, N, to + c);
+  }
+}
+template <typename Taker, typename T>
+__device__ void clear_classes(T* to, std::int64_t classes) {
+  for (std::int64_t c = Taker::thread(); c < classes; c += Taker::kThreads) to[c] = from_float<T>(0);
+}
+
+// The largest element, and the sum of exp((element - largest) / temperature).
+struct SoftmaxSum {
+  float largest;
+  double sum;
+  __device__ double logarithm(double temperature = 1) const { return double{largest} / temperature + log(sum); }
+};
+// In one pass: what was added up to a smaller element than the largest is scaled.
+template <typename Taker, typename T>
+__device__ SoftmaxSum softmax_sum_of(const T* row, std::int64_t classes, double temperature = 1) {
+  using Number = typename Taker::Number;
+  constexpr int N = Taker::kPack;
+  const auto warmth = static_cast<Number>(1 / temperature);
+  float largest = -INFINITY;
+  double sum = 0;
+  const auto power = [&](float value, float of) { return Taker::exponential(warmth * Taker::difference(value, of)); };
+  for (std::int64_t c = Taker::thread() * N; c < classes; c += Taker::kThreads * N) {
+    float values[N];
+    load(row + c, N, values);
+    float of_pack = values[0];
+    for (int i = 1; i < N; ++i) of_pack = fmaxf(of_pack, values[i]);
+    if (!(of_pack <= largest)) {
+      sum *= double{power(largest, of_pack)};
+      largest = of_pack;
+    }
+    if (largest == -INFINITY) continue;
+    Number some = 0;
+    for (const float value : values) some += power(value, largest);
+    sum += double{some};
+  }
+  const float of_row = Taker::max(largest);
+  if (largest < of_row) sum *= double{power(largest, of_row)};
+  return {of_row, Taker::sum(sum)};
+}
+
+// The row's loss. gradient may be logits.
+template <typename Taker, typename T>
 __device__ double cross_entropy_row(const T* logits, std::int32_t label, double scale, const ClassShares& shares,
                                     T* gradient, std::int64_t classes) {
-  const float largest = largest_of(logits, classes);
-  double sum = 0, of_label = 0;
-  for (std::int64_t c = lane_index(); c < classes; c += kWarp) {
-    const double logit = to_float(logits[c]);
-    sum += exp(logit - double{largest});
-    if (c == label) of_label = logit;
-  }
-  const double log_sum_exp = double{largest} + log(warp_sum(sum));
-  of_label = log_sum_exp - warp_sum(of_label);  // one lane's, and zeros
+  const double logit_of_label = Taker::sum(Taker::thread() == 0 ? double{to_float(logits[label])} : 0.0);
+  const SoftmaxSum softmax = softmax_sum_of<Taker>(logits, classes);
+  const double log_sum_exp = softmax.logarithm(), of_label = log_sum_exp - logit_of_label;
   const double label_share = (1 - shares.smoothing) * shares.weight(label);
   const double each = shares.smoothing / static_cast<double>(classes);  // of all classes
   double loss = label_share * of_label, all = label_share;
   if (each > 0) {
     double smooth = 0, weight = 0;
-    for (std::int64_t c = lane_index(); c < classes; c += kWarp) {
+    for_classes<Taker>(logits, classes, [&](std::int64_t c, float logit) {
       const double share = each * shares.weight(c);
-      smooth += share * (log_sum_exp - double{to_float(logits[c])});
+      smooth += share * (log_sum_exp - double{logit});
       weight += share;
-    }
-    loss += warp_sum(smooth);
-    all += warp_sum(weight);
+    });
+    loss += Taker::sum(smooth);
+    all += Taker::sum(weight);
   }
   if (shares.gamma > 0) {
     const double rest = -expm1(-of_label), power = pow(rest, shares.gamma);  // 1 - p of the label
     loss *= power;
     scale *= rest > 0 ? power + shares.gamma * exp(-of_label) * pow(rest, shares.gamma - 1) * of_label : 0;
   }
-  for (std::int64_t c = lane_index(); c < classes; c += kWarp) {
-    const double share = (c == label ? label_share : 0.0) + (each > 0 ? each * shares.weight(c) : 0.0);
-    const double derivative = all * exp(double{to_float(logits[c])} - log_sum_exp) - share;
-    gradient[c] = from_float<T>(static_cast<float>(scale * derivative));
-  }
+  using Number = typename Taker::Number;
+  const auto factor = static_cast<Number>(scale), of_power = static_cast<Number>(all / softmax.sum);
+  const auto of_label_itself = static_cast<Number>(label_share), of_each = static_cast<Number>(each);
+  map_classes<Taker>(logits, gradient, classes, [&](std::int64_t c, float logit) {
+    Number share = c == label ? of_label_itself : 0;
+    if (each > 0) share += of_each * static_cast<Number>(shares.weight(c));
+    return factor * (of_power * Taker::exponential(Taker::difference(logit, softmax.largest)) - share);
+  });
   return loss;
 }
 
-template <typename T>
-__global__ void cross_entropy(const T* logits, const std::int32_t* labels, const float* loss_scale, ClassShares shares,
-                              T* gradient, double* partial, Rows rows) {
-  const std::int64_t classes = rows.columns, real = rows.real();
-  const std::int64_t first = blockIdx.x * kSumRows, end = first + kSumRows < real ? first + kSumRows : real;
-  const double scale = *loss_scale;
-  double loss = 0;
-  for (std::int64_t row = first + threadIdx.x / kWarp; row < end; row += kRowWarps) {
-    T* const to = gradient + row * classes;
-    if (labels[row] == kIgnoredLabel) {
-      for (std::int64_t c = lane_index(); c < classes; c += kWarp) to[c] = from_float<T>(0);
-    } else {
-      loss += cross_entropy_row(logits + row * classes, labels[row], scale, shares, to, classes);
-    }
-  }
-  clear_tail_of_block(gradient, rows, kSumRows);
-  loss = block_sum<kRowThreads>(lane_index() == 0 ? loss : 0);
+// partial[block] = the sum of the losses of its rows, which every thread that takes one has.
+template <typename Taker>
+__device__ void leave_losses(double loss, double* partial) {
+  if constexpr (Taker::kRows > 1) loss = block_sum<Taker::kBlockThreads>(Taker::thread() == 0 ? loss : 0);
   if (threadIdx.x == 0) partial[blockIdx.x] = loss;
 }
 
-// The number of the first class that has the most, in every lane.
-template <typename T>
-__device__ std::int64_t first_largest(const T* row, std::int64_t classes) {
-  const float largest = largest_of(row, classes);
+template <typename Taker, typename T>
+__global__ void cross_entropy(const T* logits, const std::int32_t* labels, const float* loss_scale, ClassShares shares,
+                              T* gradient, double* partial, Rows rows) {
+  const std::int64_t classes = rows.columns, real = rows.real();
+  const std::int64_t first = blockIdx.x * Taker::kRows, end = first + Taker::kRows < real ? first + Taker::kRows : real;
+  const double scale = *loss_scale;
+  double loss = 0;
+  for (std::int64_t row = first + Taker::number(); row < end; row += Taker::kAtOnce) {
+    T* const to = gradient + row * classes;
+    if (labels[row] == kIgnoredLabel) {
+      clear_classes<Taker>(to, classes);
+    } else {
+      loss += cross_entropy_row<Taker>(logits + row * classes, labels[row], scale, shares, to, classes);
+    }
+  }
+  clear_tail_of_block(gradient, rows, Taker::kRows);
+  leave_losses<Taker>(loss, partial);
+}
+
+// The number of the first class that has the most.
+template <typename Taker, typename T>
+__device__ std::int64_t first_that_is(float largest, const T* row, std::int64_t classes) {
   // Numbers of classes are exact in a float up to 2^24, and the largest negative one is the smallest.
   float negative = -static_cast<float>(classes);
-  for (std::int64_t c = lane_index(); c < classes; c += kWarp) {
-    if (to_float(row[c]) == largest) negative = fmaxf(negative, -static_cast<float>(c));
-  }
-  return static_cast<std::int64_t>(-warp_max(negative));
+  for_classes<Taker>(row, classes, [&](std::int64_t c, float value) {
+    if (value == largest) negative = fmaxf(negative, -static_cast<float>(c));
+  });
+  return static_cast<std::int64_t>(-Taker::max(negative));
 }
 
 __device__ double element_loss(ElementLossAttributes::Kind kind, double x, double y, double* slope) {
@@ -104,105 +204,95 @@ __device__ double element_loss(ElementLossAttributes::Kind kind, double x, doubl
   return fmax(x, 0.0) - x * y + log1p(exp(-fabs(x)));
 }
 
+template <typename Taker>
 __global__ void element_losses(const float* logits, const float* targets, const float* loss_scale, float* gradient,
                                double* partial, ElementLossAttributes attributes, Rows rows) {
-  const std::int64_t real = rows.real(), first = blockIdx.x * kSumRows;
-  const std::int64_t last = first + kSumRows < real ? first + kSumRows : real;
+  const std::int64_t real = rows.real(), first = blockIdx.x * Taker::kRows;
+  const std::int64_t last = first + Taker::kRows < real ? first + Taker::kRows : real;
   const double scale = attributes.weight * *loss_scale;
   double sum = 0;
-  for (std::int64_t i = first * rows.columns + threadIdx.x; i < last * rows.columns; i += kRowThreads) {
+  for (std::int64_t i = first * rows.columns + threadIdx.x; i < last * rows.columns; i += Taker::kBlockThreads) {
     double slope = 0;
     sum += element_loss(attributes.kind, logits[i], targets[i], &slope);
     gradient[i] = static_cast<float>(scale * slope);
   }
-  clear_tail_of_block(gradient, rows, kSumRows);
-  sum = block_sum<kRowThreads>(sum);
+  clear_tail_of_block(gradient, rows, Taker::kRows);
+  sum = block_sum<Taker::kBlockThreads>(sum);
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
-// log(sum of exp(row[c] / temperature)), in every lane.
-template <typename T>
-__device__ double log_sum_exp_of(const T* row, std::int64_t classes, double temperature) {
-  const float largest = largest_of(row, classes);
-  double sum = 0;
-  for (std::int64_t c = lane_index(); c < classes; c += kWarp) {
-    sum += exp((to_float(row[c]) - double{largest}) / temperature);
-  }
-  return double{largest} / temperature + log(warp_sum(sum));
-}
-
+template <typename Taker>
 __global__ void soft_cross_entropy(const float* logits, const float* teacher, const std::int32_t* labels,
                                    const float* loss_scale, float* gradient, double* partial,
                                    SoftTargetAttributes attributes, Rows rows) {
   const std::int64_t classes = rows.columns, real = rows.real();
-  const std::int64_t first = blockIdx.x * kSumRows, end = first + kSumRows < real ? first + kSumRows : real;
+  const std::int64_t first = blockIdx.x * Taker::kRows, end = first + Taker::kRows < real ? first + Taker::kRows : real;
   const double t = attributes.temperature, scale = attributes.weight * *loss_scale;
   double loss = 0;
-  for (std::int64_t row = first + threadIdx.x / kWarp; row < end; row += kRowWarps) {
+  for (std::int64_t row = first + Taker::number(); row < end; row += Taker::kAtOnce) {
     const float *of_row = logits + row * classes, *of_teacher = teacher + row * classes;
     float* const to = gradient + row * classes;
     if (labels[row] == kIgnoredLabel) {
-      for (std::int64_t c = lane_index(); c < classes; c += kWarp) to[c] = 0;
+      clear_classes<Taker>(to, classes);
       continue;
     }
-    const double log_q_sum = log_sum_exp_of(of_row, classes, t), log_p_sum = log_sum_exp_of(of_teacher, classes, t);
+    const double log_q_sum = softmax_sum_of<Taker>(of_row, classes, t).logarithm(t);
+    const double log_p_sum = softmax_sum_of<Taker>(of_teacher, classes, t).logarithm(t);
     double divergence = 0;
-    for (std::int64_t c = lane_index(); c < classes; c += kWarp) {
-      const double log_q = of_row[c] / t - log_q_sum, log_p = of_teacher[c] / t - log_p_sum, p = exp(log_p);
+    for (std::int64_t c = Taker::thread(); c < classes; c += Taker::kThreads) {
+      const double log_q = of_row[c] / t - log_q_sum, log_p = of_teacher[c] / t - log_p_sum;
+      const double p = Taker::exponential(log_p);
       divergence += p * (log_p - log_q);
-      to[c] = static_cast<float>(scale * t * (exp(log_q) - p));
+      to[c] = static_cast<float>(scale * t * (Taker::exponential(log_q) - p));
     }
-    loss += t * t * warp_sum(divergence);
+    loss += t * t * Taker::sum(divergence);
   }
-  clear_tail_of_block(gradient, rows, kSumRows);
-  loss = block_sum<kRowThreads>(lane_index() == 0 ? loss : 0);
-  if (threadIdx.x == 0) partial[blockIdx.x] = loss;
+  clear_tail_of_block(gradient, rows, Taker::kRows);
+  leave_losses<Taker>(loss, partial);
 }
 
-template <typename T>
+template <typename Taker, typename T>
 __global__ void label_scores(const T* logits, const std::int32_t* labels, float* scores, Rows rows) {
   const std::int64_t classes = rows.columns, real = rows.real();
-  for (std::int64_t row = first_row(); row < real; row += row_stride()) {
+  for (std::int64_t row = first_taken<Taker>(); row < real; row += taken_stride<Taker>()) {
     const T* const of_row = logits + row * classes;
     float loss = 0, hit = 0;
     if (labels[row] != kIgnoredLabel) {
-      loss = static_cast<float>(log_sum_exp_of(of_row, classes, 1) - double{to_float(of_row[labels[row]])});
-      hit = first_largest(of_row, classes) == labels[row] ? 1.0F : 0.0F;
+      const SoftmaxSum sum = softmax_sum_of<Taker>(of_row, classes);
+      loss = static_cast<float>(sum.logarithm() - double{to_float(of_row[labels[row]])});
+      hit = first_that_is<Taker>(sum.largest, of_row, classes) == labels[row] ? 1.0F : 0.0F;
     }
-    if (lane_index() < 2) scores[2 * row + lane_index()] = lane_index() == 0 ? loss : hit;
+    if (Taker::thread() < 2) scores[2 * row + Taker::thread()] = Taker::thread() == 0 ? loss : hit;
   }
 }
 
-template <typename T>
+template <typename Taker, typename T>
 __global__ void softmax_sums(const T* logits, float* sums, Rows rows) {
   const std::int64_t classes = rows.columns, real = rows.real();
-  for (std::int64_t row = first_row(); row < real; row += row_stride()) {
-    const T* const of_row = logits + row * classes;
-    const float largest = largest_of(of_row, classes);
-    double sum = 0;
-    for (std::int64_t c = lane_index(); c < classes; c += kWarp) {
-      sum += exp(double{to_float(of_row[c])} - double{largest});
+  for (std::int64_t row = first_taken<Taker>(); row < real; row += taken_stride<Taker>()) {
+    const SoftmaxSum of = softmax_sum_of<Taker>(logits + row * classes, classes);
+    if (Taker::thread() < 2) {
+      sums[2 * row + Taker::thread()] = Taker::thread() == 0 ? of.largest : static_cast<float>(of.sum);
     }
-    sum = warp_sum(sum);
-    if (lane_index() < 2) sums[2 * row + lane_index()] = lane_index() == 0 ? largest : static_cast<float>(sum);
   }
 }
 
-// A lane reads and writes its own columns alone, so that gradient may be logits.
-template <typename T>
+// gradient may be logits.
+template <typename Taker, typename T>
 __global__ void cross_entropy_part(const T* logits, const std::int32_t* labels, const float* sums,
                                    const float* loss_scale, T* gradient, std::int64_t first, Rows rows) {
   const std::int64_t classes = rows.columns, real = rows.real();
+  using Number = typename Taker::Number;
   const double scale = *loss_scale;
-  for (std::int64_t row = first_row(); row < rows.capacity; row += row_stride()) {
+  for (std::int64_t row = first_taken<Taker>(); row < rows.capacity; row += taken_stride<Taker>()) {
     const bool counts = row < real && labels[row] != kIgnoredLabel;
-    const double log_sum_exp = counts ? double{sums[2 * row]} + log(double{sums[2 * row + 1]}) : 0;
-    for (std::int64_t c = lane_index(); c < classes; c += kWarp) {
-      const std::int64_t at = row * classes + c;
-      const double wanted = counts && first + c == labels[row] ? 1 : 0;
-      const double derivative = counts ? exp(double{to_float(logits[at])} - log_sum_exp) - wanted : 0;
-      gradient[at] = from_float<T>(static_cast<float>(scale * derivative));
-    }
+    const float largest = counts ? sums[2 * row] : 0;
+    const auto of_power = static_cast<Number>(counts ? scale / double{sums[2 * row + 1]} : 0);
+    map_classes<Taker>(logits + row * classes, gradient + row * classes, classes, [&](std::int64_t c, float logit) {
+      if (!counts) return Number{0};
+      const auto wanted = static_cast<Number>(first + c == labels[row] ? scale : 0);
+      return of_power * Taker::exponential(Taker::difference(logit, largest)) - wanted;
+    });
   }
 }
 
@@ -240,13 +330,18 @@ __global__ void span_cross_entropy(const float* logits, const std::int32_t* posi
 }
 
 __global__ void whole_loss(const double* partial, const float* loss_scale, double weight, float* loss, Rows rows) {
-  const double sum = block_sum_of<kRowThreads>(partial, row_sum_blocks(rows.real()));
+  const double sum = block_sum_of<kRowThreads>(partial, loss_blocks(rows.real(), rows.columns));
   if (threadIdx.x == 0) *loss = static_cast<float>(weight * double{*loss_scale} * sum);
 }
 
 __global__ void sum_of_losses(const double* partial, const float* loss_scale, float* loss, std::int64_t count) {
   const double sum = block_sum_of<kRowThreads>(partial, count);
   if (threadIdx.x == 0) *loss = static_cast<float>(double{*loss_scale} * sum);
+}
+
+template <typename Taker>
+Launch loss_size(const Rows& rows) {
+  return {.blocks = static_cast<unsigned>(loss_blocks(rows.capacity, rows.columns)), .threads = Taker::kBlockThreads};
 }
 
 // Makes the kernels of a language model's head, whose logits may be halves.
@@ -256,16 +351,18 @@ std::unique_ptr<Kernel> make_of_logits(const Context& context, const Node& node)
       node.op == Op::kCrossEntropyPart ? std::get<ClassPartAttributes>(node.attributes).first : 0;
   return make_launch(0, [&context, op = node.op, first](const KernelArguments& a) {
     const Rows rows = rows_of(a, a.inputs[0]);
-    const Launch size{.blocks = row_blocks(rows.capacity), .threads = kRowThreads};
-    if (op == Op::kSoftmaxSums) {
-      launch(context.stream(), softmax_sums<T>, size, input<T>(a, 0), output<float>(a, 0), rows);
-    } else if (op == Op::kLabelScores) {
-      launch(context.stream(), label_scores<T>, size, input<T>(a, 0), input<std::int32_t>(a, 1), output<float>(a, 0),
-             rows);
-    } else {
-      launch(context.stream(), cross_entropy_part<T>, size, input<T>(a, 0), input<std::int32_t>(a, 1),
-             input<float>(a, 2), input<float>(a, 3), output<T>(a, 0), first, rows);
-    }
+    for_taker<T>(rows.columns, [&]<typename Taker>(Taker) {
+      const Launch size{.blocks = blocks_for(rows.capacity, Taker::kAtOnce), .threads = Taker::kBlockThreads};
+      if (op == Op::kSoftmaxSums) {
+        launch(context.stream(), softmax_sums<Taker, T>, size, input<T>(a, 0), output<float>(a, 0), rows);
+      } else if (op == Op::kLabelScores) {
+        launch(context.stream(), label_scores<Taker, T>, size, input<T>(a, 0), input<std::int32_t>(a, 1),
+               output<float>(a, 0), rows);
+      } else {
+        launch(context.stream(), cross_entropy_part<Taker, T>, size, input<T>(a, 0), input<std::int32_t>(a, 1),
+               input<float>(a, 2), input<float>(a, 3), output<T>(a, 0), first, rows);
+      }
+    });
   });
 }
 
@@ -276,10 +373,11 @@ std::unique_ptr<Kernel> make_cross_entropy(const Context& context, const TensorT
                                                            attributes](const KernelArguments& a) {
     const Rows rows = rows_of(a, a.inputs[0]);
     auto* const partial = reinterpret_cast<double*>(a.scratch.data());
-    const Launch size{.blocks = static_cast<unsigned>(row_sum_blocks(rows.capacity)), .threads = kRowThreads};
     const ClassShares shares{attributes.label_smoothing, attributes.focal_gamma, weighs ? input<float>(a, 3) : nullptr};
-    launch(context.stream(), cross_entropy<T>, size, input<T>(a, 0), input<std::int32_t>(a, 1), input<float>(a, 2),
-           shares, output<T>(a, 1), partial, rows);
+    for_taker<T>(rows.columns, [&]<typename Taker>(Taker) {
+      launch(context.stream(), cross_entropy<Taker, T>, loss_size<Taker>(rows), input<T>(a, 0),
+             input<std::int32_t>(a, 1), input<float>(a, 2), shares, output<T>(a, 1), partial, rows);
+    });
     launch(context.stream(), whole_loss, {.blocks = 1, .threads = kRowThreads}, partial, input<float>(a, 2), 1.0,
            output<float>(a, 0), rows);
   });
@@ -310,27 +408,31 @@ std::unique_ptr<Kernel> make_loss(const Context& context, const Graph& graph, co
         });
   }
   check(is_loss(node.op), "make_loss knows the op");
-  return make_launch(
-      cross_entropy_scratch_bytes(logits), [&context, attributes = node.attributes](const KernelArguments& a) {
-        const Rows rows = rows_of(a, a.inputs[0]);
-        auto* const partial = reinterpret_cast<double*>(a.scratch.data());
-        const Launch size{.blocks = static_cast<unsigned>(row_sum_blocks(rows.capacity)), .threads = kRowThreads};
-        std::size_t loss_scale = 2;
-        double weight = 1;
-        if (const auto* const element = std::get_if<ElementLossAttributes>(&attributes)) {
-          weight = element->weight;
-          launch(context.stream(), element_losses, size, input<float>(a, 0), input<float>(a, 1), input<float>(a, 2),
-                 output<float>(a, 1), partial, *element, rows);
-        } else {
-          const auto& soft = std::get<SoftTargetAttributes>(attributes);
-          loss_scale = 3;
-          weight = soft.weight;
-          launch(context.stream(), soft_cross_entropy, size, input<float>(a, 0), input<float>(a, 1),
-                 input<std::int32_t>(a, 2), input<float>(a, 3), output<float>(a, 1), partial, soft, rows);
-        }
-        launch(context.stream(), whole_loss, {.blocks = 1, .threads = kRowThreads}, partial,
-               input<float>(a, loss_scale), weight, output<float>(a, 0), rows);
-      });
+  return make_launch(cross_entropy_scratch_bytes(logits),
+                     [&context, attributes = node.attributes](const KernelArguments& a) {
+                       const Rows rows = rows_of(a, a.inputs[0]);
+                       auto* const partial = reinterpret_cast<double*>(a.scratch.data());
+                       std::size_t loss_scale = 2;
+                       double weight = 1;
+                       if (const auto* const element = std::get_if<ElementLossAttributes>(&attributes)) {
+                         weight = element->weight;
+                         for_taker<float>(rows.columns, [&]<typename Taker>(Taker) {
+                           launch(context.stream(), element_losses<Taker>, loss_size<Taker>(rows), input<float>(a, 0),
+                                  input<float>(a, 1), input<float>(a, 2), output<float>(a, 1), partial, *element, rows);
+                         });
+                       } else {
+                         const auto& soft = std::get<SoftTargetAttributes>(attributes);
+                         loss_scale = 3;
+                         weight = soft.weight;
+                         for_taker<float>(rows.columns, [&]<typename Taker>(Taker) {
+                           launch(context.stream(), soft_cross_entropy<Taker>, loss_size<Taker>(rows),
+                                  input<float>(a, 0), input<float>(a, 1), input<std::int32_t>(a, 2), input<float>(a, 3),
+                                  output<float>(a, 1), partial, soft, rows);
+                         });
+                       }
+                       launch(context.stream(), whole_loss, {.blocks = 1, .threads = kRowThreads}, partial,
+                              input<float>(a, loss_scale), weight, output<float>(a, 0), rows);
+                     });
 }
 
 }  // namespace plimsoll::cuda

@@ -161,16 +161,18 @@ std::unique_ptr<Matmuls::Product> Matmuls::describe(const MatmulShape& shape) co
   set(kLtEpilogue, shape.bias ? kLtBiasEpilogue : kLtNoEpilogue);
   // The library is asked with a pointer's alignment; the pointer itself comes with each run.
   if (shape.bias) set(kLtBiasPointer, reinterpret_cast<const void*>(kAlignmentBytes));
-  const auto layout = [&](LtLayout& to, DType dtype, std::int64_t rows, std::int64_t columns) {
-    succeed(library_.create_layout(&to, library_type(dtype), static_cast<std::uint64_t>(rows),
-                                   static_cast<std::uint64_t>(columns), rows));
+  // The library's matrices are ours transposed: its columns are our rows.
+  const auto layout = [&](LtLayout& to, DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t pitch) {
+    succeed(library_.create_layout(&to, library_type(dtype), static_cast<std::uint64_t>(columns),
+                                   static_cast<std::uint64_t>(rows), pitch));
   };
-  const auto stored = [&](LtLayout& to, std::int64_t rows, std::int64_t columns, bool transposed) {
-    transposed ? layout(to, shape.operands, rows, columns) : layout(to, shape.operands, columns, rows);
+  const auto stored = [&](LtLayout& to, std::int64_t rows, std::int64_t columns, bool transposed, std::int64_t pitch) {
+    if (transposed) std::swap(rows, columns);
+    layout(to, shape.operands, rows, columns, pitch);
   };
-  stored(product->a, shape.rows, shape.inner, shape.transposed_a);
-  stored(product->b, shape.inner, shape.columns, shape.transposed_b);
-  layout(product->c, shape.result, shape.columns, shape.rows);
+  stored(product->a, shape.rows, shape.inner, shape.transposed_a, shape.pitch_a());
+  stored(product->b, shape.inner, shape.columns, shape.transposed_b, shape.transposed_b ? shape.inner : shape.columns);
+  layout(product->c, shape.result, shape.rows, shape.columns, shape.pitch_c());
   return product;
 }
 
@@ -268,10 +270,11 @@ std::vector<MatmulBuffers> Matmuls::buffers_to_time(const MatmulShape& shape, st
       return round_up(static_cast<std::size_t>(count) * dtype_bytes(dtype), kWorkspaceAlignment);
     }
   };
-  const std::array<Part, 4> parts = {{{shape.operands, shape.rows * shape.inner},
-                                      {shape.operands, shape.inner * shape.columns},
-                                      {shape.result, shape.columns},
-                                      {shape.result, shape.rows * shape.columns}}};
+  const std::array<Part, 4> parts = {
+      {{shape.operands, (shape.transposed_a ? shape.inner : shape.rows) * shape.pitch_a()},
+       {shape.operands, shape.inner * shape.columns},
+       {shape.result, shape.columns},
+       {shape.result, shape.rows * shape.pitch_c()}}};
   std::size_t set_bytes = 0, used = round_up(shape.workspace_bytes(), kWorkspaceAlignment);
   for (const Part& part : parts) set_bytes += part.bytes();
   const std::size_t wanted = 2 * context_.gpu().cache_bytes() / std::max<std::size_t>(set_bytes, 1) + 1;

@@ -1,5 +1,5 @@
-// A product by a kernel of our own: for what cuBLASLt proposes no algorithm for, and for operands of two types, which
-// it does not multiply. Sums are in F32, in one order whatever the device, and rounded once.
+// A product by a kernel of our own, for what cuBLASLt proposes no algorithm for. Sums are in F32, in one order whatever
+// the device, and rounded once.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@ namespace plimsoll::cuda {
 
 // c[rows, columns] = a b (+ bias) (+ addend). Of the number of real rows, `count` on the device, either `rows` or
 // `inner` is a bound; nullptr: they are exact.
-template <typename A, typename B, typename C>
+template <typename T, typename C>
 struct OwnProduct {
-  const A* a = nullptr;
-  const B* b = nullptr;
+  const T* a = nullptr;
+  const T* b = nullptr;
   const float* bias = nullptr;     // or nullptr
-  const A* narrow_bias = nullptr;  // the same, of a's type; or nullptr
+  const T* narrow_bias = nullptr;  // the same, of the operands' type; or nullptr
   const C* addend = nullptr;       // or nullptr; may be c
   C* c = nullptr;
   std::int64_t rows = 0, columns = 0, inner = 0;
@@ -45,8 +45,8 @@ __device__ void load_tile(float (&tile)[kProductDepth][kProductTile], const T* f
 }
 
 // `kTransposedA`: a is stored [inner, rows], else [rows, inner]; `kTransposedB`: b is stored [columns, inner].
-template <bool kTransposedA, bool kTransposedB, typename A, typename B, typename C>
-__global__ void own_product(OwnProduct<A, B, C> p) {
+template <bool kTransposedA, bool kTransposedB, typename T, typename C>
+__global__ void own_product(OwnProduct<T, C> p) {
   PLIMSOLL_SHARED float a_tile[kProductDepth][kProductTile];
   PLIMSOLL_SHARED float b_tile[kProductDepth][kProductTile];
   const std::int64_t real = p.count == nullptr ? 0 : *p.count;
@@ -101,10 +101,10 @@ __global__ void own_product(OwnProduct<A, B, C> p) {
   }
 }
 
-template <bool kTransposedA, bool kTransposedB, typename A, typename B, typename C>
-void start_own_product(cudaStream_t stream, const OwnProduct<A, B, C>& product) {
+template <bool kTransposedA, bool kTransposedB, typename T, typename C>
+void start_own_product(cudaStream_t stream, const OwnProduct<T, C>& product) {
   const auto tiles = [](std::int64_t size) { return static_cast<unsigned>((size + kProductTile - 1) / kProductTile); };
-  launch(stream, own_product<kTransposedA, kTransposedB, A, B, C>,
+  launch(stream, own_product<kTransposedA, kTransposedB, T, C>,
          {.blocks = tiles(product.columns), .threads = kProductThreads, .blocks_y = tiles(product.rows)}, product);
 }
 

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "backend/backend.h"
+#include "backend/cuda/sizes/sums.h"
 #include "base/bytes.h"
 
 namespace plimsoll {
@@ -40,7 +41,8 @@ class CudaPlanner final : public Backend {
   std::unique_ptr<Recorder> make_recorder() override;
   std::optional<TransferSpeed> offload_speed() override { return gpu_.transfer; }
   bool adds_to_products(DType) const override { return true; }
-  bool rounds_biases() const override { return true; }
+  bool rounds_parameters() const override { return true; }
+  std::int64_t fewest_loss_rows() const override { return cuda::kLossRows; }
   bool keeps_attention_biases() const override { return true; }
   BufferBytes buffer_bytes(std::size_t arena_bytes) const override;
   std::optional<DeviceUse> device_use() override;

@@ -77,18 +77,20 @@ void lookup(Counted& c) {
         2 * c.written(0) + static_cast<double>(c.in(c.node.op == Op::kEmbedding ? 1 : 4).bytes()));
 }
 
-void product(Counted& c, std::string_view kernel, const MatmulShape& shape, double bytes) {
-  KernelWork& work = c.add(kernel, WorkKind::kProducts, bytes);
+// The kernel of our own multiplies floats, whatever its operands are.
+void product(Counted& c, bool own, const MatmulShape& shape, double bytes) {
+  KernelWork& work = c.add(own ? "own_product" : "cublasLt", WorkKind::kProducts, bytes);
   work.flops =
       2.0 * static_cast<double>(shape.rows) * static_cast<double>(shape.columns) * static_cast<double>(shape.inner);
-  work.of_halves = is_half(shape.operands);
+  work.of_halves = is_half(shape.operands) && !own;
 }
 
-// cuBLASLt has no products of halves with rows of an odd number of elements; the kernel of our own computes these.
+// cuBLASLt has no products of halves with rows of an odd number of elements; the kernel of our own computes these,
+// where rows are not padded.
 bool library_takes(const MatmulShape& shape) {
   const auto even = [](DType type, std::int64_t pitch) { return !is_half(type) || pitch % 2 == 0; };
-  return even(shape.operands, shape.transposed_a ? shape.rows : shape.inner) &&
-         even(shape.operands, shape.transposed_b ? shape.inner : shape.columns) && even(shape.result, shape.columns);
+  return even(shape.operands, shape.pitch_a()) &&
+         even(shape.operands, shape.transposed_b ? shape.inner : shape.columns) && even(shape.result, shape.pitch_c());
 }
 
 void row_product(Counted& c) {
@@ -100,12 +102,14 @@ void row_product(Counted& c) {
     c.add(is_coded(c.in(1).dtype) ? "decode" : "narrow", WorkKind::kProducts, weight + narrow);
     weight = narrow;
   }
-  const bool own = form.mixes_types || !library_takes(form.shape);
+  const bool own = !library_takes(form.shape);
   if (form.converts_bias && !own) {
     c.add("narrow", WorkKind::kProducts, c.read(2) + c.read(2) / 2);
   }
+  if (form.shape.pads_a() && !own) c.add("pad_rows", WorkKind::kProducts, 2 * c.read(0));
   const double third = c.node.inputs.size() > 2 ? c.read(2) : 0;
-  product(c, own ? "own_product" : "cublasLt", form.shape, c.read(0) + weight + third + c.written(0));
+  product(c, own, form.shape, c.read(0) + weight + third + c.written(0));
+  if (form.shape.pads_c() && !own) c.add("unpad_rows", WorkKind::kProducts, 2 * c.written(0));
 }
 
 void weight_gradient(Counted& c) {
@@ -113,13 +117,14 @@ void weight_gradient(Counted& c) {
   // The sum that it keeps is not touched by `forget`, but in the first micro-batch.
   if (c.node.inputs.size() > 3) c.add("forget", WorkKind::kProducts, 0);
   const bool own = !library_takes(form.shape);
+  const bool pads = form.shape.pads_a();
+  if (pads && !own) c.add("pad_rows", WorkKind::kProducts, 2 * c.read(0));
   if (form.fills && !own) {
     double copied = 0;
-    for (std::size_t i = 0; i < form.copies.size(); ++i) copied += form.copies[i] ? 2 * c.read(i) : 0;
+    for (std::size_t i = pads ? 1 : 0; i < form.copies.size(); ++i) copied += form.copies[i] ? 2 * c.read(i) : 0;
     c.add("fill_tails", WorkKind::kProducts, copied);
   }
-  product(c, own ? "own_product" : "cublasLt", form.shape,
-          c.read(0) + c.read(1) + (form.has_sum ? 2 : 1) * c.written(0));
+  product(c, own, form.shape, c.read(0) + c.read(1) + (form.has_sum ? 2 : 1) * c.written(0));
 }
 
 // Pairs of a row and a key of its sample, by each head: rows are spread evenly over the samples.

@@ -12,7 +12,12 @@
 namespace plimsoll::cuda {
 namespace {
 
-constexpr std::int64_t kNarrow = 64;  // to here the kernel of our own is about as fast as one that rounds weights first
+constexpr std::int64_t kPadded = 1024;  // rows of fewer elements are not worth the copy
+constexpr std::int64_t kPack = 8;       // halves in 16 bytes
+
+std::int64_t padded(DType type, std::int64_t columns) {
+  return is_half(type) && columns >= kPadded ? (columns + kPack - 1) / kPack * kPack : columns;
+}
 
 // True if no other node relies on the rows of `value` that are not real for `node`: its producer counts rows as `node`
 // does.
@@ -35,6 +40,9 @@ MatmulShape MatmulShape::with(std::int64_t size) const {
   (bounded == Bounded::kRows ? shape.rows : shape.inner) = size;
   return shape;
 }
+
+std::int64_t MatmulShape::pitch_a() const { return padded(operands, transposed_a ? rows : inner); }
+std::int64_t MatmulShape::pitch_c() const { return adds ? columns : padded(result, columns); }
 
 std::size_t MatmulShape::workspace_bytes() const {
   const std::size_t result_bytes = sizeof(float) * static_cast<std::size_t>(rows * columns);
@@ -61,13 +69,12 @@ RowProductForm::RowProductForm(const Graph& graph, const Node& node) {
            .bias = node.op == Op::kLinear && node.inputs.size() == 3,
            .adds = node.op == Op::kLinearAdd || (node.op == Op::kLinearInputGrad && node.inputs.size() == 3),
            .bounded = Bounded::kRows};
-  const bool wider = weight.dtype == DType::kF32 && is_half(x.dtype);
-  mixes_types = wider && (shape.adds || std::min(shape.inner, shape.columns) <= kNarrow);
-  converts_weight = is_coded(weight.dtype) || (wider && !mixes_types);
-  converts_bias = shape.bias && graph.type(node.inputs[2]).dtype != x.dtype && !mixes_types;
+  converts_weight = weight.dtype != x.dtype;
+  converts_bias = shape.bias && graph.type(node.inputs[2]).dtype != x.dtype;
   if (converts_weight) weight_at = scratch.add(bytes_of(x.dtype, shape.inner * shape.columns));
-  if (mixes_types) return;
   if (converts_bias) bias_at = scratch.add(bytes_of(x.dtype, shape.columns));
+  if (shape.pads_a()) a_at = scratch.add(bytes_of(shape.operands, shape.rows * shape.pitch_a()));
+  if (shape.pads_c()) c_at = scratch.add(bytes_of(shape.result, shape.rows * shape.pitch_c()));
   workspace_at = scratch.add(shape.workspace_bytes());
 }
 
@@ -85,8 +92,10 @@ WeightGradientForm::WeightGradientForm(const Graph& graph, const Node& node) : h
           !add_nothing(tail_of(graph, node.inputs[0], node.row_count), tail_of(graph, node.inputs[1], node.row_count));
   for (std::size_t i = 0; i < copies.size(); ++i) {
     const TensorType& type = graph.type(node.inputs[i]);
-    copies[i] = fills && !may_fill_tail(graph, node, node.inputs[i]);
-    if (copies[i]) copy_at[i] = scratch.add(bytes_of(type.dtype, type.shape.elements()));
+    const bool pads = i == 0 && shape.pads_a();
+    copies[i] = pads || (fills && !may_fill_tail(graph, node, node.inputs[i]));
+    const std::int64_t pitch = pads ? shape.pitch_a() : type.shape[1];
+    if (copies[i]) copy_at[i] = scratch.add(bytes_of(type.dtype, type.shape[0] * pitch));
   }
   workspace_at = scratch.add(shape.workspace_bytes());
 }

@@ -23,13 +23,21 @@ struct MatmulShape {
   bool transposed_a = false;     // a is stored [inner, rows], else [rows, inner]
   bool transposed_b = false;     // b is stored [columns, inner], else [inner, columns]
   bool bias = false;             // + bias[columns] on every row
-  bool adds = false;             // + addend[rows, columns], which may be c
+  bool adds = false;             // + addend[rows, columns], which may be c and is not padded, nor is c then
   Bounded bounded = Bounded::kRows;
   friend auto operator<=>(const MatmulShape&, const MatmulShape&) = default;
 
   // Returns the size that is bounded, and the same product with another such size.
   std::int64_t size() const { return bounded == Bounded::kRows ? rows : inner; }
   MatmulShape with(std::int64_t size) const;
+
+  // Elements of a row of a and of c as cuBLASLt is given them. It has no products of halves with rows of an odd number
+  // of elements, and slow ones where rows do not begin at 16 bytes: rows of many elements, such as scores of a
+  // vocabulary, are padded.
+  std::int64_t pitch_a() const;
+  std::int64_t pitch_c() const;
+  bool pads_a() const { return pitch_a() != (transposed_a ? rows : inner); }
+  bool pads_c() const { return pitch_c() != columns; }
 
   // "4096x3072x768 BF16>BF16 tb bias": its name in a table of choices.
   std::string name() const;
@@ -57,11 +65,11 @@ struct RowProductForm {
   RowProductForm(const Graph& graph, const Node& node);
 
   MatmulShape shape{};
-  bool mixes_types = false;      // F32 weights are multiplied as they are, by the kernel of our own
   bool converts_weight = false;  // it is rounded or decoded into scratch first
   bool converts_bias = false;
   ProductScratch scratch{};
   std::size_t weight_at = 0, bias_at = 0, workspace_at = 0;
+  std::size_t a_at = 0, c_at = 0;  // padded, where the shape pads them
 };
 
 // dw[M, K] = dy[n, M]^T x[n, K] (+ sum): linear_weight_grad.
@@ -71,7 +79,7 @@ struct WeightGradientForm {
   bool has_sum = false;
   bool fills = false;  // rows that are not real are filled with zeros first: the operands may hold anything there
   MatmulShape shape{};
-  std::array<bool, 2> copies{};  // of dy and x: zeros are not filled in where they lie, but in a copy
+  std::array<bool, 2> copies{};  // of dy and x: zeros are not filled in where they lie, but in a copy; dy may be padded
   ProductScratch scratch{};
   std::array<std::size_t, 2> copy_at{};
   std::size_t workspace_at = 0;

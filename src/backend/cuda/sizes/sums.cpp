@@ -22,7 +22,8 @@ std::size_t layer_norm_grad_scratch_bytes(const TensorType& dy, bool column_sums
 }
 
 std::size_t cross_entropy_scratch_bytes(const TensorType& logits) {
-  return bytes_of<double>(row_sum_blocks(logits.shape[0]));
+  const std::int64_t rows = logits.shape[0];
+  return bytes_of<double>(loss_blocks(rows, rows == 0 ? 0 : logits.shape.elements() / rows));
 }
 
 std::size_t span_cross_entropy_scratch_bytes(const TensorType& positions) {
