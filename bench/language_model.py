@@ -2,7 +2,7 @@
 """Trains causal language models of Qwen2.5-0.5B's and Llama-3.2-1B's shapes, random weights, on texts of 1,024 tokens, and
 prints their peaks beside their bars.
 
-  bench/language_model.py [--only qlora full llama-qlora llama-qlora-file llama-full-file file long]
+  bench/language_model.py [--only qlora full llama-qlora llama-qlora-file llama-full-file file eval-file long]
                           [--work DIR] [--updates 2] [--rounds 3]
 
 qlora: adapters on weights in 4 bits (NF4), bf16. full: every weight, bf16, 8-bit AdamW, no clipping; the embedding, which
@@ -12,6 +12,9 @@ of what was predicted. Needs .venv (tools/setup_venv.sh), which writes the model
 
 file: time of an update of qlora with weights, moments and activations in a file, as far as the smallest memory asks for
 it, beside that of the same in memory, with everything recomputed that is there; in turn.
+
+eval-file: `plimsoll eval` of Qwen2.5-0.5B's shape, in memory and at the smallest budget that --offload allows, in
+turn: the same loss, never above its budget.
 
 long: a small model (llama-small) on texts of 8,192 tokens and of 1,024, whole layers recomputed: batch and activations of a
 step, which grow as the tokens do, since no scores are kept; and one update of 8,192 tokens, measured.
@@ -75,6 +78,30 @@ def measure_file(options, work):
     return holds("file: time of an update beside the same in memory", f"{ratio:.2f}", "1.15", ratio <= 1.15)
 
 
+def measure_eval_file(options, work):
+    model = work / "qwen2.5-0.5b"
+    decoders.make(model, model.name, dtype="bfloat16")
+    arguments = ["--model", model, "--data", work / "texts.jsonl", "--max-length", LENGTH, "--json"]
+
+    def least(*more):
+        refused = run(options.plimsoll, "eval", *arguments, *more, "--budget", "64MiB", allowed=(4,))
+        return json.loads(refused.stdout)["error"]["smallest_budget_bytes"]
+
+    ways = [(least(*more), more) for more in ((), ("--offload", work))]
+    found = [[], []]
+    for _ in range(options.rounds):
+        for (budget, more), its in zip(ways, found):
+            its.append(json.loads(run(options.plimsoll, "eval", *arguments, *more, "--budget", budget).stdout))
+    (memory, _), (file, _) = ways
+    ratio = statistics.median(b["seconds"] / a["seconds"] for a, b in zip(*found))
+    print(f"  in {memory / MIB:.0f} MiB {statistics.median(one['seconds'] for one in found[0]):.1f} s, in {file / MIB:.0f} "
+          f"MiB {ratio:.2f} times as long")
+    peak = max(one["measured_peak_bytes"] for one in found[1])
+    losses = {one["loss"] for its in found for one in its}
+    good = holds("eval-file: peak beside its budget", f"{peak / MIB:.1f} of {file / MIB:.1f} MiB", "never above", peak <= file)
+    return good & holds("eval-file: different losses", len(losses), "1", len(losses) == 1)
+
+
 def measure(options, work, name):
     shape, extra, bar = RUNS[name]
     file = name.endswith("-file")
@@ -127,10 +154,10 @@ def measure_long(options, work):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=[*RUNS, "file", "long"],
-                        default=[*RUNS, "file", "long"])
+    others = {"file": measure_file, "eval-file": measure_eval_file, "long": measure_long}
+    parser.add_argument("--only", nargs="+", choices=[*RUNS, *others], default=[*RUNS, *others])
     parser.add_argument("--updates", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=3, help="of file")
+    parser.add_argument("--rounds", type=int, default=3, help="of file and eval-file")
     parser.add_argument("--work", type=Path)
     parser.add_argument("--plimsoll", type=Path, default=PLIMSOLL)
     options = parser.parse_args()
@@ -141,7 +168,6 @@ def main():
             make_small_model(options, work / "small")
         for name, words in (("texts.jsonl", 2400), ("long.jsonl", 9600)):
             decoders.write_texts(work / name, words)
-        others = {"long": measure_long, "file": measure_file}
         good = [others[only](options, work) if only in others else measure(options, work, only) for only in options.only]
     sys.exit(0 if all(good) else 1)
 

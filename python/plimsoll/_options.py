@@ -469,6 +469,8 @@ class EvalOptions(TypedDict, total=False):
     """With --device cuda: limit for the machine's own memory (default: 95 % of the free memory)"""
     dataloader_num_workers: int
     """Threads that load pages in the background (-1: chosen by the number of cores) (default: -1)"""
+    offload: Path
+    """Keep weights in a temporary file in this directory, from which each layer's are read before they are used, if the budget requires it: slower, results do not change. With --device cuda they go to the machine's memory instead, up to --host-budget, without being asked; none forbids that"""
     per_device_eval_batch_size: int
     """Maximum number of pages processed at once (0: 8 on a GPU; 2 on a CPU, which is no faster with more) (default: 0)"""
     load_in_8bit: bool
@@ -507,6 +509,7 @@ EVAL: Dict[str, Option] = {
     "budget": Option("--budget", "size", False),
     "host_budget": Option("--host-budget", "size", False),
     "dataloader_num_workers": Option("--dataloader-num-workers", "int", False),
+    "offload": Option("--offload", "path", False),
     "per_device_eval_batch_size": Option("--per-device-eval-batch-size", "int", False),
     "load_in_8bit": Option("--load-in-8bit", "flag", False),
     "load_in_4bit": Option("--load-in-4bit", "flag", False),
@@ -580,6 +583,8 @@ class PredictOptions(TypedDict, total=False):
     """With --device cuda: limit for the machine's own memory (default: 95 % of the free memory)"""
     dataloader_num_workers: int
     """Threads that load pages in the background (-1: chosen by the number of cores) (default: -1)"""
+    offload: Path
+    """Keep weights in a temporary file in this directory, from which each layer's are read before they are used, if the budget requires it: slower, results do not change. With --device cuda they go to the machine's memory instead, up to --host-budget, without being asked; none forbids that"""
     per_device_eval_batch_size: int
     """Maximum number of pages processed at once (0: 8 on a GPU; 2 on a CPU, which is no faster with more) (default: 0)"""
     load_in_8bit: bool
@@ -641,6 +646,7 @@ PREDICT: Dict[str, Option] = {
     "budget": Option("--budget", "size", False),
     "host_budget": Option("--host-budget", "size", False),
     "dataloader_num_workers": Option("--dataloader-num-workers", "int", False),
+    "offload": Option("--offload", "path", False),
     "per_device_eval_batch_size": Option("--per-device-eval-batch-size", "int", False),
     "load_in_8bit": Option("--load-in-8bit", "flag", False),
     "load_in_4bit": Option("--load-in-4bit", "flag", False),
@@ -697,6 +703,8 @@ class GenerateOptions(TypedDict, total=False):
     """With --device cuda: limit for the machine's own memory (default: 95 % of the free memory)"""
     dataloader_num_workers: int
     """Threads that load pages in the background (-1: chosen by the number of cores) (default: -1)"""
+    offload: Path
+    """Keep weights in a temporary file in this directory, from which each layer's are read before they are used, if the budget requires it: slower, results do not change. With --device cuda they go to the machine's memory instead, up to --host-budget, without being asked; none forbids that"""
     per_device_eval_batch_size: int
     """Maximum number of texts written at once (default: 8)"""
     load_in_8bit: bool
@@ -729,6 +737,7 @@ GENERATE: Dict[str, Option] = {
     "budget": Option("--budget", "size", False),
     "host_budget": Option("--host-budget", "size", False),
     "dataloader_num_workers": Option("--dataloader-num-workers", "int", False),
+    "offload": Option("--offload", "path", False),
     "per_device_eval_batch_size": Option("--per-device-eval-batch-size", "int", False),
     "load_in_8bit": Option("--load-in-8bit", "flag", False),
     "load_in_4bit": Option("--load-in-4bit", "flag", False),

@@ -120,6 +120,7 @@ void add_eval(CLI::App& app, Invocation& invocation) {
   add_model_options(command, *options, false);
   add_data_options(command, *options);
   add_memory_options(command, *options);
+  add_weights_offload_option(command, *options);
   add_evaluation_size_option(command, *options);
   add_quantization_options(command, *options);
   add_launcher_options(command, options->ranks);

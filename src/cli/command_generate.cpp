@@ -382,6 +382,7 @@ void add_generate(CLI::App& app, Invocation& invocation) {
       ->capture_default_str();
   whole_number(command->add_option("--seed", generate->seed, "Seed of the draws"), 0)->capture_default_str();
   add_memory_options(command, *options);
+  add_weights_offload_option(command, *options);
   options->train.train_batch_size = kTextsAtOnce;
   whole_number(command->add_option("--per-device-eval-batch-size", options->train.train_batch_size,
                                    "Maximum number of texts written at once"),

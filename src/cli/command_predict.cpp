@@ -336,6 +336,7 @@ void add_predict(CLI::App& app, Invocation& invocation) {
   command->get_option("--data")->required(false);
   add_document_options(command, predict->input);
   add_memory_options(command, *options);
+  add_weights_offload_option(command, *options);
   add_evaluation_size_option(command, *options);
   add_quantization_options(command, *options);
   add_launcher_options(command, options->ranks);

@@ -168,6 +168,16 @@ void add_batch_options(Command* command, RunOptions& o) {
       ->capture_default_str();
 }
 
+void add_weights_offload_option(Command* command, RunOptions& o) {
+  command
+      ->add_option(
+          "--offload", o.offload,
+          "Keep weights in a temporary file in this directory, from which each layer's are read before they are "
+          "used, if the budget requires it: slower, results do not change. With --device cuda they go to the "
+          "machine's memory instead, up to --host-budget, without being asked; none forbids that")
+      ->type_name("DIR");
+}
+
 void add_offload_option(Command* command, RunOptions& o) {
   command->heading("Memory and speed");
   command

@@ -132,6 +132,8 @@ DType coded_weights(const RunOptions& options);
 void add_prediction_options(Command* command, PredictionOptions& options);
 void add_batch_options(Command* command, RunOptions& options);
 void add_offload_option(Command* command, RunOptions& options);
+// The same of what does not train.
+void add_weights_offload_option(Command* command, RunOptions& options);
 void add_training_options(Command* command, RunOptions& options);
 // Those of them that say how, but not how long or on what.
 void add_learning_options(Command* command, RunOptions& options);

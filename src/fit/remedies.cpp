@@ -161,9 +161,10 @@ std::vector<Change> known_changes(const FitRequest& request, bool on_device) {
       });
   // The speed of the disk, or of the transfers to the host, is measured later; this assumes an ordinary disk.
   add("offload",
-      fmt::format("optimizer state, activations and weights in {}", on_device ? "the host's memory" : "a file on disk"),
+      fmt::format("{} in {}", request.trains ? "optimizer state, activations and weights" : "weights",
+                  on_device ? "the host's memory" : "a file on disk"),
       on_device ? "without --offload none" : "--offload DIR", Effect::kNone, [on_device](FitRequest& r) {
-        if (!r.trains || r.offload != OffloadTarget::kNone) return false;
+        if (r.differentiates || r.offload != OffloadTarget::kNone) return false;
         r.offload = on_device ? OffloadTarget::kHost : OffloadTarget::kFile;
         r.offload_directory = ".";
         r.speeds.offload_read_seconds_per_byte = r.speeds.offload_write_seconds_per_byte = kOrdinaryDiskSecondsPerByte;
@@ -238,7 +239,7 @@ std::string effect_text(Effect effect) {
   return kTexts[static_cast<std::size_t>(effect)];
 }
 
-int slowness(const Remedy& remedy) { return static_cast<int>(std::max(0.0, remedy.slower) * 10); }
+int slowness(const Remedy& remedy) { return static_cast<int>(std::max(0.0, remedy.slower.value_or(0)) * 10); }
 
 std::vector<Remedy> find_remedies(const FitRequest& request, const PlanSummary& smallest, Backend& backend,
                                   std::size_t count) {
@@ -287,7 +288,7 @@ std::vector<Remedy> find_remedies(const FitRequest& request, const PlanSummary& 
                     .effect = change.effect,
                     .needed_bytes = needed,
                     .saved_bytes = smallest.predicted_peak_bytes - std::min(needed, smallest.predicted_peak_bytes),
-                    .slower = seconds > 0 ? plan->seconds_per_update / seconds - 1 : 0},
+                    .slower = seconds > 0 ? std::optional(plan->seconds_per_update / seconds - 1) : std::nullopt},
          .trial = std::move(trial)});
     return Outcome::kFits;
   };
@@ -339,10 +340,14 @@ std::string remedies_text(const std::vector<Remedy>& remedies, std::size_t inden
   std::string text;
   for (std::size_t i = 0; i < remedies.size(); ++i) {
     const Remedy& remedy = remedies[i];
-    const double percent = std::round(100 * remedy.slower);
-    const std::string speed = percent > 0   ? fmt::format("{:.0f} % slower", percent)
-                              : percent < 0 ? fmt::format("{:.0f} % faster", -percent)
-                                            : std::string("no slower");
+    std::string speed;
+    if (remedy.slower) {
+      const double percent = std::round(100 * *remedy.slower);
+      speed = percent > 0   ? fmt::format(", {:.0f} % slower", percent)
+              : percent < 0 ? fmt::format(", {:.0f} % faster", -percent)
+                            : std::string(", no slower");
+      speed += " than the unconstrained run";
+    }
     // A combination has one line for each of its parts.
     std::string what = remedy.what;
     for (std::size_t at = what.find("; "); at != std::string::npos; at = what.find("; ", at + 1)) {
@@ -356,9 +361,9 @@ std::string remedies_text(const std::vector<Remedy>& remedies, std::size_t inden
       flags.replace(at, 1, "\n" + std::string(indent + 3, ' '));
       begin = at + indent + 4;
     }
-    text += fmt::format("\n{:{}}{}. {}\n{:{}}   {}\n{:{}}   saves {}, {} than the unconstrained run;\n{:{}}   {}", "",
-                        indent, i + 1, flags, "", indent, what, "", indent, format_bytes(remedy.saved_bytes), speed, "",
-                        indent, effect_text(remedy.effect));
+    text +=
+        fmt::format("\n{:{}}{}. {}\n{:{}}   {}\n{:{}}   saves {}{};\n{:{}}   {}", "", indent, i + 1, flags, "", indent,
+                    what, "", indent, format_bytes(remedy.saved_bytes), speed, "", indent, effect_text(remedy.effect));
   }
   return text;
 }

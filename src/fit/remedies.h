@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,7 +46,8 @@ struct Remedy {
   Effect effect = Effect::kNone;
   std::size_t needed_bytes = 0;  // for the smallest plan with the change
   std::size_t saved_bytes = 0;   // compared with the smallest plan without it
-  double slower = 0;             // added fraction of the unconstrained run's time per update
+  // Added fraction of the unconstrained run's time per update; nothing for what makes none.
+  std::optional<double> slower = std::nullopt;
 };
 
 // Slowness in whole tenths of an update's time, because estimates are no more accurate.

@@ -73,14 +73,16 @@ BudgetTooSmall too_small(const FitRequest& request, const PlanSummary& smallest,
   const std::size_t enough = smallest.predicted_peak_bytes + kVariationBytes;
   const std::size_t mebibytes = option.value(enough) / kMiB + 1;
   if (request.generates) {
-    return BudgetTooSmall({.what = "the texts do not fit the memory budget",
-                           .where = option.name,
-                           .found = found,
-                           .allowed = fmt::format("{} MiB or more for this model and these prompts", mebibytes),
-                           .remedy = fmt::format("pass {} {}MiB; or lower --max-new-tokens, shorten the prompts, or hold "
-                                                 "the weights in fewer bits: --load-in-8bit, --load-in-4bit",
-                                                 option.name, mebibytes)},
-                          (enough / kMiB + 1) * kMiB);
+    return BudgetTooSmall(
+        {.what = "the texts do not fit the memory budget",
+         .where = option.name,
+         .found = found,
+         .allowed = fmt::format("{} MiB or more for this model and these prompts", mebibytes),
+         .remedy = fmt::format("pass {} {}MiB; or lower --max-new-tokens, shorten the prompts, hold the "
+                               "weights in fewer bits (--load-in-8bit, --load-in-4bit), or keep them in a "
+                               "file (--offload DIR)",
+                               option.name, mebibytes)},
+        (enough / kMiB + 1) * kMiB);
   }
   const std::vector<Remedy> remedies = find_remedies(request, smallest, backend);
   std::string remedy = fmt::format("pass {} {}MiB", option.name, mebibytes);
@@ -157,7 +159,7 @@ class Search {
       return levers;
     };
     add(families, {.levers = smaller, .count = sizes.size() + spending + sparing});
-    if (!request_.trains) return families;
+    if (!request_.trains) return with_parameters_offloaded(std::move(families), sizes);
     const std::size_t position = families.empty() ? sizes.size() + spending : families.front().position;
     if (position == 0) return families;
     const std::size_t next = position - std::min(position, spending);
@@ -194,6 +196,20 @@ class Search {
                .offloads = true});
         }
       }
+    }
+    return families;
+  }
+
+  // Of what does not train, only parameters may be elsewhere; the fewest, with the smallest micro-batch that fits them.
+  std::vector<Family> with_parameters_offloaded(std::vector<Family> families, const std::vector<Cut>& sizes) {
+    if (!may_offload() || (!families.empty() && families.front().position == 0)) return families;
+    for (const Cut& cut : {sizes.front(), sizes.back()}) {
+      const auto list = std::make_shared<const std::vector<Pull>>(pulls(cut, Order::kParametersFirst));
+      const UpdateMode mode = modes(cut).front();
+      add(families, {.levers = [this, cut, mode, list](std::size_t count) { return pulling(cut, mode, *list, count); },
+                     .count = list->size() + 1,
+                     .offloads = true});
+      if (sizes.size() == 1) break;
     }
     return families;
   }
@@ -397,7 +413,9 @@ class Search {
   }
   ModelCapacity capacity_of(const Cut& cut) const {
     if (cut.chunk > 0) return {.samples = cut.chunk, .text_rows = request_.chunks(cut.chunk).text_rows};
-    return {.samples = cut.micro, .text_rows = request_.text_rows(cut.micro)};
+    if (request_.generates) return {.samples = cut.micro, .text_rows = cut.micro};
+    return {.samples = cut.micro,
+            .text_rows = request_.trains ? request_.text_rows(cut.micro) : request_.evaluation_text_rows(cut.micro)};
   }
 
   const std::vector<Recomputation>& ranking(const Cut& cut) {
@@ -443,15 +461,23 @@ class Search {
     return best;
   }
 
-  bool may_offload() const { return request_.trains && request_.offload != OffloadTarget::kNone; }
+  // Gradients without an update are made once, with all parameters in memory.
+  bool may_offload() const { return !request_.differentiates && request_.offload != OffloadTarget::kNone; }
+
+  // The program that says what may be offloaded.
+  ProgramKind offloading_kind(const Cut& cut) const {
+    if (request_.generates) return ProgramKind::kDecode;
+    if (!request_.trains) return ProgramKind::kEvaluate;
+    const bool whole = cut.chunk == 0 && cut.micro == request_.train_batch_size;
+    return whole ? ProgramKind::kStep : ProgramKind::kAccumulateAndStep;
+  }
 
   // Returns the offloads, from the first on, that the host has room for.
   const std::vector<Offloading>& offload_ranking(const Cut& cut) {
     const auto [position, inserted] = offload_rankings_.try_emplace(cut);
     if (inserted) {
-      const bool whole = cut.chunk == 0 && cut.micro == request_.train_batch_size;
-      const ProgramKind kind = whole ? ProgramKind::kStep : ProgramKind::kAccumulateAndStep;
-      position->second = rank_step_offloads(kind, step_of(cut), capacity_of(cut), request_.update_text_rows);
+      position->second =
+          rank_step_offloads(offloading_kind(cut), step_of(cut), capacity_of(cut), request_.update_text_rows);
       if (request_.offload == OffloadTarget::kHost && request_.host_budget_bytes > 0) {
         keep_what_fits(position->second, host_room());
       }
@@ -487,7 +513,7 @@ class Search {
   };
   std::vector<Pull> pulls(const Cut& cut, Order order) {
     std::vector<Pull> recomputations, states, values, parameters;
-    if (request_.recompute == RecomputeMode::kAuto) {
+    if (request_.trains && request_.recompute == RecomputeMode::kAuto) {
       for (const Recomputation& r : ranking(cut)) recomputations.push_back({&r, nullptr});
     }
     for (const Offloading& o : offload_ranking(cut)) {

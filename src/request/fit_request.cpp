@@ -160,7 +160,7 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
   request.update = memory.update;
   request.recompute = memory.recompute;
   request.speeds = memory.speeds;
-  if (train != nullptr && memory.offload != OffloadTarget::kNone) {
+  if (memory.offload != OffloadTarget::kNone) {
     const TransferSpeed speed =
         memory.offload == OffloadTarget::kFile ? measure_disk(memory.offload_directory) : memory.host_speed;
     request.offload = memory.offload;

@@ -1,4 +1,6 @@
 // Causal language models through the whole program: check, train, resume, eval, predict, wrong data.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -168,6 +170,39 @@ TEST_F(LanguageModel, WeightsInAFileChangeNoBit) {
 }
 
 // A file of its kind has its matrices the other way round, and its adapter says so.
+// A model that was trained from a file can be used from one, too.
+TEST_F(LanguageModel, WhatDoesNotTrainReadsWeightsFromAFileToo) {
+  ASSERT_EQ(run({"init", "--model", "llama-small", "--task", "causal-lm", "--output-dir", path("model")}).code, 0);
+  const auto with = [](Arguments arguments, const Arguments& more) {
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  };
+  // The MiB that a refusal allows.
+  const auto least = [&](const Arguments& arguments) {
+    const Outcome refused = run(with(arguments, {"--budget", "10MiB"}));
+    EXPECT_EQ(refused.code, 4) << refused.out << refused.err;
+    const std::string allowed = "allowed: ";
+    return std::stoi(refused.err.substr(refused.err.find(allowed) + allowed.size()));
+  };
+  for (const Arguments& command : std::vector<Arguments>{{"generate", "--prompt", "The total", "--max-new-tokens", "9"},
+                                                         {"predict", "--data", path("pages/texts.jsonl")},
+                                                         {"eval", "--data", path("pages/texts.jsonl"), "--json"}}) {
+    const Arguments plain = with(command, {"--model", path("model"), "--threads", "1"});
+    const Arguments from_file = with(plain, {"--offload", path(".")});
+    const int memory = least(plain), file = least(from_file);
+    EXPECT_LT(file, memory - 3) << command.front();
+    const Outcome whole = run(with(plain, {"--budget", "1GiB"}));
+    ASSERT_EQ(whole.code, 0) << whole.err;
+    const Outcome streamed = run(with(from_file, {"--budget", fmt::format("{}MiB", file)}));
+    ASSERT_EQ(streamed.code, 0) << streamed.err;
+    if (command.back() == "--json") {
+      EXPECT_EQ(json::parse(streamed.out).at("loss"), json::parse(whole.out).at("loss"));
+    } else {
+      EXPECT_EQ(streamed.out, whole.out);
+    }
+  }
+}
+
 TEST_F(LanguageModel, AFamilyWithTransposedFilesTrainsAdaptsAndMerges) {
   ASSERT_EQ(run({"init", "--model", "gpt2-tiny", "--task", "causal-lm", "--output-dir", path("base")}).code, 0);
   EXPECT_EQ(json::parse(file_bytes(at("base/config.json"))).at("architectures"), json({"GPT2LMHeadModel"}));
