@@ -21,7 +21,7 @@
 namespace plimsoll::test {
 namespace {
 
-constexpr std::int64_t kRows = 150, kWidth = 24, kClasses = 1100;
+constexpr std::int64_t kRows = 150, kWidth = 32, kClasses = 1100;
 constexpr std::int64_t kParts = 3;  // of 512 rows, the last of 76
 
 constexpr const char* kOutputs[] = {"loss", "scores", "norm"};

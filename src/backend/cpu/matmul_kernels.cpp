@@ -8,7 +8,8 @@
 // linear's weight is transposed in the product and is packed once a run, unless rows are few; linear_input_grad's is
 // used as it is, which is as fast and needs no scratch. linear_weight_grad sums over rows, and adds the remaining rows'
 // product to that of the groups. Few rows are multiplied by kernels of our own (few_rows_products.h) on machines
-// where oneDNN has primitives.
+// where oneDNN has primitives; a weight's gradient of few rows is on all. The general product's sums depend on how many
+// rows the gradient has, and a head that is updated in parts has to get the same bits as a whole one.
 //
 // BF16 rows are multiplied directly if the machine can; otherwise, and for F16 rows always, they are widened to F32
 // kChunk rows at a time, and results are rounded when stored. Sums are in F32 either way.
@@ -259,14 +260,12 @@ bool is_decoded(const Graph& graph, const Node& node) {
 }
 
 // True if a product of `rows` with a weight, or its gradient, of `width` columns is one of few_rows_products.h.
-bool is_of_few_rows(const Graph& graph, const Node& node, const TensorType& rows, std::int64_t width,
-                    MatmulCache& cache) {
+bool is_of_few_rows(const Graph& graph, const Node& node, const TensorType& rows, std::int64_t width) {
   const bool wide = std::ranges::all_of(node.inputs, [&](ValueId input) {
     const DType dtype = graph.type(input).dtype;
     return dtype == DType::kF32 || dtype == DType::kI32;
   });
-  return wide && graph.type(node.outputs[0]).dtype == DType::kF32 && !cache.is_general(DType::kF32, DType::kF32) &&
-         has_few_rows(rows.shape[0], width);
+  return wide && graph.type(node.outputs[0]).dtype == DType::kF32 && has_few_rows(rows.shape[0], width);
 }
 
 std::unique_ptr<Kernel> make_row_product(const Graph& graph, const Node& node, MatmulCache& cache, bool transposed,
@@ -310,8 +309,8 @@ std::unique_ptr<Kernel> with_wide_bias(const Graph& graph, const Node& node, con
 std::unique_ptr<Kernel> make_linear(const Graph& graph, const Node& node, MatmulCache& cache) {
   if (is_decoded(graph, node)) return make_coded_linear(graph, node, cache);
   const bool has_bias = node.inputs.size() == 3;
-  if (!has_bias &&
-      is_of_few_rows(graph, node, graph.type(node.inputs[0]), graph.type(node.inputs[1]).shape[1], cache)) {
+  if (!has_bias && !cache.is_general(DType::kF32, DType::kF32) &&
+      is_of_few_rows(graph, node, graph.type(node.inputs[0]), graph.type(node.inputs[1]).shape[1])) {
     return make_few_rows_linear(graph, node);
   }
   return make_row_product(graph, node, cache, true, has_bias ? RowProduct::Third::kBias : RowProduct::Third::kNone);
@@ -324,7 +323,8 @@ std::unique_ptr<Kernel> make_linear_add(const Graph& graph, const Node& node, Ma
 std::unique_ptr<Kernel> make_linear_input_grad(const Graph& graph, const Node& node, MatmulCache& cache) {
   if (is_decoded(graph, node)) return make_coded_linear_input_grad(graph, node, cache);
   const bool adds = node.inputs.size() == 3;
-  if (!adds && is_of_few_rows(graph, node, graph.type(node.inputs[0]), graph.type(node.inputs[1]).shape[1], cache)) {
+  if (!adds && !cache.is_general(DType::kF32, DType::kF32) &&
+      is_of_few_rows(graph, node, graph.type(node.inputs[0]), graph.type(node.inputs[1]).shape[1])) {
     return make_few_rows_input_grad(graph, node);
   }
   return make_row_product(graph, node, cache, false, adds ? RowProduct::Third::kAddend : RowProduct::Third::kNone);
@@ -332,7 +332,7 @@ std::unique_ptr<Kernel> make_linear_input_grad(const Graph& graph, const Node& n
 
 std::unique_ptr<Kernel> make_linear_weight_grad(const Graph& graph, const Node& node, MatmulCache& cache) {
   const TensorType& dy = graph.type(node.inputs[0]);
-  if (is_of_few_rows(graph, node, dy, graph.type(node.outputs[0]).shape[1], cache)) {
+  if (is_of_few_rows(graph, node, dy, graph.type(node.outputs[0]).shape[1])) {
     return make_few_rows_weight_grad(graph, node);
   }
   return std::make_unique<WeightGradient>(cache, dy.dtype, dy.shape[0], dy.shape[1],
