@@ -66,8 +66,11 @@ TEST_F(Distillation, WhatTheTeacherComputesMayBeKeptInAFile) {
     Arguments kept = computed;
     kept.insert(kept.end(), {"--teacher-cache", path("cache" + suffix)});
     const json whole = trained("computed" + suffix, computed), first = trained("first" + suffix, kept);
-    EXPECT_EQ(file_bytes(at("first" + suffix + "/model.safetensors")),
-              file_bytes(at("computed" + suffix + "/model.safetensors")));
+    // The teacher has computed other batches for the file. Their bytes are not printed: they are megabytes.
+    if (!sums_depend_on_rows()) {
+      EXPECT_TRUE(file_bytes(at("first" + suffix + "/model.safetensors")) ==
+                  file_bytes(at("computed" + suffix + "/model.safetensors")));
+    }
     if (kResidentSetIsSteady) {
       EXPECT_LT(first.at("predicted_peak_bytes"), whole.at("predicted_peak_bytes"));
       EXPECT_LT(first.at("measured_peak_bytes"), first.at("predicted_peak_bytes"));
@@ -77,8 +80,8 @@ TEST_F(Distillation, WhatTheTeacherComputesMayBeKeptInAFile) {
     const auto written = fs::last_write_time(file);
     trained("second" + suffix, kept);
     EXPECT_EQ(fs::last_write_time(file), written);
-    EXPECT_EQ(file_bytes(at("second" + suffix + "/model.safetensors")),
-              file_bytes(at("first" + suffix + "/model.safetensors")));
+    EXPECT_TRUE(file_bytes(at("second" + suffix + "/model.safetensors")) ==
+                file_bytes(at("first" + suffix + "/model.safetensors")));
   }
 }
 
@@ -163,11 +166,11 @@ TEST_F(Distillation, QuantizedWeightsTakeLessAndFindTheSame) {
               0.02);
   if (kResidentSetIsSteady) {
     // For the smallest model the code that decodes takes more than it spares.
-    ASSERT_EQ(run({"init", "--model", "layoutlmv3-small", "--labels",
-                   "O,B-COMPANY,I-COMPANY,B-ADDRESS,I-ADDRESS,B-DATE,I-DATE,B-TOTAL,I-TOTAL", "--output-dir",
-                   path("small")})
-                  .code,
-              0);
+    ASSERT_EQ(
+        run({"init", "--model", "layoutlmv3-small", "--labels",
+             "O,B-COMPANY,I-COMPANY,B-ADDRESS,I-ADDRESS,B-DATE,I-DATE,B-TOTAL,I-TOTAL", "--output-dir", path("small")})
+            .code,
+        0);
     eval[2] = path("small");
     const std::size_t peak = told({}).at("predicted_peak_bytes");
     const std::size_t of_eight = told({"--load-in-8bit"}).at("predicted_peak_bytes");

@@ -37,6 +37,18 @@ inline void write_bytes(const fs::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
+// True where a page's numbers may depend, in their last bits, on the pages beside it: without AVX-512, oneDNN's general
+// product adds up in an order that depends on how many rows it has (docs/scale.md).
+inline bool sums_depend_on_rows() {
+#ifdef __x86_64__
+  return __builtin_cpu_supports("avx512f") == 0;
+#else
+  return true;
+#endif
+}
+inline constexpr const char* kSumsDependOnRows =
+    "without AVX-512, last bits depend on the pages that are beside a page";
+
 struct Outcome {
   int code = 0;  // 128 + signal if one ended it
   std::string out, err;
