@@ -173,8 +173,8 @@ class Backend {
   // True if linear rounds a weight or bias that is wider than its rows before each product, so that a rounded one saves
   // time.
   virtual bool rounds_parameters() const { return false; }
-  // How many rows of F32 a chunk of a vocabulary's scores has at least (transform/chunked_loss.h), half as many as of
-  // halves. It depends on nothing else: another chunk would give other bits.
+  // Returns how many rows of F32 a chunk of a vocabulary's scores has at least, and half of what it has of halves
+  // (transform/chunked_loss.h). It depends on nothing else: another chunk would give other bits.
   virtual std::int64_t fewest_loss_rows() const { return 64; }
   // True if attention makes the whole matrix of its biases each time, so that one that is kept saves time.
   virtual bool keeps_attention_biases() const { return false; }

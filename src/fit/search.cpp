@@ -137,6 +137,14 @@ class Search {
     PlanSummary plan{};  // the plan at `position`, without offsets
   };
 
+  // The order in which recomputation and the disk are used when both can free memory.
+  enum class Order : std::uint8_t {
+    kCheapestFirst,  // by seconds per byte, as if transfers were not overlapped
+    kStatesFirst,    // states to the disk, then recomputation, then activations to the disk
+    kRecomputeFirst,
+    kParametersFirst  // states and parameters to the disk, then recomputation; in the others parameters are the last
+  };
+
   std::vector<Family> find_families() {
     check_pins();
     std::vector<Family> families = search();
@@ -189,28 +197,26 @@ class Search {
         if (!may_offload()) continue;
         for (const Order order :
              {Order::kCheapestFirst, Order::kStatesFirst, Order::kRecomputeFirst, Order::kParametersFirst}) {
-          const auto list = std::make_shared<const std::vector<Pull>>(pulls(cut, order));
-          add(families,
-              {.levers = [this, cut, mode, list](std::size_t count) { return pulling(cut, mode, *list, count); },
-               .count = list->size() + 1,
-               .offloads = true});
+          add(families, offloading(cut, mode, order));
         }
       }
     }
     return families;
   }
 
-  // Of what does not train, only parameters may be elsewhere; the fewest, with the smallest micro-batch that fits them.
+  // A family that recomputes and offloads more and more, in that order.
+  Family offloading(const Cut& cut, UpdateMode mode, Order order) {
+    const auto list = std::make_shared<const std::vector<Pull>>(pulls(cut, order));
+    return {.levers = [this, cut, mode, list](std::size_t count) { return pulling(cut, mode, *list, count); },
+            .count = list->size() + 1,
+            .offloads = true};
+  }
+
+  // What does not train has parameters alone to offload. That is tried where the largest micro-batch does not fit.
   std::vector<Family> with_parameters_offloaded(std::vector<Family> families, const std::vector<Cut>& sizes) {
     if (!may_offload() || (!families.empty() && families.front().position == 0)) return families;
-    for (const Cut& cut : {sizes.front(), sizes.back()}) {
-      const auto list = std::make_shared<const std::vector<Pull>>(pulls(cut, Order::kParametersFirst));
-      const UpdateMode mode = modes(cut).front();
-      add(families, {.levers = [this, cut, mode, list](std::size_t count) { return pulling(cut, mode, *list, count); },
-                     .count = list->size() + 1,
-                     .offloads = true});
-      if (sizes.size() == 1) break;
-    }
+    add(families, offloading(sizes.front(), modes(sizes.front()).front(), Order::kParametersFirst));
+    if (sizes.size() > 1) add(families, offloading(sizes.back(), modes(sizes.back()).front(), Order::kParametersFirst));
     return families;
   }
 
@@ -497,14 +503,6 @@ class Search {
       return !fits;
     });
   }
-
-  // The order in which recomputation and the disk are used when both can free memory.
-  enum class Order : std::uint8_t {
-    kCheapestFirst,  // by seconds per byte, as if transfers were not overlapped
-    kStatesFirst,    // states to the disk, then recomputation, then activations to the disk
-    kRecomputeFirst,
-    kParametersFirst  // states and parameters to the disk, then recomputation; in the others parameters are the last
-  };
 
   // Recomputations and offloads in one list; a plan uses a prefix of it. Each kind keeps its own order.
   struct Pull {

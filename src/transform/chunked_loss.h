@@ -11,7 +11,7 @@
 
 namespace plimsoll {
 
-// Rows of F32 that a chunk has at least, and half as many as of halves: with fewer, products are slow on a CPU.
+// A chunk has at least so many rows of F32, or twice as many of halves: with fewer, products are slow on a CPU.
 inline constexpr std::int64_t kFewestLossRows = 64;
 
 // How many of n rows of width D are in a chunk, whose logits [rows, V] of `dtype` then take about as many bytes as all

@@ -13,6 +13,7 @@
 
 namespace plimsoll {
 
+// A head is usually updated in so many parts.
 inline constexpr std::int64_t kHeadParts = 16;
 
 // Cuts every AdamW update of a parameter whose gradient comes from a cross_entropy of its product, where no norm of all

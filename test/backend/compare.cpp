@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "graph/column_sums.h"
+#include "graph/layer_norm_form.h"
 
 namespace plimsoll::test {
 namespace {
@@ -32,6 +33,9 @@ Tolerance tolerance_at(const Graph& graph, const Node& node, ValueId output) {
   const bool product = node.op == Op::kLinear || node.op == Op::kLinearAdd || node.op == Op::kLinearInputGrad;
   const DType rows = graph.type(node.inputs.empty() ? output : node.inputs[0]).dtype;
   if (product && is_half(rows) && graph.type(node.inputs[1]).dtype == wide(rows)) return rounded_weight_tolerance(rows);
+  if (node.op == Op::kLayerNorm && is_half(type) && layer_norm_form(node).has_residual) {
+    return rounded_sum_tolerance(type);
+  }
   for (const auto& list : {node.inputs, node.outputs}) {
     for (const ValueId value : list) {
       if (is_half(graph.type(value).dtype)) {

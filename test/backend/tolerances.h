@@ -43,12 +43,6 @@ inline Tolerance half_tolerance_of(Op op, DType half, DType output, std::int64_t
     case Op::kLinear:
     case Op::kLinearInputGrad:
       return {unit, unit / 4, "a coded weight, or a bias, is rounded to the half for the product"};
-    case Op::kLayerNorm:
-      if (!is_half(output)) break;
-      // Near zero is what is near the mean: a unit of it, at a mean as large as the spread, is a third of one of the
-      // largest element, which is three spreads from the mean.
-      return {unit, unit / 3,
-              "x and its residual are rounded to the half before the norm, where a tie may fall either way"};
     case Op::kCachedAttention:
     case Op::kAttention:
       return {unit, unit / 2, "probabilities may be rounded to the half for the next product"};
@@ -70,6 +64,14 @@ inline Tolerance half_tolerance_of(Op op, DType half, DType output, std::int64_t
 inline Tolerance rounded_weight_tolerance(DType half) {
   const double unit = half == DType::kBF16 ? 0x1p-7 : 0x1p-10;
   return {unit, unit / 2, "a sum of products with a weight that is rounded to the half"};
+}
+
+// For the output in halves of a layer norm with a residual. Near zero is what is near the mean: a unit of it, at a mean
+// as large as the spread, is a third of one of the largest element, which is three spreads from the mean.
+inline Tolerance rounded_sum_tolerance(DType half) {
+  const double unit = half == DType::kBF16 ? 0x1p-7 : 0x1p-10;
+  return {unit, unit / 3,
+          "x and its residual are rounded to the half before the norm, where a tie may fall either way"};
 }
 
 // For a weight's gradient in F32, a sum over `rows`: rounding errors, of up to 6e-8 of what is summed so far, walk at

@@ -1,6 +1,5 @@
 // The threads of a block compute these together: sums, always in the same order, the largest, and counts of the threads
-// before.
-// Every thread of the block has to call them.
+// before. Every thread of the block has to call them.
 #pragma once
 
 #include "backend/cuda/device.h"

@@ -19,10 +19,10 @@ constexpr std::int64_t element_sum_blocks(std::int64_t elements) {
   return (elements + kSumElements - 1) / kSumElements;
 }
 
-// Backend::fewest_loss_rows: each chunk reads and writes the whole gradient of a vocabulary's weight, so that with
-// fewer rows the memory is what its product waits for.
+// This is Backend::fewest_loss_rows. Each chunk reads and writes the whole gradient of a vocabulary's weight, so that
+// with fewer rows its product waits for the memory.
 inline constexpr std::int64_t kLossRows = 256;
-// Rows of so many classes are a vocabulary's: a block takes one at a time, and leaves its loss.
+// Rows of more classes are a vocabulary's: a block takes one at a time, and leaves its loss.
 constexpr bool has_many_classes(std::int64_t classes) { return classes > 512; }
 constexpr std::int64_t loss_blocks(std::int64_t rows, std::int64_t classes) {
   return has_many_classes(classes) ? rows : row_sum_blocks(rows);
