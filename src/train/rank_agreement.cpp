@@ -93,13 +93,19 @@ std::optional<StepFault> RankAgreement::first_fault(std::optional<StepFault> min
   return first;
 }
 
-void RankAgreement::share(Interrupt& interrupt) {
-  if (alone()) return;
-  exchange({.code = interrupt.end_signal(), .saves = interrupt.pending() && interrupt.end_signal() == 0 ? 1 : 0});
+RankAgreement::Requests RankAgreement::share(Interrupt& interrupt) {
+  const int signal = interrupt.end_signal();
+  Requests all{.end_signal = signal, .save = signal == 0 && interrupt.pending()};
+  if (alone()) return all;
+  exchange({.code = all.end_signal, .saves = all.save ? 1 : 0});
+  all = {};
   for (const Word& word : words_) {
-    if (word.code != 0) interrupt.request_end(word.code);
-    if (word.saves != 0) interrupt.request_save();
+    if (all.end_signal == 0) all.end_signal = word.code;
+    all.save = all.save || word.saves != 0;
   }
+  if (all.end_signal != 0) interrupt.request_end(all.end_signal);
+  if (all.save) interrupt.request_save();
+  return all;
 }
 
 void RankAgreement::wait_for_all() {

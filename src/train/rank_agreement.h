@@ -38,8 +38,15 @@ class RankAgreement {
   // it, because the others may follow from it; as the rank that found it describes it.
   std::optional<StepFault> first_fault(std::optional<StepFault> mine);
 
-  // Makes every rank see the requests that any rank was sent.
-  void share(Interrupt& interrupt);
+  // What the run has been asked for, the same on every rank.
+  struct Requests {
+    int end_signal = 0;  // the signal that asks for the end; 0: none does
+    bool save = false;
+    bool any() const { return end_signal != 0 || save; }
+  };
+  // Makes every rank see the requests that any rank was sent. Ranks must decide by what this returns: a signal that has
+  // come to one of them since is not known to the others.
+  Requests share(Interrupt& interrupt);
 
   // Returns when all ranks have come here.
   void wait_for_all();

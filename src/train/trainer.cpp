@@ -76,9 +76,8 @@ TrainSummary Trainer::run(const std::optional<std::filesystem::path>& resume, In
   const auto begin_time = Clock::now();
   while (!is_done(options_, state_)) {
     interrupt.set_saved(saver_.holds(state_.step));
-    agreement_.share(interrupt);
-    if (interrupt.pending()) {
-      obey(interrupt);
+    if (const RankAgreement::Requests asked = agreement_.share(interrupt); asked.any()) {
+      obey(asked, interrupt);
     } else if (state_.evaluation_due) {
       evaluate_now(interrupt);
     } else {
@@ -332,15 +331,14 @@ void Trainer::note_best(const Evaluation& evaluation) {
   }
 }
 
-void Trainer::obey(Interrupt& interrupt) {
+void Trainer::obey(const RankAgreement::Requests& asked, Interrupt& interrupt) {
   saver_.save(state_);
-  const int signal = interrupt.end_signal();
-  if (signal == 0) return interrupt.clear_save();
-  throw InterruptedError({.what = fmt::format("interrupted by {} after update {} of {}", signal_name(signal),
+  if (asked.end_signal == 0) return interrupt.clear_save();
+  throw InterruptedError({.what = fmt::format("interrupted by {} after update {} of {}", signal_name(asked.end_signal),
                                               state_.step, state_.total_steps),
                           .where = checkpoint_path(options_.output_dir, state_.step).string(),
                           .remedy = "continue with --resume-from-checkpoint latest"},
-                         signal);
+                         asked.end_signal);
 }
 
 void Trainer::finish(Interrupt& interrupt) {
@@ -363,12 +361,13 @@ void Trainer::evaluate_best(Interrupt& interrupt) {
   };
   summary_.evaluation = evaluate(session_, bundle_, *data_.evaluation, loader_options_, control, kWorstPages);
   if (!summary_.evaluation->interrupted) return;
+  const int signal = agreement_.share(interrupt).end_signal;
   throw InterruptedError(
       {.what = fmt::format("interrupted by {} after the best model was saved, before its final evaluation",
-                           signal_name(interrupt.end_signal())),
+                           signal_name(signal)),
        .where = options_.output_dir.string(),
        .remedy = fmt::format("nothing is lost; plimsoll eval --model {} evaluates it", options_.output_dir.string())},
-      interrupt.end_signal());
+      signal);
 }
 
 }  // namespace plimsoll

@@ -75,7 +75,7 @@ class Trainer {
   void update(const Interrupt& interrupt);
   void evaluate_now(const Interrupt& interrupt);
   // Saves; then throws InterruptedError, or returns where the run is to go on.
-  void obey(Interrupt& interrupt);
+  void obey(const RankAgreement::Requests& asked, Interrupt& interrupt);
   void finish(Interrupt& interrupt);
 
   // What the update that comes next is given beside its batches.

@@ -42,7 +42,8 @@ class Exchange {
   }
   void wait(const int* pending) {
     std::unique_lock lock(mutex_);
-    arrived_.wait(lock, [&] { return *pending == 0 || failed_; });
+    const bool ended = arrived_.wait_for(lock, kPatience, [&] { return *pending == 0 || failed_; });
+    if (!ended) throw RankError({.what = "the ranks wait for each other"}, ExitCode::kInternal);
     // What had come before a rank failed has come, as it has from a socket.
     if (*pending > 0) throw RankError({.what = failure_}, code_);
   }
@@ -70,6 +71,8 @@ class Exchange {
     arrived_.notify_all();
   }
 
+  static constexpr std::chrono::seconds kPatience{60};
+
   int size_;
   std::mutex mutex_;
   std::condition_variable arrived_;
@@ -92,6 +95,7 @@ class ThreadCommunicator final : public Communicator {
   void begin_send(std::int64_t ticket, int to, std::span<const std::byte> bytes) override {
     check(ticket < static_cast<std::int64_t>(pending_.size()), "a ticket has been made room for");
     exchange_.send(rank_, to, bytes);
+    if (after_send) after_send(ticket);
   }
   void begin_receive(std::int64_t ticket, int from, std::span<std::byte> bytes) override {
     exchange_.receive(from, rank_, bytes, pending_.at(static_cast<std::size_t>(ticket)).get());
@@ -103,6 +107,8 @@ class ThreadCommunicator final : public Communicator {
   void poll() override {}
   void fail(const Problem& problem, ExitCode code) noexcept override { exchange_.fail(problem.what, code); }
 
+  std::function<void(std::int64_t ticket)> after_send;
+
  private:
   Exchange& exchange_;
   int rank_;
@@ -111,7 +117,7 @@ class ThreadCommunicator final : public Communicator {
 };
 
 // Runs `body` once for each rank, at the same time, and throws what the first one to fail has thrown.
-inline void run_ranks(int count, const std::function<void(Communicator&)>& body) {
+inline void run_ranks(int count, const std::function<void(ThreadCommunicator&)>& body) {
   Exchange exchange(count);
   std::mutex mutex;
   std::exception_ptr first;

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <mutex>
 
 #include "bundle/adapter.h"
@@ -170,6 +171,61 @@ TEST(RankEvaluation, NamesWhereLogitsBecomeNaN) {
     ASSERT_EQ(found.size(), 2U);
     EXPECT_EQ(found[0], found[1]);
     EXPECT_THAT(found[0], testing::HasSubstr("makes")) << stage;
+  }
+}
+
+// Asks one of two ranks after its message number `at` to the other, so that one may have been asked what the other has
+// not.
+struct AskedInBetween {
+  std::int64_t messages = 0;  // of rank 0
+  int ended = 0;              // ranks that a signal has ended
+  std::string model;
+  std::size_t checkpoints = 0;
+
+  AskedInBetween(const ScratchFolder& folder, std::int64_t at, const std::function<void(Interrupt&)>& ask) {
+    const fs::path output = folder.path() / "run";
+    fs::remove_all(output);
+    fs::create_directories(output);
+    std::mutex mutex;
+    run_ranks(2, [&](ThreadCommunicator& communicator) {
+      SmallRun small(output);
+      small.options.max_steps = 3;
+      small.options.eval_steps = 2;
+      small.options.load_best_model_at_end = true;
+      small.evaluates = true;
+      small.ranks = &communicator;
+      small.with_interrupt = [&, sent = std::int64_t{0}](Interrupt& interrupt) mutable {
+        communicator.after_send = [&, at](std::int64_t ticket) {
+          if (ticket != Communicator::kHostTicket) return;
+          if (++sent == at && communicator.rank() == at / 2 % 2) ask(interrupt);
+          if (communicator.rank() == 0) messages = sent;
+        };
+      };
+      try {
+        small.train();
+      } catch (const InterruptedError& error) {
+        EXPECT_EQ(static_cast<int>(error.exit_code()), 128 + SIGTERM) << error.what();
+        const std::scoped_lock lock(mutex);
+        ++ended;
+      }
+    });
+    checkpoints = list_checkpoints(output).size();
+    if (fs::exists(output / "model.safetensors")) model = file_bytes(output / "model.safetensors");
+  }
+};
+
+TEST(RankRequests, RanksDecideAlikeWhenASignalComesInBetween) {
+  const ScratchFolder folder;
+  const AskedInBetween whole(folder, 0, {});
+  ASSERT_GT(whole.messages, 10);
+  for (std::int64_t at = 1; at <= whole.messages; at += 2) {
+    const AskedInBetween saved(folder, at, [](Interrupt& interrupt) { interrupt.request_save(); });
+    EXPECT_EQ(saved.ended, 0) << "after message " << at;
+    EXPECT_TRUE(saved.model == whole.model) << "after message " << at;
+    EXPECT_GE(saved.checkpoints, whole.checkpoints) << "after message " << at;
+    const AskedInBetween ended(folder, at, [](Interrupt& interrupt) { interrupt.request_end(SIGTERM); });
+    EXPECT_TRUE(ended.ended == 2 || ended.model == whole.model) << "after message " << at;
+    EXPECT_NE(ended.ended, 1) << "after message " << at;
   }
 }
 
