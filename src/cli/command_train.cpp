@@ -126,6 +126,7 @@ nlohmann::json summary_json(const PlanSummary& plan, const TrainSummary& summary
       {"offloaded_bytes", plan.offload.bytes()},
       {"offloaded_optimizer_state_bytes", plan.offload.state_bytes()},
       {"offloaded_parameter_bytes", plan.offload.parameter_bytes()},
+      {"offloaded_in_place_bytes", plan.offload.in_place_bytes()},
       {"offloaded_activation_bytes", plan.offload.activation_bytes()},
       {"steps", summary.steps},
       {"seconds", summary.seconds},

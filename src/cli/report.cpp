@@ -129,9 +129,10 @@ std::string plan_table(const RunPlan& plan) {
     text += fmt::format("\n  {} of activations are recomputed in backward: about {:.0f} % longer",
                         format_bytes(recomputed_bytes(plan.levers)), 100 * extra / (plan.seconds_per_update - extra));
   }
-  if (plan.offload.bytes() > 0) {
+  if (!plan.offload.empty()) {
     const std::string size = format_bytes(plan.offload.bytes());
-    text += plan.offload_target == OffloadTarget::kFile
+    text += plan.offload.bytes() == 0 ? std::string("\n  offloaded: ")
+            : plan.offload_target == OffloadTarget::kFile
                 ? fmt::format("\n  offloaded to a file of {} in {}: ", size, plan.offload_directory.string())
                 : fmt::format("\n  offloaded to {} of the host's memory: ", size);
     text += offloaded_text(plan.offload);

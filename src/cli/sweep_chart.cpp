@@ -17,8 +17,8 @@ std::string levers_text(const PlanSummary& plan) {
   if (!plan.levers.recompute.empty()) {
     text += fmt::format(", {} recomputed", format_bytes(recomputed_bytes(plan.levers)));
   }
-  if (plan.offload.bytes() > 0) {
-    text += fmt::format(", {} {}", format_bytes(plan.offload.bytes()),
+  if (!plan.offload.empty()) {
+    text += fmt::format(", {} {}", format_bytes(plan.offload.bytes() + plan.offload.in_place_bytes()),
                         plan.offload_target == OffloadTarget::kFile ? "on disk" : "on the host");
   }
   if (plan.levers.update == UpdateMode::kInBackward) text += ", in backward";

@@ -385,7 +385,7 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
   }
   // Measured last, so that kernels, plans and graphs are included and memory that planning has freed is not.
   release_free_heap();
-  const bool to_file = run.offload.bytes() > 0 && run.offload_target == OffloadTarget::kFile;
+  const bool to_file = !run.offload.empty() && run.offload_target == OffloadTarget::kFile;
   const std::vector<MemoryItem> host = {{"process, libraries, data index", request.process_bytes()},
                                         {"loader buffers", loader},
                                         {"labels of an update's pages", collected},

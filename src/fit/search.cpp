@@ -1,5 +1,6 @@
 // fit(): searches the levers.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <functional>
@@ -73,16 +74,18 @@ BudgetTooSmall too_small(const FitRequest& request, const PlanSummary& smallest,
   const std::size_t enough = smallest.predicted_peak_bytes + kVariationBytes;
   const std::size_t mebibytes = option.value(enough) / kMiB + 1;
   if (request.generates) {
-    return BudgetTooSmall(
-        {.what = "the texts do not fit the memory budget",
-         .where = option.name,
-         .found = found,
-         .allowed = fmt::format("{} MiB or more for this model and these prompts", mebibytes),
-         .remedy = fmt::format("pass {} {}MiB; or lower --max-new-tokens, shorten the prompts, hold the "
-                               "weights in fewer bits (--load-in-8bit, --load-in-4bit), or keep them in a "
-                               "file (--offload DIR)",
-                               option.name, mebibytes)},
-        (enough / kMiB + 1) * kMiB);
+    std::vector<std::string> others = {"lower --max-new-tokens", "shorten the prompts"};
+    if (request.step.model.frozen_weights == DType::kF32) {
+      others.emplace_back("hold the weights in fewer bits (--load-in-8bit, --load-in-4bit)");
+    }
+    if (request.offload == OffloadTarget::kNone) others.emplace_back("leave them in their file (--offload DIR)");
+    return BudgetTooSmall({.what = "the texts do not fit the memory budget",
+                           .where = option.name,
+                           .found = found,
+                           .allowed = fmt::format("{} MiB or more for this model and these prompts", mebibytes),
+                           .remedy = fmt::format("pass {} {}MiB; or {}", option.name, mebibytes,
+                                                 fmt::join(others, ", or "))},
+                          (enough / kMiB + 1) * kMiB);
   }
   const std::vector<Remedy> remedies = find_remedies(request, smallest, backend);
   std::string remedy = fmt::format("pass {} {}MiB", option.name, mebibytes);

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "tensor/half.h"
 #include "transform/optimizer.h"
 
 namespace plimsoll {
@@ -32,6 +34,37 @@ std::int64_t count_exchanges(const RunPlan& plan) {
   return count;
 }
 
+// `WidenOne`: of two bytes.
+template <float (*WidenOne)(std::uint16_t)>
+void widen(std::span<const std::byte> narrow, std::span<std::byte> wide) {
+  for (std::size_t i = 0; i < narrow.size() / 2; ++i) {
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, narrow.data() + 2 * i, sizeof bits);
+    const float value = WidenOne(bits);
+    std::memcpy(wide.data() + 4 * i, &value, sizeof value);
+  }
+}
+
+// What is read in the model's own files, in the order of its places.
+std::vector<OutsidePiece> outside_pieces(const OffloadLayout& layout) {
+  std::vector<OutsidePiece> pieces;
+  for (const auto& [name, parameter] : layout.parameters()) {
+    if (!parameter.stored) continue;
+    const StoredTensor& stored = *parameter.stored;
+    OutsidePiece piece{.offset = parameter.offset,
+                       .bytes = parameter.type.bytes(),
+                       .file = stored.file,
+                       .descriptor = stored.descriptor,
+                       .at = stored.offset_bytes};
+    if (stored.dtype != parameter.type.dtype) {
+      piece.widen = stored.dtype == DType::kBF16 ? widen<bfloat16_to_float> : widen<half_to_float>;
+    }
+    pieces.push_back(std::move(piece));
+  }
+  std::ranges::sort(pieces, {}, &OutsidePiece::offset);
+  return pieces;
+}
+
 }  // namespace
 
 Session::Session(RunPlan plan, Backend& backend, const std::optional<KnownChoices>& known, Communicator* ranks)
@@ -41,11 +74,12 @@ Session::Session(RunPlan plan, Backend& backend, const std::optional<KnownChoice
     const bool alone = ranks_ == nullptr || memory_->is_host();
     choices_ = alone ? choose(backend, *memory_, *known) : choose_on_ranks(backend, *known);
   }
-  if (plan_.offload.bytes() > 0) {
+  if (!plan_.offload.empty()) {
     if (plan_.offload_target == OffloadTarget::kHost) {
       store_ = backend.make_offload_store(plan_.offload.bytes(), count_tickets(plan_));
     } else {
-      file_ = std::make_unique<OffloadFile>(plan_.offload_directory, plan_.offload.bytes());
+      file_ =
+          std::make_unique<OffloadFile>(plan_.offload_directory, plan_.offload.bytes(), outside_pieces(plan_.offload));
       store_ = std::make_unique<TransferQueue>(*file_, count_tickets(plan_));
     }
     stored_.emplace(*store_);
@@ -120,8 +154,11 @@ const PlannedProgram& Session::planned(ProgramKind kind) const { return plan_.pr
 
 ParameterPlace Session::parameter(const std::string& name) const {
   const std::string low = name + std::string(kLowHalfSuffix);
-  return ParameterPlace(persistent(name), has_persistent(low) ? persistent(low) : DeviceTensor(),
-                        keeps_part_of(name) ? plan_.shards.own(name).first : 0);
+  ParameterPlace place(persistent(name), has_persistent(low) ? persistent(low) : DeviceTensor(),
+                       keeps_part_of(name) ? plan_.shards.own(name).first : 0);
+  const auto offloaded = plan_.offload.parameters().find(name);
+  if (offloaded != plan_.offload.parameters().end()) place.set_stored(offloaded->second.stored);
+  return place;
 }
 
 bool Session::has_persistent(const std::string& name) const {

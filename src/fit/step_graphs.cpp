@@ -64,10 +64,12 @@ ParameterFacts parameter_facts(const StepOptions& options, const Graph& graph) {
               }};
 }
 
-OffloadOptions offload_options(const OpSpeeds& speeds) {
+OffloadOptions offload_options(const StepOptions& options) {
+  const OpSpeeds& speeds = options.speeds;
   return {.node_seconds = [speeds](const Graph& graph, const Node& node) { return speeds.seconds(graph, node); },
           .read_seconds_per_byte = speeds.offload_read_seconds_per_byte,
-          .write_seconds_per_byte = speeds.offload_write_seconds_per_byte};
+          .write_seconds_per_byte = speeds.offload_write_seconds_per_byte,
+          .stored = options.stored.get()};
 }
 
 // Rounds the graph's products; returns the value where it is then.
@@ -199,7 +201,7 @@ std::vector<Offloading> rank_step_offloads(ProgramKind kind, const StepOptions& 
   plain.recompute.clear();
   plain.offload.clear();
   plain.update = UpdateMode::kAfterBackward;
-  return rank_offloads(build_step_graph(kind, plain, capacity, row_capacity).graph, offload_options(options.speeds));
+  return rank_offloads(build_step_graph(kind, plain, capacity, row_capacity).graph, offload_options(options));
 }
 
 namespace {
@@ -207,7 +209,7 @@ namespace {
 // The graph with what its run offloads; `layout` is null where places do not matter.
 Graph offloaded(Graph graph, const StepOptions& options, OffloadLayout* layout) {
   if (layout == nullptr || options.offload.empty()) return graph;
-  return offload(graph, options.offload, offload_options(options.speeds), *layout);
+  return offload(graph, options.offload, offload_options(options), *layout);
 }
 
 StepGraph evaluation_graph(const StepOptions& options, const ModelCapacity& capacity, OffloadLayout* layout) {

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -71,11 +73,13 @@ struct StepOptions {
   ModelDefinition definition;
   ModelOptions model;
   OptimizerOptions optimizer;
-  DType precision = DType::kF32;                    // type of the encoder's activations: F32, BF16 or F16
-  UpdateMode update = UpdateMode::kAfterBackward;   // applies to kStep
-  std::set<std::string> recompute{};                // forward nodes recomputed in backward, beside the cheap ones
-  bool recompute_cheap = true;                      // false: recomputes nothing, to measure what it saves
-  std::set<std::string> offload{};                  // updates and activations of rank_offloads
+  DType precision = DType::kF32;                   // type of the encoder's activations: F32, BF16 or F16
+  UpdateMode update = UpdateMode::kAfterBackward;  // applies to kStep
+  std::set<std::string> recompute{};               // forward nodes recomputed in backward, beside the cheap ones
+  bool recompute_cheap = true;                     // false: recomputes nothing, to measure what it saves
+  std::set<std::string> offload{};                 // updates and activations of rank_offloads
+  // Parameters that may be offloaded to where they are: in a file, and never changed. nullptr: none.
+  std::shared_ptr<const std::map<std::string, StoredTensor>> stored{};
   OpSpeeds speeds{};                                // used to place transfers among the nodes
   std::optional<TeacherOptions> teacher{};          // of programs that train
   RankOptions ranks{};                              // the processes that train together

@@ -313,4 +313,9 @@ void QuantizedSource::read_range(std::size_t index, std::uint64_t first_element,
   matrices_[index]->read(*file_, static_cast<std::int64_t>(first_element), floats);
 }
 
+std::optional<StoredTensor> QuantizedSource::stored_at(std::size_t index) const {
+  if (matrices_[index] != nullptr) return std::nullopt;
+  return file_->stored(file_->entries()[places_[index]].name);
+}
+
 }  // namespace plimsoll

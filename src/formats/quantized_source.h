@@ -51,6 +51,7 @@ class QuantizedSource final : public TensorSource {
   struct Matrix;
 
   void read_range(std::size_t index, std::uint64_t first_element, std::span<std::byte> destination) const override;
+  std::optional<StoredTensor> stored_at(std::size_t index) const override;
 
   std::unique_ptr<TensorSource> file_;
   std::vector<std::size_t> places_;                      // of each entry, or of its codes, in the file's entries

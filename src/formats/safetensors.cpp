@@ -243,6 +243,14 @@ void SafetensorsReader::read_range(std::size_t index, std::uint64_t first_elemen
   file_.read_at(entry.offset_bytes + first_element * dtype_bytes(entry.type.dtype), destination);
 }
 
+std::optional<StoredTensor> SafetensorsReader::stored_at(std::size_t index) const {
+  const TensorEntry& entry = entries()[index];
+  return StoredTensor{.file = file_.path(),
+                      .descriptor = file_.descriptor(),
+                      .offset_bytes = entry.offset_bytes,
+                      .dtype = entry.type.dtype};
+}
+
 SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vector<TensorDeclaration> tensors,
                                      const SafetensorsMetadata& metadata)
     : tensors_(std::move(tensors)), file_(path) {

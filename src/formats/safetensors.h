@@ -35,6 +35,7 @@ class SafetensorsReader : public TensorSource {
 
  private:
   void read_range(std::size_t index, std::uint64_t first_element, std::span<std::byte> destination) const override;
+  std::optional<StoredTensor> stored_at(std::size_t index) const override;
 
   InputFile file_;
   SafetensorsMetadata metadata_;

@@ -18,6 +18,10 @@ const TensorEntry* TensorSource::find(std::string_view name) const {
   return &entries_[*place];
 }
 
+std::optional<StoredTensor> TensorSource::stored(std::string_view name) const {
+  return stored_at(static_cast<std::size_t>(&at(name) - entries_.data()));
+}
+
 const TensorEntry& TensorSource::at(std::string_view name) const {
   const TensorEntry* entry = find(name);
   if (entry != nullptr) return *entry;

@@ -108,6 +108,10 @@ class ShardedSource final : public TensorSource {
     const TensorSource& shard = *shards_[places_[index].shard];
     shard.read_elements(shard.entries()[places_[index].entry], first_element, destination);
   }
+  std::optional<StoredTensor> stored_at(std::size_t index) const override {
+    const TensorSource& shard = *shards_[places_[index].shard];
+    return shard.stored(shard.entries()[places_[index].entry].name);
+  }
 
   struct Place {
     std::size_t shard = 0;

@@ -42,6 +42,9 @@ class WeightsFile : public TensorSource {
   WeightsFile(std::unique_ptr<TensorSource> source, std::vector<std::filesystem::path> files);
 
   void read_range(std::size_t index, std::uint64_t first_element, std::span<std::byte> destination) const override;
+  std::optional<StoredTensor> stored_at(std::size_t index) const override {
+    return source_->stored(source_->entries()[index].name);
+  }
 
   std::unique_ptr<TensorSource> source_;
   const QuantizedSource* quantized_ = nullptr;  // source_, if it is one

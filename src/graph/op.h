@@ -416,6 +416,8 @@ struct TransferAttributes {
   struct Part {
     std::uint64_t offset = 0;  // in bytes, in the file
     TensorType type{};
+    std::size_t file_bytes = 0;  // that the file has of it; 0: as many as memory
+    std::size_t moved_bytes() const { return file_bytes > 0 ? file_bytes : type.bytes(); }
     friend bool operator==(const Part&, const Part&) = default;
   };
   std::int64_t ticket = 0;  // the number shared by the node that begins a transfer and the one that waits for it

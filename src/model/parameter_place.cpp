@@ -34,7 +34,7 @@ ParameterPlace::ParameterPlace(const DeviceTensor& value, const DeviceTensor& lo
 }
 
 std::span<float> ParameterPlace::floats() const {
-  if (read_ || value_.dtype() != DType::kF32 || value_.host_bytes().empty()) return {};
+  if (read_ || stored_ || value_.dtype() != DType::kF32 || value_.host_bytes().empty()) return {};
   return value_.view().span<float>();
 }
 
@@ -42,6 +42,7 @@ std::int64_t ParameterPlace::granularity() const { return !read_ && is_coded(val
 
 void ParameterPlace::write(std::int64_t first, std::span<const float> values) const {
   check(!read_, "a parameter that others have parts of is written by each of them");
+  check(!stored_, "a parameter that is read in its file is not written");
   if (is_coded(value_.dtype())) return write_coded(first, values);
   auto at = static_cast<std::size_t>(first);
   if (value_.dtype() == DType::kF32) return value_.write(std::as_bytes(values), offset_of(at, DType::kF32));

@@ -12,9 +12,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
+#include <utility>
 
 #include "tensor/device_tensor.h"
+#include "tensor/stored_tensor.h"
 
 namespace plimsoll {
 
@@ -29,6 +32,9 @@ class ParameterPlace {
 
   std::int64_t elements() const { return read_ ? elements_ : value_.elements(); }
   std::int64_t first() const { return first_; }
+  // Where the place is one in a file, which nobody writes; empty: it is one in memory.
+  const std::optional<StoredTensor>& stored() const { return stored_; }
+  void set_stored(std::optional<StoredTensor> stored) { stored_ = std::move(stored); }
   // Whether `read` gives what was written: not of BF16 alone.
   bool is_exact() const { return read_ || value_.dtype() == DType::kF32 || low_.exists(); }
   // All values where they lie; empty unless they are floats in the host's memory.
@@ -46,6 +52,7 @@ class ParameterPlace {
   DeviceTensor value_, low_;
   std::int64_t first_ = 0, elements_ = 0;
   Read read_{};
+  std::optional<StoredTensor> stored_{};
 };
 
 }  // namespace plimsoll

@@ -216,7 +216,14 @@ void initialise_parameter(const ParameterSpec& spec, std::uint64_t seed, std::sp
 ParameterReport load_parameters(const std::vector<ParameterSpec>& specs, const ParameterSource& source,
                                 const ParameterMemory& memory) {
   std::vector<std::byte> staging(64 * kKiB);
-  std::vector<float> buffer;
+  std::vector<float> buffer, in_place;
+  const auto refuse_other = [](const WeightsFile& weights, const std::string& name, const StoredTensor& stored) {
+    throw DataError({.what = "a frozen weight is not the one of the model that it is read in",
+                     .where = fmt::format("{}, tensor '{}'", weights.path().string(), name),
+                     .found = "other numbers",
+                     .allowed = fmt::format("those in {}", stored.file.string()),
+                     .remedy = "name the model that the run began with by --model"});
+  };
   const auto refuse_bad = [&source](const WeightsFile& weights, const std::string& name, std::int64_t first,
                                     std::span<const float> values) {
     if (source.takes_any_number) return;
@@ -239,10 +246,15 @@ ParameterReport load_parameters(const std::vector<ParameterSpec>& specs, const P
           refuse_bad(weights, name, 0, values);
           return;
         }
+        const bool writes = !place.stored(), compares = !writes && weights.stored(name) != place.stored();
         for_each_chunk(spec, place, buffer, [&](std::int64_t first, std::span<float> values) {
           read_values(weights, name, spec, place.first() + first, values, staging);
           refuse_bad(weights, name, place.first() + first, values);
-          place.write(first, values);
+          if (writes) place.write(first, values);
+          if (!compares) return;
+          in_place.resize(values.size());
+          place.read(first, in_place);
+          if (!std::ranges::equal(in_place, values)) refuse_other(weights, name, *place.stored());
         });
       },
       [&](const ParameterSpec& spec) {
@@ -264,6 +276,19 @@ void read_parameter(const ParameterSpec& spec, const ParameterSource& source, st
 void copy_parameter(SafetensorsWriter& writer, const ParameterSpec& spec, const ParameterSource& source) {
   std::vector<std::byte> staging(64 * kKiB);
   copy_values(writer, *source.weights, required_name(source, spec), spec, staging);
+}
+
+std::map<std::string, StoredTensor> stored_parameters(const std::vector<ParameterSpec>& specs,
+                                                      const ParameterSource& source) {
+  std::map<std::string, StoredTensor> all;
+  visit(
+      specs, source,
+      [&all](const ParameterSpec& spec, const WeightsFile& weights, const std::string& name) {
+        if (spec.transposed) return;
+        if (std::optional<StoredTensor> stored = weights.stored(name)) all.emplace(spec.name, std::move(*stored));
+      },
+      [](const ParameterSpec&) {});
+  return all;
 }
 
 ParameterReport check_parameters(const std::vector<ParameterSpec>& specs, const ParameterSource& source) {

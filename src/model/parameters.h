@@ -43,13 +43,19 @@ struct ParameterReport {
 // without.
 std::optional<std::string> name_in_weights(const ParameterSource& source, const std::string& name);
 
-// Fills every parameter, in the order of the specs. The weights' names may have the encoder's prefix or not. Throws
+// Fills every parameter, in the order of the specs. One whose place is in a file (ParameterPlace::stored) is compared
+// with the source's, where that is another file. The weights' names may have the encoder's prefix or not. Throws
 // DataError for a missing tensor outside the head, or one of another shape, naming it, the shape found and the shape
-// allowed.
+// allowed; and for one that differs from what lies in its place.
 ParameterReport load_parameters(const std::vector<ParameterSpec>& specs, const ParameterSource& source,
                                 const ParameterMemory& memory);
 // The same checks without reading: what would be wrong or fresh, before anything is allocated.
 ParameterReport check_parameters(const std::vector<ParameterSpec>& specs, const ParameterSource& source);
+
+// Where the source's files have parameters as memory has them but for the type, by name: those that load_parameters
+// would read, in one piece and not transposed.
+std::map<std::string, StoredTensor> stored_parameters(const std::vector<ParameterSpec>& specs,
+                                                      const ParameterSource& source);
 
 // Reads a parameter's elements from `first` on; one that the source has (check_parameters).
 void read_parameter(const ParameterSpec& spec, const ParameterSource& source, std::int64_t first,

@@ -33,7 +33,7 @@ namespace {
 
 double bytes_of(const TransferAttributes& transfer) {
   double bytes = 0;
-  for (const auto& part : transfer.parts) bytes += static_cast<double>(part.type.bytes());
+  for (const auto& part : transfer.parts) bytes += static_cast<double>(part.moved_bytes());
   return bytes;
 }
 

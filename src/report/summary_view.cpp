@@ -51,7 +51,9 @@ std::string levers_of(const RunFacts& run) {
     text += fmt::format(", {} recomputed", format_bytes(bytes));
   }
   if (run.plan.contains("offload")) {
-    if (const auto bytes = count_at(run.plan["offload"], "bytes").value_or(0); bytes > 0) {
+    const Json& offload = run.plan["offload"];
+    const auto bytes = count_at(offload, "bytes").value_or(0) + count_at(offload, "in_place_bytes").value_or(0);
+    if (bytes > 0) {
       text += fmt::format(", {} offloaded", format_bytes(bytes));
     }
   }

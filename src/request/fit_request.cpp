@@ -115,6 +115,23 @@ std::int64_t updates_of(const TrainOptions& options, const Dataset& train) {
   return total_steps(options, Sampler(train.examples(), sampler_options(options)).updates_per_epoch());
 }
 
+std::shared_ptr<const std::map<std::string, StoredTensor>> unchanging_parameters(const ModelBundle& bundle,
+                                                                                 const TrainOptions& options,
+                                                                                 bool trains) {
+  const auto stored = [](const ModelBundle& model) {
+    return model.weights == nullptr ? std::map<std::string, StoredTensor>()
+                                    : stored_parameters(model.specs(), model.source(0));
+  };
+  std::map<std::string, StoredTensor> all = stored(bundle);
+  for (const ParameterSpec& spec : bundle.specs()) {
+    if (trains && spec.trains) all.erase(spec.name);
+  }
+  if (trains && options.teacher != nullptr) {
+    for (auto& [name, tensor] : stored(*options.teacher)) all.emplace(std::string(kTeacherPrefix) + name, tensor);
+  }
+  return std::make_shared<const std::map<std::string, StoredTensor>>(std::move(all));
+}
+
 FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, const Dataset* train,
                        const Dataset* evaluation, const MemoryRequest& memory) {
   FitRequest request;
@@ -168,6 +185,8 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
     request.speeds.offload_read_seconds_per_byte = 1 / speed.read_bytes_per_second;
     request.speeds.offload_write_seconds_per_byte = 1 / speed.write_bytes_per_second;
     request.speeds.offload_both_ways = speed.both_ways;
+    if (memory.offload == OffloadTarget::kFile)
+      request.step.stored = unchanging_parameters(bundle, options, train != nullptr);
   }
   if (train != nullptr && options.teacher != nullptr) {
     request.step.teacher = teacher_options(options);

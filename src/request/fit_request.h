@@ -4,7 +4,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <memory>
 #include <optional>
+#include <string>
 
 #include "bundle/model_bundle.h"
 #include "data/dataset.h"
@@ -22,6 +25,12 @@ std::int64_t updates_of(const TrainOptions& options, const Dataset& train);
 // nullptr). The data sets and `bundle` must outlive the request.
 FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, const Dataset* train,
                        const Dataset* evaluation, const MemoryRequest& memory);
+
+// The parameters of the model, and of a teacher, that do not change and lie in the models' files as they lie in memory,
+// but for their types: what an offload file need not hold.
+std::shared_ptr<const std::map<std::string, StoredTensor>> unchanging_parameters(const ModelBundle& bundle,
+                                                                                 const TrainOptions& options,
+                                                                                 bool trains);
 
 // The request for writing texts on, each of at most `tokens` tokens with its prompt; `options.train_batch_size` of them
 // at once. Throws UsageError for a task that writes no text.

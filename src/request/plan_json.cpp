@@ -41,6 +41,7 @@ nlohmann::json plan_json(const PlanSummary& plan, std::span<const PlannedProgram
             {"bytes", plan.offload.bytes()},
             {"optimizer_state_bytes", plan.offload.state_bytes()},
             {"parameter_bytes", plan.offload.parameter_bytes()},
+            {"in_place_bytes", plan.offload.in_place_bytes()},
             {"activation_bytes", plan.offload.activation_bytes()},
             {"read_bytes_per_update", plan.transfers.read_bytes},
             {"written_bytes_per_update", plan.transfers.written_bytes},

@@ -55,7 +55,7 @@ void TransferQueue::visit(std::uint64_t offset, std::size_t size, bool changes, 
 
 void TransferQueue::throw_if_failed() const {
   if (error_ == 0) return;
-  throw_offload_error(file_.directory(),
+  throw_offload_error(file_.where(failed_.offset),
                       fmt::format("{} at '{}', {} at {}", failed_.writes ? "writing" : "reading", failed_.label,
                                   counted(failed_.bytes.size(), "byte"), failed_.offset),
                       error_);

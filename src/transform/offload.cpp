@@ -171,7 +171,7 @@ class Offloader {
   double write_seconds(const Use& use) const { return seconds(use, options_.write_seconds_per_byte); }
   static double seconds(const Use& use, double per_byte) {
     double bytes = 0;
-    for (const auto& part : use.parts) bytes += static_cast<double>(part.type.bytes());
+    for (const auto& part : use.parts) bytes += static_cast<double>(part.moved_bytes());
     return bytes * per_byte;
   }
 
@@ -244,8 +244,18 @@ class Offloader {
     return {.offset = pieces.back().offset, .type = type};
   }
 
-  OffloadLayout::Parameter place_parameter(ValueId id) {
-    return layout_.place_parameter(graph_.value(id).name, graph_.type(id));
+  // Where a file has the parameter in such a form that it can be read there; nullptr: nowhere.
+  const StoredTensor* stored(ValueId id) const {
+    if (options_.stored == nullptr) return nullptr;
+    const auto found = options_.stored->find(graph_.value(id).name);
+    if (found == options_.stored->end()) return nullptr;
+    const DType in_file = found->second.dtype, here = graph_.type(id).dtype;
+    const bool widens = here == DType::kF32 && (in_file == DType::kBF16 || in_file == DType::kF16);
+    return in_file == here || widens ? &found->second : nullptr;
+  }
+
+  const OffloadLayout::Parameter& place_parameter(ValueId id) {
+    return layout_.place_parameter(graph_.value(id).name, graph_.type(id), stored(id));
   }
 
   // Fetches each part of each update one part ahead, and waits for a store when the part after the next begins.
@@ -263,7 +273,8 @@ class Offloader {
       const std::size_t piece = step.part.index;
       Use use{.ticket = next_ticket_++, .parts = {}, .name = fmt::format("{}.part{}", node.name, piece)};
       for (std::size_t i = 0; i < form.parameter_parts && is_offloaded_parameter(node.inputs[0]); ++i) {
-        const OffloadLayout::Parameter whole = place_parameter(node.inputs[i]);
+        const OffloadLayout::Parameter& whole = place_parameter(node.inputs[i]);
+        check(!whole.stored, "what trains is not read in the model's own file");
         const std::size_t first = static_cast<std::size_t>(step.part.first) * dtype_bytes(whole.type.dtype);
         use.parts.push_back({.offset = whole.offset + first, .type = {whole.type.dtype, {step.part.count}}});
       }
@@ -365,25 +376,25 @@ class Offloader {
       const auto id = static_cast<ValueId>(v);
       if (!is_offloaded_parameter(id)) continue;
       offloaded_sources_.insert(id);
-      place_parameter(id);
-      list_reads(id, without_update(graph_, readers[v]), reads);
+      const double seconds = static_cast<double>(place_parameter(id).file_bytes()) * options_.read_seconds_per_byte;
+      list_reads(id, seconds, without_update(graph_, readers[v]), reads);
     }
     std::ranges::stable_sort(reads, {}, &Read::use);
     begin_reads(reads);
     for (const Read& read : reads) {
-      const OffloadLayout::Parameter place = place_parameter(read.parameter);
+      const OffloadLayout::Parameter& place = place_parameter(read.parameter);
       steps_[read.begin].fetch_begins.push_back(fetches_.size());
       steps_[read.use].fetch_ends.push_back(fetches_.size());
-      fetches_.push_back({.use = {.ticket = next_ticket_++,
-                                  .parts = {{.offset = place.offset, .type = place.type}},
-                                  .name = graph_.value(read.parameter).name},
-                          .values = {read.parameter},
-                          .arriving = {}});
+      fetches_.push_back(
+          {.use = {.ticket = next_ticket_++,
+                   .parts = {{.offset = place.offset, .type = place.type, .file_bytes = place.file_bytes()}},
+                   .name = graph_.value(read.parameter).name},
+           .values = {read.parameter},
+           .arriving = {}});
     }
   }
 
-  void list_reads(ValueId id, const std::vector<NodeId>& readers, std::vector<Read>& reads) const {
-    const double seconds = static_cast<double>(graph_.type(id).bytes()) * options_.read_seconds_per_byte;
+  void list_reads(ValueId id, double seconds, const std::vector<NodeId>& readers, std::vector<Read>& reads) const {
     std::optional<std::size_t> before;  // the step of the reader before
     for (const NodeId reader : readers) {
       const std::size_t at = first_step_[static_cast<std::size_t>(reader)];
@@ -520,14 +531,35 @@ std::uint64_t OffloadLayout::state_bytes() const {
                          [](std::uint64_t sum, const auto& state) { return sum + state.second.type.bytes(); });
 }
 
-OffloadLayout::Parameter OffloadLayout::place_parameter(const std::string& name, const TensorType& type) {
-  return parameters_.try_emplace(name, Parameter{.type = type, .offset = place(name, type.bytes()).offset})
-      .first->second;
+const OffloadLayout::Parameter& OffloadLayout::place_parameter(const std::string& name, const TensorType& type,
+                                                               const StoredTensor* stored) {
+  const auto [position, inserted] = parameters_.try_emplace(name);
+  Parameter& parameter = position->second;
+  if (!inserted) {
+    check(parameter.type == type, [&] { return fmt::format("'{}' has one type in all programs", name); });
+    return parameter;
+  }
+  parameter.type = type;
+  if (stored == nullptr) {
+    parameter.offset = place(name, type.bytes()).offset;
+  } else {
+    parameter.stored = *stored;
+    parameter.offset = kOutsideOffset + outside_bytes_;
+    outside_bytes_ += round_up(type.bytes(), kOffloadAlignment);
+  }
+  return parameter;
 }
 
 std::uint64_t OffloadLayout::parameter_bytes() const {
-  return std::accumulate(parameters_.begin(), parameters_.end(), std::uint64_t{0},
-                         [](std::uint64_t sum, const auto& each) { return sum + each.second.type.bytes(); });
+  std::uint64_t bytes = 0;
+  for (const auto& [name, parameter] : parameters_) bytes += parameter.stored ? 0 : parameter.type.bytes();
+  return bytes;
+}
+
+std::uint64_t OffloadLayout::in_place_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const auto& [name, parameter] : parameters_) bytes += parameter.stored ? parameter.file_bytes() : 0;
+  return bytes;
 }
 
 std::uint64_t OffloadLayout::activation_bytes() const {
@@ -544,6 +576,7 @@ std::string offloaded_text(const OffloadLayout& layout) {
   add(layout.state_bytes(), "optimizer state");
   add(layout.parameter_bytes(), "parameters");
   add(layout.activation_bytes(), "activations");
+  add(layout.in_place_bytes(), "weights that stay in the model's own files");
   const std::string last = parts.empty() ? "nothing" : parts.back();
   if (parts.size() < 2) return last;
   parts.pop_back();

@@ -9,6 +9,7 @@
 //
 // A parameter is fetched shortly before a node reads it, in forward and again in backward, and its bytes are free after
 // that. One that trains is updated where its moments are: part by part, each of which is fetched and stored with them.
+// One that does not is read in the model's own file, if that has it in the type of memory or in a narrower one.
 //
 //   std::vector<Offloading> ranked = rank_offloads(graph, options);
 //   graph = offload(graph, {ranked[0].name, ranked[1].name}, options, layout);   // last of all transforms
@@ -17,11 +18,13 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "graph/graph.h"
+#include "tensor/stored_tensor.h"
 
 namespace plimsoll {
 
@@ -41,28 +44,34 @@ class OffloadLayout {
   struct Parameter {
     TensorType type;
     std::uint64_t offset = 0;
+    std::optional<StoredTensor> stored;  // of one that is read in the model's own file
+    std::size_t file_bytes() const { return stored ? TensorType{stored->dtype, type.shape}.bytes() : type.bytes(); }
   };
 
   // Returns the place of that name, added at the end of the file if new. Throws InternalError if its size differs.
   Piece place(const std::string& name, std::size_t bytes);
   void set_state(const std::string& name, State state) { states_[name] = std::move(state); }
 
-  // Returns the place of a parameter, added at the end of the file if new.
-  Parameter place_parameter(const std::string& name, const TensorType& type);
+  // Returns the place of a parameter, added at the end of the file if new; `stored`: of one that is read where that is.
+  const Parameter& place_parameter(const std::string& name, const TensorType& type, const StoredTensor* stored);
 
   const std::map<std::string, State>& states() const { return states_; }
   const std::map<std::string, Parameter>& parameters() const { return parameters_; }
+  bool empty() const { return places_.empty() && parameters_.empty(); }
+  // The bytes of the offload file; those of states, of parameters and of activations.
   std::uint64_t bytes() const { return bytes_; }
-  // The bytes of states, of parameters and of activations.
   std::uint64_t state_bytes() const;
   std::uint64_t parameter_bytes() const;
   std::uint64_t activation_bytes() const;
+  // The bytes, in files of their own, of parameters that are read there; `parameter_bytes` has none of them.
+  std::uint64_t in_place_bytes() const;
 
  private:
   std::map<std::string, Piece> places_;
   std::map<std::string, State> states_;
   std::map<std::string, Parameter> parameters_;
   std::uint64_t bytes_ = 0;
+  std::uint64_t outside_bytes_ = 0;  // of the places of what is read elsewhere, from kOutsideOffset on
 };
 
 // "1.2 GiB of parameters and 80 MiB of activations".
@@ -84,6 +93,8 @@ struct OffloadOptions {
   double read_seconds_per_byte = 0, write_seconds_per_byte = 0;
   std::size_t piece_bytes = std::size_t{4} << 20;      // largest piece of a moment
   std::size_t smallest_bytes = std::size_t{64} << 10;  // smaller ones stay: the disk takes about as long for this size
+  // Parameters that do not change and lie in a file already, by name; nullptr: none.
+  const std::map<std::string, StoredTensor>* stored = nullptr;
 };
 
 // Returns what may be offloaded, in the order in which a growing need for memory would take it: states, with the

@@ -278,6 +278,34 @@ TEST(LoadParameters, ThePrefixMayBeMissing) {
   }
 }
 
+// What is read where it is is not written; of another file, it must be the same.
+TEST(LoadParameters, AParameterThatStaysInItsFileIsComparedWithOthers) {
+  const ScratchFolder folder;
+  const std::vector<ParameterSpec> specs = layoutlmv3(small_config()).specs();
+  const fs::path path = folder / "model.safetensors";
+  write_weights(path, declarations(specs));
+  fs::copy(path, folder / "same.safetensors");
+  const WeightsFile weights = open_weights(path), same = open_weights(folder / "same.safetensors");
+  const auto stored = stored_parameters(specs, {.weights = &weights});
+  EXPECT_EQ(stored.size(), specs.size());
+  Store store(specs);
+  load_parameters(specs, {.weights = &weights}, store.memory());
+  const std::string kept = "layoutlmv3.encoder.layer.0.output.dense.weight";
+  const ParameterMemory memory = [&](const std::string& name) {
+    ParameterPlace place(std::span(store.values.at(name)));
+    if (name == kept) place.set_stored(stored.at(name));
+    return place;
+  };
+  EXPECT_TRUE(memory(kept).floats().empty()) << "nobody may write there";
+  EXPECT_THROW(memory(kept).write(0, std::vector<float>(1)), InternalError);
+  load_parameters(specs, {.weights = &weights}, memory);
+  load_parameters(specs, {.weights = &same}, memory);
+  store.values.at(kept)[5] += 1;  // stands for what the file has
+  load_parameters(specs, {.weights = &weights}, memory);
+  expect_error<DataError>([&] { load_parameters(specs, {.weights = &same}, memory); },
+                          {kept, path.string(), "same.safetensors"});
+}
+
 // transformers renames them in the same way (conversion_mapping.py, "legacy"), with the prefix and without.
 TEST(LoadParameters, EarlyNamesOfLayerNormAreRead) {
   const LabelledConfig config = small_config();

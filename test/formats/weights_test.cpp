@@ -62,6 +62,28 @@ TEST(Weights, ReadsShards) {
   }
 }
 
+// What `stored` says is where `read` reads.
+TEST(Weights, SaysWhereTensorsLieInTheirFiles) {
+  const ScratchFolder directory;
+  write_shard(directory.path() / "one.safetensors", {"a", "b", "unlisted"}, 1);
+  write_shard(directory.path() / "two.safetensors", {"c", "d"}, 10);
+  std::filesystem::copy_file(golden("state.bin"), directory.path() / "p1.bin");
+  directory.write("model.safetensors.index.json",
+                  R"({"weight_map": {"d": "two.safetensors", "a": "one.safetensors", "b": "one.safetensors",
+                     "parameter": "p1.bin"}})");
+  const WeightsFile weights = open_weights(directory.path());
+  for (const std::string name : {"a", "b", "d"}) {
+    const std::optional<StoredTensor> stored = weights.stored(name);
+    ASSERT_TRUE(stored);
+    EXPECT_EQ(stored->file.filename(), name == "d" ? "two.safetensors" : "one.safetensors");
+    EXPECT_EQ(stored->dtype, DType::kF32);
+    float value = 0;
+    ASSERT_EQ(::pread(stored->descriptor, &value, sizeof value, static_cast<off_t>(stored->offset_bytes)), 4);
+    EXPECT_THAT(read_tensor<float>(weights, name), ElementsAre(value)) << name;
+  }
+  EXPECT_FALSE(weights.stored("parameter")) << "a pickle's tensors may have strides";
+}
+
 TEST(Weights, ReadsShardsOfPickles) {
   const ScratchFolder directory;
   std::filesystem::copy_file(golden("state.bin"), directory.path() / "p1.bin");

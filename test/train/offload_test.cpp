@@ -34,7 +34,7 @@ void set_way(SmallRun& run, const Way& way, bool offload) {
 struct Outcome {
   std::vector<double> losses, norms;
   std::string model, optimizer;
-  std::uint64_t states = 0, activations = 0, parameters = 0;
+  std::uint64_t states = 0, activations = 0, parameters = 0, in_place = 0;
 };
 
 Outcome outcome_of(const SmallRun& run, const fs::path& folder) {
@@ -48,6 +48,7 @@ Outcome outcome_of(const SmallRun& run, const fs::path& folder) {
   outcome.states = run.offloaded_state_bytes;
   outcome.activations = run.offloaded_activation_bytes;
   outcome.parameters = run.offloaded_parameter_bytes;
+  outcome.in_place = run.offloaded_in_place_bytes;
   return outcome;
 }
 
@@ -102,6 +103,36 @@ TEST(OffloadedRun, ContinuesBitForBitWithAndWithoutAFile) {
       }
     }
   }
+}
+
+// Frozen weights are read where the model has them, at every start.
+TEST(OffloadedRun, FrozenWeightsStayInTheModelsFile) {
+  const ScratchFolder folder;
+  SmallRun first(folder.make("base")), second(folder.make("other"));
+  first.options.max_steps = second.options.max_steps = 1;
+  second.options.seed = 7;
+  first.train();
+  second.train();
+  const auto set_up = [&](SmallRun& run, bool offload) {
+    set_way(run, {.micro = 2}, offload);
+    run.model = folder.path() / "base";
+    run.parts.freeze = {"*.patch_embed.*"};
+  };
+  SmallRun plain(folder.make("plain")), offloaded(folder.make("offloaded"));
+  set_up(plain, false);
+  plain.train();
+  const Outcome expected = outcome_of(plain, folder.path() / "plain");
+  EXPECT_EQ(expected.in_place, 0U);
+  set_up(offloaded, true);
+  EXPECT_THROW(offloaded.train(std::nullopt, 3), InterruptedError);
+  offloaded.train(checkpoint_path(folder.path() / "offloaded", 3));
+  const Outcome found = outcome_of(offloaded, folder.path() / "offloaded");
+  EXPECT_GT(found.in_place, 0U);
+  EXPECT_TRUE(found.model == expected.model);
+  EXPECT_TRUE(found.optimizer == expected.optimizer);
+  offloaded.model = folder.path() / "other";
+  expect_error<DataError>([&] { offloaded.train(checkpoint_path(folder.path() / "offloaded", 3)); },
+                          {"patch_embed.proj.weight", (folder.path() / "other").string()});
 }
 
 // Forks a process in which no file may be written past `limit`, once the update after the first checkpoint has begun.

@@ -145,6 +145,7 @@ class SmallRun {
                                .sums_each_micro_batch = sums_each_micro_batch,
                                .bucket_bytes = std::size_t{20} << 10};
     FitRequest request = fit_request(bundle, options, data.get(), held_out.get(), memory);
+    if (offload && !make_backend) request.step.stored = unchanging_parameters(bundle, options, true);
     const auto choose = [&](FitRequest& r) { return offload ? offloaded_plan(r, backend) : fit(r, backend); };
     const Session session(ranks == nullptr ? choose(request) : fit_on_ranks(request, backend, *ranks, choose), backend,
                           known_choices(resume, cache), ranks);
@@ -152,6 +153,7 @@ class SmallRun {
     offloaded_state_bytes = session.plan().offload.state_bytes();
     offloaded_activation_bytes = session.plan().offload.activation_bytes();
     offloaded_parameter_bytes = session.plan().offload.parameter_bytes();
+    offloaded_in_place_bytes = session.plan().offload.in_place_bytes();
     StopAfter observer(stop_after);
     observer.limits_files = limit_files_after_checkpoint;
     observer.then = on_step;
@@ -223,6 +225,7 @@ class SmallRun {
   bool offload = false, limit_files_after_checkpoint = false;
   // Those of the last call of train.
   std::uint64_t offloaded_state_bytes = 0, offloaded_activation_bytes = 0, offloaded_parameter_bytes = 0;
+  std::uint64_t offloaded_in_place_bytes = 0;
   std::vector<StepReport> reports;
 
  private:

@@ -276,6 +276,10 @@ Graph deep_graph(DType dtype) {
   const ValueId rows = graph.add_input("rows", {DType::kI32, {1}}), ids = graph.add_input("ids", {DType::kI32, {8}});
   const ValueId table = graph.add_parameter("table.weight", {DType::kF32, {40, 64}});
   ValueId x = embedding(graph, "lookup", table, ids, {.row_gradient = true}, rows);
+  const auto cast = [&](DType to) {
+    if (dtype == DType::kBF16) x = plimsoll::cast(graph, fmt::format("to {}", dtype_name(to)), x, to, rows);
+  };
+  cast(DType::kBF16);
   for (int layer = 0; layer < 12; ++layer) {
     const std::string name = fmt::format("layer {}", layer);
     const ValueId weight = graph.add_parameter(name + ".weight", {dtype, {64, 64}});
@@ -284,6 +288,7 @@ Graph deep_graph(DType dtype) {
                            .inputs = {linear(graph, name, x, weight, kNoValue, rows)},
                            .row_count = rows});
   }
+  cast(DType::kF32);
   const auto loss = graph.add_node(
       {.op = Op::kCrossEntropy,
        .name = "loss",
@@ -295,6 +300,54 @@ Graph deep_graph(DType dtype) {
   const Gradients gradients = append_backward(graph, {&seed, 1}, std::vector<ValueId>{table});
   append_optimizer(graph, gradients, {.kind = OptimizerKind::kAdamW, .adamw = {}, .clips = false, .decays = {}});
   return graph;
+}
+
+// A parameter is read in the model's own file if that has its type, or one that is widened to it.
+TEST(Offload, AParameterMayStayWhereItIs) {
+  for (const auto& [in_file, in_memory, stays] :
+       std::vector<std::tuple<DType, DType, bool>>{{DType::kF32, DType::kF32, true},
+                                                   {DType::kBF16, DType::kF32, true},
+                                                   {DType::kF16, DType::kF32, true},
+                                                   {DType::kBF16, DType::kBF16, true},
+                                                   {DType::kF32, DType::kBF16, false},
+                                                   {DType::kF16, DType::kBF16, false},
+                                                   {DType::kF64, DType::kF32, false}}) {
+    const Graph plain = deep_graph(in_memory);
+    std::set<std::string> names;
+    for (const Offloading& one : rank_offloads(plain, options(1))) {
+      if (one.kind == Offloading::Kind::kParameter) names.insert(one.name);
+    }
+    ASSERT_GT(names.size(), 3U);
+    std::map<std::string, StoredTensor> stored;
+    for (const std::string& name : names) {
+      if (name != *names.begin()) stored[name] = {.file = "m", .descriptor = 3, .offset_bytes = 64, .dtype = in_file};
+    }
+    OffloadOptions where = options(1);
+    where.stored = &stored;
+    OffloadLayout layout;
+    const Graph graph = offload(plain, names, where, layout);
+    verify(graph);
+    std::set<std::uint64_t> places;
+    std::uint64_t in_place = 0, in_store = 0;
+    for (const auto& [name, parameter] : layout.parameters()) {
+      const bool here = stays && stored.contains(name);
+      EXPECT_EQ(parameter.stored.has_value(), here) << name;
+      EXPECT_EQ(parameter.offset >= kOutsideOffset, here) << name;
+      EXPECT_TRUE(places.insert(parameter.offset).second) << name;
+      (here ? in_place : in_store) += here ? parameter.file_bytes() : parameter.type.bytes();
+    }
+    EXPECT_EQ(layout.in_place_bytes(), in_place);
+    EXPECT_EQ(layout.parameter_bytes(), in_store);
+    EXPECT_EQ(layout.activation_bytes(), 0U);
+    EXPECT_LT(layout.bytes(), in_store + names.size() * kOffloadAlignment);
+    for (const Node& node : graph.nodes()) {
+      if (node.op != Op::kFetchBegin) continue;
+      for (const auto& part : std::get<TransferAttributes>(node.attributes).parts) {
+        const bool narrow = part.offset >= kOutsideOffset && in_file != in_memory;
+        EXPECT_EQ(part.moved_bytes(), part.type.bytes() / (narrow ? 2 : 1)) << node.name;
+      }
+    }
+  }
 }
 
 TEST(Offload, FrozenParametersAreReadAheadOfTheirUseAndNoFurther) {
