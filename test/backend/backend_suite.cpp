@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ostream>
+#include <set>
 
 #include "backend/compare.h"
 #include "backend/reference/reference_backend.h"
@@ -24,10 +25,12 @@ TEST_P(BackendSuite, AgreesWithTheReference) {
     found.run();
     expect_near(built.graph, found, expected);
 
+    std::set<std::vector<ValueId>> seen;
     for (const Reuse reuse : {Reuse::kNever, Reuse::kFirst, Reuse::kLast}) {
       SCOPED_TRACE(reuse == Reuse::kNever ? "run again" : "outputs in place of inputs");
+      if (!seen.insert(GraphRunner::places(built.graph, reuse)).second) continue;  // the same once more
       GraphRunner again(built.graph, *backend, {.reuse = reuse});
-      for (int run = 0; run < 2; ++run) {
+      for (int run = 0; run < (reuse == Reuse::kNever ? 2 : 1); ++run) {
         built.set_data(again);
         again.run();
         expect_identical(built.graph, again, found);

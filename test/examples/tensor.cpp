@@ -4,10 +4,12 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "fit/fit.h"
+#include "formats/weights.h"
 #include "runtime/program.h"
 #include "tensor/block_code.h"
 #include "tensor/code_table.h"
@@ -16,6 +18,7 @@
 #include "tensor/half.h"
 #include "tensor/input_spec.h"
 #include "tensor/split_float.h"
+#include "tensor/stored_tensor.h"
 
 namespace plimsoll::examples {
 
@@ -44,8 +47,13 @@ void of_input_spec() {
 #include "tensor/input_spec.h.inc"
 }
 
-void of_split_float() {
+void of_split_float(){
 #include "tensor/split_float.h.inc"
+}
+
+std::optional<StoredTensor> of_stored_tensor(const WeightsFile& weights) {
+#include "tensor/stored_tensor.h.inc"
+  return place;
 }
 
 }  // namespace plimsoll::examples

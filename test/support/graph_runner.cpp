@@ -37,7 +37,7 @@ GraphRunner::GraphRunner(const Graph& graph, Backend& backend, RunnerOptions opt
       bound_slack_(options.bound_slack) {
   verify(graph);
   for (const Value& value : graph.values()) promised_.push_back(rows_of(value.type));
-  place_values(options.reuse);
+  home_ = places(graph, options.reuse);
   for (const Node& node : graph.nodes()) kernels_.push_back(backend.prepare(graph, node));
   allocate();
 }
@@ -63,32 +63,33 @@ void GraphRunner::allocate() {
   });
 }
 
-void GraphRunner::place_values(Reuse reuse) {
-  const std::vector<std::ptrdiff_t> last = last_reads(graph_);
-  home_.assign(graph_.values().size(), kNoValue);
-  const auto own_buffer = [&](ValueId value) { home_[at(value)] = value; };
-  for (std::size_t i = 0; i < graph_.values().size(); ++i) {
-    if (graph_.values()[i].producer == kNoNode) own_buffer(static_cast<ValueId>(i));
+std::vector<ValueId> GraphRunner::places(const Graph& graph, Reuse reuse) {
+  const std::vector<std::ptrdiff_t> last = last_reads(graph);
+  std::vector<ValueId> home(graph.values().size(), kNoValue);
+  const auto own_buffer = [&](ValueId value) { home[at(value)] = value; };
+  for (std::size_t i = 0; i < graph.values().size(); ++i) {
+    if (graph.values()[i].producer == kNoNode) own_buffer(static_cast<ValueId>(i));
   }
-  for (std::size_t n = 0; n < graph_.nodes().size(); ++n) {
-    const Node& node = graph_.nodes()[n];
+  for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
+    const Node& node = graph.nodes()[n];
     std::vector<Alias> aliases = op_aliases(node.op, node.inputs.size());
     if (reuse == Reuse::kLast) std::reverse(aliases.begin(), aliases.end());
     std::vector<ValueId> taken;
     for (const Alias& alias : aliases) {
       const ValueId input = node.inputs[alias.input], output = node.outputs[alias.output];
       const bool must = alias.kind == Alias::Kind::kMust;
-      const bool dies = last[at(input)] == static_cast<std::ptrdiff_t>(n) && !is_persistent(graph_.value(input).role);
-      const bool fits = graph_.type(input).bytes() == graph_.type(output).bytes();
-      const bool is_free = std::find(taken.begin(), taken.end(), home_[at(input)]) == taken.end();
-      if (home_[at(output)] != kNoValue || !(must || (reuse != Reuse::kNever && dies && fits && is_free))) continue;
-      home_[at(output)] = home_[at(input)];
-      taken.push_back(home_[at(input)]);
+      const bool dies = last[at(input)] == static_cast<std::ptrdiff_t>(n) && !is_persistent(graph.value(input).role);
+      const bool fits = graph.type(input).bytes() == graph.type(output).bytes();
+      const bool is_free = std::find(taken.begin(), taken.end(), home[at(input)]) == taken.end();
+      if (home[at(output)] != kNoValue || !(must || (reuse != Reuse::kNever && dies && fits && is_free))) continue;
+      home[at(output)] = home[at(input)];
+      taken.push_back(home[at(input)]);
     }
     for (const ValueId output : node.outputs) {
-      if (home_[at(output)] == kNoValue) own_buffer(output);
+      if (home[at(output)] == kNoValue) own_buffer(output);
     }
   }
+  return home;
 }
 
 DeviceTensor GraphRunner::tensor(ValueId value) const {

@@ -41,6 +41,9 @@ class GraphRunner {
   // Prepares every node. Both arguments must outlive the runner. Throws what the backend throws.
   GraphRunner(const Graph& graph, Backend& backend, RunnerOptions options = {});
 
+  // For each value, that whose bytes it takes: itself, unless it shares an input's.
+  static std::vector<ValueId> places(const Graph& graph, Reuse reuse);
+
   // Writes a source value; if there are fewer values than the tensor has, the rest is poisoned. With reuse, a run may
   // consume inputs, so set them before each run.
   void set(ValueId value, std::span<const double> values);
@@ -55,7 +58,6 @@ class GraphRunner {
   std::vector<double> get(ValueId value) const;
 
  private:
-  void place_values(Reuse reuse);
   void allocate();
   void run_node(std::size_t index);
   // The leading rows of a node's output that the op's contract defines; the outputs must have been computed.
