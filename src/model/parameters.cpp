@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <numbers>
 #include <optional>
 #include <set>
@@ -254,7 +255,8 @@ ParameterReport load_parameters(const std::vector<ParameterSpec>& specs, const P
           if (!compares) return;
           in_place.resize(values.size());
           place.read(first, in_place);
-          if (!std::ranges::equal(in_place, values)) refuse_other(weights, name, *place.stored());
+          const bool same = std::memcmp(in_place.data(), values.data(), values.size_bytes()) == 0;
+          if (!same) refuse_other(weights, name, *place.stored());
         });
       },
       [&](const ParameterSpec& spec) {
@@ -281,13 +283,17 @@ void copy_parameter(SafetensorsWriter& writer, const ParameterSpec& spec, const 
 std::map<std::string, StoredTensor> stored_parameters(const std::vector<ParameterSpec>& specs,
                                                       const ParameterSource& source) {
   std::map<std::string, StoredTensor> all;
-  visit(
-      specs, source,
-      [&all](const ParameterSpec& spec, const WeightsFile& weights, const std::string& name) {
-        if (spec.transposed) return;
-        if (std::optional<StoredTensor> stored = weights.stored(name)) all.emplace(spec.name, std::move(*stored));
-      },
-      [](const ParameterSpec&) {});
+  for (const ParameterSpec& spec : specs) {
+    const bool in_adapter = source.adapter != nullptr && source.adapter->find(kAdapterPrefix + spec.name) != nullptr;
+    const bool fresh = spec.is_head() && !spec.in_base && source.fresh_head;
+    if (spec.transposed || (!in_adapter && (fresh || spec.is_adapter() || spec.is_mask()))) continue;
+    const std::optional<std::string> name =
+        in_adapter ? kAdapterPrefix + spec.name : name_in_weights(source, spec.name);
+    if (!name) continue;
+    const WeightsFile& weights = in_adapter ? *source.adapter : *source.weights;
+    if (weights.at(*name).type.shape != spec.file_shape) continue;
+    if (std::optional<StoredTensor> stored = weights.stored(*name)) all.emplace(spec.name, std::move(*stored));
+  }
   return all;
 }
 

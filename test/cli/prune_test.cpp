@@ -180,6 +180,8 @@ TEST_F(Prune, TrainsWhatItHasPruned) {
                               "2",
                               "--eval-data",
                               path("pages/validation.jsonl"),
+                              "--offload",
+                              path("."),
                               "--json"};
   const Outcome outcome = prune("small", training);
   ASSERT_EQ(outcome.code, 0) << outcome.err;

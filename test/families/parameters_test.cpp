@@ -288,6 +288,13 @@ TEST(LoadParameters, AParameterThatStaysInItsFileIsComparedWithOthers) {
   const WeightsFile weights = open_weights(path), same = open_weights(folder / "same.safetensors");
   const auto stored = stored_parameters(specs, {.weights = &weights});
   EXPECT_EQ(stored.size(), specs.size());
+  // Of a smaller model, what has the same shape.
+  LabelledConfig smaller = small_config();
+  smaller.intermediate_size = 4;
+  const auto of_smaller = stored_parameters(layoutlmv3(smaller).specs(), {.weights = &weights});
+  EXPECT_EQ(of_smaller.size(), specs.size() - 3) << "both matrices and a bias are others";
+  EXPECT_FALSE(of_smaller.contains("layoutlmv3.encoder.layer.0.output.dense.weight"));
+  EXPECT_EQ(stored_parameters(specs, {.weights = &weights, .fresh_head = true}).size(), specs.size() - 2);
   Store store(specs);
   load_parameters(specs, {.weights = &weights}, store.memory());
   const std::string kept = "layoutlmv3.encoder.layer.0.output.dense.weight";
