@@ -149,6 +149,7 @@ int OffloadFile::read(std::uint64_t offset, std::span<std::byte> bytes) noexcept
 // Reads through the first `room` bytes of the buffer.
 int OffloadFile::read_outside(std::uint64_t offset, std::span<std::byte> bytes, std::size_t room) noexcept {
   const OutsidePiece& piece = piece_at(offset);
+  if (offset - piece.offset + bytes.size() > piece.bytes) return EINVAL;
   const Opened& file = outside_files_[static_cast<std::size_t>(&piece - outside_.data())];
   const std::size_t widening = piece.widen == nullptr ? 1 : 2;
   for (std::uint64_t first = offset - piece.offset; !bytes.empty();) {

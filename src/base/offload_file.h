@@ -40,7 +40,7 @@ struct OutsidePiece {
   using Widen = void (*)(std::span<const std::byte> narrow, std::span<std::byte> wide);
 
   std::uint64_t offset = 0;  // where they are found: kOutsideOffset or more, a multiple of kOffloadAlignment
-  std::size_t bytes = 0;     // as they are found; a multiple of 4 if they are widened
+  std::size_t bytes = 0;     // as they are found, and no more are read; a multiple of 4 if they are widened
   std::filesystem::path file;
   int descriptor = -1;   // of the file, open while the OffloadFile is made
   std::uint64_t at = 0;  // in the file

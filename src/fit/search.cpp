@@ -215,7 +215,7 @@ class Search {
             .offloads = true};
   }
 
-  // What does not train has parameters alone to offload. That is tried where the largest micro-batch does not fit.
+  // What does not train can offload nothing but parameters. That is tried where the largest micro-batch does not fit.
   std::vector<Family> with_parameters_offloaded(std::vector<Family> families, const std::vector<Cut>& sizes) {
     if (!may_offload() || (!families.empty() && families.front().position == 0)) return families;
     add(families, offloading(sizes.front(), modes(sizes.front()).front(), Order::kParametersFirst));

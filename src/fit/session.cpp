@@ -45,7 +45,7 @@ void widen(std::span<const std::byte> narrow, std::span<std::byte> wide) {
   }
 }
 
-// What is read in the model's own files, in the order of its places.
+// Returns what is read in the model's own files, in the order of its places.
 std::vector<OutsidePiece> outside_pieces(const OffloadLayout& layout) {
   std::vector<OutsidePiece> pieces;
   for (const auto& [name, parameter] : layout.parameters()) {

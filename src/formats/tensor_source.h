@@ -53,7 +53,7 @@ class TensorSource {
   // through a staging buffer. `entry` is one of entries().
   void read_elements(const TensorEntry& entry, std::uint64_t first_element, std::span<std::byte> destination) const;
 
-  // Where the tensor lies in a file, its elements one after the other as they are read; empty if it does not.
+  // Says where the tensor lies in a file with its elements one after the other; empty if it does not.
   std::optional<StoredTensor> stored(std::string_view name) const;
 
   // Reads the whole file once and compares it with its container's checksums (the CRC-32 of a zip archive's entries;
@@ -66,7 +66,7 @@ class TensorSource {
   void set_entries(std::vector<TensorEntry> entries);
   // `index` is an index into entries(); the range was checked.
   virtual void read_range(std::size_t index, std::uint64_t first_element, std::span<std::byte> destination) const = 0;
-  // Of an entry.
+  // Does the same for the entry with that index.
   virtual std::optional<StoredTensor> stored_at(std::size_t) const { return std::nullopt; }
 
  private:

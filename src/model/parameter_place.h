@@ -32,7 +32,7 @@ class ParameterPlace {
 
   std::int64_t elements() const { return read_ ? elements_ : value_.elements(); }
   std::int64_t first() const { return first_; }
-  // Where the place is one in a file, which nobody writes; empty: it is one in memory.
+  // Says where a place in a file is, which nobody writes; empty if the place is in memory.
   const std::optional<StoredTensor>& stored() const { return stored_; }
   void set_stored(std::optional<StoredTensor> stored) { stored_ = std::move(stored); }
   // Whether `read` gives what was written: not of BF16 alone.

@@ -52,8 +52,8 @@ ParameterReport load_parameters(const std::vector<ParameterSpec>& specs, const P
 // The same checks without reading: what would be wrong or fresh, before anything is allocated.
 ParameterReport check_parameters(const std::vector<ParameterSpec>& specs, const ParameterSource& source);
 
-// Where the source's files have parameters as memory has them but for the type, by name: in one piece, of that shape
-// and not transposed. Throws nothing: the weights may be those of a larger model.
+// Says by name where the source's files have parameters as memory has them, but for their types: in one piece, of that
+// shape and not transposed. It throws nothing, since the weights may be those of a larger model.
 std::map<std::string, StoredTensor> stored_parameters(const std::vector<ParameterSpec>& specs,
                                                       const ParameterSource& source);
 

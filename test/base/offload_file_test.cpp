@@ -109,6 +109,8 @@ TEST(OffloadFile, ReadsPiecesOfOtherFilesWhereTheyAre) {
         EXPECT_TRUE(visited == found);
       }
       EXPECT_EQ(file.where(piece.offset), path);
+      std::vector<std::byte> beyond(piece.bytes + 4);
+      EXPECT_EQ(file.read(piece.offset, beyond), EINVAL);
       EXPECT_EQ(file.write(piece.offset, expected), EROFS);
       EXPECT_THROW(file.visit(piece.offset, 1, true, [](std::span<std::byte>) {}), EnvironmentError);
     }
