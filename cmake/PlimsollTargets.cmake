@@ -3,10 +3,12 @@
 #   several files are compiled as one, so that the headers that they share are read once.
 #   Those after ALONE are not: names of theirs are also names of other files. COLD: no time of a run is spent there, so
 #   that it is optimised less, in two thirds of the time to compile.
-# plimsoll_test(NAME [BUSY] [WITHOUT file...] [ALONE file...] [DEPENDS lib...] [LINK external...])
+# plimsoll_test(NAME [BUSY] [LONG] [WITHOUT file...] [ALONE file...] [DEPENDS lib...] [LINK external...])
 #   One folder of test/ = one GoogleTest program test_NAME from its *.cpp files, but for those of a library beside it,
 #   and one ctest test NAME.1, NAME.2, ... per core. ALONE as for a library; tests are always COLD, and with
-#   PLIMSOLL_UNITY not optimised at all but for those that say BUSY: they compute more than they took to compile.
+#   PLIMSOLL_UNITY not optimised at all but for those that say BUSY: they compute more than they took to compile (a test
+#   that is not optimised slows the library down, too: the linker takes its copies of inline functions). LONG ones begin
+#   first, so that none of them is waited for at the end.
 
 add_library(plimsoll_flags INTERFACE)
 set(plimsoll_options -Wall -Wextra -Wshadow -Wnon-virtual-dtor)
@@ -74,7 +76,7 @@ cmake_host_system_information(RESULT PLIMSOLL_TEST_SHARDS QUERY NUMBER_OF_LOGICA
 set(PLIMSOLL_TEST_TALLIES "${CMAKE_BINARY_DIR}/Testing/tallies")
 file(MAKE_DIRECTORY "${PLIMSOLL_TEST_TALLIES}")
 function(plimsoll_test name)
-  cmake_parse_arguments(ARG "BUSY" "" "DEPENDS;LINK;WITHOUT;ALONE" ${ARGN})
+  cmake_parse_arguments(ARG "BUSY;LONG" "" "DEPENDS;LINK;WITHOUT;ALONE" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
   list(REMOVE_ITEM sources ${ARG_WITHOUT})
   if(NOT sources)
@@ -100,6 +102,9 @@ function(plimsoll_test name)
     math(EXPR shard "${index} - 1")
     set(tally "${PLIMSOLL_TEST_TALLIES}/${name}.${index}")
     add_test(NAME ${name}.${index} COMMAND test_${name})
+    if(ARG_LONG)
+      set_tests_properties(${name}.${index} PROPERTIES COST 100)
+    endif()
     set_tests_properties(${name}.${index} PROPERTIES TIMEOUT ${timeout} ENVIRONMENT  # GOMP_SPINCOUNT as the program itself: see src/cli/main
       "GOMP_SPINCOUNT=2000;GTEST_TOTAL_SHARDS=${PLIMSOLL_TEST_SHARDS};GTEST_SHARD_INDEX=${shard};PLIMSOLL_TEST_TALLY=${tally}${sanitizer}")
   endforeach()

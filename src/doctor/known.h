@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string_view>
+#include <unordered_map>
 
 #include "doctor/pattern.h"
 
@@ -13,7 +14,7 @@ namespace plimsoll::doctor {
 // The numbers are those of `patterns`.
 struct Known {
   PatternSet patterns{};
-  std::map<std::string_view, int> number{};  // of a rule's pattern
+  std::unordered_map<std::string_view, int> number{};  // of a rule's pattern
   std::set<int> out_of_memory{}, elsewhere{}, links{}, threads{}, after{}, closings{}, exits{}, trackers{}, tracked{},
       summaries{}, teardown{}, ranks{}, results{}, signs{}, troubles{}, bars{}, preparing{}, timeouts{};
   std::map<int, std::size_t> facts{};  // of a pattern, which fact it begins (doctor/log_facts.h)

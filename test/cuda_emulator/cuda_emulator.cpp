@@ -7,7 +7,6 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <csetjmp>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -15,8 +14,33 @@
 #include <stdexcept>
 #include <vector>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define PLIMSOLL_SANITIZED
+// swapcontext asks the system for the signal mask each time, which takes longer than most threads run between two
+// barriers. Sanitizers know of no other switch, and other processors are seldom here.
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define PLIMSOLL_SWITCHES_STACKS
+// Keeps on this stack what a called function has to keep, puts where it ends into *from, and goes on where `to` ends.
+extern "C" void plimsoll_switch_stacks(void** from, void* to);
+asm(R"(
+  .text
+  .type plimsoll_switch_stacks, @function
+plimsoll_switch_stacks:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+  .size plimsoll_switch_stacks, .-plimsoll_switch_stacks
+)");
 #endif
 
 namespace cuda_emulator {
@@ -61,15 +85,17 @@ struct Shown {
 };
 
 struct Fiber {
-  ucontext_t context{};
-  std::jmp_buf jump{};
-  bool entered = false;
-  std::unique_ptr<char[]> stack{new char[kStackBytes]};
-  uint3 thread{};
-  unsigned index = 0;
   bool runs = false;
   const Barrier* waits_for = nullptr;
   std::uint64_t generation = 0;
+  uint3 thread{};
+  unsigned index = 0;
+#ifdef PLIMSOLL_SWITCHES_STACKS
+  void* context = nullptr;  // where its stack ends
+#else
+  ucontext_t context{};
+#endif
+  std::unique_ptr<char[]> stack{new char[kStackBytes]};
   std::vector<Copy> copies;  // not yet waited for
   std::size_t groups = 0;    // number of committed groups
   std::deque<std::vector<std::function<void()>>> products{
@@ -164,22 +190,32 @@ class Block {
     }
   }
 
-#ifdef PLIMSOLL_SANITIZED
+#ifdef PLIMSOLL_SWITCHES_STACKS
+  void leave(Fiber& fiber) { plimsoll_switch_stacks(&fiber.context, scheduler_); }
+  void go_on(Fiber& fiber) { plimsoll_switch_stacks(&scheduler_, fiber.context); }
+  void make_ready(Fiber& fiber) {
+    // Stacks lie whole pages apart. If they were used from the same place in a page, those of a warp would share a few
+    // sets of the processor's first cache.
+    const std::size_t apart = fibers_.size() * 320 % 4096;
+    const auto end = reinterpret_cast<std::uintptr_t>(fiber.stack.get()) + kStackBytes - apart;
+    auto* const top = reinterpret_cast<std::uintptr_t*>(end / 16 * 16) - 2;
+    top[0] = reinterpret_cast<std::uintptr_t>(&Block::enter);
+    top[1] = 0;  // enter never returns
+    std::fill(top - 6, top, 0);  // the registers
+    fiber.context = top - 6;
+  }
+  void* scheduler_ = nullptr;
+#else
   void leave(Fiber& fiber) { swapcontext(&fiber.context, &scheduler_); }
   void go_on(Fiber& fiber) { swapcontext(&scheduler_, &fiber.context); }
-#else
-  // swapcontext queries the system for the signal mask each time; a jump does not. A fiber is entered with the first
-  // and continued with the second, which sanitizers would report as an error.
-  void leave(Fiber& fiber) {
-    if (_setjmp(fiber.jump) == 0) _longjmp(scheduler_jump_, 1);
+  void make_ready(Fiber& fiber) {
+    getcontext(&fiber.context);
+    fiber.context.uc_stack.ss_sp = fiber.stack.get();
+    fiber.context.uc_stack.ss_size = kStackBytes;
+    fiber.context.uc_link = nullptr;  // it never returns
+    makecontext(&fiber.context, reinterpret_cast<void (*)()>(&Block::enter), 0);
   }
-  void go_on(Fiber& fiber) {
-    if (_setjmp(scheduler_jump_) != 0) return;
-    if (fiber.entered) _longjmp(fiber.jump, 1);
-    fiber.entered = true;
-    swapcontext(&scheduler_, &fiber.context);
-  }
-  std::jmp_buf scheduler_jump_;
+  ucontext_t scheduler_{};
 #endif
 
   void run_threads() {
@@ -200,22 +236,12 @@ class Block {
     current_->runs = false;
   }
 
-  void make_ready(Fiber& fiber) {
-    getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack.get();
-    fiber.context.uc_stack.ss_size = kStackBytes;
-    fiber.context.uc_link = nullptr;  // it never returns
-    fiber.entered = false;
-    makecontext(&fiber.context, reinterpret_cast<void (*)()>(&Block::enter), 0);
-  }
-
   void switch_to(Fiber& fiber) {
     current_ = &fiber;
     threadIdx = fiber.thread;
     go_on(fiber);
   }
 
-  ucontext_t scheduler_{};
   std::vector<std::unique_ptr<Fiber>> fibers_;
   Fiber* current_ = nullptr;
   const std::function<void()>* thread_ = nullptr;
