@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <initializer_list>
 
 #include "backend/compare.h"
 #include "backend/cuda/cublaslt.h"
