@@ -15,7 +15,7 @@ namespace {
 
 struct BenchOptions {
   std::string model, batch, optimizer = "adamw_torch", kept_activations;
-  int steps = 5;
+  int steps = 5, forks = 0;
   bool profile = false;
   RunOptions run;  // its parts, precision and device
 };
@@ -41,6 +41,7 @@ void run_bench_step(const Invocation& invocation, BenchOptions& options) {
                          .precision = options.run.precision.resolve()};
   bench.choices.cache = cache_directory();
   bench.recompute_cheap = options.kept_activations != "all";
+  bench.forks = static_cast<std::size_t>(options.forks);
   if (bench.recompute_cheap && !options.kept_activations.empty())
     bench.kept_bytes = parse_bytes(options.kept_activations, "--kept-activations");
   const StepBench result =
@@ -92,6 +93,11 @@ void add_bench_step(CLI::App& app, Invocation& invocation) {
                    "Recompute activations in backward until forward keeps at most SIZE; all: recompute nothing "
                    "(default: on the CPU recompute only the cheapest values, on a GPU nothing)")
       ->type_name("SIZE");
+  whole_number(command->add_option("--concurrent-products", options->forks,
+                                   "With --device cuda: products that nothing needs at once run beside what follows "
+                                   "them, N of them, which keep their operands in memory; same numbers"),
+               0, 64)
+      ->capture_default_str();
   command->add_flag("--profile", options->profile, "Print the time of each op");
   command->callback(
       [&invocation, options] { invocation.action = [&invocation, options] { run_bench_step(invocation, *options); }; });

@@ -93,15 +93,17 @@ std::int64_t program_rows(const FitRequest& request, const Levers& levers, const
   return runs_chunks(levers, program.kind) ? model.encoder().rows(program.capacity) : model.rows(program.capacity);
 }
 bool needs_kernels(const RunPlan& run, const FitRequest& request, std::size_t loader_bytes) {
-  std::int64_t rows = 0;
+  const auto has_few_rows = [&](const PlannedProgram& program) {
+    return program_rows(request, run.levers, program) <= kRowsWithoutQuestion;
+  };
+  if (std::ranges::all_of(run.programs, has_few_rows)) return true;
   std::size_t arena = 0;
   for (const PlannedProgram& program : run.programs) {
     const Graph& graph = program.prepared.graph;
-    rows = std::max(rows, program_rows(request, run.levers, program));
     const std::vector<std::size_t> no_scratch(graph.nodes().size(), 0);
     arena = std::max(arena, estimate_memory(graph, no_scratch, run.layout).arena_bytes());
   }
-  return rows <= kRowsWithoutQuestion || arena + loader_bytes <= request.budget_bytes;
+  return arena + loader_bytes <= request.budget_bytes;
 }
 
 // Groups persistent bytes by purpose, using the names that transform/optimizer.h gives.
@@ -349,8 +351,8 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
     const Graph& graph = program.prepared.graph;
     std::vector<std::size_t> scratch = program.prepared.scratch_bytes();
     scratch.resize(graph.nodes().size(), 0);
-    program.plan = depth == PlanDepth::kComplete ? plan_memory(graph, scratch, run.layout)
-                                                 : estimate_memory(graph, scratch, run.layout);
+    program.plan = depth == PlanDepth::kComplete ? plan_memory(graph, scratch, run.layout, levers.forks)
+                                                 : estimate_memory(graph, scratch, run.layout, levers.forks);
     run.seconds_to_save = std::max(
         run.seconds_to_save, longest_seconds(program.prepared, request.speeds, real_row_share(request, run, program)));
     if (is_of_update(program.kind)) {

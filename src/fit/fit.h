@@ -144,6 +144,9 @@ struct Levers {
   std::vector<Recomputation> recompute{};  // a prefix of rank_step_recomputations
   std::vector<Offloading> offload{};       // entries of rank_step_offloads
   int zero_stage = 0;                      // with ranks: what each of them keeps (transform/data_parallel.h)
+  // Products that a device runs beside what follows them, at once (plan/forks.h). The search asks for none: what they
+  // gain has not been measured.
+  std::size_t forks = 0;
 };
 
 // Whether Levers::keeps_biases has a meaning: for a backend that gains by it, and a model with biases that layers

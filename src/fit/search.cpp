@@ -8,7 +8,9 @@
 #include <map>
 #include <memory>
 #include <ranges>
+#include <set>
 #include <span>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -390,17 +392,18 @@ class Search {
   }
 
   PlanSummary estimate(const Levers& levers) {
-    // Without offloads, the number of recomputed values identifies the plan (they follow the ranking).
-    const std::tuple key(levers.micro_batch_size, levers.chunk_samples, levers.update, levers.recompute.size(),
-                         levers.keeps_cheap, levers.keeps_biases);
-    if (levers.offload.empty()) {
-      if (const auto known = estimates_.find(key); known != estimates_.end()) return known->second;
-    }
+    // The number of recomputed values says which they are (they follow the ranking); of what is offloaded the order
+    // makes no difference.
+    std::set<std::string> offloaded;
+    for (const Offloading& each : levers.offload) offloaded.insert(each.name);
+    std::tuple key(levers.micro_batch_size, levers.chunk_samples, levers.update, levers.recompute.size(),
+                   levers.keeps_cheap, levers.keeps_biases, std::move(offloaded));
+    if (const auto known = estimates_.find(key); known != estimates_.end()) return known->second;
     PlanSummary run = plan_run(request_, levers, backend_, PlanDepth::kEstimate);
     if (!least_of_host_ || run.host_peak_bytes < least_of_host_->host_peak_bytes) least_of_host_ = run;
     const bool is_smaller = !smallest_ || run.predicted_peak_bytes < smallest_->predicted_peak_bytes;
     if (run.fits_host() && is_smaller) smallest_ = run;
-    if (levers.offload.empty()) estimates_.emplace(key, run);
+    estimates_.emplace(std::move(key), run);
     return run;
   }
 
@@ -554,7 +557,9 @@ class Search {
   const FitRequest& request_;
   Backend& backend_;
   bool spends_memory_, keeps_biases_;
-  std::map<std::tuple<std::int64_t, std::int64_t, UpdateMode, std::size_t, bool, bool>, PlanSummary> estimates_;
+  std::map<std::tuple<std::int64_t, std::int64_t, UpdateMode, std::size_t, bool, bool, std::set<std::string>>,
+           PlanSummary>
+      estimates_;
   std::map<Cut, std::vector<Recomputation>> rankings_;
   std::map<Cut, std::vector<Offloading>> offload_rankings_;
   std::optional<PlanSummary> smallest_, least_of_host_, least_complete_;

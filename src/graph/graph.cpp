@@ -31,6 +31,7 @@ std::vector<ValueId> Graph::add_node(Node node) {
   const std::vector<Alias> aliases = op_aliases(node.op, node.inputs.size());
   const NodeId id = static_cast<NodeId>(nodes_.size());
   node.outputs.clear();
+  node.outputs.reserve(types.size());
   for (std::size_t i = 0; i < types.size(); ++i) {
     Value value{.name = types.size() == 1 ? node.name : fmt::format("{}:{}", node.name, i),
                 .type = types[i],

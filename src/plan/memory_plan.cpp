@@ -14,13 +14,25 @@ namespace {
 
 constexpr std::size_t kNoBuffer = static_cast<std::size_t>(-1);
 
-// Returns the last node that reads each value (-1: none); outputs are read after the end.
-std::vector<std::int64_t> last_reads(const Graph& graph) {
+// Returns the last node that reads each value (-1: none), or runs while another does that has forked; outputs are read
+// after the end.
+std::vector<std::int64_t> last_reads(const Graph& graph, std::span<const NodeId> joins) {
   std::vector<std::int64_t> last(graph.values().size(), -1);
   for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
     const Node& node = graph.nodes()[n];
     for (const ValueId input : node.inputs) last[static_cast<std::size_t>(input)] = static_cast<std::int64_t>(n);
     if (node.row_count != kNoValue) last[static_cast<std::size_t>(node.row_count)] = static_cast<std::int64_t>(n);
+  }
+  for (std::size_t n = 0; n < joins.size(); ++n) {
+    if (joins[n] == kNoNode) continue;
+    const auto keep = [&](ValueId value) {
+      std::int64_t& read = last[static_cast<std::size_t>(value)];
+      read = std::max(read, std::int64_t{joins[n]} - 1);
+    };
+    const Node& node = graph.nodes()[n];
+    std::ranges::for_each(node.inputs, keep);
+    std::ranges::for_each(node.outputs, keep);
+    if (node.row_count != kNoValue) keep(node.row_count);
   }
   for (const ValueId output : graph.outputs()) {
     last[static_cast<std::size_t>(output)] = static_cast<std::int64_t>(graph.nodes().size());
@@ -30,8 +42,8 @@ std::vector<std::int64_t> last_reads(const Graph& graph) {
 
 class BufferFinder {
  public:
-  explicit BufferFinder(const Graph& graph)
-      : graph_(graph), last_(last_reads(graph)), buffer_of_(graph.values().size(), kNoBuffer) {}
+  BufferFinder(const Graph& graph, std::span<const NodeId> joins)
+      : graph_(graph), joins_(joins), last_(last_reads(graph, joins)), buffer_of_(graph.values().size(), kNoBuffer) {}
 
   std::vector<Buffer> run(std::span<const std::size_t> scratch_bytes) {
     for (std::size_t v = 0; v < graph_.values().size(); ++v) {
@@ -102,13 +114,15 @@ class BufferFinder {
   void add_scratch(std::size_t n, std::size_t bytes) {
     const Node& node = graph_.nodes()[n];
     const auto time = static_cast<std::int64_t>(n);
+    const bool forks = n < joins_.size() && joins_[n] != kNoNode;
     buffers_.push_back({.name = fmt::format("{} (scratch)", node.name),
                         .values = {},
                         .scratch_of = static_cast<NodeId>(n),
-                        .life = {.begin = time, .end = time + 1, .bytes = round_up(bytes, kAlignmentBytes)}});
+                        .life = {.begin = time, .end = forks ? joins_[n] : time + 1, .bytes = round_up(bytes, kAlignmentBytes)}});
   }
 
   const Graph& graph_;
+  std::span<const NodeId> joins_;
   std::vector<std::int64_t> last_;
   std::vector<std::size_t> buffer_of_;
   std::vector<Buffer> buffers_;
@@ -135,8 +149,9 @@ const PersistentLayout::Entry& PersistentLayout::at(const std::string& name) con
   return position->second;
 }
 
-std::vector<Buffer> find_buffers(const Graph& graph, std::span<const std::size_t> scratch_bytes) {
-  return BufferFinder(graph).run(scratch_bytes);
+std::vector<Buffer> find_buffers(const Graph& graph, std::span<const std::size_t> scratch_bytes,
+                                 std::span<const NodeId> joins) {
+  return BufferFinder(graph, joins).run(scratch_bytes);
 }
 
 namespace {
@@ -163,9 +178,10 @@ NodeId find_peak(const Graph& graph, const MemoryPlan& plan) {
 }  // namespace
 
 MemoryPlan estimate_memory(const Graph& graph, std::span<const std::size_t> scratch_bytes,
-                           const PersistentLayout& layout) {
+                           const PersistentLayout& layout, std::size_t forks) {
   MemoryPlan plan;
-  plan.buffers = find_buffers(graph, scratch_bytes);
+  if (forks > 0) plan.joins = find_joins(graph, forks);
+  plan.buffers = find_buffers(graph, scratch_bytes, plan.joins);
   plan.persistent_bytes = layout.bytes();
   plan.lower_bound_bytes = lower_bound_bytes(lives(plan));
   plan.transient_bytes = plan.lower_bound_bytes;
@@ -173,8 +189,9 @@ MemoryPlan estimate_memory(const Graph& graph, std::span<const std::size_t> scra
   return plan;
 }
 
-MemoryPlan plan_memory(const Graph& graph, std::span<const std::size_t> scratch_bytes, const PersistentLayout& layout) {
-  MemoryPlan plan = estimate_memory(graph, scratch_bytes, layout);
+MemoryPlan plan_memory(const Graph& graph, std::span<const std::size_t> scratch_bytes, const PersistentLayout& layout,
+                       std::size_t forks) {
+  MemoryPlan plan = estimate_memory(graph, scratch_bytes, layout, forks);
   const std::vector<Interval> intervals = lives(plan);
   const Packing packing = pack(intervals, kAlignmentBytes);
   validate(intervals, packing, kAlignmentBytes);

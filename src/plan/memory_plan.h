@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "plan/forks.h"
 #include "plan/packing.h"
 
 namespace plimsoll {
@@ -50,8 +51,10 @@ struct Buffer {
 };
 
 // Returns the transient buffers of `graph`: aliases resolved (kMust always, kMay if the input dies at the node), sizes
-// rounded up to kAlignmentBytes. Inputs are alive from the start, outputs to the end.
-std::vector<Buffer> find_buffers(const Graph& graph, std::span<const std::size_t> scratch_bytes);
+// rounded up to kAlignmentBytes. Inputs are alive from the start, outputs to the end; what a node that forks reads and
+// writes, to its join (`joins`, as find_joins returns them; empty: none forks).
+std::vector<Buffer> find_buffers(const Graph& graph, std::span<const std::size_t> scratch_bytes,
+                                 std::span<const NodeId> joins = {});
 
 struct MemoryPlan {
   std::vector<std::size_t> value_offsets;    // from the arena's start, one for each value
@@ -61,17 +64,21 @@ struct MemoryPlan {
   std::size_t lower_bound_bytes = 0;  // no plan of this graph in this order has a smaller transient part
   bool is_smallest = false;           // proven: it reaches the bound, or no packing of these buffers is smaller
   NodeId peak_node = kNoNode;         // the node with the most bytes alive
+  std::vector<NodeId> joins;                 // of nodes that fork (find_joins); empty: none does
   std::vector<Buffer> buffers;
 
   std::size_t arena_bytes() const { return persistent_bytes + transient_bytes; }
 };
 
+// `forks` nodes may run beside others at once (plan/forks.h).
+//
 // Returns what plan_memory would return if packing reached its bound, without offsets: quick, for comparing plans.
 MemoryPlan estimate_memory(const Graph& graph, std::span<const std::size_t> scratch_bytes,
-                           const PersistentLayout& layout);
+                           const PersistentLayout& layout, std::size_t forks = 0);
 
 // `scratch_bytes` has each node's declared scratch. The result has been checked by `validate` and `validate_plan`.
-MemoryPlan plan_memory(const Graph& graph, std::span<const std::size_t> scratch_bytes, const PersistentLayout& layout);
+MemoryPlan plan_memory(const Graph& graph, std::span<const std::size_t> scratch_bytes, const PersistentLayout& layout,
+                       std::size_t forks = 0);
 
 // The purpose of a plan's bytes, in the order that users ask for.
 struct MemoryItem {

@@ -85,7 +85,12 @@ class Player {
       memory_.write(range_of(id), id);
       if (is_persistent(graph_.value(id).role)) persistent_[id] = id;
     }
-    for (std::size_t n = 0; n < nodes; ++n) run(n);
+    check(plan_.joins.empty() || plan_.joins.size() == nodes, "the plan knows of each node whether it forks");
+    for (std::size_t n = 0; n < nodes; ++n) {
+      std::erase_if(flights_, [n](const Flight& flight) { return flight.join <= n; });
+      run(n);
+      if (!plan_.joins.empty() && plan_.joins[n] != kNoNode) fork(n);
+    }
     for (const auto& [source, now] : persistent_) check_whole(now, "the end of the step");
     for (const ValueId output : graph_.outputs()) check_whole(output, "the end of the step");
   }
@@ -112,6 +117,53 @@ class Player {
             [&] { return fmt::format("'{}' has been overwritten before {} reads it", graph_.value(id).name, reader); });
   }
 
+  // What a node touches that has forked and may still be running.
+  struct Flight {
+    std::size_t node = 0, join = 0;
+    std::vector<Range> reads{}, writes{};
+  };
+
+  Range scratch_of(std::size_t n) const {
+    const std::size_t offset = plan_.scratch_offsets[n];
+    return {offset, offset + (scratch_bytes_.empty() ? 0 : scratch_bytes_[n])};
+  }
+
+  void fork(std::size_t n) {
+    const auto join = static_cast<std::size_t>(plan_.joins[n]);
+    require(join > n && join <= graph_.nodes().size(),
+            [&] { return fmt::format("node {} forks and is joined before node {}", n, plan_.joins[n]); });
+    flights_.push_back(touched(n));
+    flights_.back().join = join;
+  }
+
+  Flight touched(std::size_t n) const {
+    const Node& node = graph_.nodes()[n];
+    Flight flight{.node = n};
+    for (const ValueId input : node.inputs) flight.reads.push_back(range_of(input));
+    if (node.row_count != kNoValue) flight.reads.push_back(range_of(node.row_count));
+    for (const ValueId output : node.outputs) flight.writes.push_back(range_of(output));
+    flight.writes.push_back(scratch_of(n));
+    return flight;
+  }
+
+  // Nodes that may run at the same time must not write what the other reads or writes.
+  void check_flights(std::size_t n, const std::string& label) const {
+    if (flights_.empty()) return;
+    const Flight now = touched(n);
+    const auto meet = [](const std::vector<Range>& some, const std::vector<Range>& others) {
+      return std::ranges::any_of(some, [&](const Range& one) {
+        return std::ranges::any_of(others, [&](const Range& other) { return one.meets(other); });
+      });
+    };
+    for (const Flight& flight : flights_) {
+      const bool disturbs = meet(now.writes, flight.reads) || meet(now.writes, flight.writes);
+      require(!disturbs && !meet(now.reads, flight.writes), [&] {
+        return fmt::format("{}: it meets the bytes of node {} '{}', which has forked and is joined before node {}", label,
+                           flight.node, graph_.nodes()[flight.node].name, flight.join);
+      });
+    }
+  }
+
   // Returns how the node may place this output on this input, if at all.
   static std::optional<Alias::Kind> alias_of(const std::vector<Alias>& aliases, std::size_t output, std::size_t input) {
     for (const Alias& alias : aliases) {
@@ -126,10 +178,10 @@ class Player {
     std::vector<ValueId> inputs = node.inputs;
     if (node.row_count != kNoValue) inputs.push_back(node.row_count);  // no alias refers to it
     for (const ValueId input : inputs) check_whole(input, label);
+    check_flights(n, label);
 
     const std::vector<Alias> aliases = op_aliases(node.op, node.inputs.size());
-    const std::size_t scratch_offset = plan_.scratch_offsets[n];
-    const Range scratch{scratch_offset, scratch_offset + (scratch_bytes_.empty() ? 0 : scratch_bytes_[n])};
+    const Range scratch = scratch_of(n);
     if (scratch.begin < scratch.end) {
       require(scratch.begin % kAlignmentBytes == 0,
               [&] { return fmt::format("{}: the scratch is not aligned", label); });
@@ -178,6 +230,7 @@ class Player {
   const MemoryPlan& plan_;
   std::span<const std::size_t> scratch_bytes_;
   OwnedMemory memory_;
+  std::vector<Flight> flights_;
   std::map<ValueId, ValueId> persistent_;  // parameter or state before the step -> the value that holds it now
 };
 

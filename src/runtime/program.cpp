@@ -83,7 +83,13 @@ Program::Program(PreparedGraph prepared, MemoryPlan plan, const DeviceMemory& me
   }
   const auto first = std::ranges::find_if(graph.nodes(), [](const Node& node) { return is_parameter_update(node.op); });
   first_update_ = static_cast<std::size_t>(first - graph.nodes().begin());
-  if (prepared_.recorder != nullptr) join_updates();
+  if (prepared_.recorder != nullptr) {
+    join_updates();
+    for (std::size_t n = 0; n < plan_.joins.size(); ++n) {
+      if (plan_.joins[n] != kNoNode) forks_.push_back(n);
+    }
+    std::ranges::stable_sort(forks_, {}, [this](std::size_t n) { return plan_.joins[n]; });
+  }
   const bool exchanges = std::ranges::any_of(graph.nodes(), [](const Node& node) { return is_collective(node.op); });
   if (ranks_ != nullptr && exchanges && !memory.is_host()) levels_.resize(static_cast<std::size_t>(ranks_->size()));
 }
@@ -159,22 +165,39 @@ void Program::set_rows(ValueId value, std::int32_t rows) const {
   count->real = rows;
 }
 
+void Program::run_all(std::int64_t level) const {
+  const std::function<void(std::size_t)> run_one = [this, level](std::size_t n) { run_node(n, level); };
+  auto fork = forks_.begin();
+  const auto join_before = [&](std::size_t end) {
+    for (; fork != forks_.end() && static_cast<std::size_t>(plan_.joins[*fork]) < end; ++fork) {
+      prepared_.recorder->join(*fork);
+    }
+  };
+  std::size_t n = 0;
+  const auto run_to = [&](std::size_t end) {
+    for (; n < end; ++n) {
+      join_before(n + 1);
+      if (!forks_.empty() && plan_.joins[n] != kNoNode) {
+        prepared_.recorder->fork(n, run_one);
+      } else {
+        run_one(n);
+      }
+    }
+  };
+  for (const Joined& joined : joined_) {
+    run_to(joined.first);
+    join_before(joined.end);
+    joined.run();
+    n = joined.end;
+  }
+  run_to(calls_.size());
+  join_before(calls_.size() + 1);
+}
+
 void Program::run() const {
   const std::int64_t level = row_level_of_ranks();
-  const auto start = [this, level] {
-    std::size_t n = 0;
-    const auto run_to = [&](std::size_t end) {
-      for (; n < end; ++n) run_node(n, level);
-    };
-    for (const Joined& joined : joined_) {
-      run_to(joined.first);
-      joined.run();
-      n = joined.end;
-    }
-    run_to(calls_.size());
-  };
-  if (prepared_.recorder == nullptr) return start();
-  prepared_.recorder->run(level, start);
+  if (prepared_.recorder == nullptr) return run_all(level);
+  prepared_.recorder->run(level, [this, level] { run_all(level); });
 }
 
 bool Program::run(const Interrupt& interrupt) const {

@@ -99,6 +99,8 @@ class Program {
   };
 
   void join_updates();
+  // Runs every node, or starts it.
+  void run_all(std::int64_t level) const;
   std::size_t counter_of(const Node& node);
   void run_node(std::size_t node, std::int64_t level) const;
   // Returns the smallest level at which no count exceeds its fraction.
@@ -115,6 +117,7 @@ class Program {
   std::vector<Call> calls_;
   std::size_t first_update_ = 0;
   std::vector<Joined> joined_;                // in the order of nodes
+  std::vector<std::size_t> forks_;            // nodes that fork, in the order of their joins
   mutable std::vector<RowCount> row_counts_;  // the counts in the arena, as the host has written them
   Transfers* transfers_;
   Communicator* ranks_;

@@ -70,10 +70,11 @@ StepBench bench_step(const ModelBundle& bundle, const std::filesystem::path& bat
   request.text_rows = [&](std::int64_t) { return shape.max_text_rows; };
   request.update_text_rows = shape.max_text_rows;
   // A run whose budget refuses nothing would choose the others (fit/search.cpp).
-  const Levers levers = options.kept_bytes ? levers_that_keep(*options.kept_bytes, request, shape.max_samples, backend)
+  Levers levers = options.kept_bytes ? levers_that_keep(*options.kept_bytes, request, shape.max_samples, backend)
                                            : Levers{.micro_batch_size = shape.max_samples,
                                                     .keeps_cheap = backend.device_use().has_value(),
                                                     .keeps_biases = may_keep_biases(request, backend)};
+  levers.forks = options.forks;
   RunPlan run = plan_run(request, levers, backend);
   const ForwardBytes forward = forward_of(run);
   const Session session(std::move(run), backend, options.choices);

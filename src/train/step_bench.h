@@ -22,6 +22,7 @@ struct StepBenchOptions {
   // but, in memory that others share, the cheap ones.
   std::optional<std::size_t> kept_bytes{};
   bool recompute_cheap = true;  // false: not even those
+  std::size_t forks = 0;        // products that a device runs beside others, at once (plan/forks.h)
   KnownChoices choices{};
   // Called after each step, to time something else in turn.
   std::function<void(const Graph&)> after_step{};

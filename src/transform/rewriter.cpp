@@ -37,10 +37,13 @@ void Rewriter::copy_node(const Node& node) {
 }
 
 void Rewriter::copy_node(const Node& node, std::vector<ValueId> inputs) {
-  Node copy = node;
-  copy.inputs = std::move(inputs);
-  copy.row_count = node.row_count == kNoValue ? kNoValue : mapped(node.row_count);
-  const std::vector<ValueId> outputs = to_.add_node(std::move(copy));
+  const std::vector<ValueId> outputs =
+      to_.add_node({.op = node.op,
+                    .name = node.name,
+                    .attributes = node.attributes,
+                    .inputs = std::move(inputs),
+                    .row_count = node.row_count == kNoValue ? kNoValue : mapped(node.row_count),
+                    .phase = node.phase});
   for (std::size_t i = 0; i < outputs.size(); ++i) map(node.outputs[i], outputs[i]);
 }
 

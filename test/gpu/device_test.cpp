@@ -205,11 +205,12 @@ TEST(GpuStep, GradientsOfASmallNetAreNearTheReference) {
 
 // A program in the device's memory, which begins as zeros.
 struct OnDevice {
-  OnDevice(const Graph& graph, CudaBackend& backend) {
+  // `forks`: products that run beside others at once.
+  OnDevice(const Graph& graph, CudaBackend& backend, std::size_t forks = 0) {
     PreparedGraph prepared = prepare(graph, backend);
     PersistentLayout layout;
     layout.add(prepared.graph);
-    MemoryPlan plan = plan_memory(prepared.graph, prepared.scratch_bytes(), layout);
+    MemoryPlan plan = plan_memory(prepared.graph, prepared.scratch_bytes(), layout, forks);
     memory = backend.allocate(plan.arena_bytes());
     program.emplace(std::move(prepared), std::move(plan), *memory);
   }
@@ -229,18 +230,19 @@ struct OnDevice {
 TEST(GpuStep, IsTheSameRecordedAsStarted) {
   SmallNet net;
   append_optimizer(net.graph, net.gradients, {.adamw = {.weight_decay = 0.1}, .decays = {}});
-  CudaBackend recording, starting;
+  CudaBackend recording, forking, starting;
   starting.start_one_by_one();
-  const OnDevice recorded(net.graph, recording), started(net.graph, starting);
-  for (const OnDevice* each : {&recorded, &started}) each->set(net.weights());
+  const OnDevice recorded(net.graph, recording), forked(net.graph, forking, 2), started(net.graph, starting);
+  for (const OnDevice* each : {&recorded, &forked, &started}) each->set(net.weights());
   for (int step = 1; step <= 4; ++step) {
-    for (const OnDevice* each : {&recorded, &started}) {
+    for (const OnDevice* each : {&recorded, &forked, &started}) {
       each->set(SmallNet::batch(step));
       each->set({{"learning_rate", {0.05}}, {"step", {static_cast<double>(step)}}, {"max_grad_norm", {1}}});
       each->program->run();
     }
     for (const auto& [name, before] : net.weights()) {
       EXPECT_EQ(recorded.get(name), started.get(name)) << name << ", step " << step;
+      EXPECT_EQ(forked.get(name), started.get(name)) << name << ", step " << step << ", beside others";
       EXPECT_NE(recorded.get(name), before) << name << ", step " << step;
     }
   }

@@ -198,5 +198,54 @@ TEST(ValidatePlan, AnOutputOfTheGraphThatIsOverwritten) {
                               {"'early' has been overwritten before the end of the step"});
 }
 
+// 0 linear q, which forks and is joined before node 3; 1 gelu of x; 2 gelu of that; 3 their sum
+struct ForkingStep {
+  Graph graph;
+  ValueId x = graph.add_input("x", kMatrix), w = graph.add_parameter("w", kMatrix);
+  ValueId q = linear(graph, "q", x, w, kNoValue, kNoValue);
+  ValueId b = add_single(graph, {.op = Op::kGelu, .name = "b", .inputs = {x}});
+  ValueId c = add_single(graph, {.op = Op::kGelu, .name = "c", .inputs = {b}});
+  ValueId last = add(graph, "last", c, q, kNoValue);
+  std::vector<std::size_t> scratch = {192, 64, 0, 0};
+  MemoryPlan plan;
+
+  ForkingStep() {
+    graph.mark_output(last);
+    PersistentLayout layout;
+    layout.add(graph);
+    plan = plan_memory(graph, scratch, layout, 2);
+  }
+  std::size_t& place(ValueId value) { return plan.value_offsets[static_cast<std::size_t>(value)]; }
+  void expect_fault(std::initializer_list<std::string_view> parts) const {
+    expect_error<InternalError>([&] { validate_plan(graph, plan, scratch); }, parts);
+  }
+};
+
+TEST(ValidatePlan, BytesOfANodeThatMayStillBeRunning) {
+  ForkingStep step;
+  ASSERT_EQ(step.plan.joins, (std::vector<NodeId>{3, kNoNode, kNoNode, kNoNode}));
+  step.place(step.b) = step.place(step.x);  // which gelu may take, but q's product reads
+  step.expect_fault({"node 1 'b' (gelu): it meets the bytes of node 0 'q', which has forked and is joined before node 3"});
+  step.plan.joins = {kNoNode, kNoNode, kNoNode, kNoNode};
+  EXPECT_NO_THROW(validate_plan(step.graph, step.plan, step.scratch));
+
+  step = ForkingStep();
+  step.plan.scratch_offsets[1] = step.plan.scratch_offsets[0];
+  step.expect_fault({"node 1 'b' (gelu): it meets the bytes of node 0 'q'"});
+  step = ForkingStep();
+  step.plan.joins[0] = 4;  // after `last` has read it
+  step.expect_fault({"node 3 'last' (add): it meets the bytes of node 0 'q'"});
+}
+
+TEST(ValidatePlan, JoinsThatCannotBe) {
+  ForkingStep step;
+  step.plan.joins[0] = 0;
+  step.expect_fault({"node 0 forks and is joined before node 0"});
+  step.plan.joins[0] = 5;
+  step.expect_fault({"node 0 forks and is joined before node 5"});
+  step.plan.joins.pop_back();
+  step.expect_fault({"the plan knows of each node whether it forks"});
+}
+
 }  // namespace
 }  // namespace plimsoll::test

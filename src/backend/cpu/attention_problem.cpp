@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <mutex>
+#include <utility>
 
 #include "backend/cpu/dnnl_matmul.h"
 #include "base/dropout.h"
@@ -18,20 +21,31 @@ RelativeBuckets::RelativeBuckets(std::int64_t bins, std::int64_t max_distance) :
         "bins and {}",
         bins / 4 + 1, kMostRelativeDistance, bins, max_distance);
   });
-  buckets_.reserve(static_cast<std::size_t>(entries()));
+  // Every layer of every plan has the same few tables.
+  static std::mutex mutex;
+  static std::map<std::pair<std::int64_t, std::int64_t>, std::weak_ptr<const std::vector<std::int32_t>>> known;
+  const std::lock_guard lock(mutex);
+  auto& table = known[{bins, max_distance}];
+  buckets_ = table.lock();
+  if (buckets_ != nullptr) return;
+  const auto made = std::make_shared<std::vector<std::int32_t>>();
+  made->reserve(static_cast<std::size_t>(entries()));
   for (std::int64_t t = -limit(); t <= limit(); ++t) {
     const std::int64_t relative = -std::clamp(t, -reach_, reach_);
-    buckets_.push_back(relative_bucket(static_cast<std::int32_t>(relative), static_cast<std::int32_t>(bins_),
-                                       static_cast<std::int32_t>(max_distance)));
+    made->push_back(relative_bucket(static_cast<std::int32_t>(relative), static_cast<std::int32_t>(bins_),
+                                    static_cast<std::int32_t>(max_distance)));
   }
+  table = buckets_ = made;
 }
 
 void RelativeBuckets::spread(const float* of_bins, float scale, float* table) const {
-  for (std::size_t i = 0; i < buckets_.size(); ++i) table[i] = scale * of_bins[buckets_[i]];
+  const std::vector<std::int32_t>& buckets = *buckets_;
+  for (std::size_t i = 0; i < buckets.size(); ++i) table[i] = scale * of_bins[buckets[i]];
 }
 
 void RelativeBuckets::gather(const double* table, double* of_bins) const {
-  for (std::size_t i = 0; i < buckets_.size(); ++i) of_bins[buckets_[i]] += table[i];
+  const std::vector<std::int32_t>& buckets = *buckets_;
+  for (std::size_t i = 0; i < buckets.size(); ++i) of_bins[buckets[i]] += table[i];
 }
 
 AttentionProblem::AttentionProblem(const Graph& graph, const Node& node) : form(attention_form(node)) {

@@ -16,6 +16,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -50,7 +51,7 @@ class RelativeBuckets {
  private:
   std::int64_t bins_;
   std::int64_t reach_;
-  std::vector<std::int32_t> buckets_;
+  std::shared_ptr<const std::vector<std::int32_t>> buckets_;  // one for all that have the same bins and distance
 };
 
 // How heads lie in the rows of a tensor.

@@ -70,6 +70,12 @@ void wait_among_ranks(RankExchange& exchange, std::string_view doing, const Quer
 
 }  // namespace
 
+Context::Fork::Fork(const Context& context, const Stream& to, const Event& begin) : context_(context) {
+  begin.record(context.stream_.get());
+  check_cuda(cudaStreamWaitEvent(to.get(), begin.get(), 0), "kernels beside others");
+  context.forked_to_ = to.get();
+}
+
 void Context::wait(cudaStream_t stream, std::string_view doing) const {
   if (exchange_ == nullptr) return check_cuda(cudaStreamSynchronize(stream), doing);
   wait_among_ranks(*exchange_, doing, [&] { return cudaStreamQuery(stream); });

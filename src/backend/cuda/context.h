@@ -18,7 +18,20 @@ class Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  cudaStream_t stream() const { return stream_.get(); }
+  // The stream on which kernels are started: one alone, but for what a Fork starts.
+  cudaStream_t stream() const { return forked_to_ == nullptr ? stream_.get() : forked_to_; }
+  // While it lives, kernels are started on another stream, behind all that the first was given before, which `begin`
+  // marks.
+  class Fork {
+   public:
+    Fork(const Context& context, const Stream& to, const Event& begin);
+    ~Fork() { context_.forked_to_ = nullptr; }
+    Fork(const Fork&) = delete;
+    Fork& operator=(const Fork&) = delete;
+
+   private:
+    const Context& context_;
+  };
   // 75, 80, 90: the device's compute capability without its dot.
   int architecture() const { return gpu_.architecture(); }
   const Gpu& gpu() const { return gpu_; }
@@ -41,6 +54,7 @@ class Context {
 
   Gpu gpu_;
   Stream stream_;
+  mutable cudaStream_t forked_to_ = nullptr;
   mutable std::size_t allocated_bytes_ = 0;  // in allocations that live
   RankExchange* exchange_ = nullptr;
 };

@@ -24,6 +24,17 @@ void GraphRecorder::run(std::int64_t variant, const std::function<void()>& start
   run.counts = true;
 }
 
+void GraphRecorder::fork(std::size_t node, const std::function<void(std::size_t)>& run) {
+  if (!beside_) beside_.emplace();
+  const Context::Fork fork(context_, *beside_, forked_);
+  run(node);
+  ended_[node].record(context_.stream());
+}
+
+void GraphRecorder::join(std::size_t node) {
+  check_cuda(cudaStreamWaitEvent(context_.stream(), ended_.at(node).get(), 0), "kernels beside others");
+}
+
 void GraphRecorder::add(Run& run) {
   if (!std::exchange(run.counts, false)) return;
   context_.wait(run.end, "the end of a step");

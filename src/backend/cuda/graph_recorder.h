@@ -7,6 +7,7 @@
 
 #include <array>
 #include <map>
+#include <optional>
 
 #include "backend/cuda/context.h"
 #include "ranks/communicator.h"
@@ -22,6 +23,8 @@ class GraphRecorder final : public Recorder {
   // a capture does not take. The second time it is captured; where others have left no memory for the graph meanwhile,
   // the variant is started as it is for good, which is said once. Throws EnvironmentError where the device refuses.
   void run(std::int64_t variant, const std::function<void()>& start) override;
+  void fork(std::size_t node, const std::function<void(std::size_t)>& run) override;
+  void join(std::size_t node) override;
   double device_seconds() override;
 
  private:
@@ -45,6 +48,9 @@ class GraphRecorder final : public Recorder {
   const Context& context_;
   std::map<std::int64_t, Recording> recordings_;  // of variants that have run
   bool has_warned_ = false;
+  std::optional<Stream> beside_;  // for what forks
+  Event forked_;
+  std::map<std::size_t, Event> ended_;  // what has forked, by its node
   std::array<Run, 8> runs_;
   std::size_t next_run_ = 0;
   double seconds_ = 0;
