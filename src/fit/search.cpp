@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <map>
@@ -16,6 +17,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "fit/fit.h"
 #include "fit/remedies.h"
 
@@ -276,13 +278,12 @@ class Search {
   // Adds the family at the first position that fits; does not add it if none does.
   void add(std::vector<Family>& families, Family family) {
     const std::size_t last = family.count - 1;
-    PlanSummary plan = estimate(family.levers(last));
-    if (!plan.fits()) return;
+    std::optional<PlanSummary> plan = estimate_fitting(family.levers(last));
+    if (!plan) return;
     std::size_t low = 0, high = last;
     while (low < high) {
       const std::size_t middle = low == 0 && high == last ? 0 : low + (high - low) / 2;  // usually everything fits
-      PlanSummary run = estimate(family.levers(middle));
-      if (run.fits()) {
+      if (std::optional<PlanSummary> run = estimate_fitting(family.levers(middle))) {
         plan = std::move(run);
         high = middle;
       } else {
@@ -290,7 +291,7 @@ class Search {
       }
     }
     family.position = high;
-    family.plan = std::move(plan);
+    family.plan = std::move(*plan);
     families.push_back(std::move(family));
   }
 
@@ -392,19 +393,34 @@ class Search {
   }
 
   PlanSummary estimate(const Levers& levers) {
-    // The number of recomputed values says which they are (they follow the ranking); of what is offloaded the order
-    // makes no difference.
-    std::set<std::string> offloaded;
-    for (const Offloading& each : levers.offload) offloaded.insert(each.name);
-    std::tuple key(levers.micro_batch_size, levers.chunk_samples, levers.update, levers.recompute.size(),
-                   levers.keeps_cheap, levers.keeps_biases, std::move(offloaded));
-    if (const auto known = estimates_.find(key); known != estimates_.end()) return known->second;
+    // Without offloads, the number of recomputed values identifies the plan (they follow the ranking).
+    const std::tuple key(levers.micro_batch_size, levers.chunk_samples, levers.update, levers.recompute.size(),
+                         levers.keeps_cheap, levers.keeps_biases);
+    if (levers.offload.empty()) {
+      if (const auto known = estimates_.find(key); known != estimates_.end()) return known->second;
+    }
     PlanSummary run = plan_run(request_, levers, backend_, PlanDepth::kEstimate);
     if (!least_of_host_ || run.host_peak_bytes < least_of_host_->host_peak_bytes) least_of_host_ = run;
     const bool is_smaller = !smallest_ || run.predicted_peak_bytes < smallest_->predicted_peak_bytes;
     if (run.fits_host() && is_smaller) smallest_ = run;
-    estimates_.emplace(std::move(key), run);
+    if (levers.offload.empty()) estimates_.emplace(key, run);
     return run;
+  }
+
+  // Returns the plan if it fits. Orders of offloading meet in plans that offload all they can, of which it is enough to
+  // know that they do not fit: their summaries would make the process larger, for which they plan.
+  std::optional<PlanSummary> estimate_fitting(const Levers& levers) {
+    std::set<std::string> names;
+    for (const Offloading& each : levers.offload) names.insert(each.name);
+    Hasher offloaded;
+    for (const std::string& name : names) offloaded.add_text(name);
+    const std::tuple key(levers.micro_batch_size, levers.chunk_samples, levers.update, levers.recompute.size(),
+                         offloaded.digest());
+    if (!names.empty() && too_large_.contains(key)) return std::nullopt;
+    PlanSummary plan = estimate(levers);
+    if (plan.fits()) return plan;
+    if (!names.empty()) too_large_.insert(key);
+    return std::nullopt;
   }
 
   // Uses as much recomputation as the user pinned.
@@ -557,9 +573,8 @@ class Search {
   const FitRequest& request_;
   Backend& backend_;
   bool spends_memory_, keeps_biases_;
-  std::map<std::tuple<std::int64_t, std::int64_t, UpdateMode, std::size_t, bool, bool, std::set<std::string>>,
-           PlanSummary>
-      estimates_;
+  std::map<std::tuple<std::int64_t, std::int64_t, UpdateMode, std::size_t, bool, bool>, PlanSummary> estimates_;
+  std::set<std::tuple<std::int64_t, std::int64_t, UpdateMode, std::size_t, std::uint64_t>> too_large_;
   std::map<Cut, std::vector<Recomputation>> rankings_;
   std::map<Cut, std::vector<Offloading>> offload_rankings_;
   std::optional<PlanSummary> smallest_, least_of_host_, least_complete_;
