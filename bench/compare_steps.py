@@ -5,6 +5,8 @@
   bench/compare_steps.py recompute [--batch 1]     bytes kept at the end of forward against extra time. Bar: the table in
                                                    KEPT, per page of base, S = 709
   bench/compare_steps.py builds --against PROGRAM  another build against this one, fp32 and bf16. Bar: this one is no slower
+  bench/compare_steps.py concurrent [--batch 16]   on a GPU, bf16: products beside what follows them, one, two … at once,
+                                                   against each in its turn. Bar: the same losses, and one of them is faster
 
 Each run is a separate process; the variants take turns (A B C A B C ...), so that a slow minute of the machine hits all;
 the first step of a process warms up and is not counted. The ratio is the median over rounds of the rounds' ratios.
@@ -22,6 +24,8 @@ from program import MIB, PLIMSOLL, REPOSITORY, holds, run
 # The most MiB kept per page, and the most extra step time in percent.
 KEPT = ((260, 2), (130, 12), (87, 17), (32, 27))
 FASTER = 1.6
+AT_ONCE = (1, 2, 4, 8)  # products that run beside others
+USUAL_PAGES = {"recompute": 1, "concurrent": 16}
 
 
 def tool(name, *arguments):
@@ -31,10 +35,10 @@ def tool(name, *arguments):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("precision", "recompute", "builds"))
+    parser.add_argument("what", choices=("precision", "recompute", "builds", "concurrent"))
     parser.add_argument("--against", type=Path)
     parser.add_argument("--shape", default="base", choices=("tiny", "small", "base", "large"))
-    parser.add_argument("--batch", type=int, help="pages of the micro-batch (default: 2, recompute: 1)")
+    parser.add_argument("--batch", type=int, help="pages of the micro-batch (default: 2, recompute: 1, concurrent: 16)")
     parser.add_argument("--length", type=int, default=512, help="T, text tokens; the image adds 197")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=3, help="counted steps a process")
@@ -44,12 +48,15 @@ def main():
     options = parser.parse_args()
     if (options.what == "builds") != (options.against is not None):
         parser.error("builds needs --against, and nothing else takes it")
-    pages = options.batch or (1 if options.what == "recompute" else 2)
+    pages = options.batch or USUAL_PAGES.get(options.what, 2)
     model = options.work / f"{options.shape}-7-labels"
     if not (model / "config.json").exists():
-        tool("make_model.py", "--shape", options.shape, "--labels", 7, "--output", model)
+        run(options.plimsoll, "init", "--model", f"layoutlmv3-{options.shape}", "--labels", "A,B,C,D,E,F,G", "--output-dir", model)
     batch = options.work / f"filled-{pages}x{options.length}.safetensors"
-    tool("make_batch.py", "--batch", pages, "--length", options.length, "--labels", 7, "--fill", "--output", batch)
+    tool("make_batch.py", "--batch", pages, "--length", options.length, "--labels", 7, "--fill", "--output", batch,
+         *(["--synthetic"] if options.what == "concurrent" else []))
+    if options.what == "concurrent":
+        return 0 if compare_concurrent(options, model, batch) else 1
     if options.what == "builds":
         return 0 if all([compare_builds(options, name, flags, model, batch)
                          for name, flags in (("fp32", []), ("bf16", ["--bf16"]))]) else 1
@@ -89,11 +96,11 @@ def main():
     return 0 if good else 1
 
 
-def timed(options, program, model, batch, flags):
-    result = run(program, "bench-step", "--model", model, "--batch", batch, "--steps", options.steps + 1, "--threads",
+def timed(options, program, model, batch, flags, warm=1):
+    result = run(program, "bench-step", "--model", model, "--batch", batch, "--steps", options.steps + warm, "--threads",
                  options.threads, "--json", *flags)
     row = json.loads(result.stdout.strip().splitlines()[-1])
-    row["seconds"] = statistics.median(row["step_seconds"][1:])
+    row["seconds"] = statistics.median(row["step_seconds"][warm:])
     return row
 
 
@@ -106,6 +113,22 @@ def compare_builds(options, name, flags, model, batch):
     ratio = statistics.median(ratios)
     return holds(f"step in {name}, this build against the other", f"{ratio:.3f} ({min(ratios):.3f} to {max(ratios):.3f})",
                  "no slower", ratio <= 1)
+
+
+def compare_concurrent(options, model, batch):
+    usual = ["--device", "cuda", "--bf16"]
+    variants = [usual] + [[*usual, "--concurrent-products", count] for count in AT_ONCE]
+    # The second step is recorded, and libraries settle in the first few.
+    rounds = [[timed(options, options.plimsoll, model, batch, flags, warm=4) for flags in variants]
+              for _ in range(options.rounds)]
+    best = 1.0
+    for index, count in enumerate((0, *AT_ONCE)):
+        ratio = statistics.median(line[index]["seconds"] / line[0]["seconds"] for line in rounds)
+        best = min(best, ratio)
+        print(f"  {count} at once: {1000 * statistics.median(line[index]['seconds'] for line in rounds):.2f} ms, {ratio:.3f} of "
+              f"the first, {rounds[0][index]['measured_peak_bytes'] / MIB:.0f} MiB")
+    good = holds("losses", "the same" if same_losses(rounds) else "differ", "the same", same_losses(rounds))
+    return holds(f"step, {options.shape}, products beside others", f"{best:.3f}", "below 1", best < 1) & good
 
 
 def same_losses(rounds):

@@ -24,11 +24,14 @@ struct CompareOptions {
   RunOptions run;
   std::array<std::string, 2> models;
   std::int64_t rounds = 2;
-  // Quantization applies to B alone; A is evaluated as it is.
+  // Precision and quantization apply to B alone; A is evaluated as it is.
   RunOptions of_side(std::size_t side) const {
     RunOptions options = run;
     options.model.model = models.at(side);
-    if (side == 0) options.load_in_8bit = options.load_in_4bit = options.float_activations = false;
+    if (side == 0) {
+      options.load_in_8bit = options.load_in_4bit = options.float_activations = false;
+      options.precision = PrecisionOptions();
+    }
     return options;
   }
 };
@@ -178,7 +181,7 @@ void add_compare(CLI::App& app, Invocation& invocation) {
   command->footer(
       "Parameters, bytes, seconds a page and the task's first metric side by side. Its intervals, of 95 %, are\n"
       "those of the bootstrap over pages; the difference is drawn on the same pages for both, so that it is much\n"
-      "surer than the two scores are. --load-in-8bit and --load-in-4bit quantize B alone.\n"
+      "surer than the two scores are. --bf16, --load-in-8bit and --load-in-4bit are for B alone.\n"
       "\n"
       "  plimsoll compare run smaller --data held-out.jsonl\n"
       "  plimsoll compare run run --load-in-8bit --data held-out.jsonl");

@@ -79,6 +79,7 @@ BudgetTooSmall too_small(const FitRequest& request, const PlanSummary& smallest,
   const std::size_t mebibytes = option.value(enough) / kMiB + 1;
   if (request.generates) {
     std::vector<std::string> others = {"lower --max-new-tokens", "shorten the prompts"};
+    if (request.step.precision == DType::kF32) others.emplace_back("compute in bfloat16 (--bf16)");
     if (request.step.model.frozen_weights == DType::kF32) {
       others.emplace_back("hold the weights in fewer bits (--load-in-8bit, --load-in-4bit)");
     }

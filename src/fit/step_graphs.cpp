@@ -5,6 +5,7 @@
 #include <string>
 
 #include "autodiff/autodiff.h"
+#include "graph/build.h"
 #include "model/grad_cache.h"
 #include "tensor/dynamic_code.h"
 #include "transform/attention_biases.h"
@@ -239,8 +240,11 @@ StepGraph evaluation_graph(const StepOptions& options, const ModelCapacity& capa
 
 StepGraph generation_graph(const StepOptions& options, const ModelCapacity& capacity, OffloadLayout* layout) {
   ModelGraph model = options.definition.build(capacity, /*dropout=*/false, options.model, options.precision);
-  model.graph.mark_output(model.logits);
   if (options.int8_products && options.model.rounds_activations) model.logits = rounded(model.graph, model.logits);
+  // The host reads floats.
+  const ValueId rows = model.graph.node(model.graph.value(model.logits).producer).row_count;
+  model.logits = cast(model.graph, "next_token_scores", model.logits, DType::kF32, rows);
+  model.graph.mark_output(model.logits);
   const std::string name = model.graph.node(model.graph.value(model.logits).producer).name;
   StepGraph step;
   step.graph = cache_keys_and_values(model.graph, capacity.samples * options.cached_tokens);

@@ -232,6 +232,52 @@ TEST_F(LanguageModel, WhatDoesNotTrainReadsWeightsFromAFileToo) {
   }
 }
 
+// In half the memory for weights, and with nearly the same numbers.
+TEST_F(LanguageModel, WhatDoesNotTrainMayComputeInBfloat16) {
+  ASSERT_EQ(run(train("run", "answers.jsonl", {"--max-steps", "40"})).code, 0);
+  const auto with = [](Arguments arguments, const Arguments& more) {
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  };
+  const Arguments of_run = {"--model", path("run"), "--threads", "1", "--budget", "1GiB", "--json"};
+  const Arguments eval = with({"eval", "--data", path("pages/answers.jsonl")}, of_run);
+  const Arguments generate =
+      with({"generate", "--prompt", "What is paid in cash? ", "--max-new-tokens", "5"}, of_run);
+  const Arguments bf16 = {"--bf16"}, from_file = {"--bf16", "--offload", path(".")};
+  const auto told = [&](const Arguments& arguments) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return json::parse(outcome.out);
+  };
+  const json wide = told(eval), narrow = told(with(eval, bf16));
+  const double loss = wide.at("loss");
+  EXPECT_NEAR(narrow.at("loss"), loss, 0.02 + 0.05 * loss);
+  EXPECT_NE(narrow.at("loss"), wide.at("loss"));
+  EXPECT_EQ(told(with(eval, from_file)).at("loss"), narrow.at("loss"));
+
+  const std::string text = told(generate).at("completion");
+  EXPECT_EQ(text.substr(0, 10), "The total.");
+  EXPECT_EQ(told(with(generate, bf16)).at("completion").get<std::string>().substr(0, 10), "The total.");
+  EXPECT_EQ(run(with(with({"predict", "--data", path("pages/answers.jsonl"), "--output", path("out.jsonl")}, of_run),
+                     bf16))
+                .code,
+            0);
+
+  const auto refused = [&](const Arguments& more) {
+    const Outcome outcome = run(with({"generate", "--model", path("run"), "--prompt", "The", "--budget", "10MiB"}, more));
+    EXPECT_EQ(outcome.code, 4);
+    return outcome.err;
+  };
+  const auto parameters_of = [](const std::string& refusal) {
+    const std::string item = "  parameters ";
+    return std::stod(refusal.substr(refusal.find(item) + item.size()));
+  };
+  const std::string of_floats = refused({}), of_halves = refused(bf16);
+  EXPECT_NEAR(parameters_of(of_halves), parameters_of(of_floats) / 2, 0.1);
+  EXPECT_NE(of_floats.find("(--bf16)"), std::string::npos) << of_floats;
+  EXPECT_EQ(of_halves.find("(--bf16)"), std::string::npos) << of_halves;
+}
+
 TEST_F(LanguageModel, AFamilyWithTransposedFilesTrainsAdaptsAndMerges) {
   ASSERT_EQ(run({"init", "--model", "gpt2-tiny", "--task", "causal-lm", "--output-dir", path("base")}).code, 0);
   EXPECT_EQ(json::parse(file_bytes(at("base/config.json"))).at("architectures"), json({"GPT2LMHeadModel"}));

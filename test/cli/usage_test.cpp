@@ -331,7 +331,7 @@ TEST_F(Usage, GuessesDoNotCrossMeanings) {
       {"predict", "--output-dir", "did you mean --output?"},
       // These names are valid elsewhere, and mean something else than similarly spelt ones.
       {"eval", "--save-steps", "it is an option of plimsoll plan, plimsoll train, plimsoll prune, not of plimsoll eval"},
-      {"predict", "--bf16", "not of plimsoll predict"},
+      {"predict", "--fp16", "not of plimsoll predict"},
       {"train", "--cache-dir", "neither downloads nor uploads"},
       {"train", "--optim-args", "--adam-epsilon"},
       {"train", "--fsdp", "--zero-stage"},
