@@ -474,7 +474,7 @@ class EvalOptions(TypedDict, total=False):
     per_device_eval_batch_size: int
     """Maximum number of pages processed at once (0: 8 on a GPU; 2 on a CPU, which is no faster with more) (default: 0)"""
     bf16: bool
-    """Compute in bfloat16 and hold weight matrices so, in half the memory; scores differ in their third digit"""
+    """Compute in bfloat16 and hold weight matrices so, in half the memory; scores differ a little"""
     load_in_8bit: bool
     """Hold the encoder's weights in 8 bits, in blocks of 64, and multiply in 8 bits where the processor does so faster (AVX512_VNNI)"""
     load_in_4bit: bool
@@ -591,7 +591,7 @@ class PredictOptions(TypedDict, total=False):
     per_device_eval_batch_size: int
     """Maximum number of pages processed at once (0: 8 on a GPU; 2 on a CPU, which is no faster with more) (default: 0)"""
     bf16: bool
-    """Compute in bfloat16 and hold weight matrices so, in half the memory; scores differ in their third digit"""
+    """Compute in bfloat16 and hold weight matrices so, in half the memory; scores differ a little"""
     load_in_8bit: bool
     """Hold the encoder's weights in 8 bits, in blocks of 64, and multiply in 8 bits where the processor does so faster (AVX512_VNNI)"""
     load_in_4bit: bool
@@ -714,7 +714,7 @@ class GenerateOptions(TypedDict, total=False):
     per_device_eval_batch_size: int
     """Maximum number of texts written at once (default: 8)"""
     bf16: bool
-    """Compute in bfloat16 and hold weight matrices so, in half the memory; scores differ in their third digit"""
+    """Compute in bfloat16 and hold weight matrices so, in half the memory; scores differ a little"""
     load_in_8bit: bool
     """Hold the encoder's weights in 8 bits, in blocks of 64, and multiply in 8 bits where the processor does so faster (AVX512_VNNI)"""
     load_in_4bit: bool
@@ -789,7 +789,7 @@ class ServeOptions(TypedDict, total=False):
     per_device_eval_batch_size: int
     """Maximum number of pages processed at once (0: 8 on a GPU; 2 on a CPU, which is no faster with more) (default: 0)"""
     bf16: bool
-    """Compute in bfloat16 and hold weight matrices so, in half the memory; scores differ in their third digit"""
+    """Compute in bfloat16 and hold weight matrices so, in half the memory; scores differ a little"""
     load_in_8bit: bool
     """Hold the encoder's weights in 8 bits, in blocks of 64, and multiply in 8 bits where the processor does so faster (AVX512_VNNI)"""
     load_in_4bit: bool

@@ -120,8 +120,7 @@ void add_bench_parts_options(Command* command, RunOptions& o) {
 
 void add_quantization_options(Command* command, RunOptions& o) {
   command->add_flag("--bf16", o.precision.bf16,
-                    "Compute in bfloat16 and hold weight matrices so, in half the memory; scores differ in their third "
-                    "digit");
+                    "Compute in bfloat16 and hold weight matrices so, in half the memory; scores differ a little");
   command->add_flag("--load-in-8bit", o.load_in_8bit,
                     "Hold the encoder's weights in 8 bits, in blocks of 64, and multiply in 8 bits where the processor "
                     "does so faster (AVX512_VNNI)");

@@ -124,7 +124,7 @@ void add_evaluation_data_option(Command* command, RunOptions& options, const std
 void add_memory_options(Command* command, RunOptions& options);
 // How many pages a command that only evaluates processes at once: 8 by default.
 void add_evaluation_size_option(Command* command, RunOptions& options);
-// --load-in-8bit and --load-in-4bit of such a command, whose weights are all frozen.
+// --bf16, --load-in-8bit and --load-in-4bit of such a command, whose weights are all frozen.
 void add_quantization_options(Command* command, RunOptions& options);
 // The type that frozen weights are held in; F32: as they are. Throws UsageError if both are asked for.
 DType coded_weights(const RunOptions& options);

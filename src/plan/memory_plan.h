@@ -64,19 +64,18 @@ struct MemoryPlan {
   std::size_t lower_bound_bytes = 0;  // no plan of this graph in this order has a smaller transient part
   bool is_smallest = false;           // proven: it reaches the bound, or no packing of these buffers is smaller
   NodeId peak_node = kNoNode;         // the node with the most bytes alive
-  std::vector<NodeId> joins;                 // of nodes that fork (find_joins); empty: none does
+  std::vector<NodeId> joins;          // of nodes that fork (find_joins); empty: none does
   std::vector<Buffer> buffers;
 
   std::size_t arena_bytes() const { return persistent_bytes + transient_bytes; }
 };
 
-// `forks` nodes may run beside others at once (plan/forks.h).
-//
 // Returns what plan_memory would return if packing reached its bound, without offsets: quick, for comparing plans.
 MemoryPlan estimate_memory(const Graph& graph, std::span<const std::size_t> scratch_bytes,
                            const PersistentLayout& layout, std::size_t forks = 0);
 
-// `scratch_bytes` has each node's declared scratch. The result has been checked by `validate` and `validate_plan`.
+// `scratch_bytes` has each node's declared scratch; `forks` nodes at once may run beside others (plan/forks.h). The
+// result has been checked by `validate` and `validate_plan`.
 MemoryPlan plan_memory(const Graph& graph, std::span<const std::size_t> scratch_bytes, const PersistentLayout& layout,
                        std::size_t forks = 0);
 

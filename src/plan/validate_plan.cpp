@@ -117,7 +117,7 @@ class Player {
             [&] { return fmt::format("'{}' has been overwritten before {} reads it", graph_.value(id).name, reader); });
   }
 
-  // What a node touches that has forked and may still be running.
+  // Says which bytes a node touches that has forked and may still be running.
   struct Flight {
     std::size_t node = 0, join = 0;
     std::vector<Range> reads{}, writes{};

@@ -16,9 +16,8 @@ namespace plimsoll {
 
 // Throws InternalError naming node and values if: something is not aligned or leaves its part of the arena; a node
 // reads, as an input or as its row count, bytes that no longer belong to that value; a node's outputs and scratch
-// overlap each other or its inputs other than by an alias, or meet what a node touches that has forked and is not joined
-// yet; a parameter, state or graph output is not complete at the
-// end.
+// overlap each other or its inputs other than by an alias; a node meets the bytes of one that has forked and is not
+// joined yet; a parameter, state or graph output is not complete at the end.
 void validate_plan(const Graph& graph, const MemoryPlan& plan, std::span<const std::size_t> scratch_bytes);
 
 }  // namespace plimsoll

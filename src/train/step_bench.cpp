@@ -71,9 +71,9 @@ StepBench bench_step(const ModelBundle& bundle, const std::filesystem::path& bat
   request.update_text_rows = shape.max_text_rows;
   // A run whose budget refuses nothing would choose the others (fit/search.cpp).
   Levers levers = options.kept_bytes ? levers_that_keep(*options.kept_bytes, request, shape.max_samples, backend)
-                                           : Levers{.micro_batch_size = shape.max_samples,
-                                                    .keeps_cheap = backend.device_use().has_value(),
-                                                    .keeps_biases = may_keep_biases(request, backend)};
+                                     : Levers{.micro_batch_size = shape.max_samples,
+                                              .keeps_cheap = backend.device_use().has_value(),
+                                              .keeps_biases = may_keep_biases(request, backend)};
   levers.forks = options.forks;
   RunPlan run = plan_run(request, levers, backend);
   const ForwardBytes forward = forward_of(run);
