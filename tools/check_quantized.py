@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares weights in 4 bits with bitsandbytes, transformers and PEFT. Exit 1 if a bar fails.
+"""Compares weights in 4 and 8 bits with bitsandbytes, transformers and PEFT. Exit 1 if a bar fails.
 
 For each family, with the factors of blocks as they are and quantized in turn (bnb_4bit_use_double_quant):
 
@@ -10,6 +10,9 @@ For each family, with the factors of blocks as they are and quantized in turn (b
    bitsandbytes decodes them, in float64. transformers opens the one that Plimsoll wrote.
 3. PEFT makes an adapter on the directory that transformers wrote; `plimsoll grad` reads both: logits against PEFT's
    forward pass on weights in 4 bits, gradients against PEFT in float64 on what those decode to.
+
+4. The same of a directory that transformers wrote in 8 bits (LLM.int8()), which Plimsoll reads and does not write; with
+   adapters only gradients, since bitsandbytes multiplies in 8 bits.
 
   tools/check_quantized.py [--families llama,gpt2] [--plimsoll build/release/plimsoll] [--work build/quantized]
 """
@@ -31,6 +34,7 @@ import reference
 
 TASKS = {"llama": "causal-lm-tied", "qwen2": "causal-lm", "qwen3": "causal-lm", "gpt2": "causal-lm",
          "roberta": "token-classification"}
+EIGHT_BITS = "transformers-8-bits"  # the directory's name
 CLASSES = {"causal-lm": transformers.AutoModelForCausalLM, "token-classification": transformers.AutoModelForTokenClassification}
 
 
@@ -49,13 +53,20 @@ def in_4_bits(task, use_double_quant):
                                            bnb_4bit_use_double_quant=use_double_quant, llm_int8_skip_modules=skipped)
 
 
+def in_8_bits(task):
+    skipped = None if task.startswith("causal-lm") else ["classifier"]
+    return transformers.BitsAndBytesConfig(load_in_8bit=True, llm_int8_skip_modules=skipped)
+
+
 def decoded(folder, task):
-    """The model with what its weights in 4 bits stand for."""
+    """The model with what its weights' codes stand for."""
     return load(folder, task, dtype=torch.float32).dequantize().float()
 
 
 def coded_names(folder):
-    return {name.removesuffix(".absmax") for name in load_file(folder / "model.safetensors") if name.endswith(".absmax")}
+    names = list(load_file(folder / "model.safetensors"))
+    return {name.removesuffix(".absmax") for name in names if name.endswith(".absmax")} | {
+        name.removesuffix("SCB") + "weight" for name in names if name.endswith(".SCB")}
 
 
 def check_grad(report, plimsoll, folder, task, batch, batch_file, work):
@@ -88,23 +99,24 @@ def check_adapter(report, plimsoll, folder, task, batch, batch_file, work):
     make_adapter(folder, task, adapter)
     check_peft.run(plimsoll, "grad", "--model", adapter, "--base-model", folder, "--batch", batch_file, "--output", found_file)
     found = load_file(found_file)
-    on_codes = peft.PeftModel.from_pretrained(load(folder, task), adapter, is_trainable=True).eval()
-    for module in on_codes.modules():
-        if hasattr(module, "support_avx512bf16_for_cpu"):
-            module.support_avx512bf16_for_cpu = False  # it would round to bfloat16
-    _, logits, gradients = check_peft.forward_backward(on_codes, batch)
-    report.row("adapter: logits against PEFT on 4 bits", float((found["logits"] - logits).abs().max()), check_peft.LOGITS_BAR)
+    if folder.name != EIGHT_BITS:
+        on_codes = peft.PeftModel.from_pretrained(load(folder, task), adapter, is_trainable=True).eval()
+        for module in on_codes.modules():
+            if hasattr(module, "support_avx512bf16_for_cpu"):
+                module.support_avx512bf16_for_cpu = False  # it would round to bfloat16
+        _, logits, _ = check_peft.forward_backward(on_codes, batch)
+        report.row("adapter: logits against PEFT on 4 bits", float((found["logits"] - logits).abs().max()), check_peft.LOGITS_BAR)
     exact = peft.PeftModel.from_pretrained(decoded(folder, task), adapter, is_trainable=True).eval().double()
     _, _, exact = check_peft.forward_backward(exact, families.exact(batch))
     names = set(found) - {"loss", "logits"}
-    report.row(f"adapter: names of {len(gradients)} gradients that only one has", len(names ^ set(exact)), 0)
+    report.row(f"adapter: names of {len(exact)} gradients that only one has", len(names ^ set(exact)), 0)
     worst = max(check_peft.relative(found[name], exact[name]) for name in names & set(exact) if exact[name].norm() > 1e-9)
     report.row("adapter: gradients, worst relative difference", worst, check_peft.GRADIENT_BAR)
 
 
-def check(report, plimsoll, family, use_double_quant, work):
-    task = TASKS[family]
-    floats, theirs, ours = work / "floats", work / "transformers", work / "plimsoll"
+def make_inputs(plimsoll, family, work):
+    """A random model in work/floats; returns a batch for it and the file of that."""
+    task, floats = TASKS[family], work / "floats"
     model = families.make_model(family, "small", labels=9, seed=7, task=task)
     model.save_pretrained(floats)
     tokenizer = reference.REPOSITORY / "test" / "data" / "tokenizers" / "qwen.json"
@@ -115,6 +127,22 @@ def check(report, plimsoll, family, use_double_quant, work):
     batch = families.make_batch(model.config, lengths=(101, 60, 83), length=101, seed=8, task=task)
     batch_file = work / "batch.safetensors"
     reference.write_tensors(batch, batch_file)
+    return batch, batch_file
+
+
+def check_8_bits(report, plimsoll, family, work):
+    task, folder = TASKS[family], work / EIGHT_BITS
+    batch, batch_file = make_inputs(plimsoll, family, work)
+    load(work / "floats", task, quantization_config=in_8_bits(task)).save_pretrained(folder)
+    report.row("no matrix is in 8 bits", int(not coded_names(folder)), 0)
+    check_grad(report, plimsoll, folder, task, batch, batch_file, work)
+    check_adapter(report, plimsoll, folder, task, batch, batch_file, work)
+
+
+def check_4_bits(report, plimsoll, family, use_double_quant, work):
+    task = TASKS[family]
+    floats, theirs, ours = work / "floats", work / "transformers", work / "plimsoll"
+    batch, batch_file = make_inputs(plimsoll, family, work)
     load(floats, task, quantization_config=in_4_bits(task, use_double_quant)).save_pretrained(theirs)
     check_peft.run(plimsoll, "quantize", "--model", floats, "--output-dir", ours,
                    *(["--bnb-4bit-use-double-quant"] if use_double_quant else []))
@@ -139,12 +167,15 @@ def main():
     torch.set_num_threads(2)
     report = check_peft.Report()
     for family in options.families.split(","):
-        for use_double_quant in (False, True):
-            print(f"{family}, factors {'quantized' if use_double_quant else 'as they are'}:")
-            work = options.work / family / ("double" if use_double_quant else "plain")
+        for form in ("4 bits", "4 bits, factors quantized", "8 bits"):
+            print(f"{family}, {form}:")
+            work = options.work / family / form.replace(", ", "-").replace(" ", "-")
             shutil.rmtree(work, ignore_errors=True)
             work.mkdir(parents=True)
-            check(report, options.plimsoll, family, use_double_quant, work)
+            if form == "8 bits":
+                check_8_bits(report, options.plimsoll, family, work)
+            else:
+                check_4_bits(report, options.plimsoll, family, form != "4 bits", work)
     print("every bar holds" if report.good else "A BAR FAILS")
     return 0 if report.good else 1
 

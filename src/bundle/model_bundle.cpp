@@ -126,29 +126,33 @@ ModelConfig read_own_config(const std::string& directory) {
   return config;
 }
 
-// Holds what does not train as the file has it, to the bit: weights in 4 bits stay so, and what is in floats stays so.
+// Holds what does not train as the file has it: weights in 4 or 8 bits stay so, and what is in floats stays so.
 void take_quantization(ModelBundle& bundle) {
-  std::set<std::string> in_floats;
-  std::size_t otherwise = 0;
+  std::map<std::string, Coding> codings;
+  std::map<Coding, std::size_t> matrices;
   for (const ParameterSpec& spec : bundle.specs()) {
     if (spec.part != ParameterSpec::Part::kEncoderMatrix) continue;
     const std::optional<std::string> name = name_in_weights(bundle.source(0), spec.name);
     const Coding coding = name ? bundle.weights->coding(*name) : Coding::kNone;
-    if (coding == Coding::kNormalFloat) {
-      bundle.quantized = true;
-    } else {
-      in_floats.insert(spec.name);
-    }
-    if (coding == Coding::kOther) ++otherwise;
+    codings.emplace(spec.name, coding);
+    ++matrices[coding];
   }
+  // One type of codes is held; bitsandbytes writes no file with two.
+  const Coding held = matrices.contains(Coding::kNormalFloat) ? Coding::kNormalFloat : Coding::kBytes;
+  const std::size_t otherwise = matrices[Coding::kOther] + (held == Coding::kBytes ? 0 : matrices[Coding::kBytes]);
   if (otherwise > 0) {
     log_info(
-        fmt::format("{}, because the file has 8 bits there, or 4 bits but not NF4 in blocks of 64; --load-in-8bit and "
+        fmt::format("{}, because the file has another form of codes there than NF4 in blocks of 64; --load-in-8bit and "
                     "--load-in-4bit code frozen weights anew",
                     counted(otherwise, "weight matrix is read as floats", "weight matrices are read as floats")));
   }
-  if (!bundle.quantized) return;
-  bundle.options.frozen_weights = DType::kNF4;
+  if (matrices[held] == 0) return;
+  std::set<std::string> in_floats;
+  for (const auto& [name, coding] : codings) {
+    if (coding != held) in_floats.insert(name);
+  }
+  bundle.quantized = true;
+  bundle.options.frozen_weights = held == Coding::kBytes ? DType::kQ8 : DType::kNF4;
   bundle.options.frozen_embedding = DType::kF32;
   bundle.options.kept_in_floats = std::move(in_floats);
 }

@@ -30,7 +30,7 @@ struct ModelBundle {
   std::shared_ptr<const ChatForm> chat{};      // nullptr: the model has no chat template
   ImageProcessorConfig image;
   std::shared_ptr<const WeightsFile> weights;  // nullptr: a preset, from scratch
-  bool quantized = false;                      // the weights are in 4 bits, in which `options` hold what does not train
+  bool quantized = false;                      // the file has codes, in which `options` hold what does not train
   bool fresh_head = false;                     // the classifier does not fit the labels and is made new
   bool fresh_task = false;                     // the head is made new for another task than the model's
   std::string origin;                          // what --model said

@@ -113,7 +113,8 @@ void refuse_what_cannot_be_pruned(const ModelBundle& bundle) {
   if (bundle.quantized) {
     throw UsageError({.what = "the model's weights are quantized, and pruning changes weights",
                       .where = "--model",
-                      .found = fmt::format("{}, weights in 4 bits", bundle.origin),
+                      .found = fmt::format("{}, weights in {} bits", bundle.origin,
+                                           bundle.options.frozen_weights == DType::kQ8 ? 8 : 4),
                       .allowed = "weights of F32, F16 or BF16",
                       .remedy = "prune the model that this one was made of, then quantize what comes out"});
   }

@@ -31,7 +31,7 @@ void refuse_unsuitable(const ModelBundle& bundle) {
                       .remedy = "merge the adapter first: plimsoll merge --adapter DIR --output-dir MERGED"});
   }
   if (bundle.quantized) {
-    throw UsageError({.what = "the model's weights are in 4 bits already",
+    throw UsageError({.what = "the model's weights are quantized already",
                       .where = "--model",
                       .found = bundle.origin,
                       .allowed = "weights of F32, F16 or BF16",

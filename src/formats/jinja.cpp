@@ -19,7 +19,7 @@ using Statement = JinjaStatement;
 using Value = JinjaValue;
 
 constexpr std::int64_t kMostSteps = 1'000'000;
-constexpr std::size_t kMostWork = std::size_t{1} << 30;  // bytes that are copied
+constexpr std::size_t kMostWork = std::size_t{1} << 28;  // bytes that are copied
 // Expressions and blocks within one another, whatever calls whom: a few MiB of the stack where nothing is optimized.
 constexpr int kDeepest = 600;
 
@@ -58,7 +58,8 @@ class Renderer {
   class Depth {
    public:
     explicit Depth(int& depth) : depth_(depth) {
-      if (depth_ == kDeepest) throw JinjaFault{"it is nested too deep, or macros call one another without end", "a macro"};
+      if (depth_ == kDeepest)
+        throw JinjaFault{"it is nested too deep, or macros call one another without end", "a macro"};
       ++depth_;
     }
     ~Depth() { --depth_; }
@@ -157,6 +158,19 @@ class Renderer {
     for (std::size_t i = 0; i < s.names.size(); ++i) scopes_.back()[s.names[i]] = Value(item[i]);
   }
 
+  static ordered_json about_loop(const std::vector<ordered_json>& items, std::size_t i) {
+    ordered_json about = {{"index", i + 1},
+                          {"index0", i},
+                          {"first", i == 0},
+                          {"last", i + 1 == items.size()},
+                          {"length", items.size()},
+                          {"revindex", items.size() - i},
+                          {"revindex0", items.size() - i - 1}};
+    if (i > 0) about["previtem"] = items[i - 1];
+    if (i + 1 < items.size()) about["nextitem"] = items[i + 1];
+    return about;
+  }
+
   Jump loop(const Statement& s, std::string& out) {
     std::vector<ordered_json> items = elements_of(evaluate(s.expressions[0]));
     if (s.expressions.size() > 1) {
@@ -172,16 +186,7 @@ class Renderer {
     for (std::size_t i = 0; i < items.size(); ++i) {
       count(out.size());
       scopes_.emplace_back();
-      ordered_json about = {{"index", i + 1},
-                            {"index0", i},
-                            {"first", i == 0},
-                            {"last", i + 1 == items.size()},
-                            {"length", items.size()},
-                            {"revindex", items.size() - i},
-                            {"revindex0", items.size() - i - 1}};
-      if (i > 0) about["previtem"] = items[i - 1];
-      if (i + 1 < items.size()) about["nextitem"] = items[i + 1];
-      scopes_.back()["loop"] = Value(std::move(about));
+      if (s.reads_loop) scopes_.back()["loop"] = Value(about_loop(items, i));
       bind(s, items[i]);
       const Jump jump = render(s.blocks[0], out);
       scopes_.pop_back();

@@ -115,7 +115,11 @@ class Parser {
     loop.expressions.push_back(either());
     if (take("if")) loop.expressions.push_back(expression());
     end_tag();
+    const std::size_t body = at_;
     loop.blocks.push_back(statements({"else", "endfor"}));
+    const auto is_loop = [](const Token& token) { return token.kind == Token::Kind::kName && token.text == "loop"; };
+    loop.reads_loop = std::any_of(tokens_.begin() + static_cast<std::ptrdiff_t>(body),
+                                  tokens_.begin() + static_cast<std::ptrdiff_t>(at_), is_loop);
     if (take_tag("else")) {
       end_tag();
       loop.blocks.push_back(statements({"endfor"}));

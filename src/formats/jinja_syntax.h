@@ -58,6 +58,7 @@ struct JinjaStatement {
   std::vector<std::string> names{};
   std::vector<JinjaExpression> expressions{};
   std::vector<JinjaBlock> blocks{};
+  bool reads_loop = false;  // of kFor: the body says "loop", which has copies of the items beside each
 };
 
 // Throws DataError naming the line of what is not understood.

@@ -148,8 +148,9 @@ struct QuantizedSource::Matrix {
   explicit Matrix(const Group& group);
 
   Coding coding() const {
-    const bool is_normal = scales == nullptr && values == kNormalFloats;
-    return is_normal && state.block == kCodeBlock && shape[1] % kCodeBlock == 0 ? Coding::kNormalFloat : Coding::kOther;
+    if (scales != nullptr) return Coding::kBytes;
+    return values == kNormalFloats && state.block == kCodeBlock && shape[1] % kCodeBlock == 0 ? Coding::kNormalFloat
+                                                                                              : Coding::kOther;
   }
   void read_factors(const TensorSource& file, std::int64_t first, std::span<float> to) const;
   void read(const TensorSource& file, std::int64_t first, std::span<float> to) const;

@@ -32,7 +32,8 @@ namespace plimsoll {
 enum class Coding : std::uint8_t {
   kNone,         // numbers as they are
   kNormalFloat,  // rows of 4 bits exactly as tensor/block_code.h has them: NF4, in blocks of 64 that no two rows share
-  kOther         // 4 bits in other blocks or of another type, or 8 bits: there is no such row for it
+  kBytes,        // 8 bits, a factor for each row: Q8 with Factor::kOfRow, since a row's largest number has the code 127
+  kOther         // 4 bits in other blocks or of another type: there is no such row for it
 };
 
 // True if some tensors of the file are such weights.

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "tensor/block_code.h"
 #include "tensor/split_float.h"
 
 namespace plimsoll {
@@ -40,10 +39,10 @@ std::span<float> ParameterPlace::floats() const {
 
 std::int64_t ParameterPlace::granularity() const { return !read_ && is_coded(value_.dtype()) ? value_.shape()[1] : 1; }
 
-void ParameterPlace::write(std::int64_t first, std::span<const float> values) const {
+void ParameterPlace::write(std::int64_t first, std::span<const float> values, Factor factor) const {
   check(!read_, "a parameter that others have parts of is written by each of them");
   check(!stored_, "a parameter that is read in its file is not written");
-  if (is_coded(value_.dtype())) return write_coded(first, values);
+  if (is_coded(value_.dtype())) return write_coded(first, values, factor);
   auto at = static_cast<std::size_t>(first);
   if (value_.dtype() == DType::kF32) return value_.write(std::as_bytes(values), offset_of(at, DType::kF32));
   std::array<std::uint16_t, kPiece> high;
@@ -81,7 +80,7 @@ void ParameterPlace::read(std::int64_t first, std::span<float> values) const {
   }
 }
 
-void ParameterPlace::write_coded(std::int64_t first, std::span<const float> values) const {
+void ParameterPlace::write_coded(std::int64_t first, std::span<const float> values, Factor factor) const {
   const auto columns = static_cast<std::size_t>(granularity());
   check(static_cast<std::size_t>(first) % columns == 0 && values.size() % columns == 0,
         "coded parameters are written by whole rows");
@@ -90,7 +89,7 @@ void ParameterPlace::write_coded(std::int64_t first, std::span<const float> valu
   std::vector<std::byte> rows(std::min(most, values.size() / columns) * row_bytes);
   std::size_t at = static_cast<std::size_t>(first) / columns * row_bytes, filled = 0;
   while (!values.empty()) {
-    encode_row(value_.dtype(), values.first(columns), rows.data() + filled);
+    encode_row(value_.dtype(), values.first(columns), rows.data() + filled, factor);
     values = values.subspan(columns);
     filled += row_bytes;
     if (filled < rows.size() && !values.empty()) continue;

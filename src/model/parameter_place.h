@@ -16,6 +16,7 @@
 #include <span>
 #include <utility>
 
+#include "tensor/block_code.h"
 #include "tensor/device_tensor.h"
 #include "tensor/stored_tensor.h"
 
@@ -41,12 +42,12 @@ class ParameterPlace {
   std::span<float> floats() const;
   // Writes begin at multiples of it and end there or at the end: a row of a coded parameter, else 1.
   std::int64_t granularity() const;
-  // Values from element `first` of the place on.
-  void write(std::int64_t first, std::span<const float> values) const;
+  // Values from element `first` of the place on. `factor`: of coded rows.
+  void write(std::int64_t first, std::span<const float> values, Factor factor = Factor::kOfBlock) const;
   void read(std::int64_t first, std::span<float> values) const;
 
  private:
-  void write_coded(std::int64_t first, std::span<const float> values) const;
+  void write_coded(std::int64_t first, std::span<const float> values, Factor factor) const;
   void read_coded(std::int64_t first, std::span<float> values) const;
 
   DeviceTensor value_, low_;

@@ -247,11 +247,12 @@ ParameterReport load_parameters(const std::vector<ParameterSpec>& specs, const P
           refuse_bad(weights, name, 0, values);
           return;
         }
+        const Factor factor = weights.coding(name) == Coding::kBytes ? Factor::kOfRow : Factor::kOfBlock;
         const bool writes = !place.stored(), compares = !writes && weights.stored(name) != place.stored();
         for_each_chunk(spec, place, buffer, [&](std::int64_t first, std::span<float> values) {
           read_values(weights, name, spec, place.first() + first, values, staging);
           refuse_bad(weights, name, place.first() + first, values);
-          if (writes) place.write(first, values);
+          if (writes) place.write(first, values, factor);
           if (!compares) return;
           in_place.resize(values.size());
           place.read(first, in_place);

@@ -106,7 +106,7 @@ void refuse_training_of_codes(const ModelBundle& bundle) {
   for (const ParameterSpec& spec : bundle.specs()) {
     if (!spec.trains || spec.part != ParameterSpec::Part::kEncoderMatrix) continue;
     if (bundle.options.kept_in_floats.contains(spec.name)) continue;
-    throw UsageError({.what = "the model's weights are in 4 bits, and they do not train",
+    throw UsageError({.what = "the model's weights are in 4 or 8 bits, and they do not train",
                       .where = "--model",
                       .found = fmt::format("{}, where '{}' would train", bundle.origin, spec.name),
                       .allowed = "frozen weights: adapters (--lora-rank) or --freeze",

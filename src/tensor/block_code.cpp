@@ -37,12 +37,13 @@ std::uint8_t normal_float_code(float share) {
   return static_cast<std::uint8_t>(std::ranges::count_if(kMiddles, [share](float middle) { return middle < share; }));
 }
 
-void encode_row(DType dtype, std::span<const float> from, std::byte* to) {
+void encode_row(DType dtype, std::span<const float> from, std::byte* to, Factor factor) {
+  const float of_row = factor == Factor::kOfRow ? largest_magnitude(from) : 0;
   std::memset(to, 0, coded_row_bytes(dtype, static_cast<std::int64_t>(from.size())));
   for (; !from.empty(); to += code_block_bytes(dtype)) {
     const std::span<const float> block = from.first(std::min<std::size_t>(kCodeBlock, from.size()));
     from = from.subspan(block.size());
-    const float absmax = largest_magnitude(block);
+    const float absmax = factor == Factor::kOfRow ? of_row : largest_magnitude(block);
     std::memcpy(to, &absmax, sizeof absmax);
     std::byte* const codes = to + sizeof absmax;
     for (std::size_t i = 0; i < block.size(); ++i) {

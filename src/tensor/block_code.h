@@ -42,8 +42,11 @@ constexpr std::size_t coded_row_bytes(DType dtype, std::int64_t columns) {
   return static_cast<std::size_t>((columns + kCodeBlock - 1) / kCodeBlock) * code_block_bytes(dtype);
 }
 
+// The numbers of which a block's factor is the largest magnitude: its own, or all of its row, as LLM.int8() has it.
+enum class Factor : std::uint8_t { kOfBlock, kOfRow };
+
 // Writes the nearest code of each element. `to` has coded_row_bytes.
-void encode_row(DType dtype, std::span<const float> from, std::byte* to);
+void encode_row(DType dtype, std::span<const float> from, std::byte* to, Factor factor = Factor::kOfBlock);
 // Decodes `to`.size() elements of a coded row, from `first` on.
 void decode_row(DType dtype, const std::byte* row, std::int64_t first, std::span<float> to);
 

@@ -3,7 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/program_fixture.h"
+#include "formats/safetensors.h"
 #include "formats/weights.h"
+#include "tensor/block_code.h"
 
 namespace plimsoll::test {
 namespace {
@@ -50,6 +52,53 @@ class Quantize : public ProgramTest {
     const Outcome outcome = run(all);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return outcome.code == 0 ? json::parse(outcome.out).at("loss").get<double>() : std::nan("");
+  }
+  // Writes a copy of floats/ whose layers' matrices are in 8 bits, as transformers saves them with bitsandbytes, and
+  // one that holds the numbers that those stand for.
+  void write_in_8_bits(const std::string& coded, const std::string& decoded) const {
+    for (const std::string& directory : {coded, decoded}) {
+      fs::copy(at("floats"), at(directory), fs::copy_options::recursive);
+      fs::remove(at(directory) / "checksums.json");
+    }
+    json quantized = config("floats");
+    quantized["quantization_config"] = {{"quant_method", "bitsandbytes"}, {"load_in_8bit", true}};
+    write_bytes(at(coded) / "config.json", quantized.dump());
+    const SafetensorsReader floats(at("floats/model.safetensors"));
+    std::vector<std::pair<TensorDeclaration, std::vector<std::byte>>> in_8_bits, in_floats;
+    const auto add = [](auto& to, const std::string& name, const TensorType& type, std::span<const std::byte> bytes) {
+      to.push_back({{name, type}, {bytes.begin(), bytes.end()}});
+    };
+    for (const TensorEntry& entry : floats.entries()) {
+      const Shape& shape = entry.type.shape;
+      std::vector<float> values(static_cast<std::size_t>(shape.elements()));
+      floats.read(entry.name, std::as_writable_bytes(std::span(values)));
+      if (shape.rank() != 2 || !entry.name.starts_with("model.layers.")) {
+        for (auto* to : {&in_8_bits, &in_floats}) add(*to, entry.name, entry.type, std::as_bytes(std::span(values)));
+        continue;
+      }
+      std::vector<std::int8_t> codes;
+      std::vector<float> scales;
+      const auto columns = static_cast<std::size_t>(shape[1]);
+      for (std::size_t row = 0; row < values.size(); row += columns) {
+        const std::span<float> its = std::span(values).subspan(row, columns);
+        scales.push_back(largest_magnitude(its));
+        for (float& value : its) {
+          codes.push_back(static_cast<std::int8_t>(std::lround(value * 127 / scales.back())));
+          value = static_cast<float>(codes.back()) * scales.back() / 127;
+        }
+      }
+      add(in_8_bits, entry.name, {DType::kI8, shape}, std::as_bytes(std::span(codes)));
+      const std::string module = entry.name.substr(0, entry.name.size() - std::string("weight").size());
+      add(in_8_bits, module + "SCB", {DType::kF32, {shape[0]}}, std::as_bytes(std::span(scales)));
+      add(in_floats, entry.name, entry.type, std::as_bytes(std::span(values)));
+    }
+    for (const auto& [directory, tensors] : {std::pair(coded, in_8_bits), std::pair(decoded, in_floats)}) {
+      std::vector<TensorDeclaration> declared;
+      for (const auto& [tensor, bytes] : tensors) declared.push_back(tensor);
+      SafetensorsWriter writer(at(directory) / "model.safetensors", declared);
+      for (const auto& [tensor, bytes] : tensors) writer.write(bytes);
+      writer.finish();
+    }
   }
   json config(const std::string& model) const { return json::parse(file_bytes(at(model) / "config.json")); }
 };
@@ -101,11 +150,46 @@ TEST_F(Quantize, AdaptersTrainOnItAndMergeIntoFloats) {
   EXPECT_LT(loss("frozen"), before);
 }
 
+TEST_F(Quantize, AFileIn8BitsIsHeldInThem) {
+  write_in_8_bits("coded", "decoded");
+  const auto plan_of = [&](const std::string& model) {
+    Arguments all = train(path(model), "planned", {"--lora-rank", "4", "--json"});
+    all.front() = "plan";
+    const Outcome outcome = run(all);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome;
+  };
+  const Outcome coded = plan_of("coded"), decoded = plan_of("decoded");
+  EXPECT_THAT(coded.err, testing::Not(testing::HasSubstr("read as floats")));
+  const auto bytes = [](const Outcome& plan, const char* name) {
+    const json items = json::parse(plan.out).at("items");
+    const auto found = std::ranges::find_if(items, [&](const json& item) { return item.at("name") == name; });
+    EXPECT_NE(found, items.end()) << name;
+    return found == items.end() ? 0 : found->at("bytes").get<double>();
+  };
+  // Floats take four bytes; of these rows, some of which are one block and a half, codes take less than two.
+  const WeightsFile weights = open_weights(at("coded"));
+  double matrices = 0;
+  for (const TensorEntry& entry : weights.entries()) {
+    if (weights.coding(entry.name) == Coding::kBytes) matrices += static_cast<double>(entry.type.bytes());
+  }
+  EXPECT_GT(matrices, 0);
+  EXPECT_LT(bytes(coded, "frozen parameters (8 bits)"), bytes(decoded, "frozen parameters") - matrices / 2);
+  // In blocks' own codes each number would be up to half a step from that of the file.
+  const double expected = loss("decoded");
+  EXPECT_NEAR(loss("coded"), expected, 2e-6 * expected);
+  EXPECT_GT(std::abs(loss("decoded", {"--load-in-8bit", "--float-activations"}) - expected), 2e-5 * expected);
+  EXPECT_NEAR(loss("coded", {"--bf16"}), expected, 0.05);
+  ASSERT_EQ(run(train(path("coded"), "adapter", {"--lora-rank", "4", "--learning-rate", "1e-2"})).code, 0);
+  EXPECT_LT(loss("adapter"), expected);
+  expect_message(run(train(path("coded"), "run")), 2, {"in 4 or 8 bits, and they do not train", "--lora-rank 16"});
+}
+
 TEST_F(Quantize, RefusesWhatCannotBe) {
   ASSERT_EQ(quantize("floats", "coded").code, 0);
   expect_message(run(train(path("coded"), "run")), 2,
-                 {"in 4 bits, and they do not train", "down_proj", "--lora-rank 16"});
-  expect_message(quantize("coded", "again"), 2, {"in 4 bits already"});
+                 {"in 4 or 8 bits, and they do not train", "down_proj", "--lora-rank 16"});
+  expect_message(quantize("coded", "again"), 2, {"quantized already"});
   expect_message(quantize("floats", "floats"), 2, {"--output-dir"});
   ASSERT_EQ(run(train(path("coded"), "adapter", {"--lora-rank", "2"})).code, 0);
   expect_message(quantize("adapter", "again"), 2, {"plimsoll merge"});

@@ -37,7 +37,7 @@ TEST(QuantizedSource, GivesWhatBitsandbytesDecodes) {
       {"plain.weight", Coding::kNormalFloat}, {"double.weight", Coding::kNormalFloat},
       {"odd.weight", Coding::kOther},         {"wide.weight", Coding::kOther},
       {"fp4.weight", Coding::kOther},         {"stored.weight", Coding::kNormalFloat},
-      {"eight.weight", Coding::kOther}};
+      {"eight.weight", Coding::kBytes}};
   for (const auto& [name, coding] : codings) {
     EXPECT_EQ(weights.coding(name), coding) << name;
     EXPECT_EQ(weights.coding(name + ".decoded"), Coding::kNone);

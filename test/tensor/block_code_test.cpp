@@ -64,6 +64,27 @@ TEST_P(BlockCode, KeepsZerosAndTheLargest) {
   EXPECT_EQ(back, values);
 }
 
+// A row that LLM.int8() coded: its factor is that of every block, however small the numbers there are.
+TEST(BlockCodeOfRows, ComesBackByTheRowsFactor) {
+  constexpr std::size_t kColumns = 200;
+  const float factor = 0.37F;
+  std::vector<float> values(kColumns), back(kColumns);
+  std::vector<int> codes(kColumns);
+  for (std::size_t i = 0; i < kColumns; ++i) {
+    codes[i] = i < 64 ? static_cast<int>(i % 7) - 3 : static_cast<int>(i * 2 % 255) - 127;
+    values[i] = static_cast<float>(codes[i]) * factor / 127;
+  }
+  ASSERT_TRUE(std::ranges::any_of(codes, [](int code) { return std::abs(code) == 127; }));
+  std::vector<std::byte> bytes(coded_row_bytes(DType::kQ8, kColumns));
+  encode_row(DType::kQ8, values, bytes.data(), Factor::kOfRow);
+  decode_row(DType::kQ8, bytes.data(), 0, back);
+  for (std::size_t i = 0; i < kColumns; ++i) {
+    const auto code = static_cast<std::int8_t>(bytes[i / 64 * code_block_bytes(DType::kQ8) + sizeof(float) + i % 64]);
+    EXPECT_EQ(code, codes[i]) << i;
+    EXPECT_NEAR(back[i], values[i], std::abs(values[i]) * 1e-6F) << i;
+  }
+}
+
 TEST_P(BlockCode, TypesKnowTheirBytes) {
   const std::size_t block = GetParam() == DType::kQ8 ? 68 : 36;
   EXPECT_EQ((TensorType{GetParam(), {3, 128}}.bytes()), 3 * 2 * block);
