@@ -426,7 +426,7 @@ void check_weights(const ModelBundle& bundle, MissingHead missing_head) {
     log_info("new classification head: the weights have none");
   }
   if (!report.unused.empty()) {
-    log_info(fmt::format(
+    log_warning(fmt::format(
         "{}, '{}' among them",
         counted(report.unused.size(), "tensor in the weight file does not belong to this model and is ignored",
                 "tensors in the weight file do not belong to this model and are ignored"),
@@ -451,7 +451,8 @@ void load_model(const ModelBundle& bundle, std::uint64_t seed, const ParameterMe
 }
 
 FileSums save_model_parts(const std::filesystem::path& directory, const ModelBundle& bundle) {
-  FileSums sums = bundle.tokenizer->save(directory);
+  const TokenizerUse use = bundle.task().reads_text() ? TokenizerUse::kTexts : TokenizerUse::kWords;
+  FileSums sums = bundle.tokenizer->save(directory, use);
   sums["config.json"] = write_text_file(directory / "config.json", config_json(bundle.config).dump(2) + "\n");
   for (const auto& [name, text] : bundle.companions) sums[name] = write_text_file(directory / name, text);
   if (bundle.facts().image.size > 0) {

@@ -38,18 +38,26 @@ nlohmann::json counts_json(const CheckReport& report, const Task& task) {
                            {"labelled_words", report.labelled_words},
                            {"windows", report.windows},
                            {"lost_words", report.lost_words},
+                           {"lost_tokens", report.lost_tokens},
                            {"longest_page_tokens", report.longest_page_tokens}};
   if (!task.labels_words()) object[counts_key(task)] = report.targets;
   return object;
 }
 
 std::string counts_text(const PagePaths& paths, const CheckReport& report, const Task& task) {
-  const std::string targets = task.labels_words() ? fmt::format(" ({} labelled)", report.labelled_words)
-                                                  : ", " + counted(report.targets, task.target_name());
-  return fmt::format("{}: {}, {}{}, {}{}; the longest page has {}\n", listed(paths), counted(report.pages, "page"),
-                     counted(report.words, "word"), targets, counted(report.windows, "window"),
-                     report.lost_words > 0 ? fmt::format(", {} cut off", counted(report.lost_words, "word")) : "",
-                     counted(report.longest_page_tokens, "token"));
+  // A running text is no words: each of its parts stands as one.
+  const bool texts = task.reads_text();
+  const std::string content = texts ? counted(report.tokens, "token") : counted(report.words, "word");
+  const std::string targets = texts                 ? ""
+                              : task.labels_words() ? fmt::format(" ({} labelled)", report.labelled_words)
+                                                    : ", " + counted(report.targets, task.target_name());
+  const std::string lost = report.lost_tokens > 0  ? counted(report.lost_tokens, "token")
+                           : report.lost_words > 0 ? counted(report.lost_words, "word")
+                                                   : std::string();
+  return fmt::format("{}: {}, {}{}, {}{}; the longest {} has {}\n", listed(paths),
+                     counted(report.pages, texts ? "text" : "page"), content, targets,
+                     counted(report.windows, "window"), lost.empty() ? "" : ", " + lost + " cut off",
+                     texts ? "text" : "page", counted(report.longest_page_tokens, "token"));
 }
 
 std::string counted_or_no(std::uint64_t count, std::string_view what) {

@@ -168,6 +168,14 @@ std::set<std::int32_t> ends_of(const ModelBundle& bundle, const json& generation
   return ends;
 }
 
+// Options that only a draw reads change nothing without one.
+void tell_unused_options(const GenerateOptions& options) {
+  if (options.form.sampling.do_sample) return;
+  for (const char* option : {"--temperature", "--top-k", "--top-p"}) {
+    if (options.given(option)) log_warning(fmt::format("{} changes nothing without --do-sample", option));
+  }
+}
+
 // Takes what generation_config.json says where no option does, as `transformers` does.
 void read_generation_config(const ModelBundle& bundle, GenerateOptions& options) {
   SamplingOptions& sampling = options.form.sampling;
@@ -196,6 +204,7 @@ void read_generation_config(const ModelBundle& bundle, GenerateOptions& options)
   number("repetition_penalty", "--repetition-penalty", sampling.repetition_penalty);
   number("max_new_tokens", "--max-new-tokens", options.form.max_new_tokens);
   name_what_is_not_done(config);
+  tell_unused_options(options);
 }
 
 // The same limits as options have, for what generation_config.json says.

@@ -166,6 +166,7 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
   ModelBundle bundle = open_model(options.model.model, options.model.tokenizer, options.model.base_model);
   options.resolve_padding(bundle.facts());
   set_task_and_labels(bundle, options.model);
+  if (resume) refuse_other_family(bundle, *resume);
   choose_trained_parts(bundle, options.parts);
   const RunPages pages = open_run_pages(bundle, options.model, options.data, options.eval_data);
   const Findings said = resolve_labels(bundle, options.model, *pages.train);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <utility>
 
 #include "base/bytes.h"
@@ -222,6 +223,16 @@ std::string update_time_line(const PlanSummary& plan, const nlohmann::json& rank
                      summary.seconds / updates, waited / updates, plan.seconds_per_update, plan.exchange_wait_seconds);
 }
 
+// Writes what the directory and the first events say of a run, once that has begun: a checkpoint may yet be refused.
+class RunFiles final : public TrainObserver {
+ public:
+  explicit RunFiles(std::function<void()> write) : write_(std::move(write)) {}
+  void on_begin() override { write_(); }
+
+ private:
+  std::function<void()> write_;
+};
+
 // Plans and runs, from the beginning or from a checkpoint.
 void train_planned(const Invocation& invocation, RunOptions& options, const ModelBundle& bundle, const RunData& data,
                    const Device& device, const std::optional<fs::path>& resume, RunEvents& events) {
@@ -255,24 +266,26 @@ void train_planned(const Invocation& invocation, RunOptions& options, const Mode
   }
   make_room_for_run(output_dir, resume);
   const std::int64_t resumed_at = resume ? read_trainer_state(*resume).step : -1;
-  events.open(resumed_at);
-  write_text_file(
-      output_dir / "args.json",
-      run_record(*options.command, bundle, *train, evaluation, plan.on_device ? "cuda" : "cpu").dump(2) + "\n");
   nlohmann::json written_plan = plan_json(plan, plan.programs);
   written_plan["choices"] = choices_json(session.choices());
   const std::int64_t updates = updates_of(options.train, *train);
   written_plan["updates"] = updates;
   written_plan["seconds"] = plan.seconds_per_update * static_cast<double>(updates);
-  write_text_file(output_dir / "plan.json", written_plan.dump(2) + "\n");
-  write_arena_file(session, request.speeds, output_dir / "arena.json");
-  write_findings(data.findings, output_dir / "findings.json");
-  if (teacher.exists()) written_plan["teacher_cache"] = teacher.json();
-  written_plan["random_weights"] = bundle.weights == nullptr && !resume;
-  written_plan["output_dir"] = output_dir.string();
-  written_plan.erase("choices");
-  events.write("plan", written_plan);
-  events.write_findings(data.findings);
+  RunFiles files([&] {
+    events.open(resumed_at);
+    write_text_file(
+        output_dir / "args.json",
+        run_record(*options.command, bundle, *train, evaluation, plan.on_device ? "cuda" : "cpu").dump(2) + "\n");
+    write_text_file(output_dir / "plan.json", written_plan.dump(2) + "\n");
+    write_arena_file(session, request.speeds, output_dir / "arena.json");
+    write_findings(data.findings, output_dir / "findings.json");
+    if (teacher.exists()) written_plan["teacher_cache"] = teacher.json();
+    written_plan["random_weights"] = bundle.weights == nullptr && !resume;
+    written_plan["output_dir"] = output_dir.string();
+    written_plan.erase("choices");
+    events.write("plan", written_plan);
+    events.write_findings(data.findings);
+  });
   if (!invocation.json) {
     if (!device.summary.empty()) print_line(device.summary);
     print_line(run_line(bundle, *train, options.train));
@@ -291,7 +304,7 @@ void train_planned(const Invocation& invocation, RunOptions& options, const Mode
     tensorboard->add_text("plan", plan_table(plan));
     tensorboard->add_text("options", options.command->values().dump(2));
   }
-  Observers progress({&events, &bar});
+  Observers progress({&files, &events, &bar});
   if (tensorboard) progress.add(&*tensorboard);
   Trainer trainer(session, bundle, {.train = train, .evaluation = evaluation}, options.train,
                   loader_options(options.memory), device.threads, progress);
@@ -434,6 +447,7 @@ void run_training(Invocation& invocation, RunOptions& options, const BeforeTrain
   refuse_replacing({{"--output-dir", output_dir}}, {{"the adapter's base model", bundle.base}});
   options.resolve_padding(bundle.facts());
   set_task_and_labels(bundle, options.model);
+  if (resume) refuse_other_family(bundle, *resume);
   choose_trained_parts(bundle, options.parts);
   if (!before) refuse_finished_run();
   const fs::path file = options.events == "-" || !invocation.is_first() ? fs::path() : fs::path(options.events);

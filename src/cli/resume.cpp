@@ -7,8 +7,10 @@
 #include "base/bytes.h"
 #include "base/counted.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/work_folder.h"
+#include "formats/json.h"
 #include "train/run_directory.h"
 
 namespace plimsoll {
@@ -38,6 +40,21 @@ std::optional<fs::path> find_resume(const std::string& resume, const fs::path& o
   const fs::path path = checkpoint_path(output_dir, steps.back());
   log_info(fmt::format("resuming from {}", path.string()));
   return path;
+}
+
+void refuse_other_family(const ModelBundle& bundle, const fs::path& resume) {
+  std::error_code error;
+  const fs::path path = resume / "config.json";
+  if (!fs::exists(path, error)) return;  // an adapter's
+  const nlohmann::json config = parse_json(read_text_file(path), path.string());
+  const std::string saved = config.is_object() ? config.value("model_type", std::string()) : std::string();
+  const std::string_view named = bundle.config.encoder->model_type();
+  if (saved.empty() || saved == named) return;
+  throw DataError({.what = "the checkpoint is of a model of another family",
+                   .where = "--resume-from-checkpoint",
+                   .found = fmt::format("{}, a {}; --model {} is a {}", resume.string(), saved, bundle.origin, named),
+                   .allowed = "the model that the run began with",
+                   .remedy = "name that by --model; or begin a new run, in another --output-dir"});
 }
 
 void recover_for_plan(const fs::path& output_dir) {

@@ -16,6 +16,9 @@ namespace plimsoll {
 // directory.
 std::optional<std::filesystem::path> find_resume(const std::string& resume, const std::filesystem::path& output_dir);
 
+// Throws DataError if the checkpoint is of a model whose family is not the bundle's.
+void refuse_other_family(const ModelBundle& bundle, const std::filesystem::path& resume);
+
 // Finishes what a killed run left half done in `output_dir`, as `train` does, so that find_resume finds what `train`
 // would find. A directory in which a run is under way is left alone, because that run has done it.
 void recover_for_plan(const std::filesystem::path& output_dir);

@@ -12,15 +12,15 @@
 // "size-unknown", "image-missing", "image-unreadable", "image-kind", "image-too-large"), "page-unreadable",
 // "box-outside", "labels-missing", "label-missing", "label-kind", "label-range", "questions-missing",
 // "answers-missing", "answer-outside", "prompt-too-long", "entities-missing", "entity-outside", "duplicate-entity",
-// "links-missing", "link-outside", "pair-unknown-page", "pair-ambiguous-page", "pair-same-page", "pair-without-page",
-// "pair-contradiction" (a warning of rankings), "empty-page", "page-too-long", "token-outside", "tokenizer-size", and
-// "duplicate-id" (a warning where labels are not required). Warnings: "box-inverted", "box-fractions",
-// "box-thousandths", "box-pixels", "box-order", "box-constant", "box-mirrored", "word-boxes", "image-size",
-// "image-turned", "image-damaged", "image-blank", "image-bgr", "word-without-tokens", "words-lost", "window-ignored",
-// "tokenizer-size", "tag-order", "label-unused", "label-untrained", "label-alone", "class-dominant",
-// "nothing-to-learn", "answer-text", "duplicate-question", "pair-twice", "entities-overlap", "entity-unlabelled",
-// "link-twice", "link-nowhere", "duplicate-page", "page-in-both", "words-shattered". Infos: "long-page",
-// "word-boxes", "label-scheme" (names without tags; IOB1), "labels-whole".
+// "completion-cut", "links-missing", "link-outside", "pair-unknown-page", "pair-ambiguous-page", "pair-same-page",
+// "pair-without-page", "pair-contradiction" (a warning of rankings), "empty-page", "page-too-long", "token-outside",
+// "tokenizer-size", and "duplicate-id" (a warning where labels are not required). Warnings: "box-inverted",
+// "box-fractions", "box-thousandths", "box-pixels", "box-order", "box-constant", "box-mirrored", "word-boxes",
+// "image-size", "image-turned", "image-damaged", "image-blank", "image-bgr", "word-without-tokens", "words-lost",
+// "tokens-lost", "window-ignored", "tokenizer-size", "tag-order", "label-unused", "label-untrained", "label-alone",
+// "class-dominant", "nothing-to-learn", "answer-text", "duplicate-question", "pair-twice", "entities-overlap",
+// "entity-unlabelled", "link-twice", "link-nowhere", "duplicate-page", "page-in-both", "words-shattered". Infos:
+// "long-page", "word-boxes", "label-scheme" (names without tags; IOB1), "labels-whole".
 #pragma once
 
 #include <algorithm>
@@ -79,6 +79,7 @@ struct CheckCounts : TargetCounts {
   std::uint64_t windows = 0;
   std::uint64_t longest_page_tokens = 0;
   std::uint64_t lost_words = 0;     // words of truncated pages
+  std::uint64_t lost_tokens = 0;    // tokens of truncated texts
   std::uint64_t segment_pages = 0;  // pages whose words share boxes
   std::uint64_t word_pages = 0;     // pages on which no two consecutive words share a box
 

@@ -50,6 +50,7 @@ void CheckCounts::add(const CheckCounts& other) {
   windows += other.windows;
   longest_page_tokens = std::max(longest_page_tokens, other.longest_page_tokens);
   lost_words += other.lost_words;
+  lost_tokens += other.lost_tokens;
   segment_pages += other.segment_pages;
   word_pages += other.word_pages;
 }

@@ -57,7 +57,16 @@ Problem page_too_long_problem(const Page& page, std::size_t tokens, const Window
           .found = counted(tokens, "token"),
           .allowed =
               fmt::format("at most {} ({} less the first and the last token)", options.content(), options.max_length),
-          .remedy = "split it into overlapping windows, or truncate it"};
+          .remedy = "pass --truncate, which reads the beginning alone, or split the page into several"};
+}
+
+Problem completion_cut_problem(const Page& page, std::size_t read, std::size_t tokens) {
+  return {
+      .what = "a text is cut before the first token that is learnt",
+      .where = place(page),
+      .found = fmt::format("the first {} of {} are read, all of them of the prompt", read, counted(tokens, "token")),
+      .allowed = "at least one token of the completion",
+      .remedy = "raise --max-length, shorten the prompt, or omit --truncate"};
 }
 
 Problem prompt_too_long_problem(const Page& page, std::size_t item, const Prompt& prompt,
@@ -178,6 +187,10 @@ void Dataset::scan() {
       scan_item(first, scratch, encoded, cached ? &key : nullptr);
     }
     if (items == 0) continue;
+    if (options_.windows.anywhere) {
+      lost_tokens_ += scratch.tokens.ids.size() - static_cast<std::size_t>(scratch.windows.back().end);
+      continue;
+    }
     for (std::size_t word = 0; word < scratch.tokens.first_of_word.size(); ++word) {
       const std::int32_t first = scratch.tokens.first_of_word[word];
       const bool lost = first >= scratch.windows.back().end;
@@ -235,13 +248,9 @@ void Dataset::scan_item(const Example& first, Scratch& scratch, EncodedExample& 
     }
   }
   const auto read = static_cast<std::size_t>(scratch.windows.back().end), all = scratch.tokens.ids.size();
-  if (terms == 0 && read < all && options_.targets && options_.targets->learns_tokens()) {
-    throw PageError("completion-cut", {.what = "a text is cut before the first token that is learnt",
-                                       .where = place(scratch.page),
-                                       .found = fmt::format("the first {} of {} are read, all of them of the prompt",
-                                                            read, counted(all, "token")),
-                                       .allowed = "at least one token of the completion",
-                                       .remedy = "raise --max-length, shorten the prompt, or omit --truncate"});
+  const PageWindow beginning{.page = scratch.page, .tokens = scratch.tokens, .windows = scratch.windows};
+  if (terms == 0 && read < all && options_.targets && options_.targets->learnt_tokens(beginning)) {
+    throw PageError("completion-cut", completion_cut_problem(scratch.page, read, all));
   }
 }
 

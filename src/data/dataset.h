@@ -136,8 +136,10 @@ class Dataset {
   const DatasetOptions& options() const { return options_; }
   const ImageProcessor& image_processor() const { return processor_; }
   const WordEncoder& encoder() const { return pages_->encoder(); }
-  // The number of words that no example holds because their page was truncated (kTruncate).
+  // The number of words, of running texts of tokens, that no example holds because their page was truncated
+  // (kTruncate).
   std::uint64_t lost_words() const { return lost_words_; }
+  std::uint64_t lost_tokens() const { return lost_tokens_; }
   // Returns a page's words that have a label and no prediction, in order; none where labels are not read.
   std::span<const MissedWord> missed_words(std::uint32_t page) const;
   const DatasetFingerprint& fingerprint() const { return fingerprint_; }
@@ -202,7 +204,7 @@ class Dataset {
   ImageLimits image_limits_;
   std::unique_ptr<PageCache> cache_;
   std::size_t targets_ = 0;  // numbers in each example's `targets`
-  std::uint64_t lost_words_ = 0;
+  std::uint64_t lost_words_ = 0, lost_tokens_ = 0;
   int longest_example_ = 0;
   DatasetFingerprint fingerprint_;
 };
@@ -220,5 +222,6 @@ Problem box_outside_problem(const Page& page, std::size_t word, BoxFormat format
 Problem unknown_label_problem(const Page& page, std::size_t word, const LabelSet& labels);
 Problem prompt_too_long_problem(const Page& page, std::size_t item, const Prompt& prompt, const WindowOptions& options);
 Problem page_too_long_problem(const Page& page, std::size_t tokens, const WindowOptions& options);
+Problem completion_cut_problem(const Page& page, std::size_t read, std::size_t tokens);
 
 }  // namespace plimsoll

@@ -379,6 +379,7 @@ void PageChecker::check_length(const Page& page) {
     case LongPages::kRefuse:
       return add(Severity::kError, "page-too-long", page_too_long_problem(page, tokens_.ids.size(), options_.windows));
     case LongPages::kTruncate:
+      if (options_.windows.anywhere) return check_truncated_text(page);
       if (lost == 0) return;
       block_->counts.lost_words += lost;
       return add(Severity::kWarning, "words-lost",
@@ -394,6 +395,23 @@ void PageChecker::check_length(const Page& page) {
            .where = place(page),
            .found = fmt::format("{}, {}", counted(tokens_.ids.size(), "token"), counted(windows_.size(), "window"))});
   }
+}
+
+// Of a running text each token counts, and what is learnt may begin late in it.
+void PageChecker::check_truncated_text(const Page& page) {
+  const auto read = static_cast<std::size_t>(windows_.back().end);
+  const std::uint64_t lost = tokens_.ids.size() - read;
+  block_->counts.lost_tokens += lost;
+  const PageWindow beginning{.page = page, .tokens = tokens_, .windows = windows_};
+  if (options_.targets && options_.targets->learnt_tokens(beginning) == 0) {
+    return add(Severity::kError, "completion-cut", completion_cut_problem(page, read, tokens_.ids.size()));
+  }
+  add(Severity::kWarning, "tokens-lost",
+      {.what = "a text is truncated",
+       .where = place(page),
+       .found = fmt::format("{} of {} lost", lost, counted(tokens_.ids.size(), "token")),
+       .allowed = counted(options_.windows.content(), "token"),
+       .remedy = "cut long texts into windows instead: omit --truncate"});
 }
 
 }  // namespace plimsoll

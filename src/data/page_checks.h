@@ -65,6 +65,7 @@ class PageChecker {
   void check_tokens(const Page& page);
   std::uint64_t windows_behind_prompts(const Page& page);
   void check_length(const Page& page);
+  void check_truncated_text(const Page& page);
   void add(Severity severity, std::string_view kind, Problem problem);
 
   const PageSource& source_;

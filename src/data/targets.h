@@ -103,8 +103,9 @@ class Targets {
   // targets, one input after the other, floats by their bits. Throws PageError for a page without a target, or with one
   // that the model does not know.
   virtual void encode(const PageWindow& window, EncodedExample& out) const = 0;
-  // A text that is cut before the first token that it is learnt for has nothing to give.
-  virtual bool learns_tokens() const { return false; }
+  // How many of a window's tokens are learnt, where a task learns the tokens of texts: a text that is cut before the
+  // first of them has nothing to give.
+  virtual std::optional<std::int64_t> learnt_tokens(const PageWindow&) const { return std::nullopt; }
   // Adds what is wrong with a page's target to `findings`, and counts the names of its labels. `required`: a page
   // without a target is an error.
   virtual void check(const Page& page, bool required, Findings& findings,

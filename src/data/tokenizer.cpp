@@ -228,8 +228,8 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids, bool keep_speci
   return text;
 }
 
-FileSums Tokenizer::save(const std::filesystem::path& directory) const {
-  return write_tokenizer_files(definition_, directory);
+FileSums Tokenizer::save(const std::filesystem::path& directory, TokenizerUse use) const {
+  return write_tokenizer_files(definition_, directory, use);
 }
 
 std::uint64_t Tokenizer::fingerprint() const {

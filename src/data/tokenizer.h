@@ -1,5 +1,5 @@
-// Encodes words as ids, the same as Hugging Face's `tokenizers`: byte-level BPE (RoBERTa, LayoutLMv3), BPE of characters
-// (Llama 2), WordPiece (BERT, LayoutLM) or Unigram (XLM-RoBERTa, LayoutXLM).
+// Encodes words as ids, the same as Hugging Face's `tokenizers`: byte-level BPE (RoBERTa, LayoutLMv3), BPE of
+// characters (Llama 2), WordPiece (BERT, LayoutLM) or Unigram (XLM-RoBERTa, LayoutXLM).
 //
 //   const Tokenizer tokenizer = Tokenizer::from_directory("layoutlmv3-base");   // or Tokenizer::embedded()
 //   std::vector<std::int32_t> ids;
@@ -82,8 +82,8 @@ class Tokenizer {
 
   // Writes files that `transformers` loads with the same ids. A tokenizer read from files is written back byte for
   // byte, with the files found beside it; the embedded one becomes tokenizer.json and tokenizer_config.json.
-  FileSums save(const std::filesystem::path& directory) const;
-  // A hash of the names and bytes of the files that `save` would write.
+  FileSums save(const std::filesystem::path& directory, TokenizerUse use = TokenizerUse::kWords) const;
+  // A hash of the names and bytes of the files that `save` would write for words.
   std::uint64_t fingerprint() const;
 
   // The bytes that this object holds on the heap, for the memory plan (accurate to a few per cent).

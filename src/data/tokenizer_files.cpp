@@ -37,8 +37,9 @@ constexpr std::array<std::int16_t, kAlphabetEnd> kByteOf = [] {
 }();
 
 // Only byte-level BPE is ever written without having been read: the embedded vocabulary is of that kind.
-std::string make_tokenizer_json(const TokenizerDefinition& definition) {
+std::string make_tokenizer_json(const TokenizerDefinition& definition, TokenizerUse use) {
   const BpeOptions& options = std::get<BpeOptions>(definition.model);
+  const bool prefixes = options.add_prefix_space && use == TokenizerUse::kWords;
   const SpecialTokens& special = definition.special;
   ordered_json added = ordered_json::array();
   for (const AddedToken& token : definition.added) {
@@ -61,10 +62,8 @@ std::string make_tokenizer_json(const TokenizerDefinition& definition) {
   for (const BpeMerge& merge : options.merges) {
     merges.push_back({token_text(definition, merge.left), token_text(definition, merge.right)});
   }
-  const ordered_json byte_level = {{"type", "ByteLevel"},
-                                   {"add_prefix_space", options.add_prefix_space},
-                                   {"trim_offsets", true},
-                                   {"use_regex", true}};
+  const ordered_json byte_level = {
+      {"type", "ByteLevel"}, {"add_prefix_space", prefixes}, {"trim_offsets", true}, {"use_regex", true}};
   const ordered_json file = {{"version", "1.0"},
                              {"truncation", nullptr},
                              {"padding", nullptr},
@@ -76,7 +75,7 @@ std::string make_tokenizer_json(const TokenizerDefinition& definition) {
                                {"sep", ordered_json::array({token_text(definition, special.eos), special.eos})},
                                {"cls", ordered_json::array({token_text(definition, special.bos), special.bos})},
                                {"trim_offsets", true},
-                               {"add_prefix_space", options.add_prefix_space}}},
+                               {"add_prefix_space", prefixes}}},
                              {"decoder", byte_level},
                              {"model",
                               {{"type", "BPE"},
@@ -107,7 +106,7 @@ ordered_json decoder_config(const TokenizerDefinition& definition) {
   return config;
 }
 
-ordered_json bpe_config(const TokenizerDefinition& definition, const BpeOptions& options) {
+ordered_json bpe_config(const TokenizerDefinition& definition, const BpeOptions& options, TokenizerUse use) {
   const SpecialTokens& special = definition.special;
   if (options.characters) {
     return {{"bos_token", token_text(definition, special.bos)},
@@ -115,15 +114,17 @@ ordered_json bpe_config(const TokenizerDefinition& definition, const BpeOptions&
             {"tokenizer_class", options.characters->from_file ? "PreTrainedTokenizerFast" : "LlamaTokenizer"}};
   }
   if (special.eos == kNoToken) return decoder_config(definition);
-  ordered_json config = {{"add_prefix_space", options.add_prefix_space},
-                         {"bos_token", token_text(definition, special.bos)},
-                         {"cls_token", token_text(definition, special.bos)},
-                         {"eos_token", token_text(definition, special.eos)},
-                         {"errors", "replace"},
-                         {"model_max_length", 512},
-                         {"pad_token", token_text(definition, special.pad)},
-                         {"sep_token", token_text(definition, special.eos)},
-                         {"tokenizer_class", options.takes_boxes ? "LayoutLMv3Tokenizer" : "RobertaTokenizer"}};
+  ordered_json config;
+  // Without the key this class of `transformers` adds no space.
+  if (use == TokenizerUse::kWords || options.takes_boxes) config["add_prefix_space"] = options.add_prefix_space;
+  config.update(ordered_json{{"bos_token", token_text(definition, special.bos)},
+                             {"cls_token", token_text(definition, special.bos)},
+                             {"eos_token", token_text(definition, special.eos)},
+                             {"errors", "replace"},
+                             {"model_max_length", 512},
+                             {"pad_token", token_text(definition, special.pad)},
+                             {"sep_token", token_text(definition, special.eos)},
+                             {"tokenizer_class", options.takes_boxes ? "LayoutLMv3Tokenizer" : "RobertaTokenizer"}});
   if (!options.takes_boxes) return config;
   for (const char* key : {"cls_token_box", "pad_token_box", "sep_token_box"}) config[key] = {0, 0, 0, 0};
   config["only_label_first_subword"] = true;
@@ -155,17 +156,17 @@ ordered_json unigram_config(const TokenizerDefinition& definition, const Unigram
           {"tokenizer_class", options.class_name}};
 }
 
-ordered_json config_of(const TokenizerDefinition& definition) {
+ordered_json config_of(const TokenizerDefinition& definition, TokenizerUse use) {
   if (const auto* options = std::get_if<WordPieceOptions>(&definition.model)) {
     return word_piece_config(definition, *options);
   }
   if (const auto* options = std::get_if<UnigramOptions>(&definition.model)) return unigram_config(definition, *options);
-  return bpe_config(definition, std::get<BpeOptions>(definition.model));
+  return bpe_config(definition, std::get<BpeOptions>(definition.model), use);
 }
 
-std::string make_tokenizer_config(const TokenizerDefinition& definition) {
+std::string make_tokenizer_config(const TokenizerDefinition& definition, TokenizerUse use) {
   const SpecialTokens& special = definition.special;
-  ordered_json config = config_of(definition);
+  ordered_json config = config_of(definition, use);
   if (special.unk != kNoToken) config["unk_token"] = token_text(definition, special.unk);
   if (special.mask != kNoToken) config["mask_token"] = token_text(definition, special.mask);
   return config.dump(2) + "\n";
@@ -202,18 +203,19 @@ std::string alphabet_to_bytes(std::string_view text) {
   return bytes;
 }
 
-std::vector<TokenizerFile> tokenizer_files(const TokenizerDefinition& definition) {
+std::vector<TokenizerFile> tokenizer_files(const TokenizerDefinition& definition, TokenizerUse use) {
   std::vector<TokenizerFile> files = definition.files;
-  if (files.empty()) files.push_back({"tokenizer.json", make_tokenizer_json(definition)});
+  if (files.empty()) files.push_back({"tokenizer.json", make_tokenizer_json(definition, use)});
   const bool has_config = std::any_of(files.begin(), files.end(),
                                       [](const TokenizerFile& file) { return file.name == "tokenizer_config.json"; });
-  if (!has_config) files.push_back({"tokenizer_config.json", make_tokenizer_config(definition)});
+  if (!has_config) files.push_back({"tokenizer_config.json", make_tokenizer_config(definition, use)});
   return files;
 }
 
-FileSums write_tokenizer_files(const TokenizerDefinition& definition, const std::filesystem::path& directory) {
+FileSums write_tokenizer_files(const TokenizerDefinition& definition, const std::filesystem::path& directory,
+                               TokenizerUse use) {
   FileSums sums;
-  for (const TokenizerFile& file : tokenizer_files(definition)) {
+  for (const TokenizerFile& file : tokenizer_files(definition, use)) {
     sums[file.name] = write_text_file(directory / file.name, file.content);
   }
   return sums;

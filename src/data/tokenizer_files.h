@@ -10,10 +10,10 @@
 // BertTokenizer, do_lower_case, strip_accents and tokenize_chinese_chars come from there, else they have that class's
 // defaults, whatever the normalizer section holds; a warning says where the two differ. XLMRobertaTokenizer and
 // LayoutXLMTokenizer take tokenizer.json's vocabulary (the former its character map too) and fix the rest. Only if
-// tokenizer_config.json names PreTrainedTokenizerFast or TokenizersBackend does tokenizer.json decide. LlamaTokenizer takes
-// tokenizer.json's vocabulary of characters and sets a space in front as add_prefix_space and legacy say. Padding and
-// truncation sections are ignored; a special token that no file lists as an added token is matched without swallowing
-// white space.
+// tokenizer_config.json names PreTrainedTokenizerFast or TokenizersBackend does tokenizer.json decide. LlamaTokenizer
+// takes tokenizer.json's vocabulary of characters and sets a space in front as add_prefix_space and legacy say. Padding
+// and truncation sections are ignored; a special token that no file lists as an added token is matched without
+// swallowing white space.
 #pragma once
 
 #include <cstdint>
@@ -68,8 +68,9 @@ struct CharacterRules {
     kNever
   };
   Prefix prefix = Prefix::kFirst;
-  bool by_normalizer = false;  // it is set everywhere, even in front of a space, before some added tokens are looked for
-  bool from_file = false;      // tokenizer.json decides these, not a class of `transformers`
+  bool by_normalizer =
+      false;               // it is set everywhere, even in front of a space, before some added tokens are looked for
+  bool from_file = false;  // tokenizer.json decides these, not a class of `transformers`
 };
 
 // The options of byte-level BPE, whose tokens are in the alphabet of bytes_to_alphabet, and each byte has one; or of
@@ -122,9 +123,15 @@ std::string alphabet_to_bytes(std::string_view text);
 // `path` is a directory or a tokenizer.json. Throws DataError with file, what was found and what to do.
 TokenizerDefinition read_tokenizer_files(const std::filesystem::path& path);
 
+// What is tokenised: words, each with a space in front, or running texts, to which nothing is added. Files that are
+// made here tell `transformers` so; words are read by them as before.
+enum class TokenizerUse : std::uint8_t { kWords, kTexts };
+
 // Returns the files to write for this tokenizer: those it was read from, or else a tokenizer.json made here; if there
 // is no tokenizer_config.json, one is added that makes `transformers` choose the class that it was read for.
-std::vector<TokenizerFile> tokenizer_files(const TokenizerDefinition& definition);
-FileSums write_tokenizer_files(const TokenizerDefinition& definition, const std::filesystem::path& directory);
+std::vector<TokenizerFile> tokenizer_files(const TokenizerDefinition& definition,
+                                           TokenizerUse use = TokenizerUse::kWords);
+FileSums write_tokenizer_files(const TokenizerDefinition& definition, const std::filesystem::path& directory,
+                               TokenizerUse use = TokenizerUse::kWords);
 
 }  // namespace plimsoll

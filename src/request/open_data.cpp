@@ -62,9 +62,12 @@ std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataReque
                      .allowed = pairs != nullptr ? "at least one pair of pages that belong together, with label 1"
                                                  : "at least one page"});
   }
-  if (dataset->lost_words() > 0) {
-    log_warning(fmt::format("--truncate drops {} at the ends of long pages of {}",
-                            counted(dataset->lost_words(), "word"), listed(pages->paths())));
+  const std::string lost = dataset->lost_tokens() > 0  ? counted(dataset->lost_tokens(), "token")
+                           : dataset->lost_words() > 0 ? counted(dataset->lost_words(), "word")
+                                                       : std::string();
+  if (!lost.empty()) {
+    log_warning(fmt::format("--truncate drops {} at the ends of long {} of {}", lost,
+                            dataset->lost_tokens() > 0 ? "texts" : "pages", listed(pages->paths())));
   }
   return dataset;
 }

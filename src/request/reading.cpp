@@ -64,7 +64,8 @@ int window_length(const DataRequest& request, const EncoderFacts& facts) {
          .allowed = fmt::format(
              "{} (the first and the last token and one between) to {} (max_position_embeddings{})", kLeast, most,
              facts.token.first_position > 0 ? fmt::format(" {} less the padding position", facts.positions) : ""),
-         .remedy = fmt::format("pass --max-length {}; longer pages become several windows", std::min(kUsual, most))});
+         .remedy = fmt::format("pass --max-length {}; longer pages become several windows",
+                               length > most ? most : std::min(kUsual, most))});
   }
   return static_cast<int>(length);
 }

@@ -36,6 +36,9 @@ class TrainObserver {
   TrainObserver(const TrainObserver&) = delete;
   TrainObserver& operator=(const TrainObserver&) = delete;
   virtual ~TrainObserver() = default;
+  // Nothing can refuse the run any more: its weights are read, and the disk has room. Before, nothing of an earlier run
+  // in its directory has changed.
+  virtual void on_begin() {}
   virtual void on_step(const StepReport&) {}
   virtual void on_evaluation(const StepReport&, const Evaluation&) {}
   virtual void on_checkpoint(const std::filesystem::path&) {}
@@ -46,6 +49,9 @@ class Observers final : public TrainObserver {
  public:
   explicit Observers(std::vector<TrainObserver*> observers) : observers_(std::move(observers)) {}
   void add(TrainObserver* observer) { observers_.push_back(observer); }
+  void on_begin() override {
+    for (TrainObserver* each : observers_) each->on_begin();
+  }
   void on_step(const StepReport& report) override {
     for (TrainObserver* each : observers_) each->on_step(report);
   }

@@ -72,6 +72,7 @@ Trainer::Trainer(const Session& session, const ModelBundle& bundle, const TrainD
 
 TrainSummary Trainer::run(const std::optional<std::filesystem::path>& resume, Interrupt& interrupt) {
   begin(resume);
+  observer_.on_begin();
   const std::int64_t first = state_.step;
   const auto begin_time = Clock::now();
   while (!is_done(options_, state_)) {

@@ -22,6 +22,12 @@ class LanguageModel : public ProgramTest {
     for (json& text : texts) text = {{"prompt", "What is paid in cash? "}, {"completion", "The total."}};
     write_pages("answers.jsonl", texts);
   }
+  Arguments check_of(const std::string& data, const Arguments& more = {}) const {
+    Arguments all = {"check",        "--task", "causal-lm", "--model", "llama-tiny", "--data", path("pages/" + data),
+                     "--max-length", "32"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
   Arguments train(const std::string& run, const std::string& data, const Arguments& more = {}) const {
     Arguments all = {"train",
                      "--task",
@@ -241,8 +247,7 @@ TEST_F(LanguageModel, WhatDoesNotTrainMayComputeInBfloat16) {
   };
   const Arguments of_run = {"--model", path("run"), "--threads", "1", "--budget", "1GiB", "--json"};
   const Arguments eval = with({"eval", "--data", path("pages/answers.jsonl")}, of_run);
-  const Arguments generate =
-      with({"generate", "--prompt", "What is paid in cash? ", "--max-new-tokens", "5"}, of_run);
+  const Arguments generate = with({"generate", "--prompt", "What is paid in cash? ", "--max-new-tokens", "5"}, of_run);
   const Arguments bf16 = {"--bf16"}, from_file = {"--bf16", "--offload", path(".")};
   const auto told = [&](const Arguments& arguments) {
     const Outcome outcome = run(arguments);
@@ -258,13 +263,14 @@ TEST_F(LanguageModel, WhatDoesNotTrainMayComputeInBfloat16) {
   const std::string text = told(generate).at("completion");
   EXPECT_EQ(text.substr(0, 10), "The total.");
   EXPECT_EQ(told(with(generate, bf16)).at("completion").get<std::string>().substr(0, 10), "The total.");
-  EXPECT_EQ(run(with(with({"predict", "--data", path("pages/answers.jsonl"), "--output", path("out.jsonl")}, of_run),
-                     bf16))
-                .code,
-            0);
+  EXPECT_EQ(
+      run(with(with({"predict", "--data", path("pages/answers.jsonl"), "--output", path("out.jsonl")}, of_run), bf16))
+          .code,
+      0);
 
   const auto refused = [&](const Arguments& more) {
-    const Outcome outcome = run(with({"generate", "--model", path("run"), "--prompt", "The", "--budget", "10MiB"}, more));
+    const Outcome outcome =
+        run(with({"generate", "--model", path("run"), "--prompt", "The", "--budget", "10MiB"}, more));
     EXPECT_EQ(outcome.code, 4);
     return outcome.err;
   };
@@ -391,10 +397,31 @@ TEST_F(LanguageModel, ACompletionThatIsCutAwayIsNamed) {
   for (int i = 0; i < 40; ++i) prompt += "What is paid in cash? ";
   write_pages("long.jsonl",
               {{{"prompt", "How much?"}, {"completion", "7.50"}}, {{"prompt", prompt}, {"completion", "7.50"}}});
-  const Outcome outcome = run(train("run", "long.jsonl", {"--max-steps", "1", "--truncate"}));
+  Arguments arguments = train("run", "long.jsonl", {"--max-steps", "1", "--truncate"});
+  const Outcome outcome = run(arguments);
   EXPECT_EQ(outcome.code, 3) << outcome.out;
-  EXPECT_THAT(outcome.err, testing::AllOf(testing::HasSubstr("cut before the first token that is learnt"),
-                                          testing::HasSubstr("long.jsonl:2")));
+  const auto names_it = testing::AllOf(testing::HasSubstr("cut before the first token that is learnt"),
+                                       testing::HasSubstr("long.jsonl:2"), testing::HasSubstr("--max-length"));
+  EXPECT_THAT(outcome.err, names_it);
+  const Outcome checked = run(check_of("long.jsonl", {"--truncate"}));
+  EXPECT_EQ(checked.code, 3) << checked.err;
+  EXPECT_THAT(checked.out, names_it);
+}
+
+TEST_F(LanguageModel, TokensThatAreCutAwayAreCounted) {
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += "What is paid in cash? ";
+  write_pages("long.jsonl", {{{"text", "short"}}, {{"text", text}}});
+  const Outcome checked = run(check_of("long.jsonl", {"--truncate", "--json"}));
+  EXPECT_EQ(checked.code, 0) << checked.err;
+  const nlohmann::json counts = nlohmann::json::parse(checked.out);
+  const auto lost = counts.at("lost_tokens").get<std::int64_t>();
+  EXPECT_GT(lost, 40);
+  EXPECT_EQ(counts.at("lost_words"), 0);
+  const Outcome trained = run(train("run", "long.jsonl", {"--max-steps", "1", "--truncate"}));
+  EXPECT_EQ(trained.code, 0) << trained.err;
+  EXPECT_THAT(trained.err,
+              testing::HasSubstr(fmt::format("--truncate drops {} tokens at the ends of long texts", lost)));
 }
 
 TEST_F(LanguageModel, WhatIsForOtherModelsIsRefusedByName) {

@@ -200,6 +200,14 @@ inline std::vector<nlohmann::json> events_of(const Outcome& outcome) {
   for (std::string line; std::getline(lines, line);) events.push_back(nlohmann::json::parse(line));
   return events;
 }
+// The first event of that name; warnings may come before any.
+inline nlohmann::json first_event(const Outcome& outcome, std::string_view name) {
+  for (const nlohmann::json& event : events_of(outcome)) {
+    if (event.at("event") == name) return event;
+  }
+  ADD_FAILURE() << "no event " << name;
+  return {};
+}
 inline nlohmann::json last_event(const Outcome& outcome) { return events_of(outcome).back(); }
 
 // Expects one clear message: it begins with "error: ", comes once, and contains all of `parts`.

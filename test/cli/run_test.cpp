@@ -237,11 +237,8 @@ TEST_F(Run, ResumeTrueIsTheLatestCheckpoint) {
       run(train_arguments("run", {"--max-steps", "3", "--resume_from_checkpoint", "True", "--json"}));
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_THAT(resumed.err, testing::HasSubstr("resuming from " + path("run/checkpoint-2")));
-  const auto events = events_of(resumed);
-  const auto step = std::ranges::find(events, "step", [](const nlohmann::json& event) { return event.at("event"); });
-  ASSERT_NE(step, events.end());
-  EXPECT_EQ(step->at("step"), 3);
-  EXPECT_FALSE(events[0].at("random_weights").get<bool>());  // they are the checkpoint's
+  EXPECT_EQ(first_event(resumed, "step").at("step"), 3);
+  EXPECT_FALSE(first_event(resumed, "plan").at("random_weights").get<bool>());  // they are the checkpoint's
   const Outcome fresh = run(train_arguments("fresh", {"--max-steps", "1", "--resume_from_checkpoint", "False"}));
   EXPECT_EQ(fresh.code, 0) << fresh.err;
 }
@@ -379,23 +376,39 @@ TEST_F(Run, AModelIsNotWrittenOverWhatItIsMadeOf) {
   EXPECT_TRUE(file_bytes(at("model/model.safetensors")) == weights);
 }
 
+std::map<std::string, std::string> contents(const fs::path& directory) {
+  std::map<std::string, std::string> all;
+  for (const auto& entry : fs::recursive_directory_iterator(directory)) {
+    if (entry.is_regular_file()) all[entry.path()] = file_bytes(entry.path());
+  }
+  return all;
+}
+
+TEST_F(Run, ARefusedResumeChangesNothing) {
+  ASSERT_EQ(run(train_arguments("run", {"--max-steps", "2", "--save-steps", "2"})).code, 0);
+  const std::map<std::string, std::string> before = contents(at("run"));
+  Arguments arguments = train_arguments("run", {"--max-steps", "9", "--resume-from-checkpoint", "latest"});
+  *(std::find(arguments.begin(), arguments.end(), "--learning-rate") + 1) = "1e-5";
+  const fs::path damaged = at("run/checkpoint-2/optimizer.safetensors");
+  fs::resize_file(damaged, 1000);
+  expect_message(run(arguments), 3, {"optimizer.safetensors"});
+  write_bytes(damaged, before.at(damaged));
+  EXPECT_TRUE(contents(at("run")) == before);
+  *(std::find(arguments.begin(), arguments.end(), "--model") + 1) = "roberta-tiny";
+  expect_message(run(arguments), 3, {"another family", "a layoutlmv3; --model roberta-tiny is a roberta"});
+  EXPECT_TRUE(contents(at("run")) == before);
+}
+
 TEST_F(Run, WhereNothingIsLeftNothingIsWritten) {
   ASSERT_EQ(run(train_arguments("run", {"--max-steps", "4", "--save-steps", "2"})).code, 0);
-  const auto contents = [&] {
-    std::map<std::string, std::string> all;
-    for (const auto& entry : fs::recursive_directory_iterator(at("run"))) {
-      if (entry.is_regular_file()) all[entry.path()] = file_bytes(entry.path());
-    }
-    return all;
-  };
-  const std::map<std::string, std::string> before = contents();
+  const std::map<std::string, std::string> before = contents(at("run"));
   const Arguments resume =
       train_arguments("run", {"--max-steps", "1", "--resume-from-checkpoint", path("run/checkpoint-2"), "--json"});
   const Outcome outcome = run(resume);
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.err, testing::HasSubstr("nothing is left to train"));
   EXPECT_EQ(last_event(outcome).at("steps"), 4);
-  EXPECT_TRUE(contents() == before);
+  EXPECT_TRUE(contents(at("run")) == before);
   // A missing model is written, and so is one that has trained longer than the model that the last run left.
   fs::remove(at("run/model.safetensors"));
   EXPECT_EQ(run(resume).code, 0);
@@ -442,7 +455,7 @@ TEST_F(Run, APlanOfAResumedRunIsThatOfTheRun) {
       testing::Each(testing::Truly([](const nlohmann::json& plan) { return plan.at("micro_batch_size") == 1; })));
   const nlohmann::json planned = plan_of(resumed("latest", {}));
   EXPECT_EQ(planned.at("random_weights"), false);
-  const nlohmann::json trained = events_of(run(resumed("latest", {}))).front();
+  const nlohmann::json trained = first_event(run(resumed("latest", {})), "plan");
   for (const char* key : {"micro_batch_size", "arena_bytes", "gradient_accumulation_steps"}) {
     EXPECT_EQ(planned.at(key), trained.at(key)) << key;
   }

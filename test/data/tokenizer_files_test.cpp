@@ -109,9 +109,9 @@ TEST_F(TokenizerFiles, ADecodersFileAloneGetsTheClassThatKeepsItsRules) {
   fs::create_directory(directory_ / "saved");
   write_tokenizer_files(definition, directory_ / "saved");
   const json config = json::parse(read_text_file(directory_ / "saved" / "tokenizer_config.json"));
-  EXPECT_EQ(config, (json{{"tokenizer_class", "PreTrainedTokenizerFast"},
-                          {"bos_token", "<|begin|>"},
-                          {"pad_token", "<|begin|>"}}));
+  EXPECT_EQ(
+      config,
+      (json{{"tokenizer_class", "PreTrainedTokenizerFast"}, {"bos_token", "<|begin|>"}, {"pad_token", "<|begin|>"}}));
   const TokenizerDefinition again = read_tokenizer_files(directory_ / "saved");
   EXPECT_EQ(again.special.bos, definition.special.bos);
   EXPECT_EQ(again.special.end_of_text, definition.special.end_of_text);
@@ -176,6 +176,28 @@ TEST_F(TokenizerFiles, ConfigurationDecidesAboutThePrefixSpace) {
   EXPECT_EQ(encode("a"), Ids{kA});
   write("tokenizer_config.json", {{"add_prefix_space", false}});
   EXPECT_EQ(encode("a"), Ids{byte_id('a')});
+}
+
+// transformers sets a space in front of a text where these files say so, and Plimsoll sets none in front of texts.
+TEST_F(TokenizerFiles, ThoseOfALanguageModelAddNoSpace) {
+  const Tokenizer ours = Tokenizer::embedded(/*takes_boxes=*/false);
+  for (const TokenizerUse use : {TokenizerUse::kWords, TokenizerUse::kTexts}) {
+    const bool words = use == TokenizerUse::kWords;
+    ours.save(directory_, use);
+    const json file = json::parse(read_text_file(directory_ / "tokenizer.json"));
+    EXPECT_EQ(file.at("pre_tokenizer").at("add_prefix_space"), words);
+    const json config = json::parse(read_text_file(directory_ / "tokenizer_config.json"));
+    EXPECT_EQ(config.contains("add_prefix_space"), words);
+    const Tokenizer again = Tokenizer::from_directory(directory_);
+    Ids word, word_again, text, text_again;
+    ours.encode_word("total", word);
+    again.encode_word("total", word_again);
+    ours.encode_text("total", text);
+    again.encode_text("total", text_again);
+    EXPECT_EQ(word_again, word);
+    EXPECT_EQ(text_again, text);
+    EXPECT_NE(word, text);
+  }
 }
 
 TEST_F(TokenizerFiles, LongestAddedTokenWinsAndRawMatchesComeFirst) {

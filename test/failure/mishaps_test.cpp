@@ -84,7 +84,7 @@ TEST_F(Mishap, ADiskThatIsTooSmallIsSaidBeforeTheFirstUpdate) {
   fs::create_directories(disk);
   if (::mount("none", disk.c_str(), "tmpfs", 0, "size=26m") != 0) GTEST_SKIP() << "nothing can be mounted here";
   const Outcome refused = run(arguments("disk/run"));
-  expect_message(refused, 5, {"not enough disk space", path("disk/run"), "25.9 MiB free", "--save-steps 0"});
+  expect_message(refused, 5, {"not enough disk space", path("disk/run"), "26.0 MiB free", "--save-steps 0"});
   EXPECT_FALSE(fs::exists(disk / "run/metrics.jsonl"));
   EXPECT_EQ(::umount(disk.c_str()), 0);
 }

@@ -101,19 +101,31 @@ class TextReader final : public TargetReader {
 class NextTokenTargets final : public Targets {
  public:
   void encode(const PageWindow& window, EncodedExample& out) const override {
+    out.loss_terms = 0;
+    for_each_learnt(window, [&](std::int32_t row, std::size_t next) {
+      out.labels[window.first_row + static_cast<std::size_t>(row)] = window.tokens.ids[next];
+      ++out.loss_terms;
+    });
+  }
+  std::optional<std::int64_t> learnt_tokens(const PageWindow& window) const override {
+    std::int64_t count = 0;
+    for_each_learnt(window, [&](std::int32_t, std::size_t) { ++count; });
+    return count;
+  }
+  void check(const Page&, bool, Findings&, std::map<std::string, std::uint64_t>&) const override {}
+
+ private:
+  // Calls body(row of the window, the token that is learnt there, which is the next one).
+  template <typename Body>
+  static void for_each_learnt(const PageWindow& window, const Body& body) {
     // Every second part, the last among them.
     const std::size_t learned = (window.page.words.size() - 1) % 2;
     const Window& cut = window.windows[window.index];
-    out.loss_terms = 0;
     for (std::int32_t token = cut.begin; token + 1 < cut.end; ++token) {
       const auto next = static_cast<std::size_t>(token) + 1;
-      if (static_cast<std::size_t>(window.tokens.words[next]) % 2 != learned) continue;
-      out.labels[window.first_row + static_cast<std::size_t>(token - cut.begin)] = window.tokens.ids[next];
-      ++out.loss_terms;
+      if (static_cast<std::size_t>(window.tokens.words[next]) % 2 == learned) body(token - cut.begin, next);
     }
   }
-  bool learns_tokens() const override { return true; }
-  void check(const Page&, bool, Findings&, std::map<std::string, std::uint64_t>&) const override {}
 };
 
 }  // namespace
