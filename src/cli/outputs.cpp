@@ -11,6 +11,7 @@
 #include <iterator>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -69,8 +70,9 @@ bool is_there(const NamedPath& output) {
        .remedy = directory ? "pass a new directory" : "pass a new file"});
 }
 
-[[noreturn]] void refuse_directory(const fs::path& path, const std::string& option, const std::string& allowed) {
-  throw UsageError({.what = "the directory holds files that were not written by this command",
+[[noreturn]] void refuse_directory(const fs::path& path, const std::string& option, std::string what,
+                                   const std::string& allowed) {
+  throw UsageError({.what = std::move(what),
                     .where = option,
                     .found = path.string(),
                     .allowed = allowed,
@@ -137,7 +139,8 @@ void make_directory_of(const fs::path& path, const std::string& option, const st
   const fs::path mark = path / fmt::format(".made-by-plimsoll-{}", command);
   std::error_code error;
   if (fs::is_directory(path, error) && !looks_empty(path) && !fs::exists(mark, error)) {
-    refuse_directory(path, option, fmt::format("a new or empty directory, or one made by plimsoll {}", command));
+    refuse_directory(path, option, "the directory holds files that were not written by this command",
+                     fmt::format("a new or empty directory, or one made by plimsoll {}", command));
   }
   make_directory(path, option);
   write_mark(mark, command);
@@ -145,7 +148,10 @@ void make_directory_of(const fs::path& path, const std::string& option, const st
 
 void make_model_directory(const fs::path& path, const std::string& option) {
   std::error_code error;
-  if (fs::is_directory(path, error) && !looks_empty(path)) refuse_directory(path, option, "a new or empty directory");
+  if (fs::is_directory(path, error) && !looks_empty(path)) {
+    refuse_directory(path, option, "the directory holds files already, and no model is written over them",
+                     "a new or empty directory");
+  }
   make_directory(path, option);
 }
 

@@ -97,9 +97,9 @@ TEST_F(Outputs, DirectoriesOfOthersAreLeftAlone) {
   refresh();
   expect_refused({"synth", "--output", path("mine"), "--count", "2"}, "--output", "not written by this command");
   expect_refused({"init", "--model", "layoutlmv3-tiny", "--output-dir", path("mine")}, "--output-dir",
-                 "not written by this command");
+                 "holds files already");
   expect_refused({"init", "--model", "layoutlmv3-tiny", "--output-dir", path("model")}, "--output-dir",
-                 "not written by this command");
+                 "holds files already");
   expect_refused(train_arguments("mine", {"--max-steps", "1"}), "--output-dir", "not written by Plimsoll");
   expect_refused(train_arguments("mine", {"--max-steps", "1", "--overwrite-output-dir"}), "--output-dir",
                  "not written by Plimsoll");

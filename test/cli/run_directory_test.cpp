@@ -92,11 +92,11 @@ TEST_F(RunDirectory, AnAdapterAndAMergedModelGoBesideNoOther) {
   *std::find(adapter.begin(), adapter.end(), path("run")) = path("adapter");
   ASSERT_EQ(run(adapter).code, 0);
   expect_message(run({"merge", "--adapter", path("adapter"), "--output-dir", path("run")}), 2,
-                 {"--output-dir", "not written by this command"});
+                 {"--output-dir", "holds files already"});
   EXPECT_EQ(files_in("run"), before);
   ASSERT_EQ(run({"merge", "--adapter", path("adapter"), "--output-dir", path("merged")}).code, 0);
   expect_message(run({"merge", "--adapter", path("adapter"), "--output-dir", path("merged")}), 2,
-                 {"not written by this command"});
+                 {"holds files already"});
 }
 
 TEST_F(RunDirectory, TwoRunsDoNotShareOne) {
