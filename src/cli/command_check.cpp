@@ -10,6 +10,7 @@
 #include "cli/page_bar.h"
 #include "cli/run_options.h"
 #include "cli/usage.h"
+#include "data/dataset.h"
 #include "data/fixes.h"
 #include "request/check_data.h"
 
@@ -51,9 +52,7 @@ std::string counts_text(const PagePaths& paths, const CheckReport& report, const
   const std::string targets = texts                 ? ""
                               : task.labels_words() ? fmt::format(" ({} labelled)", report.labelled_words)
                                                     : ", " + counted(report.targets, task.target_name());
-  const std::string lost = report.lost_tokens > 0  ? counted(report.lost_tokens, "token")
-                           : report.lost_words > 0 ? counted(report.lost_words, "word")
-                                                   : std::string();
+  const std::string lost = lost_text(report.lost_words, report.lost_tokens);
   return fmt::format("{}: {}, {}{}, {}{}; the longest {} has {}\n", listed(paths),
                      counted(report.pages, texts ? "text" : "page"), content, targets,
                      counted(report.windows, "window"), lost.empty() ? "" : ", " + lost + " cut off",

@@ -60,6 +60,11 @@ Problem page_too_long_problem(const Page& page, std::size_t tokens, const Window
           .remedy = "pass --truncate, which reads the beginning alone, or split the page into several"};
 }
 
+std::string lost_text(std::uint64_t words, std::uint64_t tokens) {
+  if (tokens > 0) return counted(tokens, "token");
+  return words > 0 ? counted(words, "word") : std::string();
+}
+
 Problem completion_cut_problem(const Page& page, std::size_t read, std::size_t tokens) {
   return {
       .what = "a text is cut before the first token that is learnt",
@@ -227,7 +232,6 @@ void Dataset::scan_item(const Example& first, Scratch& scratch, EncodedExample& 
   if (scratch.windows.size() > windows || (windows > 1 && options_.windows.long_pages == LongPages::kRefuse)) {
     throw PageError("page-too-long", page_too_long_problem(scratch.page, scratch.tokens.ids.size(), options_.windows));
   }
-  std::size_t terms = 0;
   for (std::uint16_t w = 0; w < windows; ++w) {
     const Window& window = scratch.windows[w];
     Example example = first;
@@ -239,7 +243,6 @@ void Dataset::scan_item(const Example& first, Scratch& scratch, EncodedExample& 
     if (key != nullptr) add_to_key(encoded, *key);
     add_to_fingerprint(encoded);
     example.loss_terms = static_cast<std::uint16_t>(encoded.loss_terms);
-    terms += static_cast<std::size_t>(encoded.loss_terms);
     targets_ = encoded.targets.size();
     longest_example_ = std::max(longest_example_, static_cast<int>(example.tokens));
     examples_.push_back(example);
@@ -249,7 +252,7 @@ void Dataset::scan_item(const Example& first, Scratch& scratch, EncodedExample& 
   }
   const auto read = static_cast<std::size_t>(scratch.windows.back().end), all = scratch.tokens.ids.size();
   const PageWindow beginning{.page = scratch.page, .tokens = scratch.tokens, .windows = scratch.windows};
-  if (terms == 0 && read < all && options_.targets && options_.targets->learnt_tokens(beginning)) {
+  if (read < all && options_.targets && options_.targets->learnt_tokens(beginning) == 0) {
     throw PageError("completion-cut", completion_cut_problem(scratch.page, read, all));
   }
 }

@@ -217,6 +217,9 @@ ImageInfo read_page_image_info(Page& page);
 // for a page without either, ImageError for an image that cannot be read.
 void find_page_size(Page& page);
 
+// Counts what was cut off: tokens of texts, or words of pages; empty: nothing was.
+std::string lost_text(std::uint64_t words, std::uint64_t tokens);
+
 // Gives the same wording wherever a fault is met: while the data set is read, or by the check before it.
 Problem box_outside_problem(const Page& page, std::size_t word, BoxFormat format);
 Problem unknown_label_problem(const Page& page, std::size_t word, const LabelSet& labels);

@@ -397,7 +397,7 @@ void PageChecker::check_length(const Page& page) {
   }
 }
 
-// Of a running text each token counts, and what is learnt may begin late in it.
+// A running text has no words that could be counted: each of its tokens is, and what is learnt may begin late in it.
 void PageChecker::check_truncated_text(const Page& page) {
   const auto read = static_cast<std::size_t>(windows_.back().end);
   const std::uint64_t lost = tokens_.ids.size() - read;

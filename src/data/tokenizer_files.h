@@ -123,8 +123,8 @@ std::string alphabet_to_bytes(std::string_view text);
 // `path` is a directory or a tokenizer.json. Throws DataError with file, what was found and what to do.
 TokenizerDefinition read_tokenizer_files(const std::filesystem::path& path);
 
-// What is tokenised: words, each with a space in front, or running texts, to which nothing is added. Files that are
-// made here tell `transformers` so; words are read by them as before.
+// This says what is tokenised: words, each with a space in front, or running texts, to which nothing is added. Files
+// that are made here tell `transformers` so; words are read by them as before.
 enum class TokenizerUse : std::uint8_t { kWords, kTexts };
 
 // Returns the files to write for this tokenizer: those it was read from, or else a tokenizer.json made here; if there

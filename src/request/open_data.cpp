@@ -62,10 +62,7 @@ std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataReque
                      .allowed = pairs != nullptr ? "at least one pair of pages that belong together, with label 1"
                                                  : "at least one page"});
   }
-  const std::string lost = dataset->lost_tokens() > 0  ? counted(dataset->lost_tokens(), "token")
-                           : dataset->lost_words() > 0 ? counted(dataset->lost_words(), "word")
-                                                       : std::string();
-  if (!lost.empty()) {
+  if (const std::string lost = lost_text(dataset->lost_words(), dataset->lost_tokens()); !lost.empty()) {
     log_warning(fmt::format("--truncate drops {} at the ends of long {} of {}", lost,
                             dataset->lost_tokens() > 0 ? "texts" : "pages", listed(pages->paths())));
   }
