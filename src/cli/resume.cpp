@@ -54,7 +54,7 @@ void refuse_other_family(const ModelBundle& bundle, const fs::path& resume) {
                    .where = "--resume-from-checkpoint",
                    .found = fmt::format("{}, a {}; --model {} is a {}", resume.string(), saved, bundle.origin, named),
                    .allowed = "the model that the run began with",
-                   .remedy = "name that by --model; or begin a new run, in another --output-dir"});
+                   .remedy = "pass --model as that run had it; or begin a new run, in another --output-dir"});
 }
 
 void recover_for_plan(const fs::path& output_dir) {
