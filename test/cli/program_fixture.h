@@ -122,10 +122,7 @@ class ProgramTest : public testing::Test {
   }
 
   // Draws six pages, four of them for training, in pages/.
-  void draw_pages() const {
-    const Outcome outcome = run({"synth", "--output", path("pages"), "--count", "6", "--validation-fraction", "0.34"});
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
-  }
+  void draw_pages() const { make_once("pages", {"synth", "--count", "6", "--validation-fraction", "0.34", "--output"}); }
   // The losses that a run has logged.
   std::vector<double> losses(const std::string& run) const {
     std::vector<double> all;
@@ -138,9 +135,8 @@ class ProgramTest : public testing::Test {
   }
   // Makes a small model with the pages' labels, in model/.
   void make_model() const {
-    const Outcome outcome = run({"init", "--model", "layoutlmv3-tiny", "--output-dir", path("model"), "--labels",
-                                 "O,B-ADDRESS,I-ADDRESS,B-COMPANY,I-COMPANY,B-DATE,I-DATE,B-TOTAL,I-TOTAL"});
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    make_once("model", {"init", "--model", "layoutlmv3-tiny", "--labels",
+                        "O,B-ADDRESS,I-ADDRESS,B-COMPANY,I-COMPANY,B-DATE,I-DATE,B-TOTAL,I-TOTAL", "--output-dir"});
   }
   Arguments train_arguments(const std::string& output, const Arguments& more = {}) const {
     Arguments all = {"train",
@@ -190,6 +186,20 @@ class ProgramTest : public testing::Test {
   }
 
  private:
+  // Puts into `name` what the program makes of these arguments, the last of which expects the output. Many tests begin
+  // with the same: a test program makes it once, and each test has a copy that it may change.
+  void make_once(const std::string& name, Arguments arguments) const {
+    static const ScratchFolder made;
+    const fs::path whole = made / name, begun = made / (name + ".begun");
+    if (!fs::exists(whole)) {
+      arguments.push_back(begun.string());
+      const Outcome outcome = Process(arguments, at("log")).wait();
+      ASSERT_EQ(outcome.code, 0) << outcome.err;
+      fs::rename(begun, whole);
+    }
+    fs::copy(whole, at(name), fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+  }
+
   ScratchFolder folder_;
 };
 

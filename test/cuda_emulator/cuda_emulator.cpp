@@ -19,6 +19,7 @@
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define PLIMSOLL_SWITCHES_STACKS
 // Keeps on this stack what a called function has to keep, puts where it ends into *from, and goes on where `to` ends.
+// It jumps there: a processor expects `ret` to return to the last call, which was on another stack.
 extern "C" void plimsoll_switch_stacks(void** from, void* to);
 asm(R"(
   .text
@@ -38,7 +39,8 @@ plimsoll_switch_stacks:
   popq %r12
   popq %rbx
   popq %rbp
-  ret
+  popq %rcx
+  jmp *%rcx
   .size plimsoll_switch_stacks, .-plimsoll_switch_stacks
 )");
 #endif
@@ -90,6 +92,7 @@ struct Fiber {
   std::uint64_t generation = 0;
   uint3 thread{};
   unsigned index = 0;
+  std::size_t place = 0;  // among the block's fibers
 #ifdef PLIMSOLL_SWITCHES_STACKS
   void* context = nullptr;  // where its stack ends
 #else
@@ -139,24 +142,37 @@ class Block {
   // False if none could go on.
   bool run_once(std::size_t first) {
     bool moved = false;
-    for (std::size_t i = first; i < first + kWarp; ++i) {
-      if (i == fibers_.size()) {
-        if (next_ == threads_) break;
+    while (Fiber* const fiber = next_of_warp(first)) {
+      moved = true;
+      current_ = fiber;
+      threadIdx = fiber->thread;
+      go_on(*fiber);
+      first = current_->place + 1;  // others of the warp may have gone on since
+      if (first % kWarp == 0) break;
+    }
+    return moved;
+  }
+
+  // The first fiber of a warp's number of them, from this place on, that need not wait, or one for a thread that has
+  // not begun; nullptr if there is none.
+  Fiber* next_of_warp(std::size_t place) {
+    do {
+      if (place == fibers_.size()) {
+        if (next_ == threads_) return nullptr;
         fibers_.push_back(std::make_unique<Fiber>());
-        make_ready(*fibers_[i]);
+        make_ready(*fibers_[place]);
+        fibers_[place]->place = place;
       }
-      Fiber& fiber = *fibers_[i];
+      Fiber& fiber = *fibers_[place];
       if (!fiber.runs) {
         if (next_ == threads_) continue;
         fiber.runs = true;
         fiber.waits_for = nullptr;
-      } else if (fiber.waits_for != nullptr && fiber.waits_for->generation == fiber.generation) {
-        continue;
+        return &fiber;
       }
-      moved = true;
-      switch_to(fiber);
-    }
-    return moved;
+      if (fiber.waits_for == nullptr || fiber.waits_for->generation != fiber.generation) return &fiber;
+    } while (++place % kWarp != 0);
+    return nullptr;
   }
 
   void wait(Barrier& barrier) {
@@ -168,7 +184,9 @@ class Block {
       fiber.waits_for = nullptr;
       return;
     }
-    leave(fiber);
+    // The warp's next thread goes on at once: the way by the scheduler would be two switches.
+    Fiber* const next = (fiber.place + 1) % kWarp == 0 ? nullptr : next_of_warp(fiber.place + 1);
+    next == nullptr ? leave(fiber) : hand_over(fiber, *next);
     fiber.waits_for = nullptr;
   }
 
@@ -193,6 +211,12 @@ class Block {
 #ifdef PLIMSOLL_SWITCHES_STACKS
   void leave(Fiber& fiber) { plimsoll_switch_stacks(&fiber.context, scheduler_); }
   void go_on(Fiber& fiber) { plimsoll_switch_stacks(&scheduler_, fiber.context); }
+  void hand_over(Fiber& fiber, Fiber& next) {
+    current_ = &next;
+    threadIdx = next.thread;
+    if (next.place + 1 < fibers_.size()) __builtin_prefetch(fibers_[next.place + 1]->context);  // it is probably next
+    plimsoll_switch_stacks(&fiber.context, next.context);
+  }
   void make_ready(Fiber& fiber) {
     // Stacks lie whole pages apart. If they were used from the same place in a page, those of a warp would share a few
     // sets of the processor's first cache.
@@ -208,6 +232,11 @@ class Block {
 #else
   void leave(Fiber& fiber) { swapcontext(&fiber.context, &scheduler_); }
   void go_on(Fiber& fiber) { swapcontext(&scheduler_, &fiber.context); }
+  void hand_over(Fiber& fiber, Fiber& next) {
+    current_ = &next;
+    threadIdx = next.thread;
+    swapcontext(&fiber.context, &next.context);
+  }
   void make_ready(Fiber& fiber) {
     getcontext(&fiber.context);
     fiber.context.uc_stack.ss_sp = fiber.stack.get();
@@ -234,12 +263,6 @@ class Block {
       warps_[fiber.index / kWarp].leave();
     }
     current_->runs = false;
-  }
-
-  void switch_to(Fiber& fiber) {
-    current_ = &fiber;
-    threadIdx = fiber.thread;
-    go_on(fiber);
   }
 
   std::vector<std::unique_ptr<Fiber>> fibers_;

@@ -28,11 +28,13 @@ class Injected : public FinishedRun {
   }
   Outcome run_with(const Arguments& command, const std::string& what, const std::string& place,
                    const std::string& how) {
-    // The first variable keeps the program from restarting itself, because nothing would fail in the second process.
-    const std::map<std::string, std::string> environment = {
-        {"GOMP_SPINCOUNT", "2000"},    {"LD_PRELOAD", PLIMSOLL_INJECT_LIBRARY},
-        {"PLIMSOLL_INJECT", what},     {"PLIMSOLL_INJECT_LOG", path("events")},
-        {"PLIMSOLL_INJECT_AT", place}, {"PLIMSOLL_INJECT_HOW", how}};
+    // Keeps the program from restarting itself, because nothing would fail in the second process.
+    ::setenv("GOMP_SPINCOUNT", "2000", 1);
+    const std::map<std::string, std::string> environment = {{"LD_PRELOAD", PLIMSOLL_INJECT_LIBRARY},
+                                                            {"PLIMSOLL_INJECT", what},
+                                                            {"PLIMSOLL_INJECT_LOG", path("events")},
+                                                            {"PLIMSOLL_INJECT_AT", place},
+                                                            {"PLIMSOLL_INJECT_HOW", how}};
     fs::remove(at("events"));
     for (const auto& [name, value] : environment) {
       if (!value.empty()) ::setenv(name.c_str(), value.c_str(), 1);

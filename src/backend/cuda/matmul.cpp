@@ -25,7 +25,7 @@ constexpr float kHopeless = 1.5F;
 // The others run for so long, within these numbers of times.
 constexpr float kTimedMilliseconds = 1;
 constexpr int kLeastRuns = 2, kMostRuns = 20;
-constexpr std::chrono::milliseconds kWake{100};
+constexpr float kWakeMilliseconds = 100;
 constexpr std::string_view kOwnKernel = "own kernel";
 constexpr std::string_view kRemoveTable = "remove the table of choices; they are made again by tuning";
 
@@ -312,12 +312,14 @@ float Matmuls::milliseconds(const MatmulShape& shape, const Product& product, co
 
 // A device that was idle runs at a fraction of its clock rate at first: what is timed first would seem slow.
 void Matmuls::wake(std::span<std::byte> memory) {
-  if (std::exchange(is_awake_, true)) return;
-  const auto begin = std::chrono::steady_clock::now();
-  while (std::chrono::steady_clock::now() - begin < kWake) {
+  if (memory.empty() || std::exchange(is_awake_, true)) return;
+  const Event begin, end;
+  begin.record(context_.stream());
+  do {
     check_cuda(cudaMemsetAsync(memory.data(), 0, memory.size(), context_.stream()), "zeros in device memory");
-    check_cuda(cudaStreamSynchronize(context_.stream()), "zeros in device memory");
-  }
+    end.record(context_.stream());
+    end.wait();
+  } while (end.milliseconds_since(begin) < kWakeMilliseconds);
 }
 
 std::optional<LtAlgorithm> Matmuls::fastest(const MatmulShape& shape, std::span<std::byte> memory, bool& timed) {

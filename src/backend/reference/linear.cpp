@@ -55,20 +55,35 @@ double code_of(T element, float largest) {
   return std::nearbyint(static_cast<float>(element) * inverse);
 }
 
-// y[n,M] = the codes of x's rows times those of weight's, each sum times both rows' factors, + bias[M]
+// Writes the codes of a matrix's first rows, and behind each row's codes the factor that makes numbers of them.
+template <typename T>
+void encode_rows(const Matrix<const T>& from, std::int64_t rows, double* to) {
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const float largest = largest_magnitude(from[row], from.columns());
+    for (std::int64_t k = 0; k < from.columns(); ++k) *to++ = code_of(from[row][k], largest);
+    *to++ = double{largest} / 127;
+  }
+}
+
+// y[n,M] = the codes of x's rows times those of weight's, each sum times both rows' factors, + bias[M]. The scratch
+// holds the codes and factors of both.
 template <typename T>
 void linear_int8(const KernelArguments& a) {
   const Matrix<const T> x(a.inputs[0]), weight(a.inputs[1]);
   const T* bias = a.inputs.size() > 2 ? a.inputs[2].data<T>() : nullptr;
   const Matrix<T> y(a.outputs[0]);
-  for (std::int64_t row = 0; row < a.rows(x.rows()); ++row) {
-    const float of_x = largest_magnitude(x[row], x.columns());
+  const std::int64_t columns = x.columns(), rows = a.rows(x.rows());
+  double* const weight_codes = scratch_doubles(a);
+  double* const x_codes = scratch_doubles(a, weight.rows() * (columns + 1));
+  encode_rows(weight, weight.rows(), weight_codes);
+  encode_rows(x, rows, x_codes);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const double* const of_x = x_codes + row * (columns + 1);
     for (std::int64_t m = 0; m < weight.rows(); ++m) {
-      const float of_weight = largest_magnitude(weight[m], x.columns());
+      const double* const of_weight = weight_codes + m * (columns + 1);
       double sum = 0;
-      for (std::int64_t k = 0; k < x.columns(); ++k) sum += code_of(x[row][k], of_x) * code_of(weight[m][k], of_weight);
-      const double factor = double{of_x} / 127 * (double{of_weight} / 127);
-      y[row][m] = static_cast<T>(sum * factor + (bias == nullptr ? 0.0 : double{bias[m]}));
+      for (std::int64_t k = 0; k < columns; ++k) sum += of_x[k] * of_weight[k];
+      y[row][m] = static_cast<T>(sum * (of_x[columns] * of_weight[columns]) + (bias == nullptr ? 0.0 : double{bias[m]}));
     }
   }
 }
@@ -118,7 +133,11 @@ void bias_grad(const KernelArguments& a) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_linear_kernel(const Graph&, const Node& node, DType dtype) {
+std::unique_ptr<Kernel> make_linear_kernel(const Graph& graph, const Node& node, DType dtype) {
+  const auto code_bytes = [&] {
+    const Shape &x = graph.type(node.inputs[0]).shape, &weight = graph.type(node.inputs[1]).shape;
+    return static_cast<std::size_t>((x[0] + weight[0]) * (weight[1] + 1)) * sizeof(double);
+  };
   return for_floating(dtype, [&]<typename T>(T) {
     switch (node.op) {
       case Op::kLinear:
@@ -126,7 +145,7 @@ std::unique_ptr<Kernel> make_linear_kernel(const Graph&, const Node& node, DType
       case Op::kLinearAdd:
         return make_kernel(node, [](const KernelArguments& a) { linear_add<T>(a); });
       case Op::kLinearInt8:
-        return make_kernel(node, [](const KernelArguments& a) { linear_int8<T>(a); });
+        return make_kernel(node, code_bytes(), [](const KernelArguments& a) { linear_int8<T>(a); });
       case Op::kLinearInputGrad:
         return make_kernel(node, [](const KernelArguments& a) { linear_input_grad<T>(a); });
       case Op::kLinearWeightGrad:
