@@ -59,7 +59,7 @@ void StoredMemory::write(std::span<const std::byte> from, void* to) const {
 
 void StoredMemory::fill_zeros(std::span<std::byte> bytes) const {
   change(offset_of(bytes.data()), bytes.size(),
-       [](std::size_t, std::span<std::byte> piece) { std::ranges::fill(piece, std::byte{0}); });
+       [](std::size_t, std::span<std::byte> piece) { std::fill(piece.begin(), piece.end(), std::byte{0}); });
 }
 
 void StoredMemory::read(const void* from, std::span<std::byte> to) const {

@@ -15,7 +15,7 @@ void MemoryAccess::read(const void* from, std::span<std::byte> to) const {
   if (!to.empty()) std::memcpy(to.data(), from, to.size());
 }
 
-void MemoryAccess::fill_zeros(std::span<std::byte> bytes) const { std::ranges::fill(bytes, std::byte{0}); }
+void MemoryAccess::fill_zeros(std::span<std::byte> bytes) const { std::fill(bytes.begin(), bytes.end(), std::byte{0}); }
 
 const MemoryAccess& host_memory() {
   static const MemoryAccess memory;

@@ -114,7 +114,8 @@ void RunMemory::fill_fresh(std::uint64_t seed) {
   original_ = bundle_.source(seed);
   load_model(bundle_, seed, parameters());
   for (const std::string& name : state_names_) {
-    states().fill(name, [](std::span<std::byte> bytes) { std::ranges::fill(bytes, std::byte{0}); });
+    // std::fill sets bytes by memset, std::ranges::fill one by one.
+    states().fill(name, [](std::span<std::byte> bytes) { std::fill(bytes.begin(), bytes.end(), std::byte{0}); });
   }
 }
 

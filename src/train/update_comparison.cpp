@@ -54,7 +54,7 @@ const Program& UpdateComparison::bind(const StepScalars& scalars) const {
 
 void UpdateComparison::forget() const {
   write_in_pieces(session_.persistent(kEmbeddingTable),
-                  [](std::span<std::byte> bytes) { std::ranges::fill(bytes, std::byte{0}); });
+                  [](std::span<std::byte> bytes) { std::fill(bytes.begin(), bytes.end(), std::byte{0}); });
 }
 
 }  // namespace plimsoll

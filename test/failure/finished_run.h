@@ -27,8 +27,8 @@ inline std::map<std::string, std::string> results_of(const fs::path& directory) 
                                                   "file_bytes",       "machine_free_bytes", "data_wait",
                                                   "eval_seconds"};
   std::map<std::string, std::string> files = files_below(directory);
-  // args.json names the directory and whether the run was resumed.
-  for (const char* name : {"plan.json", "summary.json", "args.json"}) {
+  // args.json names the directory and whether the run was resumed, findings.json where the data are.
+  for (const char* name : {"plan.json", "summary.json", "args.json", "findings.json"}) {
     if (files.contains(name)) files[name] = "there";
   }
   // It is of the last evaluation, which a run does not repeat that is resumed after it.

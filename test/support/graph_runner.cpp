@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <string>
 
 #include "base/bytes.h"
 #include "graph/op_facts.h"
@@ -141,8 +142,8 @@ void GraphRunner::run_node(std::size_t index) {
        .row_count = counts ? tensor(node.row_count).view().data<std::int32_t>() : nullptr,
        .row_bound = counts && bound_slack_ ? read_count(node.row_count) + *bound_slack_ : KernelArguments{}.row_bound});
 
-  const auto expect = [&](bool holds, std::string_view fault) {
-    check(holds, [&] { return fmt::format("node {} '{}' ({}) {}", index, node.name, op_name(node.op), fault); });
+  const auto expect = [&](bool holds, std::string_view fault, std::string_view of = "") {
+    check(holds, [&] { return fmt::format("node {} '{}' ({}) {}{}", index, node.name, op_name(node.op), fault, of); });
   };
   expect(scratch.intact(), "writes outside its scratch");
   for (const GuardedBuffer& buffer : buffers_) expect(buffer.intact(), "writes outside a tensor");
@@ -150,7 +151,8 @@ void GraphRunner::run_node(std::size_t index) {
     const bool overwritten = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId output) {
       return home_[at(output)] == home_[at(node.inputs[i])];
     });
-    expect(overwritten || same_bytes(before[i], promised_bytes(node.inputs[i])), "changes an input");
+    expect(overwritten || same_bytes(before[i], promised_bytes(node.inputs[i])), "changes its input ",
+           std::to_string(i));
     if (!overwritten && forgets_ && promised_[at(node.inputs[i])] < rows_of(inputs[i].type())) {
       poison(tensor(node.inputs[i]), promised_[at(node.inputs[i])]);
     }
