@@ -76,6 +76,18 @@ void evaluate_side(const Invocation& invocation, const RunOptions& options, cons
   side.seconds_per_page = per_page;
 }
 
+// Before any page is read: one that lacks what the other's task needs would be blamed.
+void refuse_two_tasks(const CompareOptions& compare) {
+  const std::string a(open_evaluated_model(compare.of_side(0)).task().name());
+  const std::string b(open_evaluated_model(compare.of_side(1)).task().name());
+  if (a == b) return;
+  throw UsageError({.what = "the models are for different tasks",
+                    .where = compare.models[1],
+                    .found = fmt::format("{}; {} is for {}", b, compare.models[0], a),
+                    .allowed = "two models for one task",
+                    .remedy = "compare each with another of its kind"});
+}
+
 nlohmann::json to_json(const ConfidenceInterval& interval) {
   return nlohmann::json::array({interval.low, interval.high});
 }
@@ -92,15 +104,16 @@ nlohmann::json to_json(const Side& side) {
           {"interval", to_json(interval(side.read))}};
 }
 
-std::string row(const std::string& name, const std::string& a, const std::string& b, const std::string& note) {
-  return fmt::format("{:<24}{:>26}{:>26}{:>14}\n", name, a, b, note);
-}
-
 std::string table(const Side& a, const Side& b) {
+  const std::array names = {std::filesystem::path(a.model).filename().string(),
+                            std::filesystem::path(b.model).filename().string()};
+  const std::size_t width = std::max({std::size_t{26}, names[0].size() + 2, names[1].size() + 2});
+  const auto row = [&](std::string_view name, const std::string& of_a, const std::string& of_b, std::string_view note) {
+    return fmt::format("{:<24}{:>{}}{:>{}}{:>14}\n", name, of_a, width, of_b, width, note);
+  };
   const auto times = [](double now, double before) { return before > 0 ? fmt::format("{:.2f}", now / before) : ""; };
   const auto as = [](auto value) { return static_cast<double>(value); };
-  std::string text = row("", std::filesystem::path(a.model).filename().string(),
-                         std::filesystem::path(b.model).filename().string(), "B / A");
+  std::string text = row("", names[0], names[1], "B / A");
   text += row("parameters", std::to_string(a.parameters), std::to_string(b.parameters),
               times(as(b.parameters), as(a.parameters)));
   text += row("weights on disk", format_bytes(a.file_bytes), format_bytes(b.file_bytes),
@@ -128,6 +141,7 @@ void run_compare(Invocation& invocation, CompareOptions& compare) {
   RunOptions& options = compare.run;
   options.runs = true;
   options.resolve();
+  refuse_two_tasks(compare);
   const Device device = open_run_device(invocation, options);
   std::array<Side, 2> sides{Side{.model = compare.models[0]}, Side{.model = compare.models[1]}};
   for (std::int64_t round = 0; round < compare.rounds; ++round) {
@@ -136,13 +150,6 @@ void run_compare(Invocation& invocation, CompareOptions& compare) {
     }
   }
   const Side &a = sides[0], &b = sides[1];
-  if (a.task != b.task) {
-    throw UsageError({.what = "the models are for different tasks",
-                      .where = b.model,
-                      .found = fmt::format("{}; {} is for {}", b.task, a.model, a.task),
-                      .allowed = "two models for one task",
-                      .remedy = "compare each with another of its kind"});
-  }
   if (invocation.json) {
     nlohmann::json object = {{"a", to_json(a)},
                              {"b", to_json(b)},

@@ -12,6 +12,7 @@
 #include "cli/run_options.h"
 #include "cli/usage.h"
 #include "compress/quantize.h"
+#include "tensor/block_code.h"
 
 namespace plimsoll {
 namespace {
@@ -56,6 +57,7 @@ void run_quantize(Invocation& invocation, QuantizeCommand& typed) {
   write_model(typed.output_dir, [&](const std::filesystem::path& aside) { return quantized.save(aside); });
   if (invocation.json) {
     return print_json({{"matrices", quantized.matrices()},
+                       {"matrices_in_floats", quantized.kept()},
                        {"bytes_before", quantized.bytes_before()},
                        {"bytes", quantized.bytes()},
                        {"output_dir", typed.output_dir}});
@@ -63,6 +65,12 @@ void run_quantize(Invocation& invocation, QuantizeCommand& typed) {
   print_line(fmt::format("{} in 4 bits; {} of weights instead of {}, written to {}",
                          counted(quantized.matrices(), "weight matrix", "weight matrices"),
                          format_bytes(quantized.bytes()), format_bytes(quantized.bytes_before()), typed.output_dir));
+  if (const auto& kept = quantized.kept(); !kept.empty()) {
+    print_line(fmt::format(
+        "{} in floats, because the inputs are not a multiple of {}; the first is {}",
+        counted(kept.size(), "weight matrix of the encoder stays", "weight matrices of the encoder stay"), kCodeBlock,
+        kept.front()));
+  }
 }
 
 }  // namespace

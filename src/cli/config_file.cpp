@@ -33,6 +33,7 @@ class ConfigReader : public CLI::ConfigTOML {
     if (first != std::string::npos && text[first] == '{') {
       found = from_json(text);
     } else {
+      refuse_yaml(text);
       std::istringstream stream(text);
       found = CLI::ConfigTOML::from_config(stream);
     }
@@ -68,6 +69,24 @@ class ConfigReader : public CLI::ConfigTOML {
   }
 
  private:
+  // TOML would be read out of it: an option that is called "max_steps: 1000".
+  static void refuse_yaml(const std::string& text) {
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      const std::size_t begin = line.find_first_not_of(" \t\r");
+      if (begin == std::string::npos || line[begin] == '#') continue;
+      const std::size_t separator = line.find_first_of(":=[\"", begin);
+      const bool is_yaml = line.starts_with("---") || (separator != std::string::npos && line[separator] == ':');
+      if (!is_yaml) return;
+      throw UsageError({.what = "the config file is YAML",
+                        .where = "--config",
+                        .found = line.substr(begin, 60),
+                        .allowed = "JSON or TOML: {\"max_steps\": 1000} or max_steps = 1000",
+                        .remedy = "make JSON of it: python -c \"import json, sys, yaml; json.dump(yaml.safe_load(sys.stdin), "
+                                  "sys.stdout)\" < FILE.yaml > FILE.json"});
+    }
+  }
+
   // `plan` also reads what is meant for `train`: it plans that very run.
   static bool is_section_for(const CLI::App& command, const std::vector<std::string>& section) {
     return section.size() == 1 &&

@@ -39,9 +39,15 @@ QuantizedModel::QuantizedModel(const ModelBundle& bundle, bool use_double_quant)
   check(bundle.weights != nullptr && !bundle.quantized && !bundle.options.lora.enabled(),
         "there are weights to quantize");
   for (const ParameterSpec& spec : bundle.specs()) {
-    if (spec.part != ParameterSpec::Part::kEncoderMatrix || spec.shape[1] % kCodeBlock != 0) continue;
+    if (spec.part != ParameterSpec::Part::kEncoderMatrix) continue;
     if (!spec.name.ends_with(kWeight) || spec.file_shape.rank() != 2) continue;  // no linear layer of `transformers`
-    if (const auto name = name_in_weights(bundle.source(0), spec.name)) matrices_.emplace(*name, spec);
+    const auto name = name_in_weights(bundle.source(0), spec.name);
+    if (!name) continue;
+    if (spec.shape[1] % kCodeBlock == 0) {
+      matrices_.emplace(*name, spec);
+    } else {
+      kept_.push_back(*name);
+    }
   }
 }
 

@@ -24,6 +24,8 @@ class QuantizedModel {
   QuantizedModel(const ModelBundle& bundle, bool use_double_quant);
 
   std::size_t matrices() const { return matrices_.size(); }
+  // The encoder's weight matrices that stay in floats, because their inputs are not a multiple of a block.
+  const std::vector<std::string>& kept() const { return kept_; }
   std::uint64_t bytes_before() const;
   std::uint64_t bytes() const;
 
@@ -37,6 +39,7 @@ class QuantizedModel {
   const ModelBundle& bundle_;
   bool use_double_quant_ = false;
   std::map<std::string, ParameterSpec> matrices_;  // by their tensors' names
+  std::vector<std::string> kept_;
 };
 
 }  // namespace plimsoll

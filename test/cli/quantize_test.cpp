@@ -113,6 +113,7 @@ TEST_F(Quantize, AModelIsHeldAsItsFileHasIt) {
     const json told = json::parse(outcome.out);
     // Rows of 96 weights are no whole blocks: of the two layers' seven matrices one has rows of 256.
     EXPECT_EQ(told.at("matrices"), 2);
+    EXPECT_EQ(told.at("matrices_in_floats").size(), 12U);
     EXPECT_LT(told.at("bytes"), told.at("bytes_before"));
     const json written = config(model);
     EXPECT_EQ(written.at("quantization_config").at("quant_method"), "bitsandbytes");

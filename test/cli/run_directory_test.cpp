@@ -37,9 +37,11 @@ TEST_F(RunDirectory, AFinishedRunIsReplacedOnlyWhenAsked) {
   Arguments again = train_arguments("run", {"--max-steps", "1"});
   expect_message(run(again), 2, {"--output-dir", "a finished run", "--overwrite-output-dir", "earlier-N"});
   EXPECT_EQ(files_in("run"), before);
-  // Neither "latest" nor a checkpoint of another run makes this directory the run's own.
   fs::create_directory(at("elsewhere"));
   fs::copy(at("run/checkpoint-1"), at("elsewhere/checkpoint-1"), fs::copy_options::recursive);
+  expect_message(run({"eval", "--model", path("elsewhere"), "--data", path("pages/train.jsonl")}), 3,
+                 {"no model in this directory", "has not ended", "pass --model " + path("elsewhere/checkpoint-1")});
+  // Neither "latest" nor a checkpoint of another run makes this directory the run's own.
   expect_message(
       run(train_arguments("run", {"--max-steps", "2", "--resume-from-checkpoint", path("elsewhere/checkpoint-1")})), 2,
       {"a finished run"});

@@ -67,6 +67,8 @@ TEST_F(Usage, ConfigFilesInJsonAndToml) {
   write_bytes(at("nested.json"), R"({"count": {"of": 5}})");
   expect_message(run({"synth", "--output", path("x"), "--config", path("nested.json")}), 2, {"count"});
   expect_message(run({"synth", "--output", path("x"), "--config"}), 2, {"--config", "no value"});
+  write_bytes(at("options.yaml"), "# of a run\nmax_steps: 5\nlearning_rate: 1e-3\n");
+  expect_message(run({"train", "--config", path("options.yaml")}), 2, {"YAML", "max_steps: 5", "JSON"});
   // The command line overrides the file; an unknown name is not ignored.
   ASSERT_EQ(run({"synth", "--output", path("few"), "--config", path("options.json"), "--count", "2"}).code, 0);
   EXPECT_FALSE(fs::exists(at("few/images/00004.png")));

@@ -82,6 +82,16 @@ TEST_F(PairPages, ThatRankMayContradictEachOther) {
   EXPECT_EQ(findings.count(Severity::kError), 0U);
 }
 
+TEST_F(PairPages, ThatRankAreToldThatLabelsAreNotRead) {
+  write_pages(kFivePages);
+  const auto pairs = read("{\"a\": \"p1\", \"b\": \"p2\", \"label\": 0}\n{\"a\": \"p2\", \"b\": \"p3\"}\n");
+  Findings findings;
+  std::map<std::string, std::uint64_t> labels;
+  preference_targets()->check(*pairs, findings, labels);
+  EXPECT_EQ(kinds_in(findings), (Kinds{{"label-not-read", 1}}));
+  EXPECT_EQ(findings.count(Severity::kError), 0U);
+}
+
 TEST_F(PairPages, BecomeTwoSamplesEach) {
   write_pages(kFivePages);
   const auto pairs = read(

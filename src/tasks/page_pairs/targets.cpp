@@ -91,6 +91,16 @@ class PreferenceTargets final : public PairTargets {
   }
   void check(const Pairs& pairs, Findings& findings, std::map<std::string, std::uint64_t>&) const override {
     pairs.check(true, findings);
+    for (std::size_t pair = 0; pair < pairs.size(); ++pair) {
+      if (pairs.label(pair).empty()) continue;
+      findings.add(Severity::kWarning, "label-not-read",
+                   {.what = "a ranking does not read labels",
+                    .where = pairs.place(pair),
+                    .found = "label " + in_quotes(pairs.label(pair)),
+                    .allowed = "pairs whose `a` is the better page, without a label",
+                    .remedy = "see that `a` is the better one of each pair; for pairs with labels: --task "
+                              "pair-classification"});
+    }
   }
 };
 
