@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/outputs.h"
 #include "cli/page_bar.h"
+#include "cli/report.h"
 #include "cli/run_options.h"
 #include "cli/usage.h"
 #include "data/dataset.h"
@@ -54,9 +55,8 @@ std::string counts_text(const PagePaths& paths, const CheckReport& report, const
                                                     : ", " + counted(report.targets, task.target_name());
   const std::string lost = lost_text(report.lost_words, report.lost_tokens);
   return fmt::format("{}: {}, {}{}, {}{}; the longest {} has {}\n", listed(paths),
-                     counted(report.pages, texts ? "text" : "page"), content, targets,
-                     counted(report.windows, "window"), lost.empty() ? "" : ", " + lost + " cut off",
-                     texts ? "text" : "page", counted(report.longest_page_tokens, "token"));
+                     counted(report.pages, page_noun(task)), content, targets, counted(report.windows, "window"),
+                     lost.empty() ? "" : ", " + lost + " cut off", page_noun(task), counted(report.longest_page_tokens, "token"));
 }
 
 std::string counted_or_no(std::uint64_t count, std::string_view what) {

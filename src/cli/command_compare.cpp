@@ -29,7 +29,7 @@ struct CompareOptions {
     RunOptions options = run;
     options.model.model = models.at(side);
     if (side == 0) {
-      options.load_in_8bit = options.load_in_4bit = options.float_activations = false;
+      options.load_in_8bit = options.load_in_4bit = options.float_activations = options.memory.may_quantize = false;
       options.precision = PrecisionOptions();
     }
     return options;

@@ -104,7 +104,7 @@ void run_eval(Invocation& invocation, RunOptions& options, const EvalOptions& ev
     object["measured_peak_bytes"] = measured_peak_bytes(backend);
     return print_json(object);
   }
-  print_line(evaluation_table(evaluation));
+  print_line(evaluation_table(evaluation, bundle.task()));
   for (const std::string& text : {confusion_table(evaluation.scores), worst_table(evaluation, *dataset)}) {
     if (!text.empty()) print_line("\n" + text);
   }

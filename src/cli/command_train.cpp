@@ -327,7 +327,7 @@ void train_planned(const Invocation& invocation, RunOptions& options, const Mode
   log_skipped_pages(summary.skipped_pages);
   events.write("end", object);
   if (invocation.json) return;
-  if (summary.evaluation) print_line(evaluation_table(*summary.evaluation));
+  if (summary.evaluation) print_line(evaluation_table(*summary.evaluation, bundle.task()));
   print_line(fmt::format("trained {} in {:.0f} s, {}, {:.1f} % of the time waiting for data; the {} is in {}",
                          counted(summary.steps_here, "update"), summary.seconds,
                          rate_text(object["pages_per_second"].get<double>()), 100 * summary.data_wait,

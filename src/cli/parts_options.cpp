@@ -119,6 +119,7 @@ void add_bench_parts_options(Command* command, RunOptions& o) {
 }
 
 void add_quantization_options(Command* command, RunOptions& o) {
+  o.memory.may_quantize = true;
   command->add_flag("--bf16", o.precision.bf16,
                     "Compute in bfloat16 and hold weight matrices so, in half the memory; scores differ a little");
   command->add_flag("--load-in-8bit", o.load_in_8bit,

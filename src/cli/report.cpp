@@ -163,7 +163,9 @@ std::string shares_line(const PlanSummary& plan, std::span<const std::size_t> pe
                      format_bytes(*most), plan.rank);
 }
 
-std::string evaluation_table(const Evaluation& evaluation) {
+std::string_view page_noun(const Task& task) { return task.reads_text() ? "text" : "page"; }
+
+std::string evaluation_table(const Evaluation& evaluation, const Task& task) {
   const Scores& scores = evaluation.scores;
   std::string text;
   if (!scores.labels.empty() || scores.all) {
@@ -179,7 +181,7 @@ std::string evaluation_table(const Evaluation& evaluation) {
   }
   if (!scores.all) text += metrics_text(scores);
   if (scores.calibration_error) text += fmt::format("calibration error {:.4f}  ", *scores.calibration_error);
-  text += fmt::format("{} over {} in {:.1f} s", loss_text(evaluation), counted(evaluation.pages, "page"),
+  text += fmt::format("{} over {} in {:.1f} s", loss_text(evaluation), counted(evaluation.pages, page_noun(task)),
                       evaluation.seconds);
   if (scores.missed_words > 0) {
     text += fmt::format("\n{} no prediction (cut off by --truncate, or without text) and counted as missed",

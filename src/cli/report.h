@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "fit/fit.h"
@@ -17,8 +18,10 @@ std::string plan_table(const RunPlan& plan);
 std::string duration_line(const PlanSummary& plan, std::int64_t updates);
 // What the ranks of a plan need, the least and the most.
 std::string shares_line(const PlanSummary& plan, std::span<const std::size_t> peaks);
+// What data consist of, in messages: "page", or "text" for a language model.
+std::string_view page_noun(const Task& task);
 // Precision, recall and F1 per label and over all, as a table.
-std::string evaluation_table(const Evaluation& evaluation);
+std::string evaluation_table(const Evaluation& evaluation, const Task& task);
 // Shows what is taken for what, in a row for each label of the data. It is empty where a task has no such counts, or
 // too many labels to show.
 std::string confusion_table(const Scores& scores);

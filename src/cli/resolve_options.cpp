@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "cli/run_options.h"
 #include "cli/usage.h"
+#include "model/trained_parts.h"
 
 namespace plimsoll {
 namespace {
@@ -311,9 +312,7 @@ ModelBundle open_evaluated_model(const RunOptions& options) {
   check_weights(bundle, MissingHead::kRefused);
   const DType code = coded_weights(options);
   if (is_coded(code)) {
-    bundle.options.freeze = {"*"};
-    bundle.options.frozen_weights = bundle.options.frozen_embedding = code;
-    bundle.options.rounds_activations = !options.float_activations;
+    hold_in_codes(bundle.options, code, !options.float_activations);
   } else if (bundle.quantized) {
     bundle.options.freeze = {"*"};
   } else if (options.float_activations) {

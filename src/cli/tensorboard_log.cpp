@@ -12,8 +12,9 @@
 
 namespace plimsoll {
 
-void TensorBoardLog::add_text(std::string_view tag, const std::string& text) {
-  file_.add_text(0, tag, fmt::format("```\n{}\n```", text));
+void TensorBoardLog::on_begin() {
+  file_.emplace(directory_, resumed_at_);
+  for (const auto& [tag, text] : texts_) file_->add_text(0, tag, fmt::format("```\n{}\n```", text));
 }
 
 void TensorBoardLog::on_step(const StepReport& r) {
@@ -27,7 +28,7 @@ void TensorBoardLog::on_step(const StepReport& r) {
        {"train/data_wait", r.data_wait},
        {"train/skipped_updates", static_cast<double>(r.skipped_updates)},
        {"memory/resident_mib", static_cast<double>(r.resident_bytes) / static_cast<double>(kMiB)}}};
-  file_.add_scalars(r.step, scalars);
+  file_->add_scalars(r.step, scalars);
 }
 
 void TensorBoardLog::on_evaluation(const StepReport& report, const Evaluation& evaluation) {
@@ -44,7 +45,7 @@ void TensorBoardLog::on_evaluation(const StepReport& report, const Evaluation& e
     std::array<EventFile::Scalar, EventFile::kMostScalars> scalars;
     const std::size_t count = std::min(rest.size(), scalars.size());
     for (std::size_t i = 0; i < count; ++i) scalars[i] = {rest[i].first, rest[i].second};
-    file_.add_scalars(report.step, std::span(scalars).first(count));
+    file_->add_scalars(report.step, std::span(scalars).first(count));
     rest = rest.subspan(count);
   }
 }

@@ -9,7 +9,8 @@
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "formats/event_file.h"
 #include "train/observer.h"
@@ -18,21 +19,26 @@ namespace plimsoll {
 
 class TensorBoardLog : public TrainObserver {
  public:
-  // As EventFile has them.
-  TensorBoardLog(const std::filesystem::path& directory, std::optional<std::int64_t> resumed_at)
-      : file_(directory, resumed_at) {}
+  // As EventFile has them. Nothing is written before the run begins.
+  TensorBoardLog(std::filesystem::path directory, std::optional<std::int64_t> resumed_at)
+      : directory_(std::move(directory)), resumed_at_(resumed_at) {}
 
-  // Shown in a fixed-width font, as a terminal shows it.
-  void add_text(std::string_view tag, const std::string& text);
+  // Shown in a fixed-width font, as a terminal shows it, from the beginning of the run.
+  void add_text(std::string tag, std::string text) { texts_.emplace_back(std::move(tag), std::move(text)); }
 
+  void on_begin() override;
   // Writes those updates that the run's options ask to log. Allocates nothing.
   void on_step(const StepReport& report) override;
   void on_evaluation(const StepReport& report, const Evaluation& evaluation) override;
 
-  EventFile& file() { return file_; }
+  // Of a run that has begun.
+  EventFile& file() { return *file_; }
 
  private:
-  EventFile file_;
+  std::filesystem::path directory_;
+  std::optional<std::int64_t> resumed_at_;
+  std::vector<std::pair<std::string, std::string>> texts_;
+  std::optional<EventFile> file_;
 };
 
 }  // namespace plimsoll

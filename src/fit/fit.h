@@ -102,6 +102,8 @@ struct FitRequest {
   bool evaluates = false;
   // The programs of an evaluation also compute the gradients of what trains (ProgramKind::kGradients).
   bool differentiates = false;
+  // An evaluation that may hold its weights in fewer bits (--bf16, --load-in-8bit, --load-in-4bit).
+  bool may_quantize = false;
   // Writes texts on with a language model, of which `step.cached_tokens` says how long each may be.
   bool generates = false;
   // The options that a run without evaluation leaves out ("--eval-data and --eval-steps"); empty: it must evaluate.

@@ -75,6 +75,12 @@ bool take_adapters(FitRequest& request, std::int64_t rank) {
   return trains_something(request);
 }
 
+bool take_codes(FitRequest& request, DType code) {
+  if (!request.may_quantize || request.step.model.frozen_weights != DType::kF32) return false;
+  hold_in_codes(request.step.model, code, true);
+  return true;
+}
+
 // Combines two changes into one, which does nothing if either does nothing.
 Change both(const Change& a, const Change& b) {
   return {.kind = a.kind + " and " + b.kind,
@@ -198,11 +204,16 @@ std::vector<Change> known_changes(const FitRequest& request, bool on_device) {
   add("optimizer", "Adafactor keeps only row and column means", "--optim adafactor", Effect::kNumerics,
       [](FitRequest& r) { return take_optimizer(r, OptimizerKind::kAdafactor); });
   // Its time is estimated with the speeds of the requested precision.
-  add("precision", "the encoder's activations in bfloat16", "--bf16", Effect::kNumerics, [](FitRequest& r) {
-    const bool is_wider = r.trains && r.step.precision == DType::kF32;
+  const std::string narrowed = request.trains ? "the encoder's activations" : "weights and activations";
+  add("precision", narrowed + " in bfloat16", "--bf16", Effect::kNumerics, [](FitRequest& r) {
+    const bool is_wider = (r.trains || r.may_quantize) && r.step.precision == DType::kF32;
     r.step.precision = DType::kBF16;
     return is_wider;
   });
+  add("codes", "weights in 8 bits", "--load-in-8bit", Effect::kNumerics,
+      [](FitRequest& r) { return take_codes(r, DType::kQ8); });
+  add("codes", "weights in 4 bits", "--load-in-4bit", Effect::kNumerics,
+      [](FitRequest& r) { return take_codes(r, DType::kNF4); });
   // This change freezes a part of the model.
   const std::string embeddings = fmt::format("{}.embeddings.*", request.step.definition.encoder().prefix());
   add("freezing", "the text embeddings are frozen", fmt::format("--freeze '{}'", embeddings), Effect::kFewerTrained,

@@ -88,6 +88,12 @@ bool trains_head(const ModelDefinition& model, const ModelOptions& options) {
   return std::ranges::any_of(specs, [](const ParameterSpec& spec) { return spec.trains && spec.is_head(); });
 }
 
+void hold_in_codes(ModelOptions& options, DType code, bool rounds_activations) {
+  options.freeze = {"*"};
+  options.frozen_weights = options.frozen_embedding = code;
+  options.rounds_activations = rounds_activations;
+}
+
 std::string trained_parts_text(const ModelDefinition& model, const ModelOptions& options) {
   if (options.trains_all()) return {};
   const std::vector<ParameterSpec> specs = model.specs(options);

@@ -24,6 +24,9 @@ std::int64_t trained_parameter_count(const std::vector<ParameterSpec>& specs);
 // True if a parameter of the head trains.
 bool trains_head(const ModelDefinition& model, const ModelOptions& options);
 
+// Holds all weights in `code` (Q8 or NF4), as a model can of which nothing trains.
+void hold_in_codes(ModelOptions& options, DType code, bool rounds_activations);
+
 // "1,234 of 125,926,663 parameters train (adapters of rank 8; frozen: a.*, b)"; empty where all do that may.
 std::string trained_parts_text(const ModelDefinition& model, const ModelOptions& options);
 

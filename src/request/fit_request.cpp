@@ -204,6 +204,7 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
     request.evaluation_options = "--eval-data and --eval-steps";
   }
   request.resumes = memory.resumes;
+  request.may_quantize = memory.may_quantize;
   request.least_window = memory.least_window;
   request.drawing_bytes = memory.drawing_bytes;
   request.budget_bytes = resolve_budget(memory);

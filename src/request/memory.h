@@ -36,6 +36,7 @@ struct MemoryRequest {
   bool other_machine = false;                 // the budget is another machine's (plan --device-memory)
   std::optional<KeptCut> kept_cut{};          // of the checkpoint that the run goes on from
   bool resumes = false;                       // FitRequest's members of these names
+  bool may_quantize = false;
   std::int64_t least_window = 0;
   std::size_t drawing_bytes = 0;
   // With ranks (fit/fit.h, transform/data_parallel.h).

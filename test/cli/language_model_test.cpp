@@ -254,6 +254,9 @@ TEST_F(LanguageModel, WhatDoesNotTrainMayComputeInBfloat16) {
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return json::parse(outcome.out);
   };
+  Arguments as_text = eval;
+  as_text.pop_back();
+  EXPECT_THAT(run(as_text).out, testing::HasSubstr(" texts in "));
   const json wide = told(eval), narrow = told(with(eval, bf16));
   const double loss = wide.at("loss");
   EXPECT_NEAR(narrow.at("loss"), loss, 0.02 + 0.05 * loss);

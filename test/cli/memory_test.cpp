@@ -153,6 +153,8 @@ TEST_F(MemoryTest, EveryRemedyThatIsPrintedWorks) {
   draw_pages();
   make_model();
   ASSERT_EQ(run(train_arguments("started", {"--max-steps", "1", "--save-steps", "1"})).code, 0);
+  ASSERT_EQ(run({"init", "--model", "llama-small", "--task", "causal-lm", "--output-dir", path("writer")}).code, 0);
+  write_texts("texts.jsonl");
   const auto of_model = [&](const Arguments& more) {
     Arguments all = train_arguments("run", {"--max-steps", "1"});
     *(std::find(all.begin(), all.end(), "--model") + 1) = path("model");
@@ -180,7 +182,9 @@ TEST_F(MemoryTest, EveryRemedyThatIsPrintedWorks) {
                                   "--eval-data", validation}),
       planned_for_gpu({}),
       planned_for_gpu({"--offload", "none", "--recompute", "none", "--bf16"}),
-      with_budget(eval_arguments(), 1024)};
+      with_budget(eval_arguments(), 1024),
+      {"eval", "--model", path("writer"), "--data", path("pages/texts.jsonl"), "--max-length", "64", "--threads", "1",
+       "--budget", "1GiB"}};
   int tried = 0;
   for (const Arguments& arguments : runs) {
     fs::remove_all(at("run"));  // of the previous run
@@ -198,6 +202,9 @@ TEST_F(MemoryTest, EveryRemedyThatIsPrintedWorks) {
     }
   }
   EXPECT_GT(tried, 10);
+  // What trains may not hold its weights in fewer bits; what only computes may.
+  const Outcome refused = run(with_budget(runs.back(), 40));
+  EXPECT_THAT(refused.err, testing::HasSubstr("1. --load-in-8bit"));
 }
 
 TEST_F(MemoryTest, PredictionDrawsLargePagesWithinTheBudget) {
