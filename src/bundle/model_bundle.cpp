@@ -232,18 +232,19 @@ std::string last_checkpoint(const std::string& directory) {
 void refuse_directory_without_model(const std::string& directory) {
   if (std::filesystem::exists(std::filesystem::path(directory) / "config.json")) return;
   const std::string checkpoint = last_checkpoint(directory);
-  throw DataError({.what = "no model in this directory",
-                   .where = directory,
-                   .found = checkpoint.empty() ? "no config.json"
-                                               : fmt::format("the checkpoints of a run that has not ended, the last of "
-                                                             "which is {}",
-                                                             checkpoint),
-                   .allowed = "a Hugging Face model directory (a folder with config.json and model.safetensors)",
-                   .remedy = checkpoint.empty()
-                                 ? "pass the directory that holds config.json"
-                                 : fmt::format("pass --model {}; or finish the run: plimsoll train with its options and "
-                                               "--resume-from-checkpoint latest",
-                                               checkpoint)});
+  throw DataError(
+      {.what = "no model in this directory",
+       .where = directory,
+       .found = checkpoint.empty() ? "no config.json"
+                                   : fmt::format("the checkpoints of a run that has not ended, the last of "
+                                                 "which is {}",
+                                                 checkpoint),
+       .allowed = "a Hugging Face model directory (a folder with config.json and model.safetensors)",
+       .remedy = checkpoint.empty()
+                     ? "pass the directory that holds config.json"
+                     : fmt::format("pass --model {}; or finish the run: plimsoll train with its options and "
+                                   "--resume-from-checkpoint latest",
+                                   checkpoint)});
 }
 
 ModelBundle open_weights_at(const std::string& model, const std::string& base) {

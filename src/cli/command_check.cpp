@@ -56,7 +56,8 @@ std::string counts_text(const PagePaths& paths, const CheckReport& report, const
   const std::string lost = lost_text(report.lost_words, report.lost_tokens);
   return fmt::format("{}: {}, {}{}, {}{}; the longest {} has {}\n", listed(paths),
                      counted(report.pages, page_noun(task)), content, targets, counted(report.windows, "window"),
-                     lost.empty() ? "" : ", " + lost + " cut off", page_noun(task), counted(report.longest_page_tokens, "token"));
+                     lost.empty() ? "" : ", " + lost + " cut off", page_noun(task),
+                     counted(report.longest_page_tokens, "token"));
 }
 
 std::string counted_or_no(std::uint64_t count, std::string_view what) {

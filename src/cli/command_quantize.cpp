@@ -66,10 +66,10 @@ void run_quantize(Invocation& invocation, QuantizeCommand& typed) {
                          counted(quantized.matrices(), "weight matrix", "weight matrices"),
                          format_bytes(quantized.bytes()), format_bytes(quantized.bytes_before()), typed.output_dir));
   if (const auto& kept = quantized.kept(); !kept.empty()) {
-    print_line(fmt::format(
-        "{} in floats, because the inputs are not a multiple of {}; the first is {}",
-        counted(kept.size(), "weight matrix of the encoder stays", "weight matrices of the encoder stay"), kCodeBlock,
-        kept.front()));
+    print_line(
+        fmt::format("{} in floats, because the inputs are not a multiple of {}; the first is {}",
+                    counted(kept.size(), "weight matrix of the encoder stays", "weight matrices of the encoder stay"),
+                    kCodeBlock, kept.front()));
   }
 }
 

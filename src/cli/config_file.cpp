@@ -82,8 +82,9 @@ class ConfigReader : public CLI::ConfigTOML {
                         .where = "--config",
                         .found = line.substr(begin, 60),
                         .allowed = "JSON or TOML: {\"max_steps\": 1000} or max_steps = 1000",
-                        .remedy = "make JSON of it: python -c \"import json, sys, yaml; json.dump(yaml.safe_load(sys.stdin), "
-                                  "sys.stdout)\" < FILE.yaml > FILE.json"});
+                        .remedy =
+                            "make JSON of it: python -c \"import json, sys, yaml; json.dump(yaml.safe_load(sys.stdin), "
+                            "sys.stdout)\" < FILE.yaml > FILE.json"});
     }
   }
 

@@ -58,11 +58,12 @@ void add_adapter_options(Command* command, RunOptions& o) {
   number(command->add_option("--lora-dropout", p.lora_dropout, "Dropout on the input of adapters"), 0, 0.99)
       ->capture_default_str();
   command
-      ->add_option("--lora-target-modules", o.lora_targets,
-                   "Linear layers that get adapters, separated by commas, by the end of their names: query, key, "
-                   "value, attention.output.dense, intermediate.dense, output.dense (which matches both of a layer's), of "
-                   "decoders q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj, "
-                   "or patterns as in --freeze (default: all of them)")
+      ->add_option(
+          "--lora-target-modules", o.lora_targets,
+          "Linear layers that get adapters, separated by commas, by the end of their names: query, key, "
+          "value, attention.output.dense, intermediate.dense, output.dense (which matches both of a layer's), of "
+          "decoders q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj, "
+          "or patterns as in --freeze (default: all of them)")
       ->type_name("LIST");
   command
       ->add_option("--exclude-modules", o.lora_excluded,

@@ -457,10 +457,8 @@ std::uint64_t Dataset::host_bytes() const {
 }
 
 std::uint64_t Dataset::workers_host_bytes(int threads, std::uint64_t decoding_bytes) const {
-  // Counts a page's text, its parsed JSON (16 bytes a value and more for arrays), the page and its tokens: at most
-  // forty bytes for a byte of text ("[0,0,1,1]," is the worst case: an array of four). Pages are parsed before the
-  // workers start, but a page whose packed bytes are damaged is parsed by a worker.
-  constexpr std::uint64_t kBytesPerPageByte = 40, kThreadBytes = 256 * 1024;
+  // Pages are parsed before the workers start, but a page whose packed bytes are damaged is parsed by a worker.
+  constexpr std::uint64_t kThreadBytes = 256 * 1024;
   const auto count = static_cast<std::uint64_t>(threads);
   const std::uint64_t decode_bytes = image_limits_.decode_bytes;
   // Counts the picture that an augmentation reads, and a copy of the result, which it blurs.
@@ -471,7 +469,7 @@ std::uint64_t Dataset::workers_host_bytes(int threads, std::uint64_t decoding_by
   return std::min(count * decode_bytes, std::max(decode_bytes, decoding_bytes)) +
          count * (pages_->mapped_bytes() + (cache_ ? cache_->mapped_bytes() : 0)) +
          count * (augmenting_bytes + (options_.parts.image ? processor_.host_bytes(image_limits_, scale) : 0) +
-                  kBytesPerPageByte * pages_->longest_page_bytes() + kThreadBytes);
+                  pages_->parsing_bytes() + kThreadBytes);
 }
 
 }  // namespace plimsoll

@@ -24,7 +24,7 @@ class RangeSource final : public PageSource {
     return pages_->read(range_.begin + index, faults);
   }
   std::span<const std::filesystem::path> paths() const override { return pages_->paths(); }
-  std::uint64_t longest_page_bytes() const override { return pages_->longest_page_bytes(); }
+  std::uint64_t parsing_bytes() const override { return pages_->parsing_bytes(); }
   std::uint64_t host_bytes() const override { return pages_->host_bytes(); }
   void add_to_key(CacheKey& key) const override {
     pages_->add_to_key(key);

@@ -75,8 +75,8 @@ class PageSource {
   Page read(std::size_t index) const { return read(index, nullptr); }
   // The files or folders in the order of their pages.
   virtual std::span<const std::filesystem::path> paths() const = 0;
-  // The size in bytes of the longest page as written, for the host memory plan.
-  virtual std::uint64_t longest_page_bytes() const = 0;
+  // The most bytes that reading a page takes, for the host memory plan: its text, the parsed JSON and the page.
+  virtual std::uint64_t parsing_bytes() const = 0;
   // The bytes that the source itself keeps in memory.
   virtual std::uint64_t host_bytes() const = 0;
   // Adds what tells whether its files are still the same: names, sizes and times of change.

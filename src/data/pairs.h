@@ -112,7 +112,7 @@ class PairedPages final : public PageSource {
   using PageSource::read;
   Page read(std::size_t pair, PageFaults* faults) const override;
   std::span<const std::filesystem::path> paths() const override { return pairs_->paths(); }
-  std::uint64_t longest_page_bytes() const override { return pages_->longest_page_bytes(); }
+  std::uint64_t parsing_bytes() const override { return pages_->parsing_bytes(); }
   std::uint64_t host_bytes() const override { return pages_->host_bytes() + pairs_->host_bytes(); }
   void add_to_key(CacheKey& key) const override { pages_->add_to_key(key); }
 

@@ -49,7 +49,8 @@ class TokenizedPages final : public PageSource {
   // The page with its tokens.
   Page read(std::size_t index, PageTokens& tokens, PageFaults* faults = nullptr) const;
   std::span<const std::filesystem::path> paths() const override { return source_->paths(); }
-  std::uint64_t longest_page_bytes() const override { return source_->longest_page_bytes(); }
+  // With the tokens, of which there are no more than its file has of any page.
+  std::uint64_t parsing_bytes() const override { return source_->parsing_bytes() + 3 * mapped_bytes(); }
   std::uint64_t host_bytes() const override { return source_->host_bytes() + file_->host_bytes(); }
   void add_to_key(CacheKey& key) const override { source_->add_to_key(key); }
 

@@ -122,7 +122,9 @@ class ProgramTest : public testing::Test {
   }
 
   // Draws six pages, four of them for training, in pages/.
-  void draw_pages() const { make_once("pages", {"synth", "--count", "6", "--validation-fraction", "0.34", "--output"}); }
+  void draw_pages() const {
+    make_once("pages", {"synth", "--count", "6", "--validation-fraction", "0.34", "--output"});
+  }
   // The losses that a run has logged.
   std::vector<double> losses(const std::string& run) const {
     std::vector<double> all;

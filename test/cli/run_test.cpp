@@ -387,8 +387,8 @@ std::map<std::string, std::string> contents(const fs::path& directory) {
 TEST_F(Run, ARefusedResumeChangesNothing) {
   ASSERT_EQ(run(train_arguments("run", {"--max-steps", "2", "--save-steps", "2"})).code, 0);
   const std::map<std::string, std::string> before = contents(at("run"));
-  Arguments arguments = train_arguments(
-      "run", {"--max-steps", "9", "--resume-from-checkpoint", "latest", "--report-to", "tensorboard"});
+  Arguments arguments =
+      train_arguments("run", {"--max-steps", "9", "--resume-from-checkpoint", "latest", "--report-to", "tensorboard"});
   *(std::find(arguments.begin(), arguments.end(), "--learning-rate") + 1) = "1e-5";
   const fs::path damaged = at("run/checkpoint-2/optimizer.safetensors");
   fs::resize_file(damaged, 1000);

@@ -224,7 +224,7 @@ class Block {
     const auto end = reinterpret_cast<std::uintptr_t>(fiber.stack.get()) + kStackBytes - apart;
     auto* const top = reinterpret_cast<std::uintptr_t*>(end / 16 * 16) - 2;
     top[0] = reinterpret_cast<std::uintptr_t>(&Block::enter);
-    top[1] = 0;  // enter never returns
+    top[1] = 0;                  // enter never returns
     std::fill(top - 6, top, 0);  // the registers
     fiber.context = top - 6;
   }

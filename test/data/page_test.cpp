@@ -152,7 +152,7 @@ TEST(PageSource, ReadsLinesWhateverTheirEnds) {
   EXPECT_EQ(source->read(1).id, "line 4");
   EXPECT_EQ(source->read(1).line, 4U);
   EXPECT_EQ(source->read(1).image, folder.path() / "b.png");
-  EXPECT_GE(source->longest_page_bytes(), a.size());
+  EXPECT_GE(source->parsing_bytes(), a.size());
 }
 
 TEST(PageSource, FindsLinesAcrossChunks) {
@@ -213,7 +213,7 @@ TEST(PageSource, ReadsSeveralFilesAsOne) {
   const auto error = caught<PageError>([&] { source->read(4); });
   EXPECT_THAT(error.problem().where, HasSubstr("two/b.jsonl:3"));
   EXPECT_THROW(source->read(6), std::out_of_range);
-  EXPECT_GE(source->longest_page_bytes(), open_pages(b, {})->longest_page_bytes());
+  EXPECT_GE(source->parsing_bytes(), open_pages(b, {})->parsing_bytes());
   EXPECT_GE(source->host_bytes(), open_pages(a, {})->host_bytes() + open_pages(b, {})->host_bytes());
 }
 

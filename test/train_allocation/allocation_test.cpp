@@ -15,6 +15,9 @@
 #include <cstdlib>
 #include <utility>
 
+#include "data/chat.h"
+#include "data/page_source.h"
+#include "tasks/causal_lm/text.h"
 #include "train/trainer_fixture.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -195,6 +198,69 @@ TEST_F(Allocation, NothingStaysAfterAnUpdate) {
     std::printf(
         "micro-batches of %ld: %ld allocations by our code, %ld by libraries, at most %ld bytes in flight (bar: %ld)\n",
         static_cast<long>(micro), observer.allocations, observer.in_library, observer.peak, kInFlight);
+  }
+}
+
+// "[" and so many of these, with commas between, and "]".
+std::string many(const std::string& value, int count) {
+  std::string text = "[";
+  for (int i = 0; i < count; ++i) text += (i == 0 ? "" : ",") + value;
+  return text + "]";
+}
+std::string page_of(const std::string& value, const std::string& box, const std::string& label, int count) {
+  return R"({"id":"x","image":"a.png","words":)" + many(value, count) + R"(,"boxes":)" + many(box, count) +
+         R"(,"labels":)" + many(label, count) + "}";
+}
+
+// What is planned for it (PageSource::parsing_bytes), whatever the line consists of.
+TEST_F(Allocation, ReadingAPageTakesNoMoreThanIsPlanned) {
+  std::string prose;
+  for (int i = 0; i < 30000; ++i) prose += i % 7 == 0 ? "receipt, " : "quite \\\"long\\\" ";
+  const std::string said = R"({"role":"user","content":"a"},{"role":"assistant","content":"b"})";
+  const auto answer = [](const std::string& text) {
+    return R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","content":")" + text + "\"}]}";
+  };
+  const auto chat = std::make_shared<const ChatForm>(
+      "{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}</>{% endfor %}{% if add_generation_prompt %}"
+      "<assistant>{% endif %}",
+      "here", nlohmann::ordered_json::object());
+  const std::string one = page_of("\"a\"", "[0,0,1,1]", "\"O\"", 2001);
+  struct Line {
+    const char* what;
+    std::string text;
+    const TargetReader* target;
+    bool is_pair = false;
+  };
+  const std::vector<Line> lines = {
+      {"words", page_of("\"a\"", "[0,0,1,1]", "\"O\"", 20001), nullptr},
+      {"long words", page_of("\"" + std::string(300, 'w') + "\"", "[0,0,1,1]", "\"O\"", 700), nullptr},
+      {"a key that nobody reads", R"({"text":"a","x":)" + many("[]", 30001) + "}", &text_reader()},
+      {"whole numbers", R"({"text":"a","x":)" + many("0", 65537) + "}", &text_reader()},
+      {"objects", R"({"text":"a","x":)" + many(R"({"a":1,"b":[{}]})", 20001) + "}", &text_reader()},
+      {"a text", R"({"text":")" + prose + "\"}", &text_reader()},
+      {"plain text", R"({"text":")" + std::string(1 << 20, 'a') + "\"}", &text_reader()},
+      {"a prompt", R"({"prompt":"a","completion":")" + prose + "\"}", &text_reader()},
+      {"a long answer", answer(prose), &text_reader()},
+      {"a plain answer", answer(std::string(1 << 20, 'a')), &text_reader()},
+      {"a conversation", R"({"messages":)" + many(said, 300) + "}", &text_reader()},
+      {"a pair", R"({"a":)" + one + R"(,"b":)" + one + "}", nullptr, true}};
+  for (const Line& line : lines) {
+    const ScratchFolder folder;
+    ReadOptions reading;
+    reading.parts = {.boxes = line.target == nullptr, .image = line.target == nullptr};
+    reading.target = line.target;
+    if (line.target != nullptr) reading.chat = chat;
+    reading.pairs = line.is_pair;
+    const auto source = open_pages(folder.write("pages.jsonl", line.text + "\n"), reading);
+    PageFaults faults;
+    tally = {.counting = true};
+    const Page page = source->read(0, &faults);
+    const Tally seen = tally;
+    tally = {};
+    EXPECT_GE(page.words.size(), 1U);
+    EXPECT_LE(seen.peak, static_cast<long>(source->parsing_bytes())) << line.what;
+    std::printf("%s: %ld bytes a byte, %ld planned\n", line.what, seen.peak / static_cast<long>(line.text.size()),
+                static_cast<long>(source->parsing_bytes() / line.text.size()));
   }
 }
 

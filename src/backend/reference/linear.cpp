@@ -83,7 +83,8 @@ void linear_int8(const KernelArguments& a) {
       const double* const of_weight = weight_codes + m * (columns + 1);
       double sum = 0;
       for (std::int64_t k = 0; k < columns; ++k) sum += of_x[k] * of_weight[k];
-      y[row][m] = static_cast<T>(sum * (of_x[columns] * of_weight[columns]) + (bias == nullptr ? 0.0 : double{bias[m]}));
+      y[row][m] =
+          static_cast<T>(sum * (of_x[columns] * of_weight[columns]) + (bias == nullptr ? 0.0 : double{bias[m]}));
     }
   }
 }
