@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 
 #include "base/counted.h"
@@ -214,37 +213,13 @@ ModelBundle open_with_adapter(const std::string& model, const std::string& base)
   return bundle;
 }
 
-// The last checkpoint in the directory of a run that has not written its model yet; empty if there is none.
-std::string last_checkpoint(const std::string& directory) {
-  constexpr std::string_view kName = "checkpoint-";
-  std::pair<std::int64_t, std::string> last{-1, ""};
-  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
-    const std::string name = entry.path().filename().string();
-    std::int64_t step = -1;
-    if (!name.starts_with(kName)) continue;
-    const char *begin = name.data() + kName.size(), *end = name.data() + name.size();
-    if (const auto [rest, error] = std::from_chars(begin, end, step); error != std::errc() || rest != end) continue;
-    last = std::max(last, {step, entry.path().string()});
-  }
-  return last.second;
-}
-
 void refuse_directory_without_model(const std::string& directory) {
   if (std::filesystem::exists(std::filesystem::path(directory) / "config.json")) return;
-  const std::string checkpoint = last_checkpoint(directory);
-  throw DataError(
-      {.what = "no model in this directory",
-       .where = directory,
-       .found = checkpoint.empty() ? "no config.json"
-                                   : fmt::format("the checkpoints of a run that has not ended, the last of "
-                                                 "which is {}",
-                                                 checkpoint),
-       .allowed = "a Hugging Face model directory (a folder with config.json and model.safetensors)",
-       .remedy = checkpoint.empty()
-                     ? "pass the directory that holds config.json"
-                     : fmt::format("pass --model {}; or finish the run: plimsoll train with its options and "
-                                   "--resume-from-checkpoint latest",
-                                   checkpoint)});
+  throw DataError({.what = "no model in this directory",
+                   .where = directory,
+                   .found = "no config.json",
+                   .allowed = "a Hugging Face model directory (a folder with config.json and model.safetensors)",
+                   .remedy = "pass the directory that holds config.json"});
 }
 
 ModelBundle open_weights_at(const std::string& model, const std::string& base) {

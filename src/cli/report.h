@@ -18,7 +18,7 @@ std::string plan_table(const RunPlan& plan);
 std::string duration_line(const PlanSummary& plan, std::int64_t updates);
 // What the ranks of a plan need, the least and the most.
 std::string shares_line(const PlanSummary& plan, std::span<const std::size_t> peaks);
-// What data consist of, in messages: "page", or "text" for a language model.
+// Returns what messages call an item of the data: "page", or "text" for a language model.
 std::string_view page_noun(const Task& task);
 // Precision, recall and F1 per label and over all, as a table.
 std::string evaluation_table(const Evaluation& evaluation, const Task& task);

@@ -11,9 +11,11 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "bundle/model_place.h"
 #include "cli/run_options.h"
 #include "cli/usage.h"
 #include "model/trained_parts.h"
+#include "train/checkpoint.h"
 
 namespace plimsoll {
 namespace {
@@ -307,7 +309,30 @@ void resolve_on_device(RunOptions& options, Backend& backend) {
   options.train.train_batch_size = backend.device_use() ? kEvaluationPagesOfGpu : kEvaluationPagesOfCpu;
 }
 
+namespace {
+
+// A run that was interrupted has left its checkpoints alone.
+void refuse_unfinished_run(const std::string& model) {
+  const std::filesystem::path place = model_place(model);
+  for (const char* name : {"config.json", "adapter_config.json"}) {
+    if (std::filesystem::exists(place / name)) return;
+  }
+  const std::vector<std::int64_t> steps = list_checkpoints(model);
+  if (steps.empty()) return;
+  const std::string last = checkpoint_path(model, steps.back()).string();
+  throw DataError({.what = "no model in this directory",
+                   .where = model,
+                   .found = "the checkpoints of a run that has not ended, the last of which is " + last,
+                   .allowed = "a directory with a model",
+                   .remedy = fmt::format("pass --model {}; or finish the run: plimsoll train with its options and "
+                                         "--resume-from-checkpoint latest",
+                                         last)});
+}
+
+}  // namespace
+
 ModelBundle open_evaluated_model(const RunOptions& options) {
+  if (std::filesystem::is_directory(options.model.model)) refuse_unfinished_run(options.model.model);
   ModelBundle bundle = open_trained_model(options.model.model, options.model.tokenizer, options.model.base_model);
   check_weights(bundle, MissingHead::kRefused);
   const DType code = coded_weights(options);

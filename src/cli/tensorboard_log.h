@@ -31,7 +31,7 @@ class TensorBoardLog : public TrainObserver {
   void on_step(const StepReport& report) override;
   void on_evaluation(const StepReport& report, const Evaluation& evaluation) override;
 
-  // Of a run that has begun.
+  // Call it once the run has begun.
   EventFile& file() { return *file_; }
 
  private:

@@ -202,7 +202,7 @@ TEST_F(MemoryTest, EveryRemedyThatIsPrintedWorks) {
     }
   }
   EXPECT_GT(tried, 10);
-  // What trains may not hold its weights in fewer bits; what only computes may.
+  // An evaluation trains nothing, so it may hold its weights in fewer bits.
   const Outcome refused = run(with_budget(runs.back(), 40));
   EXPECT_THAT(refused.err, testing::HasSubstr("1. --load-in-8bit"));
 }

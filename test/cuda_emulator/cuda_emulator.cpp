@@ -144,13 +144,17 @@ class Block {
     bool moved = false;
     while (Fiber* const fiber = next_of_warp(first)) {
       moved = true;
-      current_ = fiber;
-      threadIdx = fiber->thread;
+      make_current(*fiber);
       go_on(*fiber);
       first = current_->place + 1;  // others of the warp may have gone on since
       if (first % kWarp == 0) break;
     }
     return moved;
+  }
+
+  void make_current(Fiber& fiber) {
+    current_ = &fiber;
+    threadIdx = fiber.thread;
   }
 
   // The first fiber of a warp's number of them, from this place on, that need not wait, or one for a thread that has
@@ -212,8 +216,7 @@ class Block {
   void leave(Fiber& fiber) { plimsoll_switch_stacks(&fiber.context, scheduler_); }
   void go_on(Fiber& fiber) { plimsoll_switch_stacks(&scheduler_, fiber.context); }
   void hand_over(Fiber& fiber, Fiber& next) {
-    current_ = &next;
-    threadIdx = next.thread;
+    make_current(next);
     if (next.place + 1 < fibers_.size()) __builtin_prefetch(fibers_[next.place + 1]->context);  // it is probably next
     plimsoll_switch_stacks(&fiber.context, next.context);
   }
@@ -224,7 +227,7 @@ class Block {
     const auto end = reinterpret_cast<std::uintptr_t>(fiber.stack.get()) + kStackBytes - apart;
     auto* const top = reinterpret_cast<std::uintptr_t*>(end / 16 * 16) - 2;
     top[0] = reinterpret_cast<std::uintptr_t>(&Block::enter);
-    top[1] = 0;                  // enter never returns
+    top[1] = 0;  // enter never returns
     std::fill(top - 6, top, 0);  // the registers
     fiber.context = top - 6;
   }
@@ -233,8 +236,7 @@ class Block {
   void leave(Fiber& fiber) { swapcontext(&fiber.context, &scheduler_); }
   void go_on(Fiber& fiber) { swapcontext(&scheduler_, &fiber.context); }
   void hand_over(Fiber& fiber, Fiber& next) {
-    current_ = &next;
-    threadIdx = next.thread;
+    make_current(next);
     swapcontext(&fiber.context, &next.context);
   }
   void make_ready(Fiber& fiber) {

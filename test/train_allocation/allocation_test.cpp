@@ -212,7 +212,7 @@ std::string page_of(const std::string& value, const std::string& box, const std:
          R"(,"labels":)" + many(label, count) + "}";
 }
 
-// What is planned for it (PageSource::parsing_bytes), whatever the line consists of.
+// PageSource::parsing_bytes is never exceeded, whatever the line consists of.
 TEST_F(Allocation, ReadingAPageTakesNoMoreThanIsPlanned) {
   std::string prose;
   for (int i = 0; i < 30000; ++i) prose += i % 7 == 0 ? "receipt, " : "quite \\\"long\\\" ";
