@@ -23,7 +23,10 @@ Data = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]], 
              "datasets.Dataset"]
 
 # What the program reads of a page; whatever else a row has is left out.
-KEYS = ("id", "image", "width", "height", "words", "boxes", "labels", "label", "questions", "entities", "links", "document")
+KEYS = ("id", "image", "width", "height", "words", "boxes", "labels", "label", "questions", "entities", "links", "document",
+        "a", "b", "text", "prompt", "completion", "messages")
+# Any of these, or all of a group, stands where pages have words.
+TEXTS = (("text",), ("prompt", "completion"), ("messages",))
 
 
 @dataclass(frozen=True)
@@ -36,8 +39,8 @@ class Written:
 def write_data(data: Any, directory: str, box_format: Optional[str] = None) -> Written:
     """Writes pages.jsonl and its images to a new directory. `box_format` as the caller has said it.
 
-    A list has pages as the program's JSONL has them, with Pillow images, bytes or paths as `image`. A `datasets.Dataset`
-    may also have the columns of FUNSD, CORD, SROIE or DocVQA, and numbers for labels.
+    A list has pages, pairs or texts as the program's JSONL has them, with Pillow images, bytes or paths as `image`. A
+    `datasets.Dataset` may also have the columns of FUNSD, CORD, SROIE or DocVQA, and numbers for labels.
     """
     folder = Path(directory)
     (folder / "images").mkdir(parents=True)
@@ -50,7 +53,7 @@ def write_data(data: Any, directory: str, box_format: Optional[str] = None) -> W
         for number, row in enumerate(data):
             where = f"page {number}"
             if not isinstance(row, Mapping):
-                raise problem("a page is not a dict", where, shown(row), "a dict with image, words and boxes", code=2)
+                raise problem("a page is not a dict", where, shown(row), "a dict with image, words and boxes, or with a text", code=2)
             page = {key: row[key] for key in KEYS if row.get(key) is not None}
             if "image" in page:
                 page["image"] = _image(page["image"], folder, number, where)
@@ -101,9 +104,10 @@ class _Dataset:
                    for key, options in {**COLUMNS, **({"boxes": ("bounding_boxes",)} if self.docvqa else {})}.items()}
         if columns["image"] and "ground_truth" in names and not columns["words"]:
             columns["ground_truth"] = "ground_truth"
-        elif columns["words"] is None:
-            raise problem("the data set has no column of words", "data", ", ".join(names), " or ".join(COLUMNS["words"]),
-                          "is it a data set of words with boxes? images alone need OCR first")
+        elif columns["words"] is None and not any(set(keys) <= set(names) for keys in TEXTS):
+            raise problem("the data set has neither a column of words nor one of texts", "data", ", ".join(names),
+                          " or ".join((*COLUMNS["words"], "text", "prompt and completion", "messages")),
+                          "rename the column that holds the text; images alone need OCR first")
         self.columns = {key: name for key, name in columns.items() if name}
         self.columns.update({key: key for key in KEYS if key in names and key not in self.columns})
         # The image as it is stored, not decoded and encoded again.
@@ -138,6 +142,8 @@ class _Dataset:
             page["words"], page["boxes"], page["labels"] = cord_page(page.pop("ground_truth"), where)
         elif self.docvqa:
             page["questions"] = [question_of(row, page["words"], where)]
+        if "labels" in page and not isinstance(page["labels"], (list, tuple)):  # Hugging Face's collators call it so, too
+            page["label"] = label_name(page.pop("labels"), self.labels, where)
         if "labels" in page:
             page["labels"] = [label_name(value, self.labels, where) for value in page["labels"]]
         if "label" in page and self.classes is not None and isinstance(page["label"], int):

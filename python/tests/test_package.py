@@ -78,6 +78,28 @@ class Commands(PackageTest):
             self.train("bad", data=file).wait()
         self.assertIn("bad.jsonl:1", caught.exception.where)
 
+    def test_texts_are_read_as_the_program_reads_them(self):
+        rows = [{"text": f"A receipt, number {i}", "label": i % 2, "more": None} for i in range(8)]
+        names = type("ClassLabel", (), {"names": ["even", "odd"]})()
+
+        class DataSet(list):
+            features = {"text": None, "label": names}
+            column_names = ["text", "label", "more"]
+
+        for data in (DataSet(rows), [{**row, "label": names.names[row["label"]]} for row in rows]):
+            check = plimsoll.check(model="roberta-tiny", task="sequence-classification", data=data)
+            self.assertTrue(check.ok, check.findings)
+            self.assertEqual(check.pages, 8)
+        self.assertTrue(plimsoll.check(model="llama-tiny", task="causal-lm", data=[
+            {"text": "a"}, {"prompt": "a ", "completion": "b"}]).ok)
+
+        class Untitled(DataSet):
+            column_names = ["sentence", "label"]
+
+        with self.assertRaises(plimsoll.DataError) as caught:
+            plimsoll.check(model="roberta-tiny", task="sequence-classification", data=Untitled(rows))
+        self.assertIn("messages", caught.exception.allowed)
+
     def test_unknown_keywords_are_named(self):
         with self.assertRaises(plimsoll.UsageError) as caught:
             plimsoll.plan(**TINY, learning_rat=1)

@@ -328,7 +328,7 @@ ModelBundle open_model(const std::string& model, const std::string& tokenizer, c
          .remedy =
              meant.empty()
                  ? fmt::format("Plimsoll downloads nothing: run hf download {} --local-dir DIR, then pass --model DIR",
-                               on_hub ? model : "microsoft/layoutlmv3-base")
+                               on_hub ? model : "ORGANISATION/NAME")
                  : fmt::format("did you mean {}?", meant)});
   }
   return open_at_place(model, [&](const std::string& place) { return open_model_at(place, tokenizer, base); });

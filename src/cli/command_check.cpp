@@ -46,17 +46,19 @@ nlohmann::json counts_json(const CheckReport& report, const Task& task) {
   return object;
 }
 
+bool reads_texts(const CheckReport& report, const Task& task) { return task.reads_text() || report.texts > 0; }
+
 std::string counts_text(const PagePaths& paths, const CheckReport& report, const Task& task) {
   // A running text is no words: each of its parts stands as one.
-  const bool texts = task.reads_text();
+  const bool texts = reads_texts(report, task);
+  const std::string_view noun = texts ? "text" : "page";
   const std::string content = texts ? counted(report.tokens, "token") : counted(report.words, "word");
-  const std::string targets = texts                 ? ""
+  const std::string targets = task.reads_text()     ? ""
                               : task.labels_words() ? fmt::format(" ({} labelled)", report.labelled_words)
                                                     : ", " + counted(report.targets, task.target_name());
   const std::string lost = lost_text(report.lost_words, report.lost_tokens);
-  return fmt::format("{}: {}, {}{}, {}{}; the longest {} has {}\n", listed(paths),
-                     counted(report.pages, page_noun(task)), content, targets, counted(report.windows, "window"),
-                     lost.empty() ? "" : ", " + lost + " cut off", page_noun(task),
+  return fmt::format("{}: {}, {}{}, {}{}; the longest {} has {}\n", listed(paths), counted(report.pages, noun), content,
+                     targets, counted(report.windows, "window"), lost.empty() ? "" : ", " + lost + " cut off", noun,
                      counted(report.longest_page_tokens, "token"));
 }
 
@@ -120,8 +122,8 @@ void run_check(Invocation& invocation, CheckCommand& command) {
   if (check.evaluation) object["evaluation"] = counts_json(*check.evaluation, bundle.task());
   std::string text = check.findings.to_text() + counts_text(options.data.data, check.train, bundle.task());
   if (check.evaluation) text += counts_text(options.eval_data, *check.evaluation, bundle.task());
-  text +=
-      fmt::format("checked in {:.2f} s, {:.0f} pages/s\n{}", seconds, pages_per_second, verdict(check.findings, ""));
+  text += fmt::format("checked in {:.2f} s, {:.0f} {}/s\n{}", seconds, pages_per_second,
+                      reads_texts(check.train, bundle.task()) ? "texts" : "pages", verdict(check.findings, ""));
 
   // The copy is the first rank's alone.
   if (!command.fix.empty() && invocation.is_first()) {

@@ -51,14 +51,21 @@ struct GenerationPrompt {
   json messages{};  // null: there is none
 };
 
-json checked_messages(const json& messages, const std::string& where) {
-  std::optional<std::string> fault = fault_in_messages(messages);
-  if (!fault) return messages;
+[[noreturn]] void fail_conversation(const std::string& where, std::string fault) {
   throw DataError({.what = "the messages are no conversation",
                    .where = where,
-                   .found = std::move(*fault),
+                   .found = std::move(fault),
                    .allowed = R"([{"role": "user", "content": "…"}, …])",
                    .remedy = "give each message a `role` and a `content`, which are texts"});
+}
+
+// The messages up to the answer that is asked for: one that ends them, as in what a model was trained on, is left out, as
+// the `completion` of a `prompt` is.
+json asked_messages(const json& messages, const std::string& where) {
+  if (std::optional<std::string> fault = fault_in_messages(messages)) fail_conversation(where, std::move(*fault));
+  json asked = messages;
+  if (asked.size() > 1 && asked.back().at("role") == "assistant") asked.erase(asked.size() - 1);
+  return asked;
 }
 
 // Lines of a file, each an object with a `prompt`, or with `messages`.
@@ -90,7 +97,7 @@ std::vector<GenerationPrompt> read_prompts(const std::string& path) {
                        .allowed = R"(an object such as {"prompt": "Once"})",
                        .remedy = "give each line a `prompt`, or the `messages` of a conversation"});
     }
-    prompts.push_back(has_messages ? GenerationPrompt{.messages = checked_messages(object.at("messages"), where)}
+    prompts.push_back(has_messages ? GenerationPrompt{.messages = asked_messages(object.at("messages"), where)}
                                    : GenerationPrompt{.text = found->get<std::string>()});
   }
   return prompts;
@@ -245,7 +252,7 @@ std::vector<std::vector<std::int32_t>> encoded(const ModelBundle& bundle, std::v
     }
     if (chats) prompts[i].text = bundle.chat->prompt(prompts[i].messages);
     if (!chats && encoder.text_begin_id != kNoToken) ids.push_back(encoder.text_begin_id);
-    encoder.encode(prompts[i].text, ids);
+    encoder.encode_text(prompts[i].text, ids);
     const std::string where = options.data.empty() ? "--prompt" : fmt::format("{}, prompt {}", options.data, i + 1);
     if (ids.empty()) {
       throw DataError({.what = "a prompt has no tokens",

@@ -72,6 +72,7 @@ struct CheckOptions {
 // Targets are those of a task that labels no words.
 struct CheckCounts : TargetCounts {
   std::uint64_t pages = 0;  // pages that could be read
+  std::uint64_t texts = 0;  // those of them that are running texts
   std::uint64_t words = 0;
   std::uint64_t labelled_words = 0;  // with a label other than O
   std::uint64_t begun_with_b = 0;    // entities in IOB that B- begins where IOB1 has I-

@@ -40,6 +40,7 @@ Page read_again(const PageSource& source, std::size_t index) {
 
 void CheckCounts::add(const CheckCounts& other) {
   pages += other.pages;
+  texts += other.texts;
   words += other.words;
   labelled_words += other.labelled_words;
   target_pages += other.target_pages;
@@ -268,7 +269,7 @@ void DataSetChecker::check_box_habits() {
 void DataSetChecker::check_tokens() {
   // Text that suits the tokenizer has one to three tokens per word.
   constexpr std::uint64_t kFewestWords = 100, kMostTokens = 6;
-  if (options_.windows.anywhere) return;  // a word is a whole text
+  if (report_.texts > 0) return;  // a word is a whole text there
   if (report_.words < kFewestWords || report_.tokens <= kMostTokens * report_.words) return;
   const double tokens = static_cast<double>(report_.tokens) / static_cast<double>(report_.words);
   report_.findings.add(Severity::kWarning, "words-shattered",

@@ -192,7 +192,7 @@ void Dataset::scan() {
       scan_item(first, scratch, encoded, cached ? &key : nullptr);
     }
     if (items == 0) continue;
-    if (options_.windows.anywhere) {
+    if (page.is_text) {
       lost_tokens_ += scratch.tokens.ids.size() - static_cast<std::size_t>(scratch.windows.back().end);
       continue;
     }

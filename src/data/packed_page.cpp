@@ -134,6 +134,7 @@ std::vector<std::byte> pack_page(const PackedPage& packed, const TargetReader* r
   out.count(page.line);
   out.count(page.words.size());
   for (const std::string& word : page.words) out.text(word);
+  out.count(page.is_text ? 1 : 0);
   pack_boxes(page.boxes, out);
   pack_labels(page.labels, out);
   pack_tokens(packed.tokens, out);
@@ -163,6 +164,7 @@ PackedPage unpack_page(std::span<const std::byte> bytes, const TargetReader* rea
   page.line = static_cast<std::size_t>(in.count());
   page.words.resize(in.size());
   for (std::string& word : page.words) word = in.text();
+  page.is_text = packed.tokens.is_text = in.count() != 0;
   unpack_boxes(in, page.boxes);
   unpack_labels(in, page.labels);
   unpack_tokens(in, packed.tokens);

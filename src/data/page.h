@@ -45,6 +45,7 @@ struct Page {
   std::vector<std::string> words;
   std::vector<Box> boxes;                      // one per word; empty if nobody asks for them and the page has none
   std::vector<std::string> labels;             // one per word, by name; empty when the page has none (prediction)
+  bool is_text = false;                        // the words are the parts of one running text, which has no boxes
   std::shared_ptr<const PageTarget> target{};  // what a task has read of the page (data/targets.h); may be nullptr
   // These are the keys that nobody read of a page without labels or target; another task may read them.
   std::vector<std::string> other_keys{};

@@ -101,6 +101,7 @@ void PageChecker::add(Severity severity, std::string_view kind, Problem problem)
 
 void PageChecker::check_page(Page& page, std::size_t index) {
   ++block_->counts.pages;
+  block_->counts.texts += page.is_text ? 1U : 0U;
   block_->counts.words += page.words.size();
   block_->pages.push_back({.index = static_cast<std::uint32_t>(index),
                            .id = std::hash<std::string>()(page.id),
@@ -313,11 +314,12 @@ void PageChecker::check_tokens(const Page& page) {
   for (std::size_t word = 0; word < tokens_.first_of_word.size(); ++word) {
     if (tokens_.first_of_word[word] != kNoWord) continue;
     add(Severity::kWarning, "word-without-tokens",
-        {.what = "a word has no tokens: it is ignored in training and predicted as O",
+        {.what = page.is_text ? "a text has no tokens, so there is nothing to learn of it"
+                              : "a word has no tokens: it is ignored in training and predicted as O",
          .where = place(page, word),
          .found = in_quotes(page.words[word]),
          .allowed = "some text",
-         .remedy = "remove empty words from the data"});
+         .remedy = page.is_text ? "omit the line" : "remove empty words from the data"});
   }
   for (std::size_t token = 0; token < tokens_.ids.size() && options_.vocab_size > 0; ++token) {
     const std::int32_t id = tokens_.ids[token];
@@ -379,7 +381,7 @@ void PageChecker::check_length(const Page& page) {
     case LongPages::kRefuse:
       return add(Severity::kError, "page-too-long", page_too_long_problem(page, tokens_.ids.size(), options_.windows));
     case LongPages::kTruncate:
-      if (options_.windows.anywhere) return check_truncated_text(page);
+      if (page.is_text) return check_truncated_text(page);
       if (lost == 0) return;
       block_->counts.lost_words += lost;
       return add(Severity::kWarning, "words-lost",

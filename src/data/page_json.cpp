@@ -168,6 +168,17 @@ const Json& need_array(const Json& object, std::span<const char* const> names, c
   return value;
 }
 
+PageError text_refused(const Page& page, const Json& text) {
+  return PageError(
+      "missing-key",
+      {.what = "a page has a `text` and no words",
+       .where = place(page),
+       .found = shown(text),
+       .allowed = "`words`, and what else the model and the task read of each: boxes, an image, labels",
+       .remedy = "split the text into words; a whole `text` is for --task causal-lm and, with models that see neither "
+                 "boxes nor images, for sequence-classification and pairs"});
+}
+
 // Shows the numbers as in the file: NaN without the quotes that were added for parsing.
 std::string shown_numbers(const Json& box) {
   std::string text;
@@ -319,6 +330,7 @@ Page parse_jsonl_page(std::string_view json_text, const std::filesystem::path& f
                       const ReadOptions& options, PageFaults* faults) {
   static constexpr const char* kWords[] = {"words", "tokens"};
   static constexpr const char* kLabels[] = {"labels", "ner_tags"};
+  static constexpr const char* kText[] = {"text"};
 
   Page page;
   page.file = file;
@@ -338,12 +350,26 @@ Page parse_jsonl_page(std::string_view json_text, const std::filesystem::path& f
 
   bool bad_word = false;
   if (options.target != nullptr && options.target->reads_text()) {
+    page.is_text = true;
     page.words = options.target->text(json, page, options.chat.get());
     for (std::size_t part = 0; part < page.words.size(); ++part) {
       if (auto fault = text.fault_in(page.words[part], place(page))) throw PageError(*fault);
     }
     if (!text.good()) report(faults, text.fault_in_page(page, json_text));
     page.target = options.target->read(json, page, faults);
+    return page;
+  }
+  if (const Json* const whole = find_key(json, kWords) == nullptr ? find_key(json, kText) : nullptr) {
+    if (!options.texts) throw text_refused(page, *whole);
+    if (!whole->is_string()) throw wrong_type(page, "`text`", *whole, "a string");
+    page.is_text = true;
+    if (std::string text_of_page = whole->get<std::string>(); !text_of_page.empty()) {
+      page.words.push_back(std::move(text_of_page));
+      if (auto fault = text.fault_in(page.words.front(), place(page))) throw PageError(*fault);
+    }
+    if (!text.good() && page.words.empty()) report(faults, text.fault_in_page(page, json_text));
+    page.target = options.target != nullptr ? options.target->read(json, page, faults) : nullptr;
+    if (options.target != nullptr && page.target == nullptr) page.other_keys = other_keys(json);
     return page;
   }
   const Json& words = need_array(json, kWords, page);

@@ -48,6 +48,8 @@ struct ReadOptions {
   PageParts parts{};
   // Does not read labels, not even bad ones (prediction).
   bool ignore_labels = false;
+  // A page of JSONL may have a `text` in place of its words (Page::is_text).
+  bool texts = false;
   // A line of JSONL is an object with two pages, `a` and `b`: pages 2 k and 2 k + 1 of line k.
   bool pairs = false;
   // Reads the keys of a task; nullptr: none are read.
@@ -98,9 +100,9 @@ std::optional<PageError> read_as_far_as_possible(const PageSource& pages, const 
 // Turns NaN, Infinity and -Infinity, which Python writes and JSON does not allow, into strings; keeps the rest.
 std::string quote_non_finite(std::string_view json);
 
-// Parses one line of JSONL. Keys: `words` or `tokens`; `boxes`, `bboxes` or `bbox`; `labels` or `ner_tags`
-// (optional); `image`, `image_path` or `file_name` (relative to `file`'s folder, or absolute); `id`, `width`,
-// `height` (optional). Boxes and image are optional where options.parts does not ask for them.
+// Parses one line of JSONL. Keys: `words` or `tokens` (or, with options.texts, `text`); `boxes`, `bboxes` or `bbox`;
+// `labels` or `ner_tags` (optional); `image`, `image_path` or `file_name` (relative to `file`'s folder, or absolute);
+// `id`, `width`, `height` (optional). Boxes and image are optional where options.parts does not ask for them.
 Page parse_jsonl_page(std::string_view json, const std::filesystem::path& file, std::size_t line,
                       const ReadOptions& options, PageFaults* faults = nullptr);
 

@@ -165,6 +165,12 @@ void Tokenizer::encode_text(std::string_view text, std::vector<std::int32_t>& id
   encode_raw(text, ids, /*running=*/true);
 }
 
+void Tokenizer::encode_whole_text(std::string_view text, std::vector<std::int32_t>& ids) const {
+  const auto* const bpe = std::get_if<BpeOptions>(&definition_.model);
+  const bool prefixes = bpe != nullptr && !bpe->characters && bpe->prefixes_texts;
+  prefixes ? encode_word(text, ids) : encode_text(text, ids);
+}
+
 void Tokenizer::encode_question(std::string_view text, std::vector<std::int32_t>& ids) const {
   if (const auto position = find_invalid_utf8(text)) throw_invalid_utf8(text, *position);
   const CharClasses& classes = CharClasses::instance();

@@ -58,6 +58,10 @@ class Tokenizer {
   // in front. Throws as encode_word.
   void encode_text(std::string_view text, std::vector<std::int32_t>& ids) const;
 
+  // Appends the ids of a text that is encoded whole, as `transformers` encodes it without special tokens: as
+  // encode_text, behind a space where the tokenizer's files ask for one.
+  void encode_whole_text(std::string_view text, std::vector<std::int32_t>& ids) const;
+
   // Appends the ids of a question as LayoutLMv3's tokenizer takes it beside a page: it is split at white space by
   // Python's str.split, then each word is encoded alone.
   void encode_question(std::string_view text, std::vector<std::int32_t>& ids) const;

@@ -78,7 +78,8 @@ struct CharacterRules {
 struct BpeOptions {
   std::vector<BpeMerge> merges{};  // best first
   std::optional<CharacterRules> characters{};
-  bool add_prefix_space = true;
+  bool add_prefix_space = true;  // in front of each word
+  bool prefixes_texts = true;    // and of a whole text
   SplitRules split{};
   bool composes = false;    // text is normalised to NFC before it is split
   bool takes_boxes = true;  // the class of `transformers` that is named in a new tokenizer_config.json asks for boxes

@@ -137,7 +137,11 @@ void read_bpe(TokenizerReading& reading, const json& file) {
                    "pre_tokenizer ByteLevel with use_regex, or behind Split by the pattern of Llama 3 or Qwen",
                    kOwnTokenizer);
   }
-  std::get<BpeOptions>(reading.definition.model).split = *split;
+  BpeOptions& options = std::get<BpeOptions>(reading.definition.model);
+  options.split = *split;
+  const bool alone = section_type(pre_tokenizer) == "ByteLevel";
+  options.prefixes_texts =
+      (alone ? pre_tokenizer : pre_tokenizer.at("pretokenizers").back()).value("add_prefix_space", true);
 }
 
 void read_bpe_merges(TokenizerReading& reading, std::string_view text) {
@@ -163,8 +167,14 @@ void read_bpe_config(TokenizerReading& reading, const json& config, const std::f
     return entry != config.end() && entry->is_boolean() ? entry->get<bool>() : otherwise;
   };
   options.add_prefix_space = config.value("add_prefix_space", json(true)) != false;
-  if (!options.characters) return;
   const TokenizerClass of = rules();
+  // The key reaches no ByteLevel that stands behind another step; the classes that split as GPT-2 does set no space
+  // unless it says so, whatever the file has.
+  if (options.split == SplitRules{}) {
+    options.prefixes_texts =
+        flag("add_prefix_space", of.from_file ? options.prefixes_texts : of.name.starts_with("LayoutLMv3"));
+  }
+  if (!options.characters) return;
   if (!of.from_file && (of.name == "LlamaTokenizer" || (of.name.empty() && of.model_type == "llama"))) {
     options.characters = {.prefix = !flag("add_prefix_space", true) ? Prefix::kNever
                                     : flag("legacy", false)         ? Prefix::kAlways

@@ -15,6 +15,8 @@ WordEncoder word_encoder(const std::shared_ptr<const Tokenizer>& tokenizer) {
   const SpecialTokens& special = tokenizer->special();
   return {.encode = [tokenizer](std::string_view word,
                                 std::vector<std::int32_t>& ids) { tokenizer->encode_word(word, ids); },
+          .encode_text = [tokenizer](std::string_view text,
+                                     std::vector<std::int32_t>& ids) { tokenizer->encode_whole_text(text, ids); },
           .bos_id = special.bos,
           .pad_id = special.pad,
           .eos_id = special.eos,
@@ -26,7 +28,7 @@ WordEncoder word_encoder(const std::shared_ptr<const Tokenizer>& tokenizer) {
 WordEncoder text_encoder(const std::shared_ptr<const Tokenizer>& tokenizer) {
   const SpecialTokens& special = tokenizer->special();
   WordEncoder encoder = word_encoder(tokenizer);
-  encoder.encode = [tokenizer](std::string_view text, std::vector<std::int32_t>& ids) {
+  encoder.encode_text = [tokenizer](std::string_view text, std::vector<std::int32_t>& ids) {
     tokenizer->encode_text(text, ids);
   };
   // A tokenizer that is not made for decoders has one token for the end of everything.
@@ -59,12 +61,14 @@ void PageTokens::assign(const Page& page, const WordEncoder& encoder, std::span<
   ids.clear();
   words.clear();
   first_of_word.clear();
+  is_text = page.is_text;
+  const auto& encode = is_text ? encoder.encode_text : encoder.encode;
   const bool framed = page.target != nullptr && page.target->frames_text();
   const std::int32_t begin = framed ? kNoToken : encoder.text_begin_id, end = framed ? kNoToken : encoder.text_end_id;
   for (std::size_t word = 0; word < page.words.size(); ++word) {
     const std::size_t before = ids.size();
     if (word == 0 && begin != kNoToken) ids.push_back(begin);
-    encoder.encode(page.words[word], ids);
+    encode(page.words[word], ids);
     if (word + 1 == page.words.size() && end != kNoToken) ids.push_back(end);
     words.resize(ids.size(), static_cast<std::int32_t>(word));
     first_of_word.push_back(ids.size() > before ? static_cast<std::int32_t>(before) : kNoWord);
@@ -102,7 +106,7 @@ void cut_windows(const PageTokens& tokens, const WindowOptions& options, std::ve
   }
   const auto word_at = [&](std::int32_t token) { return tokens.words[static_cast<std::size_t>(token)]; };
   const auto starts_word = [&](std::int32_t token) {
-    return options.anywhere || token == 0 || token == count || word_at(token) != word_at(token - 1);
+    return tokens.is_text || token == 0 || token == count || word_at(token) != word_at(token - 1);
   };
   const auto word_end = [&](std::int32_t token) {
     std::int32_t end = token + 1;

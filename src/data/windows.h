@@ -2,7 +2,7 @@
 // without losing a word.
 //
 // Windows begin and end between words if a word fits into one, so a word's first token (which carries its label) always
-// stands beside the rest of it. Only a word longer than a whole window is cut.
+// stands beside the rest of it. Only a word longer than a whole window is cut. Running texts are cut at any token.
 //
 //   page's tokens   a a b c c c d e e     (letters: words)      max_length 7: five tokens and <s>, </s>; stride 2
 //   window 0        a a b                  c would be cut, so it waits for the next window
@@ -28,9 +28,11 @@ namespace plimsoll {
 
 class Tokenizer;
 
-// The part of a tokenizer that data needs. `encode` appends a word's ids and is thread-safe.
+// The part of a tokenizer that data needs. Functions append ids and are thread-safe.
 struct WordEncoder {
   std::function<void(std::string_view word, std::vector<std::int32_t>& ids)> encode;
+  // A part of a running text (Page::is_text).
+  std::function<void(std::string_view text, std::vector<std::int32_t>& ids)> encode_text{};
   std::int32_t bos_id = 0, pad_id = 1, eos_id = 2;  // kNoToken: no token stands in front of a text, or behind it
   // Of a text that stands before the words: its ids, and how many separators (eos_id) follow it.
   std::function<void(std::string_view text, std::vector<std::int32_t>& ids)> encode_prompt{};
@@ -40,8 +42,8 @@ struct WordEncoder {
   std::int32_t text_begin_id = -1, text_end_id = -1;
 };
 
-// Keep the tokenizer alive. The second one takes a page's words as parts of one running text: none stands alone, and the
-// tokens around it stand around the whole, not around each window.
+// Keep the tokenizer alive. The second one is for texts that a language model learns: the parts of a text are encoded
+// as they stand, and the tokens around it stand around the whole of it, not around each window.
 WordEncoder word_encoder(const std::shared_ptr<const Tokenizer>& tokenizer);
 WordEncoder text_encoder(const std::shared_ptr<const Tokenizer>& tokenizer);
 
@@ -55,7 +57,6 @@ struct WindowOptions {
   int max_length = 512;  // of a window, including <s> and </s>
   int stride = 128;      // overlap in tokens, at most; Hugging Face's name
   int outer = 2;         // so many of a window's tokens are <s> and </s>
-  bool anywhere = false;  // windows begin and end within words, too: those of running texts
   LongPages long_pages = LongPages::kWindows;
   int most_length = 0;  // that the model takes; 0: unknown
 
@@ -71,6 +72,7 @@ struct PageTokens {
   std::vector<std::int32_t> words;                 // the word of each token, ascending
   std::vector<std::int32_t> first_of_word;         // the first token of each word; -1: the word has none
   std::vector<std::vector<std::int32_t>> prompts;  // the tokens of each of the page's prompts (data/targets.h)
+  bool is_text = false;                            // they are those of a running text
 
   // Tokenises the page's words, and `texts` as its prompts.
   void assign(const Page& page, const WordEncoder& encoder, std::span<const std::string_view> texts = {});

@@ -13,7 +13,8 @@
 namespace plimsoll {
 namespace {
 
-std::string listed(const std::vector<MemoryItem>& items) {
+std::string listed(std::vector<MemoryItem> items) {
+  items.push_back({.name = "beside them, what varies between runs", .bytes = kVariationBytes});
   std::string text;
   for (const MemoryItem& item : items) {
     if (item.bytes > 0) text += fmt::format("\n             {:<42}{:>10}", item.name, format_bytes(item.bytes));
@@ -52,13 +53,13 @@ BudgetTooSmall too_small(const FitRequest& request, const PlanSummary& smallest,
       others.emplace_back("hold the weights in fewer bits (--load-in-8bit, --load-in-4bit)");
     }
     if (request.offload == OffloadTarget::kNone) others.emplace_back("leave them in their file (--offload DIR)");
-    return BudgetTooSmall({.what = "the texts do not fit the memory budget",
-                           .where = option.name,
-                           .found = found,
-                           .allowed = fmt::format("{} MiB or more for this model and these prompts", mebibytes),
-                           .remedy = fmt::format("pass {} {}MiB; or {}", option.name, mebibytes,
-                                                 fmt::join(others, ", or "))},
-                          (enough / kMiB + 1) * kMiB);
+    return BudgetTooSmall(
+        {.what = "the texts do not fit the memory budget",
+         .where = option.name,
+         .found = found,
+         .allowed = fmt::format("{} MiB or more for this model and these prompts", mebibytes),
+         .remedy = fmt::format("pass {} {}MiB; or {}", option.name, mebibytes, fmt::join(others, ", or "))},
+        (enough / kMiB + 1) * kMiB);
   }
   const std::vector<Remedy> remedies = find_remedies(request, smallest, backend);
   std::string remedy = fmt::format("pass {} {}MiB", option.name, mebibytes);

@@ -215,7 +215,7 @@ std::vector<Change> known_changes(const FitRequest& request, bool on_device) {
   add("codes", "weights in 4 bits", "--load-in-4bit", Effect::kNumerics,
       [](FitRequest& r) { return take_codes(r, DType::kNF4); });
   // This change freezes a part of the model.
-  const std::string embeddings = fmt::format("{}.embeddings.*", request.step.definition.encoder().prefix());
+  const std::string embeddings = embeddings_pattern(request.step.definition);
   add("freezing", "the text embeddings are frozen", fmt::format("--freeze '{}'", embeddings), Effect::kFewerTrained,
       [embeddings](FitRequest& r) { return freeze(r, embeddings); });
   add("adapters", "only rank-8 adapters and the head are trained", "--lora-rank 8", Effect::kFewerTrained,

@@ -53,6 +53,15 @@ bool matches_pattern(const std::string& pattern, const std::string& name) {
   return ::fnmatch(pattern.c_str(), name.c_str(), FNM_NOESCAPE) == 0;
 }
 
+std::string embeddings_pattern(const ModelDefinition& model) {
+  const std::vector<ParameterSpec> specs = model.specs();
+  const auto table = std::ranges::find(specs, ParameterSpec::Part::kWordEmbedding, &ParameterSpec::part);
+  check(table != specs.end(), "a model has a word embedding");
+  constexpr std::string_view kFolder = ".embeddings.";
+  const std::size_t folder = table->name.find(kFolder);
+  return folder == std::string::npos ? table->name : table->name.substr(0, folder + kFolder.size()) + "*";
+}
+
 void check_trained_parts(const ModelDefinition& model, const ModelOptions& options) {
   const std::vector<ParameterSpec> specs = model.specs(options);
   const std::string prefix = fmt::format("{}.", model.encoder().prefix());
@@ -65,8 +74,8 @@ void check_trained_parts(const ModelDefinition& model, const ModelOptions& optio
          .where = "--freeze",
          .found = pattern,
          .allowed = fmt::format("a pattern that matches the whole name of at least one of {}, "
-                                "such as {}embeddings.*",
-                                counted(specs.size(), "parameter"), prefix),
+                                "such as {}",
+                                counted(specs.size(), "parameter"), embeddings_pattern(model)),
          .remedy = fmt::format("did you mean {}?", fmt::join(near_matches(pattern, specs, prefix), ", or "))});
   }
   if (trained_parameter_count(specs) > 0) return;

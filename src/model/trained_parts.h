@@ -14,6 +14,10 @@ namespace plimsoll {
 // name.
 bool matches_pattern(const std::string& pattern, const std::string& name);
 
+// The pattern of a model's embeddings, PREFIX.embeddings.*; of one whose tables stand apart, the name of the word
+// embedding.
+std::string embeddings_pattern(const ModelDefinition& model);
+
 // Throws UsageError for a pattern of `options.freeze` that matches no parameter, naming what it was probably meant to
 // be, and if nothing is left to train.
 void check_trained_parts(const ModelDefinition& model, const ModelOptions& options);

@@ -19,9 +19,11 @@ PageParts page_parts(const EncoderFacts& facts) {
 
 ReadOptions read_options(const ModelBundle& bundle, const DataRequest& request, bool with_targets) {
   const Task& task = bundle.task();
+  const PageParts parts = page_parts(bundle.facts());
   ReadOptions options{.segment_boxes = request.segment_boxes,
-                      .parts = page_parts(bundle.facts()),
+                      .parts = parts,
                       .ignore_labels = !with_targets || !task.labels_words(),
+                      .texts = task.takes_texts() && !parts.boxes && !parts.image,
                       .target = with_targets || task.asks() ? task.reader() : nullptr,
                       .chat = bundle.chat,
                       .counts = request.counts};
@@ -80,7 +82,6 @@ WindowOptions window_options(const DataRequest& request, const ModelBundle& bund
   WindowOptions options{.max_length = length,
                         .stride = request.stride >= 0 ? request.stride : usual_stride,
                         .outer = (encoder.bos_id == kNoToken ? 0 : 1) + (encoder.eos_id == kNoToken ? 0 : 1),
-                        .anywhere = runs_on,
                         .long_pages = request.truncate ? LongPages::kTruncate : LongPages::kWindows,
                         .most_length = static_cast<int>(std::min<std::int64_t>(facts.max_text_tokens(), 1 << 30))};
   validate(options);

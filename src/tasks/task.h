@@ -79,7 +79,8 @@ class Task {
 
   virtual ModelDefinition model(std::shared_ptr<const Encoder> encoder, const TaskConfig& config) const = 0;
 
-  // The same parameters, with logits of what comes after each sample's last row; nullopt for a task that writes no text.
+  // The same parameters, with logits of what comes after each sample's last row; nullopt for a task that writes no
+  // text.
   virtual std::optional<ModelDefinition> next_token_model(std::shared_ptr<const Encoder>) const { return std::nullopt; }
 
   // Labels of a new head while nobody has named any; `transformers` builds as many outputs.
@@ -91,9 +92,10 @@ class Task {
   // Whether `labels` of words are what it reads of pages; otherwise `reader` reads its own keys.
   virtual bool labels_words() const { return false; }
   virtual const TargetReader* reader() const { return nullptr; }
-  // Returns true if its examples are running texts, which the reader reads in place of a page's words; windows cut them
-  // anywhere.
+  // Returns true if its examples are running texts, which the reader reads in place of a page's words.
   bool reads_text() const { return reader() != nullptr && reader()->reads_text(); }
+  // Whether a page may be one running text where the model sees neither boxes nor image: nothing is said of its words.
+  virtual bool takes_texts() const { return false; }
   // The keys by which a page is seen to have its targets.
   virtual std::vector<std::string_view> keys() const { return {reader()->key()}; }
   // What the data's targets are, as far as its pages can be read. If no page has a target, throws the first fault, or

@@ -44,6 +44,7 @@ Tolerance tolerance_at(const Graph& graph, const Node& node, ValueId output) {
     }
   }
   if (product && any_tensor(graph, node, is_coded)) return coded_product_tolerance();
+  if (product) return product_tolerance(graph.type(node.inputs[0]).shape[1]);
   // Rows side by side are copies; their sum is not.
   const auto* const spatial = std::get_if<SpatialAttributes>(&node.attributes);
   if (node.op == Op::kSpatialEmbedding && (spatial == nullptr || !spatial->sums)) return tolerance_of(Op::kGatherRows);

@@ -211,4 +211,12 @@ inline Tolerance tolerance_of(Op op) {
   return {};
 }
 
+// For products of floats that sum over `count` columns: where these are more than others have, errors walk as far.
+inline Tolerance product_tolerance(std::int64_t count) {
+  constexpr std::int64_t kUsual = 600;
+  const Tolerance usual = tolerance_of(Op::kLinear);
+  if (count <= kUsual) return usual;
+  return {0, weight_grad_tolerance(count).absolute, "a float sum over the columns, in any order"};
+}
+
 }  // namespace plimsoll::test

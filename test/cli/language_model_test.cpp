@@ -100,6 +100,17 @@ TEST_F(LanguageModel, LearnsTextsAndSaysHowLikelyTheyAre) {
   EXPECT_GT(first.at("tokens"), 5);
 }
 
+TEST_F(LanguageModel, AnEvaluationOfOtherWindowsThanTheRunsSaysSo) {
+  ASSERT_EQ(run(train("run", "texts.jsonl", {"--max-steps", "1"})).code, 0);
+  const auto said = [this](const Arguments& more) {
+    Arguments all = {"eval", "--model", path("run"), "--data", path("pages/texts.jsonl"), "--budget", "1GiB"};
+    all.insert(all.end(), more.begin(), more.end());
+    return run(all).err;
+  };
+  EXPECT_THAT(said({}), testing::HasSubstr("windows of 512 tokens here, and of 32 when the model was trained"));
+  EXPECT_EQ(said({"--max-length", "16"}), "");
+}
+
 TEST_F(LanguageModel, LearnsCompletionsAlone) {
   ASSERT_EQ(run(train("run", "answers.jsonl", {"--max-steps", "40"})).code, 0);
   EXPECT_LT(evaluated("run", "answers.jsonl").at("perplexity"), 1.5);
@@ -373,6 +384,13 @@ TEST_F(LanguageModel, LearnsConversationsByTheModelsOwnTemplate) {
                               "1GiB", "--threads", "1", "--max-new-tokens", "12"});
   ASSERT_EQ(answer.code, 0) << answer.err;
   EXPECT_EQ(answer.out, "The total.\n");
+  // Of what it was trained on, the answer that ends a conversation is left out.
+  const Outcome again = run({"generate", "--model", path("run"), "--data", path("pages/chats.jsonl"), "--budget",
+                             "1GiB", "--threads", "1", "--max-new-tokens", "12"});
+  ASSERT_EQ(again.code, 0) << again.err;
+  const json first = json::parse(again.out.substr(0, again.out.find('\n')));
+  EXPECT_EQ(first.at("completion"), "The total.");
+  EXPECT_THAT(first.at("prompt").get<std::string>(), testing::EndsWith("[assistant]"));
   // A smaller vocabulary numbers the tokens anew, in all files.
   const Outcome trimmed =
       run({"trim", "--model", path("run"), "--data", path("pages/chats.jsonl"), "--output-dir", path("small")});

@@ -83,6 +83,35 @@ TEST_F(Tasks, ClassesOfPages) {
   expect_message(run(again), 3, {"no page has labels"});
 }
 
+// A text is tokenised whole, as `transformers` does it, not word by word.
+TEST_F(Tasks, ClassesOfTexts) {
+  for (const char* name : {"train.jsonl", "validation.jsonl"}) {
+    std::vector<json> texts;
+    for (int i = 0; i < 8; ++i) {
+      texts.push_back({{"text", "A receipt, number " + std::to_string(i)}, {"label", i % 2 == 0 ? "even" : "odd"}});
+    }
+    write_pages(name, texts);
+  }
+  const auto with_model = [](Arguments all, const std::string& model) {
+    *(std::ranges::find(all, "--model") + 1) = model;
+    return all;
+  };
+  for (const std::string model : {"llama-tiny", "roberta-tiny"}) {
+    const Outcome trained =
+        run(with_model(train("sequence-classification", {"--max-steps", "2", "--overwrite-output-dir"}), model));
+    ASSERT_EQ(trained.code, 0) << trained.err;
+    const Outcome checked = run({"check", "--model", path("run"), "--data", path("pages/train.jsonl")});
+    EXPECT_THAT(checked.out, testing::ContainsRegex("8 texts, [0-9]+ tokens, 8 labelled pages, 8 windows"));
+    EXPECT_EQ(evaluated("run").at("support"), 8);
+    const json line = predicted("run").at(3);
+    EXPECT_EQ(line.at("text"), "A receipt, number 3");
+    EXPECT_FALSE(line.contains("words"));
+    EXPECT_FALSE(line.at("fields").at(0).contains("start_word"));
+  }
+  const std::vector<std::string> named = {"a `text` and no words", "train.jsonl:1", "split the text"};
+  expect_message(run(with_model(train("token-classification", {"--overwrite-output-dir"}), "roberta-tiny")), 3, named);
+}
+
 TEST_F(Tasks, CheckCountsWhatATaskReads) {
   const auto check = [this](const std::string& task, const Arguments& more = {}) {
     Arguments all = {"check", "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"), "--task", task};

@@ -76,6 +76,30 @@ TEST(PageJson, ReadsEveryKeyUnderItsNames) {
   EXPECT_TRUE(ignored.labels.empty());
 }
 
+TEST(PageJson, ReadsATextInPlaceOfWordsWhereThatIsAllowed) {
+  const ReadOptions texts{.parts = {.boxes = false, .image = false}, .ignore_labels = true, .texts = true};
+  const auto read = [&](const char* json, const ReadOptions& options) {
+    return parse_jsonl_page(json, "a", 1, options);
+  };
+  const Page text = read(R"({"text": "All  of it.", "boxes": [[0, 0, 1, 1]]})", texts);
+  EXPECT_TRUE(text.is_text);
+  EXPECT_EQ(text.words, std::vector<std::string>{"All  of it."});
+  EXPECT_TRUE(text.boxes.empty());
+  EXPECT_TRUE(read(R"({"text": ""})", texts).words.empty());
+  // Words come first: much data has the whole text beside them.
+  const Page words = read(R"({"text": "All of it.", "words": ["All", "of", "it."]})", texts);
+  EXPECT_FALSE(words.is_text);
+  EXPECT_EQ(words.words.size(), 3U);
+  const auto refused = [&](const char* json, const ReadOptions& options) {
+    return caught<PageError>([&] { read(json, options); }).kind();
+  };
+  EXPECT_EQ(refused(R"({"text": ["All"]})", texts), "wrong-type");
+  EXPECT_EQ(refused("{\"text\": \"\xff\"}", texts), "not-utf8");
+  EXPECT_EQ(refused(R"({"image": "a", "text": "All"})", {}), "missing-key");
+  const PageError error = caught<PageError>([&] { read(R"({"image": "a", "text": "All"})", {}); });
+  EXPECT_EQ(error.problem().what, "a page has a `text` and no words");
+}
+
 TEST(PageJson, SaysWhatIsWrongAndWhere) {
   const auto cut = parse_error(R"({"id": "x", "words": ["A)");
   EXPECT_EQ(cut.kind(), "bad-json");

@@ -22,7 +22,7 @@ inline WordEncoder letters_encoder() {
   const auto encode = [](std::string_view word, std::vector<std::int32_t>& ids) {
     for (const char c : word) ids.push_back(static_cast<unsigned char>(c));
   };
-  return {.encode = encode, .encode_prompt = encode};
+  return {.encode = encode, .encode_text = encode, .encode_prompt = encode};
 }
 
 inline std::shared_ptr<const TokenizedPages> tokenized(const std::filesystem::path& path,

@@ -52,6 +52,16 @@ TEST(Windows, TakesARealTokenizer) {
   encoder.encode("TOTAL:", ids);
   EXPECT_EQ(ids, expected);
   EXPECT_FALSE(ids.empty());
+  // This tokenizer asks for a space in front of a whole text; the parts of a running one stand as they are.
+  ids.clear();
+  encoder.encode_text("TOTAL:", ids);
+  EXPECT_EQ(ids, expected);
+  expected.clear();
+  tokenizer->encode_text("TOTAL:", expected);
+  EXPECT_NE(ids, expected);
+  ids.clear();
+  text_encoder(tokenizer).encode_text("TOTAL:", ids);
+  EXPECT_EQ(ids, expected);
 }
 
 TEST(Windows, CutsTheExampleOfTheHeader) {
@@ -67,6 +77,19 @@ TEST(Windows, ShortPagesHaveOne) {
   EXPECT_THAT(cut(page_of({2, 3}), {.max_length = 7, .stride = 2}), ElementsAre(Window{0, 5}));
   EXPECT_THAT(cut(page_of({}), {.max_length = 7, .stride = 2}), ElementsAre(Window{0, 0}));
   EXPECT_THAT(cut(page_of({0}), {.max_length = 7, .stride = 2}), ElementsAre(Window{0, 0}));
+}
+
+TEST(Windows, CutARunningTextAtAnyTokenAndOverlap) {
+  Page page;
+  page.words = {std::string(7, 'x'), std::string(2, 'x')};
+  page.is_text = true;
+  PageTokens tokens;
+  tokens.assign(page, {.encode = {}, .encode_text = [](std::string_view text, std::vector<std::int32_t>& ids) {
+                         ids.insert(ids.end(), text.begin(), text.end());
+                       }});
+  EXPECT_TRUE(tokens.is_text);
+  EXPECT_THAT(cut(tokens, {.max_length = 7, .stride = 2}), ElementsAre(Window{0, 5}, Window{3, 8}, Window{6, 9}));
+  EXPECT_THAT(cut(tokens, {.max_length = 7, .stride = 0}), ElementsAre(Window{0, 5}, Window{5, 9}));
 }
 
 TEST(Windows, TruncatesOnlyWhenAsked) {

@@ -20,7 +20,9 @@ using testing::ElementsAre;
 
 // Each byte of a word is a token; a text begins with 1 and ends with 2.
 WordEncoder bytes_of_texts() {
-  return {.encode = [](std::string_view word, std::vector<std::int32_t>& ids) { ids.insert(ids.end(), word.begin(), word.end()); },
+  return {.encode = {},
+          .encode_text = [](std::string_view text,
+                            std::vector<std::int32_t>& ids) { ids.insert(ids.end(), text.begin(), text.end()); },
           .bos_id = -1,
           .pad_id = 0,
           .eos_id = -1,
@@ -40,7 +42,7 @@ class Texts : public testing::Test {
   Dataset dataset(const std::vector<json>& pages, int length = 16) const {
     return Dataset(open(pages), ImageProcessor({}),
                    {.parts = kTextAlone,
-                    .windows = {.max_length = length, .stride = 0, .outer = 0, .anywhere = true},
+                    .windows = {.max_length = length, .stride = 0, .outer = 0},
                     .targets = next_token_targets()});
   }
   static EncodedExample load(const Dataset& data, std::size_t index) {

@@ -14,6 +14,7 @@ class PairTask : public Task {
   std::vector<std::string_view> keys() const override { return {"a", "b"}; }
   std::string_view target_name() const override { return "pair"; }
   bool reads_pairs() const override { return true; }
+  bool takes_texts() const override { return true; }
   // Labels are as typed or as the model has them; the pairs say only which number each has.
   SeenTargets seen_in(const PageSource&, const TaskConfig& config) const override {
     SeenTargets seen{.config = config};

@@ -23,6 +23,7 @@ Box united(Box a, const Box& b) {
 }  // namespace
 
 nlohmann::json page_json(const Page& page) {
+  if (page.is_text) return {{"id", page.id}, {"text", page.words.empty() ? std::string() : page.words.front()}};
   nlohmann::json object = {{"id", page.id}, {"words", page.words}};
   if (!page.image.empty()) object["image"] = page.image.string();
   if (page.width > 0 && page.height > 0) {

@@ -33,8 +33,9 @@ class ClassOutput final : public Predictions {
     object["fields"] = nlohmann::json::array();
     for (const std::int32_t id : classes) {
       const auto c = static_cast<std::size_t>(id);
-      object["fields"].push_back(
-          {{"label", names_[c]}, {"confidence", probabilities[c]}, {"start_word", 0}, {"end_word", page.words.size()}});
+      nlohmann::json field = {{"label", names_[c]}, {"confidence", probabilities[c]}};
+      if (!page.is_text) field.update({{"start_word", 0}, {"end_word", page.words.size()}});
+      object["fields"].push_back(std::move(field));
     }
     if (problem_ == ClassProblem::kSingleLabel) {
       const auto c = static_cast<std::size_t>(classes.front());

@@ -19,6 +19,7 @@ class SequenceClassification final : public Task {
   }
 
   const TargetReader* reader() const override { return &page_label_reader(); }
+  bool takes_texts() const override { return true; }
   bool has_classes(const TaskConfig& config) const override {
     return class_problem(config) == ClassProblem::kSingleLabel;
   }
