@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/counted.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "cli/command.h"
 #include "cli/devices.h"
 #include "cli/report.h"
@@ -77,10 +78,17 @@ void evaluate_side(const Invocation& invocation, const RunOptions& options, cons
 }
 
 // Before any page is read: one that lacks what the other's task needs would be blamed.
-void refuse_two_tasks(const CompareOptions& compare) {
-  const std::string a(open_evaluated_model(compare.of_side(0)).task().name());
-  const std::string b(open_evaluated_model(compare.of_side(1)).task().name());
-  if (a == b) return;
+void check_sides(const CompareOptions& compare) {
+  const ModelBundle first = open_evaluated_model(compare.of_side(0)), second = open_evaluated_model(compare.of_side(1));
+  const std::string_view a = first.task().name(), b = second.task().name();
+  if (a == b) {
+    if (first.task().reads_text() && first.tokenizer->fingerprint() != second.tokenizer->fingerprint()) {
+      log_warning(
+          "the models have different tokenizers: each loss and perplexity is over the tokens of its own, and says "
+          "little of the other");
+    }
+    return;
+  }
   throw UsageError({.what = "the models are for different tasks",
                     .where = compare.models[1],
                     .found = fmt::format("{}; {} is for {}", b, compare.models[0], a),
@@ -141,7 +149,7 @@ void run_compare(Invocation& invocation, CompareOptions& compare) {
   RunOptions& options = compare.run;
   options.runs = true;
   options.resolve();
-  refuse_two_tasks(compare);
+  check_sides(compare);
   const Device device = open_run_device(invocation, options);
   std::array<Side, 2> sides{Side{.model = compare.models[0]}, Side{.model = compare.models[1]}};
   for (std::int64_t round = 0; round < compare.rounds; ++round) {

@@ -142,6 +142,11 @@ void run_trim(Invocation& invocation, TrimOptions& trim) {
       fmt::format("these pages are cut into the same pieces as before; of further text like theirs about {:.2g} % "
                   "of the tokens would be cut into smaller ones",
                   unseen_share));
+  if (bundle.task().reads_text()) {
+    print_line(
+        "losses and perplexities of the two models are over different vocabularies, so they do not tell which is "
+        "better");
+  }
   if (unseen) print_line(unseen_text(*unseen));
 }
 

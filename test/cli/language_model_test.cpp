@@ -395,6 +395,11 @@ TEST_F(LanguageModel, LearnsConversationsByTheModelsOwnTemplate) {
   const Outcome trimmed =
       run({"trim", "--model", path("run"), "--data", path("pages/chats.jsonl"), "--output-dir", path("small")});
   ASSERT_EQ(trimmed.code, 0) << trimmed.err;
+  EXPECT_THAT(trimmed.out, testing::HasSubstr("over different vocabularies"));
+  const Outcome compared = run({"compare", path("run"), path("small"), "--data", path("pages/chats.jsonl"), "--budget",
+                                "1GiB", "--threads", "1", "--rounds", "1"});
+  ASSERT_EQ(compared.code, 0) << compared.err;
+  EXPECT_THAT(compared.err, testing::HasSubstr("the models have different tokenizers"));
   const json config = json::parse(file_bytes(at("small/config.json")));
   EXPECT_LT(config.at("vocab_size"), 2000);
   EXPECT_EQ(json::parse(file_bytes(at("small/generation_config.json"))).at("eos_token_id"),
