@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Mapping, 
 
 from . import results
 from .data import Data, write_data
+from .data_sets.problem import problem, shown
 from .errors import PlimsollError, from_json
 from .program import Process, arguments_of, run_json
 from .training import Callback, Run
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from ._options import (CheckOptions, DoctorOptions, EvalOptions, GenerateOptions, Path, PlanOptions, PredictOptions,
                            TrainOptions)
 
-_DATA = ("data", "eval_data")
+_DATA = ("data", "eval_data", "pages")
 _BAD_PAGES, _BAD_MACHINE, _UNRECOGNISED = 3, 5, 7  # exit codes beside which there is a result
 
 
@@ -162,8 +163,15 @@ def generate(prompts: Union[str, Iterable[Prompt]], **options: Unpack[GenerateOp
     with tempfile.TemporaryDirectory(prefix="plimsoll-") as folder:
         path = os.path.join(folder, "prompts.jsonl")
         with open(path, "w", encoding="utf-8") as out:
-            for prompt in each:
-                line = {"prompt": prompt} if isinstance(prompt, str) else {"messages": [dict(one) for one in prompt]}
+            for number, prompt in enumerate(each):
+                if isinstance(prompt, str):
+                    line: Dict[str, Any] = {"prompt": prompt}
+                elif isinstance(prompt, (list, tuple)) and all(isinstance(one, Mapping) for one in prompt):
+                    line = {"messages": [dict(one) for one in prompt]}
+                else:
+                    raise problem("a prompt is neither a text nor a conversation", f"prompt {number}", shown(prompt),
+                                  "a str, or a list of messages, each a dict with role and content",
+                                  "pass a list of them: generate([\"The total is\", [{\"role\": ..., \"content\": ...}]])", 2)
                 out.write(json.dumps(line, ensure_ascii=False) + "\n")
         found: Iterable[Dict[str, Any]] = Predictions({**options, "data": path, "output": None}, "generate")
         texts = [results.Generation.from_json(line) for line in found]

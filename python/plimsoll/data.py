@@ -55,19 +55,31 @@ def write_data(data: Any, directory: str, box_format: Optional[str] = None) -> W
             if not isinstance(row, Mapping):
                 raise problem("a page is not a dict", where, shown(row), "a dict with image, words and boxes, or with a text", code=2)
             page = {key: row[key] for key in KEYS if row.get(key) is not None}
+            if not any(key in page for key in ("words", "a", "b", *sum(TEXTS, ()))):
+                raise problem("a page has neither words nor a text", where, "keys " + ", ".join(map(str, row)),
+                              "words, text, prompt and completion, messages, or the pages a and b of a pair",
+                              "rename the key that holds it")
             if "image" in page:
                 page["image"] = _image(page["image"], folder, number, where)
             _write(out, page, where)
     return Written(str(folder / "pages.jsonl"))
 
 
-def _plain(value: Any) -> Any:
-    """Returns arrays and their numbers as Python's own."""
-    return value.tolist() if hasattr(value, "tolist") else str(value)
-
-
 def _write(out: Any, page: Dict[str, Any], where: str) -> None:
-    out.write(json.dumps(page, ensure_ascii=False, default=_plain) + "\n")
+    def plain(value: Any) -> Any:
+        """Returns arrays and their numbers as Python's own."""
+        if isinstance(value, (bytes, bytearray)):
+            raise problem("a value is bytes, not text", where, shown(bytes(value)), "str", "decode it: value.decode()", 2)
+        return value.tolist() if hasattr(value, "tolist") else str(value)
+
+    line = json.dumps(page, ensure_ascii=False, default=plain)
+    try:
+        line.encode()
+    except UnicodeEncodeError as error:
+        raise problem("a text has half of a surrogate pair, which UTF-8 cannot hold", where,
+                      shown(line[max(error.start - 20, 0):error.end + 20]), "whole characters",
+                      "repair it, or drop what is broken: text.encode('utf-8', 'ignore').decode()") from None
+    out.write(line + "\n")
 
 
 def _image(value: Any, folder: Path, number: int, where: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple
 
 from .data import Data, write_data
 from .errors import from_json
-from .program import Process, arguments_of
+from .program import Process, arguments_of, log
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -67,6 +67,8 @@ class Predictor:
             answer = json.loads(line)
             if "error" in answer:
                 raise from_json(answer["error"])
+            for skipped in answer.get("done", {}).get("skipped_pages", ()):
+                log.warning("%s: %s (found: %s); the page is left out", skipped["where"], skipped["what"], skipped["found"])
             if "ready" in answer or "done" in answer:
                 return pages
             pages.append(answer)

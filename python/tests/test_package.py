@@ -93,6 +93,13 @@ class Commands(PackageTest):
         self.assertTrue(plimsoll.check(model="llama-tiny", task="causal-lm", data=[
             {"text": "a"}, {"prompt": "a ", "completion": "b"}]).ok)
 
+        for row, found in (({"sentence": "a", "label": "x"}, "sentence"), ({"text": b"a", "label": "x"}, "b'a'"),
+                           ({"text": "\ud800", "label": "x"}, "ud800")):
+            with self.assertRaises(ValueError) as wrong:
+                plimsoll.check(model="roberta-tiny", task="sequence-classification", data=[row])
+            self.assertIn(found, wrong.exception.found)
+            self.assertEqual(wrong.exception.where, "page 0")
+
         class Untitled(DataSet):
             column_names = ["sentence", "label"]
 
@@ -300,6 +307,9 @@ class WarmPredictor(PackageTest):
                 if sums_depend_on_rows():
                     one, found = ({"fields": [field["label"] for field in its["fields"]]} for its in (one, found))
                 self.assertEqual(one["fields"], found["fields"])
+            with self.assertLogs("plimsoll", "WARNING") as said:
+                self.assertEqual(len(predict([self.pages[0], {**self.pages[1], "boxes": []}])), 1)
+            self.assertIn("is left out", said.output[-1])
             with self.assertRaises(plimsoll.DataError):
                 predict(self.root / "absent.jsonl")
             self.assertEqual(predict(self.train_file), expected)
@@ -326,6 +336,9 @@ class Texts(PackageTest):
         self.assertEqual(plimsoll.generate("The total", **more)[0], one)
         with self.assertRaises(plimsoll.UsageError):
             plimsoll.generate("a", top_p=0.0, **more)
+        with self.assertRaises(plimsoll.UsageError) as caught:
+            plimsoll.generate([{"prompt": "The total"}], **more)
+        self.assertEqual(caught.exception.where, "prompt 0")
 
 
 @unittest.skipIf(Image is None, "Pillow is not installed")

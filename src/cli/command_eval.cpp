@@ -65,10 +65,11 @@ void tell_trained_length(const RunOptions& options, const ModelBundle& bundle) {
   if (trained.max_length > facts.max_text_tokens()) return;  // not a record of this model
   const int then = window_length(trained, facts), now = window_length(options.data, facts);
   if (then == now) return;
-  log_info(
-      fmt::format("windows of {} here, and of {} when the model was trained ({}); --max-length {} evaluates as "
-                  "the run did",
-                  counted(now, "token"), then, path.string(), then));
+  const bool truncated = record.value(nlohmann::json::json_pointer("/options/truncate"), false);
+  log_info(fmt::format(
+      "windows of {} here, and of {} when the model was trained ({}); --max-length {}{} evaluates as the run "
+      "did",
+      counted(now, "token"), then, path.string(), then, truncated ? " --truncate" : ""));
 }
 
 void run_eval(Invocation& invocation, RunOptions& options, const EvalOptions& eval) {

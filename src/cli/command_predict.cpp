@@ -311,6 +311,13 @@ void run_predict(Invocation& invocation, RunOptions& options, const PredictOptio
                       .allowed = "jsonl, json",
                       .remedy = "omit --format"});
   }
+  if (predict.format == "csv" && bundle.config.task.problem_type == "regression") {
+    throw UsageError({.what = "a table holds the fields of pages, and a number is none",
+                      .where = "--format",
+                      .found = "csv, with a model whose label is a number",
+                      .allowed = "jsonl, json",
+                      .remedy = "omit --format; `value` of each line is the number"});
+  }
   if (shard) return run_shard(invocation, options, predict, *device.backend, bundle, *shard);
   // Reading takes its time, so a model that cannot be used has been refused before.
   const std::unique_ptr<ReadInput> read = read_input(invocation, options, predict, std::nullopt);

@@ -15,6 +15,7 @@
 #include "cli/run_options.h"
 #include "cli/usage.h"
 #include "compress/vocabulary.h"
+#include "request/check_data.h"
 #include "request/reading.h"
 
 namespace plimsoll {
@@ -91,18 +92,23 @@ void run_trim(Invocation& invocation, TrimOptions& trim) {
   const ReadOptions reading = read_options(bundle, options.data, false);
   PageBar bar("pages read", invocation.json);
   const auto progress = [&bar](std::size_t done, std::size_t pages) { bar.draw(done, pages); };
-  const auto before = open_tokenized(bundle, options.data, options.data.data, reading, progress);
+  const auto open = [&](const ModelBundle& of, const PagePaths& paths) -> std::shared_ptr<const TokenizedPages> {
+    if (!of.task().reads_pairs()) return open_tokenized(of, options.data, paths, reading, progress);
+    DataRequest request = options.data;
+    request.data = paths;
+    return open_pairs(of, request, {}, reading, progress).train;
+  };
+  const auto before = open(bundle, options.data.data);
   const TokenCounts counts = count_tokens(*before, bundle.facts().vocab_size);
   bar.clear();
 
   make_model_directory(trim.output_dir, "--output-dir");
   const DirectoryLock lock(trim.output_dir, "--output-dir");
   const TrimmedModel trimmed(bundle, counts, make_work_directory(trim.output_dir, kTokenizerFolder));
-  trimmed.verify(*before, *open_tokenized(trimmed.bundle(), options.data, options.data.data, reading));
+  trimmed.verify(*before, *open(trimmed.bundle(), options.data.data));
   std::optional<Unseen> unseen;
   if (!options.eval_data.empty()) {
-    unseen = compare(*open_tokenized(bundle, options.data, options.eval_data, reading),
-                     *open_tokenized(trimmed.bundle(), options.data, options.eval_data, reading), *bundle.tokenizer,
+    unseen = compare(*open(bundle, options.eval_data), *open(trimmed.bundle(), options.eval_data), *bundle.tokenizer,
                      *trimmed.bundle().tokenizer);
   }
   remove_work_directory(trim.output_dir, kTokenizerFolder);

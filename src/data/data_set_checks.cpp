@@ -31,6 +31,8 @@ std::set<std::string> entities_in(const std::map<std::string, std::uint64_t>& la
 // Pages with equal hashes are compared after they have been read again.
 bool is_same_content(const Page& a, const Page& b) { return a.words == b.words && a.boxes == b.boxes; }
 
+const char* content_of(const Page& page) { return page.is_text ? "text" : "words and boxes"; }
+
 Page read_again(const PageSource& source, std::size_t index) {
   PageFaults faults;
   return source.read(index, &faults);
@@ -117,10 +119,10 @@ void DataSetChecker::check_twice(const PageFacts& page) {
     const Page first = read_again(source_, content->second);
     if (is_same_content(first, here)) {
       report_.findings.add(Severity::kWarning, "duplicate-page",
-                           {.what = "two pages have the same words and boxes",
+                           {.what = here.is_text ? "two texts are the same" : "two pages have the same words and boxes",
                             .where = place(here),
-                            .found = fmt::format("the words and boxes of {}", place(first)),
-                            .allowed = "each page once",
+                            .found = fmt::format("the {} of {}", content_of(first), place(first)),
+                            .allowed = here.is_text ? "each text once" : "each page once",
                             .remedy = "omit one of them; otherwise they count twice"});
     }
   }
@@ -293,12 +295,13 @@ Findings compare_data(const CheckedData& train, const CheckedData& evaluation, c
   for (const auto& [held_out, trained] : both) {
     const Page here = read_again(evaluation.source, held_out), there = read_again(train.source, trained);
     if (!is_same_content(here, there)) continue;
-    findings.add(Severity::kWarning, "page-in-both",
-                 {.what = "a page is in both the training and the evaluation data",
-                  .where = place(here),
-                  .found = fmt::format("the words and boxes of {}", place(there)),
-                  .allowed = "pages that are not in the training data",
-                  .remedy = "remove it from one of them; otherwise the score is too high"});
+    findings.add(
+        Severity::kWarning, "page-in-both",
+        {.what = fmt::format("a {} is in both the training and the evaluation data", here.is_text ? "text" : "page"),
+         .where = place(here),
+         .found = fmt::format("the {} of {}", content_of(there), place(there)),
+         .allowed = fmt::format("{} that are not in the training data", here.is_text ? "texts" : "pages"),
+         .remedy = "remove it from one of them; otherwise the score is too high"});
   }
   std::vector<std::string> names = names_of(train.report.labels);
   for (const std::string& name : names_of(evaluation.report.labels)) names.push_back(name);

@@ -26,8 +26,10 @@ std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
 // Hashes words and boxes, so that a page is recognised under any name; returns 0 for a page of few words, which may
 // well occur twice.
 std::uint64_t content_hash(const Page& page) {
-  constexpr std::size_t kFewestWords = 5;
-  if (page.words.size() < kFewestWords) return 0;
+  constexpr std::size_t kFewestWords = 5, kFewestBytes = 12;  // less may well be the same by chance
+  std::size_t bytes = 0;
+  for (const std::string& word : page.words) bytes += word.size();
+  if (page.is_text ? bytes < kFewestBytes : page.words.size() < kFewestWords) return 0;
   std::uint64_t hash = page.words.size();
   for (const std::string& word : page.words) hash = mixed(hash, std::hash<std::string>()(word));
   for (const Box& box : page.boxes) {
@@ -109,11 +111,11 @@ void PageChecker::check_page(Page& page, std::size_t index) {
   // An empty scan has nothing to learn from, but it has a prediction.
   if (page.words.empty() && options_.labels_required) {
     add(Severity::kError, "empty-page",
-        {.what = "a page has no words",
+        {.what = page.is_text ? "a text is empty" : "a page has no words",
          .where = place(page),
-         .found = "0 words",
-         .allowed = "at least one",
-         .remedy = "omit the page, or run OCR first"});
+         .found = page.is_text ? "\"\"" : "0 words",
+         .allowed = page.is_text ? "at least one character" : "at least one",
+         .remedy = page.is_text ? "omit the line, or write the text" : "omit the page, or run OCR first"});
   }
   if (!std::ranges::binary_search(options_.skipped, static_cast<std::uint32_t>(index))) {
     if (options_.parts.image) {
@@ -309,7 +311,7 @@ void PageChecker::check_tokens(const Page& page) {
   CheckCounts& counts = block_->counts;
   counts.tokens += tokens_.ids.size();
   const std::uint64_t behind_prompts = windows_behind_prompts(page);
-  counts.windows += behind_prompts > 0 ? behind_prompts : windows_.size();
+  counts.windows += behind_prompts > 0 ? behind_prompts : windows_.size() - idle_windows(page);
   counts.longest_page_tokens = std::max<std::uint64_t>(counts.longest_page_tokens, tokens_.ids.size());
   for (std::size_t word = 0; word < tokens_.first_of_word.size(); ++word) {
     if (tokens_.first_of_word[word] != kNoWord) continue;
@@ -332,6 +334,25 @@ void PageChecker::check_tokens(const Page& page) {
          .remedy = "use the tokenizer that the model was trained with"});
   }
   check_length(page);
+}
+
+// The windows of a text that hold a part of its prompt and nothing to learn; a data set leaves them out.
+std::size_t PageChecker::idle_windows(const Page& page) {
+  if (!options_.targets || windows_.size() == 1) return 0;
+  std::size_t idle = 0;
+  for (std::size_t w = 0; w + 1 < windows_.size(); ++w) {
+    const PageWindow window{.page = page, .tokens = tokens_, .windows = windows_, .index = w};
+    idle += options_.targets->learnt_tokens(window) == 0 ? 1U : 0U;
+  }
+  if (idle == 0) return 0;
+  add(Severity::kWarning, "prompt-cut",
+      {.what = "a completion stands in another window than the beginning of its prompt, and is learnt without it",
+       .where = place(page),
+       .found =
+           fmt::format("{} of {} hold nothing to learn, and are left out", idle, counted(windows_.size(), "window")),
+       .allowed = fmt::format("{} for prompt and completion", counted(options_.windows.content(), "token")),
+       .remedy = "pass a larger --max-length, or shorten the prompt"});
+  return idle;
 }
 
 // 0: the page has no prompts.
@@ -393,7 +414,8 @@ void PageChecker::check_length(const Page& page) {
     case LongPages::kWindows:
       return add(
           Severity::kInfo, "long-page",
-          {.what = "a page is longer than a window of the model and is split into windows",
+          {.what = fmt::format("a {} is longer than a window of the model and is split into windows",
+                               page.is_text ? "text" : "page"),
            .where = place(page),
            .found = fmt::format("{}, {}", counted(tokens_.ids.size(), "token"), counted(windows_.size(), "window"))});
   }

@@ -63,6 +63,7 @@ class PageChecker {
   bool is_known(const std::string& label) const;
   void check_iob_order(const Page& page);
   void check_tokens(const Page& page);
+  std::size_t idle_windows(const Page& page);
   std::uint64_t windows_behind_prompts(const Page& page);
   void check_length(const Page& page);
   void check_truncated_text(const Page& page);

@@ -168,15 +168,19 @@ const Json& need_array(const Json& object, std::span<const char* const> names, c
   return value;
 }
 
-PageError text_refused(const Page& page, const Json& text) {
+// `json` has a text, and the model or the task needs words.
+PageError text_refused(const Page& page, const Json& json, const Json& text) {
+  const bool is_labelled = json.contains("label");
   return PageError(
       "missing-key",
       {.what = "a page has a `text` and no words",
        .where = place(page),
        .found = shown(text),
        .allowed = "`words`, and what else the model and the task read of each: boxes, an image, labels",
-       .remedy = "split the text into words; a whole `text` is for --task causal-lm and, with models that see neither "
-                 "boxes nor images, for sequence-classification and pairs"});
+       .remedy =
+           fmt::format("{}split the text into words; whole texts are for --task causal-lm and, with models that "
+                       "see neither boxes nor images, for sequence-classification and pairs",
+                       is_labelled ? "pass --task sequence-classification, if a text has one label; otherwise " : "")});
 }
 
 // Shows the numbers as in the file: NaN without the quotes that were added for parsing.
@@ -304,6 +308,8 @@ std::string name_of(const Json& object, const char* key) {
 
 }  // namespace
 
+bool is_non_finite(std::string_view text) { return std::ranges::find(kNonFinite, text) != std::end(kNonFinite); }
+
 std::string quote_non_finite(std::string_view text) {
   std::string out;
   bool in_string = false;
@@ -340,6 +346,9 @@ Page parse_jsonl_page(std::string_view json_text, const std::filesystem::path& f
   page.id = name_of(json, "id");
   page.document = name_of(json, "document");
 
+  const bool reads_text = options.target != nullptr && options.target->reads_text();
+  const Json* const whole = reads_text || find_key(json, kWords) != nullptr ? nullptr : find_key(json, kText);
+  if (whole != nullptr && !options.texts) throw text_refused(page, json, *whole);
   if (const Json* image = options.parts.image ? &need_key(json, kImageKeys, page) : find_key(json, kImageKeys)) {
     if (!image->is_string()) throw wrong_type(page, "image", *image, "the path of an image file");
     page.image = file.parent_path() / image->get<std::string>();  // an absolute path replaces the folder
@@ -349,7 +358,7 @@ Page parse_jsonl_page(std::string_view json_text, const std::filesystem::path& f
   if (page.width == 0 || page.height == 0) page.width = page.height = 0;
 
   bool bad_word = false;
-  if (options.target != nullptr && options.target->reads_text()) {
+  if (reads_text) {
     page.is_text = true;
     page.words = options.target->text(json, page, options.chat.get());
     for (std::size_t part = 0; part < page.words.size(); ++part) {
@@ -359,8 +368,7 @@ Page parse_jsonl_page(std::string_view json_text, const std::filesystem::path& f
     page.target = options.target->read(json, page, faults);
     return page;
   }
-  if (const Json* const whole = find_key(json, kWords) == nullptr ? find_key(json, kText) : nullptr) {
-    if (!options.texts) throw text_refused(page, *whole);
+  if (whole != nullptr) {
     if (!whole->is_string()) throw wrong_type(page, "`text`", *whole, "a string");
     page.is_text = true;
     if (std::string text_of_page = whole->get<std::string>(); !text_of_page.empty()) {
@@ -369,8 +377,18 @@ Page parse_jsonl_page(std::string_view json_text, const std::filesystem::path& f
     }
     if (!text.good() && page.words.empty()) report(faults, text.fault_in_page(page, json_text));
     page.target = options.target != nullptr ? options.target->read(json, page, faults) : nullptr;
-    if (options.target != nullptr && page.target == nullptr) page.other_keys = other_keys(json);
+    if (options.target != nullptr && page.target == nullptr) {
+      page.other_keys = other_keys(json);
+      std::erase(page.other_keys, kText[0]);  // it is read
+    }
     return page;
+  }
+  if (options.texts && find_key(json, kWords) == nullptr) {
+    throw PageError("missing-key", {.what = "a page has neither a text nor words",
+                                    .where = place(page),
+                                    .found = keys_of(json),
+                                    .allowed = "text, or words or tokens",
+                                    .remedy = "add the key, or rename the one that holds it"});
   }
   const Json& words = need_array(json, kWords, page);
   page.words.reserve(words.size());

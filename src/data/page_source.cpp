@@ -79,11 +79,12 @@ class JsonlSource final : public PageSource {
     const nlohmann::json json = nlohmann::json::parse(quote_non_finite(text), nullptr, false);
     const auto page = json.is_object() ? json.find(side) : json.end();
     if (json.is_object() && page != json.end() && page->is_object()) return page->dump();
-    throw PageError("pair-without-page", {.what = "a line of pairs has no page",
-                                          .where = fmt::format("{}:{}, `{}`", file_.path().string(), line, side),
-                                          .found = json.is_object() ? "an id, or nothing" : "no JSON object",
-                                          .allowed = "{\"a\": {\"words\": …}, \"b\": {\"words\": …}, \"label\": …}",
-                                          .remedy = "write the page; or pass --pages FILE, the pages that ids name"});
+    throw PageError("pair-without-page",
+                    {.what = "a line of pairs has no page",
+                     .where = fmt::format("{}:{}, `{}`", file_.path().string(), line, side),
+                     .found = json.is_object() ? "an id, or nothing" : "no JSON object",
+                     .allowed = "{\"a\": {\"words\": …}, \"b\": {\"words\": …}, \"label\": …}, or texts, {\"text\": …}",
+                     .remedy = "write the page; or pass --pages FILE, the pages that ids name"});
   }
 
   struct Line {

@@ -99,6 +99,8 @@ std::optional<PageError> read_as_far_as_possible(const PageSource& pages, const 
 
 // Turns NaN, Infinity and -Infinity, which Python writes and JSON does not allow, into strings; keeps the rest.
 std::string quote_non_finite(std::string_view json);
+// Whether a string may have been made so.
+bool is_non_finite(std::string_view text);
 
 // Parses one line of JSONL. Keys: `words` or `tokens` (or, with options.texts, `text`); `boxes`, `bboxes` or `bbox`;
 // `labels` or `ner_tags` (optional); `image`, `image_path` or `file_name` (relative to `file`'s folder, or absolute);

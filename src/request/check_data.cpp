@@ -146,6 +146,7 @@ DataCheck check_data(ModelBundle& bundle, const ModelRequest& model, const Check
   const bool has_own = bundle.weights != nullptr && model.task.empty();
   const std::vector<std::string> own = has_own ? bundle.config.task.labels : std::vector<std::string>();
   set_task_and_labels(bundle, model);
+  if (bundle.task().reads_text()) bundle.definition();  // which refuses families that go on with no text
   const RunPages pages = open_run_pages(bundle, model, request.data, request.evaluation, request.on_progress);
   // Where the data's labels cannot be listed, the check itself says which pages are broken; what it cannot see without
   // labels is added.

@@ -45,7 +45,11 @@ const Task& task_of(const TaskConfig& config) {
 
 const Task& task_named(std::string_view name) {
   if (const Task* const task = find_task(name)) return *task;
-  const std::string near = nearest(std::string(name), task_names());
+  // The names that pipelines of `transformers` have for them.
+  const std::string near = name == "text-classification" ? std::string(sequence_classification_task().name())
+                           : name == "text-generation"   ? std::string(causal_lm_task().name())
+                           : name == "ner"               ? std::string(token_classification_task().name())
+                                                         : nearest(std::string(name), task_names());
   throw UsageError({.what = "no such task",
                     .where = "--task",
                     .found = std::string(name),

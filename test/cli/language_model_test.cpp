@@ -108,7 +108,7 @@ TEST_F(LanguageModel, AnEvaluationOfOtherWindowsThanTheRunsSaysSo) {
     return run(all).err;
   };
   EXPECT_THAT(said({}), testing::HasSubstr("windows of 512 tokens here, and of 32 when the model was trained"));
-  EXPECT_EQ(said({"--max-length", "16"}), "");
+  EXPECT_THAT(said({"--max-length", "16"}), testing::Not(testing::HasSubstr("when the model was trained")));
 }
 
 TEST_F(LanguageModel, LearnsCompletionsAlone) {

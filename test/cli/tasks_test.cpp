@@ -108,7 +108,14 @@ TEST_F(Tasks, ClassesOfTexts) {
     EXPECT_FALSE(line.contains("words"));
     EXPECT_FALSE(line.at("fields").at(0).contains("start_word"));
   }
-  const std::vector<std::string> named = {"a `text` and no words", "train.jsonl:1", "split the text"};
+  // Both files hold the same texts.
+  const Outcome both = run({"check", "--model", path("run"), "--data", path("pages/train.jsonl"), "--eval-data",
+                            path("pages/validation.jsonl")});
+  EXPECT_THAT(both.out, testing::HasSubstr("a text is in both the training and the evaluation data (8 times)"));
+  expect_message(run({"check", "--model", "roberta-tiny", "--task", "causal-lm", "--data", path("pages/train.jsonl")}),
+                 2, {"predicts the next token"});
+  const std::vector<std::string> named = {"a `text` and no words", "train.jsonl:1", "--task sequence-classification",
+                                          "split the text"};
   expect_message(run(with_model(train("token-classification", {"--overwrite-output-dir"}), "roberta-tiny")), 3, named);
 }
 
@@ -185,6 +192,15 @@ TEST_F(Tasks, DataOfAnotherTaskNameIt) {
     page["entities"] = page["links"] = json::array();
   });
   expect_advice("pass --task relation-extraction (to check, plan or train), which reads the page's `entities`");
+}
+
+TEST_F(Tasks, NamesOfPipelinesAreUnderstood) {
+  for (const auto& [name, meant] :
+       std::map<std::string, std::string>{{"text-classification", "sequence-classification"},
+                                          {"text-generation", "causal-lm"},
+                                          {"ner", "token-classification"}}) {
+    expect_message(run(train(name)), 2, {"no such task", "did you mean " + meant + "?"});
+  }
 }
 
 TEST_F(Tasks, WholeNumbersAreSaidToBeRegression) {

@@ -59,6 +59,29 @@ TEST_F(Trim, TheSamePagesGiveTheSameBits) {
   EXPECT_EQ(trained.code, 0) << trained.err;
 }
 
+// By their ids, and in the lines themselves.
+TEST_F(Trim, ReadsPairs) {
+  ASSERT_EQ(run({"init", "--model", "roberta-tiny", "--task", "pair-ranking", "--output-dir", path("pairs")}).code, 0);
+  const std::vector<json> pages = read_pages("train.jsonl");
+  write_pages("ids.jsonl", {{{"a", pages[0].at("id")}, {"b", pages[1].at("id")}}});
+  write_pages("texts.jsonl", {{{"a", {{"text", "The total"}}}, {"b", {{"text", "A date"}}}}});
+  Arguments arguments = {"trim",
+                         "--model",
+                         path("pairs"),
+                         "--output-dir",
+                         path("ids"),
+                         "--data",
+                         path("pages/ids.jsonl"),
+                         "--pages",
+                         path("pages/train.jsonl")};
+  const Outcome by_ids = run(arguments);
+  EXPECT_EQ(by_ids.code, 0) << by_ids.err;
+  arguments = {"trim", "--model", path("pairs"), "--output-dir", path("texts"), "--data", path("pages/texts.jsonl")};
+  const Outcome in_lines = run(arguments);
+  EXPECT_EQ(in_lines.code, 0) << in_lines.err;
+  EXPECT_THAT(in_lines.out, HasSubstr("2 pages"));
+}
+
 TEST_F(Trim, TellsWhatLeavesAndWhatFurtherTextWouldLose) {
   const Outcome trimmed = trim();
   ASSERT_EQ(trimmed.code, 0) << trimmed.err;

@@ -73,6 +73,24 @@ TEST_F(Texts, EveryTokenOfAWholeTextIsLearned) {
   EXPECT_EQ(example.loss_terms, 3);
 }
 
+TEST_F(Texts, WindowsOfAPromptAloneAreLeftOut) {
+  const Dataset data =
+      dataset({{{"prompt", std::string(40, 'a')}, {"completion", "de"}}, {{"text", std::string(20, 'b')}}});
+  // 1, 40 x a, d, e, 2 are three windows of 16, of which the last has something to learn; then 22 tokens.
+  ASSERT_EQ(data.size(), 3);
+  EXPECT_EQ(load(data, 0).loss_terms, 3);
+  EXPECT_EQ(load(data, 1).loss_terms, 15);
+  const auto pages = open({{{"prompt", std::string(40, 'a')}, {"completion", "de"}}, {{"text", std::string(20, 'b')}}});
+  const CheckReport report = check_pages(*pages, {.parts = kTextAlone,
+                                                  .labels_required = true,
+                                                  .words_labelled = false,
+                                                  .targets = next_token_targets(),
+                                                  .tokens = pages.get(),
+                                                  .windows = {.max_length = 16, .stride = 0, .outer = 0}});
+  EXPECT_EQ(report.windows, 3U);
+  EXPECT_EQ(report.findings.count("prompt-cut"), 1U);
+}
+
 TEST_F(Texts, OfPromptsCompletionsAreLearned) {
   const EncodedExample example = load(dataset({{{"prompt", "abc"}, {"completion", "de"}}}), 0);
   EXPECT_THAT(example.input_ids, ElementsAre(1, 'a', 'b', 'c', 'd', 'e', 2));
@@ -81,10 +99,10 @@ TEST_F(Texts, OfPromptsCompletionsAreLearned) {
 }
 
 TEST_F(Texts, WindowsCutThemAnywhere) {
-  const Dataset data = dataset({{{"prompt", "abc"}, {"completion", "defgh"}}, {{"text", "x"}}}, 4);
+  const Dataset data = dataset({{{"prompt", "ab"}, {"completion", "cdefgh"}}, {{"text", "x"}}}, 4);
   ASSERT_EQ(data.size(), 4);
   EXPECT_THAT(load(data, 0).input_ids, ElementsAre(1, 'a', 'b', 'c'));
-  EXPECT_THAT(load(data, 0).labels, ElementsAre(-100, -100, -100, -100));
+  EXPECT_THAT(load(data, 0).labels, ElementsAre(-100, -100, 'c', -100));
   EXPECT_THAT(load(data, 1).input_ids, ElementsAre('d', 'e', 'f', 'g'));
   EXPECT_THAT(load(data, 1).labels, ElementsAre('e', 'f', 'g', -100));
   EXPECT_THAT(load(data, 2).input_ids, ElementsAre('h', 2));

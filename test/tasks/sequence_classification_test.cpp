@@ -90,6 +90,11 @@ TEST_F(Labels, ThatAreWrongAreAllFoundAtOnce) {
   expect_error<PageError>([&] { seen({{{"x", 1}}, nullptr}); }, {"pages.jsonl:1", "{\"x\":1}"});
 }
 
+// Python writes NaN for a number that is missing.
+TEST_F(Labels, ThatAreNotFiniteAreNoNames) {
+  EXPECT_EQ(kinds({"one", "NaN", "two", "Infinity"}), (Kinds{{"wrong-type", 2}}));
+}
+
 TEST_F(Labels, ThatAreAloneAmongListsAreListsOfOne) {
   const std::vector<json> labels = {"a", {"b", "c"}, json::array({"b"})};
   EXPECT_THAT(seen(labels).labels, ElementsAre("a", "b", "c"));
