@@ -18,9 +18,10 @@
 // "box-fractions", "box-thousandths", "box-pixels", "box-order", "box-constant", "box-mirrored", "word-boxes",
 // "image-size", "image-turned", "image-damaged", "image-blank", "image-bgr", "word-without-tokens", "words-lost",
 // "tokens-lost", "prompt-cut", "window-ignored", "tokenizer-size", "tag-order", "label-unused", "label-untrained",
-// "label-alone", "class-dominant", "nothing-to-learn", "answer-text", "duplicate-question", "pair-twice",
-// "entities-overlap", "entity-unlabelled", "link-twice", "link-nowhere", "duplicate-page", "page-in-both",
-// "words-shattered". Infos: "long-page", "word-boxes", "label-scheme" (names without tags; IOB1), "labels-whole".
+// "label-alone", "label-not-read", "class-dominant", "nothing-to-learn", "answer-text", "duplicate-question",
+// "pair-twice", "entities-overlap", "entity-unlabelled", "link-twice", "link-nowhere", "duplicate-page",
+// "page-in-both", "words-shattered". Infos: "long-page", "word-boxes", "label-scheme" (names without tags; IOB1),
+// "labels-whole".
 #pragma once
 
 #include <algorithm>

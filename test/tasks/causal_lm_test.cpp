@@ -91,6 +91,13 @@ TEST_F(Texts, WindowsOfAPromptAloneAreLeftOut) {
   EXPECT_EQ(report.findings.count("prompt-cut"), 1U);
 }
 
+TEST_F(Texts, ALabelThatIsNotLearntIsSaid) {
+  const auto pages = open({{{"text", "ab"}, {"label", "x"}}, {{"text", "cd"}}});
+  const CheckReport report = check_pages(
+      *pages, {.parts = kTextAlone, .words_labelled = false, .targets = next_token_targets(), .tokens = pages.get()});
+  EXPECT_EQ(report.findings.count("label-not-read"), 1U);
+}
+
 TEST_F(Texts, OfPromptsCompletionsAreLearned) {
   const EncodedExample example = load(dataset({{{"prompt", "abc"}, {"completion", "de"}}}), 0);
   EXPECT_THAT(example.input_ids, ElementsAre(1, 'a', 'b', 'c', 'd', 'e', 2));

@@ -90,6 +90,13 @@ TEST_F(Labels, ThatAreWrongAreAllFoundAtOnce) {
   expect_error<PageError>([&] { seen({{{"x", 1}}, nullptr}); }, {"pages.jsonl:1", "{\"x\":1}"});
 }
 
+TEST_F(Labels, ThatAreNumbersMeanTheClassesOfTheModel) {
+  const TaskConfig own{.labels = {"food", "hotel", "taxi"}, .problem_type = "single_label_classification"};
+  EXPECT_THAT(seen({2, 0}, own).labels, ElementsAre("food", "hotel", "taxi"));
+  EXPECT_THAT(seen({3, 0}, own).labels, ElementsAre("LABEL_0", "LABEL_1", "LABEL_2", "LABEL_3"));
+  EXPECT_THAT(seen({"food", "bar"}, own).labels, ElementsAre("bar", "food"));
+}
+
 // Python writes NaN for a number that is missing.
 TEST_F(Labels, ThatAreNotFiniteAreNoNames) {
   EXPECT_EQ(kinds({"one", "NaN", "two", "Infinity"}), (Kinds{{"wrong-type", 2}}));

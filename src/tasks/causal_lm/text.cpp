@@ -53,7 +53,7 @@ std::vector<std::string> read_messages(const nlohmann::json& messages, const Pag
 class TextReader final : public TargetReader {
  public:
   std::shared_ptr<const PageTarget> read(const nlohmann::json& json, const Page&, PageFaults*) const override {
-    return std::make_shared<PageText>(json.contains("messages"));
+    return std::make_shared<PageText>(json.contains("messages"), json.contains("label"));
   }
   std::string_view key() const override { return "text"; }
   bool reads_text() const override { return true; }
@@ -92,9 +92,13 @@ class TextReader final : public TargetReader {
     return parts;
   }
 
-  void pack(const PageTarget& target, Packer& out) const override { out.number(target.frames_text() ? 1 : 0); }
+  void pack(const PageTarget& target, Packer& out) const override {
+    const auto& text = dynamic_cast<const PageText&>(target);
+    out.number((text.frames_text() ? 1 : 0) + (text.has_label() ? 2 : 0));
+  }
   std::shared_ptr<const PageTarget> unpack(Unpacker& in) const override {
-    return std::make_shared<PageText>(in.number() != 0);
+    const std::int64_t packed = in.number();
+    return std::make_shared<PageText>(packed % 2 != 0, packed >= 2);
   }
 };
 
@@ -112,7 +116,15 @@ class NextTokenTargets final : public Targets {
     for_each_learnt(window, [&](std::int32_t, std::size_t) { ++count; });
     return count;
   }
-  void check(const Page&, bool, Findings&, std::map<std::string, std::uint64_t>&) const override {}
+  void check(const Page& page, bool, Findings& findings, std::map<std::string, std::uint64_t>&) const override {
+    const auto* const text = dynamic_cast<const PageText*>(page.target.get());
+    if (text == nullptr || !text->has_label()) return;
+    findings.add(Severity::kWarning, "label-not-read",
+                 {.what = "a text has a `label`, which a language model does not learn",
+                  .where = place(page),
+                  .allowed = kForms,
+                  .remedy = "pass --task sequence-classification to learn labels of texts"});
+  }
 
  private:
   // Calls body(row of the window, the token that is learnt there, which is the next one).

@@ -11,12 +11,14 @@ namespace plimsoll {
 // is what is learned, and every second one before it.
 class PageText final : public PageTarget {
  public:
-  explicit PageText(bool is_chat) : is_chat_(is_chat) {}
+  PageText(bool is_chat, bool has_label) : is_chat_(is_chat), has_label_(has_label) {}
   // A chat's template writes what begins and ends it.
   bool frames_text() const override { return is_chat_; }
+  // It has the key of another task, sequence-classification.
+  bool has_label() const { return has_label_; }
 
  private:
-  bool is_chat_;
+  bool is_chat_, has_label_;
 };
 
 const TargetReader& text_reader();

@@ -259,6 +259,9 @@ class LabelKinds {
   }
 
   bool empty() const { return order_.empty(); }
+  bool are_numbers_below(std::size_t count) const {
+    return names_.empty() && all_whole_ && largest_ >= 0 && static_cast<std::size_t>(largest_) < count;
+  }
   // What most labels are; of several, the first.
   ClassProblem usual() const {
     ClassProblem most = order_.front();
@@ -361,7 +364,9 @@ SeenTargets page_labels_in(const PageSource& pages, const TaskConfig& config) {
   const ClassProblem problem = given ? class_problem(config) : kinds.usual();
   SeenTargets seen{.config = config};
   seen.config.problem_type = class_problem_name(problem);
-  seen.config.labels = kinds.classes(problem);
+  // Numbers mean the classes that the model has, if it has so many.
+  const bool keeps = problem == ClassProblem::kSingleLabel && kinds.are_numbers_below(config.labels.size());
+  if (!keeps) seen.config.labels = kinds.classes(problem);
   if (!given) seen.findings = kinds.said_of(problem, listed(pages.paths()));
   return seen;
 }
