@@ -242,8 +242,7 @@ void Dataset::scan_item(const Example& first, Scratch& scratch, EncodedExample& 
     encode(example, scratch, encoded);
     const PageWindow part{
         .page = scratch.page, .tokens = scratch.tokens, .windows = scratch.windows, .index = std::size_t{w}};
-    // A window that holds a part of a prompt alone would be an update's share of nothing. The last one ends its page.
-    if (w + 1 < windows && options_.targets && options_.targets->learnt_tokens(part) == 0) continue;
+    if (options_.targets && is_idle(*options_.targets, part)) continue;
     if (key != nullptr) add_to_key(encoded, *key);
     add_to_fingerprint(encoded);
     example.loss_terms = static_cast<std::uint16_t>(encoded.loss_terms);

@@ -338,11 +338,10 @@ void PageChecker::check_tokens(const Page& page) {
 
 // The windows of a text that hold a part of its prompt and nothing to learn; a data set leaves them out.
 std::size_t PageChecker::idle_windows(const Page& page) {
-  if (!options_.targets || windows_.size() == 1) return 0;
+  if (!options_.targets) return 0;
   std::size_t idle = 0;
-  for (std::size_t w = 0; w + 1 < windows_.size(); ++w) {
-    const PageWindow window{.page = page, .tokens = tokens_, .windows = windows_, .index = w};
-    idle += options_.targets->learnt_tokens(window) == 0 ? 1U : 0U;
+  for (std::size_t w = 0; w < windows_.size(); ++w) {
+    idle += is_idle(*options_.targets, {.page = page, .tokens = tokens_, .windows = windows_, .index = w}) ? 1U : 0U;
   }
   if (idle == 0) return 0;
   add(Severity::kWarning, "prompt-cut",

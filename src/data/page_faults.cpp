@@ -29,6 +29,10 @@ std::shared_ptr<const PageTarget> unread_target() {
   return target;
 }
 
+bool is_idle(const Targets& targets, const PageWindow& window) {
+  return window.index + 1 < window.windows.size() && targets.learnt_tokens(window) == 0;
+}
+
 bool is_unread(const Page& page) { return dynamic_cast<const UnreadTarget*>(page.target.get()) != nullptr; }
 
 PageError wrong_type(const Page& page, const std::string& where, const nlohmann::json& value, std::string allowed) {

@@ -183,6 +183,14 @@ PageError text_refused(const Page& page, const Json& json, const Json& text) {
                        is_labelled ? "pass --task sequence-classification, if a text has one label; otherwise " : "")});
 }
 
+// A page's `text` as its one word; an empty one has none.
+std::vector<std::string> whole_text(const Page& page, const Json& text) {
+  if (!text.is_string()) throw wrong_type(page, "`text`", text, "a string");
+  std::vector<std::string> words = {text.get<std::string>()};
+  if (words.front().empty()) words.clear();
+  return words;
+}
+
 // Shows the numbers as in the file: NaN without the quotes that were added for parsing.
 std::string shown_numbers(const Json& box) {
   std::string text;
@@ -358,25 +366,14 @@ Page parse_jsonl_page(std::string_view json_text, const std::filesystem::path& f
   if (page.width == 0 || page.height == 0) page.width = page.height = 0;
 
   bool bad_word = false;
-  if (reads_text) {
+  if (reads_text || whole != nullptr) {
     page.is_text = true;
-    page.words = options.target->text(json, page, options.chat.get());
-    for (std::size_t part = 0; part < page.words.size(); ++part) {
-      if (auto fault = text.fault_in(page.words[part], place(page))) throw PageError(*fault);
+    page.words = reads_text ? options.target->text(json, page, options.chat.get()) : whole_text(page, *whole);
+    for (const std::string& part : page.words) {
+      if (auto fault = text.fault_in(part, place(page))) throw PageError(*fault);
     }
     if (!text.good()) report(faults, text.fault_in_page(page, json_text));
-    page.target = options.target->read(json, page, faults);
-    return page;
-  }
-  if (whole != nullptr) {
-    if (!whole->is_string()) throw wrong_type(page, "`text`", *whole, "a string");
-    page.is_text = true;
-    if (std::string text_of_page = whole->get<std::string>(); !text_of_page.empty()) {
-      page.words.push_back(std::move(text_of_page));
-      if (auto fault = text.fault_in(page.words.front(), place(page))) throw PageError(*fault);
-    }
-    if (!text.good() && page.words.empty()) report(faults, text.fault_in_page(page, json_text));
-    page.target = options.target != nullptr ? options.target->read(json, page, faults) : nullptr;
+    if (options.target != nullptr) page.target = options.target->read(json, page, faults);
     if (options.target != nullptr && page.target == nullptr) {
       page.other_keys = other_keys(json);
       std::erase(page.other_keys, kText[0]);  // it is read

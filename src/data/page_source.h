@@ -99,7 +99,7 @@ std::optional<PageError> read_as_far_as_possible(const PageSource& pages, const 
 
 // Turns NaN, Infinity and -Infinity, which Python writes and JSON does not allow, into strings; keeps the rest.
 std::string quote_non_finite(std::string_view json);
-// Whether a string may have been made so.
+// Returns true for what such a string may be.
 bool is_non_finite(std::string_view text);
 
 // Parses one line of JSONL. Keys: `words` or `tokens` (or, with options.texts, `text`); `boxes`, `bboxes` or `bbox`;

@@ -115,4 +115,8 @@ class Targets {
   virtual std::optional<Problem> nothing_to_learn(const TargetCounts&) const { return std::nullopt; }
 };
 
+// Returns true for a window of a text that holds a part of its prompt alone, so that data sets leave it out: in an
+// update it would be a share of nothing. The last window stays, because it ends its page.
+bool is_idle(const Targets& targets, const PageWindow& window);
+
 }  // namespace plimsoll

@@ -94,7 +94,8 @@ class Task {
   virtual const TargetReader* reader() const { return nullptr; }
   // Returns true if its examples are running texts, which the reader reads in place of a page's words.
   bool reads_text() const { return reader() != nullptr && reader()->reads_text(); }
-  // Whether a page may be one running text where the model sees neither boxes nor image: nothing is said of its words.
+  // Returns true if a page may be one running text where the model sees neither boxes nor image, because the task says
+  // nothing of its words.
   virtual bool takes_texts() const { return false; }
   // The keys by which a page is seen to have its targets.
   virtual std::vector<std::string_view> keys() const { return {reader()->key()}; }

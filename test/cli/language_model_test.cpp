@@ -384,7 +384,7 @@ TEST_F(LanguageModel, LearnsConversationsByTheModelsOwnTemplate) {
                               "1GiB", "--threads", "1", "--max-new-tokens", "12"});
   ASSERT_EQ(answer.code, 0) << answer.err;
   EXPECT_EQ(answer.out, "The total.\n");
-  // Of what it was trained on, the answer that ends a conversation is left out.
+  // The answer that ends a conversation of the training data is left out, and given anew.
   const Outcome again = run({"generate", "--model", path("run"), "--data", path("pages/chats.jsonl"), "--budget",
                              "1GiB", "--threads", "1", "--max-new-tokens", "12"});
   ASSERT_EQ(again.code, 0) << again.err;
