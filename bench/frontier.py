@@ -3,7 +3,7 @@
 
 PyTorch 2.13 with transformers trains LayoutLMv3 by each of the means that save memory on a CPU: a page at a time with
 accumulation, weights in bfloat16, torchao's 8-bit AdamW, PEFT adapters, jemalloc, torch.compile with
-activation_memory_budget at five values (and Intel's extension, in an environment of its own: --ipex-python). Plimsoll runs
+activation_memory_budget at five values, of weights in either precision (and Intel's extension, in an environment of its own: --ipex-python). Plimsoll runs
 at four budgets of `plan --sweep` in each of its forms. All take turns in every round; a process counts its steps after a
 warm-up; peaks are the kernel's figure for the process (getrusage), the largest over the rounds; times are medians.
 
@@ -38,7 +38,7 @@ LARGEST_TIME, LARGEST_PEAK = 0.6, 0.4
 PAGES, LENGTH, LABELS = 4, 512, 7
 BUDGETS_OF_COMPILE = (1.0, 0.75, 0.5, 0.25, 0.0)
 
-# name: (class, micro-batch, dtype of weights, optimizer, adapters, allocator, compile budget)
+# name: (class, micro-batch, dtype of weights ("autocast": fp32, under torch.autocast to bfloat16), optimizer, adapters, allocator, compile budget)
 PYTORCH = {
     "eager": ("full", 4, "fp32", "adamw", False, None, None),
     "eager, 1 x 4": ("full", 1, "fp32", "adamw", False, None, None),
@@ -50,9 +50,14 @@ PYTORCH = {
     **{f"compile, budget {budget:g}": ("full", 4, "fp32", "adamw", False, "jemalloc", budget)
        for budget in BUDGETS_OF_COMPILE},
     "compile, budget 0, 1 x 4": ("full", 1, "fp32", "adamw", False, "jemalloc", 0.0),
+    **{f"bf16 weights, compile, budget {budget:g}": ("full", 4, "bf16", "adamw", False, "jemalloc", budget)
+       for budget in BUDGETS_OF_COMPILE},
+    "bf16 weights, compile, budget 0, 1 x 4, 8-bit AdamW": ("full", 1, "bf16", "8bit", False, "jemalloc", 0.0),
+    "bf16 autocast, compile, budget 1": ("full", 4, "autocast", "adamw", False, "jemalloc", 1.0),
     "adapters": ("adapters", 4, "fp32", "adamw", True, "jemalloc", None),
     "adapters, 1 x 4": ("adapters", 1, "fp32", "adamw", True, "jemalloc", None),
     "adapters, bf16 weights, 1 x 4": ("adapters", 1, "bf16", "adamw", True, "jemalloc", None),
+    "adapters, bf16 weights, compile, budget 0, 1 x 4": ("adapters", 1, "bf16", "adamw", True, "jemalloc", 0.0),
 }
 # name: (class, options of train)
 OURS = {
@@ -106,7 +111,9 @@ def pytorch_worker(options):
         begin = time.perf_counter()
         step.zero_grad(set_to_none=True)
         for batch in batches:
-            (called(**batch).loss * len(batch["input_ids"]) / pages).backward()
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == "autocast"):
+                loss = called(**batch).loss
+            (loss * len(batch["input_ids"]) / pages).backward()
         torch.nn.utils.clip_grad_norm_([p for group in groups for p in group["params"]], 1.0)
         step.step()
         seconds.append(time.perf_counter() - begin)
@@ -292,7 +299,7 @@ def collect(options):
                 places[kind, name, " ".join(extra), f"budget {i + 1} of 4"] = budget
     theirs = [(name, False) for name, form in PYTORCH.items()
               if form[0] in options.only and not any(word in name for word in options.skip)]
-    theirs.sort(key=lambda one: PYTORCH[one[0]][2] == "bf16")  # the slow ones, where the processor has no bfloat16, last
+    theirs.sort(key=lambda one: PYTORCH[one[0]][2] != "fp32")  # the slow ones, where the processor has no bfloat16, last
     if options.ipex_python:
         theirs += [(name, True) for name in ("eager", "eager, 1 x 4", "bf16 weights, 1 x 4") if "full" in options.only]
     # What was measured is kept as it comes: a run that was stopped goes on where it was (--again forgets it). Figures count
