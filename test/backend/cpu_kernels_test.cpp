@@ -11,10 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "backend/backend_suite.h"
 #include "backend/compare.h"
 #include "backend/cpu/cpu_backend.h"
-#include "backend/cpu/dnnl_matmul.h"
-#include "backend/cpu/kernels.h"
 #include "backend/new_counter.h"
 #include "backend/reference/reference_backend.h"
 #include "base/bytes.h"
@@ -51,36 +50,19 @@ OpCase products(std::int32_t rows, std::int64_t capacity, std::int64_t inner, st
           }};
 }
 
-// The products that oneDNN has prepared for fixed row counts, on machines whose CpuBackend runs them unprepared, too.
-class PreparedProducts final : public Backend {
- public:
-  std::string_view name() const override { return "cpu, prepared products"; }
-  std::unique_ptr<Kernel> prepare(const Graph& graph, const Node& node) override {
-    omp_set_num_threads(2);
-    switch (node.op) {
-      case Op::kLinear:
-        return make_linear(graph, node, cache_);
-      case Op::kLinearInputGrad:
-        return make_linear_input_grad(graph, node, cache_);
-      case Op::kLinearWeightGrad:
-        return make_linear_weight_grad(graph, node, cache_);
-      default:
-        return others_.prepare(graph, node);
-    }
-  }
-  std::unique_ptr<DeviceMemory> allocate(std::size_t bytes) override { return CpuBackend(2).allocate(bytes); }
-
- private:
-  MatmulCache cache_{true};
-  CpuBackend others_{2};
-};
+constexpr Op kProducts[] = {Op::kLinear, Op::kLinearAdd, Op::kLinearInputGrad, Op::kLinearWeightGrad, Op::kBiasGrad};
+INSTANTIATE_TEST_SUITE_P(CpuBlockedBF16, BackendSuite,
+                         testing::ValuesIn(suite_of(
+                             "cpu", [] { return std::make_unique<CpuBackend>(2, GeneralProducts::kBlocked); },
+                             kProducts, DType::kBF16)),
+                         suite_test_name);
 
 void expect_products_agree(std::int32_t rows, std::int64_t capacity, std::int64_t inner, std::int64_t columns) {
   SCOPED_TRACE(fmt::format("{} of {} rows, {} to {}", rows, capacity, inner, columns));
   const BuiltCase built = products(rows, capacity, inner, columns).build(DType::kF32, true);
   ReferenceBackend reference;
   CpuBackend cpu(2);
-  PreparedProducts fixed;
+  CpuBackend fixed(2, GeneralProducts::kNever);
   GraphRunner expected(built.graph, reference), found(built.graph, cpu), again(built.graph, cpu);
   GraphRunner prepared(built.graph, fixed);
   for (GraphRunner* const runner : {&expected, &found, &again, &prepared}) {
@@ -103,7 +85,7 @@ TEST(CpuProducts, TilesOfCodedWeights) {
   const BuiltCase built = coded.build(DType::kF32, true);
   ReferenceBackend reference;
   CpuBackend cpu(2);
-  PreparedProducts fixed;
+  CpuBackend fixed(2, GeneralProducts::kNever);
   GraphRunner expected(built.graph, reference), found(built.graph, cpu), prepared(built.graph, fixed);
   for (GraphRunner* const runner : {&expected, &found, &prepared}) {
     built.set_data(*runner);

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "backend/cpu/attention_problem.h"
+#include "backend/cpu/blocked_product.h"
 #include "backend/cpu/convert.h"
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/dnnl_matmul.h"
@@ -23,6 +24,10 @@ namespace plimsoll::examples {
 
 void of_attention_problem(const Graph& graph, const Node& node, const KernelArguments& arguments, std::int32_t* order) {
 #include "backend/cpu/attention_problem.h.inc"
+}
+
+void of_blocked_product(const void* x, const void* weight, void* y, std::byte* scratch) {
+#include "backend/cpu/blocked_product.h.inc"
 }
 
 void of_convert(const TensorView& x, const TensorView& wide, std::int64_t rows, std::int64_t width) {

@@ -33,7 +33,10 @@ class CodedProduct final : public Kernel {
         inner_(graph.type(node.inputs[0]).shape[1]),
         columns_(graph.type(node.outputs[0]).shape[1]),
         tile_(inner_ * columns_ <= kSmallMatrix ? columns_ : std::min(kTile, columns_)),
-        is_general_(cache.is_general(product_, product_)),
+        // A blocked product would copy the rows again for each tile.
+        general_(product_ == DType::kF32 ? cache.general({.rows = capacity_, .columns = tile_, .inner = inner_},
+                                                         capacity_, weight_.shape[1])
+                                         : nullptr),
         chunk_(stores_directly() ? capacity_ : std::min(kChunk, capacity_)) {
     const std::int64_t width = tile_;
     tile_parts_ = {.shape = {.columns = width,
@@ -42,8 +45,8 @@ class CodedProduct final : public Kernel {
                              .result = product_,
                              .transposed_b = transposed,
                              .bias = node.inputs.size() == 3},
-                   .is_general = is_general_};
-    if (is_general_ && stores_directly()) tile_parts_.shape.row_stride = columns_;
+                   .general = general_.get()};
+    if (general_ != nullptr && stores_directly()) tile_parts_.shape.row_stride = columns_;
     std::size_t library_bytes = 0;
     const auto fill = [&](Ladder& ladder, std::int64_t columns) {
       ladder.fill(1, chunk_, [&](std::int64_t rows) {
@@ -55,7 +58,7 @@ class CodedProduct final : public Kernel {
         return &product;
       });
     };
-    if (!is_general_) {
+    if (general_ == nullptr) {
       fill(tiles_, width);
       if (columns_ % width > 0) fill(last_tile_, columns_ % width);
     }
@@ -110,7 +113,7 @@ class CodedProduct final : public Kernel {
  private:
   // Otherwise a tile goes through scratch: oneDNN's prepared products store dense rows only, or allocate memory when
   // they run.
-  bool stores_directly() const { return x_type_ == product_ && (columns_ == tile_ || is_general_); }
+  bool stores_directly() const { return x_type_ == product_ && (columns_ == tile_ || general_ != nullptr); }
 
   void decode_tile(const void* weight, std::int64_t column, std::int64_t width, void* to) const {
     const std::int64_t weight_columns = weight_.shape[1];
@@ -126,8 +129,8 @@ class CodedProduct final : public Kernel {
   bool transposed_;
   DType product_;  // type that oneDNN reads and writes
   std::int64_t capacity_, inner_, columns_;
-  std::int64_t tile_;  // output columns of a tile
-  bool is_general_;
+  std::int64_t tile_;                        // output columns of a tile
+  std::unique_ptr<GeneralProduct> general_;  // or nullptr, and products are prepared
   std::int64_t chunk_;
   Ladder tiles_{chunk_}, last_tile_{chunk_};  // the second serves a last tile that is narrower
   RowParts tile_parts_{}, last_tile_parts_{};

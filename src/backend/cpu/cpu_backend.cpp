@@ -181,8 +181,8 @@ void expect_threads(int count) {
 
 }  // namespace
 
-CpuBackend::CpuBackend(int threads)
-    : threads_(threads > 0 ? threads : available_cores()), matmuls_(std::make_unique<MatmulCache>()) {
+CpuBackend::CpuBackend(int threads, GeneralProducts general)
+    : threads_(threads > 0 ? threads : available_cores()), matmuls_(std::make_unique<MatmulCache>(general)) {
   expect_threads(threads_ - 1);
   omp_set_dynamic(0);
   // Kernels keep pointers to their functions for this machine's vectors, so the target is chosen before the first one.
@@ -219,7 +219,7 @@ std::unique_ptr<Kernel> CpuBackend::prepare(const Graph& graph, const Node& node
 // One or two threads take 2.7 MiB in all, which every run's reserve covers.
 std::size_t CpuBackend::library_bytes() const {
   constexpr std::size_t kCovered = 2900 * kKiB, kWhole = 2600 * kKiB, kPart = 870 * kKiB;
-  if (threads_ <= 2 || !matmuls_->is_general(DType::kF32, DType::kF32)) return 0;
+  if (threads_ <= 2 || !matmuls_->has_general_f32()) return 0;
   const std::size_t bytes = static_cast<std::size_t>(threads_) * (threads_ == 4 || threads_ > 7 ? kPart : kWhole);
   return bytes - std::min(bytes, kCovered);
 }

@@ -1,5 +1,5 @@
-// CpuBackend: fp32 on the host. oneDNN multiplies matrices, Highway does everything else with the machine's widest
-// vectors, and OpenMP spreads rows over a fixed team of threads.
+// CpuBackend: the host. oneDNN multiplies most matrices, Highway does everything else with the machine's widest vectors,
+// and OpenMP spreads rows over a fixed team of threads.
 //
 // Invariant: for a fixed machine and thread count every result is a pure function of inputs, shapes and the real row
 // count; sums over rows are taken in blocks of fixed size, in order. Kernels prepared by one backend share oneDNN
@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "backend/backend.h"
+#include "backend/cpu/general_product.h"
 
 namespace plimsoll {
 
@@ -21,7 +22,7 @@ class MatmulCache;
 class CpuBackend final : public Backend {
  public:
   // `threads` is the size of the OpenMP team; 0 means every core that the process may use (affinity and cgroup quota).
-  explicit CpuBackend(int threads = 0);
+  explicit CpuBackend(int threads = 0, GeneralProducts general = GeneralProducts::kWhereFaster);
   ~CpuBackend() override;
 
   std::string_view name() const override { return "cpu"; }

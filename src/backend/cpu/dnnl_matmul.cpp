@@ -1,9 +1,12 @@
 #include "backend/cpu/dnnl_matmul.h"
 
 #include <fmt/format.h>
+#include <omp.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
+#include <map>
 #include <new>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
@@ -13,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/cpu/blocked_product.h"
 #include "backend/cpu/pack_transposed.h"
 #include "backend/cpu/parallel.h"
 #include "base/bytes.h"
@@ -213,6 +217,31 @@ class TransposedPacking final : public WeightPacking {
   std::int64_t inner_, columns_;
 };
 
+// oneDNN's general product of F32 (dnnl_sgemm).
+class DnnlGeneralProduct final : public GeneralProduct {
+ public:
+  std::size_t scratch_bytes() const override { return 0; }
+  void run(const MatmulShape& shape, const void* a, const void* b, const float* bias, void* c,
+           std::byte*) const override {
+    const std::int64_t rows = shape.rows, columns = shape.columns, inner = shape.inner;
+    const std::int64_t row_stride = shape.row_stride == 0 ? columns : shape.row_stride;
+    auto* const result = static_cast<float*>(c);
+    const dnnl_status_t status =
+        dnnl_sgemm(shape.transposed_a ? 'T' : 'N', shape.transposed_b ? 'T' : 'N', rows, columns, inner, 1.0F,
+                   static_cast<const float*>(a), shape.transposed_a ? rows : inner, static_cast<const float*>(b),
+                   shape.transposed_b ? inner : columns, shape.accumulate ? 1.0F : 0.0F, result, row_stride);
+    if (status == dnnl_out_of_memory) throw std::bad_alloc();
+    check(status == dnnl_success, "oneDNN multiplies matrices of any shape");
+    if (!shape.bias) return;
+    parallel_for(rows, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        float* const to = result + row * row_stride;
+        for (std::int64_t j = 0; j < columns; ++j) to[j] += bias[j];
+      }
+    });
+  }
+};
+
 }  // namespace
 
 struct MatmulCache::Library {
@@ -221,13 +250,14 @@ struct MatmulCache::Library {
   std::map<MatmulShape, std::unique_ptr<Matmul>> matmuls{};
   std::map<std::tuple<std::int64_t, std::int64_t, bool, DType>, std::unique_ptr<WeightPacking>> packings{};
 
-  std::optional<bool> general_f32{};  // MatmulCache::is_general, once asked
-  std::set<DType> general{};          // types whose general product has been run
+  GeneralProducts general = GeneralProducts::kWhereFaster;
+  std::optional<bool> general_f32{};  // MatmulCache::has_general_f32, once asked
+  std::set<DType> has_code{};         // types whose general product has been run
 
   // oneDNN generates the code of its general product, several MiB, when one first runs. Running one now lets the run's
   // plan count that memory.
   void make_general_code(DType operands) {
-    if (!general.insert(operands).second) return;
+    if (!has_code.insert(operands).second) return;
     const MatmulShape small{.rows = 16, .columns = 16, .inner = 16, .operands = operands, .result = operands};
     const DnnlMatmul product(engine, stream, small, matrix(small.inner, small.columns, false, operands));
     std::vector<float> operand(256), result(256);
@@ -255,27 +285,10 @@ bool has_isa(dnnl::cpu_isa isa) {
 bool multiplies_bf16() { return has_isa(dnnl::cpu_isa::avx512_core_bf16); }
 bool multiplies_int8() { return has_isa(dnnl::cpu_isa::avx512_core_vnni); }
 
-void multiply_unprepared(const MatmulShape& shape, const void* a, const void* b, const float* bias, void* c) {
-  const std::int64_t rows = shape.rows, columns = shape.columns, inner = shape.inner;
-  const std::int64_t row_stride = shape.row_stride == 0 ? columns : shape.row_stride;
-  auto* const result = static_cast<float*>(c);
-  const dnnl_status_t status =
-      dnnl_sgemm(shape.transposed_a ? 'T' : 'N', shape.transposed_b ? 'T' : 'N', rows, columns, inner, 1.0F,
-                 static_cast<const float*>(a), shape.transposed_a ? rows : inner, static_cast<const float*>(b),
-                 shape.transposed_b ? inner : columns, shape.accumulate ? 1.0F : 0.0F, result, row_stride);
-  if (status == dnnl_out_of_memory) throw std::bad_alloc();
-  check(status == dnnl_success, "oneDNN multiplies matrices of any shape");
-  if (!shape.bias) return;
-  parallel_for(rows, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      float* const to = result + row * row_stride;
-      for (std::int64_t j = 0; j < columns; ++j) to[j] += bias[j];
-    }
-  });
-}
-
-MatmulCache::MatmulCache(bool prepares_all) : library_(made_by_library([] { return std::make_unique<Library>(); })) {
-  if (prepares_all) library_->general_f32 = false;
+MatmulCache::MatmulCache(GeneralProducts general)
+    : library_(made_by_library([] { return std::make_unique<Library>(); })) {
+  library_->general = general;
+  if (general == GeneralProducts::kNever) library_->general_f32 = false;
 }
 MatmulCache::~MatmulCache() = default;
 
@@ -293,8 +306,7 @@ const Matmul& MatmulCache::matmul(const MatmulShape& shape) {
   return *library_->matmuls.emplace(shape, std::move(made)).first->second;
 }
 
-bool MatmulCache::is_general(DType operands, DType result) {
-  if (operands != DType::kF32 || result != DType::kF32) return false;
+bool MatmulCache::has_general_f32() {
   if (!library_->general_f32) {
     library_->general_f32 = made_by_library([&] {
       const MatmulShape typical{.rows = kTypicalRows, .columns = 256, .inner = 256};
@@ -304,6 +316,22 @@ bool MatmulCache::is_general(DType operands, DType result) {
     });
   }
   return *library_->general_f32;
+}
+
+std::unique_ptr<GeneralProduct> MatmulCache::general(const MatmulShape& largest, std::int64_t n, std::int64_t k) {
+  if (largest.operands == DType::kF32 && largest.result == DType::kF32 && has_general_f32()) {
+    return std::make_unique<DnnlGeneralProduct>();
+  }
+  if (largest.operands != DType::kBF16 || library_->general == GeneralProducts::kNever) return nullptr;
+  const bool always = library_->general == GeneralProducts::kBlocked;
+  const MicroKernel* kernel = tile_micro_kernel();
+  if (kernel == nullptr && always) kernel = vector_micro_kernel();
+  // A weight is copied before it is multiplied by n rows, which takes longer than multiplying few; and copies of a
+  // vocabulary's width, where they cannot be summed in parts, would take more memory than the product is worth.
+  constexpr std::int64_t kFewestRows = 256, kNarrowest = 64, kWidest = 16384;
+  const bool is_wide = largest.result != DType::kF32 && largest.inner > kWidest;
+  if (kernel == nullptr || is_wide || !(always || (n >= kFewestRows && k >= kNarrowest))) return nullptr;
+  return std::make_unique<BlockedProduct>(*kernel, largest, omp_get_max_threads());
 }
 
 const WeightPacking* MatmulCache::packing(std::int64_t inner, std::int64_t columns, bool transposed_b, DType dtype) {

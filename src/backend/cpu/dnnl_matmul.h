@@ -9,12 +9,11 @@
 //   product.run(x, weight, nullptr, y, scratch);            // y[256, 3072] = x[256, 768] weight[3072, 768]^T
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 
+#include "backend/cpu/general_product.h"
 #include "tensor/dtype.h"
 
 namespace plimsoll {
@@ -24,20 +23,6 @@ bool multiplies_bf16();
 
 // True if this machine sums products of bytes in one instruction without saturating (AVX512_VNNI).
 bool multiplies_int8();
-
-// c[rows, columns] = a b (+ bias) (+ c), row-major, summed in F32, or, of I8, in I32.
-struct MatmulShape {
-  std::int64_t rows = 0, columns = 0, inner = 0;
-  DType operands = DType::kF32;  // type of a and b: F32, BF16 where multiplies_bf16(), I8 where multiplies_int8()
-  DType result = DType::kF32;    // type of c: F32, or the operands' type; I32 of I8. The bias is F32
-  bool transposed_a = false;     // a is stored [inner, rows], else [rows, inner]
-  bool transposed_b = false;     // b is stored [columns, inner], else [inner, columns]
-  bool packed_b = false;         // b comes from WeightPacking (transposed_b is then ignored)
-  bool bias = false;             // + bias[columns] on every row
-  bool accumulate = false;       // + what c held
-  std::int64_t row_stride = 0;   // elements between c's rows, 0 for `columns`; only multiply_unprepared() takes others
-  friend auto operator<=>(const MatmulShape&, const MatmulShape&) = default;
-};
 
 class Matmul {
  public:
@@ -62,21 +47,22 @@ class WeightPacking {
   virtual void run(const void* b, void* packed, std::byte* scratch) const = 0;
 };
 
-// Runs the product of `shape` unprepared, by oneDNN's general product of F32 (dnnl_sgemm). Packing buffers are
-// oneDNN's own, a few hundred KiB a thread; the arguments are those of Matmul::run.
-void multiply_unprepared(const MatmulShape& shape, const void* a, const void* b, const float* bias, void* c);
-
 class MatmulCache {
  public:
-  // With `prepares_all`, is_general() is false on every machine, so that tests reach the prepared products.
-  explicit MatmulCache(bool prepares_all = false);
+  explicit MatmulCache(GeneralProducts general = GeneralProducts::kWhereFaster);
   ~MatmulCache();
   MatmulCache(const MatmulCache&) = delete;
   MatmulCache& operator=(const MatmulCache&) = delete;
 
-  // True if `matmul` would prepare the general product for these types, as it does for F32 without AVX-512.
-  // multiply_unprepared() runs that over any number of rows, so that nothing has to be prepared.
-  bool is_general(DType operands, DType result);
+  // True if oneDNN multiplies F32 by its general product (dnnl_sgemm), as it does without AVX-512. That product packs
+  // into buffers of its own, a few hundred KiB a thread.
+  bool has_general_f32();
+  // Returns a product over any rows, columns and inner elements up to those of `largest`, for the calling thread's
+  // team, or nullptr if such products are prepared: of F32 oneDNN's where it has one, of BF16 a blocked one
+  // (blocked_product.h) on processors with AMX. `n` rows are multiplied by a weight of `k` columns, or summed to its
+  // gradient; the weight's rows do not say who multiplies, because a part of a vocabulary must get the bits of the
+  // whole.
+  std::unique_ptr<GeneralProduct> general(const MatmulShape& largest, std::int64_t n, std::int64_t k);
   // Both live as long as the cache. `packing` returns nullptr if b's own layout is as good for oneDNN as any other.
   const Matmul& matmul(const MatmulShape& shape);
   const WeightPacking* packing(std::int64_t inner, std::int64_t columns, bool transposed_b, DType dtype = DType::kF32);

@@ -1,15 +1,17 @@
-// linear, linear_add and linear's two gradients by oneDNN, for a row count that is known only at run time.
+// linear, linear_add and linear's two gradients, by oneDNN or in blocks of our own (blocked_product.h), for a row count
+// that is known only at run time.
 //
-// oneDNN's general product (F32 without AVX-512) runs over the real rows as they are. Its primitives have fixed shapes,
-// so elsewhere rows are divided among several (Ladder): one product over nearly all rows, and a few over the rest,
+// General products run over the real rows as they are (MatmulCache::general). oneDNN's primitives have fixed shapes, so
+// elsewhere rows are divided among several (Ladder): one product over nearly all rows, and a few over the rest,
 // padded with zeros to kStep. Which primitives run depends on capacity and real row count alone, so results repeat, and
 // the cost follows the real rows in steps of kStep.
 //
-// linear's weight is transposed in the product and is packed once a run, unless rows are few; linear_input_grad's is
-// used as it is, which is as fast and needs no scratch. linear_weight_grad sums over rows, and adds the remaining rows'
-// product to that of the groups. Few rows are multiplied by kernels of our own (few_rows_products.h) on machines
-// where oneDNN has primitives; a weight's gradient of few rows is on all. The general product's sums depend on how many
-// rows the gradient has, and a head that is updated in parts has to get the same bits as a whole one.
+// Where products are prepared, linear's weight is transposed in the product and is packed once a run, unless rows are
+// few; linear_input_grad's is used as it is, which is as fast and needs no scratch. linear_weight_grad sums over rows,
+// and adds the remaining rows' product to that of the groups. Few rows are multiplied by kernels of our own
+// (few_rows_products.h) on machines where oneDNN has primitives; a weight's gradient of few rows is on all: the sums of
+// oneDNN's general product depend on how many rows the gradient has, and a head that is updated in parts has to get the
+// same bits as a whole one.
 //
 // BF16 rows are multiplied directly if the machine can; otherwise, and for F16 rows always, they are widened to F32
 // kChunk rows at a time, and results are rounded when stored. Sums are in F32 either way.
@@ -57,9 +59,14 @@ class RowProduct final : public Kernel {
         capacity_(sizes.capacity),
         inner_(sizes.inner),
         columns_(sizes.columns),
-        is_general_(cache.is_general(product_, result_)),
-        chunk_(widens_rows() || (!is_general_ && is_narrow(inner_, columns_)) ? std::min(kChunk, sizes.capacity)
-                                                                              : sizes.capacity) {
+        general_(cache.general({.rows = widens_rows() ? std::min(kChunk, capacity_) : capacity_,
+                                .columns = columns_,
+                                .inner = inner_,
+                                .operands = product_,
+                                .result = result_},
+                               capacity_, transposed_weight ? inner_ : columns_)),
+        chunk_(widens_rows() || (general_ == nullptr && is_narrow(inner_, columns_)) ? std::min(kChunk, capacity_)
+                                                                                     : capacity_) {
     parts_ = {.shape = {.columns = columns_,
                         .inner = inner_,
                         .operands = product_,
@@ -67,8 +74,8 @@ class RowProduct final : public Kernel {
                         .transposed_b = transposed_weight,
                         .bias = third == Third::kBias,
                         .accumulate = third == Third::kAddend},
-              .is_general = is_general_};
-    const std::size_t library_bytes = is_general_ ? 0 : prepare(cache);
+              .general = general_.get()};
+    const std::size_t library_bytes = general_ != nullptr ? 0 : prepare(cache);
     ScratchLayout layout;
     weight_at_ = layout.add_bytes(types.weight == product_ ? 0 : bytes_of(product_, inner_ * columns_));
     packed_at_ = layout.add_bytes(packing_ == nullptr ? 0 : packing_->packed_bytes());
@@ -147,7 +154,7 @@ class RowProduct final : public Kernel {
   Third third_;
   DType product_, result_;  // the types that oneDNN reads and writes
   std::int64_t capacity_, inner_, columns_;
-  bool is_general_;
+  std::unique_ptr<GeneralProduct> general_;  // or nullptr, and products are prepared
   std::int64_t chunk_;
   const WeightPacking* packing_ = nullptr;  // used above kFewRows rows
   Ladder plain_{chunk_}, packed_{chunk_};   // for b as it is, and for b packed
@@ -165,12 +172,21 @@ class WeightGradient final : public Kernel {
         m_(m),
         k_(k),
         has_sum_(has_sum),
-        is_general_(cache.is_general(product_, DType::kF32)),
-        chunk_(dtype != product_ || (!is_general_ && is_narrow(m, k)) ? std::min(kChunk, capacity) : capacity) {
+        general_(cache.general({.rows = m,
+                                .columns = k,
+                                .inner = dtype != product_ ? std::min(kChunk, capacity) : capacity,
+                                .operands = product_,
+                                .transposed_a = true},
+                               capacity, k)),
+        chunk_(dtype != product_ || (general_ == nullptr && is_narrow(m, k)) ? std::min(kChunk, capacity) : capacity) {
     ScratchLayout layout;
     x_at_ = layout.add_bytes(dtype == product_ ? 0 : bytes_of(product_, chunk_ * k));
     dy_at_ = layout.add_bytes(dtype == product_ ? 0 : bytes_of(product_, chunk_ * m));
-    if (!is_general_) prepare(cache, layout);
+    if (general_ == nullptr) {
+      prepare(cache, layout);
+    } else {
+      library_at_ = layout.add_bytes(general_->scratch_bytes());
+    }
     scratch_bytes_ = layout.bytes();
   }
 
@@ -220,8 +236,8 @@ class WeightGradient final : public Kernel {
   }
 
   void sum(std::int64_t rows, const void* dy, const void* x, float* dw, bool on_top, std::byte* scratch) const {
-    if (is_general_) {
-      multiply_unprepared(shape_over(rows, on_top), dy, x, nullptr, dw);
+    if (general_ != nullptr) {
+      general_->run(shape_over(rows, on_top), dy, x, nullptr, dw, scratch + library_at_);
       return;
     }
     while (rows >= kGroup) {
@@ -245,7 +261,8 @@ class WeightGradient final : public Kernel {
 
   DType dtype_, product_;  // the type of dy and x; the type that oneDNN reads
   std::int64_t capacity_, m_, k_;
-  bool has_sum_, is_general_;
+  bool has_sum_;
+  std::unique_ptr<GeneralProduct> general_;  // or nullptr, and products are prepared
   std::int64_t chunk_;
   Ladder writing_{chunk_}, adding_{chunk_};  // products that overwrite dw, and that add to it
   std::size_t library_at_ = 0, x_at_ = 0, dy_at_ = 0, rest_x_at_ = 0, rest_dy_at_ = 0, scratch_bytes_ = 0;
@@ -270,7 +287,7 @@ bool is_of_few_rows(const Graph& graph, const Node& node, const TensorType& rows
 
 // The same of a product with a weight, without a third input, on machines where that is faster than oneDNN's.
 bool is_product_of_few_rows(const Graph& graph, const Node& node, MatmulCache& cache) {
-  return node.inputs.size() == 2 && !cache.is_general(DType::kF32, DType::kF32) &&
+  return node.inputs.size() == 2 && !cache.has_general_f32() &&
          is_of_few_rows(graph, node, graph.type(node.inputs[0]), graph.type(node.inputs[1]).shape[1]);
 }
 

@@ -1,5 +1,5 @@
 // Helpers that kernels which multiply rows share: they run a product over a row count that is known only at run time,
-// unprepared if oneDNN can (MatmulCache::is_general), otherwise divided among primitives of fixed shapes.
+// by a general product where that is faster (MatmulCache::general), otherwise divided among primitives of fixed shapes.
 #pragma once
 
 #include <algorithm>
@@ -83,25 +83,25 @@ inline void copy_and_fill(const void* from, void* to, std::int64_t real, std::in
 
 // y[rows, columns] = x[rows, inner] b (+ bias), or plus y's old value, for any number of rows.
 struct RowParts {
-  MatmulShape shape{};      // its rows are not used
-  bool is_general = false;  // the product runs unprepared, and the rest is unused
-  // Offsets in a kernel's scratch: the library's own scratch, and the last rows, padded to kStep.
+  MatmulShape shape{};                      // its rows are not used
+  const GeneralProduct* general = nullptr;  // runs over any rows, so that no ladder and no last rows are used
+  // Offsets in a kernel's scratch: the product's own scratch, and the last rows, padded to kStep.
   std::size_t library_at = 0, last_x_at = 0, last_y_at = 0;
 
   // Asks for what multiply() needs in scratch.
   void lay_out(ScratchLayout& layout, std::size_t library_bytes) {
-    if (is_general) return;
-    library_at = layout.add_bytes(library_bytes);
+    library_at = layout.add_bytes(general != nullptr ? general->scratch_bytes() : library_bytes);
+    if (general != nullptr) return;
     last_x_at = layout.add_bytes(bytes_of(shape.operands, kStep * shape.inner));
     last_y_at = layout.add_bytes(bytes_of(shape.result, kStep * shape.columns));
   }
 
   void multiply(const Ladder& products, std::int64_t rows, const void* x, const void* b, const float* bias, void* y,
                 std::byte* scratch) const {
-    if (is_general) {
+    if (general != nullptr) {
       MatmulShape whole = shape;
       whole.rows = rows;
-      multiply_unprepared(whole, x, b, bias, y);
+      general->run(whole, x, b, bias, y, scratch + library_at);
       return;
     }
     while (rows >= kStep) {
