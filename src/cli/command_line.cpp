@@ -6,12 +6,14 @@
 #include <set>
 #include <utility>
 
+#include "formats/json.h"
+
 namespace plimsoll {
 namespace {
 
 // A number as a number, so that programs need not parse it; a text as it is.
 nlohmann::json value_of(const std::string& text) {
-  const auto parsed = nlohmann::json::parse(text, nullptr, false);
+  const auto parsed = parse_json(text);
   return parsed.is_number() ? parsed : nlohmann::json(text);
 }
 

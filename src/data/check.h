@@ -7,8 +7,8 @@
 //
 // Invariant: the report does not depend on the numbers of threads and ranks.
 //
-// Kinds, stable for machines. Errors: whatever PageError and ImageError name ("bad-json", "missing-key", "wrong-type",
-// "counts-differ", "box-shape", "not-finite", "not-utf8", "label-numbers", "label-unknown", "label-scheme",
+// Kinds, stable for machines. Errors: whatever PageError and ImageError name ("bad-json", "repeated-key", "missing-key",
+// "wrong-type", "counts-differ", "box-shape", "not-finite", "not-utf8", "label-numbers", "label-unknown", "label-scheme",
 // "size-unknown", "image-missing", "image-unreadable", "image-kind", "image-too-large"), "page-unreadable",
 // "box-outside", "labels-missing", "label-missing", "label-kind", "label-range", "questions-missing",
 // "answers-missing", "answer-outside", "prompt-too-long", "entities-missing", "entity-outside", "duplicate-entity",
@@ -50,6 +50,7 @@ struct CheckOptions {
   BoxFormat box_format = BoxFormat::kPixel;
   const LabelSet* labels = nullptr;          // absent: any label name is accepted
   bool labels_required = false;              // training and evaluation
+  bool texts_required = false;               // the same, also of the texts of a pair, which has the label
   bool words_labelled = true;                // the labels are of words; false: of whole pages
   std::shared_ptr<const Targets> targets{};  // absent: the task's own targets are not checked
   bool targets_known = true;                 // false: the caller says that no page has a target

@@ -130,9 +130,8 @@ class Fixer {
     const std::vector<BoxRepair> repairs = repairs_of(index, page);
     if (repairs.empty() && folder.empty()) return;
     const std::size_t start = line.starts_with("\xEF\xBB\xBF") ? 3 : 0;
-    if (nests_too_deep(line)) return;  // broken: kept unchanged and reported
-    Json json = Json::parse(quote_non_finite(std::string_view(line).substr(start)), nullptr, false);
-    if (!json.is_object()) return;  // also broken
+    Json json = parse_json(quote_non_finite(std::string_view(line).substr(start)));
+    if (!json.is_object()) return;  // broken: kept unchanged and reported
     const auto first_key = [&json](const auto& names) {
       for (const char* name : names) {
         if (json.contains(name) && !json[name].is_null()) return json.find(name);

@@ -109,7 +109,7 @@ void PageChecker::check_page(Page& page, std::size_t index) {
                            .id = std::hash<std::string>()(page.id),
                            .content = content_hash(page)});
   // An empty scan has nothing to learn from, but it has a prediction.
-  if (page.words.empty() && options_.labels_required) {
+  if (page.words.empty() && (options_.labels_required || (page.is_text && options_.texts_required))) {
     add(Severity::kError, "empty-page",
         {.what = page.is_text ? "a text is empty" : "a page has no words",
          .where = place(page),

@@ -73,12 +73,12 @@ class RepairedText {
   std::size_t first_bad_ = std::string::npos;
 };
 
-Json parse_object(std::string_view text, const Page& page) {
+Json parse_object(std::string_view text, const Page& page, const LineForm& form) {
   if (nests_too_deep(text)) {
-    throw PageError("bad-json", {.what = "a page's JSON nests too deep",
+    throw PageError("bad-json", {.what = fmt::format("a {}'s JSON nests too deep", form.name),
                                  .where = place(page),
                                  .found = "more than " + counted(kMaxJsonDepth, "level"),
-                                 .allowed = "{\"image\": …, \"words\": […], \"boxes\": […]}",
+                                 .allowed = form.form,
                                  .remedy = "correct the line, or write the file with a JSON library"});
   }
   Json json;
@@ -95,12 +95,14 @@ Json parse_object(std::string_view text, const Page& page) {
       throw PageError("bad-json", {.what = "a line is not a whole JSON object",
                                    .where = place(page),
                                    .found = in_quotes(text),
-                                   .allowed = "JSONL: each page complete, on a line of its own",
-                                   .remedy = "write pages without indentation and without an array around them "
-                                             "(jq -c . turns objects, jq -c '.[]' an array, into JSONL)"});
+                                   .allowed = fmt::format("JSONL: each {} complete, on a line of its own", form.name),
+                                   .remedy = fmt::format("write {}s without indentation and without an array around "
+                                                         "them (jq -c . turns objects, jq -c '.[]' an array, into "
+                                                         "JSONL)",
+                                                         form.name)});
     }
     const std::string quoted = quote_non_finite(text);
-    if (!cut && quoted != text) return parse_object(quoted, page);
+    if (!cut && quoted != text) return parse_object(quoted, page, form);
     throw PageError("bad-json", {.what = cut ? "JSON ends too early" : "not valid JSON",
                                  .where = fmt::format("{}, near byte {} of {}", place(page), at, text.size()),
                                  .found = in_quotes(tail),
@@ -115,18 +117,26 @@ Json parse_object(std::string_view text, const Page& page) {
                                    .remedy = "check the program that computed it, and write the page again"});
   }
   if (!json.is_object()) {
-    throw PageError("bad-json", {.what = "a page is not a JSON object",
+    throw PageError("bad-json", {.what = fmt::format("a {} is not a JSON object", form.name),
                                  .where = place(page),
                                  .found = shown(json),
-                                 .allowed = "{\"image\": …, \"words\": […], \"boxes\": […]}",
+                                 .allowed = form.form,
                                  .remedy = "write one JSON object per line (JSONL), not one array"});
+  }
+  if (const std::optional<std::string> key = repeated_key(text)) {
+    throw PageError("repeated-key",
+                    {.what = fmt::format("a {} has a key twice", form.name),
+                     .where = place(page),
+                     .found = fmt::format("`{}`", *key),
+                     .allowed = "each key once",
+                     .remedy = "keep the one that is meant: of several, readers of JSON take the last"});
   }
   return json;
 }
 
-Json parse_text(const RepairedText& text, std::string_view original, const Page& page) {
+Json parse_text(const RepairedText& text, std::string_view original, const Page& page, const LineForm& form = {}) {
   try {
-    return parse_object(text.text(), page);
+    return parse_object(text.text(), page, form);
   } catch (const PageError&) {
     if (text.good()) throw;
     throw text.fault_in_page(page, original);  // the text is in another encoding than UTF-8, so it is not JSON
@@ -338,6 +348,17 @@ std::string quote_non_finite(std::string_view text) {
     out += text[i];
   }
   return out;
+}
+
+nlohmann::json parse_json_line(std::string_view text, const std::filesystem::path& file, std::size_t line,
+                               const LineForm& form) {
+  Page place;
+  place.file = file;
+  place.line = line;
+  const RepairedText repaired(text);
+  Json json = parse_text(repaired, text, place, form);
+  if (!repaired.good()) throw repaired.fault_in_page(place, text);
+  return json;
 }
 
 Page parse_jsonl_page(std::string_view json_text, const std::filesystem::path& file, std::size_t line,

@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "base/file.h"
 #include "data/file_kind.h"
+#include "data/page_faults.h"
 
 namespace plimsoll {
 namespace {
@@ -76,15 +77,19 @@ class JsonlSource final : public PageSource {
  private:
   // The JSON of one of a line's two pages.
   std::string page_of_pair(const std::string& text, const char* side, std::uint32_t line) const {
-    const nlohmann::json json = nlohmann::json::parse(quote_non_finite(text), nullptr, false);
-    const auto page = json.is_object() ? json.find(side) : json.end();
-    if (json.is_object() && page != json.end() && page->is_object()) return page->dump();
-    throw PageError("pair-without-page",
-                    {.what = "a line of pairs has no page",
-                     .where = fmt::format("{}:{}, `{}`", file_.path().string(), line, side),
-                     .found = json.is_object() ? "an id, or nothing" : "no JSON object",
-                     .allowed = "{\"a\": {\"words\": …}, \"b\": {\"words\": …}, \"label\": …}, or texts, {\"text\": …}",
-                     .remedy = "write the page; or pass --pages FILE, the pages that ids name"});
+    constexpr LineForm kForm{"pair", R"({"a": {"words": …}, "b": {"words": …}, "label": …}, or texts, {"text": …})"};
+    const nlohmann::json json = parse_json_line(text, file_.path(), line, kForm);
+    const auto page = json.find(side);
+    if (page != json.end() && page->is_object()) return page->dump();
+    const bool is_string = page != json.end() && page->is_string();
+    throw PageError(
+        "pair-without-page",
+        {.what = "a line of pairs has no page",
+         .where = fmt::format("{}:{}, `{}`", file_.path().string(), line, side),
+         .found = page == json.end() ? fmt::format("no `{}`", side) : shown(*page),
+         .allowed = kForm.form,
+         .remedy = is_string ? R"(write a text as {"text": …}; or pass --pages FILE, the pages that ids name)"
+                             : "write the page, or omit the pair"});
   }
 
   struct Line {

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -101,6 +102,15 @@ std::optional<PageError> read_as_far_as_possible(const PageSource& pages, const 
 std::string quote_non_finite(std::string_view json);
 // Returns true for what such a string may be.
 bool is_non_finite(std::string_view text);
+
+// What a line of JSONL holds, in messages: "page", and an example of its JSON.
+struct LineForm {
+  const char* name = "page";
+  const char* form = R"({"image": …, "words": […], "boxes": […]})";
+};
+// Parses a line, which must be one JSON object. Throws PageError: "bad-json", "not-utf8", "not-finite", "repeated-key".
+nlohmann::json parse_json_line(std::string_view text, const std::filesystem::path& file, std::size_t line,
+                               const LineForm& form);
 
 // Parses one line of JSONL. Keys: `words` or `tokens` (or, with options.texts, `text`); `boxes`, `bboxes` or `bbox`;
 // `labels` or `ner_tags` (optional); `image`, `image_path` or `file_name` (relative to `file`'s folder, or absolute);

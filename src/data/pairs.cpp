@@ -17,6 +17,8 @@ namespace {
 using Ids = std::map<std::string, std::uint32_t, std::less<>>;
 
 constexpr std::uint32_t kSeveralPages = Pairs::kNoPage - 1;
+constexpr const char* kLabelFault = "wrong-type";
+constexpr LineForm kPairLine{"pair", "{\"a\": …, \"b\": …, \"label\": …}"};
 constexpr const char* kLinked = "1";  // the label of pages that belong together
 
 // The representative of an element's set, with paths halved on the way.
@@ -41,7 +43,7 @@ PageError pair_error(const char* kind, std::string what, std::string where, std:
 
 Pairs::Pairs(PagePaths paths, const PageSource& pages, Form form,
              const std::function<std::string(const Page&)>& group_of)
-    : paths_(std::move(paths)) {
+    : paths_(std::move(paths)), form_(form) {
   Ids ids;
   std::vector<std::string> groups(pages.size());
   page_ids_.resize(pages.size());
@@ -63,7 +65,7 @@ Pairs::Pairs(PagePaths paths, const PageSource& pages, Form form,
     throw DataError({.what = "a data file has no pairs",
                      .where = listed(paths_),
                      .found = "no line with text",
-                     .allowed = "one JSON object per line: {\"a\": …, \"b\": …, \"label\": …}",
+                     .allowed = fmt::format("one JSON object per line: {}", kPairLine.form),
                      .remedy = "pass a JSONL file with at least one pair"});
   }
   group_pages(groups);
@@ -91,29 +93,25 @@ void Pairs::read_line(std::string_view text, Pair pair, Form form, const Ids& id
   const std::string at = fmt::format("{}:{}", paths_[pair.file].string(), pair.line);
   pairs_.push_back(pair);  // as it is if it cannot be used
   const auto refuse = [&](PageError error) { faults_.emplace_back(index, std::move(error)); };
-  const nlohmann::json json = nlohmann::json::parse(quote_non_finite(text), nullptr, false);
-  constexpr const char* kForm = "{\"a\": …, \"b\": …, \"label\": …}";
-  if (!json.is_object()) {
-    return refuse(
-        pair_error("bad-json", "a pair is not a JSON object", at, shown(json), kForm, "write one pair a line"));
+  nlohmann::json json;
+  try {
+    json = parse_json_line(text, paths_[pair.file], pair.line, kPairLine);
+  } catch (const PageError& error) {
+    return refuse(error);
   }
   std::uint32_t pages[2] = {2 * index, 2 * index + 1};
-  for (int side = 0; side < 2; ++side) {
+  for (int side = 0; side < 2 && form == Form::kIds; ++side) {  // whoever reads the others' pages reports them
     const char* const key = side == 0 ? "a" : "b";
     const auto found = json.find(key);
-    const bool in_line = form == Form::kInLine;
     if (found == json.end() || found->is_null()) {
-      return refuse(pair_error("missing-key", "a pair lacks one of its pages", at, fmt::format("no `{}`", key), kForm,
-                               "name both pages, or omit the pair"));
+      return refuse(pair_error("missing-key", "a pair lacks one of its pages", at, fmt::format("no `{}`", key),
+                               kPairLine.form, "name both pages, or omit the pair"));
     }
-    if (in_line != found->is_object() || (!in_line && !found->is_string() && !found->is_number_integer())) {
-      return refuse(pair_error(
-          "wrong-type", in_line ? "a pair's page is not a JSON object" : "a pair's page is not an id",
-          fmt::format("{}, `{}`", at, key), shown(*found), in_line ? "a page, {\"words\": …}" : "the id of a page",
-          in_line ? "write the page itself; or pass --pages FILE, the pages that the ids name"
-                  : "write the id of one of --pages; or omit --pages, where pairs hold their pages"));
+    if (!found->is_string() && !found->is_number_integer()) {
+      return refuse(pair_error("wrong-type", "a pair's page is not an id", fmt::format("{}, `{}`", at, key),
+                               shown(*found), "the id of a page",
+                               "write the id of one of --pages; or omit --pages, where pairs hold their pages"));
     }
-    if (in_line) continue;
     const std::string id = found->is_string() ? found->get<std::string>() : found->dump();
     const auto page = ids.find(id);
     if (page == ids.end() || page->second == kSeveralPages) {
@@ -134,7 +132,7 @@ void Pairs::read_line(std::string_view text, Pair pair, Form form, const Ids& id
   }
   if (const auto label = json.find("label"); label != json.end() && !label->is_null()) {
     if (!label->is_string() && !label->is_number_integer()) {
-      return refuse(pair_error("wrong-type", "a pair's label is neither a number nor a name", at + ", `label`",
+      return refuse(pair_error(kLabelFault, "a pair's label is neither a number nor a name", at + ", `label`",
                                shown(*label), "0 or 1, or a label's name", "correct the label"));
     }
     const std::string name = label->is_string() ? label->get<std::string>() : label->dump();
@@ -203,8 +201,16 @@ std::uint64_t Pairs::host_bytes() const {
   return bytes;
 }
 
+void Pairs::add_faults(Findings& findings) const {
+  for (const auto& [pair, fault] : faults_) {
+    // Whoever reads the pages of a line reports what is wrong with the whole line.
+    const bool is_told = form_ == Form::kInLine && fault.kind() != kLabelFault;
+    if (!is_told) findings.add(Severity::kError, fault.kind(), fault.problem());
+  }
+}
+
 void Pairs::check(bool ordered, Findings& findings) const {
-  for (const auto& [pair, fault] : faults_) findings.add(Severity::kError, fault.kind(), fault.problem());
+  add_faults(findings);
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::size_t> first;
   for (std::size_t pair = 0; pair < size(); ++pair) {
     if (!is_usable(pair)) continue;

@@ -65,7 +65,9 @@ class Pairs {
   std::span<const std::filesystem::path> paths() const { return paths_; }
   std::uint64_t host_bytes() const;
 
-  // Adds the faults, and the pairs that stand twice or contradict each other, to `findings`. `ordered`: (a, b) and
+  // Adds the faults that the check of the pages does not add.
+  void add_faults(Findings& findings) const;
+  // Adds those, and the pairs that stand twice or contradict each other, to `findings`. `ordered`: (a, b) and
   // (b, a) contradict each other; otherwise they are the same pair.
   void check(bool ordered, Findings& findings) const;
 
@@ -76,6 +78,7 @@ class Pairs {
   void group_pages(const std::vector<std::string>& names);
 
   PagePaths paths_;
+  Form form_;
   std::vector<Pair> pairs_;
   std::vector<std::string> labels_;  // as written, in the order of their first occurrence
   std::vector<std::string> page_ids_;

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <set>
+#include <vector>
+
 #include "base/counted.h"
 #include "base/error.h"
 
@@ -35,6 +38,31 @@ nlohmann::json parse_json(std::string_view text, const std::string& where) {
                      .remedy = "the file is damaged or was made to mislead: get it again"});
   }
   return nlohmann::json::parse(text, nullptr, false);
+}
+
+nlohmann::json parse_json(std::string_view text) {
+  if (nests_too_deep(text)) return nlohmann::json(nlohmann::json::value_t::discarded);
+  return nlohmann::json::parse(text, nullptr, false);
+}
+
+std::optional<std::string> repeated_key(std::string_view text) {
+  std::vector<std::set<std::string_view>> open;  // the keys of each open object; a list has none
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '{' || c == '[') {
+      open.emplace_back();
+    } else if ((c == '}' || c == ']') && !open.empty()) {
+      open.pop_back();
+    } else if (c == '"') {
+      const std::size_t begin = ++i;
+      while (i < text.size() && text[i] != '"') i += text[i] == '\\' ? 2 : 1;
+      const std::size_t next = text.find_first_not_of(" \t\r\n", i + 1);
+      if (next == std::string_view::npos || text[next] != ':' || open.empty()) continue;
+      const std::string_view key = text.substr(begin, i - begin);
+      if (!open.back().insert(key).second) return std::string(key);
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace plimsoll

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,7 +20,13 @@ inline constexpr int kMaxJsonDepth = 100;
 // result is unspecified.
 bool nests_too_deep(std::string_view text);
 
-// Returns a value that `is_discarded()` if the text is not JSON. Throws DataError at `where` if it nests too deep.
+// Returns a value that `is_discarded()` if the text is not JSON. Throws DataError at `where` if it nests too deep;
+// without `where` such a text is discarded, too.
 nlohmann::json parse_json(std::string_view text, const std::string& where);
+nlohmann::json parse_json(std::string_view text);
+
+// Returns the first key that an object has twice, at any depth: parsers silently keep the last. Keys are compared as
+// they are written, escapes included. Precondition: the text is JSON and does not nest too deep.
+std::optional<std::string> repeated_key(std::string_view text);
 
 }  // namespace plimsoll

@@ -268,11 +268,7 @@ void read_metrics(const fs::path& path, RunFacts& run) {
       file.clear(file.rdstate() & ~std::ios::failbit);
       file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
     }
-    if (cut || nests_too_deep(line)) {
-      ++bad;
-      continue;
-    }
-    const Json object = Json::parse(line, nullptr, false);
+    const Json object = cut ? Json() : parse_json(line);
     if (!object.is_object() || !number_at(object, "step")) {
       ++bad;
     } else if (object.contains("loss")) {

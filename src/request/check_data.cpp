@@ -34,7 +34,7 @@ void add_pair_checks(const ModelBundle& bundle, const TaskConfig& task, const Pa
     bundle.task().pair_targets(task)->check(pairs, findings, report.labels);
     report.target_pages = report.targets = pairs.size();
   } else {
-    for (const auto& [pair, fault] : pairs.faults()) findings.add(Severity::kError, fault.kind(), fault.problem());
+    pairs.add_faults(findings);
   }
   report.findings.merge(findings);
   const auto fault_of = [&](std::uint32_t page) {
@@ -71,6 +71,7 @@ DataCheck check_with(const ModelBundle& bundle, const RunPages& pages, const Che
                         .box_format = request.data.box_format,
                         .labels = pairs ? nullptr : labels,
                         .labels_required = required && !pairs,
+                        .texts_required = required,
                         .words_labelled = bundle.task().labels_words(),
                         .targets = targets,
                         .targets_known = pairs || labels != nullptr || !required,

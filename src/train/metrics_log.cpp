@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/file.h"
+#include "formats/json.h"
 
 namespace plimsoll {
 namespace {
@@ -18,7 +19,7 @@ std::string lines_up_to(const std::filesystem::path& path, std::int64_t last) {
   const std::string text = read_text_file(path);  // a stream would take a failure for the end
   for (std::size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
     const std::string_view line(text.data() + begin, end + 1 - begin);
-    const auto object = nlohmann::json::parse(line, nullptr, false);
+    const auto object = parse_json(line);
     if (!object.is_object()) continue;
     const auto step = object.find("step");
     if (step != object.end() && (!step->is_number_integer() || step->get<std::int64_t>() > last)) continue;

@@ -17,6 +17,7 @@
 #include "base/work_folder.h"
 #include "bundle/model_place.h"
 #include "formats/checksums.h"
+#include "formats/json.h"
 #include "train/checkpoint.h"
 
 namespace plimsoll {
@@ -79,7 +80,7 @@ bool is_there(const fs::path& path) {
 bool has_key(const fs::path& path, const char* key) {
   try {
     if (!is_there(path)) return false;
-    const auto object = nlohmann::json::parse(read_text_file(path, 1 << 26), nullptr, false);
+    const auto object = parse_json(read_text_file(path, 1 << 26));
     return object.is_object() && object.contains(key);
   } catch (const Error&) {
     return false;

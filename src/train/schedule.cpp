@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "formats/json.h"
 
 namespace plimsoll {
 namespace {
@@ -141,7 +142,7 @@ std::string read_word(const WordArgument& argument, const json& value) {
 
 json read_object(const Row& row, const std::string& text) {
   if (text.empty()) return json::object();
-  const json object = json::parse(text, nullptr, false);
+  const json object = parse_json(text);
   if (object.is_object()) return object;
   throw UsageError({.what = "the arguments of the learning rate schedule are not a JSON object",
                     .where = kOption,

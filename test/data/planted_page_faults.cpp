@@ -82,6 +82,9 @@ std::vector<Fault> page_faults() {
       line("with a comma too many", "bad-json", [](std::string& text) { text.insert(text.size() - 1, ","); }),
       line("with single quotes", "bad-json",
            [](std::string& text) { std::replace(text.begin(), text.end(), '"', '\''); }),
+      line("with words twice", "repeated-key", [](std::string& text) { text.insert(1, R"("words": ["other"], )"); }),
+      line("with a key twice, deeper", "repeated-key",
+           [](std::string& text) { text.insert(1, R"("note": [{"a": 1, "b": {}, "a": 2}], )"); }),
       line("in UTF-16", "not-utf8",
            [](std::string& text) {
              std::string wide = "\xFF\xFE";

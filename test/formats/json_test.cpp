@@ -30,5 +30,22 @@ TEST(Json, SaysByDiscardingThatATextIsNone) {
   }
 }
 
+TEST(Json, DiscardsWhatNestsTooDeepWhereNoPlaceIsGiven) {
+  EXPECT_TRUE(parse_json(nested(10'000'000)).is_discarded());
+  EXPECT_TRUE(parse_json("[1,]").is_discarded());
+  EXPECT_EQ(parse_json(R"({"a": 1})")["a"], 1);
+}
+
+TEST(Json, FindsAKeyThatAnObjectHasTwice) {
+  for (const char* text : {"{}", "3", R"("a")", R"({"a": "b", "b": "a"})", R"([{"a": 1}, {"a": 1}])",
+                           R"({"a": {"a": {"a": ["a", "a"]}}, "b": [{"a": 1}]})", R"({"a\"": 1, "a": 2})",
+                           R"({"a": "\"b\": 1, \"b\": 2"})"}) {
+    EXPECT_EQ(repeated_key(text), std::nullopt) << text;
+  }
+  EXPECT_EQ(repeated_key(R"({"a": 1, "b": [2, 3], "a": 1})"), "a");
+  EXPECT_EQ(repeated_key(R"({"a": [{"b": {"c": 1}, "b" : 1}]})"), "b");
+  EXPECT_EQ(repeated_key(R"({"": 1, "": 2})"), "");
+}
+
 }  // namespace
 }  // namespace plimsoll

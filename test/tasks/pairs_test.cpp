@@ -36,6 +36,8 @@ TEST_F(PairPages, NameWhatIsWrongByFileAndLine) {
   pages.push_back(page_of("f"));
   pages.back()["id"] = "p0";
   write_pages(pages);
+  const std::string deep =
+      std::string(300'000, '[') + std::string(300'000, ']');  // printing it would overflow the stack
   const auto pairs = read(
       "{\"a\": \"p1\", \"b\": \"p2\", \"label\": 1}\n"
       "{\"a\": \"p1\", \"b\": \"p9\", \"label\": 1}\n"
@@ -49,8 +51,10 @@ TEST_F(PairPages, NameWhatIsWrongByFileAndLine) {
       "[1]\n"
       "{\"a\": \"p3\", \"b\": \"p4\"}\n"
       "{\"a\": \"p1\", \"b\": \"p4\", \"label\": 7}\n"
-      "{\"a\": \"p2\", \"b\": \"p4\", \"label\": 0.5}\n");
-  EXPECT_EQ(pairs->size(), 12U);
+      "{\"a\": \"p2\", \"b\": \"p4\", \"label\": 0.5}\n"
+      "{\"a\": \"p2\", \"b\": \"p4\", \"a\": \"p3\", \"label\": 1}\n" +
+      deep + "\n{\"a\": " + deep + ", \"b\": \"p4\"}\n");
+  EXPECT_EQ(pairs->size(), 15U);
   Findings findings;
   std::map<std::string, std::uint64_t> labels;
   class_pair_targets(classes())->check(*pairs, findings, labels);
@@ -59,7 +63,8 @@ TEST_F(PairPages, NameWhatIsWrongByFileAndLine) {
                                        {"pair-ambiguous-page", 1},
                                        {"missing-key", 1},
                                        {"wrong-type", 2},
-                                       {"bad-json", 1},
+                                       {"repeated-key", 1},
+                                       {"bad-json", 3},
                                        {"pair-twice", 1},
                                        {"pair-contradiction", 1},
                                        {"label-missing", 1},

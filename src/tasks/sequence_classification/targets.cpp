@@ -133,7 +133,10 @@ Problem no_label_problem(const Page& page) {
           .where = place(page),
           .found = "no `label`",
           .allowed = fmt::format("`label`: {}", kKinds),
-          .remedy = remedy_with_task(page, "label the page, or omit it")};
+          .remedy =
+              page.is_text && std::ranges::find(page.other_keys, "labels") != page.other_keys.end()
+                  ? "rename `labels` to `label`"
+                  : remedy_with_task(page, page.is_text ? "label the text, or omit it" : "label the page, or omit it")};
 }
 
 class PageLabelTargets final : public Targets {
