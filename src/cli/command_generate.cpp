@@ -68,7 +68,7 @@ json asked_messages(const json& messages, const std::string& where) {
   return asked;
 }
 
-// Lines of a file, each an object with a `prompt`, or with `messages`.
+// Lines of a file, each an object with a `prompt`, a text or a list of messages, or with `messages`.
 std::vector<GenerationPrompt> read_prompts(const std::string& path) {
   std::vector<GenerationPrompt> prompts;
   const std::string text = read_text_file(path, kMaxPromptFileBytes);
@@ -81,7 +81,7 @@ std::vector<GenerationPrompt> read_prompts(const std::string& path) {
     if (one.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     const std::string where = fmt::format("{}, line {}", path, line);
     const json object = parse_json(one, where);
-    const bool has_messages = object.is_object() && object.contains("messages");
+    bool has_messages = object.is_object() && object.contains("messages");
     const auto found = object.is_object() ? object.find("prompt") : object.end();
     if (has_messages && found != object.end()) {
       throw DataError({.what = "a line has a prompt in two ways",
@@ -90,14 +90,21 @@ std::vector<GenerationPrompt> read_prompts(const std::string& path) {
                        .allowed = "one of them",
                        .remedy = "omit the other"});
     }
-    if (!has_messages && (found == object.end() || !found->is_string())) {
+    const bool is_list = !has_messages && found != object.end() && found->is_array();
+    if (!has_messages && !is_list && (found == object.end() || !found->is_string())) {
+      const bool has_text = object.is_object() && object.contains("text");
       throw DataError({.what = "a line has no prompt",
                        .where = where,
-                       .found = object.is_discarded() ? "no valid JSON" : "neither a text `prompt` nor `messages`",
+                       .found = object.is_discarded() ? "no valid JSON"
+                                : has_text            ? "`text`, which is learnt whole"
+                                                      : "neither a `prompt` nor `messages`",
                        .allowed = R"(an object such as {"prompt": "Once"})",
-                       .remedy = "give each line a `prompt`, or the `messages` of a conversation"});
+                       .remedy = has_text ? "name what the model is to go on with `prompt`"
+                                          : "give each line a `prompt`, or the `messages` of a conversation"});
     }
-    prompts.push_back(has_messages ? GenerationPrompt{.messages = asked_messages(object.at("messages"), where)}
+    has_messages = has_messages || is_list;
+    prompts.push_back(has_messages ? GenerationPrompt{.messages = asked_messages(is_list ? *found : object.at("messages"),
+                                                                                 where)}
                                    : GenerationPrompt{.text = found->get<std::string>()});
   }
   return prompts;

@@ -391,6 +391,24 @@ TEST_F(LanguageModel, LearnsConversationsByTheModelsOwnTemplate) {
   const json first = json::parse(again.out.substr(0, again.out.find('\n')));
   EXPECT_EQ(first.at("completion"), "The total.");
   EXPECT_THAT(first.at("prompt").get<std::string>(), testing::EndsWith("[assistant]"));
+  // As lists, the prompt and its completion are the same conversation.
+  write_pages("lists.jsonl", {{{"prompt", json::array({chats[0]["messages"][0]})},
+                               {"completion", json::array({chats[0]["messages"][1]})}}});
+  write_pages("chat.jsonl", {chats[0]});
+  const auto answer_of = [&](const std::string& file) {
+    const Outcome made = run({"generate", "--model", path("run"), "--data", path("pages/" + file), "--budget", "1GiB",
+                              "--threads", "1", "--max-new-tokens", "12"});
+    EXPECT_EQ(made.code, 0) << made.err;
+    return made.out;
+  };
+  EXPECT_EQ(answer_of("lists.jsonl"), answer_of("chat.jsonl"));
+  const auto loss_of = [&](const std::string& file) {
+    const Outcome made = run({"eval", "--model", path("run"), "--data", path("pages/" + file), "--budget", "1GiB",
+                              "--threads", "1", "--json"});
+    EXPECT_EQ(made.code, 0) << made.err;
+    return made.code == 0 ? json::parse(made.out).at("loss").get<double>() : -1;
+  };
+  EXPECT_EQ(loss_of("lists.jsonl"), loss_of("chat.jsonl"));
   // A smaller vocabulary numbers the tokens anew, in all files.
   const Outcome trimmed =
       run({"trim", "--model", path("run"), "--data", path("pages/chats.jsonl"), "--output-dir", path("small")});
@@ -411,6 +429,16 @@ TEST_F(LanguageModel, LearnsConversationsByTheModelsOwnTemplate) {
               {{{"messages", {{{"role", "user"}}}}}, {{"messages", {{{"role", "user"}, {"content", "a"}}}}}});
   const Outcome wrong =
       run({"check", "--task", "causal-lm", "--model", path("base"), "--data", path("pages/wrong.jsonl")});
+  write_pages("half.jsonl",
+              {{{"prompt", json::array({chats[0]["messages"][0]})}, {"completion", "12.50"}},
+               {{"prompt", json::array({chats[0]["messages"][0]})}, {"completion", chats[0]["messages"]}},
+               {{"prompt", json::array({chats[0]["messages"][0]})}, {"completion", json::array({"12.50"})}}});
+  const Outcome half =
+      run({"check", "--task", "causal-lm", "--model", path("base"), "--data", path("pages/half.jsonl")});
+  EXPECT_EQ(half.code, 3);
+  for (const char* part : {"`completion`", "a list of messages, as the other is", "not one message of an assistant"}) {
+    EXPECT_THAT(half.out + half.err, testing::HasSubstr(part));
+  }
   EXPECT_EQ(wrong.code, 3);
   for (const char* part : {"wrong.jsonl:1", "message 0 without the text `content`", "wrong.jsonl:2", "assistant"}) {
     EXPECT_THAT(wrong.out + wrong.err, testing::HasSubstr(part));

@@ -50,10 +50,43 @@ std::vector<std::string> read_messages(const nlohmann::json& messages, const Pag
                                  .remedy = "omit one of them"});
 }
 
+bool has_list(const nlohmann::json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_array();
+}
+
+// `prompt` and `completion` are lists of messages, as in data sets for TRL.
+bool is_asked_and_answered(const nlohmann::json& json) {
+  return has_list(json, "prompt") || has_list(json, "completion");
+}
+
+// Their text in two parts. Earlier answers, which a prompt may have, are not learnt.
+std::vector<std::string> read_asked_and_answered(const nlohmann::json& json, const Page& page, const ChatForm* chat) {
+  constexpr const char* kLists = "a list of messages, as the other is; or both texts";
+  for (const char* key : {"prompt", "completion"}) {
+    if (!has_list(json, key)) {
+      throw wrong_type(page, fmt::format("`{}`", key), json.value(key, nlohmann::json()), kLists);
+    }
+  }
+  const nlohmann::json& completion = json.at("completion");
+  if (completion.size() != 1 || !completion[0].is_object() ||
+      completion[0].value("role", nlohmann::json()) != "assistant") {
+    fail_messages(page, "a `completion` that is not one message of an assistant");
+  }
+  nlohmann::json messages = json.at("prompt");
+  messages.push_back(completion[0]);
+  std::vector<std::string> turns = read_messages(messages, page, chat);
+  std::vector<std::string> parts(2);
+  parts[1] = std::move(turns.back());
+  turns.pop_back();
+  for (const std::string& turn : turns) parts[0] += turn;
+  return parts;
+}
+
 class TextReader final : public TargetReader {
  public:
   std::shared_ptr<const PageTarget> read(const nlohmann::json& json, const Page&, PageFaults*) const override {
-    return std::make_shared<PageText>(json.contains("messages"), json.contains("label"));
+    return std::make_shared<PageText>(json.contains("messages") || is_asked_and_answered(json), json.contains("label"));
   }
   std::string_view key() const override { return "text"; }
   bool reads_text() const override { return true; }
@@ -69,6 +102,7 @@ class TextReader final : public TargetReader {
     for (const char* key : {"prompt", "completion"}) {
       if (json.contains("text") && json.contains(key)) fail_twice(page, "text", key);
     }
+    if (is_asked_and_answered(json)) return read_asked_and_answered(json, page, chat);
     std::vector<std::string> parts;
     for (const char* key : whole ? std::vector{"text"} : std::vector{"prompt", "completion"}) {
       const auto found = json.find(key);
