@@ -12,6 +12,8 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -71,6 +73,13 @@ std::filesystem::path link_target(std::filesystem::path path) {
     path = path.parent_path() / std::filesystem::read_symlink(path, error);
   }
   return path;
+}
+
+// Files of this process that are not whole yet.
+std::mutex unfinished_mutex;
+std::set<std::filesystem::path>& unfinished() {
+  static std::set<std::filesystem::path> files;
+  return files;
 }
 
 // Finishes a replacement: renames the synced file `aside` to `path` beside it and syncs the directory.
@@ -167,6 +176,11 @@ void remove_abandoned_files(const std::filesystem::path& directory,
   }
 }
 
+void remove_unfinished_files() {
+  const std::lock_guard lock(unfinished_mutex);
+  for (const std::filesystem::path& path : unfinished()) ::unlink(path.c_str());
+}
+
 OutputFile::OutputFile(const std::filesystem::path& path) : path_(path) {
   if (is_special_file(path)) {
     const int own = own_descriptor(link_target(path));
@@ -200,6 +214,10 @@ void OutputFile::open_aside() {
     ::close(std::exchange(descriptor_, -1));
   }
   aside_ = aside;
+  {
+    const std::lock_guard lock(unfinished_mutex);
+    unfinished().insert(std::filesystem::absolute(aside_));
+  }
   if (::ftruncate(descriptor_, 0) != 0) throw_write_error(path_, "create a file", errno);
 }
 
@@ -211,8 +229,17 @@ OutputFile OutputFile::nameless(const std::filesystem::path& directory) {
 
 OutputFile::~OutputFile() {
   // Done while the lock is held, so that nobody else's file is removed.
-  if (!aside_.empty()) ::unlink(aside_.c_str());
+  if (!aside_.empty()) {
+    ::unlink(aside_.c_str());
+    forget_aside();
+  }
   if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void OutputFile::forget_aside() {
+  const std::lock_guard lock(unfinished_mutex);
+  unfinished().erase(std::filesystem::absolute(aside_));
+  aside_.clear();
 }
 
 void OutputFile::write(std::span<const std::byte> bytes) {
@@ -243,7 +270,7 @@ FileSum OutputFile::close() {
   if (!aside_.empty() && ::fsync(descriptor_) != 0) throw_write_error(path_, "sync a file", errno);
   if (!aside_.empty()) {
     rename_into_place(aside_, path_);
-    aside_.clear();
+    forget_aside();
   }
   if (::close(std::exchange(descriptor_, -1)) != 0) throw_write_error(path_, "close a file", errno);
   return sum;

@@ -81,6 +81,7 @@ class OutputFile {
  private:
   OutputFile(std::filesystem::path path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
   void open_aside();
+  void forget_aside();
 
   std::filesystem::path path_;
   std::filesystem::path aside_{};  // empty: `path` is written directly
@@ -88,6 +89,9 @@ class OutputFile {
   Hasher hasher_;
   std::uint64_t written_bytes_ = 0;
 };
+
+// Removes what the OutputFiles of this process have written so far, in a process that ends without their destructors.
+void remove_unfinished_files();
 
 // A file that a run appends to while it goes. Allocates only when it is opened.
 class AppendedFile {

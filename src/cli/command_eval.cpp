@@ -123,7 +123,7 @@ void run_eval(Invocation& invocation, RunOptions& options, const EvalOptions& ev
       const Page page = dataset->source().read(of.page);
       object["worst"].push_back({{"id", page.id}, {"where", place(page)}, {"loss", of.loss}});
     }
-    if (!skipped.empty()) object["skipped_pages"] = skipped_pages_json(skipped);
+    if (!skipped.empty()) object["skipped_pages"] = unread_pages_json(skipped);
     object["predicted_peak_bytes"] = session.plan().predicted_peak_bytes;
     object["measured_peak_bytes"] = measured_peak_bytes(backend);
     return print_json(object);

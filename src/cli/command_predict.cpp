@@ -231,7 +231,7 @@ void report_predicted(const Invocation& invocation, const RunOptions& options, c
                              {"pictures", predict.draw_dir}};
     if (!predict.draw_pdf.empty()) object["drawn_pdf"] = predict.draw_pdf;
     if (!predict.shard.empty()) object["shard"] = predict.shard;
-    if (!predicted.skipped.empty()) object["skipped_pages"] = skipped_pages_json(predicted.skipped);
+    if (!predicted.skipped.empty()) object["skipped_pages"] = unread_pages_json(predicted.skipped);
     return print_json(object);
   }
   const std::string drawn = !predict.draw_dir.empty() ? predict.draw_dir : predict.draw_pdf;
@@ -292,7 +292,7 @@ void run_shard(Invocation& invocation, RunOptions& options, const PredictOptions
 
 void run_predict(Invocation& invocation, RunOptions& options, const PredictOptions& predict) {
   check_one_source(options, predict);
-  if (!predict.input.files.empty()) watch_signals();
+  watch_signals();
   options.runs = true;
   options.resolve();
   const std::optional<ShardNumber> shard = find_shard(options, predict);

@@ -119,7 +119,7 @@ void answer(const std::string& line, const RunOptions& options, const ModelBundl
                   ++done;
                 });
   lines.finish();
-  print_compact({{"done", {{"pages", done}, {"skipped_pages", skipped_pages_json(skipped)}}}});
+  print_compact({{"done", {{"pages", done}, {"skipped_pages", unread_pages_json(skipped)}}}});
 }
 
 void run_serve(const Invocation& invocation, RunOptions& options, const PredictionOptions& form) {

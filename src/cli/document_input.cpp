@@ -184,10 +184,7 @@ WrittenPages write_pages(const Invocation& invocation, const DocumentInput& inpu
   }
   const FastHeap heap(options.threads);
   std::optional<OutputFile> file;
-  if (place.every_rank || invocation.is_first()) {
-    file.emplace(place.output);
-    if (!is_special_file(place.output)) remove_when_ended(aside_path(place.output));
-  }
+  if (place.every_rank || invocation.is_first()) file.emplace(place.output);
   std::optional<fs::path> missing;
   WrittenPages summary{read_documents(options, [&](const DocumentPage& page) {
     // Another rank may have written it, where this one cannot see it.

@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/file.h"
+
 namespace plimsoll {
 namespace {
 
@@ -26,6 +28,7 @@ std::vector<std::filesystem::path>& removals() {
 
 // This runs in the thread that waits for signals, which may do all that a thread may.
 void remove_what_is_unfinished() {
+  remove_unfinished_files();
   const std::lock_guard lock(removals_mutex);
   for (const std::filesystem::path& path : removals()) {
     std::error_code ignored;

@@ -16,8 +16,8 @@
 namespace plimsoll {
 
 // From now on SIGUSR1 asks the run to save and go on, once there is something to save. SIGINT, SIGTERM, SIGHUP and
-// SIGXCPU end the process unless they are ignored, as they would without this. Call it once, before any thread is
-// started.
+// SIGXCPU end the process unless they are ignored, as they would without this, after its unfinished files are removed.
+// Call it once, before any thread is started.
 void watch_signals();
 // From now on SIGINT, SIGTERM, SIGHUP (unless it is ignored, as nohup does) and SIGXCPU ask the run to save and end.
 // The same signal again ends the process at once; SIGXCPU, which the kernel repeats every second, does not.

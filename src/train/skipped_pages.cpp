@@ -6,15 +6,20 @@
 
 namespace plimsoll {
 
-nlohmann::json skipped_pages_json(const std::vector<SkippedPage>& pages) {
+nlohmann::json unread_pages_json(const std::vector<SkippedPage>& pages) {
   nlohmann::json list = nlohmann::json::array();
   for (const SkippedPage& page : pages) {
-    list.push_back({{"data", page.evaluation ? "evaluation" : "train"},
-                    {"index", page.page},
+    list.push_back({{"index", page.page},
                     {"what", page.problem.what},
                     {"where", page.problem.where},
                     {"found", page.problem.found}});
   }
+  return list;
+}
+
+nlohmann::json skipped_pages_json(const std::vector<SkippedPage>& pages) {
+  nlohmann::json list = unread_pages_json(pages);
+  for (std::size_t i = 0; i < pages.size(); ++i) list[i]["data"] = pages[i].evaluation ? "evaluation" : "train";
   return list;
 }
 

@@ -20,6 +20,8 @@ struct SkippedPage {
 
 // [{"data": "train", "index": 16, "what": …, "where": …, "found": …}], and back. `parse` throws nlohmann's exceptions.
 nlohmann::json skipped_pages_json(const std::vector<SkippedPage>& pages);
+// The same without `data`, of commands that read one data set.
+nlohmann::json unread_pages_json(const std::vector<SkippedPage>& pages);
 std::vector<SkippedPage> parse_skipped_pages(const nlohmann::json& json);
 
 // "train.jsonl:17, page 'a12', image a12.png: a page's image cannot be decoded (broken png data)"

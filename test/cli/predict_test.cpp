@@ -2,7 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <csignal>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "cli/program_fixture.h"
 
@@ -49,6 +52,27 @@ TEST_F(Predict, ItsLinesArePagesAgain) {
                          "--output", path("again.jsonl"), "--threads",   "1"};
   const Outcome outcome = run(all);
   EXPECT_EQ(outcome.code, 0) << outcome.err;
+}
+
+TEST_F(Predict, CtrlCLeavesNoHalfFile) {
+  make_model();
+  std::vector<json> pages;
+  while (pages.size() < 400) {
+    for (const json& page : read_pages("validation.jsonl")) pages.push_back(page);
+  }
+  write_pages("many.jsonl", pages);
+  fs::create_directories(at("found"));
+  Process process({"predict", "--model", path("model"), "--data", path("pages/many.jsonl"), "--output",
+                   path("found/out.jsonl"), "--draw", path("found/drawn"), "--threads", "1"},
+                  at("predict"));
+  const auto is_drawing = [&] { return fs::exists(at("found/drawn")) && !fs::is_empty(at("found/drawn")); };
+  while (!is_drawing()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  process.signal(SIGINT);
+  EXPECT_EQ(process.wait().code, 128 + SIGINT);
+  EXPECT_FALSE(fs::exists(at("found/out.jsonl")));
+  for (const auto& entry : fs::recursive_directory_iterator(at("found"))) {
+    EXPECT_NE(entry.path().extension(), ".tmp") << entry.path();
+  }
 }
 
 // Words that a model labels B-KEY belong to what a model of links calls "key".
