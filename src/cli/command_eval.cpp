@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/counted.h"
-#include "base/file.h"
 #include "cli/command.h"
 #include "cli/devices.h"
 #include "cli/outputs.h"
@@ -12,7 +10,6 @@
 #include "cli/report.h"
 #include "cli/run_options.h"
 #include "cli/usage.h"
-#include "formats/json.h"
 #include "request/fit_request.h"
 #include "request/open_data.h"
 #include "request/reading.h"
@@ -53,25 +50,6 @@ std::string worst_table(const Evaluation& evaluation, const Dataset& dataset) {
   return text;
 }
 
-// A run's own evaluations had windows of the length that it was trained with, to which others are hard to compare.
-void tell_trained_length(const RunOptions& options, const ModelBundle& bundle) {
-  const std::filesystem::path path = std::filesystem::path(options.model.model) / "args.json";
-  std::error_code error;
-  if (options.data.max_length > 0 || !std::filesystem::exists(path, error)) return;
-  const nlohmann::json record = parse_json(read_text_file(path, 1 << 26), path.string());
-  DataRequest trained;
-  trained.max_length = record.value(nlohmann::json::json_pointer("/options/max_length"), 0);
-  const EncoderFacts facts = bundle.facts();
-  if (trained.max_length > facts.max_text_tokens()) return;  // not a record of this model
-  const int then = window_length(trained, facts), now = window_length(options.data, facts);
-  if (then == now) return;
-  const bool truncated = record.value(nlohmann::json::json_pointer("/options/truncate"), false);
-  log_info(fmt::format(
-      "windows of {} here, and of {} when the model was trained ({}); --max-length {}{} evaluates as the run "
-      "did",
-      counted(now, "token"), then, path.string(), then, truncated ? " --truncate" : ""));
-}
-
 void run_eval(Invocation& invocation, RunOptions& options, const EvalOptions& eval) {
   options.runs = true;
   options.resolve();
@@ -94,7 +72,7 @@ void run_eval(Invocation& invocation, RunOptions& options, const EvalOptions& ev
                       .allowed = "--worst without --draw, which lists the pairs",
                       .remedy = "omit --draw"});
   }
-  if (invocation.is_first()) tell_trained_length(options, bundle);
+  if (invocation.is_first()) tell_trained_windows(options, bundle, "evaluates");
   const auto dataset = open_dataset(bundle, options.data, true);
   std::optional<PagePictures> pictures;
   if (!eval.draw_dir.empty()) {

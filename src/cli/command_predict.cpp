@@ -304,6 +304,7 @@ void run_predict(Invocation& invocation, RunOptions& options, const PredictOptio
   const Device device = open_run_device(invocation, options);
   const ModelBundle bundle = open_evaluated_model(options);
   refuse_for_pairs(bundle, predict);
+  if (invocation.is_first()) tell_trained_windows(options, bundle, "predicts");
   if (bundle.task().reads_text() && predict.format == "csv") {
     throw UsageError({.what = "a table holds the fields of pages, and a text has none",
                       .where = "--format",

@@ -126,6 +126,7 @@ void run_serve(const Invocation& invocation, RunOptions& options, const Predicti
   options.resolve();
   const Device device = open_run_device(invocation, options);
   const ModelBundle bundle = open_evaluated_model(options);
+  tell_trained_windows(options, bundle, "predicts");
   WarmModel model(options, bundle, *device.backend);
   print_compact({{"ready", {{"model", options.model.model}, {"task", bundle.task().name()}}}});
   for (std::string line; std::getline(std::cin, line);) {

@@ -9,12 +9,16 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/counted.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "bundle/model_place.h"
 #include "cli/run_options.h"
 #include "cli/usage.h"
+#include "formats/json.h"
 #include "model/trained_parts.h"
+#include "request/reading.h"
 #include "train/checkpoint.h"
 
 namespace plimsoll {
@@ -348,6 +352,23 @@ ModelBundle open_evaluated_model(const RunOptions& options) {
                       .remedy = "omit --float-activations"});
   }
   return bundle;
+}
+
+void tell_trained_windows(const RunOptions& options, const ModelBundle& bundle, const char* does) {
+  const std::filesystem::path path = std::filesystem::path(options.model.model) / "args.json";
+  std::error_code error;
+  if (options.data.max_length > 0 || !std::filesystem::exists(path, error)) return;
+  const nlohmann::json record = parse_json(read_text_file(path, 1 << 26), path.string());
+  DataRequest trained;
+  trained.max_length = record.value(nlohmann::json::json_pointer("/options/max_length"), 0);
+  const EncoderFacts facts = bundle.facts();
+  if (trained.max_length > facts.max_text_tokens()) return;  // not a record of this model
+  const int then = window_length(trained, facts), now = window_length(options.data, facts);
+  if (then == now) return;
+  const bool truncated = record.value(nlohmann::json::json_pointer("/options/truncate"), false);
+  log_info(
+      fmt::format("windows of {} here, and of {} when the model was trained ({}); --max-length {}{} {} as the run did",
+                  counted(now, "token"), then, path.string(), then, truncated ? " --truncate" : "", does));
 }
 
 void RunOptions::resolve_padding(const EncoderFacts& facts) {

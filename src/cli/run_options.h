@@ -111,6 +111,9 @@ void resolve_on_device(RunOptions& options, Backend& backend);
 
 // The model of a command that only evaluates: all its weights are there and fit, or it is refused.
 ModelBundle open_evaluated_model(const RunOptions& options);
+// Tells of windows that are shorter or longer than those of the run that trained the model, where no option says how long
+// they are; results differ then. `does`: what --max-length would do as the run did, "evaluates".
+void tell_trained_windows(const RunOptions& options, const ModelBundle& bundle, const char* does);
 
 // Each begins a heading of its own in --help. `presets`: false where a model without trained weights makes no sense.
 void add_model_options(Command* command, RunOptions& options, bool presets = true);

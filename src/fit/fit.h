@@ -113,6 +113,9 @@ struct FitRequest {
   // The most text rows of any micro-batch of `micro` samples, for training and for evaluation.
   std::function<std::int64_t(std::int64_t micro)> text_rows;
   std::function<std::int64_t(std::int64_t micro)> evaluation_text_rows;
+  // Says which of the data is far longer than the rest, and so decides how much memory the smallest plan needs; empty
+  // text: none is. Absent: nobody knows.
+  std::function<std::string()> outlier{};
   // The most text rows of an update; it bounds the distinct words in an accumulated gradient.
   std::int64_t update_text_rows = 0;
   // The bytes that the loader holds for micro-batches of that capacity, including its largest decode.

@@ -43,6 +43,9 @@ BudgetTooSmall too_small(const FitRequest& request, const PlanSummary& smallest,
   std::string found =
       fmt::format("{}; the smallest plan (micro-batch {}) needs {}:", budget, smallest.levers.micro_batch_size, needed);
   found += listed(smallest.items);
+  if (const std::string outlier = request.outlier ? request.outlier() : ""; !outlier.empty()) {
+    found += "\n           " + outlier;
+  }
   const BudgetOption& option = request.budget_option;
   const std::size_t enough = smallest.predicted_peak_bytes + kVariationBytes;
   const std::size_t mebibytes = option.value(enough) / kMiB + 1;

@@ -7,10 +7,12 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/offload_file.h"
 #include "data/sampler.h"
@@ -107,6 +109,23 @@ void add_chunks(const TrainOptions& options, const Dataset& train, std::int64_t 
     cut.loader_bytes = static_cast<std::size_t>(Loader::host_bytes(train, sequence, shape, loader));
     return cut;
   };
+}
+
+// "the longest is train.jsonl:14, page 'a12' (1862 tokens);", and in a second line what most have, if it is an outlier.
+std::string longest_of(const Dataset& dataset) {
+  constexpr std::size_t kFewest = 10;
+  constexpr int kFactor = 2;
+  const std::span<const Example> examples = dataset.examples();
+  if (examples.size() < kFewest) return {};
+  std::vector<int> tokens;
+  for (const Example& example : examples) tokens.push_back(example.tokens);
+  const auto ninth = tokens.begin() + std::ssize(tokens) * 9 / 10;
+  std::ranges::nth_element(tokens, ninth);
+  const Example& longest = *std::ranges::max_element(examples, {}, &Example::tokens);
+  if (longest.tokens < kFactor * *ninth) return {};
+  return fmt::format("the longest is {} ({});\n           nine of ten have at most {}",
+                     place(dataset.source().read(longest.page)), counted(longest.tokens, "token"),
+                     counted(*ninth, "token"));
 }
 
 }  // namespace
@@ -224,6 +243,13 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
     add_chunks(options, *train, epochs, loader_options(memory), request);
     if (request.step.definition.compares_examples()) compare_whole_updates(options, request);
   }
+  request.outlier = [train, evaluation] {
+    std::string text;
+    for (const Dataset* const dataset : {train, evaluation}) {
+      if (text.empty() && dataset != nullptr) text = longest_of(*dataset);
+    }
+    return text;
+  };
   if (evaluation != nullptr) {
     request.evaluation_text_rows = [evaluation](std::int64_t micro) {
       const Sampler sampler(evaluation->examples(),

@@ -7,6 +7,7 @@
 #include "cli/program_fixture.h"
 #include "formats/safetensors.h"
 #include "harness/paths.h"
+#include "support/sanitizer.h"
 #include "tensor/half.h"
 
 namespace plimsoll::test {
@@ -100,15 +101,18 @@ TEST_F(LanguageModel, LearnsTextsAndSaysHowLikelyTheyAre) {
   EXPECT_GT(first.at("tokens"), 5);
 }
 
-TEST_F(LanguageModel, AnEvaluationOfOtherWindowsThanTheRunsSaysSo) {
+TEST_F(LanguageModel, OtherWindowsThanTheRunsAreTold) {
   ASSERT_EQ(run(train("run", "texts.jsonl", {"--max-steps", "1"})).code, 0);
-  const auto said = [this](const Arguments& more) {
-    Arguments all = {"eval", "--model", path("run"), "--data", path("pages/texts.jsonl"), "--budget", "1GiB"};
+  const auto said = [this](const char* command, const Arguments& more) {
+    Arguments all = {command, "--model", path("run"), "--data", path("pages/texts.jsonl"), "--budget", "1GiB"};
     all.insert(all.end(), more.begin(), more.end());
     return run(all).err;
   };
-  EXPECT_THAT(said({}), testing::HasSubstr("windows of 512 tokens here, and of 32 when the model was trained"));
-  EXPECT_THAT(said({"--max-length", "16"}), testing::Not(testing::HasSubstr("when the model was trained")));
+  const auto tells = testing::HasSubstr("windows of 512 tokens here, and of 32 when the model was trained");
+  EXPECT_THAT(said("eval", {}), testing::AllOf(tells, testing::HasSubstr("--max-length 32 evaluates as the run did")));
+  EXPECT_THAT(said("predict", {"--output", path("out.jsonl")}),
+              testing::AllOf(tells, testing::HasSubstr("--max-length 32 predicts as the run did")));
+  EXPECT_THAT(said("eval", {"--max-length", "16"}), testing::Not(testing::HasSubstr("when the model was trained")));
 }
 
 TEST_F(LanguageModel, LearnsCompletionsAlone) {
@@ -209,7 +213,10 @@ TEST_F(LanguageModel, WeightsInAFileChangeNoBit) {
                 file_bytes(at("memory/" + std::string(each.saved))))
         << each.options.back();
     const json summary = json::parse(file_bytes(at("file/summary.json")));
-    EXPECT_GT(summary.at(each.offloaded), 0) << each.options.back();
+    // A process that holds more anyway has a smallest budget in which there is no need to.
+    if (kResidentSetIsSteady) {
+      EXPECT_GT(summary.at(each.offloaded), 0) << each.options.back();
+    }
     EXPECT_LE(summary.at("measured_peak_bytes"), summary.at("budget_bytes")) << each.options.back();
   }
 }
@@ -236,7 +243,9 @@ TEST_F(LanguageModel, WhatDoesNotTrainReadsWeightsFromAFileToo) {
     const Arguments plain = with(command, {"--model", path("model"), "--threads", "1"});
     const Arguments from_file = with(plain, {"--offload", path(".")});
     const int memory = least(plain), file = least(from_file);
-    EXPECT_LT(file, memory - 3) << command.front();
+    if (kResidentSetIsSteady) {
+      EXPECT_LT(file, memory - 3) << command.front();
+    }
     const Outcome whole = run(with(plain, {"--budget", "1GiB"}));
     ASSERT_EQ(whole.code, 0) << whole.err;
     const Outcome streamed = run(with(from_file, {"--budget", fmt::format("{}MiB", file)}));
@@ -443,6 +452,26 @@ TEST_F(LanguageModel, LearnsConversationsByTheModelsOwnTemplate) {
   for (const char* part : {"wrong.jsonl:1", "message 0 without the text `content`", "wrong.jsonl:2", "assistant"}) {
     EXPECT_THAT(wrong.out + wrong.err, testing::HasSubstr(part));
   }
+}
+
+// It decides how much memory the smallest plan needs.
+TEST_F(LanguageModel, ARefusalNamesTheTextThatIsFarLongerThanTheOthers) {
+  std::vector<json> texts(20, {{"text", "What is paid in cash?"}});
+  write_pages("even.jsonl", texts);
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += "What is paid in cash? ";
+  texts[13]["text"] = text;
+  write_pages("uneven.jsonl", texts);
+  const auto refusal = [&](const std::string& file) {
+    return run(
+        {"plan", "--task", "causal-lm", "--model", "llama-tiny", "--data", path("pages/" + file), "--budget", "10MiB"});
+  };
+  EXPECT_THAT(refusal("uneven.jsonl").err,
+              testing::AllOf(testing::HasSubstr("the longest is "), testing::HasSubstr("uneven.jsonl:14, page"),
+                             testing::HasSubstr("nine of ten have at most ")));
+  const Outcome even = refusal("even.jsonl");
+  EXPECT_EQ(even.code, 4);
+  EXPECT_THAT(even.err, testing::Not(testing::HasSubstr("the longest")));
 }
 
 // Its update would be one of nothing, and its perplexity 1.
