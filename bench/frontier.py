@@ -21,6 +21,7 @@ the memory of PyTorch's smallest. Writes bench/out/frontier.json, a table, and d
 import argparse
 import hashlib
 import json
+import math
 import os
 import shutil
 import statistics
@@ -217,10 +218,18 @@ def judge(rows):
     return holds
 
 
+def ticks(most):
+    """About six round numbers from 0 on, the last above `most`."""
+    step = 10 ** math.floor(math.log10(most / 5))
+    step *= next(factor for factor in (1, 2, 5, 10) if factor * step >= most / 5)
+    return [step * i for i in range(math.floor(most / step) + 2)]
+
+
 def chart(rows, path):
     width, height, left, top = 620, 360, 60, 24
-    most_peak = max(row["peak"] for row in rows) * 1.05
-    most_time = max(row["seconds"] for row in rows) * 1.05
+    peak_ticks = ticks(max(row["peak"] for row in rows) / 1024 / MIB)
+    time_ticks = ticks(max(row["seconds"] for row in rows))
+    most_peak, most_time = peak_ticks[-1] * 1024 * MIB, time_ticks[-1]
     colors = {("pytorch", "full"): "#c2571a", ("pytorch", "adapters"): "#e0a458", ("plimsoll", "full"): "#1f6f8b",
               ("plimsoll", "adapters"): "#5b8c2a"}
 
@@ -229,12 +238,13 @@ def chart(rows, path):
 
     svg = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 20} {top + height + 70}" '
            'font-family="sans-serif" font-size="12">', '<rect width="100%" height="100%" fill="white"/>']
-    for i in range(6):
-        y = top + height * i / 5
+    for tick in time_ticks:
+        y = top + height * (1 - tick / most_time)
         svg.append(f'<line x1="{left}" x2="{left + width}" y1="{y:.1f}" y2="{y:.1f}" stroke="#ddd"/>'
-                   f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{most_time * (5 - i) / 5:.0f}</text>')
-        x = left + width * i / 5
-        svg.append(f'<text x="{x:.1f}" y="{top + height + 18}" text-anchor="middle">{most_peak * i / 5 / 1024 / MIB:.1f}</text>')
+                   f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{tick:g}</text>')
+    for tick in peak_ticks:
+        x = left + width * tick / peak_ticks[-1]
+        svg.append(f'<text x="{x:.1f}" y="{top + height + 18}" text-anchor="middle">{tick:g}</text>')
     svg.append(f'<text x="{left + width / 2}" y="{top + height + 38}" text-anchor="middle">peak resident set, GiB</text>'
                f'<text x="{left - 44}" y="{top - 8}">seconds of an update of {PAGES} pages</text>')
     for index, ((program, kind), color) in enumerate(colors.items()):
