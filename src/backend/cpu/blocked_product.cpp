@@ -309,11 +309,15 @@ void BlockedProduct::multiply(const Part& part, const float* bias, void* c, std:
       kernel_.begin();
       for (std::int64_t step = 0; step < steps; step += block_steps) {
         const std::int64_t count = std::min(block_steps, steps - step);
-        for (std::int64_t i = rows.begin; i < rows.end; ++i) {
-          const std::uint16_t* const a = packed_a + (i * steps + step) * kPanelStepElements;
-          float* to = block + (i - rows.begin) * columns.size() * kMicroBlock;
-          for (std::int64_t j = columns.begin; j < columns.end; ++j, to += kMicroBlock) {
-            kernel_.multiply(a, packed_b + (j * steps + step) * kPanelStepElements, count, to, step > 0);
+        for (std::int64_t first = rows.begin; first < rows.end; first += blocking_.together) {
+          const std::int64_t last = std::min(rows.end, first + blocking_.together);
+          for (std::int64_t j = columns.begin; j < columns.end; ++j) {
+            const std::uint16_t* const b = packed_b + (j * steps + step) * kPanelStepElements;
+            for (std::int64_t i = first; i < last; ++i) {
+              const std::int64_t micro_block = (i - rows.begin) * columns.size() + j - columns.begin;
+              kernel_.multiply(packed_a + (i * steps + step) * kPanelStepElements, b, count,
+                               block + micro_block * kMicroBlock, step > 0);
+            }
           }
         }
       }

@@ -32,6 +32,7 @@ struct Blocking {
   std::int64_t inner, rows, columns;    // multiples of 32
   std::size_t packed_bytes = 6 * kMiB;  // of each operand that is packed at a time, unless one block takes more
   std::int64_t packed_inner = 4096;     // inner elements that are packed at a time where c is F32
+  std::int64_t together = 1;            // panels of a that meet a panel's part of b while it is in the first cache
 };
 
 // How a processor multiplies two micro-panels. In a step of a panel of a, a tile's element (i, k) is number 32 i + k;

@@ -17,43 +17,6 @@
 // After highway.h:
 #include "backend/cpu/simd_math-inl.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace plimsoll {
-namespace HWY_NAMESPACE {
-
-// Four sums of which each next one may begin before the last one ends.
-float row_dot(const float* a, const float* b, std::size_t count) {
-  const hn::ScalableTag<float> d;
-  const std::size_t lanes = hn::Lanes(d);
-  auto s0 = hn::Zero(d), s1 = hn::Zero(d), s2 = hn::Zero(d), s3 = hn::Zero(d);
-  std::size_t i = 0;
-  for (; i + 4 * lanes <= count; i += 4 * lanes) {
-    s0 = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), s0);
-    s1 = hn::MulAdd(hn::LoadU(d, a + i + lanes), hn::LoadU(d, b + i + lanes), s1);
-    s2 = hn::MulAdd(hn::LoadU(d, a + i + 2 * lanes), hn::LoadU(d, b + i + 2 * lanes), s2);
-    s3 = hn::MulAdd(hn::LoadU(d, a + i + 3 * lanes), hn::LoadU(d, b + i + 3 * lanes), s3);
-  }
-  float sum = simd_sum(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)));
-  for (; i < count; ++i) sum += a[i] * b[i];
-  return sum;
-}
-
-// y += factor x
-void row_add(float factor, const float* x, float* y, std::size_t count) {
-  const hn::ScalableTag<float> d;
-  const std::size_t lanes = hn::Lanes(d);
-  const auto factors = hn::Set(d, factor);
-  std::size_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    hn::StoreU(hn::MulAdd(factors, hn::LoadU(d, x + i), hn::LoadU(d, y + i)), d, y + i);
-  }
-  for (; i < count; ++i) y[i] += factor * x[i];
-}
-
-}  // namespace HWY_NAMESPACE
-}  // namespace plimsoll
-HWY_AFTER_NAMESPACE();
-
 #if HWY_ONCE
 namespace plimsoll {
 namespace {

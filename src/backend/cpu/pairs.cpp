@@ -15,46 +15,12 @@
 // After highway.h:
 #include "backend/cpu/simd_math-inl.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace plimsoll {
-namespace HWY_NAMESPACE {
-
-float pair_dot(const float* a, const float* b, std::size_t count) {
-  const hn::ScalableTag<float> d;
-  const std::size_t lanes = hn::Lanes(d);
-  auto even = hn::Zero(d), odd = hn::Zero(d);
-  std::size_t i = 0;
-  for (; i + 2 * lanes <= count; i += 2 * lanes) {
-    even = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), even);
-    odd = hn::MulAdd(hn::LoadU(d, a + i + lanes), hn::LoadU(d, b + i + lanes), odd);
-  }
-  float sum = simd_sum(d, hn::Add(even, odd));
-  for (; i < count; ++i) sum += a[i] * b[i];
-  return sum;
-}
-
-// y += factor x
-void pair_add(float factor, const float* x, float* y, std::size_t count) {
-  const hn::ScalableTag<float> d;
-  const std::size_t lanes = hn::Lanes(d);
-  const auto factors = hn::Set(d, factor);
-  std::size_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    hn::StoreU(hn::MulAdd(factors, hn::LoadU(d, x + i), hn::LoadU(d, y + i)), d, y + i);
-  }
-  for (; i < count; ++i) y[i] += factor * x[i];
-}
-
-}  // namespace HWY_NAMESPACE
-}  // namespace plimsoll
-HWY_AFTER_NAMESPACE();
-
 #if HWY_ONCE
 namespace plimsoll {
 namespace {
 
-HWY_EXPORT(pair_dot);
-HWY_EXPORT(pair_add);
+HWY_EXPORT(row_dot);
+HWY_EXPORT(row_add);
 
 // The rows of pairs that are whole, and the row behind them, if there is one.
 struct JoinedRows {
@@ -73,7 +39,7 @@ std::unique_ptr<Kernel> make_pair_scores(const Graph& graph, const Node& node) {
                     .group = std::get<PairAttributes>(node.attributes).group,
                     .width = graph.type(node.inputs[0]).shape[1],
                     .classes = graph.type(node.inputs[2]).shape[1]};
-  return make_kernel([s, dot = HWY_DYNAMIC_DISPATCH(pair_dot)](const KernelArguments& a) {
+  return make_kernel([s, dot = HWY_DYNAMIC_DISPATCH(row_dot)](const KernelArguments& a) {
     const float* const heads = a.inputs[0].data<float>();
     const float* const tails = a.inputs[1].data<float>();
     const float* const head_terms = a.inputs[2].data<float>();
@@ -99,7 +65,7 @@ std::unique_ptr<Kernel> make_pair_scores_grad(const Graph& graph, const Node& no
                     .group = std::get<PairAttributes>(node.attributes).group,
                     .width = graph.type(node.inputs[1]).shape[1],
                     .classes = graph.type(node.inputs[0]).shape[1]};
-  return make_kernel([s, add = HWY_DYNAMIC_DISPATCH(pair_add)](const KernelArguments& a) {
+  return make_kernel([s, add = HWY_DYNAMIC_DISPATCH(row_add)](const KernelArguments& a) {
     const float* const dy = a.inputs[0].data<float>();
     const float* const heads = a.inputs[1].data<float>();
     const float* const tails = a.inputs[2].data<float>();

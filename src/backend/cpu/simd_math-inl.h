@@ -1,7 +1,7 @@
 // Vector functions that several kernels share, compiled once for each Highway target: exp, erf, tanh, Philox, sums.
 //
-// Every function takes the Highway tag `d` first and works on vectors of 32-bit lanes. NaN inputs give NaN, so that a
-// diverged run is noticed. Include it after hwy/highway.h in a file that uses foreach_target.h.
+// Every function but those of rows takes the Highway tag `d` first and works on vectors of 32-bit lanes. NaN inputs give
+// NaN, so that a diverged run is noticed. Include it after hwy/highway.h in a file that uses foreach_target.h.
 //
 //   namespace hn = hwy::HWY_NAMESPACE;
 //   const hn::ScalableTag<float> d;
@@ -128,6 +128,35 @@ HWY_INLINE void simd_philox4x32(D d, V c0, V c1, V c2, V c3, std::uint32_t key0,
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE hn::TFromD<D> simd_sum(D d, V v) {
   return hn::GetLane(hn::SumOfLanes(d, v));
+}
+
+// Returns the sum of a[i] b[i]: four sums, of which each next one may begin before the last one ends.
+inline float row_dot(const float* a, const float* b, std::size_t count) {
+  const hn::ScalableTag<float> d;
+  const std::size_t lanes = hn::Lanes(d);
+  auto s0 = hn::Zero(d), s1 = hn::Zero(d), s2 = hn::Zero(d), s3 = hn::Zero(d);
+  std::size_t i = 0;
+  for (; i + 4 * lanes <= count; i += 4 * lanes) {
+    s0 = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), s0);
+    s1 = hn::MulAdd(hn::LoadU(d, a + i + lanes), hn::LoadU(d, b + i + lanes), s1);
+    s2 = hn::MulAdd(hn::LoadU(d, a + i + 2 * lanes), hn::LoadU(d, b + i + 2 * lanes), s2);
+    s3 = hn::MulAdd(hn::LoadU(d, a + i + 3 * lanes), hn::LoadU(d, b + i + 3 * lanes), s3);
+  }
+  float sum = simd_sum(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)));
+  for (; i < count; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+// y += factor x
+inline void row_add(float factor, const float* x, float* y, std::size_t count) {
+  const hn::ScalableTag<float> d;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto factors = hn::Set(d, factor);
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    hn::StoreU(hn::MulAdd(factors, hn::LoadU(d, x + i), hn::LoadU(d, y + i)), d, y + i);
+  }
+  for (; i < count; ++i) y[i] += factor * x[i];
 }
 
 }  // namespace HWY_NAMESPACE
