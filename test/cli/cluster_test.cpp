@@ -1,5 +1,6 @@
 // `plan` for a cluster that is not there.
 #include "program_fixture.h"
+#include "support/sanitizer.h"
 
 namespace plimsoll {
 namespace {
@@ -33,9 +34,12 @@ TEST_F(Cluster, APlanOfRanksSaysWhatEachNeedsAndWhatTheyExchange) {
   EXPECT_LT(four.at("predicted_peak_bytes"), alone.at("predicted_peak_bytes"));
   const auto peaks = four.at("ranks").at("predicted_peak_bytes").get<std::vector<std::size_t>>();
   ASSERT_EQ(peaks.size(), 4U);
-  // The plan is of the rank that needs most; estimates of the others are made before it is laid out.
-  EXPECT_NEAR(static_cast<double>(*std::ranges::max_element(peaks)), four.at("predicted_peak_bytes").get<double>(),
-              2 * 1048576.0);
+  // The plan is of the rank that needs most; estimates of the others are made before it is laid out. What the process
+  // holds is measured for each.
+  if (kResidentSetIsSteady) {
+    EXPECT_NEAR(static_cast<double>(*std::ranges::max_element(peaks)), four.at("predicted_peak_bytes").get<double>(),
+                2 * 1048576.0);
+  }
   EXPECT_GT(four.at("ranks").at("sent_bytes"), 0);
   EXPECT_GT(four.at("ranks").at("exchange_seconds"), 0);
   const Outcome text = plan({"--train-batch-size", "8", "--ranks", "4", "--zero-stage", "3"});

@@ -78,7 +78,9 @@ TEST_F(MemoryTest, TheErrorObjectNamesABudgetThatRuns) {
   EXPECT_EQ(named % kMiB, 0U);
   const Measured ran = measure(with_budget(arguments, named / kMiB));
   EXPECT_EQ(ran.outcome.code, 0) << ran.outcome.err;
-  EXPECT_LE(ran.peak_bytes, named);
+  if (kResidentSetIsSteady) {
+    EXPECT_LE(ran.peak_bytes, named);
+  }
 }
 
 TEST_F(MemoryTest, AResumedRunWithASmallerBudgetIsPlannedAnew) {
