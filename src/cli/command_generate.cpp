@@ -79,7 +79,7 @@ std::vector<GenerationPrompt> read_prompts(const std::string& path) {
     begin = end + 1;
     ++line;
     if (one.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    const std::string where = fmt::format("{}, line {}", path, line);
+    const std::string where = fmt::format("{}:{}", path, line);
     const json object = parse_json(one, where);
     bool has_messages = object.is_object() && object.contains("messages");
     const auto found = object.is_object() ? object.find("prompt") : object.end();

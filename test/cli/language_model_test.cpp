@@ -441,11 +441,13 @@ TEST_F(LanguageModel, LearnsConversationsByTheModelsOwnTemplate) {
   write_pages("half.jsonl",
               {{{"prompt", json::array({chats[0]["messages"][0]})}, {"completion", "12.50"}},
                {{"prompt", json::array({chats[0]["messages"][0]})}, {"completion", chats[0]["messages"]}},
-               {{"prompt", json::array({chats[0]["messages"][0]})}, {"completion", json::array({"12.50"})}}});
+               {{"prompt", json::array({chats[0]["messages"][0]})}, {"completion", json::array({"12.50"})}},
+               {{"prompt", json::array()}, {"completion", json::array({chats[0]["messages"][1]})}}});
   const Outcome half =
       run({"check", "--task", "causal-lm", "--model", path("base"), "--data", path("pages/half.jsonl")});
   EXPECT_EQ(half.code, 3);
-  for (const char* part : {"`completion`", "a list of messages, as the other is", "not one message of an assistant"}) {
+  for (const char* part : {"`completion`", "a list of messages, as the other is", "not one message of an assistant",
+                           "a `prompt` without a message"}) {
     EXPECT_THAT(half.out + half.err, testing::HasSubstr(part));
   }
   EXPECT_EQ(wrong.code, 3);
@@ -553,7 +555,7 @@ TEST_F(LanguageModel, GenerationThatCannotBeIsRefused) {
   refused({"--model", path("tagger"), "--prompt", "a"}, 2, "a causal language model");
   refused({"--model", path("lm"), "--prompt", "a", "--budget", "10MiB"}, 4, "--budget");
   write_bytes(at("pages/bad.jsonl"), "{\"prompt\": \"a\"}\n{\"text\": \"a\"}\n");
-  refused({"--model", path("lm"), "--data", path("pages/bad.jsonl")}, 3, "bad.jsonl, line 2");
+  refused({"--model", path("lm"), "--data", path("pages/bad.jsonl")}, 3, "bad.jsonl:2");
 }
 
 TEST_F(LanguageModel, WrongDataIsNamed) {

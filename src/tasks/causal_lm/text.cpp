@@ -74,6 +74,7 @@ std::vector<std::string> read_asked_and_answered(const nlohmann::json& json, con
     fail_messages(page, "a `completion` that is not one message of an assistant");
   }
   nlohmann::json messages = json.at("prompt");
+  if (messages.empty()) fail_messages(page, "a `prompt` without a message");
   messages.push_back(completion[0]);
   std::vector<std::string> turns = read_messages(messages, page, chat);
   std::vector<std::string> parts(2);
