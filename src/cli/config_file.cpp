@@ -13,6 +13,7 @@
 #include "cli/arguments.h"
 #include "cli/elsewhere.h"
 #include "cli/usage.h"
+#include "data/page.h"
 #include "formats/json.h"
 
 namespace plimsoll {
@@ -27,13 +28,15 @@ class ConfigReader : public CLI::ConfigTOML {
   explicit ConfigReader(const CLI::App& app) : app_(app) {}
 
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
-    const std::string text{std::istreambuf_iterator<char>(input), {}};
+    std::string text{std::istreambuf_iterator<char>(input), {}};
+    if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
     const std::size_t first = text.find_first_not_of(" \t\r\n");
     std::vector<CLI::ConfigItem> found;
     if (first != std::string::npos && text[first] == '{') {
       found = from_json(text);
     } else {
       refuse_yaml(text);
+      refuse_long_sections(text);
       std::istringstream stream(text);
       found = CLI::ConfigTOML::from_config(stream);
     }
@@ -69,6 +72,21 @@ class ConfigReader : public CLI::ConfigTOML {
   }
 
  private:
+  // The parser's time grows with the square of a name's parts.
+  static void refuse_long_sections(const std::string& text) {
+    constexpr std::size_t kLongest = 200;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      const std::size_t begin = line.find_first_not_of(" \t\r");
+      if (begin == std::string::npos || line[begin] != '[' || line.size() <= kLongest) continue;
+      throw UsageError({.what = "the name of a section of the config file is too long",
+                        .where = "--config",
+                        .found = line.substr(begin, 60),
+                        .allowed = "a command's name: [train]",
+                        .remedy = "write all options at the top level, or in that section"});
+    }
+  }
+
   // TOML would be read out of it: an option that is called "max_steps: 1000".
   static void refuse_yaml(const std::string& text) {
     std::istringstream lines(text);
@@ -111,11 +129,26 @@ class ConfigReader : public CLI::ConfigTOML {
            (elsewhere != nullptr && elsewhere->effect != ElsewhereOption::Effect::kRefused);
   }
 
+  // What stands where the text stops being JSON.
+  static std::string where_json_ends(const std::string& text) {
+    try {
+      const nlohmann::json parsed = nlohmann::json::parse(text);
+      return parsed.type_name();
+    } catch (const nlohmann::json::parse_error& error) {
+      const std::size_t at = std::min<std::size_t>(error.byte > 0 ? error.byte - 1 : 0, text.size());
+      const auto line = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n') + 1;
+      const std::size_t begin = at < 20 ? 0 : at - 20;
+      return fmt::format("no valid JSON from byte {} on, in line {}: {}", at, line, in_quotes(text.substr(begin, 40)));
+    } catch (const nlohmann::json::exception&) {
+      return "a number that is too large";
+    }
+  }
+
   static std::vector<CLI::ConfigItem> from_json(const std::string& text) {
     if (!parse_json(text, "--config").is_object()) {
       throw UsageError({.what = "the config file is not a JSON object",
                         .where = "--config",
-                        .found = counted(text.size(), "byte") + " that begin with a brace and are not valid JSON",
+                        .found = where_json_ends(text),
                         .allowed = R"({"learning_rate": 5e-5, "max_steps": 1000})",
                         .remedy = "fix the JSON: usually it is an extra comma or an unclosed bracket"});
     }

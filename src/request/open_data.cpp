@@ -58,7 +58,9 @@ std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataReque
   if (dataset->size() == 0) {
     throw DataError({.what = pairs != nullptr ? "there is no pair to learn from" : "there are no pages",
                      .where = listed(dataset->source().paths()),
-                     .found = pairs != nullptr ? counted(pairs->size(), "pair") : "an empty file",
+                     .found = pairs != nullptr     ? counted(pairs->size(), "pair")
+                              : pages->size() == 0 ? "an empty file"
+                                                   : counted(pages->size(), "page") + " without an example of the task",
                      .allowed = pairs != nullptr ? "at least one pair of pages that belong together, with label 1"
                                                  : "at least one page"});
   }

@@ -66,6 +66,14 @@ TEST_F(Usage, ConfigFilesInJsonAndToml) {
   EXPECT_EQ(run({"init", "--output-dir", path("listed"), "--config", path("list.json")}).code, 0);
   write_bytes(at("nested.json"), R"({"count": {"of": 5}})");
   expect_message(run({"synth", "--output", path("x"), "--config", path("nested.json")}), 2, {"count"});
+  write_bytes(at("cut.json"), "{\"count\": 5,\n \"seed\": 3,,}");
+  expect_message(run({"synth", "--output", path("x"), "--config", path("cut.json")}), 2, {"byte 24", "line 2"});
+  std::string parts = "[a";
+  for (int i = 0; i < 100'000; ++i) parts += ".a";
+  write_bytes(at("deep.toml"), parts + "]\nx = 1\n");
+  expect_message(run({"synth", "--output", path("x"), "--config", path("deep.toml")}), 2, {"section", "too long"});
+  write_bytes(at("marked.toml"), "\xEF\xBB\xBFoutput = \"" + path("marked") + "\"\ncount = 1\n");
+  EXPECT_EQ(run({"synth", "--config", path("marked.toml")}).code, 0);
   expect_message(run({"synth", "--output", path("x"), "--config"}), 2, {"--config", "no value"});
   write_bytes(at("options.yaml"), "# of a run\nmax_steps: 5\nlearning_rate: 1e-3\n");
   expect_message(run({"train", "--config", path("options.yaml")}), 2, {"YAML", "max_steps: 5", "JSON"});
@@ -332,7 +340,8 @@ TEST_F(Usage, GuessesDoNotCrossMeanings) {
       {"eval", "--batch-size", "did you mean --per-device-eval-batch-size?"},
       {"predict", "--output-dir", "did you mean --output?"},
       // These names are valid elsewhere, and mean something else than similarly spelt ones.
-      {"eval", "--save-steps", "it is an option of plimsoll plan, plimsoll train, plimsoll prune, not of plimsoll eval"},
+      {"eval", "--save-steps",
+       "it is an option of plimsoll plan, plimsoll train, plimsoll prune, not of plimsoll eval"},
       {"predict", "--fp16", "not of plimsoll predict"},
       {"train", "--cache-dir", "neither downloads nor uploads"},
       {"train", "--optim-args", "--adam-epsilon"},
