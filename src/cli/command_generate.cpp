@@ -81,18 +81,25 @@ std::vector<GenerationPrompt> read_prompts(const std::string& path) {
     if (one.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     const std::string where = fmt::format("{}:{}", path, line);
     const json object = parse_json(one, where);
-    bool has_messages = object.is_object() && object.contains("messages");
-    const auto found = object.is_object() ? object.find("prompt") : object.end();
-    if (has_messages && found != object.end()) {
+    const auto value = [&object](const char* key) -> const json* {
+      return object.is_object() && object.contains(key) ? &object.at(key) : nullptr;
+    };
+    const json* const prompt = value("prompt");
+    const json* messages = value("messages");
+    if (messages != nullptr && prompt != nullptr) {
       throw DataError({.what = "a line has a prompt in two ways",
                        .where = where,
                        .found = "`prompt` and `messages`",
                        .allowed = "one of them",
                        .remedy = "omit the other"});
     }
-    const bool is_list = !has_messages && found != object.end() && found->is_array();
-    if (!has_messages && !is_list && (found == object.end() || !found->is_string())) {
-      const bool has_text = object.is_object() && object.contains("text");
+    if (prompt != nullptr && prompt->is_array()) messages = prompt;
+    if (messages != nullptr) {
+      prompts.push_back({.messages = asked_messages(*messages, where)});
+    } else if (prompt != nullptr && prompt->is_string()) {
+      prompts.push_back({.text = prompt->get<std::string>()});
+    } else {
+      const bool has_text = value("text") != nullptr;
       throw DataError({.what = "a line has no prompt",
                        .where = where,
                        .found = object.is_discarded() ? "no valid JSON"
@@ -102,10 +109,6 @@ std::vector<GenerationPrompt> read_prompts(const std::string& path) {
                        .remedy = has_text ? "name what the model is to go on with `prompt`"
                                           : "give each line a `prompt`, or the `messages` of a conversation"});
     }
-    has_messages = has_messages || is_list;
-    prompts.push_back(has_messages ? GenerationPrompt{.messages = asked_messages(is_list ? *found : object.at("messages"),
-                                                                                 where)}
-                                   : GenerationPrompt{.text = found->get<std::string>()});
   }
   return prompts;
 }

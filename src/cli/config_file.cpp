@@ -129,7 +129,7 @@ class ConfigReader : public CLI::ConfigTOML {
            (elsewhere != nullptr && elsewhere->effect != ElsewhereOption::Effect::kRefused);
   }
 
-  // What stands where the text stops being JSON.
+  // Returns what stands where the text stops being JSON.
   static std::string where_json_ends(const std::string& text) {
     try {
       const nlohmann::json parsed = nlohmann::json::parse(text);

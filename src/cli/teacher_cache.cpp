@@ -44,7 +44,6 @@ void TeacherCache::compute(const Invocation& invocation, const Device& device) c
   if (file_ == nullptr || whole_) return;
   if (invocation.is_first()) {
     const ModelBundle& teacher = *options_.train.teacher;
-    remove_when_ended(aside_path(file_->path()));
     PageBar bar("windows computed by the teacher", invocation.json, true);
     verify_weights(teacher);
     const Session session(fit(teaching_request(options_.train, train_, *file_, options_.memory), *device.backend),

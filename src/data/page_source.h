@@ -103,7 +103,7 @@ std::string quote_non_finite(std::string_view json);
 // Returns true for what such a string may be.
 bool is_non_finite(std::string_view text);
 
-// What a line of JSONL holds, in messages: "page", and an example of its JSON.
+// Says in messages what a line of JSONL holds: "page", and an example of its JSON.
 struct LineForm {
   const char* name = "page";
   const char* form = R"({"image": …, "words": […], "boxes": […]})";

@@ -28,7 +28,7 @@ struct PanelSource {
   std::int64_t lines, inner;
 };
 
-// Where a block of c goes.
+// Says where a block of c goes.
 struct BlockTarget {
   void* c;  // its first element
   std::int64_t row_stride;
@@ -175,16 +175,18 @@ namespace {
 std::int64_t over(std::int64_t count, std::int64_t unit) { return (count + unit - 1) / unit; }
 std::int64_t padded(std::int64_t count, std::int64_t unit) { return over(count, unit) * unit; }
 
-// [begin, end) of part `index` of `parts` nearly equal ones, in units of `unit` elements.
 struct Range {
-  Range(std::int64_t count, std::int64_t unit, std::int64_t parts, std::int64_t index)
-      : begin(over(count, unit) * index / parts * unit),
-        end(std::min(count, over(count, unit) * (index + 1) / parts * unit)) {}
   std::int64_t size() const { return end - begin; }
   std::int64_t begin, end;
 };
 
-// Into how many blocks c is divided: a multiple of the threads, or many.
+// Returns part `index` of `parts` nearly equal ones of [0, count), in units of `unit` elements.
+Range part_range(std::int64_t count, std::int64_t unit, std::int64_t parts, std::int64_t index) {
+  const std::int64_t units = over(count, unit);
+  return {units * index / parts * unit, std::min(count, units * (index + 1) / parts * unit)};
+}
+
+// Says into how many blocks c is divided: a multiple of the threads, or many.
 struct Grid {
   Grid(std::int64_t row_panels, std::int64_t column_panels, const Blocking& blocking, std::int64_t threads)
       : rows(over(row_panels * kPanelWidth, blocking.rows)),
@@ -274,14 +276,12 @@ void BlockedProduct::run(const MatmulShape& shape, const void* a, const void* b,
   auto* const packed_a = reinterpret_cast<std::uint16_t*>(scratch + a_at_);
   auto* const packed_b = reinterpret_cast<std::uint16_t*>(scratch + b_at_);
   for (std::int64_t column_part = 0; column_part < column_parts; ++column_part) {
-    const Range columns(shape.columns, kPanelWidth, column_parts, column_part);
+    const Range columns = part_range(shape.columns, kPanelWidth, column_parts, column_part);
     for (std::int64_t begin = 0; begin < shape.inner; begin += most_inner) {
-      Range inner(shape.inner, 1, 1, 0);
-      inner.begin = begin;
-      inner.end = std::min(shape.inner, begin + most_inner);
+      const Range inner{begin, std::min(shape.inner, begin + most_inner)};
       pack(part_of(b, shape.transposed_b, true, shape.columns, shape.inner, columns, inner), packed_b);
       for (std::int64_t row_part = 0; row_part < row_parts; ++row_part) {
-        const Range rows(shape.rows, kPanelWidth, row_parts, row_part);
+        const Range rows = part_range(shape.rows, kPanelWidth, row_parts, row_part);
         const bool is_packed = column_part > 0 && row_parts * inner_parts == 1;
         if (!is_packed) pack(part_of(a, !shape.transposed_a, false, shape.rows, shape.inner, rows, inner), packed_a);
         multiply({shape, rows, columns, inner}, bias, c, scratch);
@@ -304,8 +304,8 @@ void BlockedProduct::multiply(const Part& part, const float* bias, void* c, std:
   parallel_for(grid.rows * grid.columns, 1, [&](std::int64_t begin, std::int64_t end) {
     float* const block = reinterpret_cast<float*>(scratch + c_at_) + omp_get_thread_num() * block_floats_;
     for (std::int64_t item = begin; item < end; ++item) {  // the blocks of a thread share their columns
-      const Range rows(row_panels, 1, grid.rows, item % grid.rows);
-      const Range columns(column_panels, 1, grid.columns, item / grid.rows);
+      const Range rows = part_range(row_panels, 1, grid.rows, item % grid.rows);
+      const Range columns = part_range(column_panels, 1, grid.columns, item / grid.rows);
       kernel_.begin();
       for (std::int64_t step = 0; step < steps; step += block_steps) {
         const std::int64_t count = std::min(block_steps, steps - step);

@@ -8,8 +8,6 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#define PLIMSOLL_AVX512_BF16 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")))
-
 namespace plimsoll {
 namespace {
 

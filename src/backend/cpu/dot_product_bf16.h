@@ -10,6 +10,11 @@
 
 #include <cstdint>
 
+#if defined(__x86_64__)
+// Every function that uses AVX512_BF16 is declared with it.
+#define PLIMSOLL_AVX512_BF16 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")))
+#endif
+
 namespace plimsoll {
 
 struct PairRows {

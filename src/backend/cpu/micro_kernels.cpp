@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "backend/cpu/blocked_product.h"
+#include "backend/cpu/dot_product_bf16.h"
 #include "backend/cpu/tile_product_bf16.h"
 #include "backend/cpu/tile_shapes.h"
 #include "tensor/half.h"
@@ -34,8 +35,6 @@ void multiply_simply(const std::uint16_t* a, const std::uint16_t* b, std::int64_
 }
 
 #if defined(__x86_64__)
-#define PLIMSOLL_AVX512_BF16 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")))
-
 PLIMSOLL_AVX512_BF16 void multiply_by_vectors(const std::uint16_t* a, const std::uint16_t* b, std::int64_t steps,
                                               float* c, bool adds) {
   constexpr int kRows = 8, kVectors = 2;
