@@ -1,5 +1,5 @@
 // Compares blocked products with simple loops, exactly where the elements are small whole numbers, with each
-// micro-kernel that the processor has and blocks so small that every edge occurs.
+// micro-kernel that the processor has, or emulates, and blocks so small that every edge occurs.
 #include "backend/cpu/blocked_product.h"
 
 #include <fmt/format.h>
@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "backend/amx_emulator.h"
 #include "base/philox.h"
 #include "tensor/half.h"
 
@@ -22,13 +23,19 @@ namespace {
 constexpr Blocking kTiny{
     .inner = 64, .rows = 96, .columns = 96, .packed_bytes = 25'000, .packed_inner = 128, .together = 2};
 
-std::vector<const MicroKernel*> micro_kernels() {
-  std::vector<const MicroKernel*> found{&reference_micro_kernel()};
-  for (const MicroKernel* const kernel : {vector_micro_kernel(), tile_micro_kernel()}) {
-    if (kernel != nullptr) found.push_back(kernel);
+class BlockedProductTest : public testing::Test {
+ protected:
+  static std::vector<const MicroKernel*> micro_kernels() {
+    std::vector<const MicroKernel*> found{&reference_micro_kernel()};
+    for (const MicroKernel* const kernel : {vector_micro_kernel(), tile_micro_kernel()}) {
+      if (kernel != nullptr) found.push_back(kernel);
+    }
+    return found;
   }
-  return found;
-}
+
+ private:
+  test::EmulatedAmx amx_;
+};
 
 float small_number(std::size_t at, std::uint32_t which) {
   return static_cast<float>(philox4x32({static_cast<std::uint32_t>(at), which, 0, 0}, {5, 6})[0] % 17) - 8;
@@ -99,7 +106,7 @@ void expect_exact(const MicroKernel& kernel, const Blocking& blocking, int threa
                                       shape.bias, shape.accumulate, threads);
 }
 
-TEST(BlockedProduct, IsExactOnOddShapes) {
+TEST_F(BlockedProductTest, IsExactOnOddShapes) {
   for (const MicroKernel* const kernel : micro_kernels()) {
     for (const auto& [rows, inner, columns] : std::vector<std::array<std::int64_t, 3>>{{1, 1, 1},
                                                                                        {16, 32, 16},
@@ -136,7 +143,7 @@ TEST(BlockedProduct, IsExactOnOddShapes) {
 }
 
 // A row's sums are the same bits however many rows and threads there are.
-TEST(BlockedProduct, SumsDoNotDependOnRowsOrThreads) {
+TEST_F(BlockedProductTest, SumsDoNotDependOnRowsOrThreads) {
   constexpr std::int64_t kRows = 230, kFewer = 37, kInner = 700, kColumns = 150;
   const auto a = halves(kRows * kInner, 0, fraction), b = halves(kInner * kColumns, 1, fraction);
   for (const MicroKernel* const kernel : micro_kernels()) {

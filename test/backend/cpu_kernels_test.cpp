@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/amx_emulator.h"
 #include "backend/backend_suite.h"
 #include "backend/compare.h"
 #include "backend/cpu/cpu_backend.h"
@@ -56,6 +57,20 @@ INSTANTIATE_TEST_SUITE_P(CpuBlockedBF16, BackendSuite,
                              "cpu", [] { return std::make_unique<CpuBackend>(2, GeneralProducts::kBlocked); },
                              kProducts, DType::kBF16)),
                          suite_test_name);
+
+// Multiplies BF16, in attention too, by AMX, which is emulated where the processor lacks it.
+class AmxBackend final : EmulatedAmx, public CpuBackend {
+ public:
+  AmxBackend() : CpuBackend(2, GeneralProducts::kBlocked) {}
+};
+std::vector<SuiteParameter> amx_suite() {
+  if (!EmulatedAmx::is_possible()) return {};
+  std::vector<Op> ops{Op::kAttention, Op::kAttentionGrad};
+  ops.insert(ops.end(), std::begin(kProducts), std::end(kProducts));
+  return suite_of(
+      "amx", [] { return std::make_unique<AmxBackend>(); }, ops, DType::kBF16);
+}
+INSTANTIATE_TEST_SUITE_P(CpuAmxBF16, BackendSuite, testing::ValuesIn(amx_suite()), suite_test_name);
 
 void expect_products_agree(std::int32_t rows, std::int64_t capacity, std::int64_t inner, std::int64_t columns) {
   SCOPED_TRACE(fmt::format("{} of {} rows, {} to {}", rows, capacity, inner, columns));

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backend/every_target.h"
+#include "base/bytes.h"
 #include "base/philox.h"
 #include "graph/build.h"
 

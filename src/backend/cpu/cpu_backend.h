@@ -19,7 +19,7 @@ namespace plimsoll {
 
 class MatmulCache;
 
-class CpuBackend final : public Backend {
+class CpuBackend : public Backend {
  public:
   // `threads` is the size of the OpenMP team; 0 means every core that the process may use (affinity and cgroup quota).
   explicit CpuBackend(int threads = 0, GeneralProducts general = GeneralProducts::kWhereFaster);

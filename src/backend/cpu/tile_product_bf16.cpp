@@ -94,12 +94,15 @@ bool ask_for_tiles() {
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
-}  // namespace
-
-bool multiplies_tiles() {
-  static const bool may = ask_for_tiles();
+bool& may_multiply_tiles() {
+  static bool may = ask_for_tiles();
   return may;
 }
+
+}  // namespace
+
+bool multiplies_tiles() { return may_multiply_tiles(); }
+void set_multiplies_tiles_for_test(bool may) { may_multiply_tiles() = may; }
 
 PLIMSOLL_AMX void tile_product_bf16(PairRows a, std::int64_t rows, std::int64_t pairs, const std::uint32_t* b,
                                     std::int64_t b_stride, float* c, std::int64_t c_stride, std::int64_t columns,
@@ -128,6 +131,7 @@ PLIMSOLL_AMX void tile_product_bf16(PairRows a, std::int64_t rows, std::int64_t 
 namespace plimsoll {
 
 bool multiplies_tiles() { return false; }
+void set_multiplies_tiles_for_test(bool) {}
 
 void tile_product_bf16(PairRows, std::int64_t, std::int64_t, const std::uint32_t*, std::int64_t, float*, std::int64_t,
                        std::int64_t, DotSum, const float*) {

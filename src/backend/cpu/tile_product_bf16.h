@@ -8,6 +8,8 @@ namespace plimsoll {
 
 // True if the processor has bfloat16 tiles and the system lets this process use them.
 bool multiplies_tiles();
+// For tests that emulate AMX; no other thread may multiply meanwhile.
+void set_multiplies_tiles_for_test(bool may);
 
 // Does the same as dot_product_bf16; requires multiplies_tiles(). `pairs` must be a multiple of 16.
 void tile_product_bf16(PairRows a, std::int64_t rows, std::int64_t pairs, const std::uint32_t* b, std::int64_t b_stride,
