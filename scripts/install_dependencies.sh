@@ -5,7 +5,7 @@ set -euo pipefail
 
 packages=(
   g++ cmake ninja-build pkg-config            # the build
-  libfmt-dev nlohmann-json3-dev libcli11-dev libpugixml-dev  # text, JSON, options, XML
+  libfmt-dev nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libpugixml-dev  # text, JSON, options, TOML, XML
   libdnnl-dev libhwy-dev                      # matrix products, portable SIMD
   libleptonica-dev libjpeg-dev libpng-dev libcairo2-dev libfontconfig-dev libpcre2-dev zlib1g-dev libxxhash-dev
   libtesseract-dev tesseract-ocr-eng          # reading text from scans

@@ -258,7 +258,8 @@ static int parse_and_run(int argc, const char* const* argv, bool json) {
   add_bench_step(app, invocation);
 
   app.set_config("--config")->group("");
-  app.config_formatter(make_config_reader(app));
+  ConfigPlaces places;
+  app.config_formatter(make_config_reader(app, places));
   app.allow_config_extras(CLI::config_extras_mode::error);
   const std::size_t command = !arguments.empty() && arguments.front() == "--config" ? 2 : 0;
   const ErrorForm form{.json = json, .event = arguments.size() > command && arguments[command] == "train"};
@@ -286,7 +287,7 @@ static int parse_and_run(int argc, const char* const* argv, bool json) {
     return static_cast<int>(invocation.exit_code);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    return report(form, ExitCode::kUsage, usage_problem(error, arguments));
+    return report(form, ExitCode::kUsage, with_config_place(usage_problem(error, arguments), places, arguments));
   } catch (const RankError& error) {
     // That rank has its own message; the first one repeats it, because its output is what is looked at.
     const ExitCode code = error.exit_code_of_rank();
@@ -296,7 +297,7 @@ static int parse_and_run(int argc, const char* const* argv, bool json) {
     return report_here(error.exit_code(), error.problem(),
                        nlohmann::json::object({{"smallest_budget_bytes", error.smallest_budget_bytes()}}));
   } catch (const Error& error) {
-    return report_here(error.exit_code(), error.problem(), nothing);
+    return report_here(error.exit_code(), with_config_place(error.problem(), places, arguments), nothing);
   } catch (const std::filesystem::filesystem_error& error) {
     return report_here(ExitCode::kEnvironment,
                        {.what = "a file or directory cannot be accessed",

@@ -6,12 +6,15 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <optional>
 #include <sstream>
+#include <vector>
 
 #include "base/counted.h"
 #include "base/error.h"
 #include "cli/arguments.h"
 #include "cli/elsewhere.h"
+#include "cli/toml.h"
 #include "cli/usage.h"
 #include "data/page.h"
 #include "formats/json.h"
@@ -19,76 +22,143 @@
 namespace plimsoll {
 namespace {
 
-std::string text_of(const nlohmann::ordered_json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
-}
+using Json = nlohmann::ordered_json;
 
-class ConfigReader : public CLI::ConfigTOML {
+std::string text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+// What a file says of one option.
+struct Entry {
+  std::string section, name;
+  Json value;
+  std::string line;  // "line 3", where the parser knows it
+};
+
+// CLI11 reads config files by this.
+class ConfigReader : public CLI::Config {
  public:
-  explicit ConfigReader(const CLI::App& app) : app_(app) {}
+  ConfigReader(const CLI::App& app, ConfigPlaces& places) : app_(app), places_(places) {}
+
+  std::string to_config(const CLI::App*, bool, bool, std::string) const override { return {}; }
 
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
     std::string text{std::istreambuf_iterator<char>(input), {}};
     if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
+    const std::string file = fmt::format("{}", fmt::join(app_.get_config_ptr()->results(), ", "));
     const std::size_t first = text.find_first_not_of(" \t\r\n");
-    std::vector<CLI::ConfigItem> found;
-    if (first != std::string::npos && text[first] == '{') {
-      found = from_json(text);
-    } else {
-      refuse_yaml(text);
-      refuse_long_sections(text);
-      std::istringstream stream(text);
-      found = CLI::ConfigTOML::from_config(stream);
-    }
-    // How CLI11 marks where a [section] begins and ends.
-    std::erase_if(found, [](const CLI::ConfigItem& item) { return item.name == "++" || item.name == "--"; });
-    for (CLI::ConfigItem& item : found) {
-      std::replace(item.name.begin(), item.name.end(), '_', '-');
-      // The options are those of the command that was given.
-      for (const CLI::App* command : app_.get_subcommands()) {
-        if (!item.parents.empty() && !is_section_for(*command, item.parents)) {
-          throw UsageError({.what = "the config file has a section for another command",
-                            .where = "--config",
-                            .found = fmt::format("[{}]", fmt::join(item.parents, ".")),
-                            .allowed = fmt::format("no section, or [{}]{}", command->get_name(),
-                                                   command->get_name() == "plan" ? " or [train]" : ""),
-                            .remedy = "use one config file per command"});
+    const bool is_json = first != std::string::npos && text[first] == '{';
+    std::vector<CLI::ConfigItem> items;
+    // The options are those of the command that was given.
+    for (const CLI::App* const command : app_.get_subcommands()) {
+      for (const Entry& entry : is_json ? from_json(text, file) : from_toml(text, file)) {
+        const std::string option = with_dashes("--" + entry.name), place = place_of(file, entry.line);
+        refuse_other_section(*command, entry, place);
+        CLI::ConfigItem item{
+            .parents = {command->get_name()}, .name = option.substr(2), .inputs = inputs_of(entry, place)};
+        const CLI::Option* const known = command->get_option_no_throw(option);
+        if (known == nullptr) {
+          if (passes_over(command->get_name(), option, fmt::format("{}", fmt::join(item.inputs, " ")), place)) continue;
+          throw UsageError(unknown_option_problem(*command, option, place));
         }
-        const CLI::Option* const option = command->get_option_no_throw("--" + item.name);
-        if (option == nullptr) {
-          if (passes_over(command->get_name(), "--" + item.name, fmt::format("{}", fmt::join(item.inputs, " ")),
-                          "--config")) {
-            item.name.clear();
-            break;
-          }
-          throw UsageError(unknown_option_problem(*command, "--" + item.name, "--config"));
+        if (is_flag(*known)) {
+          const std::optional<bool> truth = truth_of(text_of(entry.value));
+          if (!truth) throw bad_value(option + ", " + place, text_of(entry.value), "true or false");
+          item.inputs = {*truth ? "true" : "false"};
         }
-        if (option->get_items_expected_max() <= 1) join(item.inputs);
-        item.parents = {command->get_name()};
+        if (known->get_items_expected_max() <= 1) item.inputs = {fmt::format("{}", fmt::join(item.inputs, ","))};
+        places_[option] = place;
+        items.push_back(std::move(item));
       }
     }
-    std::erase_if(found, [](const CLI::ConfigItem& item) { return item.name.empty(); });
-    return found;
+    return items;
   }
 
  private:
-  // The parser's time grows with the square of a name's parts.
-  static void refuse_long_sections(const std::string& text) {
-    constexpr std::size_t kLongest = 200;
-    std::istringstream lines(text);
-    for (std::string line; std::getline(lines, line);) {
-      const std::size_t begin = line.find_first_not_of(" \t\r");
-      if (begin == std::string::npos || line[begin] != '[' || line.size() <= kLongest) continue;
-      throw UsageError({.what = "the name of a section of the config file is too long",
-                        .where = "--config",
-                        .found = line.substr(begin, 60),
-                        .allowed = "a command's name: [train]",
-                        .remedy = "write all options at the top level, or in that section"});
+  static std::string with_dashes(std::string name) {
+    std::replace(name.begin(), name.end(), '_', '-');
+    return name;
+  }
+
+  static std::string place_of(const std::string& file, const std::string& line) {
+    return "--config " + file + (line.empty() ? "" : ", " + line);
+  }
+
+  static void refuse_other_section(const CLI::App& command, const Entry& entry, const std::string& place) {
+    // `plan` also reads what is meant for `train`: it plans that very run.
+    const bool plans = command.get_name() == "plan";
+    if (entry.section.empty() || entry.section == command.get_name() || (plans && entry.section == "train")) return;
+    throw UsageError({.what = "the config file has a section for another command",
+                      .where = place,
+                      .found = fmt::format("[{}]", entry.section),
+                      .allowed = fmt::format("no section, or [{}]{}", command.get_name(), plans ? " or [train]" : ""),
+                      .remedy = "use one config file per command"});
+  }
+
+  // A list stands for names with commas between: --labels O,B-TOTAL,I-TOTAL.
+  static std::vector<std::string> inputs_of(const Entry& entry, const std::string& place) {
+    if (entry.value.is_object() && !takes_object(entry.name)) {
+      throw UsageError({.what = "an option has an invalid value",
+                        .where = fmt::format("{}, \"{}\"", place, entry.name),
+                        .found = entry.value.dump().substr(0, 60),
+                        .allowed = "a string, a number, true or false, or a list of names",
+                        .remedy = "write all options at the top level, or in a section with the command's name"});
+    }
+    if (!entry.value.is_array()) return {text_of(entry.value)};
+    std::vector<std::string> inputs;
+    for (const Json& part : entry.value) inputs.push_back(text_of(part));
+    return inputs;
+  }
+
+  // Options of TrainingArguments and LoraConfig that are objects.
+  static bool takes_object(const std::string& name) {
+    const std::string option = with_dashes("--" + name);
+    const ElsewhereOption* const elsewhere = find_elsewhere(option);
+    constexpr std::array kObjects = {"--lr-scheduler-kwargs", "--rank-pattern", "--alpha-pattern", "--class-weights"};
+    return std::ranges::find(kObjects, option) != kObjects.end() ||
+           (elsewhere != nullptr && elsewhere->effect != ElsewhereOption::Effect::kRefused);
+  }
+
+  // An object with the name of a command is its section.
+  std::vector<Entry> entries_of(const Json& file, const std::map<std::string, std::size_t>& lines) const {
+    const auto line_of = [&lines](const std::string& path) {
+      const auto found = lines.find(path);
+      return found == lines.end() ? std::string() : fmt::format("line {}", found->second);
+    };
+    const auto is_command = [this](const std::string& name) {
+      return !app_.get_subcommands([&name](const CLI::App* command) { return command->get_name() == name; }).empty();
+    };
+    std::vector<Entry> entries;
+    for (const auto& [name, value] : file.items()) {
+      if (value.is_object() && is_command(name)) {
+        for (const auto& [option, of_option] : value.items()) {
+          entries.push_back({name, option, of_option, line_of(name + "." + option)});
+        }
+      } else {
+        entries.push_back({"", name, value, line_of(name)});
+      }
+    }
+    std::erase_if(entries, [](const Entry& entry) { return entry.value.is_null(); });
+    return entries;
+  }
+
+  std::vector<Entry> from_toml(const std::string& text, const std::string& file) const {
+    refuse_yaml(text, file);
+    try {
+      const TomlFile parsed = parse_toml(text);
+      return entries_of(parsed.values, parsed.lines);
+    } catch (const TomlError& error) {
+      std::istringstream lines(text);
+      std::string line;
+      for (std::size_t i = 0; i < error.line(); ++i) std::getline(lines, line);
+      throw UsageError({.what = "the config file is not TOML",
+                        .where = fmt::format("--config {}, line {}, column {}", file, error.line(), error.column()),
+                        .found = fmt::format("{} ({})", in_quotes(line.substr(0, 60)), error.what()),
+                        .allowed = "name = value: max_steps = 1000, bf16 = true, optim = \"adafactor\"",
+                        .remedy = "fix this line; text takes quotes, and each name stands once"});
     }
   }
 
-  // TOML would be read out of it: an option that is called "max_steps: 1000".
-  static void refuse_yaml(const std::string& text) {
+  // Otherwise its first line would be a fault of TOML.
+  static void refuse_yaml(const std::string& text, const std::string& file) {
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
       const std::size_t begin = line.find_first_not_of(" \t\r");
@@ -97,7 +167,7 @@ class ConfigReader : public CLI::ConfigTOML {
       const bool is_yaml = line.starts_with("---") || (separator != std::string::npos && line[separator] == ':');
       if (!is_yaml) return;
       throw UsageError({.what = "the config file is YAML",
-                        .where = "--config",
+                        .where = "--config " + file,
                         .found = line.substr(begin, 60),
                         .allowed = "JSON or TOML: {\"max_steps\": 1000} or max_steps = 1000",
                         .remedy =
@@ -106,33 +176,10 @@ class ConfigReader : public CLI::ConfigTOML {
     }
   }
 
-  // `plan` also reads what is meant for `train`: it plans that very run.
-  static bool is_section_for(const CLI::App& command, const std::vector<std::string>& section) {
-    return section.size() == 1 &&
-           (section.front() == command.get_name() || (command.get_name() == "plan" && section.front() == "train"));
-  }
-
-  // A list stands for names with commas between: --labels O,B-TOTAL,I-TOTAL.
-  static void join(std::vector<std::string>& values) {
-    std::string joined;
-    for (const std::string& value : values) joined += (joined.empty() ? "" : ",") + value;
-    values = {joined};
-  }
-
-  // Options of TrainingArguments and LoraConfig that are objects.
-  static bool takes_object(const std::string& name) {
-    std::string option = "--" + name;
-    std::replace(option.begin(), option.end(), '_', '-');
-    const ElsewhereOption* const elsewhere = find_elsewhere(option);
-    constexpr std::array kObjects = {"--lr-scheduler-kwargs", "--rank-pattern", "--alpha-pattern", "--class-weights"};
-    return std::ranges::find(kObjects, option) != kObjects.end() ||
-           (elsewhere != nullptr && elsewhere->effect != ElsewhereOption::Effect::kRefused);
-  }
-
   // Returns what stands where the text stops being JSON.
   static std::string where_json_ends(const std::string& text) {
     try {
-      const nlohmann::json parsed = nlohmann::json::parse(text);
+      const Json parsed = Json::parse(text);
       return parsed.type_name();
     } catch (const nlohmann::json::parse_error& error) {
       const std::size_t at = std::min<std::size_t>(error.byte > 0 ? error.byte - 1 : 0, text.size());
@@ -144,42 +191,42 @@ class ConfigReader : public CLI::ConfigTOML {
     }
   }
 
-  static std::vector<CLI::ConfigItem> from_json(const std::string& text) {
-    if (!parse_json(text, "--config").is_object()) {
+  std::vector<Entry> from_json(const std::string& text, const std::string& file) const {
+    const std::string place = place_of(file, "");
+    if (!parse_json(text, place).is_object()) {
       throw UsageError({.what = "the config file is not a JSON object",
-                        .where = "--config",
+                        .where = place,
                         .found = where_json_ends(text),
                         .allowed = R"({"learning_rate": 5e-5, "max_steps": 1000})",
                         .remedy = "fix the JSON: usually it is an extra comma or an unclosed bracket"});
     }
-    const auto object = nlohmann::ordered_json::parse(text);  // of patterns the first that matches counts
-    std::vector<CLI::ConfigItem> found;
-    for (const auto& [name, value] : object.items()) {
-      if (value.is_null()) continue;
-      CLI::ConfigItem item;
-      item.name = name;
-      if (value.is_object() && !takes_object(name)) {
-        throw UsageError({.what = "an option has an invalid value",
-                          .where = fmt::format("--config, \"{}\"", name),
-                          .found = value.dump().substr(0, 60),
-                          .allowed = "a string, a number, true or false, or a list of names",
-                          .remedy = "write all options at the top level: {\"max_steps\": 1000, …}"});
-      }
-      if (value.is_array()) {
-        for (const auto& part : value) item.inputs.push_back(text_of(part));
-      } else {
-        item.inputs.push_back(text_of(value));
-      }
-      found.push_back(std::move(item));
+    if (const std::optional<std::string> key = repeated_key(text)) {
+      throw UsageError({.what = "a key stands twice in an object of the config file",
+                        .where = place,
+                        .found = in_quotes(*key),
+                        .allowed = "each key once",
+                        .remedy = "remove one of them"});
     }
-    return found;
+    return entries_of(Json::parse(text), {});  // ordered: of patterns the first that matches counts
   }
 
   const CLI::App& app_;
+  ConfigPlaces& places_;
 };
 
 }  // namespace
 
-std::shared_ptr<CLI::Config> make_config_reader(const CLI::App& app) { return std::make_shared<ConfigReader>(app); }
+std::shared_ptr<CLI::Config> make_config_reader(const CLI::App& app, ConfigPlaces& places) {
+  return std::make_shared<ConfigReader>(app, places);
+}
+
+Problem with_config_place(Problem problem, const ConfigPlaces& places, const std::vector<std::string>& arguments) {
+  const auto found = places.find(problem.where);
+  const auto is_typed = [&problem](const std::string& argument) {
+    return argument == problem.where || argument.starts_with(problem.where + "=");
+  };
+  if (found != places.end() && std::ranges::none_of(arguments, is_typed)) problem.where += ", " + found->second;
+  return problem;
+}
 
 }  // namespace plimsoll

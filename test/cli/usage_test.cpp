@@ -71,7 +71,7 @@ TEST_F(Usage, ConfigFilesInJsonAndToml) {
   std::string parts = "[a";
   for (int i = 0; i < 100'000; ++i) parts += ".a";
   write_bytes(at("deep.toml"), parts + "]\nx = 1\n");
-  expect_message(run({"synth", "--output", path("x"), "--config", path("deep.toml")}), 2, {"section", "too long"});
+  expect_message(run({"synth", "--output", path("x"), "--config", path("deep.toml")}), 2, {"line 1", "100 parts"});
   write_bytes(at("marked.toml"), "\xEF\xBB\xBFoutput = \"" + path("marked") + "\"\ncount = 1\n");
   EXPECT_EQ(run({"synth", "--config", path("marked.toml")}).code, 0);
   expect_message(run({"synth", "--output", path("x"), "--config"}), 2, {"--config", "no value"});
@@ -103,7 +103,39 @@ TEST_F(Usage, MisspeltNamesAreNamedAndCorrected) {
   expect_message(run({}), 2, {"synth, ocr, check, plan, train"});
   write_bytes(at("wrong.toml"), "validation_fractoin = 0.5\n");
   expect_message(run({"synth", "--output", path("x"), "--config", path("wrong.toml")}), 2,
-                 {"--config", "did you mean --validation-fraction?"});
+                 {"--config " + path("wrong.toml") + ", line 1", "did you mean --validation-fraction?"});
+}
+
+// Whatever is wrong with an option of a file, the message says where it stands; for one that is typed it does not.
+TEST_F(Usage, AFaultOfAConfigFileIsNamedWithItsLine) {
+  const auto train = [&](const std::string& name, const std::string& text, const std::vector<std::string>& more = {}) {
+    write_bytes(at(name), text);
+    std::vector<std::string> arguments{"train",        "--model", "layoutlmv3-tiny", "--data",  "none.jsonl",
+                                       "--output-dir", path("x"), "--config",        path(name)};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(arguments);
+  };
+  const std::string toml = "--config " + path("a.toml"), json = "--config " + path("a.json");
+  const std::vector<std::array<std::string, 3>> faults = {
+      {"a.toml", "\nmax_steps = \n", toml + ", line 2, column 13"},
+      {"a.toml", "max_steps = 3\n\nmax_steps = 4\n", toml + ", line 3, column 13"},
+      {"a.toml", "max_steps 3\n", toml + ", line 1, column 11"},
+      {"a.toml", "bf16 = yes\n", toml + ", line 1, column 8"},
+      {"a.toml", "[train]\nmax_steps = 'few'\n", "--max-steps, " + toml + ", line 2"},
+      {"a.toml", "[train]\nbf16 = 3\n", "--bf16, " + toml + ", line 2"},
+      {"a.toml", "per_device_train_batch_size = 2\ntrain_batch_size = 5\n",
+       "--per-device-train-batch-size, " + toml + ", line 1"},
+      {"a.toml", "[train]\nlora_rank = 3\n\n[predict]\nmax_steps = 4\n", toml + ", line 5"},
+      {"a.toml", "[other]\nmax_steps = 4\n", toml + ", line 1, \"other\""},
+      {"a.json", R"({"max_steps": 3, "max_steps": 4})", json},
+      {"a.json", R"({"max_steps": "few"})", "--max-steps, " + json},
+      {"a.json", R"({"train": {"bf16": "perhaps"}})", "--bf16, " + json},
+      {"a.json", R"({"predict": {"bf16": true}})", "[predict]"},
+  };
+  for (const auto& [name, text, where] : faults) expect_message(train(name, text), 2, {where});
+  const Outcome typed = train("a.toml", "max_steps = 'few'\n", {"--max-steps", "many"});
+  EXPECT_EQ(typed.code, 2);
+  EXPECT_THAT(typed.err, testing::Not(testing::HasSubstr("a.toml")));
 }
 
 TEST_F(Usage, ModelsThatAreNotThere) {

@@ -26,6 +26,7 @@
 #include "cli/signals.h"
 #include "cli/teacher_cache.h"
 #include "cli/tensorboard_log.h"
+#include "cli/toml.h"
 #include "cli/train_run.h"
 #include "cli/usage.h"
 #include "cli/worst_pictures.h"
@@ -44,6 +45,10 @@ struct MemoryOptions {
 
 void of_batch_options() {
 #include "cli/batch_options.h.inc"
+}
+
+void of_toml() {
+#include "cli/toml.h.inc"
 }
 
 void of_train_run(Invocation& invocation, RunOptions& options) {
