@@ -199,14 +199,11 @@ std::vector<std::string> names_of(const fs::path& directory, const json& config,
   return names;
 }
 
-std::vector<std::string> targets_of(const json& config) {
-  std::vector<std::string> targets;
-  const bool plain = has(config, "target_modules") && config.at("target_modules").is_array() &&
-                     !has(config, "layers_to_transform") && !has(config, "exclude_modules");
-  if (!plain) return targets;
-  for (const json& target : config.at("target_modules")) {
-    if (target.is_string()) targets.push_back(target.get<std::string>());
-  }
+// A pattern (a string) is left to the file's tensors, which say what it matched.
+std::vector<std::string> targets_of(const fs::path& directory, const json& config) {
+  if (has(config, "target_modules") && config.at("target_modules").is_string()) return {};
+  std::vector<std::string> targets = names_of(directory, config, "target_modules");
+  if (has(config, "layers_to_transform") || has(config, "exclude_modules")) targets.clear();
   return targets;
 }
 
@@ -233,7 +230,7 @@ AdapterConfig read_adapter_config(const fs::path& directory) {
   result.dora = flag_of(directory, config, "use_dora");
   result.rank_pattern = patterns_of(directory, config, "rank_pattern", 1, true);
   result.alpha_pattern = patterns_of(directory, config, "alpha_pattern", 0, false);
-  result.targets = targets_of(config);
+  result.targets = targets_of(directory, config);
   result.saved = names_of(directory, config, "modules_to_save");
   result.task_type = task_type_of(config);
   return result;

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "cli/command.h"
 #include "cli/devices.h"
+#include "cli/generation_config.h"
 #include "cli/outputs.h"
 #include "cli/report.h"
 #include "cli/run_options.h"
@@ -49,6 +50,7 @@ struct GenerateOptions {
 struct GenerationPrompt {
   std::string text{};
   json messages{};  // null: there is none
+  std::string where = "--prompt";
 };
 
 [[noreturn]] void fail_conversation(const std::string& where, std::string fault) {
@@ -95,9 +97,9 @@ std::vector<GenerationPrompt> read_prompts(const std::string& path) {
     }
     if (prompt != nullptr && prompt->is_array()) messages = prompt;
     if (messages != nullptr) {
-      prompts.push_back({.messages = asked_messages(*messages, where)});
+      prompts.push_back({.messages = asked_messages(*messages, where), .where = where});
     } else if (prompt != nullptr && prompt->is_string()) {
-      prompts.push_back({.text = prompt->get<std::string>()});
+      prompts.push_back({.text = prompt->get<std::string>(), .where = where});
     } else {
       const bool has_text = value("text") != nullptr;
       throw DataError({.what = "a line has no prompt",
@@ -144,106 +146,6 @@ std::vector<GenerationPrompt> prompts_of(const GenerateOptions& options) {
   return prompts;
 }
 
-// Keys of generation_config.json that change no text here: what they ask for is so anyway, or means nothing without a
-// beam or an assistant. Of the numbers, only these values.
-constexpr std::array kHarmlessKeys = {"transformers_version", "_from_model_config", "bos_token_id", "pad_token_id",
-                                      "use_cache", "cache_implementation", "cache_config", "return_dict_in_generate",
-                                      "output_attentions", "output_hidden_states", "output_scores", "output_logits",
-                                      "early_stopping", "renormalize_logits", "remove_invalid_values", "low_memory",
-                                      "decoder_start_token_id", "num_assistant_tokens", "disable_compile",
-                                      "assistant_confidence_threshold", "num_assistant_tokens_schedule",
-                                      "max_length", "_commit_hash", "trust_remote_code"};
-constexpr std::array<std::pair<std::string_view, double>, 13> kNeutralNumbers = {
-    {{"num_beams", 1}, {"num_beam_groups", 1}, {"num_return_sequences", 1}, {"length_penalty", 1}, {"typical_p", 1},
-     {"encoder_repetition_penalty", 1}, {"guidance_scale", 1}, {"diversity_penalty", 0}, {"min_length", 0},
-     {"no_repeat_ngram_size", 0}, {"encoder_no_repeat_ngram_size", 0}, {"epsilon_cutoff", 0}, {"eta_cutoff", 0}}};
-
-void name_what_is_not_done(const json& config) {
-  constexpr std::array kRead = {"eos_token_id", "do_sample", "temperature", "top_k", "top_p", "repetition_penalty",
-                                "max_new_tokens"};
-  for (const auto& [key, value] : config.items()) {
-    if (std::ranges::find(kRead, key) != kRead.end() || value.is_null() || value == false) continue;
-    if (std::ranges::find(kHarmlessKeys, key) != kHarmlessKeys.end()) continue;
-    const auto* const neutral = std::ranges::find(kNeutralNumbers, key, &std::pair<std::string_view, double>::first);
-    if (neutral != kNeutralNumbers.end() && value.is_number() && value.get<double>() == neutral->second) continue;
-    log_warning(fmt::format("generation_config.json asks for {} = {}, which is not done here", key, value.dump()));
-  }
-}
-
-// The tokens that end texts: of generation_config.json, else of config.json, else the tokenizer's.
-std::set<std::int32_t> ends_of(const ModelBundle& bundle, const json& generation) {
-  std::set<std::int32_t> ends;
-  for (const json* const config : {&generation, &bundle.config.source}) {
-    const auto found = config->find("eos_token_id");
-    if (!ends.empty() || found == config->end()) continue;
-    for (const json& id : found->is_array() ? *found : json::array({*found})) {
-      if (id.is_number_integer()) ends.insert(id.get<std::int32_t>());
-    }
-  }
-  const std::int32_t own = bundle.tokenizer->special().end_of_text;
-  if (ends.empty() && own != kNoToken) ends.insert(own);
-  return ends;
-}
-
-// Options that only a draw reads change nothing without one.
-void tell_unused_options(const GenerateOptions& options) {
-  if (options.form.sampling.do_sample) return;
-  for (const char* option : {"--temperature", "--top-k", "--top-p"}) {
-    if (options.given(option)) log_warning(fmt::format("{} changes nothing without --do-sample", option));
-  }
-}
-
-// Takes what generation_config.json says where no option does, as `transformers` does.
-void read_generation_config(const ModelBundle& bundle, GenerateOptions& options) {
-  SamplingOptions& sampling = options.form.sampling;
-  const auto text = bundle.companions.find("generation_config.json");
-  json config = json::object();
-  if (text != bundle.companions.end()) config = parse_json(text->second, text->first);
-  if (!config.is_object()) {
-    throw DataError({.what = "generation_config.json is not valid JSON",
-                     .where = bundle.origin,
-                     .found = counted(text->second.size(), "byte"),
-                     .allowed = "an object, as `transformers` saves it",
-                     .remedy = "mend or remove the file"});
-  }
-  options.form.ends = ends_of(bundle, config);
-  const auto number = [&](const char* key, const char* option, auto& value) {
-    const auto found = config.find(key);
-    if (options.given(option) || found == config.end() || !found->is_number()) return;
-    value = found->get<std::decay_t<decltype(value)>>();
-  };
-  if (!options.given("--do-sample") && config.value("do_sample", json()).is_boolean()) {
-    sampling.do_sample = config.at("do_sample").get<bool>();
-  }
-  number("temperature", "--temperature", sampling.temperature);
-  number("top_k", "--top-k", sampling.top_k);
-  number("top_p", "--top-p", sampling.top_p);
-  number("repetition_penalty", "--repetition-penalty", sampling.repetition_penalty);
-  number("max_new_tokens", "--max-new-tokens", options.form.max_new_tokens);
-  name_what_is_not_done(config);
-  tell_unused_options(options);
-}
-
-// The same limits as options have, for what generation_config.json says.
-void check_sampling(const GenerationOptions& form, const std::string& model) {
-  const SamplingOptions& sampling = form.sampling;
-  const auto check_value = [&](const char* key, double value, double low, double high, bool open, const char* allowed) {
-    if ((open ? value > low : value >= low) && value <= high) return;
-    throw DataError({.what = "generation_config.json has a value that makes no sense",
-                     .where = fmt::format("{}/generation_config.json, key \"{}\"", model, key),
-                     .found = fmt::format("{}", value),
-                     .allowed = allowed,
-                     .remedy = "mend it there, or pass the option of that name"});
-  };
-  constexpr double kMost = 1e6;
-  check_value("repetition_penalty", sampling.repetition_penalty, 0, kMost, true, "more than 0");
-  check_value("max_new_tokens", static_cast<double>(form.max_new_tokens), 1, 1 << 20, false, "1 or more");
-  if (!sampling.do_sample) return;
-  check_value("temperature", sampling.temperature, 0, kMost, true, "more than 0; 1 leaves scores as they are");
-  check_value("top_p", sampling.top_p, 0, 1, true, "more than 0, at most 1");
-  check_value("top_k", static_cast<double>(sampling.top_k), 0, 1e9, false, "0 or more");
-}
-
 // Prompts as tokens, with what a text begins with. A conversation becomes the text that asks for the next answer.
 std::vector<std::vector<std::int32_t>> encoded(const ModelBundle& bundle, std::vector<GenerationPrompt>& prompts,
                                                const GenerateOptions& options) {
@@ -263,17 +165,16 @@ std::vector<std::vector<std::int32_t>> encoded(const ModelBundle& bundle, std::v
     if (chats) prompts[i].text = bundle.chat->prompt(prompts[i].messages);
     if (!chats && encoder.text_begin_id != kNoToken) ids.push_back(encoder.text_begin_id);
     encoder.encode_text(prompts[i].text, ids);
-    const std::string where = options.data.empty() ? "--prompt" : fmt::format("{}, prompt {}", options.data, i + 1);
     if (ids.empty()) {
       throw DataError({.what = "a prompt has no tokens",
-                       .where = where,
+                       .where = prompts[i].where,
                        .found = "an empty text",
                        .allowed = "at least one character",
                        .remedy = "begin the text"});
     }
     if (std::ssize(ids) + options.form.max_new_tokens > most) {
       throw DataError({.what = "a text would be longer than the model's positions",
-                       .where = where,
+                       .where = prompts[i].where,
                        .found = fmt::format("{} and --max-new-tokens {}", counted(ids.size(), "token"),
                                             options.form.max_new_tokens),
                        .allowed = counted(most, "token") + " in all",
@@ -334,8 +235,7 @@ void run_generate(Invocation& invocation, RunOptions& options, GenerateOptions& 
   const Device device = open_run_device(invocation, options);
   const ModelBundle bundle = open_evaluated_model(options);
   generate.form.sampling.seed = static_cast<std::uint64_t>(generate.seed);
-  read_generation_config(bundle, generate);
-  check_sampling(generate.form, bundle.origin);
+  read_generation_config(bundle, *generate.command, generate.form);
   const std::vector<std::vector<std::int32_t>> ids = encoded(bundle, prompts, generate);
   std::size_t longest = 0;
   for (const std::vector<std::int32_t>& each : ids) longest = std::max(longest, each.size());

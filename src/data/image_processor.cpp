@@ -64,7 +64,9 @@ void read_size(const Json& object, ImageProcessorConfig& config, const std::stri
   config.width = read_edge(*width, where);
 }
 
-void read_channels(const Json& object, const char* key, std::array<double, 3>& values, const std::string& where) {
+// `low` to `high`: absolute values of the numbers.
+void read_channels(const Json& object, const char* key, std::array<double, 3>& values, double low, double high,
+                   const std::string& where) {
   const Json* found = find(object, key);
   if (found == nullptr) return;
   if (found->is_number()) {
@@ -76,6 +78,10 @@ void read_channels(const Json& object, const char* key, std::array<double, 3>& v
     }
   } else {
     throw bad_value(where, key, *found, "three numbers");
+  }
+  for (const double value : values) {
+    if (std::abs(value) >= low && std::abs(value) <= high) continue;
+    throw bad_value(where, key, *found, fmt::format("numbers from {} to {}, or the same below 0", low, high));
   }
 }
 
@@ -96,14 +102,14 @@ ImageProcessorConfig ImageProcessorConfig::from_json(const std::string& text, co
   read_flag(object, "do_rescale", config.do_rescale, where);
   read_flag(object, "do_normalize", config.do_normalize, where);
   read_size(object, config, where);
-  read_channels(object, "image_mean", config.mean, where);
-  read_channels(object, "image_std", config.std, where);
-  for (const double deviation : config.std) {
-    if (!(std::abs(deviation) > 0)) throw bad_value(where, "image_std", object["image_std"], "numbers other than 0");
-  }
+  // Far beyond any model's values, and near enough that no pixel becomes infinite in the first layer.
+  read_channels(object, "image_mean", config.mean, 0, 1000, where);
+  read_channels(object, "image_std", config.std, 1e-3, 1000, where);
   if (const Json* factor = find(object, "rescale_factor")) {
-    if (!factor->is_number()) throw bad_value(where, "rescale_factor", *factor, "a number such as 0.00392156862745098");
-    config.rescale_factor = factor->get<double>();
+    config.rescale_factor = factor->is_number() ? factor->get<double>() : 0;
+    if (!(config.rescale_factor > 0 && config.rescale_factor <= 1)) {
+      throw bad_value(where, "rescale_factor", *factor, "a number above 0, at most 1, such as 0.00392156862745098");
+    }
   }
   if (const Json* resample = find(object, "resample");
       resample != nullptr && config.do_resize && *resample != kBilinear) {

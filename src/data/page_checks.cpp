@@ -310,6 +310,10 @@ void PageChecker::check_tokens(const Page& page) {
   cut_windows(tokens_, options_.windows, windows_);
   CheckCounts& counts = block_->counts;
   counts.tokens += tokens_.ids.size();
+  for (std::size_t w = 0; options_.targets && w < windows_.size(); ++w) {
+    options_.targets->check_window({.page = page, .tokens = tokens_, .windows = windows_, .index = w},
+                                   block_->findings);
+  }
   const std::uint64_t behind_prompts = windows_behind_prompts(page);
   counts.windows += behind_prompts > 0 ? behind_prompts : windows_.size() - idle_windows(page);
   counts.longest_page_tokens = std::max<std::uint64_t>(counts.longest_page_tokens, tokens_.ids.size());

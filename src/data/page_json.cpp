@@ -112,7 +112,7 @@ Json parse_object(std::string_view text, const Page& page, const LineForm& form)
   } catch (const Json::out_of_range& error) {
     throw PageError("not-finite", {.what = "a number is too large for a double",
                                    .where = place(page),
-                                   .found = error.what(),
+                                   .found = json_fault(error),
                                    .allowed = "finite numbers",
                                    .remedy = "check the program that computed it, and write the page again"});
   }
@@ -317,11 +317,13 @@ std::vector<std::string> other_keys(const Json& object) {
   return keys;
 }
 
-// Of `id` and `document`: a string, or another value as it is written.
-std::string name_of(const Json& object, const char* key) {
+// Of `id` and `document`: a string, or a number as it is written.
+std::string name_of(const Json& object, const char* key, const Page& page, PageFaults* faults) {
   const auto found = object.find(key);
   if (found == object.end() || found->is_null()) return {};
-  return found->is_string() ? found->get<std::string>() : shown(*found);
+  if (found->is_string()) return found->get<std::string>();
+  if (!found->is_number()) report(faults, wrong_type(page, fmt::format("`{}`", key), *found, "a string or a number"));
+  return shown(*found);
 }
 
 }  // namespace
@@ -372,8 +374,8 @@ Page parse_jsonl_page(std::string_view json_text, const std::filesystem::path& f
   page.line = line;
   const RepairedText text(json_text);
   const Json json = parse_text(text, json_text, page);
-  page.id = name_of(json, "id");
-  page.document = name_of(json, "document");
+  page.id = name_of(json, "id", page, faults);
+  page.document = name_of(json, "document", page, faults);
 
   const bool reads_text = options.target != nullptr && options.target->reads_text();
   const Json* const whole = reads_text || find_key(json, kWords) != nullptr ? nullptr : find_key(json, kText);

@@ -62,7 +62,14 @@ Around read_tokenizer_json(TokenizerReading& reading, const json& file) {
     reading.refuse("this JSON is not a tokenizer", file.is_object() ? "no \"model\" section" : file.type_name(),
                    "a tokenizer.json of Hugging Face's tokenizers", kOwnTokenizer);
   }
+  reading.part = "model";
   const json& model = file.at("model");
+  for (const char* name : {"model", "normalizer", "pre_tokenizer", "post_processor", "decoder"}) {
+    const json section = file.value(name, json());
+    if (section.is_object() || section.is_null()) continue;
+    reading.refuse(fmt::format("\"{}\" of a tokenizer is not an object", name), section.dump().substr(0, 60),
+                   "{\"type\": …}, or null");
+  }
   // Old files do not name the type.
   const std::string type = model.value("type", model.contains("merges")                     ? "BPE"
                                                : model.contains("max_input_chars_per_word") ? "WordPiece"
@@ -79,7 +86,9 @@ Around read_tokenizer_json(TokenizerReading& reading, const json& file) {
                    "byte-level BPE, as in LayoutLMv3 and RoBERTa, WordPiece, as in BERT, or Unigram, as in XLM-RoBERTa",
                    kOwnTokenizer);
   }
+  reading.part = "added_tokens";
   read_added_tokens(reading, file.value("added_tokens", json()));
+  reading.part = "post_processor";
   return read_post_processor(file.value("post_processor", json()));
 }
 
@@ -178,7 +187,8 @@ TokenizerDefinition read_tokenizer_files(const std::filesystem::path& path) {
   try {
     read_files(reading, Place(path));
   } catch (const json::exception& error) {
-    reading.refuse("a tokenizer file has a value of an unexpected type", error.what(),
+    const std::string part = reading.part.empty() ? "" : fmt::format(", in \"{}\"", reading.part);
+    reading.refuse("a tokenizer file has a value of an unexpected type", json_fault(error) + part,
                    "the format of Hugging Face's tokenizers");
   }
   return std::move(reading.definition);
@@ -200,6 +210,7 @@ void TokenizerReading::must_be_unset(const json& section, const char* name) cons
 std::optional<std::string_view> TokenizerReading::take_file(const fs::path& path, std::string name) {
   if (!fs::exists(path)) return std::nullopt;
   where = path.string();
+  part.clear();
   definition.files.push_back({std::move(name), read_text_file(path, kFileLimitBytes)});
   return definition.files.back().content;
 }
@@ -212,7 +223,7 @@ json TokenizerReading::parse(std::string_view text) const {
   try {
     return json::parse(text);
   } catch (const json::exception& error) {
-    refuse("a tokenizer file is not JSON, or is truncated", error.what(), "a complete JSON document");
+    refuse("a tokenizer file is not JSON, or is truncated", json_fault(error), "a complete JSON document");
   }
 }
 

@@ -50,6 +50,7 @@ class TokenizerReading {
   void forget_added();
 
   std::string where;  // the file being read
+  std::string part;   // the section of tokenizer.json that is being read
   TokenizerDefinition definition;
   std::optional<CharacterRules> characters_of_file{};  // what tokenizer.json says, should it decide
 

@@ -100,7 +100,14 @@ class Reader {
     }
     return nullptr;
   }
-  // Sizes and addresses; 0 where absent or negative.
+  std::uint64_t size(const PickleValue& dict, std::string_view name) const {
+    const PickleValue* const value = get(dict, name);
+    if (value != nullptr && value->kind == Kind::kInteger && value->integer < 0) {
+      refuse("a size in the snapshot is negative", "a number of bytes");
+    }
+    return number(dict, name);
+  }
+  // Addresses and places; 0 where absent or negative.
   std::uint64_t number(const PickleValue& dict, std::string_view name) const {
     const PickleValue* value = get(dict, name);
     return value == nullptr || value->kind != Kind::kInteger || value->integer < 0
@@ -176,12 +183,12 @@ class Reader {
     const auto device = static_cast<std::int64_t>(number(segment, "device"));
     SnapshotDevice& report = devices_[device];
     ++report.segments;
-    add(report.reserved_bytes, number(segment, "total_size"));
+    add(report.reserved_bytes, size(segment, "total_size"));
     std::uint64_t address = number(segment, "address"), gaps = 0, live = 0;
     for (const PickleRef ref : blocks->items) {
       visit();
       const PickleValue& value = pickle_[ref];
-      Block block{number(value, "address"), number(value, "size"), number(value, "requested_size"), 0};
+      Block block{number(value, "address"), size(value, "size"), size(value, "requested_size"), 0};
       if (block.address == 0) block.address = address;  // until 2.0 blocks had none
       address = block.address + block.bytes;
       if (!text(value, "state").starts_with("active")) {
@@ -193,7 +200,7 @@ class Reader {
       if (const PickleValue* history = get(value, "history");
           frames == nullptr && history != nullptr && is_list(*history) && !history->items.empty()) {
         frames = get(pickle_[history->items.front()], "frames");  // 1.13 and 2.0
-        if (block.requested == 0) block.requested = number(pickle_[history->items.front()], "real_size");
+        if (block.requested == 0) block.requested = size(pickle_[history->items.front()], "real_size");
       }
       block.stack = stack_of(frames);
       if (block.requested == 0 || block.requested > block.bytes) block.requested = block.bytes;

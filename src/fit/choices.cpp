@@ -98,7 +98,7 @@ Choices parse_choices(const nlohmann::json& json, const std::string& where) {
   } catch (const nlohmann::json::exception& error) {
     throw DataError({.what = "cannot read a table of chosen algorithms",
                      .where = where,
-                     .found = error.what(),
+                     .found = json_fault(error),
                      .allowed = "a device, and an algorithm for each product, as Plimsoll wrote them",
                      .remedy = "remove the table to choose again"});
   }

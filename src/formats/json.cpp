@@ -45,6 +45,11 @@ nlohmann::json parse_json(std::string_view text) {
   return nlohmann::json::parse(text, nullptr, false);
 }
 
+std::string json_fault(const nlohmann::json::exception& error) {
+  const std::string text = error.what();  // "[json.exception.type_error.302] type must be string, but is number"
+  return text.starts_with('[') && text.find("] ") != std::string::npos ? text.substr(text.find("] ") + 2) : text;
+}
+
 std::optional<std::string> repeated_key(std::string_view text) {
   std::vector<std::set<std::string_view>> open;  // the keys of each open object; a list has none
   for (std::size_t i = 0; i < text.size(); ++i) {

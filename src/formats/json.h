@@ -25,6 +25,9 @@ bool nests_too_deep(std::string_view text);
 nlohmann::json parse_json(std::string_view text, const std::string& where);
 nlohmann::json parse_json(std::string_view text);
 
+// What an exception of the library says, without its name and number.
+std::string json_fault(const nlohmann::json::exception& error);
+
 // Returns the first key that an object has twice, at any depth: parsers silently keep the last. Keys are compared as
 // they are written, escapes included. Precondition: the text is JSON and does not nest too deep.
 std::optional<std::string> repeated_key(std::string_view text);

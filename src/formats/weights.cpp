@@ -56,7 +56,7 @@ std::vector<std::pair<std::string, std::string>> read_index(const std::filesyste
   try {
     index = nlohmann::ordered_json::parse(text, refuse_twins);
   } catch (const nlohmann::json::exception& error) {
-    refuse("a shard index is not JSON", error.what());
+    refuse("a shard index is not JSON", json_fault(error));
   }
   if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) {
     refuse("a shard index has no weight_map", "");

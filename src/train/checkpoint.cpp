@@ -260,7 +260,7 @@ TrainerState read_trainer_state(const fs::path& checkpoint) {
   } catch (const nlohmann::json::exception& error) {
     throw DataError({.what = "the checkpoint's state cannot be read",
                      .where = path.string(),
-                     .found = error.what(),
+                     .found = json_fault(error),
                      .allowed = "a trainer_state.json written by Plimsoll",
                      .remedy = "resume from another checkpoint"});
   }

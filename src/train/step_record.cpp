@@ -220,7 +220,7 @@ Replay replay_step(const std::filesystem::path& directory, Backend& backend) {
       replay.fault = CheckedRun(program).run();
     }
   } catch (const nlohmann::json::exception& error) {
-    refuse(error.what());
+    refuse(json_fault(error));
   }
   replay.same = same(json.at("finding"), replay.fault);
   return replay;

@@ -444,6 +444,16 @@ TEST_F(WrongAdapter, OfAnotherKind) {
   }
 }
 
+TEST_F(WrongAdapter, WithModulesThatAreNoNames) {
+  for (const nlohmann::json& wrong :
+       {nlohmann::json(3), nlohmann::json{{"query", true}}, nlohmann::json::array({"query", 3})}) {
+    config_["target_modules"] = wrong;
+    refused({"key \"target_modules\"", wrong.dump(), "names of modules"});
+  }
+  config_["target_modules"] = "all-linear";
+  accepted();
+}
+
 // Some init_lora_weights move a part of the base's weights into the adapter: on an unchanged base it would count twice.
 TEST_F(WrongAdapter, OfAChangedBase) {
   for (const std::string init :

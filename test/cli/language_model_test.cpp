@@ -550,6 +550,11 @@ TEST_F(LanguageModel, GenerationThatCannotBeIsRefused) {
   EXPECT_EQ(beams.code, 0) << beams.err;
   EXPECT_THAT(beams.err, testing::HasSubstr("num_beams = 4"));
   EXPECT_THAT(beams.err, testing::Not(testing::HasSubstr("min_length")));
+  for (const char* wrong : {R"({"do_sample": "yes"})", R"({"max_new_tokens": "9"})", R"({"max_new_tokens": 2.5})",
+                            R"({"eos_token_id": ["</s>"]})", R"({"do_sample": true, "top_k": "50"})"}) {
+    write_bytes(at("lm/generation_config.json"), wrong);
+    refused({"--model", path("lm"), "--prompt", "a"}, 3, "makes no sense");
+  }
   fs::remove(at("lm/generation_config.json"));
   refused({"--model", path("lm"), "--prompt", "a", "--max-new-tokens", "2000"}, 3, "positions");
   refused({"--model", path("tagger"), "--prompt", "a"}, 2, "a causal language model");

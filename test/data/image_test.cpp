@@ -234,6 +234,10 @@ TEST(ImageProcessor, ReadsBothKindsOfConfiguration) {
   fails(R"({"size": 0})");
   fails(R"({"image_mean": [0.5]})");
   fails(R"({"image_std": [0.5, 0, 0.5]})");
+  fails(R"({"image_mean": [0.5, 1e300, 0.5]})");
+  fails(R"({"image_std": 1e-300})");
+  for (const char* factor : {"0", "-0.004", "1e9", "\"1/255\""})
+    fails(fmt::format(R"({{"rescale_factor": {}}})", factor));
   fails(R"({"do_resize": 1})");
   fails("[");
   const auto error = caught<DataError>([] { ImageProcessorConfig::from_json(R"({"resample": 3})", "x.json"); });

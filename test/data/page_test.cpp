@@ -1,5 +1,6 @@
 #include "data/page.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -134,6 +135,12 @@ TEST(PageJson, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(parse_error(R"({"image": "a", "words": "A B", "boxes": []})").kind(), "wrong-type");
   EXPECT_EQ(parse_error(R"({"image": "a", "width": -4, "words": [], "boxes": []})").kind(), "wrong-type");
   EXPECT_EQ(parse_error(R"({"image": 3, "words": [], "boxes": []})").kind(), "wrong-type");
+  for (const char* key : {"id", "document"}) {
+    for (const char* value : {"[1]", "{}", "true"}) {
+      const std::string line = fmt::format(R"({{"{}": {}, "image": "a", "words": [], "boxes": []}})", key, value);
+      EXPECT_EQ(parse_error(line).kind(), "wrong-type") << line;
+    }
+  }
   const auto bytes = parse_error("{\"image\": \"a\", \"words\": [\"A\xFF\"], \"boxes\": []}");
   EXPECT_EQ(bytes.kind(), "not-utf8");
   EXPECT_EQ(bytes.problem().found, "byte 0xff");

@@ -327,6 +327,8 @@ TEST_F(TokenizerFiles, RefusesTornOrContradictoryFiles) {
          f["model"]["merges"].push_back({1, 2});
        },
        "unexpected type"},
+      {"a processor that is a text", [](json& f) { f["post_processor"] = "none"; }, "\"post_processor\""},
+      {"a decoder that is a number", [](json& f) { f["decoder"] = 3; }, "\"decoder\""},
       {"added id differs", [](json& f) { f["added_tokens"][0]["id"] = 1; }, "differs from the vocabulary's"},
       {"added token empty", [](json& f) { f["added_tokens"][0]["content"] = ""; }, "no text"},
       {"whole words only", [](json& f) { f["added_tokens"][0]["single_word"] = true; }, "whole words"},
@@ -345,6 +347,9 @@ TEST_F(TokenizerFiles, RefusesTornOrContradictoryFiles) {
     EXPECT_THAT(problem.where, testing::HasSubstr("tokenizer.json")) << one.name;
     EXPECT_FALSE(problem.remedy.empty()) << one.name;
   }
+  json file = small_json();
+  file["added_tokens"][0]["special"] = "yes";
+  EXPECT_EQ(refusal(file).found, "type must be boolean, but is string, in \"added_tokens\"");
   const std::string text = small_json().dump();
   for (std::size_t length = 0; length < text.size(); length += 97) {
     EXPECT_THAT(refusal(text.substr(0, length)).what, testing::HasSubstr("truncated")) << length;

@@ -83,6 +83,11 @@ TEST(Snapshot, RefusesWhatIsNone) {
   refuse("", {"ends too early"});
   refuse("\x80\x02K\x01."s, {"no memory snapshot", "_dump_snapshot"});
   refuse("\x80\x02}U\x08segments]}as."s, {"has no blocks"});
+  // {'segments': [{'blocks': [], 'total_size': -1}]}
+  refuse(
+      "\x80\x02}U\x08segments]}(U\x06"
+      "blocks]U\x0atotal_sizeJ\xff\xff\xff\xffuas."s,
+      {"negative"});
   refuse(
       "\x80\x02"
       "cos\nsystem\nU\x04true\x85R."s,

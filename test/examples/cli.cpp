@@ -16,6 +16,7 @@
 #include "cli/document_lines.h"
 #include "cli/elsewhere.h"
 #include "cli/field_output.h"
+#include "cli/generation_config.h"
 #include "cli/gpu_model.h"
 #include "cli/option_table.h"
 #include "cli/outputs.h"
@@ -45,6 +46,10 @@ struct MemoryOptions {
 
 void of_batch_options() {
 #include "cli/batch_options.h.inc"
+}
+
+void of_generation_config(const ModelBundle& bundle, const Command& command) {
+#include "cli/generation_config.h.inc"
 }
 
 void of_toml() {

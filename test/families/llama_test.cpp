@@ -128,6 +128,8 @@ TEST(Llama, RefusesWhatTheGraphDoesNotCompute) {
   refused({{"layer_types", {"full_attention", "sliding_attention"}}}, "layer_types");
   refused({{"num_key_value_heads", 5}}, "num_key_value_heads");
   refused({{"rope_parameters", {{"rope_type", "yarn"}}}}, "rope_type");
+  refused({{"rope_parameters", {{"rope_type", 3}}}}, "rope_type");
+  refused({{"rope_scaling", {{"type", json::array({"linear"})}}}}, "\"type\"");
   refused({{"head_dim", 7}}, "head_dim");
   const ModelConfig config = config_of("llama");
   expect_error<UsageError>([&] { question_answering(config.encoder); }, {"question-answering"});

@@ -98,6 +98,24 @@ TEST_F(Texts, ALabelThatIsNotLearntIsSaid) {
   EXPECT_EQ(report.findings.count("label-not-read"), 1U);
 }
 
+TEST_F(Texts, ARoleThatIsMisspeltIsSaid) {
+  Page page;
+  page.words = {"a"};
+  const auto check = [&page](const json& line) {
+    page.target = text_reader().read(line, page, nullptr);
+    Findings findings;
+    std::map<std::string, std::uint64_t> labels;
+    next_token_targets()->check(page, true, findings, labels);
+    return findings;
+  };
+  const auto said = [](const char* role) { return json{{"role", role}, {"content", "a"}}; };
+  const Findings odd = check({{"messages", {said("user"), said("asistant")}}});
+  ASSERT_EQ(odd.count("role-unknown"), 1U);
+  EXPECT_EQ(odd.sorted().front().first.remedy, "did you mean \"assistant\"?");
+  EXPECT_EQ(check({{"prompt", {said("usr")}}, {"completion", {said("assistant")}}}).count("role-unknown"), 1U);
+  EXPECT_EQ(check({{"messages", {said("system"), said("user"), said("assistant")}}}).count("role-unknown"), 0U);
+}
+
 TEST_F(Texts, OfPromptsCompletionsAreLearned) {
   const EncodedExample example = load(dataset({{{"prompt", "abc"}, {"completion", "de"}}}), 0);
   EXPECT_THAT(example.input_ids, ElementsAre(1, 'a', 'b', 'c', 'd', 'e', 2));

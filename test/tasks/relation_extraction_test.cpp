@@ -211,7 +211,9 @@ TEST_F(Entities, ThatShareWordsAndLinksThatComeTwiceAreSaid) {
   json twice = form();
   twice["links"] = {{0, 1}, {0, 2}, {0, 1}};
   twice["entities"].push_back(entity("text", 0, 2));
-  const CheckReport report = checked(open({twice}), link_targets(config_, true));
+  TaskConfig wider = config_;
+  wider.max_entities = 8;
+  const CheckReport report = checked(open({twice}), link_targets(wider, true));
   EXPECT_EQ(kinds_in(report.findings),
             (std::map<std::string, std::uint64_t>{{"entities-overlap", 2}, {"link-twice", 1}}));
   EXPECT_EQ(report.findings.count(Severity::kWarning), 3U);
@@ -269,6 +271,8 @@ TEST_F(Entities, AreNeededAndLimited) {
   expect_error<PageError>([&] { dataset({{{"words", {"a"}}}}, false); }, {"a page has no entities", "pages.jsonl:1"});
   many["entities"].push_back(entity("key", 0, 2));
   expect_error<PageError>([&] { dataset({many}); }, {"too many entities", "5 entities", "at most 4", "--max-length 4"});
+  EXPECT_EQ(checked(open({many}), link_targets(config_, true)).findings.count("too-many-entities"), 1U);
+  EXPECT_EQ(checked(open({form()}), link_targets(config_, true)).findings.count(Severity::kError), 0U);
   json unknown = form();
   unknown["entities"][3]["label"] = "title";
   expect_error<PageError>([&] { dataset({unknown}); }, {"\"title\"", "entity 3", "key, text, value"});

@@ -36,7 +36,10 @@ RotaryForm read_rotary(const ConfigReader& reader) {
   own.number("rope_theta", form.theta, 1, 1e12);
   std::string type = "default";
   for (const char* const name : {"type", "rope_type"}) {
-    if (own.has(name) && object.at(name).is_string()) type = object.at(name).get<std::string>();
+    if (!own.has(name)) continue;
+    if (!object.at(name).is_string())
+      own.fail(name, "a value has the wrong type", "\"default\", \"linear\" or \"llama3\"");
+    type = object.at(name).get<std::string>();
   }
   using Type = RotaryForm::Type;
   const auto known = {Type::kDefault, Type::kLinear, Type::kLlama3};

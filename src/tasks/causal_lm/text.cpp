@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
+#include "base/nearest.h"
 #include "data/chat.h"
 #include "data/dataset.h"
 #include "data/packed.h"
@@ -84,10 +87,28 @@ std::vector<std::string> read_asked_and_answered(const nlohmann::json& json, con
   return parts;
 }
 
+// Those of the templates of Llama, Qwen, SmolLM, Mistral, Gemma, Granite and OpenAI's models.
+constexpr std::array<std::string_view, 13> kRoles = {"system", "user",    "assistant",  "tool",    "function",
+                                                     "model",  "ipython", "developer",  "context", "document",
+                                                     "tools",  "control", "environment"};
+
+std::string odd_role_in(const nlohmann::json& json) {
+  for (const char* key : {"messages", "prompt", "completion"}) {
+    if (!has_list(json, key)) continue;
+    for (const nlohmann::json& message : json.at(key)) {
+      const auto role = message.is_object() ? message.value("role", nlohmann::json()) : nlohmann::json();
+      if (role.is_string() && std::ranges::find(kRoles, role.get_ref<const std::string&>()) == kRoles.end())
+        return role;
+    }
+  }
+  return {};
+}
+
 class TextReader final : public TargetReader {
  public:
   std::shared_ptr<const PageTarget> read(const nlohmann::json& json, const Page&, PageFaults*) const override {
-    return std::make_shared<PageText>(json.contains("messages") || is_asked_and_answered(json), json.contains("label"));
+    return std::make_shared<PageText>(json.contains("messages") || is_asked_and_answered(json), json.contains("label"),
+                                      odd_role_in(json));
   }
   std::string_view key() const override { return "text"; }
   bool reads_text() const override { return true; }
@@ -130,10 +151,11 @@ class TextReader final : public TargetReader {
   void pack(const PageTarget& target, Packer& out) const override {
     const auto& text = dynamic_cast<const PageText&>(target);
     out.number((text.frames_text() ? 1 : 0) + (text.has_label() ? 2 : 0));
+    out.text(text.odd_role());
   }
   std::shared_ptr<const PageTarget> unpack(Unpacker& in) const override {
     const std::int64_t packed = in.number();
-    return std::make_shared<PageText>(packed % 2 != 0, packed >= 2);
+    return std::make_shared<PageText>(packed % 2 != 0, packed >= 2, in.text());
   }
 };
 
@@ -153,7 +175,17 @@ class NextTokenTargets final : public Targets {
   }
   void check(const Page& page, bool, Findings& findings, std::map<std::string, std::uint64_t>&) const override {
     const auto* const text = dynamic_cast<const PageText*>(page.target.get());
-    if (text == nullptr || !text->has_label()) return;
+    if (text == nullptr) return;
+    if (!text->odd_role().empty()) {
+      const std::string meant = nearest(text->odd_role(), {kRoles.begin(), kRoles.end()});
+      findings.add(Severity::kWarning, "role-unknown",
+                   {.what = "a message has a role that chat templates do not know",
+                    .where = place(page),
+                    .found = in_quotes(text->odd_role()),
+                    .allowed = "system, user or assistant, mostly; what an assistant says is learnt",
+                    .remedy = meant.empty() ? "check the role" : fmt::format("did you mean \"{}\"?", meant)});
+    }
+    if (!text->has_label()) return;
     findings.add(Severity::kWarning, "label-not-read",
                  {.what = "a text has a `label`, which a language model does not learn",
                   .where = place(page),

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "data/targets.h"
 
@@ -11,14 +13,18 @@ namespace plimsoll {
 // is what is learned, and every second one before it.
 class PageText final : public PageTarget {
  public:
-  PageText(bool is_chat, bool has_label) : is_chat_(is_chat), has_label_(has_label) {}
+  PageText(bool is_chat, bool has_label, std::string odd_role = {})
+      : is_chat_(is_chat), has_label_(has_label), odd_role_(std::move(odd_role)) {}
   // A chat's template writes what begins and ends it.
   bool frames_text() const override { return is_chat_; }
   // It has the key of another task, sequence-classification.
   bool has_label() const { return has_label_; }
+  // The first role of a message that chat templates do not know; empty: there is none.
+  const std::string& odd_role() const { return odd_role_; }
 
  private:
   bool is_chat_, has_label_;
+  std::string odd_role_;
 };
 
 const TargetReader& text_reader();

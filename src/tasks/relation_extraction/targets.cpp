@@ -95,20 +95,14 @@ class LinkTargets final : public Targets {
     out.targets.assign(2 * size + size * size, kIgnoredLabel);
     out.loss_terms = 0;
     std::ranges::fill(out.predicts, kNoWord);
-    const Window& span = window.windows[window.index];
+    const std::vector<Placed> placed = entities_in(window, *page);
+    if (placed.size() > size) throw PageError("too-many-entities", too_many_problem(window.page, placed.size()));
     std::vector<std::size_t> here;  // entities of the window
-    for (std::size_t e = 0; e < page->entities.size(); ++e) {
-      const Entity& entity = page->entities[e];
-      const std::int32_t token = first_token(entity, window.tokens);
-      if (token < span.begin || token >= span.end) continue;
-      const std::size_t row = window.first_row + static_cast<std::size_t>(token - span.begin);
-      const auto word = static_cast<std::int32_t>(entity.begin);
-      // Entities that overlap may share a first token because words before it have none; one of them is told by it.
-      if (out.predicts[row] != kNoWord && out.predicts[row] != word) continue;
-      if (here.size() == size) throw PageError("too-many-entities", too_many_problem(window.page));
-      out.predicts[row] = word;
+    for (const auto& [e, token] : placed) {
+      const std::size_t row = window.first_row + static_cast<std::size_t>(token);
+      out.predicts[row] = static_cast<std::int32_t>(page->entities[e].begin);
       out.targets[here.size()] = static_cast<std::int32_t>(row);
-      out.targets[size + here.size()] = label_id(window.page, e, entity);
+      out.targets[size + here.size()] = label_id(window.page, e, page->entities[e]);
       here.push_back(e);
     }
     if (!with_links_) return;
@@ -143,6 +137,13 @@ class LinkTargets final : public Targets {
     }
   }
 
+  void check_window(const PageWindow& window, Findings& findings) const override {
+    const PageEntities* const page = entities_of(window.page);
+    const std::size_t found = page == nullptr ? 0 : entities_in(window, *page).size();
+    if (found <= static_cast<std::size_t>(most_)) return;
+    findings.add(Severity::kError, "too-many-entities", too_many_problem(window.page, found));
+  }
+
   std::optional<Problem> nothing_to_learn(const TargetCounts& counts) const override {
     if (counts.positives > 0) return std::nullopt;
     return Problem{.what = "no page has a link",
@@ -152,6 +153,25 @@ class LinkTargets final : public Targets {
   }
 
  private:
+  struct Placed {
+    std::size_t entity = 0;
+    std::int32_t token = 0;  // its first, from the window's beginning
+  };
+
+  // Entities that overlap may share a first token because words before it have none; one of them is told by it.
+  static std::vector<Placed> entities_in(const PageWindow& window, const PageEntities& page) {
+    const Window& span = window.windows[window.index];
+    std::map<std::int32_t, std::size_t> begins;  // the word at which the entities of a token begin
+    std::vector<Placed> placed;
+    for (std::size_t e = 0; e < page.entities.size(); ++e) {
+      const std::int32_t token = first_token(page.entities[e], window.tokens);
+      if (token < span.begin || token >= span.end) continue;
+      if (begins.try_emplace(token, page.entities[e].begin).first->second != page.entities[e].begin) continue;
+      placed.push_back({e, token - span.begin});
+    }
+    return placed;
+  }
+
   static std::int32_t first_token(const Entity& entity, const PageTokens& tokens) {
     for (std::size_t word = entity.begin; word < entity.end; ++word) {
       if (tokens.first_of_word[word] != kNoWord) return tokens.first_of_word[word];
@@ -166,10 +186,10 @@ class LinkTargets final : public Targets {
     return *id;
   }
 
-  Problem too_many_problem(const Page& page) const {
+  Problem too_many_problem(const Page& page, std::size_t found) const {
     return {.what = "a window holds too many entities",
             .where = place(page),
-            .found = fmt::format("more than {} of the page's {} entities", most_, entities_of(page)->entities.size()),
+            .found = fmt::format("{} of the page's {} entities", found, entities_of(page)->entities.size()),
             .allowed = fmt::format("at most {}", most_),
             .remedy =
                 fmt::format("pass --max-length {}: windows of so many tokens hold fewer entities; or set max_entities "
