@@ -114,13 +114,13 @@ void refuse_other_quantization(const ModelConfig& config, const std::string& whe
        .remedy = "take the model that this one was made of; --load-in-4bit holds its frozen weights in 4 bits"});
 }
 
-// The config of a model directory. A head of a kind that is none of ours counts as no head: the model is for labels of
-// words until set_task says otherwise.
+// The config of a model directory. A head of a kind that is none of ours counts as no head: until set_task says
+// otherwise, the model is for what its family's presets are for.
 ModelConfig read_own_config(const std::string& directory) {
   ModelConfig config = read_config(directory);
   refuse_other_quantization(config, directory + "/config.json, key \"quantization_config\"");
   if (find_task(config.task.architecture) == nullptr) {
-    config.task.architecture = task_of(config.task).architecture();
+    config.task.architecture = usual_head(*config.encoder);
     config.task.problem_type.clear();
   }
   return config;

@@ -81,15 +81,17 @@ class JsonlSource final : public PageSource {
     const nlohmann::json json = parse_json_line(text, file_.path(), line, kForm);
     const auto page = json.find(side);
     if (page != json.end() && page->is_object()) return page->dump();
-    const bool is_string = page != json.end() && page->is_string();
-    throw PageError(
-        "pair-without-page",
-        {.what = "a line of pairs has no page",
-         .where = fmt::format("{}:{}, `{}`", file_.path().string(), line, side),
-         .found = page == json.end() ? fmt::format("no `{}`", side) : shown(*page),
-         .allowed = kForm.form,
-         .remedy = is_string ? R"(write a text as {"text": …}; or pass --pages FILE, the pages that ids name)"
-                             : "write the page, or omit the pair"});
+    std::string remedy = "write the page, or omit the pair";
+    if (json.contains("chosen") && json.contains("rejected")) {
+      remedy = R"(name `chosen` "a", and `rejected` "b": each {"text": …}, the better one first)";
+    } else if (page != json.end() && page->is_string()) {
+      remedy = R"(write a text as {"text": …}; or pass --pages FILE, the pages that ids name)";
+    }
+    throw PageError("pair-without-page", {.what = "a line of pairs has no page",
+                                          .where = fmt::format("{}:{}, `{}`", file_.path().string(), line, side),
+                                          .found = page == json.end() ? fmt::format("no `{}`", side) : shown(*page),
+                                          .allowed = kForm.form,
+                                          .remedy = std::move(remedy)});
   }
 
   struct Line {

@@ -1,5 +1,7 @@
 #include "families/families.h"
 
+#include <algorithm>
+
 #include "families/bert/bert.h"
 #include "families/gpt2/gpt2.h"
 #include "families/layoutlm/layoutlm.h"
@@ -96,10 +98,12 @@ const std::vector<Family>& all_families() {
        .head = "CausalLM"},
       {.model_type = "qwen2",
        .read = [](const ConfigReader& reader) { return llama_encoder(read_llama(reader, qwen2_kind())); },
-       .presets = {}},
+       .presets = {},
+       .head = "CausalLM"},
       {.model_type = "qwen3",
        .read = [](const ConfigReader& reader) { return llama_encoder(read_llama(reader, qwen3_kind())); },
-       .presets = {}},
+       .presets = {},
+       .head = "CausalLM"},
       {.model_type = "gpt2",
        .read = [](const ConfigReader& reader) { return gpt2_encoder(read_gpt2(reader)); },
        .presets = {{"gpt2-large", gpt2_shape(1280, 36, 20), "openai-community/gpt2-large"},
@@ -110,6 +114,10 @@ const std::vector<Family>& all_families() {
        .head = "CausalLM"},
   };
   return families;
+}
+
+std::string_view usual_head(const Encoder& encoder) {
+  return std::ranges::find(all_families(), encoder.model_type(), &Family::model_type)->head;
 }
 
 }  // namespace plimsoll

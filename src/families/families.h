@@ -23,10 +23,13 @@ struct Family {
   std::string_view model_type;  // in config.json
   std::shared_ptr<const Encoder> (*read)(const ConfigReader& reader);
   std::vector<Preset> presets;  // the largest first
-  // Its presets have this head until a task is named; transformers calls its class so, behind "For".
+  // The head of presets, and of models whose config.json names none of ours, until a task is named: the end of a class
+  // name of transformers, after "For".
   std::string_view head = "TokenClassification";
 };
 
 const std::vector<Family>& all_families();
+// Of the encoder's family.
+std::string_view usual_head(const Encoder& encoder);
 
 }  // namespace plimsoll

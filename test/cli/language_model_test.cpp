@@ -367,6 +367,17 @@ TEST_F(LanguageModel, BeginsWithATokenizerOfItsOwnWhoseEndItNames) {
   EXPECT_EQ(config.at("eos_token_id"), 2);
 }
 
+// As AutoModelForCausalLM goes by the family alone.
+TEST_F(LanguageModel, NeedsNoArchitectureInItsConfig) {
+  ASSERT_EQ(run({"init", "--model", "gpt2-tiny", "--output-dir", path("base")}).code, 0);
+  json config = json::parse(file_bytes(at("base/config.json")));
+  config.erase("architectures");
+  write_bytes(at("base/config.json"), config.dump());
+  const Outcome outcome = run({"eval", "--model", path("base"), "--data", path("pages/texts.jsonl"), "--threads", "1"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, testing::HasSubstr("perplexity"));
+}
+
 TEST_F(LanguageModel, LearnsConversationsByTheModelsOwnTemplate) {
   ASSERT_EQ(run({"init", "--model", "llama-tiny", "--task", "causal-lm", "--output-dir", path("base")}).code, 0);
   std::vector<json> chats;

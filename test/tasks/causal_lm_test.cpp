@@ -137,6 +137,8 @@ TEST_F(Texts, WindowsCutThemAnywhere) {
 TEST_F(Texts, FaultsAreNamed) {
   EXPECT_EQ(fault({{"words", {"a"}}}).kind(), "text-missing");
   EXPECT_EQ(fault({{"prompt", "a"}}).kind(), "text-missing");
+  EXPECT_THAT(fault({{"prompt", "a"}, {"chosen", "b"}, {"rejected", "c"}}).problem().remedy,
+              testing::HasSubstr("--task pair-ranking"));
   EXPECT_EQ(fault({{"text", "a"}, {"completion", "b"}}).kind(), "text-twice");
   EXPECT_EQ(fault({{"text", 3}}).kind(), "wrong-type");
   EXPECT_EQ(fault({{"text", ""}}).kind(), "text-empty");

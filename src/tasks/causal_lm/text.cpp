@@ -129,11 +129,15 @@ class TextReader final : public TargetReader {
     for (const char* key : whole ? std::vector{"text"} : std::vector{"prompt", "completion"}) {
       const auto found = json.find(key);
       if (found == json.end()) {
-        throw PageError("text-missing", {.what = "a page has no text to learn",
-                                         .where = place(page),
-                                         .found = fmt::format("no `{}`", key),
-                                         .allowed = kForms,
-                                         .remedy = "add it, or pass the --task that the data are for"});
+        const bool ranks = json.contains("chosen") && json.contains("rejected");
+        throw PageError("text-missing",
+                        {.what = "a page has no text to learn",
+                         .where = place(page),
+                         .found = ranks ? "`chosen` and `rejected`: preferences" : fmt::format("no `{}`", key),
+                         .allowed = kForms,
+                         .remedy = ranks ? "to learn the better answers, rename `chosen` to `completion`; to learn to "
+                                           "rank them, pass --task pair-ranking"
+                                         : "add it, or pass the --task that the data are for"});
       }
       if (!found->is_string()) throw wrong_type(page, fmt::format("`{}`", key), *found, "a string");
       parts.push_back(found->get<std::string>());
