@@ -90,20 +90,37 @@ Change both(const Change& a, const Change& b) {
           .apply = [a, b](FitRequest& request) { return a.apply(request) && b.apply(request); }};
 }
 
-// If no change is enough by itself, they are added one after the other, the mildest first, until the run fits.
-template <typename TryChange, typename Outcome>
-void combine(const std::vector<Change>& changes, const TryChange& try_change, Outcome fits, Outcome no_change) {
-  std::optional<Change> before, together;  // without and with the last kind
-  std::string kind;
+Change all_of(const std::vector<Change>& changes) {
+  Change together = changes.front();
+  for (std::size_t i = 1; i < changes.size(); ++i) together = both(together, changes[i]);
+  return together;
+}
+
+// What trying a change on a run said.
+enum class Outcome : std::uint8_t { kFits, kTooLarge, kNoChange };
+
+// Adds changes that are not enough by themselves one after the other, the mildest first and the last of each kind, until
+// the run fits; then leaves out those that it fits without, the strongest first. Returns nothing if all are not enough.
+std::optional<Change> combine(const std::vector<Change>& changes,
+                              const std::function<Outcome(const Change&)>& try_change) {
+  std::vector<Change> taken;
+  Outcome outcome = Outcome::kTooLarge;
   for (const Change& change : changes) {
-    if (change.kind != kind) before = together;
-    const Change next = before ? both(*before, change) : change;
-    const Outcome outcome = try_change(next);
-    if (outcome == fits) return;
-    if (outcome == no_change) continue;
-    together = next;
-    kind = change.kind;
+    std::vector<Change> next = taken;
+    if (!next.empty() && next.back().kind == change.kind) next.pop_back();
+    next.push_back(change);
+    outcome = try_change(all_of(next));
+    if (outcome == Outcome::kNoChange) continue;
+    taken = std::move(next);
+    if (outcome == Outcome::kFits) break;
   }
+  if (outcome != Outcome::kFits) return std::nullopt;
+  for (std::size_t i = taken.size(); i-- > 0 && taken.size() > 1;) {
+    std::vector<Change> fewer = taken;
+    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+    if (try_change(all_of(fewer)) == Outcome::kFits) taken = std::move(fewer);
+  }
+  return all_of(taken);
 }
 
 // What the process of each trial would hold. Libraries keep the kernels that a trial has prepared (oneDNN's for
@@ -220,7 +237,7 @@ std::vector<Change> known_changes(const FitRequest& request, bool on_device) {
       [embeddings](FitRequest& r) { return freeze(r, embeddings); });
   add("adapters", "only rank-8 adapters and the head are trained", "--lora-rank 8", Effect::kFewerTrained,
       [](FitRequest& r) { return take_adapters(r, 8); });
-  add("coded adapters", "only rank-8 adapters and the head are trained, the rest in 4 bits",
+  add("adapters", "only rank-8 adapters and the head are trained, the rest in 4 bits",
       "--lora-rank 8 --load-in-4bit", Effect::kFewerTrained, [](FitRequest& r) {
         const bool taken = take_adapters(r, 8);
         if (taken) r.step.model.frozen_weights = DType::kNF4;
@@ -266,7 +283,6 @@ std::vector<Remedy> find_remedies(const FitRequest& request, const PlanSummary& 
   };
   std::vector<Found> found;
   std::vector<std::string> kinds;  // the kinds of those found
-  enum class Outcome : std::uint8_t { kFits, kTooLarge, kNoChange };
   TrialProcess process(request);
   const auto is_true = [&](const Found& each) {
     return process.run(each.trial, [&](const FitRequest& trial) { return try_fit(trial, backend).has_value(); });
@@ -332,18 +348,22 @@ std::vector<Remedy> find_remedies(const FitRequest& request, const PlanSummary& 
     named.back() = std::move(each->remedy);
     break;
   }
-  if (!named.empty()) return named;
-  combine(
-      not_enough,
-      [&](const Change& change) {
-        found.clear();
-        const Outcome outcome = try_change(change);
-        if (outcome != Outcome::kFits || is_true(found.back())) return outcome;
-        found.clear();
-        return Outcome::kTooLarge;
-      },
-      Outcome::kFits, Outcome::kNoChange);
-  if (!found.empty()) named.push_back(std::move(found.back().remedy));
+  // Who has chosen a model wants that one.
+  const auto keeps_model = [](const Remedy& remedy) { return remedy.effect < Effect::kModel; };
+  if (std::ranges::any_of(named, keeps_model)) return named;
+  if (!named.empty()) {
+    std::erase_if(not_enough, [](const Change& change) { return change.effect == Effect::kModel; });
+  }
+  const auto try_fully = [&](const Change& change) {
+    found.clear();
+    const Outcome outcome = try_change(change);
+    return outcome == Outcome::kFits && !is_true(found.back()) ? Outcome::kTooLarge : outcome;
+  };
+  const std::optional<Change> together = combine(not_enough, try_fully);
+  if (!together) return named;
+  try_change(*together);
+  if (named.size() == count) named.pop_back();
+  named.insert(named.begin(), std::move(found.back().remedy));
   return named;
 }
 

@@ -53,9 +53,10 @@ struct Remedy {
 // Slowness in whole tenths of an update's time, because estimates are no more accurate.
 int slowness(const Remedy& remedy);
 
-// Returns at most `count` changes (or combinations, if no single one is enough) that make the run fit its budget, the
-// cheapest first: by least slowness, then least change to results, then most bytes saved. One whose change to results
-// is the least is always included, however slow. `smallest` is the smallest plan of the request, which does not fit.
+// Returns at most `count` changes that make the run fit its budget, the cheapest first: by least slowness, then least
+// change to results, then most bytes saved. One whose change to results is the least is always included, however slow.
+// If no single change to this model is enough, the first of the list is a combination of such, where one is.
+// `smallest` is the smallest plan of the request, which does not fit.
 std::vector<Remedy> find_remedies(const FitRequest& request, const PlanSummary& smallest, Backend& backend,
                                   std::size_t count = 3);
 
