@@ -17,6 +17,7 @@
 #include "bundle/model_place.h"
 #include "data/check.h"
 #include "data/file_kind.h"
+#include "families/families.h"
 #include "formats/json.h"
 #include "tasks/tasks.h"
 

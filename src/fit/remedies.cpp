@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/counted.h"
@@ -99,28 +100,37 @@ Change all_of(const std::vector<Change>& changes) {
 // What trying a change on a run said.
 enum class Outcome : std::uint8_t { kFits, kTooLarge, kNoChange };
 
-// Adds changes that are not enough by themselves one after the other, the mildest first and the last of each kind, until
-// the run fits; then leaves out those that it fits without, the strongest first. Returns nothing if all are not enough.
-std::optional<Change> combine(const std::vector<Change>& changes,
-                              const std::function<Outcome(const Change&)>& try_change) {
+// Adds changes that are not enough by themselves one after the other, the mildest first and the last of each kind,
+// until the run fits. Returns them, or nothing if all together are not enough.
+std::vector<Change> enough_of(const std::vector<Change>& changes,
+                              const std::function<Outcome(const std::vector<Change>&)>& try_changes) {
   std::vector<Change> taken;
-  Outcome outcome = Outcome::kTooLarge;
   for (const Change& change : changes) {
     std::vector<Change> next = taken;
     if (!next.empty() && next.back().kind == change.kind) next.pop_back();
     next.push_back(change);
-    outcome = try_change(all_of(next));
-    if (outcome == Outcome::kNoChange) continue;
-    taken = std::move(next);
-    if (outcome == Outcome::kFits) break;
+    const Outcome outcome = try_changes(next);
+    if (outcome == Outcome::kFits) return next;
+    if (outcome == Outcome::kTooLarge) taken = std::move(next);
   }
-  if (outcome != Outcome::kFits) return std::nullopt;
-  for (std::size_t i = taken.size(); i-- > 0 && taken.size() > 1;) {
-    std::vector<Change> fewer = taken;
-    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
-    if (try_change(all_of(fewer)) == Outcome::kFits) taken = std::move(fewer);
+  return {};
+}
+
+// Leaves out what enough_of's last change fits without: as many of the strongest as possible, then single ones.
+std::vector<Change> fewest_of(const std::vector<Change>& enough,
+                              const std::function<Outcome(const std::vector<Change>&)>& try_changes) {
+  std::vector<Change> fewer;
+  for (std::size_t mildest = 1; mildest < enough.size(); ++mildest) {
+    fewer.assign(enough.begin(), enough.begin() + static_cast<std::ptrdiff_t>(mildest));
+    fewer.push_back(enough.back());
+    if (fewer.size() == enough.size() || try_changes(fewer) == Outcome::kFits) break;
   }
-  return all_of(taken);
+  for (std::size_t i = fewer.size() - std::min<std::size_t>(fewer.size(), 2); i-- > 0;) {
+    std::vector<Change> without = fewer;
+    without.erase(without.begin() + static_cast<std::ptrdiff_t>(i));
+    if (try_changes(without) == Outcome::kFits) fewer = std::move(without);
+  }
+  return fewer;
 }
 
 // What the process of each trial would hold. Libraries keep the kernels that a trial has prepared (oneDNN's for
@@ -237,8 +247,8 @@ std::vector<Change> known_changes(const FitRequest& request, bool on_device) {
       [embeddings](FitRequest& r) { return freeze(r, embeddings); });
   add("adapters", "only rank-8 adapters and the head are trained", "--lora-rank 8", Effect::kFewerTrained,
       [](FitRequest& r) { return take_adapters(r, 8); });
-  add("adapters", "only rank-8 adapters and the head are trained, the rest in 4 bits",
-      "--lora-rank 8 --load-in-4bit", Effect::kFewerTrained, [](FitRequest& r) {
+  add("adapters", "only rank-8 adapters and the head are trained, the rest in 4 bits", "--lora-rank 8 --load-in-4bit",
+      Effect::kFewerTrained, [](FitRequest& r) {
         const bool taken = take_adapters(r, 8);
         if (taken) r.step.model.frozen_weights = DType::kNF4;
         return taken;
@@ -277,6 +287,11 @@ std::vector<Remedy> find_remedies(const FitRequest& request, const PlanSummary& 
   // The process's memory varies from run to run; a promised budget has room for that.
   FitRequest promised = request;
   promised.budget_bytes -= std::min(promised.budget_bytes - 1, kVariationBytes);
+  struct Trial {
+    Outcome outcome = Outcome::kNoChange;
+    FitRequest request;
+    std::optional<PlanSummary> plan = std::nullopt;
+  };
   struct Found {
     Remedy remedy;
     FitRequest trial;
@@ -284,16 +299,17 @@ std::vector<Remedy> find_remedies(const FitRequest& request, const PlanSummary& 
   std::vector<Found> found;
   std::vector<std::string> kinds;  // the kinds of those found
   TrialProcess process(request);
-  const auto is_true = [&](const Found& each) {
-    return process.run(each.trial, [&](const FitRequest& trial) { return try_fit(trial, backend).has_value(); });
+  const auto is_true = [&](const FitRequest& changed) {
+    return process.run(changed, [&](const FitRequest& trial) { return try_fit(trial, backend).has_value(); });
   };
   const auto try_change = [&](const Change& change) {
-    FitRequest trial = promised;
-    if (!change.apply(trial)) return Outcome::kNoChange;
-    const std::optional<PlanSummary> plan =
-        process.run(trial, [&](const FitRequest& r) { return choose_plan(r, backend); });
-    if (!plan) return Outcome::kTooLarge;
-    kinds.push_back(change.kind);
+    Trial trial{.request = promised};
+    if (!change.apply(trial.request)) return trial;
+    trial.plan = process.run(trial.request, [&](const FitRequest& r) { return choose_plan(r, backend); });
+    trial.outcome = trial.plan ? Outcome::kFits : Outcome::kTooLarge;
+    return trial;
+  };
+  const auto remedy_of = [&](const Change& change, const Trial& trial) {
     std::string flags = change.flags;
     constexpr std::string_view kHostBudget = "--host-budget";
     if (const std::size_t at = flags.find(kHostBudget); at != std::string::npos) {
@@ -301,28 +317,29 @@ std::vector<Remedy> find_remedies(const FitRequest& request, const PlanSummary& 
       const auto process_of = [](const PlanSummary& of) {
         return of.host_items.empty() ? 0 : of.host_items.front().bytes;
       };
-      const std::size_t growth = process_of(smallest) - std::min(process_of(smallest), process_of(*plan));
-      const std::size_t host = plan->host_peak_bytes + growth + plan->offload.bytes() / 31 + kVariationBytes;
-      const std::size_t mebibytes = host / kMiB + 1;
-      flags.insert(at + kHostBudget.size(), fmt::format(" {}MiB", mebibytes));
+      const std::size_t growth = process_of(smallest) - std::min(process_of(smallest), process_of(*trial.plan));
+      const std::size_t host =
+          trial.plan->host_peak_bytes + growth + trial.plan->offload.bytes() / 31 + kVariationBytes;
+      flags.insert(at + kHostBudget.size(), fmt::format(" {}MiB", host / kMiB + 1));
     }
     const std::size_t needed =
-        process.run(trial, [&](const FitRequest& r) { return smallest_plan(r, backend).predicted_peak_bytes; });
+        process.run(trial.request, [&](const FitRequest& r) { return smallest_plan(r, backend).predicted_peak_bytes; });
     const double seconds = fastest ? fastest->seconds_per_update : 0;
-    found.push_back(
-        {.remedy = {.what = change.what,
-                    .flags = flags,
-                    .effect = change.effect,
-                    .needed_bytes = needed,
-                    .saved_bytes = smallest.predicted_peak_bytes - std::min(needed, smallest.predicted_peak_bytes),
-                    .slower = seconds > 0 ? std::optional(plan->seconds_per_update / seconds - 1) : std::nullopt},
-         .trial = std::move(trial)});
-    return Outcome::kFits;
+    return Remedy{.what = change.what,
+                  .flags = flags,
+                  .effect = change.effect,
+                  .needed_bytes = needed,
+                  .saved_bytes = smallest.predicted_peak_bytes - std::min(needed, smallest.predicted_peak_bytes),
+                  .slower = seconds > 0 ? std::optional(trial.plan->seconds_per_update / seconds - 1) : std::nullopt};
   };
   std::vector<Change> not_enough;
   for (const Change& change : known_changes(request, smallest.on_device)) {
     if (std::find(kinds.begin(), kinds.end(), change.kind) != kinds.end()) continue;
-    if (try_change(change) == Outcome::kTooLarge) not_enough.push_back(change);
+    Trial trial = try_change(change);
+    if (trial.outcome == Outcome::kTooLarge) not_enough.push_back(change);
+    if (trial.outcome != Outcome::kFits) continue;
+    kinds.push_back(change.kind);
+    found.push_back({.remedy = remedy_of(change, trial), .trial = std::move(trial.request)});
   }
   std::stable_sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
     const auto key = [](const Remedy& r) {
@@ -336,7 +353,7 @@ std::vector<Remedy> find_remedies(const FitRequest& request, const PlanSummary& 
   for (Found& each : found) {
     if (named.size() == count) {
       rest.push_back(&each);
-    } else if (is_true(each)) {
+    } else if (is_true(each.trial)) {
       named.push_back(std::move(each.remedy));
     }
   }
@@ -344,7 +361,7 @@ std::vector<Remedy> find_remedies(const FitRequest& request, const PlanSummary& 
   std::ranges::stable_sort(rest, {}, [](const Found* each) { return each->remedy.effect; });
   for (Found* const each : rest) {
     if (each->remedy.effect >= std::ranges::min(named, {}, &Remedy::effect).effect) break;
-    if (!is_true(*each)) continue;
+    if (!is_true(each->trial)) continue;
     named.back() = std::move(each->remedy);
     break;
   }
@@ -354,16 +371,24 @@ std::vector<Remedy> find_remedies(const FitRequest& request, const PlanSummary& 
   if (!named.empty()) {
     std::erase_if(not_enough, [](const Change& change) { return change.effect == Effect::kModel; });
   }
-  const auto try_fully = [&](const Change& change) {
-    found.clear();
-    const Outcome outcome = try_change(change);
-    return outcome == Outcome::kFits && !is_true(found.back()) ? Outcome::kTooLarge : outcome;
-  };
-  const std::optional<Change> together = combine(not_enough, try_fully);
-  if (!together) return named;
-  try_change(*together);
-  if (named.size() == count) named.pop_back();
-  named.insert(named.begin(), std::move(found.back().remedy));
+  // First by estimates alone, which take half the time.
+  for (const bool completely : {false, true}) {
+    Trial fitting;  // the last that did
+    const auto try_all = [&](const std::vector<Change>& changes) {
+      Trial trial = try_change(all_of(changes));
+      if (trial.outcome == Outcome::kFits && completely && !is_true(trial.request)) trial.outcome = Outcome::kTooLarge;
+      const Outcome outcome = trial.outcome;
+      if (outcome == Outcome::kFits) fitting = std::move(trial);
+      return outcome;
+    };
+    const std::vector<Change> enough = enough_of(not_enough, try_all);
+    if (enough.empty()) break;
+    const std::vector<Change> fewest = fewest_of(enough, try_all);
+    if (!completely && !is_true(fitting.request)) continue;
+    if (named.size() == count) named.pop_back();
+    named.insert(named.begin(), remedy_of(all_of(fewest), fitting));
+    break;
+  }
   return named;
 }
 

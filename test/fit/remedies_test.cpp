@@ -149,6 +149,37 @@ TEST(Remedies, OneIsNotEnoughSoSeveralAreNamedTogether) {
   for (const Remedy& remedy : remedies) EXPECT_LE(remedy.needed_bytes, request.budget_bytes) << remedy.flags;
 }
 
+// Who has chosen a model wants that one, with as few changes as will do.
+TEST(Remedies, SeveralAreNamedTogetherBesideAnotherModel) {
+  if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer's resident set is not the program's";
+  ReferenceBackend backend;
+  FitRequest request = deep_request(2, 8'000);
+  request.micro_batch_size = 2;
+  request.recompute = RecomputeMode::kNone;
+  request.least_window = 1000;  // so pages cannot be cut
+  LabelledConfig smaller = small_config();
+  smaller.hidden_size = smaller.intermediate_size = 24;
+  smaller.coordinate_size = smaller.shape_size = 4;
+  request.smaller_models = {{.name = "other", .definition = layoutlmv3(smaller)}};
+  const auto needs = [&](const FitRequest& trial) { return smallest_plan(trial, backend).predicted_peak_bytes; };
+  FitRequest all = request;
+  std::size_t single = needs(request);
+  for (const Change& change : known_changes(request)) {
+    if (change.effect >= Effect::kFewerTrained) break;
+    FitRequest trial = request;
+    if (change.apply(trial)) single = std::min(single, needs(trial));
+    change.apply(all);
+  }
+  const std::size_t together = needs(all);
+  ASSERT_GT(single, together + 4 * kMiB);
+  request.budget_bytes = (single + together) / 2;
+  const std::vector<Remedy> remedies = find_remedies(request, plan_of(request, backend), backend);
+  ASSERT_GE(remedies.size(), 2U);
+  EXPECT_EQ(remedies.back().flags, "--model other");
+  EXPECT_LT(remedies.front().effect, Effect::kModel);
+  EXPECT_NE(remedies.front().what.find("; "), std::string::npos) << remedies.front().what;
+}
+
 TEST(Remedies, FillNoMoreThanEightyColumns) {
   std::vector<Remedy> remedies;
   Remedy all{.what = "",
