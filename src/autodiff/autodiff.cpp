@@ -48,7 +48,7 @@ void BackwardWalk::contribute(ValueId value, ValueId gradient, ValueId rows) {
     return;
   }
   // The sum covers the value's own rows. One user's gradient may hold more (gather_rows writes a row for each row of
-  // the capacity), another's only these, so the rows of one do not say what is readable in another.
+  // the capacity), another's only these, so the row count of one does not say which rows of another can be read.
   const NodeId producer = graph_.value(value).producer;
   const bool is_source = producer == kNoNode;
   sum.dense = add_single(

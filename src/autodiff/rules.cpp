@@ -1,5 +1,5 @@
 // One rule per op. The step must keep what a rule reads from the forward pass: layer norm its normalized output, GELU
-// its input, linear its input, attention q, k, v, output and log-sum-exp; dropout and sums nothing.
+// its input, linear its input, attention q, k, v, output and log-sum-exp; for dropout and sums, nothing.
 #include "autodiff/rules.h"
 
 #include <fmt/format.h>
@@ -19,14 +19,14 @@ using Rule = void (*)(BackwardWalk&, const Node&);
 
 ValueId upstream(const BackwardWalk& walk, const Node& node) { return walk.gradient_of(node.outputs[0]); }
 
-// True for the gradient of a head's weight, which nobody else reads, in `dtype`.
+// True if `gradient` is that of a head's weight, has type `dtype`, and is not read by anything else.
 bool is_heads(const BackwardWalk& walk, ValueId gradient, DType dtype) {
   const NodeId producer = walk.graph().value(gradient).producer;
   return producer != kNoNode && walk.graph().node(producer).op == Op::kLinearWeightGrad &&
          walk.graph().type(gradient).dtype == dtype;
 }
 
-// A gradient in which many rows are summed: of halves, as wide as the sums are.
+// Returns a gradient in which many rows are summed; one of halves is widened to the type of the sums.
 ValueId widened(BackwardWalk& walk, const Node& node, ValueId gradient) {
   const DType dtype = walk.graph().type(gradient).dtype;
   if (!is_half(dtype)) return gradient;
@@ -37,7 +37,7 @@ void embedding_rule(BackwardWalk& walk, const Node& node) {
   if (!walk.needs(node.inputs[0])) return;
   const auto& attributes = std::get<EmbeddingAttributes>(node.attributes);
   const ValueId dy = widened(walk, node, upstream(walk, node));
-  // A table that is a language model's head, too, has a dense gradient already.
+  // A table that is also a language model's head has a dense gradient already.
   const bool dense = walk.gradient_of(node.inputs[0]) != kNoValue;
   if (attributes.row_gradient && !dense) {
     const auto outputs = walk.append(node, Op::kEmbeddingRowGrad, {dy, node.inputs[1]}, attributes);
@@ -110,7 +110,7 @@ void multiply_rule(BackwardWalk& walk, const Node& node) {
   }
 }
 
-// gamma's gradient is summed over rows as a bias's is, of dy x.
+// gamma's gradient is the sum over rows of dy x, like a bias's of dy.
 void affine_rule(BackwardWalk& walk, const Node& node) {
   const ValueId dy = upstream(walk, node);
   const ValueId x = node.inputs[0], gamma = node.inputs[1];

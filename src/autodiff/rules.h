@@ -23,12 +23,12 @@ class BackwardWalk {
   // the value's node, or, if the value is a source, `rows`.
   void contribute(ValueId value, ValueId gradient, ValueId rows);
   void contribute_rows(ValueId value, Gradient gradient);
-  // `gradient` has been added to the value's gradient so far, whose bytes it takes.
+  // Says that `gradient` has been added to the value's gradient so far, and has taken its bytes.
   void grow(ValueId value, ValueId gradient) { gradients_[static_cast<std::size_t>(value)].dense = gradient; }
-  // The bias that was added to this value, if it wants a gradient, which then is the column sums of the value's: a map
-  // with this row count made the value, and one node alone reads it. Else kNoValue.
+  // Returns the bias that was added to this value if its gradient is wanted and is the column sums of the value's: a
+  // linear map with this row count made the value, and only one node reads it. Else returns kNoValue.
   ValueId bias_behind(ValueId value, ValueId rows) const;
-  // The column sums of the value's gradient are its bias's gradient; the map's own rule leaves it out.
+  // Says that the column sums of the value's gradient are its bias's gradient; the map's own rule then leaves it out.
   void contribute_bias(ValueId value, ValueId sums);
   bool has_bias_gradient(ValueId value) const { return bias_done_[static_cast<std::size_t>(value)]; }
   // Appends a backward node named "<forward>.<op>" with the forward node's row count.

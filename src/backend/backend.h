@@ -29,13 +29,13 @@
 namespace plimsoll {
 
 // A device failed during its work, and this process can no longer use it. The failing kernel is known if the device was
-// synchronized after each one (runtime/checked_run.h).
+// synchronized after each kernel (runtime/checked_run.h).
 class DeviceError : public EnvironmentError {
  public:
   using EnvironmentError::EnvironmentError;
 };
 
-// This machine has no device of the kind that is asked for, or the program was built without support for it.
+// This machine has no device of the requested kind, or the program was built without support for it.
 class NoDeviceError : public EnvironmentError {
  public:
   using EnvironmentError::EnvironmentError;
@@ -56,9 +56,9 @@ struct KernelArguments {
   // host cannot read row_count.
   std::int64_t row_bound = std::numeric_limits<std::int64_t>::max();
 
-  // The real rows of a tensor with `capacity` rows.
+  // Returns the number of real rows of a tensor with `capacity` rows.
   std::int64_t rows(std::int64_t capacity) const { return row_count == nullptr ? capacity : *row_count; }
-  // An upper bound of the same, for the host of a device.
+  // Returns an upper bound of the same, for the host of a device.
   std::int64_t bound(std::int64_t capacity) const { return std::min(capacity, row_bound); }
 };
 
@@ -79,9 +79,9 @@ class Kernel {
 
   virtual std::size_t scratch_bytes() const { return 0; }
   virtual void run(const KernelArguments& arguments) const = 0;
-  // Returns a function that does the same as all these calls, with the same bits, in fewer kernel launches; empty if
-  // there is none. One of the calls is this kernel's, and none writes what another reads or writes. The function needs
-  // the kernels, but not the memory of `calls`.
+  // Returns a function that does the same as all these calls, with the same bits, in fewer kernel launches, or nothing
+  // if there is none. One of the calls is this kernel's, and none writes what another reads or writes. The function
+  // needs the kernels, but not the memory of `calls`.
   virtual std::function<void()> join([[maybe_unused]] std::span<const KernelCall> calls) const { return {}; }
 };
 
@@ -93,7 +93,7 @@ class DeviceMemory : public MemoryAccess {
 };
 
 // Launches all kernels of one program repeatedly. A device may record the launches, once for each `variant`, and launch
-// the record as a whole from then on: within a variant, `start` does the same each time.
+// the recording as a whole from then on: within a variant, `start` must do the same each time.
 class Recorder {
  public:
   Recorder() = default;
@@ -102,10 +102,10 @@ class Recorder {
   virtual ~Recorder() = default;
 
   virtual void run(std::int64_t variant, const std::function<void()>& start) = 0;
-  // Within `start`: calls `run(node)`, whose kernels may run beside those that are started later, until join(node).
+  // Within `start`: calls `run(node)`, whose kernels may run beside those that are launched later, until join(node).
   virtual void fork(std::size_t node, const std::function<void(std::size_t)>& run) { run(node); }
   virtual void join([[maybe_unused]] std::size_t node) {}
-  // The time that the device has worked on the launched kernels, by its own clock. Waits for their end.
+  // Returns how long the device has worked on the launched kernels, by its own clock. Waits for their end.
   virtual double device_seconds() = 0;
 };
 
@@ -118,7 +118,7 @@ struct DeviceUse {
 // The algorithms chosen for some kernels of a device. They differ in the last bits of sums, so results repeat bit for
 // bit only with the same algorithms.
 struct Choices {
-  std::string device{};                             // and library that they apply to; empty: there is nothing to choose
+  std::string device{};                             // device and library they apply to; empty: nothing to choose
   std::map<std::string, std::string> algorithms{};  // the backend's own text for each computation
   friend bool operator==(const Choices&, const Choices&) = default;
 };
@@ -144,7 +144,7 @@ class Backend {
   virtual std::unique_ptr<Recorder> make_recorder() { return nullptr; }
   // Measures the speed of transfers to and from make_offload_store; nullopt: this backend offloads to files.
   virtual std::optional<TransferSpeed> offload_speed() { return std::nullopt; }
-  // The buffers that belong to an allocation of that size.
+  // Returns the sizes of the buffers that belong to an allocation of that size.
   virtual BufferBytes buffer_bytes(std::size_t) const { return {}; }
   // Makes a store for offloaded tensors that is faster than a file; `tickets` exceeds the largest of any transfer node.
   // Throws EnvironmentError if there is no room. nullptr: this backend offloads to files.
@@ -152,45 +152,45 @@ class Backend {
   // Prepares all kernels for these row bounds (KernelArguments::row_bound), so that running them allocates
   // nothing.
   virtual void prepare_bounds(std::span<const std::int64_t>) {}
-  // The choices for kernels that are prepared and live, whether given or timed.
+  // Returns the choices for all kernels that are prepared and alive, whether given or timed.
   virtual Choices choices() { return {}; }
   // Uses those choices in preference to earlier ones. Returns false, and changes nothing, if they are for another
-  // device or library. Empty ones fit any. Call before prepare_bounds. Throws DataError, naming `where`, for a text
-  // that is not a choice.
+  // device or library. Empty choices fit any device. Call before prepare_bounds. Throws DataError, naming `where`, for
+  // a text that is not a choice.
   virtual bool use_choices(const Choices& choices, [[maybe_unused]] const std::string& where) {
     return choices.device.empty();
   }
-  // Chooses by time where no choice was given, using `memory`, whose contents are lost unless the result,
-  // the number of timings, is 0. Call before prepare_bounds. Throws DataError if a given choice does not
-  // run.
+  // Chooses the fastest algorithm where no choice was given. Uses `memory`, whose contents are lost unless the result,
+  // the number of timings, is 0. Call before prepare_bounds. Throws DataError if a given choice does not run.
   virtual std::size_t tune(const DeviceMemory&) { return 0; }
-  // The device's current memory use; nothing if kernels work in the host's memory.
+  // Returns the device's current memory use; nothing if kernels work in the host's memory.
   virtual std::optional<DeviceUse> device_use() { return std::nullopt; }
-  // The bytes that the process holds on the device besides allocate()'s: its context and libraries, complete once
-  // kernels are prepared. 0 if memory is the host's, which includes them.
+  // Returns the bytes that the process holds on the device besides allocate()'s: for its context and libraries;
+  // complete once kernels are prepared. 0 if memory is the host's, which includes them.
   virtual std::size_t reserved_bytes() { return 0; }
-  // The most that libraries allocate for themselves while kernels run, beyond the few MiB that every run reserves.
+  // Returns the most that libraries allocate for themselves while kernels run, beyond the few MiB that every run
+  // reserves.
   virtual std::size_t library_bytes() const { return 0; }
   // Returns true if this machine multiplies bytes faster than floats, so that Op::kLinearInt8 pays.
   virtual bool multiplies_int8() const { return false; }
-  // True if linear rounds a weight or bias that is wider than its rows before each product, so that a rounded one saves
-  // time.
+  // True if linear rounds a weight or bias that is wider than its rows before each product, so that rounding it once
+  // saves time.
   virtual bool rounds_parameters() const { return false; }
-  // Returns how many rows of F32 a chunk of a vocabulary's scores has at least, and half of what it has of halves
-  // (transform/chunked_loss.h). It depends on nothing else: another chunk would give other bits.
+  // Returns the fewest rows of F32 in a chunk of a vocabulary's scores; of halves, a chunk has at least twice as many
+  // (transform/chunked_loss.h). It depends on nothing else, since another chunk size would give other bits.
   virtual std::int64_t fewest_loss_rows() const { return 64; }
-  // True if attention makes the whole matrix of its biases each time, so that one that is kept saves time.
+  // True if attention computes the whole matrix of its biases each time, so that keeping it saves time.
   virtual bool keeps_attention_biases() const { return false; }
-  // True if linear_input_grad with an addend takes less time than without and an add after it, for rows of that type
-  // and a weight of the same.
+  // True if linear_input_grad with an addend takes less time than linear_input_grad and then add, for rows and a weight
+  // of that type.
   virtual bool adds_to_products([[maybe_unused]] DType rows) const { return false; }
   // Returns when every launched kernel has ended; does nothing if run() returns after its work.
   virtual void wait() {}
-  // Connects the devices of all ranks, which exchange tensors by a way of their own; call it once, on all ranks, before
-  // anything is prepared. A rank that says nothing for `timeout` has failed. Does nothing if tensors lie in the host's
-  // memory. Throws EnvironmentError if the devices cannot be connected.
+  // Connects the devices of all ranks, which exchange tensors directly; call it once, on all ranks, before anything is
+  // prepared. A rank that does not answer for `timeout` has failed. Does nothing if tensors lie in the host's memory.
+  // Throws EnvironmentError if the devices cannot be connected.
   virtual void connect(Communicator&, std::chrono::milliseconds) {}
-  // The part of reserved_bytes() that belongs to that connection.
+  // Returns the part of reserved_bytes() that belongs to that connection.
   virtual std::size_t connection_bytes() const { return 0; }
 };
 

@@ -1,5 +1,5 @@
-// CollectiveParts: what the kernel of an exchange between ranks knows of it, whether tensors lie in the host's memory
-// or in a device's: who takes part, and where whose bytes lie.
+// CollectiveParts: what the kernel of an exchange between ranks knows about it, for tensors in the host's memory or in
+// a device's: which ranks take part, and where each rank's bytes are.
 #pragma once
 
 #include <algorithm>
@@ -31,14 +31,14 @@ class CollectiveParts {
   int rank() const { return attributes_.rank; }
   int ranks() const { return attributes_.ranks; }
 
-  // Goes through the others, beginning with the one behind this rank, so that not all send to the same one first.
+  // Visits the other ranks, beginning with the one after this rank, so that not all send to the same rank first.
   template <typename Body>
   void for_each_other(const Body& body) const {
     for (int i = 1; i < ranks(); ++i) body((rank() + i) % ranks());
   }
   // Returns the bytes of a part that a rank owns.
   static std::span<std::byte> owned(const TensorView& tensor, const Part& part, int rank) {
-    // A coded matrix is divided between its rows, which have whole blocks.
+    // A coded matrix is cut between rows, because each row has whole blocks.
     const bool coded = is_coded(part.type.dtype);
     const auto unit = coded ? static_cast<std::size_t>(part.type.shape[1]) : std::size_t{1};
     const std::size_t each =
@@ -47,17 +47,17 @@ class CollectiveParts {
     const auto end = static_cast<std::size_t>(part.bounds[static_cast<std::size_t>(rank) + 1]) / unit * each;
     return tensor.byte_span().subspan(begin, end - begin);
   }
-  // Returns the place of a rank's bytes in the staging buffer, where the parts follow one another.
+  // Returns the place of a rank's bytes in the staging buffer, which holds the parts one after the other.
   std::size_t staging_place(int other) const {
     return static_cast<std::size_t>(plimsoll::staging_place(rank(), other));
   }
-  // Returns the bytes of one rank in the staging buffer.
+  // Returns one rank's bytes in the staging buffer.
   std::size_t staging_bytes(std::span<const std::byte> staging) const {
     return staging.size() / static_cast<std::size_t>(std::max(1, ranks() - 1));
   }
 
-  // Sums the tensors over ranks, or of each the elements that this rank owns: calls sum.operator()<T>(mine, first),
-  // where the others' elements begin `first` bytes behind the place of each in the staging buffer.
+  // Sums over ranks all elements of the tensors, or only those that this rank owns: calls sum.operator()<T>(mine,
+  // first); the other ranks' elements begin `first` bytes after each rank's place in the staging buffer.
   template <typename Sum>
   void sum_parts(std::span<const TensorView> tensors, bool whole, const Sum& sum) const {
     std::size_t first = 0;

@@ -24,7 +24,7 @@ class CollectiveKernel : public Kernel, protected CollectiveParts {
  protected:
   virtual void run(const KernelArguments& arguments, Communicator& ranks) const = 0;
 
-  // No message is sent where one of the two owns nothing, which both know.
+  // No message is sent if one of the two ranks owns nothing, which both know.
   void send(Communicator& ranks, int other, std::span<const std::byte> bytes, bool rows = false) const {
     if (!bytes.empty()) ranks.send(ticket(), other, bytes, rows);
   }
@@ -102,7 +102,7 @@ class ReduceEnd final : public CollectiveKernel {
   bool whole_;
 };
 
-// This tells where the elements that this rank owns lie: in their place in the parts, or in tensors of their own.
+// `from_shards`: the elements that this rank owns are in tensors of their own, not at their place in the parts.
 class AllGatherBegin final : public CollectiveKernel {
  public:
   AllGatherBegin(const Node& node, bool from_shards) : CollectiveKernel(node), from_shards_(from_shards) {}
@@ -127,7 +127,7 @@ class AllGatherBegin final : public CollectiveKernel {
   bool from_shards_;
 };
 
-// Nothing needs to be done to what arrives.
+// What arrives needs no further work.
 class ArrivalEnd final : public CollectiveKernel {
  public:
   using CollectiveKernel::CollectiveKernel;
@@ -136,7 +136,7 @@ class ArrivalEnd final : public CollectiveKernel {
   void run(const KernelArguments&, Communicator& ranks) const override { ranks.wait(ticket()); }
 };
 
-// Rows travel as they are counted: a message is as long as its sender has rows.
+// A message has exactly as many rows as its sender has.
 class GatherRowsBegin final : public CollectiveKernel {
  public:
   using CollectiveKernel::CollectiveKernel;
@@ -174,7 +174,7 @@ class GatherRowsBegin final : public CollectiveKernel {
   }
 };
 
-// Closes the gaps behind each rank's rows.
+// Closes the gaps after each rank's rows.
 class GatherRowsEnd final : public CollectiveKernel {
  public:
   using CollectiveKernel::CollectiveKernel;
@@ -199,9 +199,8 @@ class GatherRowsEnd final : public CollectiveKernel {
   }
 };
 
-// Goes through the rows that a rank wants of one owner, in the order of its ids. Ids that follow their equal, as
-// padding does, share its row. `body` gets the position of the id, the row of the table, and whether it is a row of its
-// own.
+// Visits the rows that a rank wants from one owner, in the order of its ids. An id that equals the one before it, such
+// as padding, shares its row. `body` gets the position of the id, the row of the table, and whether the row is new.
 template <typename Body>
 void for_each_wanted(std::span<const std::int32_t> ids, std::int64_t first, std::int64_t end, const Body& body) {
   for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -209,7 +208,7 @@ void for_each_wanted(std::span<const std::int32_t> ids, std::int64_t first, std:
   }
 }
 
-// All know all ids, so nobody needs to be told how many rows a message has. What arrives lies owner after owner.
+// All ranks know all ids, so they know how many rows a message has. What arrives is stored owner after owner.
 class AllToAllRowsBegin final : public CollectiveKernel {
  public:
   using CollectiveKernel::CollectiveKernel;
@@ -252,7 +251,7 @@ class AllToAllRowsBegin final : public CollectiveKernel {
     });
   }
 
-  // Copies the own rows that somebody wants; returns their bytes.
+  // Copies the own rows that a rank wants; returns their bytes.
   std::size_t copy(const TensorView& own, std::size_t row_bytes, std::span<const std::int32_t> ids,
                    std::byte* to) const {
     const std::int64_t width = parts()[0].type.shape[1];

@@ -9,7 +9,7 @@
 namespace plimsoll {
 
 // Makes the kernel of a collective or of a slice. Sums run over ranks in their order, element by element, so that they
-// do not depend on how gradients were put into buckets, or on who owns what.
+// do not depend on the buckets or on which rank owns what.
 std::unique_ptr<Kernel> make_collective_kernel(const Node& node);
 std::unique_ptr<Kernel> make_slice_kernel(const Node& node);
 

@@ -1,4 +1,4 @@
-// take_rows, join_rows and put_rows where the host computes: copies, whatever the type.
+// take_rows, join_rows and put_rows for backends that compute on the host: copies of any type.
 #pragma once
 
 #include <memory>

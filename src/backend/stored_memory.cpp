@@ -27,7 +27,7 @@ void StoredMemory::change(std::uint64_t offset, std::size_t size, const Fill& fi
   if (size == 0) return;
   const std::uint64_t begin = offset / kOffloadAlignment * kOffloadAlignment, end = offset + size;
   const std::uint64_t last = (end - 1) / kOffloadAlignment * kOffloadAlignment;
-  Block first_block, last_block;  // as they are
+  Block first_block, last_block;  // their current content
   const auto read_block = [this](std::uint64_t at, Block& block) {
     store_.visit(at, block.size(), false,
                  [&block](std::span<std::byte> bytes) { std::ranges::copy(bytes, block.begin()); });

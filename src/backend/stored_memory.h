@@ -1,5 +1,5 @@
-// StoredMemory: access to tensors that lie in an offload store, between steps, like that to tensors in memory. Their
-// addresses are offsets in the store; nobody follows them.
+// StoredMemory: gives access to tensors in an offload store, between steps, as if they were in memory. Their addresses
+// are offsets in the store and are never dereferenced.
 //
 //   StoredMemory memory(store);
 //   memory.tensor({DType::kBF16, {4096, 4096}}, offset).write(bytes);
@@ -15,7 +15,7 @@ class StoredMemory final : public MemoryAccess {
   // `store` must outlive this object.
   explicit StoredMemory(OffloadStore& store) : store_(store) {}
 
-  // `offset` is a multiple of kOffloadAlignment, and the tensor's last block is its own.
+  // `offset` is a multiple of kOffloadAlignment, and no other tensor shares the tensor's last block.
   DeviceTensor tensor(const TensorType& type, std::uint64_t offset) const;
 
   bool is_host() const override { return false; }

@@ -1,9 +1,8 @@
 // Transfers: how fetch and store nodes (graph/op.h) access offloaded tensors, in a file or in the host's
 // memory.
 //
-// Requests are carried out in the order in which they were begun, beside the computation, so a fetch
-// begun after a store of the same place reads what was stored. A request owns its bytes until `wait`
-// returns.
+// Requests are carried out in the order in which they were begun, while kernels compute, so a fetch that begins after a
+// store to the same place reads what was stored. A request owns its bytes until `wait` returns.
 //
 //   transfers.begin({.ticket = 3, .offset = 8192, .bytes = tensor, .writes = false, .label = "a.update:fetch"});
 //   transfers.wait(3);
@@ -52,8 +51,8 @@ class OffloadStore : public Transfers {
   virtual void visit(std::uint64_t offset, std::size_t size, bool changes, const Visit& visit) = 0;
 };
 
-// Makes the kernel of a fetch or store node, the same on every backend: it only tells the transfers what to do. It runs
-// with KernelArguments::transfers set.
+// Makes the kernel of a fetch or store node, the same on every backend: it only passes requests to the transfers. It
+// runs with KernelArguments::transfers set.
 std::unique_ptr<Kernel> make_transfer_kernel(const Node& node);
 
 }  // namespace plimsoll

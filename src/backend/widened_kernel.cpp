@@ -33,7 +33,7 @@ void narrow(const float* from, const TensorView& half) {
   std::transform(from, from + bits.size(), bits.begin(), convert);
 }
 
-// The address of a tensor for the inner kernel: in scratch at `offset`, or, if it is not a half, in place.
+// The place of a tensor for the inner kernel: in scratch at `offset`, or, if it is not a half, its own.
 struct Place {
   bool widened = false;
   std::size_t offset = 0;
@@ -44,7 +44,7 @@ struct Place {
   }
 };
 
-// Where attributes say which type an output has.
+// Changes the output's type in attributes that say it.
 void widen_type(Attributes& attributes) {
   if (auto* const cast = std::get_if<CastAttributes>(&attributes)) cast->to = wide(cast->to);
   if (auto* const biases = std::get_if<AttentionBiasAttributes>(&attributes)) biases->to = wide(biases->to);

@@ -19,7 +19,7 @@
 
 namespace plimsoll {
 
-// The value that stands for no limit.
+// The value that means "no limit".
 inline constexpr std::size_t kNoLimitBytes = SIZE_MAX;
 
 struct CgroupDirectory {
@@ -36,15 +36,16 @@ class MemoryGroups {
   explicit MemoryGroups(const std::filesystem::path& root = "/");
 
   struct Limit {
-    std::string directory;  // that of the group that sets it
+    std::string directory;  // the directory of the group that sets the limit
     std::size_t limit_bytes = 0, used_bytes = 0;
   };
   // Returns the smallest limit of any group; nothing if none is set.
   std::optional<Limit> least_limit() const;
   // Returns the same as a number, kNoLimitBytes if none is set.
   std::size_t limit_bytes() const;
-  // Returns what the process may still take before one of its groups is full; kNoLimitBytes where none has a limit. Cached
-  // pages of files count as free as far as the kernel would drop them first, less `mapped_bytes`, the process's own.
+  // Returns the bytes that the process may still take before one of its groups is full; kNoLimitBytes where none has a
+  // limit. Cached file pages count as free if the kernel would drop them first, except for `mapped_bytes`, the
+  // process's own.
   std::size_t room_bytes(std::size_t mapped_bytes = 0) const;
   // Counts the processes in the process's own group that the kernel has killed for memory; nothing if unknown.
   std::optional<std::uint64_t> oom_kills() const;

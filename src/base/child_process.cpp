@@ -93,7 +93,7 @@ struct Pipes {
 };
 
 // Starts the program; `pipes`: nullptr if it shares this process's input and output. Signals that this process blocks
-// or ignores are the child's own business again.
+// or ignores are handled as usual in the child.
 pid_t start(const fs::path& program, const std::vector<std::string>& arguments, const Pipes* pipes) {
   std::vector<std::string> words = {program.string()};
   words.insert(words.end(), arguments.begin(), arguments.end());
@@ -161,7 +161,7 @@ ChildResult run_child(const fs::path& program, const std::vector<std::string>& a
       result.too_slow = true;
       break;
     }
-    // A closed descriptor is -1, which poll leaves out.
+    // A closed descriptor is -1, which poll ignores.
     std::array<pollfd, 2> ready = {pollfd{out.read.number(), POLLIN, 0}, pollfd{err.read.number(), POLLIN, 0}};
     if (::poll(ready.data(), ready.size(), static_cast<int>(left.count()) + 1) < 0 && errno != EINTR) break;
     for (Descriptor* const from : {&out.read, &err.read}) {

@@ -28,7 +28,7 @@ struct ChildLimits {
 
 struct ChildResult {
   int exit_code = 0;      // 128 + N if signal N ended it
-  std::string output{};   // its standard output, unless somebody else took that
+  std::string output{};   // its standard output; empty if `take` received it
   std::string errors{};   // the first bytes of its standard error
   bool too_slow = false;  // it was killed, because it took longer than the limit
   bool too_long = false;  // it was killed, because it wrote more than the limit
@@ -36,14 +36,14 @@ struct ChildResult {
   bool succeeded() const { return exit_code == 0 && !too_slow && !too_long; }
 };
 
-// Runs `program` to its end. `take`: gets its standard output piece by piece; without it `output` has that. Throws
-// EnvironmentError if the program cannot be started; what `take` throws ends the program, too.
+// Runs `program` to its end. `take` receives its standard output piece by piece; without `take`, the output is in
+// `output`. Throws EnvironmentError if the program cannot be started; an exception from `take` ends the program, too.
 ChildResult run_child(const std::filesystem::path& program, const std::vector<std::string>& arguments,
                       const ChildLimits& limits = {}, const std::function<void(std::span<const std::byte>)>& take = {});
 
 // Runs `program` to its end with this process's own input and output, and returns its exit code (128 + N if signal N
-// ended it). Signals that ask this process to end are the program's meanwhile. Throws EnvironmentError if it cannot be
-// started. Call it before any other thread is started.
+// ended it). Meanwhile, signals that ask this process to end are passed to the program. Throws EnvironmentError if it
+// cannot be started. Call it before any other thread is started.
 int run_in_foreground(const std::filesystem::path& program, const std::vector<std::string>& arguments);
 
 }  // namespace plimsoll

@@ -65,7 +65,7 @@ int own_descriptor(const std::filesystem::path& path) {
   return problem == std::errc() && end == name.data() + name.size() ? number : -1;
 }
 
-// Resolves links, also links to links; a link to a missing file stands for a new file there.
+// Resolves links, including links to links; a link to a missing file means a new file there.
 std::filesystem::path link_target(std::filesystem::path path) {
   std::error_code error;
   constexpr int kMostLinks = 40;  // as in the kernel
@@ -75,7 +75,7 @@ std::filesystem::path link_target(std::filesystem::path path) {
   return path;
 }
 
-// Files of this process that are not whole yet.
+// Files of this process that are incomplete.
 std::mutex unfinished_mutex;
 std::set<std::filesystem::path>& unfinished() {
   static std::set<std::filesystem::path> files;
@@ -308,7 +308,7 @@ void AppendedFile::write(std::initializer_list<std::string_view> parts) {
                               .found = std::strerror(errno),
                               .remedy = "free some disk space, then continue with --resume-from-checkpoint latest"});
     }
-    auto written = static_cast<std::size_t>(done);  // a disk that is nearly full takes a part
+    auto written = static_cast<std::size_t>(done);  // a disk that is nearly full accepts only a part
     for (; first < count && written >= vectors[first].iov_len; ++first) written -= vectors[first].iov_len;
     if (first == count) break;
     vectors[first].iov_base = static_cast<char*>(vectors[first].iov_base) + written;

@@ -16,7 +16,7 @@
 namespace plimsoll {
 
 // A file opened for reading at any offset (pread: thread-safe, no shared cursor). Throws DataError if it cannot be
-// opened, or if it is a pipe that has no writer at once.
+// opened, or if it is a pipe without a writer.
 class InputFile {
  public:
   explicit InputFile(const std::filesystem::path& path);
@@ -49,8 +49,8 @@ struct FileSum {
 // Returns where an OutputFile keeps its bytes until it is closed: beside `path`, under a name that nobody else uses.
 std::filesystem::path aside_path(const std::filesystem::path& path);
 
-// Removes what a killed process left of an OutputFile in `directory`, for the names that `ours` takes. Nothing happens
-// to a file that a living process is writing.
+// Removes the incomplete OutputFiles that killed processes left in `directory`, for the names that `ours` accepts. It
+// does not touch a file that a living process is writing.
 void remove_abandoned_files(const std::filesystem::path& directory,
                             const std::function<bool(const std::string& name)>& ours);
 
@@ -62,7 +62,8 @@ void remove_abandoned_files(const std::filesystem::path& directory,
 class OutputFile {
  public:
   explicit OutputFile(const std::filesystem::path& path);
-  // A file in `directory` that has no name, so it is gone however the process ends; never closed, but reopened.
+  // Makes a file without a name in `directory`, which is gone however the process ends. It is never closed, but
+  // reopened.
   static OutputFile nameless(const std::filesystem::path& directory);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
@@ -75,7 +76,7 @@ class OutputFile {
   // Call after the last byte: syncs the file, renames it to `path`, syncs the directory. Returns the sum of the bytes
   // that `write` wrote; those of `write_at` are not included.
   FileSum close();
-  // Ends the writing of a nameless file; what was written can then be read.
+  // Ends the writing of a nameless file and returns it for reading.
   InputFile reopen() &&;
 
  private:
@@ -93,7 +94,7 @@ class OutputFile {
 // Removes what the OutputFiles of this process have written so far, in a process that ends without their destructors.
 void remove_unfinished_files();
 
-// A file that a run appends to while it goes. Allocates only when it is opened.
+// A file that a run appends to as it proceeds. Allocates only when it is opened.
 class AppendedFile {
  public:
   // `fresh`: the file must not exist; otherwise it must. Throws EnvironmentError.
@@ -115,7 +116,7 @@ class AppendedFile {
 // sets errno if that is impossible.
 int open_nameless(const std::filesystem::path& directory, int flags = 0);
 
-// Returns where short-lived files may lie: what TMPDIR names, or /var/tmp, which unlike /tmp is on a disk.
+// Returns the directory for short-lived files: TMPDIR, or /var/tmp, which unlike /tmp is on a disk.
 std::filesystem::path temporary_directory();
 
 // Reads the whole file as text; throws DataError if it is missing or longer than `limit_bytes`.
@@ -124,7 +125,7 @@ std::string read_text_file(const std::filesystem::path& path, std::uint64_t limi
 // Writes all of `text` through an OutputFile.
 FileSum write_text_file(const std::filesystem::path& path, std::string_view text);
 
-// The same for a text too long to be held whole: `make` passes it on in parts, which may be small.
+// Does the same for a text too long to hold in memory: `make` passes it on in parts, which may be small.
 using TextSink = std::function<void(std::string_view)>;
 void write_text_parts(const std::filesystem::path& path, const std::function<void(const TextSink&)>& make);
 

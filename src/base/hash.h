@@ -25,10 +25,10 @@ class Hasher {
  public:
   Hasher();
   void add(std::span<const std::byte> bytes);
-  // Adds a text with its end, so that "ab" and "c" are not "a" and "bc".
+  // Adds a text and marks its end, so that "ab" and "c" differ from "a" and "bc".
   void add_text(const std::string& text) { add(std::as_bytes(std::span(text.c_str(), text.size() + 1))); }
   std::uint64_t digest() const;  // covers everything added so far
-  void reset();                  // as new
+  void reset();                  // back to the state of a new Hasher
 
  private:
   struct Free {

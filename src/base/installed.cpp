@@ -9,7 +9,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The folders of a folder, by name; none if it cannot be read.
+// The subfolders of a folder, by name; none if it cannot be read.
 std::vector<fs::path> folders_of(const fs::path& folder) {
   std::vector<fs::path> folders;
   std::error_code error;
@@ -20,7 +20,7 @@ std::vector<fs::path> folders_of(const fs::path& folder) {
   return folders;
 }
 
-// The folders of packages of the Pythons that are installed under `prefix`.
+// Adds the package folders of the Pythons that are installed under `prefix`.
 void add_packages(const fs::path& prefix, std::vector<fs::path>& to) {
   for (const fs::path& python : folders_of(prefix / "lib")) {
     if (!python.filename().string().starts_with("python")) continue;

@@ -1,5 +1,5 @@
-// Interrupt: asks a run to save, and to end or go on. A thread that waits for signals sets it; code that computes
-// checks it between two pieces of work.
+// Interrupt: asks a run to save, and then to end or to continue. A thread that waits for signals sets it; code that
+// computes checks it between two pieces of work.
 //
 //   Interrupt interrupt;
 //   interrupt.request_end(SIGTERM);          // in any thread
@@ -19,7 +19,7 @@ class Interrupt {
     int none = 0;
     signal_.compare_exchange_strong(none, signal);
   }
-  // Asks the run to save and go on.
+  // Asks the run to save and continue.
   void request_save() { save_.store(true); }
 
   // True if unfinished work should be dropped now.

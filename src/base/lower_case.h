@@ -1,4 +1,4 @@
-// Text compared whatever the case of its letters.
+// Text comparison that ignores case.
 //
 //   const bool is_png = lower_case(path.extension().string()) == ".png";
 #pragma once
@@ -8,7 +8,7 @@
 
 namespace plimsoll {
 
-// Returns `text` with the letters A to Z as a to z; other bytes stay.
+// Returns `text` with the letters A to Z changed to a to z; other bytes are unchanged.
 std::string lower_case(std::string_view text);
 
 }  // namespace plimsoll

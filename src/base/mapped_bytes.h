@@ -1,4 +1,4 @@
-// A part of a file, mapped into memory for as long as the object lives; only its own pages can become resident.
+// A part of a file, mapped into memory for as long as the object lives; no other pages of the file become resident.
 //
 //   const MappedBytes entry(file, offset, bytes);
 //   use(entry.bytes());

@@ -81,7 +81,7 @@ void OffloadFile::close_all() noexcept {
   outside_files_.clear();
 }
 
-// Opens the file that a descriptor has, even if its path now leads to another one.
+// Opens the file that a descriptor refers to, even if its path now leads to another one.
 OffloadFile::Opened OffloadFile::open_again(const OutsidePiece& piece) {
   const std::string path = fmt::format("/proc/self/fd/{}", piece.descriptor);
   Opened file{.descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT), .direct = true};
@@ -155,7 +155,7 @@ int OffloadFile::read_outside(std::uint64_t offset, std::span<std::byte> bytes, 
   for (std::uint64_t first = offset - piece.offset; !bytes.empty();) {
     const std::uint64_t from = piece.at + first / widening, begin = from / kOffloadAlignment * kOffloadAlignment;
     const auto before = static_cast<std::size_t>(from - begin);
-    const std::size_t most = (room - before) / 2 * 2;  // whole numbers
+    const std::size_t most = (room - before) / 2 * 2;  // whole numbers of elements
     const std::size_t narrow = std::min(most, bytes.size() / widening);
     if (const int error = move_block(file, begin, before + narrow, false); error != 0) return error;
     const std::span<const std::byte> read(block_.get() + before, narrow);

@@ -36,20 +36,20 @@ inline constexpr std::uint64_t kOutsideOffset = std::uint64_t{1} << 62;
 
 // Bytes that lie in another file.
 struct OutsidePiece {
-  // Makes 4 bytes of each 2.
+  // Widens 2-byte elements to 4 bytes each.
   using Widen = void (*)(std::span<const std::byte> narrow, std::span<std::byte> wide);
 
-  std::uint64_t offset = 0;  // where they are found: kOutsideOffset or more, a multiple of kOffloadAlignment
-  std::size_t bytes = 0;     // as they are found, and no more are read; a multiple of 4 if they are widened
+  std::uint64_t offset = 0;  // where reads find it: kOutsideOffset or more, a multiple of kOffloadAlignment
+  std::size_t bytes = 0;     // after widening; no more can be read. A multiple of 4 if `widen` is set
   std::filesystem::path file;
-  int descriptor = -1;   // of the file, open while the OffloadFile is made
+  int descriptor = -1;   // of the file; open when the OffloadFile is made
   std::uint64_t at = 0;  // in the file
   Widen widen = nullptr;
 };
 
 class OffloadFile {
  public:
-  // `outside`: in the order of their offsets. Throws EnvironmentError if the directory cannot hold a file of that size.
+  // `outside` is sorted by offset. Throws EnvironmentError if the directory cannot hold a file of that size.
   OffloadFile(const std::filesystem::path& directory, std::uint64_t bytes, std::vector<OutsidePiece> outside = {});
   ~OffloadFile();
   OffloadFile(const OffloadFile&) = delete;
@@ -93,7 +93,8 @@ class OffloadFile {
   std::unique_ptr<std::byte, Free> block_;  // aligned, every page of it touched
 };
 
-// Throws EnvironmentError for a failed transfer; `where`: of the file; `what_for`: "reading 'a.weight.exp_avg' back".
+// Throws EnvironmentError for a failed transfer; `where` names the file; `what_for` is, for example, "reading
+// 'a.weight.exp_avg' back".
 [[noreturn]] void throw_offload_error(const std::string& where, const std::string& what_for, int error);
 
 // Writes and reads up to 64 MiB in that directory, for about half a second at most. Throws EnvironmentError if the

@@ -1,4 +1,4 @@
-// How a file names another one.
+// How one file refers to another by path.
 //
 //   const std::filesystem::path image = path_from("out/found.jsonl", "scans/7.png");  // "../scans/7.png"
 #pragma once

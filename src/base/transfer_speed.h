@@ -5,7 +5,7 @@ namespace plimsoll {
 
 struct TransferSpeed {
   double read_bytes_per_second = 0, write_bytes_per_second = 0;
-  bool both_ways = false;  // at once, as a GPU and its host copy
+  bool both_ways = false;  // reads and writes run at the same time, as between a GPU and its host copy
 };
 
 }  // namespace plimsoll

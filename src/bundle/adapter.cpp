@@ -26,7 +26,8 @@ using nlohmann::json;
 constexpr const char* kWeightsFile = "adapter_model.safetensors";
 constexpr const char* kWeightsBinFile = "adapter_model.bin";
 
-// The module of "base_model.model.<module>.lora_A.weight", or of its magnitude with DoRA; empty for other names.
+// Returns the module of "base_model.model.<module>.lora_A.weight", or of its magnitude with DoRA; empty for other
+// names.
 std::string module_of(const std::string& tensor, bool dora) {
   for (const std::string suffix : {".lora_A.weight", ".lora_B.weight", ".lora_magnitude_vector"}) {
     if (suffix == ".lora_magnitude_vector" && !dora) continue;
@@ -37,7 +38,8 @@ std::string module_of(const std::string& tensor, bool dora) {
   return {};
 }
 
-// The modules of the head without the encoder's prefix, as PEFT's modules_to_save names them: "classifier", "pooler".
+// Returns the modules of the head without the encoder's prefix, as PEFT's modules_to_save names them: "classifier",
+// "pooler".
 std::set<std::string> head_modules(const ModelDefinition& model) {
   std::set<std::string> modules;
   const std::string prefix = fmt::format("{}.", model.encoder().prefix());
@@ -49,8 +51,9 @@ std::set<std::string> head_modules(const ModelDefinition& model) {
   return modules;
 }
 
-// The modules of the encoder that modules_to_save means, without those within another, as PEFT matches it: by the end
-// of the name, dot or not. A name that means none is passed over, as PEFT does, whose list has "score" by default.
+// Returns the modules of the encoder that modules_to_save matches, without those within another, as PEFT matches: by
+// the end of the name, with or without a dot. A name that matches none is ignored, as in PEFT, whose list has "score"
+// by default.
 std::set<std::string> saved_in(const AdapterConfig& config, const ModelDefinition& model) {
   std::set<std::string> modules;
   for (const ParameterSpec& spec : model.specs()) {
@@ -65,8 +68,8 @@ std::set<std::string> saved_in(const AdapterConfig& config, const ModelDefinitio
   return modules;
 }
 
-// The modules of the file's tensors that have an adapter. Each tensor must be an adapter's, the head's or of a saved
-// module.
+// Returns the modules that have an adapter in the file. Each of its tensors must be an adapter's, the head's or a saved
+// module's.
 std::set<std::string> modules_in(const WeightsFile& weights, const ModelDefinition& model, const LoraOptions& lora) {
   std::set<std::string> maps, modules, ignored, head;
   for (const LinearMap& map : model.encoder().linear_maps()) maps.insert(map.name);
@@ -83,8 +86,8 @@ std::set<std::string> modules_in(const WeightsFile& weights, const ModelDefiniti
       modules.insert(module);
       continue;
     }
-    // PEFT's "all-linear" takes the relative position tables along, which are looked up, never multiplied by, and the
-    // maps of LiLT's last layer that nothing depends on.
+    // PEFT's "all-linear" includes the relative position tables, which are looked up and never multiplied, and the
+    // unused maps of LiLT's last layer.
     if (ignored.contains(module)) continue;
     if (head.contains(entry.name)) continue;
     throw DataError({.what = "the adapter has a tensor that the model does not have",
@@ -98,7 +101,7 @@ std::set<std::string> modules_in(const WeightsFile& weights, const ModelDefiniti
   return modules;
 }
 
-// The modules that adapter_config.json asks for, as far as it names them one by one or by the end of their names.
+// Returns the modules that adapter_config.json asks for, if it names them one by one or by the end of their names.
 std::set<std::string> modules_asked_for(const AdapterConfig& adapter, const ModelDefinition& model) {
   std::set<std::string> modules;
   for (const std::string& target : adapter.targets) {
@@ -109,7 +112,7 @@ std::set<std::string> modules_asked_for(const AdapterConfig& adapter, const Mode
   return modules;
 }
 
-// The number as PEFT writes it: 16 rather than 16.0.
+// Returns the number as PEFT writes it: 16 rather than 16.0.
 json number_json(double value) {
   return value == std::floor(value) ? json(static_cast<std::int64_t>(value)) : json(value);
 }
@@ -123,7 +126,7 @@ json pattern_json(const std::map<std::string, Number>& values, const std::vector
   return object;
 }
 
-// The head's, and the others by their whole names, because PEFT takes any module that ends so.
+// Returns the head's modules, and the others by their whole names, because PEFT matches any module that ends like this.
 std::set<std::string> modules_to_save(const ModelBundle& bundle) {
   std::set<std::string> modules = head_modules(bundle.definition());
   modules.insert(bundle.options.lora.saved.begin(), bundle.options.lora.saved.end());
@@ -155,8 +158,8 @@ json config_of(const ModelBundle& bundle) {
           {"use_rslora", lora.rslora}};
 }
 
-// w[out, in] += scale b[out, rank] a[rank, in], each element in double; with magnitudes[out] each row is then brought
-// to that length. Rounded once.
+// w[out, in] += scale b[out, rank] a[rank, in], each element in double; with magnitudes[out] each row is then scaled to
+// that length. Rounded once.
 void fold(std::span<float> w, std::span<const float> a, std::span<const float> b, std::int64_t rank, double scale,
           std::span<const float> magnitudes) {
   const auto r = static_cast<std::size_t>(rank);
@@ -240,7 +243,7 @@ Adapter open_adapter(const fs::path& directory, const ModelDefinition& model) {
   result.lora.saved = saved_in(adapter, model);
   result.lora.modules = modules_in(*result.weights, model, result.lora);
   result.lora.modules.merge(modules_asked_for(adapter, model));
-  // PEFT puts no adapter into what trains in full.
+  // PEFT puts no adapter into modules that train in full.
   std::erase_if(result.lora.modules, [&](const std::string& module) { return is_within(module, result.lora.saved); });
   if (result.lora.modules.empty()) {
     refuse_adapter_key(directory, "target_modules", {{"target_modules", adapter.targets}},
@@ -252,7 +255,7 @@ Adapter open_adapter(const fs::path& directory, const ModelDefinition& model) {
 
 namespace {
 
-// The same of an adapter of a language model, whose head is the base's.
+// Does the same for an adapter of a language model, whose head is the base's.
 std::string language_model_readme(const ModelBundle& bundle, const std::string& model_class, const std::string& holds) {
   return fmt::format(R"(# A LoRA adapter for {0}
 
@@ -274,7 +277,7 @@ With Plimsoll: `plimsoll generate --model . --prompt TEXT` (`--base-model DIR` i
                      model_class, holds, bundle.base);
 }
 
-// How this directory is opened, for whoever finds it.
+// Says how to open this directory, for whoever finds it.
 std::string readme(const ModelBundle& bundle) {
   const std::string model_class = bundle.config.encoder->model_class(bundle.config.task.architecture);
   const std::string holds = adapters_text(bundle.options.lora, trains_head(bundle.definition(), bundle.options));

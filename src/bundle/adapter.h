@@ -1,7 +1,7 @@
 // Adapter directories as Hugging Face's PEFT writes and reads them: adapter_config.json, and adapter_model.safetensors
 // with the adapters' tensors and the classification head that was trained with them
-// ("base_model.model.<module>.lora_A.weight", "base_model.model.classifier.…"). The base model stays where it is, and
-// is named in the config.
+// ("base_model.model.<module>.lora_A.weight", "base_model.model.classifier.…"). The base model is not copied; the
+// config names it.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@
 
 namespace plimsoll {
 
-// Whether the directory holds an adapter.
+// Returns whether the directory holds an adapter.
 bool is_adapter(const std::filesystem::path& directory);
 
 struct Adapter {
@@ -20,16 +20,16 @@ struct Adapter {
   std::string base;  // base_model_name_or_path; may be empty
   std::shared_ptr<const WeightsFile> weights;
 };
-// Throws DataError for what is no adapter of an encoder's linear maps, or has parts that Plimsoll does not know. Shapes
-// are checked when parameters are loaded. `model`: what it belongs to.
+// Throws DataError for anything but an adapter of an encoder's linear maps, or for one with parts that Plimsoll does
+// not know. Shapes are checked when parameters are loaded. `model` is the model that it belongs to.
 Adapter open_adapter(const std::filesystem::path& directory, const ModelDefinition& model);
 
-// Writes both files. bundle.options.lora is enabled.
+// Writes both files. bundle.options.lora must be enabled.
 FileSums save_adapter(const std::filesystem::path& directory, const ModelBundle& bundle, const ParameterMemory& memory);
 
-// Writes a model directory whose weights are W + scale B A, with DoRA of each row's magnitude, computed in double and
-// rounded once to F32; `bundle` was opened from an adapter. No more than one tensor is held at a time, with its
-// adapter.
+// Writes a model directory whose weights are W + scale B A, with DoRA scaled to each row's magnitude, computed in
+// double and rounded once to F32; `bundle` must have been opened from an adapter. Only one tensor is held at a time,
+// with its adapter.
 FileSums merge_adapter(const std::filesystem::path& directory, const ModelBundle& bundle);
 
 }  // namespace plimsoll

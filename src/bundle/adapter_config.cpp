@@ -34,7 +34,7 @@ constexpr std::array<std::string_view, 15> kRead = {"peft_type",
                                                     "use_dora"};
 
 struct Harmless {
-  std::string_view key, why;  // why the adapter is the same whatever its value is
+  std::string_view key, why;  // why the key does not affect the adapter, whatever its value
 };
 constexpr std::array<Harmless, 14> kHarmless = {{
     {"auto_mapping", "it names the Python class of the base model"},
@@ -55,7 +55,7 @@ constexpr std::array<Harmless, 14> kHarmless = {{
 }};
 
 struct Neutral {
-  std::string_view key, value;  // the one value besides null that leaves the adapter as it is, as JSON
+  std::string_view key, value;  // the only value besides null that does not change the adapter, as JSON
 };
 constexpr std::array<Neutral, 13> kNeutral = {{
     {"alora_invocation_tokens", "null"},
@@ -73,7 +73,8 @@ constexpr std::array<Neutral, 13> kNeutral = {{
     {"velora_config", "null"},
 }};
 
-// Where training began. These leave the base model as it was, so that the adapter's weights are all there is to it.
+// How the adapter was initialized. These methods do not change the base model, so the adapter's weights are all that is
+// needed.
 constexpr std::array<std::string_view, 3> kPlainInits = {"gaussian", "orthogonal", "eva"};
 
 bool has(const json& config, std::string_view key) {
@@ -99,8 +100,8 @@ std::string base_of(const json& config) {
   return has(config, kKey) && config.at(kKey).is_string() ? config.at(kKey).get<std::string>() : std::string();
 }
 
-// PiSSA, OLoRA and their like take a part of the base model's weights into the adapter and leave the rest behind: on
-// the base as it was published, their adapters add that part a second time.
+// PiSSA, OLoRA and their like move a part of the base model's weights into the adapter: on the published base, their
+// adapters add that part a second time.
 void refuse_changed_base(const fs::path& directory, const json& config) {
   constexpr const char* kKey = "init_lora_weights";
   if (!has(config, kKey) || config.at(kKey).is_boolean()) return;
@@ -115,10 +116,10 @@ void refuse_changed_base(const fs::path& directory, const json& config) {
                              "(merge_and_unload), and open the result"});
 }
 
-// Of an adapter without a head.
+// The task type of an adapter without a head.
 constexpr const char* kNoTask = "FEATURE_EXTRACTION";
 
-// The task type of one of ours; empty for another.
+// Returns the task type if it is one of ours; empty otherwise.
 std::string task_type_of(const json& config) {
   if (!has(config, "task_type")) return {};
   const auto tasks = all_tasks();
@@ -127,7 +128,7 @@ std::string task_type_of(const json& config) {
   return known ? config.at("task_type").get<std::string>() : std::string();
 }
 
-// Each of these would make the adapter mean something else than W x + scale B A x.
+// Refuses keys that would make the adapter something other than W x + scale B A x.
 void refuse_other_kinds(const fs::path& directory, const json& config) {
   if (config.value("peft_type", json("LORA")) != "LORA") refuse_adapter_key(directory, "peft_type", config, "\"LORA\"");
   if (has(config, "task_type") && config.at("task_type") != kNoTask && task_type_of(config).empty()) {
@@ -199,7 +200,7 @@ std::vector<std::string> names_of(const fs::path& directory, const json& config,
   return names;
 }
 
-// A pattern (a string) is left to the file's tensors, which say what it matched.
+// Returns nothing for a pattern (a string): the file's tensors say what it matched.
 std::vector<std::string> targets_of(const fs::path& directory, const json& config) {
   if (has(config, "target_modules") && config.at("target_modules").is_string()) return {};
   std::vector<std::string> targets = names_of(directory, config, "target_modules");

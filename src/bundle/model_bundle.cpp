@@ -43,7 +43,7 @@ void check_tokenizer(const ModelBundle& bundle, const std::string& where) {
   }
 }
 
-// The template of tokenizer_config.json, or of the list there that is called "default".
+// Returns the template in tokenizer_config.json, or the one named "default" if there is a list.
 std::string template_in(const nlohmann::json& config) {
   const auto found = config.find("chat_template");
   if (found == config.end()) return {};
@@ -59,8 +59,8 @@ std::string template_in(const nlohmann::json& config) {
   return {};
 }
 
-// As `transformers` looks for it beside the tokenizer: a file of its own, else a key of tokenizer_config.json, which
-// has its tokens. `own`: such a file; empty: there is none.
+// Looks for the template beside the tokenizer like `transformers`: in its own file, else under a key of
+// tokenizer_config.json, which also has its tokens. `own` is that file; empty if there is none.
 std::shared_ptr<const ChatForm> read_chat_form(const std::filesystem::path& tokenizer,
                                                const std::filesystem::path& own) {
   const std::filesystem::path path = tokenizer / "tokenizer_config.json";
@@ -94,7 +94,7 @@ ModelBundle open_preset(const std::string& name, const std::string& tokenizer) {
   bundle.tokenizer = std::make_shared<Tokenizer>(tokenizer.empty() ? Tokenizer::embedded(reads_boxes)
                                                                    : Tokenizer::from_directory(tokenizer));
   const SpecialTokens& special = bundle.tokenizer->special();
-  // A decoder's texts end with a token of their own.
+  // A decoder's texts end with a special token.
   const std::int32_t eos = special.eos != kNoToken ? special.eos : special.end_of_text;
   bundle.config = preset_config(
       name, Vocabulary{.size = bundle.tokenizer->vocab_size(), .pad = special.pad, .bos = special.bos, .eos = eos});
@@ -115,8 +115,8 @@ void refuse_other_quantization(const ModelConfig& config, const std::string& whe
        .remedy = "take the model that this one was made of; --load-in-4bit holds its frozen weights in 4 bits"});
 }
 
-// The config of a model directory. A head of a kind that is none of ours counts as no head: until set_task says
-// otherwise, the model is for what its family's presets are for.
+// Reads the config of a model directory. An unknown kind of head counts as no head: until set_task says otherwise, the
+// model has the task of its family's presets.
 ModelConfig read_own_config(const std::string& directory) {
   ModelConfig config = read_config(directory);
   refuse_other_quantization(config, directory + "/config.json, key \"quantization_config\"");
@@ -127,7 +127,7 @@ ModelConfig read_own_config(const std::string& directory) {
   return config;
 }
 
-// Holds what does not train as the file has it: weights in 4 or 8 bits stay so, and what is in floats stays so.
+// Holds frozen weights in the file's form: those in 4 or 8 bits stay coded, and those in floats stay floats.
 void take_quantization(ModelBundle& bundle) {
   std::map<std::string, Coding> codings;
   std::map<Coding, std::size_t> matrices;
@@ -138,7 +138,7 @@ void take_quantization(ModelBundle& bundle) {
     codings.emplace(spec.name, coding);
     ++matrices[coding];
   }
-  // One type of codes is held; bitsandbytes writes no file with two.
+  // Only one type of codes is held; bitsandbytes never writes a file with two.
   const Coding held = matrices.contains(Coding::kNormalFloat) ? Coding::kNormalFloat : Coding::kBytes;
   const std::size_t otherwise = matrices[Coding::kOther] + (held == Coding::kBytes ? 0 : matrices[Coding::kBytes]);
   if (otherwise > 0) {
@@ -173,7 +173,7 @@ ModelBundle open_at_place(const std::string& model, const Open& open) {
   return bundle;
 }
 
-// An adapter and the base model that it names.
+// Opens an adapter and the base model that it names.
 ModelBundle open_with_adapter(const std::string& model, const std::string& base) {
   ModelBundle bundle;
   bundle.origin = model;
@@ -200,7 +200,7 @@ ModelBundle open_with_adapter(const std::string& model, const std::string& base)
   const std::string base_place = model_place(bundle.base).string();
   verify_model_files(base_place, false);
   bundle.config = read_own_config(own_config ? model : base_place);
-  // An adapter that PEFT wrote says its task, but brings no config of its own.
+  // An adapter written by PEFT says its task, but has no config of its own.
   const std::string task_type = own_config ? std::string() : read_adapter_config(model).task_type;
   // Several tasks may share PEFT's name; the first of them is returned.
   const auto tasks = all_tasks();
@@ -243,7 +243,7 @@ ModelBundle open_weights_at(const std::string& model, const std::string& base) {
 
 ModelBundle open_model_at(const std::string& model, const std::string& tokenizer, const std::string& base) {
   ModelBundle bundle = open_weights_at(model, base);
-  // An adapter that PEFT wrote has neither tokenizer nor image processor of its own.
+  // An adapter written by PEFT has neither tokenizer nor image processor of its own.
   const auto with = [&](std::initializer_list<const char*> files) {
     const bool own = bundle.base.empty() || std::any_of(files.begin(), files.end(), [&](const char* file) {
                        return std::filesystem::exists(std::filesystem::path(model) / file);
@@ -265,7 +265,7 @@ ModelBundle open_model_at(const std::string& model, const std::string& tokenizer
     bundle.companions[name] = read_text_file(path, kMaxCompanionBytes);
     if (path.extension() == ".jinja") chat = path;
   }
-  // A tokenizer's own template is that of the tokenizer, whatever lies beside the base of an adapter.
+  // A tokenizer given by an option brings its own template, whatever is beside the base of an adapter.
   bundle.chat = read_chat_form(beside, chat);
   const std::int64_t size = bundle.facts().image.size;
   if (size == 0) return bundle;
@@ -303,7 +303,7 @@ ModelBundle open_model(const std::string& model, const std::string& tokenizer, c
                       .remedy = model_remedy(*kind, model)});
   }
   std::error_code error;
-  if (std::filesystem::is_regular_file(model, error)) {  // config.json, mostly
+  if (std::filesystem::is_regular_file(model, error)) {  // usually config.json
     throw UsageError({.what = "not a model directory",
                       .where = "--model",
                       .found = fmt::format("{}, a file", model),
@@ -315,7 +315,7 @@ ModelBundle open_model(const std::string& model, const std::string& tokenizer, c
   if (!is_directory(model)) {
     const bool is_path = model.find('/') != std::string::npos;
     const std::string meant = is_path ? std::string() : nearest(model, preset_names());
-    // "organisation/name", as the hub has it, rather than a folder that was misspelt.
+    // "organisation/name", a name on the hub, rather than a misspelt folder.
     const bool on_hub = std::count(model.begin(), model.end(), '/') == 1 && model.front() != '.' &&
                         !is_directory(std::filesystem::path(model).parent_path());
     throw UsageError(
@@ -449,7 +449,8 @@ void verify_weights(const ModelBundle& bundle) {
   for (const auto& weights : {bundle.weights, bundle.adapter}) {
     if (weights == nullptr) continue;
     for (const std::filesystem::path& file : weights->files()) {
-      // A model that has been put in its place meanwhile is read by descriptors that are open already.
+      // If another model has been put in its place meanwhile, this one is read through descriptors that are already
+      // open.
       if (std::filesystem::exists(file)) verify_file(file);
     }
     weights->verify();

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr const char* kUncommitted = "model.tmp";
 constexpr const char* kCommitted = "model";
-// Without these no program takes the directory for a model. They go first and come last.
+// Without these no program takes the directory for a model. They are removed first and put in place last.
 constexpr std::array<const char*, 2> kConfigs = {"config.json", "adapter_config.json"};
 
 [[noreturn]] void throw_error(const fs::path& path, const std::error_code& error) {
@@ -30,13 +30,13 @@ constexpr std::array<const char*, 2> kConfigs = {"config.json", "adapter_config.
 
 bool is_config(const std::string& name) { return name == kConfigs[0] || name == kConfigs[1]; }
 
-// Gives the file `from` the name `to` as well, or copies it where a file system has one name for a file. What had the
+// Gives the file `from` the name `to` as well, or copies it if the file system has no hard links. The file that had the
 // name loses it in the same step.
 void put_in_place(const fs::path& from, const fs::path& to) {
   std::error_code error;
   const fs::path aside = aside_path(to);
   fs::remove(aside, error);
-  if (fs::equivalent(from, to, error)) return;  // it was, before the process was killed
+  if (fs::equivalent(from, to, error)) return;  // it already was when the process was killed
   error.clear();
   fs::create_hard_link(from, aside, error);
   if (error) {
@@ -56,7 +56,7 @@ void remove_file(const fs::path& path) {
   if (error) throw_error(path, error);
 }
 
-// The directory's list of files may be a damaged one: it only says what is to be removed.
+// The directory's list of files may be damaged, which does not matter: it only says what to remove.
 FileSums older_files(const fs::path& directory) {
   try {
     return read_checksums(directory);
@@ -81,7 +81,7 @@ void place_files(const fs::path& directory, const fs::path& committed) {
     if (files.contains(name)) put_in_place(committed / name, directory / name);
   }
   sync_directory(directory);
-  // Its name goes first: a directory that carries it is complete.
+  // The config's name is removed first: a directory that has it is complete.
   std::error_code error;
   fs::rename(committed, committed.parent_path() / kUncommitted, error);
   if (error) throw_error(committed, error);
@@ -102,7 +102,7 @@ void write_model(const fs::path& directory, const std::function<FileSums(const f
     if (error) throw_error(committed, error);
     sync_directory(work_folder(directory));
   } catch (...) {
-    discard_work_directory(directory, kUncommitted);  // a full disk must not stay full of half a model
+    discard_work_directory(directory, kUncommitted);  // so that half a model does not keep a full disk full
     throw;
   }
   place_files(directory, committed);

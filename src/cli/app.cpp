@@ -56,7 +56,7 @@ constexpr const char* kFooter =
     "Errors go to standard error; with --json also as a JSON object to standard output.\n"
     "See `plimsoll COMMAND --help` for details.";
 
-// The first line is the version alone, as other programs read it.
+// The first line is only the version, because other programs read it.
 std::string version_text() {
 #ifdef PLIMSOLL_HAS_CUDA
   constexpr const char* kCuda = "built in";
@@ -78,7 +78,7 @@ std::string with_dashes(std::string argument) {
 std::vector<std::string> dashed_arguments(int argc, const char* const* argv) {
   std::vector<std::string> arguments;
   for (int i = 1; i < argc; ++i) arguments.push_back(with_dashes(argv[i]));
-  // "plimsoll help" and "plimsoll help train", as other programs have it.
+  // Accepts "plimsoll help" and "plimsoll help train", like other programs.
   if (!arguments.empty() && arguments.front() == "help") {
     arguments.erase(arguments.begin());
     arguments.emplace_back("--help");
@@ -86,7 +86,7 @@ std::vector<std::string> dashed_arguments(int argc, const char* const* argv) {
   return arguments;
 }
 
-// In CLI11's order, the last argument first. "--config FILE" goes before the command.
+// Returns the arguments in CLI11's order, the last one first. "--config FILE" goes before the command.
 std::vector<std::string> ordered_arguments(const std::vector<std::string>& arguments) {
   std::vector<std::string> config, others;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -104,7 +104,7 @@ std::vector<std::string> ordered_arguments(const std::vector<std::string>& argum
   return config;
 }
 
-// CLI11 opens the file of --config by itself, and would wait for somebody who writes to a pipe.
+// CLI11 opens the file of --config by itself, and would wait for a writer if it is a pipe.
 void check_config_file(const std::vector<std::string>& arguments) {
   constexpr std::string_view kOption = "--config";
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -121,20 +121,20 @@ void check_config_file(const std::vector<std::string>& arguments) {
   }
 }
 
-// Set where an output file's option names standard output: nothing else may then be written there.
+// Set if an output file's option names standard output: nothing else may then be written there.
 bool output_is_standard = false;
-// Set where another rank prints.
+// Set if another rank prints.
 bool is_silent = false;
 
-// How an error is printed: as text, and for --json as an object too; `train` prints it as its last event, in a line.
+// How an error is printed: as text, and for --json also as an object; `train` prints it as its last event, in one line.
 struct ErrorForm {
   bool json = false, event = false;
 };
 
-// `more`: members of the error's object that this kind of error has beside the usual ones.
+// `more` has members of the error's object that this kind of error has besides the usual ones.
 int report(ErrorForm form, ExitCode code, const Problem& problem,
            const nlohmann::json& more = nlohmann::json::object()) {
-  // Not by what may have failed: print_line, or a print that throws.
+  // Does not use print_line, or a print that throws, which may be what failed.
   const auto print = [](std::FILE* file, const std::string& text) {
     std::fwrite(text.data(), 1, text.size(), file);
     std::fflush(file);
@@ -164,7 +164,7 @@ Command* add_command(CLI::App& app, Invocation& invocation, const std::string& n
   whole_number(command->add_option("--threads", invocation.threads, "Compute threads (0: all available cores)"), 0,
                1024)
       ->capture_default_str();
-  // For --help: run_cli hands the file to `app`, because CLI11 reads config files at the top only.
+  // Only for --help: run_cli passes the file to `app`, because CLI11 reads config files only at the top level.
   command->add_option("--config", "Read options from this JSON or TOML file; the command line overrides it")
       ->type_name("FILE");
   command->heading(name);
@@ -263,7 +263,7 @@ static int parse_and_run(int argc, const char* const* argv, bool json) {
   app.allow_config_extras(CLI::config_extras_mode::error);
   const std::size_t command = !arguments.empty() && arguments.front() == "--config" ? 2 : 0;
   const ErrorForm form{.json = json, .event = arguments.size() > command && arguments[command] == "train"};
-  // A message says which process it is from, where there are several.
+  // If there are several processes, a message says which one it is from.
   const auto report_rank = [&](ExitCode code, Problem problem, const nlohmann::json& more) {
     if (invocation.ranks != nullptr && !problem.where.starts_with("rank ")) {
       const Communicator& ranks = *invocation.ranks;
@@ -272,7 +272,7 @@ static int parse_and_run(int argc, const char* const* argv, bool json) {
     }
     return report(form, code, problem, more);
   };
-  // The others are told, too, unless one of them has told the same.
+  // The other ranks are told, too, unless one of them has reported the same.
   const auto report_here = [&](ExitCode code, const Problem& problem, const nlohmann::json& more) {
     return tell_ranks(invocation, problem, code) ? report_rank(code, problem, more) : static_cast<int>(code);
   };
@@ -289,7 +289,7 @@ static int parse_and_run(int argc, const char* const* argv, bool json) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     return report(form, ExitCode::kUsage, with_config_place(usage_problem(error, arguments), places, arguments));
   } catch (const RankError& error) {
-    // That rank has its own message; the first one repeats it, because its output is what is looked at.
+    // That rank has its own message; the first rank repeats it, because users look at its output.
     const ExitCode code = error.exit_code_of_rank();
     if (invocation.ranks != nullptr) invocation.ranks->fail(error.problem(), code);
     return invocation.is_first() ? report_rank(code, error.problem(), nothing) : static_cast<int>(code);
@@ -323,7 +323,7 @@ static int parse_and_run(int argc, const char* const* argv, bool json) {
 }
 
 int report_no_memory(bool json) {
-  // Memory may run out in several threads at once: the first says so, and the others wait until it has.
+  // Memory may run out in several threads at once: the first reports it, and the others wait until it has.
   static std::atomic<int> said{0};  // 1: being said, 2: said
   if (int nobody = 0; !said.compare_exchange_strong(nobody, 1)) {
     while (said != 2) std::this_thread::yield();
@@ -337,9 +337,9 @@ int report_no_memory(bool json) {
         "  found:   a failed allocation\n"
         "  to do:   close other programs, raise a limit on this process (ulimit -v, or the container's), or pass a "
         "smaller --budget\n");
-  static_assert(static_cast<int>(ExitCode::kEnvironment) == 5);  // as the text says
+  static_assert(static_cast<int>(ExitCode::kEnvironment) == 5);  // the text says 5
   if (json) {
-    // In one line, as train's last event too.
+    // In one line, which is also train's last event.
     print(STDOUT_FILENO,
           "{\"event\": \"error\", \"error\": {\"exit_code\": 5, \"what\": \"out of memory\", \"where\": \"\", "
           "\"found\": \"a failed allocation\", \"allowed\": \"\", \"remedy\": \"close other programs, raise a limit on "
@@ -352,7 +352,7 @@ int report_no_memory(bool json) {
 int run_cli(int argc, const char* const* argv) {
   // A pipe that closes early is an error to report, not a silent death.
   std::signal(SIGPIPE, SIG_IGN);
-  // So is a file that grows beyond `ulimit -f`: write(2) then says so, and what is half written is removed.
+  // So is a file that grows beyond `ulimit -f`: write(2) then reports it, and the incomplete file is removed.
   std::signal(SIGXFSZ, SIG_IGN);
   const bool json = wants_json(argc, argv);
   try {

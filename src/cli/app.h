@@ -9,7 +9,7 @@ namespace plimsoll {
 // Returns the process's exit code (base/error.h).
 int run_cli(int argc, const char* const* argv);
 
-// Says that memory has run out, without needing any, and returns the exit code.
+// Reports, without allocating, that memory has run out, and returns the exit code.
 int report_no_memory(bool json);
 
 }  // namespace plimsoll

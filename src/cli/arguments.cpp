@@ -16,7 +16,7 @@
 namespace plimsoll {
 namespace {
 
-// Other programs cast a whole model by these, master weights and all.
+// Other programs use these to cast a whole model, including master weights.
 constexpr std::array<const char*, 6> kWholeModelCasts = {"--half",      "--dtype",     "--torch-dtype",
                                                          "--pure-bf16", "--pure-fp16", "--fp16-full-train"};
 
@@ -97,7 +97,7 @@ std::vector<std::string> join_flag_values(const CLI::App& app, const std::vector
         argument.starts_with("--") ? command->get_option_no_throw(argument.substr(0, equals)) : nullptr;
     if (option == nullptr || argument == "--help") continue;
     if (!is_flag(*option)) {
-      // Its value is no flag's, whatever it reads.
+      // The next argument is this option's value, not a flag's, whatever it is.
       if (equals == std::string::npos && i + 1 < arguments.size()) joined.push_back(arguments[++i]);
       continue;
     }
@@ -113,7 +113,7 @@ std::vector<std::string> join_flag_values(const CLI::App& app, const std::vector
 
 namespace {
 
-// The first of `options`, a list with spaces, that is among `names`.
+// Returns the first of `options`, a list separated by spaces, that is among `names`.
 std::string first_of(std::string_view options, const std::vector<std::string>& names) {
   while (!options.empty()) {
     const std::size_t end = std::min(options.find(' '), options.size());
@@ -228,7 +228,7 @@ void check_arguments(const CLI::App& app, const std::vector<std::string>& argume
     }
     const bool empty = argument.size() == name.size() + 1 || (takes_value && arguments[i + 1].empty());
     if (empty) {
-      // Mostly a variable of a script that is not set: not the same as an option left out.
+      // This is usually an unset variable of a script, and not the same as leaving the option out.
       throw UsageError({.what = "an option has an empty value",
                         .where = name,
                         .found = "''",

@@ -10,7 +10,7 @@ namespace plimsoll {
 namespace {
 
 constexpr std::int64_t kMostPages = 1 << 20;
-constexpr std::int64_t kPerDevice = 8;     // as TrainingArguments has it
+constexpr std::int64_t kPerDevice = 8;     // TrainingArguments' default
 constexpr std::int64_t kAccumulation = 1;  // the same
 
 UsageError contradiction(std::string where, std::string found, std::string allowed, std::string remedy) {

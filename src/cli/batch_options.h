@@ -1,7 +1,7 @@
-// How many pages an update has, as Hugging Face counts them: --per-device-train-batch-size (8) times
+// The number of pages of an update, counted as in Hugging Face: --per-device-train-batch-size (8) times
 // --gradient-accumulation-steps (1) is the effective batch, and --train-batch-size states that product. How an update
-// is computed in memory is another question: the planner splits it into micro-batches as the budget asks, unless
-// --micro-batch-size says how many pages go through the model at once.
+// is split is separate from that: the planner cuts it into micro-batches to fit the budget, unless --micro-batch-size
+// says how many pages go through the model at once.
 //
 //   BatchOptions batch{.per_device_train_batch_size = 2, .gradient_accumulation_steps = 4};
 //   batch.effective();  // 8
@@ -21,9 +21,9 @@ struct BatchOptions {
   std::int64_t micro_batch_size = 0;
   std::int64_t ranks = 1;  // processes that share an update
 
-  // --per-device-train-batch-size, as given or by its default.
+  // Returns --per-device-train-batch-size, given or by default.
   std::int64_t per_device() const;
-  // Pages of an update; throws UsageError if the options contradict one another.
+  // Returns the pages of an update; throws UsageError if the options contradict one another.
   std::int64_t effective() const;
 };
 

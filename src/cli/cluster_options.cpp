@@ -21,10 +21,10 @@ namespace plimsoll {
 namespace {
 
 constexpr std::int64_t kMostRanks = 1024;
-// Bytes a second between two processes of a machine: through memory that they share, or from one GPU to another over
-// PCI Express 4.
+// The bytes per second between two processes of a machine: through memory that they share, or from one GPU to another
+// over PCI Express 4.
 constexpr double kSharedMemory = 4e9, kPciExpress = 25e9;
-// And between two machines: 10 Gb/s.
+// The bytes per second between two machines: 10 Gb/s.
 constexpr double kNetwork = 10e9 / 8;
 
 }  // namespace
@@ -114,7 +114,7 @@ void print_rank_sweep(const Invocation& invocation, const ClusterOptions& option
   for (std::int64_t ranks = 1; ranks <= (options.ranks > 0 ? options.ranks : kMostRanks); ranks *= 2) {
     FitRequest request = request_of(ranks);
     const std::int64_t pages = run.train.train_batch_size;
-    if (ranks > pages) break;  // then some would have nothing to do
+    if (ranks > pages) break;  // then some ranks would have nothing to do
     if (ranks > 1 && pages > samples) {
       table += fmt::format("\n{:>6}{:>8}  the data have {}; pass more, of plimsoll synth say", ranks, pages,
                            counted(samples, "page"));

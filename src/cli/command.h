@@ -19,31 +19,30 @@ struct Invocation {
   bool json = false;
   int threads = 0;  // 0: all cores that this process may use
   std::function<void()> action;
-  std::deque<Command> commands;  // all that there are, whichever is chosen
-  // What a command that ran to its end returns: kData after `check` found errors.
+  std::deque<Command> commands;  // all commands, whichever is chosen
+  // The exit code of a command that ran to its end: kData after `check` found errors.
   mutable ExitCode exit_code = ExitCode::kDone;
   std::unique_ptr<Communicator> ranks{};  // the other processes of a run that has several
 
   bool is_first() const { return ranks == nullptr || ranks->rank() == 0; }
 };
 
-// Adds a subcommand with --json, --threads and --config. Options added next stand under a heading that
-// `command->heading(…)` names; until then, the command's own name.
+// Adds a subcommand with --json, --threads and --config. Options added next are listed under the heading that
+// `command->heading(…)` names; until then, under the command's own name.
 Command* add_command(CLI::App& app, Invocation& invocation, const std::string& name, const std::string& description);
 
-// To standard output, unless that is the output file; with a line feed.
+// Prints to standard output, unless that is the output file; adds a line feed.
 void print_line(const std::string& text);
 void print_json(const nlohmann::json& object);
-// A problem's five fields, and those of an error with the exit code that goes with it.
+// Return a problem's five fields, and those of an error with its exit code.
 nlohmann::json problem_json(const Problem& problem);
 nlohmann::json error_json(ExitCode exit_code, const Problem& problem);
-// The same as print_line, of text that has its line feeds.
+// Does the same as print_line for text that has its own line feeds.
 void print_text(const std::string& text);
-// From now on nothing is printed on standard output: another rank says it.
+// From now on nothing is printed on standard output, because another rank prints it.
 void silence();
 
-// An option that names one output file. "-" is standard output; what the command has to say then goes to standard
-// error.
+// An option that names one output file. "-" is standard output; the command's messages then go to standard error.
 Option* add_output_file(Command* command, const std::string& name, std::string& path, const std::string& description);
 
 void add_demo(CLI::App& app, Invocation& invocation);

@@ -27,7 +27,7 @@ struct CheckCommand {
   std::string fix;
 };
 
-// "labelled_pages" of labelled pages, "questions" of questions.
+// Returns "labelled_pages" for labelled pages, "questions" for questions.
 std::string counts_key(const Task& task) {
   std::string key = plural_of(task.target_name());
   std::ranges::replace(key, ' ', '_');
@@ -49,7 +49,7 @@ nlohmann::json counts_json(const CheckReport& report, const Task& task) {
 bool reads_texts(const CheckReport& report, const Task& task) { return task.reads_text() || report.texts > 0; }
 
 std::string counts_text(const PagePaths& paths, const CheckReport& report, const Task& task) {
-  // A running text is no words: each of its parts stands as one.
+  // A running text does not consist of words: each of its parts counts as one.
   const bool texts = reads_texts(report, task);
   const std::string_view noun = texts ? "text" : "page";
   const std::string content = texts ? counted(report.tokens, "token") : counted(report.words, "word");
@@ -125,7 +125,7 @@ void run_check(Invocation& invocation, CheckCommand& command) {
   text += fmt::format("checked in {:.2f} s, {:.0f} {}/s\n{}", seconds, pages_per_second,
                       reads_texts(check.train, bundle.task()) ? "texts" : "pages", verdict(check.findings, ""));
 
-  // The copy is the first rank's alone.
+  // Only the first rank writes the copy.
   if (!command.fix.empty() && invocation.is_first()) {
     request.share = {};
     const auto source =

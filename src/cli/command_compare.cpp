@@ -25,7 +25,7 @@ struct CompareOptions {
   RunOptions run;
   std::array<std::string, 2> models;
   std::int64_t rounds = 2;
-  // Precision and quantization apply to B alone; A is evaluated as it is.
+  // Precision and quantization apply only to B; A is evaluated unchanged.
   RunOptions of_side(std::size_t side) const {
     RunOptions options = run;
     options.model.model = models.at(side);
@@ -37,7 +37,7 @@ struct CompareOptions {
   }
 };
 
-// A model and what was measured of it.
+// A model and its measurements.
 struct Side {
   std::string model{}, task{};
   std::int64_t parameters = 0;
@@ -56,7 +56,7 @@ std::uint64_t weight_bytes(const ModelBundle& bundle) {
   return bytes;
 }
 
-// Evaluates the model once; the first time it is described, too.
+// Evaluates the model once; the first time it also describes it.
 void evaluate_side(const Invocation& invocation, const RunOptions& options, const Device& device, Side& side) {
   const ModelBundle bundle = open_evaluated_model(options);
   const auto dataset = open_dataset(bundle, options.data, true);
@@ -77,7 +77,7 @@ void evaluate_side(const Invocation& invocation, const RunOptions& options, cons
   side.seconds_per_page = per_page;
 }
 
-// Before any page is read: one that lacks what the other's task needs would be blamed.
+// Runs before any page is read: otherwise a page that lacks what the other model's task needs would be blamed.
 void check_sides(const CompareOptions& compare) {
   const ModelBundle first = open_evaluated_model(compare.of_side(0)), second = open_evaluated_model(compare.of_side(1));
   const std::string_view a = first.task().name(), b = second.task().name();

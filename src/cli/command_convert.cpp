@@ -18,10 +18,10 @@ struct ConvertCommand {
   std::vector<std::string> inputs{};
   std::string output, predictions, images, labels, label_config;
   std::string box_format = "pixel";
-  double least_confidence = 0;  // per cent, as Tesseract has it
+  double least_confidence = 0;  // per cent, as in Tesseract
 };
 
-// "2 pages, 40 words".
+// Returns "2 pages, 40 words".
 std::string counts_text(const ConvertSummary& summary) {
   std::string text = fmt::format("{}, {}", counted(summary.pages, "page"), counted(summary.words, "word"));
   if (summary.labelled_pages > 0) text += fmt::format("; {} labelled", counted(summary.labelled_pages, "page"));

@@ -21,8 +21,8 @@ struct DemoOptions {
   bool is_short = false;
 };
 
-// The commands that a user would type, one after the other: each runs as a process of its own, so that each measures
-// its own memory.
+// The commands that a user would type, one after the other: each runs in a separate process, so that it measures its
+// own memory.
 class Demo {
  public:
   Demo(const Invocation& invocation, const DemoOptions& options)
@@ -78,7 +78,7 @@ class Demo {
     if (exit_code_ == 0 && !invocation_.json) print_line("\n== " + text);
   }
 
-  // Does nothing once a command has failed.
+  // Does nothing if an earlier command has failed.
   void do_it(std::vector<std::string> words) {
     if (exit_code_ != 0) return;
     if (invocation_.json) words.push_back("--json");

@@ -19,9 +19,8 @@ struct DoctorOptions {
   std::string log, snapshot, directory = ".";
 };
 
-// A pipe that somebody writes to is a log as well (doctor <(kubectl logs POD)). One that nobody has opened for writing
-// within a second would be waited for without end, and is refused. `file` was opened without waiting; its first bytes
-// go to `reader`.
+// A pipe with a writer is a log, too (doctor <(kubectl logs POD)). A pipe that nobody opens for writing within a second
+// is refused, because reading it would wait forever. `file` was opened without waiting; its first bytes go to `reader`.
 void wait_for_writer(int file, const std::string& path, doctor::LogReader& reader) {
   constexpr int kTries = 20;
   for (int i = 0; i < kTries; ++i) {
@@ -38,7 +37,7 @@ void wait_for_writer(int file, const std::string& path, doctor::LogReader& reade
                    .remedy = "pass a readable file, or - for standard input"});
 }
 
-// read(2), so that a pipe, a terminal and a file of many gigabytes are all the same.
+// Uses read(2), so that pipes, terminals and files of many gigabytes are treated the same.
 doctor::Diagnosis read_log(const std::string& path) {
   const bool standard_input = path == "-";
   const int file = standard_input ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);

@@ -84,7 +84,7 @@ void run_eval(Invocation& invocation, RunOptions& options, const EvalOptions& ev
   FitRequest request = fit_request(bundle, options.train, nullptr, dataset.get(), options.memory);
   Session session(plan_of(invocation, request, backend), backend, std::nullopt, invocation.ranks.get());
   load_model(bundle, options.train.seed, [&](const std::string& name) { return session.parameter(name); });
-  // A page that cannot be read costs that page; the exit code says so.
+  // A page that cannot be read is left out; the exit code says so.
   std::vector<SkippedPage> skipped;
   const PredictControl control{.on_bad_page = [&skipped](const BadPageError& error) {
     skipped.push_back({.evaluation = true, .page = error.page(), .problem = error.problem()});

@@ -32,7 +32,7 @@ using nlohmann::json;
 
 constexpr std::uint64_t kMaxPromptFileBytes = std::uint64_t{1} << 32;
 
-// The weights are read for each token, and serve so many texts with little more work.
+// The weights are read for each token, and serve this many texts with little more work.
 constexpr std::int64_t kTextsAtOnce = 8;
 
 struct GenerateOptions {
@@ -46,7 +46,7 @@ struct GenerateOptions {
   bool given(const char* option) const { return command->count(option) > 0; }
 };
 
-// This is what a model goes on with: a text, or a conversation, whose next answer it gives.
+// What a model continues: a text, or a conversation, whose next answer it gives.
 struct GenerationPrompt {
   std::string text{};
   json messages{};  // null: there is none
@@ -61,8 +61,8 @@ struct GenerationPrompt {
                    .remedy = "give each message a `role` and a `content`, which are texts"});
 }
 
-// The messages up to the answer that is asked for: one that ends them, as in what a model was trained on, is left out, as
-// the `completion` of a `prompt` is.
+// Returns the messages before the requested answer: a final answer, as in training data, is left out, like the
+// `completion` of a `prompt`.
 json asked_messages(const json& messages, const std::string& where) {
   if (std::optional<std::string> fault = fault_in_messages(messages)) fail_conversation(where, std::move(*fault));
   json asked = messages;
@@ -70,7 +70,7 @@ json asked_messages(const json& messages, const std::string& where) {
   return asked;
 }
 
-// Lines of a file, each an object with a `prompt`, a text or a list of messages, or with `messages`.
+// Reads lines of a file, each an object with a `prompt`, a text or a list of messages, or with `messages`.
 std::vector<GenerationPrompt> read_prompts(const std::string& path) {
   std::vector<GenerationPrompt> prompts;
   const std::string text = read_text_file(path, kMaxPromptFileBytes);
@@ -146,7 +146,8 @@ std::vector<GenerationPrompt> prompts_of(const GenerateOptions& options) {
   return prompts;
 }
 
-// Prompts as tokens, with what a text begins with. A conversation becomes the text that asks for the next answer.
+// Returns prompts as tokens, including a text's beginning token. A conversation becomes the text that asks for the next
+// answer.
 std::vector<std::vector<std::int32_t>> encoded(const ModelBundle& bundle, std::vector<GenerationPrompt>& prompts,
                                                const GenerateOptions& options) {
   const WordEncoder encoder = bundle.word_encoder();
@@ -193,7 +194,7 @@ class Typewriter {
     if (!prints_) return;
     tokens_.push_back(token);
     const std::string text = tokenizer_.decode(tokens_);
-    // A character may be in part: its bytes are printed with the token that completes it.
+    // A character may be incomplete: its bytes are printed with the token that completes it.
     std::size_t end = text.size();
     for (std::size_t back = 1; back <= 3 && back <= text.size(); ++back) {
       const auto byte = static_cast<unsigned char>(text[text.size() - back]);
@@ -217,7 +218,7 @@ class Typewriter {
   std::size_t printed_ = 0;
 };
 
-// A model may write bytes that are no UTF-8, in whose place U+FFFD stands then.
+// A model may write bytes that are not UTF-8; U+FFFD replaces them.
 std::string line_of(const GenerationPrompt& prompt, const Continuation& found, const Tokenizer& tokenizer) {
   const json line = {{"prompt", prompt.text},
                      {"completion", tokenizer.decode(found.tokens)},

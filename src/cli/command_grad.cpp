@@ -22,7 +22,7 @@ void run_grad(const Invocation& invocation, const GradOptions& options) {
   refuse_replacing({{"--output", options.output}},
                    {{"--batch", options.batch}, {"--model", options.model}, {"--base-model", options.base_model}});
   const Device device = open_device(invocation, options.device);
-  // Gradients need config and weights; a directory without a tokenizer is as good.
+  // Gradients need only config and weights, so the directory need not have a tokenizer.
   const ModelBundle bundle = open_weights_only(options.model, options.base_model);
   check_weights(bundle, MissingHead::kRefused);
   const GradientReport report = compute_gradients(

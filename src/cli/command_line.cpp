@@ -11,7 +11,7 @@
 namespace plimsoll {
 namespace {
 
-// A number as a number, so that programs need not parse it; a text as it is.
+// Returns a number as a number, so that programs need not parse it, and a text unchanged.
 nlohmann::json value_of(const std::string& text) {
   const auto parsed = parse_json(text);
   return parsed.is_number() ? parsed : nlohmann::json(text);

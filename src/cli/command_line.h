@@ -1,5 +1,5 @@
-// A command and its options, while they are registered. CLI11 parses them; only the few files that need its own objects
-// include it, because each that does takes seconds to compile.
+// A command and its options, while they are registered. CLI11 parses them; only the few files that need its objects
+// include it, because that adds seconds to compile each.
 //
 //   command->heading("Output");
 //   command->add_option("--output-dir", output_dir, "Where the model goes")->type_name("DIR")->required();
@@ -31,8 +31,8 @@ class Option {
   Option* type_name(const std::string& word);  // "FILE", as --help shows it
   Option* group(const std::string& heading);   // in --help; empty: it is not shown
   Option* required(bool is = true);
-  Option* capture_default_str();  // --help says the variable's value
-  // One value each time that it is given; all of them count.
+  Option* capture_default_str();  // --help shows the variable's value
+  // Takes one value each time that it is given; all of them count.
   Option* repeatable();
   Option* transform(std::function<std::string(std::string)> change);
   // `check` returns or throws; `kind` and `range` are for --help and the table of options.
@@ -47,7 +47,7 @@ class Command {
  public:
   explicit Command(CLI::App& parsed) : parsed_(parsed) {}
 
-  // Names the group in --help of the options that are added next.
+  // Names the group in --help for the options that are added next.
   void heading(const std::string& text);
   Option* add_option(const std::string& name, std::string& value, const std::string& description);
   Option* add_option(const std::string& name, std::filesystem::path& value, const std::string& description);
@@ -57,17 +57,18 @@ class Command {
   Option* add_option(const std::string& name, double& value, const std::string& description);
   Option* add_option(const std::string& name, std::vector<std::string>& value, const std::string& description);
   Option* add_flag(const std::string& name, bool& value, const std::string& description);
-  // One that is read elsewhere.
+  // Adds an option that is read elsewhere.
   Option* add_option(const std::string& name, const std::string& description);
   Option* get_option(const std::string& name);
-  // Text below the options in --help.
+  // Sets the text below the options in --help.
   void footer(const std::string& text);
-  // Runs when the command has been chosen and its options are known.
+  // Sets what runs when the command has been chosen and its options are known.
   void callback(std::function<void()> chosen);
 
-  // How often an option was given, on the command line or in a config file.
+  // Returns how often an option was given, on the command line or in a config file.
   std::size_t count(const std::string& option) const;
-  // Every option by its Hugging Face name, with the value that was given or its default: {"learning_rate": 5e-05, …}.
+  // Returns every option by its Hugging Face name, with the value that was given or its default: {"learning_rate":
+  // 5e-05, …}.
   nlohmann::json values() const;
 
  private:

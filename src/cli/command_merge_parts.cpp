@@ -43,7 +43,7 @@ void join_part(const FoundPart& part, FieldJoiner& joiner) {
                    .remedy = "remove the part and its manifest, run its shard again, then merge-parts"});
 }
 
-// What the shards could not read, as the command tells of it.
+// Returns what the shards could not read, as their commands reported it.
 std::vector<std::string> unreadable_in(const std::vector<FoundPart>& parts) {
   std::vector<std::string> texts;
   for (const FoundPart& part : parts) {

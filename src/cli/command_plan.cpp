@@ -47,11 +47,11 @@ struct PlanOptions {
   bool sweeps() const { return sweep || !svg.empty() || cluster.sweeps; }
   std::vector<NamedPath> outputs() const { return {{"--svg", svg}, {"--html", html}, {"--memory-viz", memory_viz}}; }
   bool draws() const { return !html.empty() || !memory_viz.empty(); }
-  // The rates of the GPU that --gpu names; nullptr without it.
+  // Returns the rates of the GPU that --gpu names; nullptr without it.
   const cuda::GpuRates* rates() const { return gpu.empty() ? nullptr : cuda::find_gpu(gpu); }
 };
 
-// A sweep is of many plans, the drawings are of one.
+// Refuses drawings with a sweep: a sweep has many plans, but a drawing shows one.
 void check_plan_options(const PlanOptions& options) {
   if (options.cluster.sweeps && (options.sweep || !options.svg.empty())) {
     throw UsageError({.what = "two sweeps are requested",
@@ -70,7 +70,7 @@ void check_plan_options(const PlanOptions& options) {
                     .remedy = "run plan twice, once with each"});
 }
 
-// Draws the plan's arena, before anything of it is given up.
+// Draws the plan's arena before any part of the plan is freed.
 void draw_plan(const PlanOptions& options, const Command& command, const RunPlan& plan, const OpSpeeds& speeds,
                const nlohmann::json& json, const Findings& findings) {
   std::string arena;
@@ -82,7 +82,8 @@ void draw_plan(const PlanOptions& options, const Command& command, const RunPlan
   write_text_parts(options.memory_viz, [&](const TextSink& write) { report::write_memory_viz(*run.arena, write); });
 }
 
-// What a machine with that much memory can give a run: all but an eighth, and but 512 MiB at least, for its system.
+// Returns what a machine with that much memory can give a run: all except an eighth, but at least 512 MiB, for the
+// system.
 std::size_t budget_of_machine(std::size_t memory_bytes) {
   const std::size_t system = std::max(memory_bytes / 8, 512 * kMiB);
   if (memory_bytes <= system) {
@@ -94,12 +95,12 @@ std::size_t budget_of_machine(std::size_t memory_bytes) {
   }
   return memory_bytes - system;
 }
-// The machine whose runs may have that much.
+// Returns the memory of a machine whose runs may have that much.
 std::size_t machine_of_budget(std::size_t budget_bytes) {
   return std::max(budget_bytes + (budget_bytes + 6) / 7, budget_bytes + 512 * kMiB);
 }
 
-// The GPU whose usual budget that is.
+// Returns the memory of a GPU with that usual budget.
 std::size_t gpu_of_budget(std::size_t budget_bytes) { return budget_bytes / 19 * 20 + 20; }
 
 void print_sweep(const Invocation& invocation, const PlanOptions& options, const FitRequest& request,
@@ -120,7 +121,7 @@ void print_sweep(const Invocation& invocation, const PlanOptions& options, const
   print_json(object);
 }
 
-// Makes --device-memory the budget, and returns it; 0: it is not given.
+// Makes --device-memory the budget, and returns it; 0 if it is not given.
 std::size_t take_device_memory(const std::string& text, RunOptions& options) {
   if (text.empty()) return 0;
   if (!options.budget.empty()) {
@@ -214,7 +215,7 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
   nlohmann::json json = plan_json(plan, plan.programs);
   json["updates"] = updates;
   json["seconds"] = plan.seconds_per_update * static_cast<double>(updates);
-  json["random_weights"] = bundle.weights == nullptr && !resume;  // a resumed run has the checkpoint's
+  json["random_weights"] = bundle.weights == nullptr && !resume;  // a resumed run has the checkpoint's weights
   std::vector<std::size_t> peaks;
   if (plan.ranks > 1) {
     peaks = peaks_of_ranks(request, plan, backend);

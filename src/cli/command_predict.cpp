@@ -50,7 +50,7 @@ void check_one_source(const RunOptions& options, const PredictOptions& predict) 
                     .remedy = "pass --data for pages with words and boxes, --input for scans and PDF files"});
 }
 
-// The shard that was asked for, if what else was can be done by shards.
+// Returns the requested shard, if shards can do what else was requested.
 std::optional<ShardNumber> find_shard(const RunOptions& options, const PredictOptions& predict) {
   const std::optional<ShardNumber> shard = shard_of(predict.shard, predict.output, options.ranks.launch.size);
   if (!shard) return shard;
@@ -68,7 +68,7 @@ std::optional<ShardNumber> find_shard(const RunOptions& options, const PredictOp
   return shard;
 }
 
-// Pages that were read of documents: in a folder of this run, their pictures with them or beside the output.
+// Pages that were read from documents: in a folder of this run, with their pictures there or beside the output.
 struct ReadInput {
   TemporaryFolder folder{};
   std::filesystem::path images{};
@@ -76,13 +76,14 @@ struct ReadInput {
   WrittenPages summary{};
 };
 
-// Reads --input into a file of pages, which becomes the run's --data. Each rank has that file; pictures have one place.
+// Reads --input into a file of pages, which becomes the run's --data. Each rank has its own file; pictures are in one
+// place.
 std::unique_ptr<ReadInput> read_input(const Invocation& invocation, RunOptions& options, const PredictOptions& predict,
                                       const std::optional<ShardNumber>& shard) {
   const DocumentInput& input = predict.input;
   if (input.files.empty()) return nullptr;
   auto read = std::make_unique<ReadInput>();
-  // A table names no pictures.
+  // A table does not name pictures.
   const bool has_place = !predict.output.empty() && !is_special_file(predict.output) && predict.format != "csv";
   read->keeps_images = !input.images.empty() || has_place;
   read->images = !input.images.empty() ? std::filesystem::path(input.images)
@@ -106,7 +107,7 @@ std::unique_ptr<ReadInput> read_input(const Invocation& invocation, RunOptions& 
   return read;
 }
 
-// The image as the output names it: relative where it lies in the output's folder, as pictures of pages do.
+// Returns the image's path for the output: relative if it is in the output's folder, like pictures of pages.
 std::filesystem::path named_image(const std::filesystem::path& output, const std::filesystem::path& image) {
   const bool has_folder = !output.empty() && !is_special_file(output);
   const std::filesystem::path folder =
@@ -115,14 +116,14 @@ std::filesystem::path named_image(const std::filesystem::path& output, const std
   return relative.begin() != relative.end() && *relative.begin() == ".." ? image : relative;
 }
 
-// What is told of a prediction.
+// What is reported about a prediction.
 struct Predicted {
   std::int64_t pages = 0, unpredicted_words = 0;
-  std::vector<SkippedPage> skipped{};  // a page that cannot be read costs that page; the exit code says so
+  std::vector<SkippedPage> skipped{};  // pages that could not be read are left out; the exit code says so
   std::vector<Problem> unreadable{};   // documents, and pages of them
 
   bool is_whole() const { return skipped.empty() && unreadable.empty(); }
-  // What a part's manifest says of it.
+  // Returns what a part's manifest says about it.
   nlohmann::json result() const {
     nlohmann::json problems = nlohmann::json::array();
     for (const Problem& problem : unreadable) problems.push_back(problem_json(problem));
@@ -131,7 +132,7 @@ struct Predicted {
   }
 };
 
-// A line of a pair has no words, so that nothing but lines can be made of it.
+// Refuses other forms for pairs: a pair's line has no words, so it can only be written as a line.
 void refuse_for_pairs(const ModelBundle& bundle, const PredictOptions& predict) {
   if (!bundle.task().reads_pairs()) return;
   const auto refuse = [&](const char* option, bool is_given, const char* remedy) {
@@ -149,16 +150,16 @@ void refuse_for_pairs(const ModelBundle& bundle, const PredictOptions& predict) 
   refuse("--shard", !predict.shard.empty(), "split the file of pairs instead");
 }
 
-// Reads, predicts, writes and draws the pages of --data, or of the request's range; `earlier_ids`: of the pages before
-// these that may have pictures of the same name.
+// Reads, predicts, writes and draws the pages of --data, or of the request's range; `earlier_ids` are those of earlier
+// pages, which may have pictures with the same names.
 void predict_and_write(Invocation& invocation, RunOptions& options, const PredictOptions& predict, Backend& backend,
                        const ModelBundle& bundle, const ReadInput* read, const std::vector<std::string>& earlier_ids,
                        OutputFile* file, bool is_part, Predicted& predicted) {
   const auto dataset = open_to_predict(bundle, options.data, predicted.skipped);
   if (dataset == nullptr) return;
   refuse_replacing_images({{"--output", predict.output}, {"--draw-pdf", predict.draw_pdf}}, dataset->source());
-  // Labels in the data, where it has any, are only drawn as right or wrong. Drawing needs boxes and images, whatever
-  // the model reads.
+  // Labels in the data, if any, are only drawn as right or wrong. Drawing needs boxes and images, whatever the model
+  // reads.
   const bool draws = !predict.draw_dir.empty() || !predict.draw_pdf.empty();
   ReadOptions reading = read_options(bundle, options.data, true);
   if (draws) reading.parts = PageParts();
@@ -190,10 +191,10 @@ void predict_and_write(Invocation& invocation, RunOptions& options, const Predic
   DocumentLines lines([&fields](const nlohmann::json& line) { fields.add(line); });
   predict_pages(session, bundle.definition(), *dataset, loader_options(options.memory), *predictions,
                 {.on_bad_page = leave_out, .all_pages = true}, [&](std::uint32_t index) {
-                  PageFaults of_labels;  // which only a drawing would show
+                  PageFaults of_labels;  // faults of labels, which only a drawing would show
                   Page page = pages->read(index, &of_labels);
                   const std::filesystem::path image = page.image;
-                  // A picture that goes with this run is not named.
+                  // A picture that is deleted with this run's folder is not named.
                   const bool goes = read && !read->keeps_images && image.string().starts_with(read->images.string());
                   page.image = goes   ? std::filesystem::path()
                                : read ? named_image(predict.output, image)
@@ -207,7 +208,7 @@ void predict_and_write(Invocation& invocation, RunOptions& options, const Predic
                   predicted.unpredicted_words += predictions->unpredicted_words(page);
                   ++predicted.pages;
                 });
-  // Each rank has drawn its pages, and needs no picture of another any more.
+  // After this, each rank has drawn its pages, and no longer needs pictures of the others.
   wait_for_ranks(invocation);
   lines.finish();
   fields.finish();
@@ -239,7 +240,7 @@ void report_predicted(const Invocation& invocation, const RunOptions& options, c
                          drawn.empty() ? "" : ", drawn in " + drawn));
 }
 
-// The ids of the pages of --data before the shard's.
+// Returns the ids of the pages of --data before the shard's.
 std::vector<std::string> ids_before(const RunOptions& options, std::size_t end) {
   std::vector<std::string> ids;
   const std::unique_ptr<PageSource> pages = open_pages(options.data.data, {.ignore_labels = true});
@@ -276,7 +277,7 @@ void run_shard(Invocation& invocation, RunOptions& options, const PredictOptions
     options.data.range = range;
     if (!predict.draw_dir.empty()) earlier_ids = ids_before(options, range.begin);
   }
-  // Shards that keep their pages' tokens at the same time do so in folders of their own.
+  // Shards that cache their pages' tokens at the same time use separate folders.
   if (!options.data.cache.empty()) {
     options.data.cache /= fmt::format("part-{}-of-{}", shard.index + 1, shard.count);
     make_directory(options.data.cache, "--cache");
@@ -320,7 +321,7 @@ void run_predict(Invocation& invocation, RunOptions& options, const PredictOptio
                       .remedy = "omit --format; `value` of each line is the number"});
   }
   if (shard) return run_shard(invocation, options, predict, *device.backend, bundle, *shard);
-  // Reading takes its time, so a model that cannot be used has been refused before.
+  // Reading takes long, so a model that cannot be used is refused before it.
   const std::unique_ptr<ReadInput> read = read_input(invocation, options, predict, std::nullopt);
   Predicted predicted;
   if (read) predicted.unreadable = read->summary.unreadable;

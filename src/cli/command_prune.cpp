@@ -38,22 +38,22 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 struct PruneCommand {
-  RunOptions run;         // what is read, and how the pruned model trains
-  RunOptions evaluation;  // its batch alone: how the model would be evaluated
+  RunOptions run;         // the inputs, and how the pruned model trains
+  RunOptions evaluation;  // only its batch: how the model would be evaluated
   double sparsity = 0, to_flops = 1, to_seconds = 0;
   std::string to_memory, layout = "transformers", output_dir;
   std::int64_t windows = PruneOptions().windows, reconstruction_windows = PruneOptions().reconstruction_windows;
-  std::vector<std::string> training_options{};  // those that say nothing without --epochs
+  std::vector<std::string> training_options{};  // options that have no meaning without --epochs
 
   bool trains() const { return run.train.num_train_epochs > 0; }
 };
 
-// The options of the part that does not train.
+// Returns the options of the part that does not train.
 RunOptions pruning_options(const PruneCommand& typed) {
   RunOptions options;
   options.model = typed.run.model;
   options.data = typed.run.data;
-  options.data.augment.reset();  // what trains may be changed, what is weighed is not
+  options.data.augment.reset();  // augmentation applies to training, not to the pages that importance is measured on
   options.data_files = typed.run.data_files;
   options.pages_files = typed.run.pages_files;
   options.box_format = typed.run.box_format;
@@ -120,7 +120,8 @@ void refuse_what_cannot_be_pruned(const ModelBundle& bundle) {
   }
 }
 
-// The number that stays of each group, by layer that stays: [{"attention_heads": 4, "intermediate_size": 208}, …].
+// Returns how many units of each group remain, for each remaining layer: [{"attention_heads": 4, "intermediate_size":
+// 208}, …].
 json layers_json(const Pruned& pruned) {
   json layers = json::array();
   for (std::size_t g = 0; g < pruned.groups.size(); ++g) {
@@ -222,7 +223,7 @@ std::unique_ptr<Dataset> open_to_prune(const ModelBundle& bundle, const RunOptio
   return open_dataset(bundle, options.data, true);
 }
 
-// The targets, as prune.json has them.
+// Returns the targets in the form of prune.json.
 json targets_json(const PruneOptions& options, const PruneCommand& typed) {
   return {{"flops_share", options.flops_share},
           {"nonzero_share", options.nonzero_share},
@@ -231,7 +232,7 @@ json targets_json(const PruneOptions& options, const PruneCommand& typed) {
           {"layout", typed.layout}};
 }
 
-// The model that the run had pruned before it trained, as far as its checkpoint: it is not pruned again.
+// Uses the model that the resumed run had pruned before it trained: it is not pruned again.
 void take_pruned_model(RunOptions& training, const fs::path& run, const json& targets) {
   const fs::path record = run / kPruneFile;
   std::error_code error;
@@ -287,14 +288,14 @@ void prune_and_train(Invocation& invocation, const Command& command, PruneComman
     told["targets"] = targets;
     write_text_file(training.train.output_dir / kPruneFile, told.dump(2) + "\n");
     training.model = {.model = directory.string()};
-    // The peak that is measured from here on is the training's.
+    // From here on, the training's peak is measured.
     release_free_heap();
     reset_peak_resident();
     return told;
   });
 }
 
-// Refuses options of the training where nothing trains.
+// Refuses training options if nothing trains.
 void refuse_training_options(const Command& command, const PruneCommand& typed) {
   for (const std::string& option : typed.training_options) {
     if (command.count(option) == 0) continue;
@@ -307,7 +308,7 @@ void refuse_training_options(const Command& command, const PruneCommand& typed) 
 }
 
 void run_prune(Invocation& invocation, const Command& command, PruneCommand& typed) {
-  prune_options(command, typed, typed.run);  // refuses what makes no sense before anything is read
+  prune_options(command, typed, typed.run);  // refuses invalid options before anything is read
   if (typed.trains()) return prune_and_train(invocation, command, typed);
   refuse_training_options(command, typed);
   RunOptions options = pruning_options(typed);
@@ -381,7 +382,7 @@ void add_prune(CLI::App& app, Invocation& invocation) {
   command->heading("Training");
   add_evaluation_data_option(command, run, "Pages for evaluation during training, in the format of --data");
   add_learning_options(command, run);
-  // Weights that were solved for anew end better where states and relations need not be the teacher's, too
+  // Weights that were reconstructed train to a better result if states and relations need not match the teacher's
   // (docs/smaller_models.md).
   run.train.distillation.hidden = run.train.distillation.relations = 0;
   add_distillation_loss_options(command, run);

@@ -23,7 +23,7 @@ struct ReportOptions {
   std::string output;
 };
 
-// All that the report is made of: the runs' files, but for an earlier report, and the pictures of pages.
+// Returns all inputs of the report: the runs' files, except for an earlier report, and the pictures of pages.
 std::vector<NamedPath> inputs_of(const std::vector<report::RunFacts>& runs) {
   std::vector<NamedPath> inputs;
   for (const report::RunFacts& run : runs) {

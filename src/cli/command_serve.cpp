@@ -28,7 +28,7 @@ class WarmModel {
   WarmModel(const RunOptions& options, const ModelBundle& bundle, Backend& backend)
       : options_(options), bundle_(bundle), backend_(backend) {}
 
-  // The session for these pages: the one that is there if they fit its plan, else a new one.
+  // Returns the session for these pages: the existing one if they fit its plan, else a new one.
   const Session& session_for(const Dataset& pages) {
     FitRequest request = fit_request(bundle_, options_.train, nullptr, &pages, options_.memory);
     if (session_) {
@@ -37,10 +37,10 @@ class WarmModel {
           request.loader_bytes(capacity) <= loader_bytes_) {
         return *session_;
       }
-      session_.reset();  // its memory is the next one's
+      session_.reset();  // the next one needs its memory
       log_info("planning anew: these pages are larger than those before");
     }
-    // Full windows have room, if they fit the budget, so that one plan serves all that comes.
+    // The plan has room for full windows, if they fit the budget, so that it serves all requests.
     FitRequest roomy = request;
     constexpr std::size_t kRowStep = 16;
     roomy.evaluation_text_rows = [length = window_length(options_.data, bundle_.facts())](std::int64_t n) {
@@ -65,7 +65,7 @@ void print_compact(const nlohmann::json& object) {
   print_line(object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-// {"data": "pages.jsonl", "box_format": "1000"}: the files of `data`, which may be a list, and how to read them.
+// Parses {"data": "pages.jsonl", "box_format": "1000"}: the files of `data`, which may be a list, and how to read them.
 DataRequest request_of(const std::string& line, const DataRequest& usual) {
   const auto object = parse_json(line, "standard input");
   DataRequest request = usual;

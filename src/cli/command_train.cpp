@@ -51,13 +51,13 @@ fs::path run_of(const fs::path& checkpoint) {
 
 namespace {
 
-// Whether the run goes on in the directory that the checkpoint lies in, rather than beginning there.
+// Returns whether the run continues in the directory of its checkpoint, rather than beginning there.
 bool goes_on_in(const fs::path& output_dir, const std::optional<fs::path>& resume) {
   std::error_code error;
   return resume && fs::equivalent(run_of(*resume), output_dir, error);
 }
 
-// Refuses what must not be written to, before anything is.
+// Refuses an output directory that must not be written to, before anything is written.
 void check_output_dir(const RunOptions& options) {
   const fs::path& output_dir = options.train.output_dir;
   refuse_replacing({{"--output-dir", output_dir}}, options.inputs());
@@ -69,7 +69,7 @@ void check_output_dir(const RunOptions& options) {
                     .remedy = "pass a new directory; nothing was written"});
 }
 
-// What the checkpoint's numbers depend on, it knows itself; this tells of all options.
+// Reports all options that have changed. (The checkpoint itself records only those that its numbers depend on.)
 void tell_changed_options(const Command& command, const fs::path& resume) {
   const fs::path path = run_of(resume) / "args.json";
   std::error_code error;
@@ -79,7 +79,7 @@ void tell_changed_options(const Command& command, const fs::path& resume) {
   if (!changes.empty()) log_info(fmt::format("options differ from those of {}: {}", path.string(), changes));
 }
 
-// What would be lost, or pulled away from under the run, if it began where an earlier one is.
+// Refuses a run that begins where an earlier one is, if something would be lost or if the run reads from there.
 void check_earlier_run(const RunOptions& options, const std::optional<fs::path>& resume) {
   const fs::path& output_dir = options.train.output_dir;
   const RunDirectoryState state = run_directory_state(output_dir);
@@ -95,7 +95,7 @@ void check_earlier_run(const RunOptions& options, const std::optional<fs::path>&
                           (output_dir / "earlier-N").string(),
                           resumable ? "; or --resume-from-checkpoint latest to continue it" : "")});
   }
-  // What would be moved away must not be read by the run.
+  // The run must not read files that would be moved away.
   for (const NamedPath& input : options.inputs()) {
     std::error_code error;
     const fs::path path = fs::weakly_canonical(input.path, error);
@@ -152,8 +152,8 @@ nlohmann::json summary_json(const PlanSummary& plan, const TrainSummary& summary
   return object;
 }
 
-// Whether the checkpoint stands at the run's end, and the output directory holds a model at least as far: then nothing
-// is written, and what was is told.
+// Returns whether the checkpoint is at the run's end, and the output directory has a model at least as recent: then it
+// writes nothing, and reports what exists.
 bool left_nothing(RunEvents& events, const TrainOptions& options, const Dataset& train, const fs::path& resume,
                   const TrainerState& saved) {
   TrainerState state = saved;
@@ -170,13 +170,13 @@ bool left_nothing(RunEvents& events, const TrainOptions& options, const Dataset&
   return true;
 }
 
-// Writes what the checks found, for `plimsoll report`.
+// Writes the findings of the checks, for `plimsoll report`.
 void write_findings(const Findings& findings, const fs::path& path) {
   write_text_file(path, fmt::format("{{\"version\": 1, \"warnings\": {}, \"findings\": {}}}\n",
                                     findings.count(Severity::kWarning), findings.to_json()));
 }
 
-// What each rank has planned, measured and exchanged. All ranks call it.
+// Returns what each rank has planned, measured and exchanged. All ranks call it.
 nlohmann::json ranks_json(Communicator& ranks, const PlanSummary& plan, std::size_t measured) {
   struct Facts {
     std::size_t predicted, measured, budget;
@@ -214,7 +214,7 @@ std::string ranks_table(const nlohmann::json& ranks, double seconds) {
   return text;
 }
 
-// The time of an update and of its messages, as planned and as measured.
+// Returns the time of an update and of its messages, planned and measured.
 std::string update_time_line(const PlanSummary& plan, const nlohmann::json& ranks, const TrainSummary& summary) {
   const auto updates = static_cast<double>(std::max<std::int64_t>(1, summary.steps_here));
   double waited = 0;
@@ -223,7 +223,8 @@ std::string update_time_line(const PlanSummary& plan, const nlohmann::json& rank
                      summary.seconds / updates, waited / updates, plan.seconds_per_update, plan.exchange_wait_seconds);
 }
 
-// Writes what the directory and the first events say of a run, once that has begun: a checkpoint may yet be refused.
+// Writes the files and first events that describe a run, once it has begun: before that, a checkpoint may still be
+// refused.
 class RunFiles final : public TrainObserver {
  public:
   explicit RunFiles(std::function<void()> write) : write_(std::move(write)) {}
@@ -244,7 +245,7 @@ void train_planned(const Invocation& invocation, RunOptions& options, const Mode
   if (teacher.exists()) {
     FitRequest trial = fit_request(bundle, options.train, train, evaluation, options.memory);
     plan_of(invocation, trial, backend,
-            options.memory.kept_cut);  // what does not fit is said before the teacher's work
+            options.memory.kept_cut);  // what does not fit is reported before the teacher's work
     if (invocation.is_first() && !invocation.json) print_line(teacher.line());
     teacher.compute(invocation, device);
   }
@@ -347,15 +348,15 @@ void train_planned(const Invocation& invocation, RunOptions& options, const Mode
   }
 }
 
-// Reads and tokenises every page, which takes a while where there are many.
+// Reads and tokenises every page, which takes a while if there are many.
 RunPages read_pages_to_train(const Invocation& invocation, const RunOptions& options, const ModelBundle& bundle) {
   PageBar bar("pages read", invocation.json, true);
   return open_run_pages(bundle, options.model, options.data, options.eval_data,
                         [&bar](std::size_t done, std::size_t all) { bar.draw(done, all); });
 }
 
-// Opens the data once every page's image was decoded, unless the user or a cache, which decodes them, makes that
-// needless. Pages that a resumed run has skipped are not looked at again.
+// Opens the data after decoding every page's image, unless the user disables that or a cache does it. Pages that a
+// resumed run has skipped are not read again.
 RunData open_data_to_train(const Invocation& invocation, const RunOptions& options, ModelBundle& bundle,
                            const RunPages& pages, const std::optional<fs::path>& resume) {
   PageBar bar("images decoded (--no-decode-images skips this)", invocation.json, true);
@@ -366,7 +367,7 @@ RunData open_data_to_train(const Invocation& invocation, const RunOptions& optio
                         .on_progress = [&bar](std::size_t done, std::size_t all) { bar.draw(done, all); }});
 }
 
-// From reading the pages on, with nothing but --events before it.
+// Runs everything from reading the pages on; only --events is handled before it.
 void train_with(const Invocation& invocation, RunOptions& options, ModelBundle& bundle, const Device& device,
                 const std::optional<fs::path>& resume, RunEvents& events) {
   const fs::path output_dir = options.train.output_dir;
@@ -390,7 +391,7 @@ void train_with(const Invocation& invocation, RunOptions& options, ModelBundle& 
   if (options.fp16_fallback == "none" || options.train.precision != DType::kF16) {
     return train_planned(invocation, options, bundle, data, device, resume, events);
   }
-  // The run is sure to end only if what it may fall back to fits as well.
+  // The run can only be sure to finish if its fallback fits, too.
   RunOptions fallback = options;
   fallback.train.precision = options.fp16_fallback == "bf16" ? DType::kBF16 : DType::kF32;
   const TeacherCache of_its_precision(fallback, bundle, *data.train, *device.backend);
@@ -436,7 +437,7 @@ void run_training(Invocation& invocation, RunOptions& options, const BeforeTrain
     if (invocation.is_first()) check_earlier_run(options, resume);
     wait_for_ranks(invocation);
   };
-  if (before) refuse_finished_run();  // what takes long is not done in vain
+  if (before) refuse_finished_run();  // do not do long work in vain
   const Device device = open_run_device(invocation, options);
   // The plan is made with rank 0's speeds.
   if (invocation.is_first()) {

@@ -28,7 +28,7 @@ struct TrimOptions {
   std::string output_dir;
 };
 
-// This holds what trimming changes on pages whose tokens were not counted.
+// What trimming changes on pages whose tokens were not counted.
 struct Unseen {
   std::uint64_t pages = 0, words = 0, words_cut_otherwise = 0, tokens_before = 0, tokens_now = 0;
   std::uint64_t unknown_before = 0, unknown_now = 0;

@@ -26,14 +26,14 @@ using Json = nlohmann::ordered_json;
 
 std::string text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
-// What a file says of one option.
+// What a file says about one option.
 struct Entry {
   std::string section, name;
   Json value;
-  std::string line;  // "line 3", where the parser knows it
+  std::string line;  // "line 3", if the parser knows it
 };
 
-// CLI11 reads config files by this.
+// Reads config files for CLI11.
 class ConfigReader : public CLI::Config {
  public:
   ConfigReader(const CLI::App& app, ConfigPlaces& places) : app_(app), places_(places) {}
@@ -83,7 +83,7 @@ class ConfigReader : public CLI::Config {
   }
 
   static void refuse_other_section(const CLI::App& command, const Entry& entry, const std::string& place) {
-    // `plan` also reads what is meant for `train`: it plans that very run.
+    // `plan` also reads the section for `train`, because it plans that run.
     const bool plans = command.get_name() == "plan";
     if (entry.section.empty() || entry.section == command.get_name() || (plans && entry.section == "train")) return;
     throw UsageError({.what = "the config file has a section for another command",
@@ -93,7 +93,7 @@ class ConfigReader : public CLI::Config {
                       .remedy = "use one config file per command"});
   }
 
-  // A list stands for names with commas between: --labels O,B-TOTAL,I-TOTAL.
+  // A list is the same as names separated by commas: --labels O,B-TOTAL,I-TOTAL.
   static std::vector<std::string> inputs_of(const Entry& entry, const std::string& place) {
     if (entry.value.is_object() && !takes_object(entry.name)) {
       throw UsageError({.what = "an option has an invalid value",
@@ -157,7 +157,7 @@ class ConfigReader : public CLI::Config {
     }
   }
 
-  // Otherwise its first line would be a fault of TOML.
+  // Refuses YAML, whose first line would otherwise be reported as an error in TOML.
   static void refuse_yaml(const std::string& text, const std::string& file) {
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
@@ -176,7 +176,7 @@ class ConfigReader : public CLI::Config {
     }
   }
 
-  // Returns what stands where the text stops being JSON.
+  // Returns the text at the place where it stops being JSON.
   static std::string where_json_ends(const std::string& text) {
     try {
       const Json parsed = Json::parse(text);
@@ -207,7 +207,7 @@ class ConfigReader : public CLI::Config {
                         .allowed = "each key once",
                         .remedy = "remove one of them"});
     }
-    return entries_of(Json::parse(text), {});  // ordered: of patterns the first that matches counts
+    return entries_of(Json::parse(text), {});  // ordered, because the first matching pattern counts
   }
 
   const CLI::App& app_;

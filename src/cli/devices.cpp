@@ -22,7 +22,7 @@
 namespace plimsoll {
 namespace {
 
-// Of "cuda" or "cuda:1"; nothing for "cpu".
+// Returns the index in "cuda:1", 0 for "cuda"; nothing for "cpu".
 std::optional<int> gpu_index(const std::string& device) {
   if (device == "cpu") return std::nullopt;
   if (device == "cuda") return 0;
@@ -98,7 +98,7 @@ DeviceOptions device_of_rank(const DeviceOptions& options, const Launch& launch)
                       .allowed = "cuda, which is a GPU of its own for each rank, or one rank on a machine",
                       .remedy = "pass --device cuda"});
   }
-  // A launcher may show each rank its own GPU alone.
+  // A launcher may show each rank only its own GPU.
   own.device = fmt::format("cuda:{}", visible_gpus() == 1 ? 0 : launch.local_rank);
   return own;
 }

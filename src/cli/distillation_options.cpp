@@ -1,4 +1,4 @@
-// The options of a run that learns from another model beside its labels.
+// The options of a run that learns from another model besides its labels.
 #include "base/error.h"
 #include "cli/run_options.h"
 #include "cli/usage.h"

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kWidth = 100;
 
-// Wraps at blanks; every line after the first begins with `indent` blanks. A word too long for a line stays whole.
+// Wraps at blanks; every line after the first begins with `indent` blanks. A word too long for a line is not broken.
 std::string wrapped(std::string_view text, std::size_t indent) {
   std::string out;
   std::size_t column = indent;
@@ -44,7 +44,7 @@ void say(std::string& out, const char* head, std::string_view text) {
   if (!text.empty()) out += fmt::format("{:<12}{}\n", head, wrapped(text, 12));
 }
 
-// One a line; numbered where there are several, for they are ranked.
+// Writes one per line, numbered if there are several, because they are ranked.
 void say_list(std::string& out, const char* head, std::span<const std::string> list) {
   if (list.size() == 1) return say(out, head, list.front());
   for (std::size_t i = 0; i < list.size(); ++i)

@@ -15,7 +15,7 @@ namespace plimsoll {
 std::string environment_text(std::span<const doctor::Check> checks);
 nlohmann::json environment_json(std::span<const doctor::Check> checks);
 
-// `name`: the log's, as the user gave it.
+// `name` is the log's, as the user gave it.
 std::string diagnosis_text(const doctor::Diagnosis& diagnosis, const std::string& name);
 nlohmann::json diagnosis_json(const doctor::Diagnosis& diagnosis);
 

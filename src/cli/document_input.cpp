@@ -187,7 +187,7 @@ WrittenPages write_pages(const Invocation& invocation, const DocumentInput& inpu
   if (place.every_rank || invocation.is_first()) file.emplace(place.output);
   std::optional<fs::path> missing;
   WrittenPages summary{read_documents(options, [&](const DocumentPage& page) {
-    // Another rank may have written it, where this one cannot see it.
+    // Another rank may have written it where this one cannot see it.
     if (place.every_rank && invocation.ranks != nullptr && !missing && !fs::exists(page.image)) missing = page.image;
     if (file) file->write(line_of(page, place) + "\n");
   })};

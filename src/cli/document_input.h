@@ -35,22 +35,22 @@ struct DocumentInput {
   std::vector<NamedPath> inputs() const;
 };
 
-// --input and how it is read. The heading is "Documents".
+// Adds --input and how it is read. The heading is "Documents".
 void add_document_options(Command* command, DocumentInput& input);
 
-// What tells one set of documents from another: their names and sizes, in their order.
+// Returns what identifies a set of documents: their names and sizes, in their order.
 std::string documents_fingerprint(const DocumentInput& input);
 
 struct PagesPlace {
   std::filesystem::path output{};  // the JSONL file
-  std::filesystem::path images{};  // a directory that is made when the first picture is written; empty: none
+  std::filesystem::path images{};  // a directory that is created for the first picture; empty: none
   bool owns_images = false;        // the directory is the caller's own, so it needs no mark
-  bool absolute_paths = false;     // images are not named from the output's folder, which will not stay
+  bool absolute_paths = false;     // do not name images relative to the output's folder, which is temporary
   bool every_rank = false;         // `output` is each rank's own; otherwise the first one writes it
   int threads = 1;
   std::optional<ShardNumber> shard{};  // the part of all pages that is read
-  bool whole_documents = false;        // which has all pages of a file or none
-  std::filesystem::path named_from{};  // the file from whose folder images are named; empty: `output`
+  bool whole_documents = false;        // each document's pages are all in the same part
+  std::filesystem::path named_from{};  // the file to whose folder images' paths are relative; empty: `output`
 };
 
 struct WrittenPages : DocumentSummary {
@@ -58,8 +58,8 @@ struct WrittenPages : DocumentSummary {
 };
 
 // Reads all documents, or a shard of their pages, and writes a line for each page. Warnings say what could not be read;
-// throws DataError if nothing of all documents could. With ranks, each reads its share of the pages. If signals are
-// watched (cli/signals.h), Ctrl-C leaves no half file behind.
+// throws DataError if no page of any document could. With ranks, each reads its share of the pages. If signals are
+// watched (cli/signals.h), Ctrl-C leaves no incomplete file behind.
 WrittenPages write_pages(const Invocation& invocation, const DocumentInput& input, const PagesPlace& place);
 
 // A directory for short-lived files that is removed with this object, or when a signal ends the process.

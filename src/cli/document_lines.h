@@ -1,4 +1,4 @@
-// The lines of `predict`'s output: one a page, and one for pages that follow one another and name the same document.
+// The lines of `predict`'s output: one per page, or one for consecutive pages of the same document.
 //
 //   DocumentLines lines([&](const nlohmann::json& line) { file.write(line.dump() + "\n"); });
 //   lines.add(page, predictions.to_json(page));

@@ -70,7 +70,7 @@ constexpr ElsewhereOption kOptions[] = {
     {"--input", "--data", {}},
     {"--test-data", "--data", {}},
     {"--num-threads", "--threads", {}},
-    // TrainingArguments of transformers 5.17. What has the same name and the same meaning here is not listed.
+    // TrainingArguments of transformers 5.17. Options with the same name and the same meaning here are not listed.
     {"--accelerator-config",
      {},
      "pages are dealt so that processes have equal work",
@@ -169,7 +169,7 @@ constexpr ElsewhereOption kOptions[] = {
     {"--use-cache", {}, "an encoder has no cache of keys and values", Effect::kAny},
     {"--use-cpu", {}, "--device is cpu unless --device cuda is given", Effect::kAny},
     {"--use-liger-kernel", {}, kOwnKernels, Effect::kAny},
-    // These are from older versions of transformers.
+    // From older versions of transformers.
     {"--adafactor", "--optim", {}},
     {"--evaluation-strategy", "--eval-strategy", {}},
     {"--fp32", {}, "omit it: F32 is the precision unless --bf16 or --fp16 is given"},
@@ -288,7 +288,7 @@ constexpr ElsewhereOption kOptions[] = {
     {"--velora-config", {}, kLoraForm, Effect::kUsual},
 };
 
-// "False", "NONE" and "[]" as "false", "none" and "".
+// Returns "False", "NONE" and "[]" as "false", "none" and "".
 std::string plain(std::string_view value) {
   std::string text;
   for (const char c : value) {

@@ -8,7 +8,7 @@
 
 namespace plimsoll {
 
-// "1,234,567": what cannot be misread.
+// Returns "1,234,567", which cannot be misread.
 std::string grouped_digits(std::size_t number);
 
 std::string explain_text(const FitRequest& request, const PlanSummary& run, const Explanation& explanation);

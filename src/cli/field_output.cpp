@@ -5,7 +5,7 @@
 namespace plimsoll {
 namespace {
 
-// A value as a cell of RFC 4180: in quotes where it has quotes, commas or line feeds.
+// Returns a value as a cell of RFC 4180: in quotes if it has quotes, commas or line feeds.
 std::string cell(const std::string& text) {
   if (text.find_first_of("\",\r\n") == std::string::npos) return text;
   std::string quoted = "\"";
@@ -20,7 +20,7 @@ std::string cell(const nlohmann::json& object, const char* key) {
   return cell(found->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-// What stands once, before everything else.
+// Returns what is written once, before everything else.
 std::string head_of(const std::string& form) {
   return form == "csv" ? "document,id,page,label,text,confidence,x0,y0,x1,y1\n" : form == "json" ? "[" : "";
 }

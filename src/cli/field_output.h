@@ -4,8 +4,8 @@
 //   output.add(line);
 //   output.finish();
 //
-// A part of an output has what `add` writes and nothing of what stands once in the whole: a list's brackets, a table's
-// heading. FieldJoiner makes the whole of parts.
+// A part of an output has only what `add` writes, without what the whole has once: a list's brackets, a table's
+// heading. FieldJoiner joins parts to the whole.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ namespace plimsoll {
 
 class FieldOutput {
  public:
-  // `form`: jsonl, json or csv. `is_part`: what is written is a part of an output.
+  // `form` is jsonl, json or csv. `is_part`: only a part of an output is written.
   FieldOutput(const std::string& form, std::function<void(const std::string&)> write, bool is_part = false);
 
   // Adds the line of a page, or of a document with its pages (cli/document_lines.h).

@@ -21,8 +21,8 @@ using nlohmann::json;
 
 constexpr const char* kFile = "generation_config.json";
 
-// Keys of generation_config.json that change no text here: what they ask for is so anyway, or means nothing without a
-// beam or an assistant. Of the numbers, only these values.
+// Keys of generation_config.json that do not change texts here: their request is always met, or has no meaning without
+// beams or an assistant. Numbers must have these values.
 constexpr std::array kHarmlessKeys = {"transformers_version",
                                       "_from_model_config",
                                       "bos_token_id",
@@ -112,7 +112,7 @@ std::set<std::int32_t> ends_of(const ModelBundle& bundle, const json& generation
   return ends;
 }
 
-// Options that only a draw reads change nothing without one.
+// Reports options that only matter for sampling if there is none.
 void tell_unused_options(const Command& command) {
   for (const char* option : {"--temperature", "--top-k", "--top-p"}) {
     if (command.count(option) > 0) log_warning(fmt::format("{} changes nothing without --do-sample", option));
@@ -123,7 +123,7 @@ void tell_unused_options(const Command& command) {
 
 void read_generation_config(const ModelBundle& bundle, const Command& command, GenerationOptions& form) {
   const json config = read_file(bundle);
-  // The same limits as the options have; `open`: `low` itself is not allowed.
+  // Reads a number with the same limits as the option; `open`: `low` itself is not allowed.
   const auto number = [&](const char* key, const char* option, auto& value, double low, double high, bool open,
                           const char* allowed) {
     using Value = std::remove_reference_t<decltype(value)>;

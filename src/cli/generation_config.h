@@ -1,4 +1,4 @@
-// A model's generation_config.json, which says how texts are written where no option does.
+// A model's generation_config.json, which says how texts are written unless options do.
 //
 //   GenerationOptions form;
 //   read_generation_config(bundle, command, form);  // generate's options stand in `form` already
@@ -10,9 +10,9 @@
 
 namespace plimsoll {
 
-// Takes from the file what no option of `command` says, as `transformers` does, and warns of what is not done here.
-// The tokens that end texts are those of the file, else of config.json, else the tokenizer's. Throws DataError for a
-// value of another type or out of its range.
+// Takes from the file what no option of `command` sets, as in `transformers`, and warns of what is not supported. The
+// tokens that end texts are those of the file, else of config.json, else the tokenizer's. Throws DataError for a value
+// of another type or out of its range.
 void read_generation_config(const ModelBundle& bundle, const Command& command, GenerationOptions& form);
 
 }  // namespace plimsoll

@@ -10,7 +10,7 @@ using cuda::KindSum;
 
 namespace {
 
-// Sums of all parts, each as often as an update runs it.
+// Sums all parts, each as often as an update runs it.
 template <typename Parts>
 std::array<KindSum, cuda::kWorkKinds> sums_of(const Parts& parts) {
   std::array<KindSum, cuda::kWorkKinds> sums{};

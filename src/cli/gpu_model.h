@@ -17,9 +17,9 @@ class GpuModel {
  public:
   GpuModel(const RunPlan& plan, const cuda::GpuRates& gpu);
 
-  // A table of kinds of kernels, and what was taken for granted. It says that this is a model.
+  // Returns a table of kinds of kernels, and the assumptions. It says that this is a model.
   std::string text() const;
-  // The same, with every kernel of each program.
+  // Returns the same, with every kernel of each program.
   nlohmann::json json() const;
 
  private:

@@ -13,10 +13,10 @@ namespace plimsoll {
 namespace {
 
 constexpr std::size_t kManualWidth = 100;
-constexpr const char* kGeneral = "General";  // what every command has, listed last
-constexpr std::size_t kColumn = 36;          // where explanations begin
+constexpr const char* kGeneral = "General";  // options of every command, listed last
+constexpr std::size_t kColumn = 36;          // where descriptions begin
 
-// Words of `text` in lines that end before kManualWidth; lines after the first begin at `indent`.
+// Wraps `text` to lines that end before kManualWidth; lines after the first begin at `indent`.
 std::string wrapped_usage(const std::string& text, std::size_t indent) {
   std::istringstream words(text);
   std::string out, word;
@@ -42,7 +42,7 @@ std::string entry(const std::string& name, const std::string& text) {
   return line + wrapped_usage(text, kColumn) + "\n";
 }
 
-// "N" for whole numbers, "X" for others, or what type_name() said.
+// Returns "N" for whole numbers, "X" for other numbers, or what type_name() set.
 std::string value_name(const CLI::Option& option) {
   if (is_flag(option)) return {};
   const std::string type = type_word(option);
@@ -94,7 +94,7 @@ std::string Manual::make_help(const CLI::App* app, std::string name, CLI::AppFor
       out += entry(name_of(*option) + value_name(*option), explanation(*option));
     }
   }
-  // A command's own words; CLI11 hands it its parent's where it has none.
+  // The command's own footer; CLI11 gives it its parent's if it has none.
   const std::string footer = app->get_footer();
   const bool inherited = app->get_parent() != nullptr && footer == app->get_parent()->get_footer();
   if (!footer.empty() && !inherited) out += footer + "\n";

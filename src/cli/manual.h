@@ -1,4 +1,4 @@
-// How --help looks: options in groups, wrapped to a terminal's width, required ones said in the usage line.
+// The format of --help: options in groups, wrapped to a terminal's width, required ones in the usage line.
 //
 //   plimsoll synth --output DIR [options]
 //

@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The same file, or the same directory, by whatever names.
+// True for the same file, or the same directory, whatever its names.
 bool is_same(const fs::path& a, const fs::path& b) {
   std::error_code error;
   return fs::equivalent(a, b, error) && !error;
@@ -38,7 +38,8 @@ std::vector<fs::path> files_in(const fs::path& directory) {
   return files;
 }
 
-// What is read from a directory that an option names: a model, with the run that made it, or pages (FUNSD).
+// Returns the files that are read from a directory that an option names: a model, with the run that made it, or pages
+// (FUNSD).
 std::vector<fs::path> files_read_from(const fs::path& directory) {
   std::error_code error;
   if (!fs::is_directory(directory, error)) return {};
@@ -79,8 +80,8 @@ bool is_there(const NamedPath& output) {
                     .remedy = "pass a new directory; nothing was written"});
 }
 
-// Several processes may make the directory at the same time (shards), and each must find the mark once there is a file
-// of another: so it has its name from the beginning.
+// Several processes may make the directory at the same time (shards), and each must find the mark when it finds another
+// process's files, so the mark has its name from the beginning.
 void write_mark(const fs::path& mark, const std::string& command) {
   const int file = ::open(mark.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (file < 0 && errno == EEXIST) return;

@@ -13,7 +13,7 @@ namespace plimsoll {
 
 class PageBar {
  public:
-  // `lines_too`: also where standard error is no terminal, every ten seconds.
+  // `lines_too`: also prints, every ten seconds, if standard error is not a terminal.
   PageBar(std::string what, bool quiet, bool lines_too = false);
   ~PageBar() { clear(); }
   PageBar(const PageBar&) = delete;

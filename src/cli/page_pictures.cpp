@@ -10,7 +10,8 @@
 namespace plimsoll {
 namespace {
 
-// A page's id as the name of a file in one folder: ids may hold anything, "../invoices/7" and twice the same too.
+// Turns a page's id into the name of a file in one folder: ids may be anything, such as "../invoices/7", and may
+// repeat.
 std::string picture_name(const std::string& id, std::set<std::string>& used) {
   std::string name;
   for (const char c : id.substr(0, 200)) {

@@ -31,7 +31,7 @@ class PagePictures {
   static std::size_t bytes(const PageSource& pages, bool with_pdf = false);
   // Writes PAGE.png, adds the page to the PDF file; a page without a size is given that of its image.
   void draw(const Predictions& predictions, Page& page, BoxFormat format);
-  // Takes the name of a page's picture that is drawn by somebody else.
+  // Reserves the name of a page's picture that another process draws.
   void pass(const std::string& id);
   // Ends the PDF file.
   void finish();
@@ -39,9 +39,9 @@ class PagePictures {
  private:
   std::filesystem::path directory_;
   PageShare share_;
-  std::size_t pages_ = 0;  // so far, those of other ranks too
+  std::size_t pages_ = 0;  // so far, including those of other ranks
   std::optional<AnnotatedPdf> pdf_;
-  std::set<std::string> names_;  // that are taken
+  std::set<std::string> names_;  // names in use
 };
 
 }  // namespace plimsoll

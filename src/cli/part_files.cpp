@@ -29,7 +29,7 @@ fs::path part_path(const fs::path& output, ShardNumber shard) {
 }
 fs::path manifest_path(const fs::path& part) { return part.string() + ".json"; }
 
-// The manifest as it was written, or an empty object for anything else.
+// Returns the manifest as it was written, or an empty object for anything else.
 json read_manifest(const fs::path& path) {
   std::error_code error;
   if (!fs::exists(path, error)) return json::object();
@@ -49,7 +49,7 @@ FileSum sum_of(const json& manifest) {
   return sum;
 }
 
-// What differs, as text; empty: nothing does.
+// Returns what differs, as text; empty if nothing does.
 std::string difference(const json& then, const json& now) {
   std::string text;
   const auto add = [&text](const std::string& what) { text += (text.empty() ? "" : "; ") + what; };
@@ -65,7 +65,7 @@ std::string difference(const json& then, const json& now) {
   return text;
 }
 
-// The manifests of an output's parts, by the number of shards and the shard.
+// Returns the manifests of an output's parts, by the number of shards and the shard.
 std::map<std::size_t, std::map<std::size_t, fs::path>> manifests_of(const fs::path& output) {
   const fs::path folder = output.parent_path().empty() ? fs::path(".") : output.parent_path();
   const std::string before = output.filename().string() + ".part-";
@@ -143,7 +143,7 @@ json part_identity(const std::string& name, const Command& command, const std::s
   for (const auto& [option, value] : all.items()) {
     if (!kSameBytes.contains(option)) options[option] = value;
   }
-  // The number of a GPU is the machine's.
+  // A GPU's number is specific to the machine.
   if (options.contains("device") && options["device"].is_string()) {
     const std::string device = options["device"];
     options["device"] = device.substr(0, device.find(':'));
@@ -176,7 +176,7 @@ PartFile::PartFile(fs::path output, ShardNumber shard, json identity)
   if (of_this == parts.end()) return;
   for (const auto& [index, path] : of_this->second) {
     const json manifest = read_manifest(path);
-    // One that was interrupted is begun again, whatever it was.
+    // An interrupted part is started again, whatever its identity.
     if (manifest.empty() || (index == shard.index && !is_finished(manifest))) continue;
     if (const std::string changes = difference(manifest["identity"], identity_); !changes.empty()) {
       throw UsageError({.what = "there are parts of the output that were made in another way",

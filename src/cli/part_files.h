@@ -1,5 +1,6 @@
-// What `--shard I/N` writes in place of an output NAME, and `merge-parts` joins: NAME.part-I-of-N with the lines of the
-// shard's pages, and beside it NAME.part-I-of-N.json, its manifest: what was run with what, and whether it is finished.
+// What `--shard I/N` writes instead of an output NAME, and `merge-parts` joins: NAME.part-I-of-N with the lines of the
+// shard's pages, and beside it NAME.part-I-of-N.json, its manifest: the command, its options and inputs, and whether it
+// is finished.
 //
 //   PartFile part("found.jsonl", parse_shard("2/3"), part_identity("predict", *command, "jsonl", model, input));
 //   if (!part.finished()) {
@@ -8,8 +9,8 @@
 //     part.finish(range, file.close(), {{"pages", 7}});
 //   }
 //
-// Invariant: a part that its manifest calls finished is whole, however processes end: the manifest says so after the
-// part has its name. Parts of one output that differ in command, options, model or input are refused.
+// Invariant: a part that its manifest calls finished is complete, however processes end: the manifest says so only
+// after the part has its name. Parts of one output that differ in command, options, model or input are refused.
 #pragma once
 
 #include <cstddef>
@@ -27,29 +28,29 @@
 namespace plimsoll {
 
 void add_shard_option(Command* command, std::string& shard);
-// The shard that was asked for; nullopt: none. Throws UsageError for what is none, for an output that has no place for
-// parts beside it, and for `processes` of a launcher, which share pages by themselves.
+// Returns the requested shard; nullopt if there is none. Throws UsageError for a text that is not a shard, for an
+// output that cannot have parts beside it, and for several `processes` of a launcher, which share pages themselves.
 std::optional<ShardNumber> shard_of(const std::string& shard, const std::string& output, int processes);
 
-// What all parts of an output have in common. Options that change no byte of it are left out. `form`: of the output, as
-// FieldOutput has it; `model`: of model_record, or empty; `input`: a fingerprint of what is read.
+// Returns what all parts of an output have in common. Options that change no byte of it are left out. `form` is the
+// output's, as in FieldOutput; `model` is from model_record, or empty; `input` is a fingerprint of what is read.
 nlohmann::json part_identity(const std::string& name, const Command& command, const std::string& form,
                              const nlohmann::json& model, const std::string& input);
-// The fingerprint of files of pages: their names and bytes; of a folder's pages, their names and sizes.
+// Returns the fingerprint of files of pages: their names and bytes; of a folder's pages, their names and sizes.
 std::string pages_fingerprint(const PagePaths& paths);
 
 class PartFile {
  public:
-  // Throws UsageError if there are parts of that output, in as many shards, with another identity.
+  // Throws UsageError if there are parts of that output, with the same number of shards, that have another identity.
   PartFile(std::filesystem::path output, ShardNumber shard, nlohmann::json identity);
 
   const std::filesystem::path& path() const { return path_; }
   const std::filesystem::path& manifest() const { return manifest_; }
-  // What `finish` was told of the part; nullopt if it has not been written, or not to its end.
+  // Returns what `finish` recorded for the part; nullopt if it has not been written, or not completely.
   const std::optional<nlohmann::json>& finished() const { return finished_; }
-  // From now on the part is one that is being written.
+  // Marks the part as being written.
   void begin() const;
-  // `sum`: of the part's bytes; `result`: "pages", and what else is told of it.
+  // `sum` is that of the part's bytes; `result` has "pages", and other facts to report.
   void finish(PageRange range, const FileSum& sum, const nlohmann::json& result) const;
 
  private:
@@ -61,7 +62,7 @@ class PartFile {
   std::optional<nlohmann::json> finished_;
 };
 
-// Says that the shard's part is finished, if it is, and returns whether; the exit code is that of the run that wrote
+// Returns whether the shard's part is finished, and reports it if so; the exit code is then that of the run that wrote
 // it.
 bool tell_finished(const Invocation& invocation, const PartFile& part, ShardNumber shard);
 
@@ -72,8 +73,8 @@ struct FoundPart {
   FileSum sum{};
 };
 
-// All parts of an output in their order. Throws DataError that names a part which is missing, not finished, damaged or
-// of another identity than the first, and the manifests of two divisions into shards.
+// Returns all parts of an output in their order. Throws DataError naming a part that is missing, not finished, damaged
+// or of another identity than the first, or the manifests of different divisions into shards.
 std::vector<FoundPart> find_parts(const std::filesystem::path& output);
 
 }  // namespace plimsoll

@@ -1,4 +1,4 @@
-// The options that say what of a model trains: frozen parameters, low-rank adapters, weights in 8 or 4 bits.
+// The options that say which parts of a model train: frozen parameters, low-rank adapters, weights in 8 or 4 bits.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ LoraPatterns patterns_in(const std::string& option, const std::vector<std::strin
   return patterns;
 }
 
-// "0,2" or "[0, 2]".
+// Parses "0,2" or "[0, 2]".
 std::vector<std::int64_t> layers_in(std::string text) {
   std::vector<std::int64_t> layers;
   std::erase_if(text, [](char c) { return c == '[' || c == ']' || c == ' '; });

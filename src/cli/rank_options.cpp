@@ -90,7 +90,7 @@ void connect_ranks(Invocation& invocation, const RankRequest& request, const Int
                       .allowed = "mpirun or srun, which bring MPI, or --launcher none for processes of their own",
                       .remedy = fmt::format("mpirun -n {} plimsoll …", launch.size)});
   }
-  // Asked in the thread that waits, while another one takes the signals.
+  // Called in the thread that waits, while another one handles signals.
   std::function<int()> end_signal = [] { return 0; };
   if (interrupt != nullptr) end_signal = [interrupt] { return interrupt->end_signal(); };
   if (launch.speaks_mpi()) {
@@ -106,7 +106,7 @@ void connect_ranks(Invocation& invocation, const RankRequest& request, const Int
     set_log_sink([](LogLevel, std::string_view) {});
     invocation.json = false;
   } else if (!invocation.json) {
-    // Not on standard output, which is that of a single process.
+    // This is not on standard output, whose content must be that of a single process.
     log_info(fmt::format("{} processes, started by {} ({}); this is rank 0 on {}", launch.size,
                          launcher_name(launch.launcher), launch.variables, invocation.ranks->host(0)));
   }
@@ -132,7 +132,7 @@ int sharing_threads(const Invocation& invocation, const Launch& launch) {
 }
 
 RunPlan plan_of(const Invocation& invocation, FitRequest& request, Backend& backend, std::optional<KeptCut> kept) {
-  // On more ranks than the checkpoint's run had, each has fewer pages.
+  // With more ranks than the checkpoint's run had, each has fewer pages.
   if (kept) kept->micro_batch_size = std::min(kept->micro_batch_size, request.train_batch_size);
   if (request.step.ranks.ranks == 1) return fit_resumed(request, kept, backend);
   const auto attempt = [&](FitRequest& of_stage) {
@@ -152,7 +152,7 @@ RunPlan plan_of(const Invocation& invocation, FitRequest& request, Backend& back
 
 namespace {
 
-// Hears for so long what other ranks may have to tell. Returns the failure that one of them told of, if any.
+// Listens to the other ranks for this long. Returns the failure that one of them reports, if any.
 std::optional<std::string> told_meanwhile(Communicator& ranks, std::chrono::milliseconds patience) {
   const auto end = std::chrono::steady_clock::now() + patience;
   try {
@@ -162,7 +162,7 @@ std::optional<std::string> told_meanwhile(Communicator& ranks, std::chrono::mill
     } while (std::chrono::steady_clock::now() < end);
   } catch (const RankError& error) {
     return error.problem().what;
-  } catch (const Error&) {  // nobody can be reached
+  } catch (const Error&) {  // no rank can be reached
   }
   return std::nullopt;
 }
@@ -172,8 +172,8 @@ std::optional<std::string> told_meanwhile(Communicator& ranks, std::chrono::mill
 bool tell_ranks(Invocation& invocation, const Problem& problem, ExitCode code) {
   if (invocation.ranks == nullptr) return true;
   Communicator& ranks = *invocation.ranks;
-  // All ranks may have met the same error, bad data say. Rank 0 tells it, because its output is what is looked at; the
-  // others wait for its message, and tell it themselves if rank 0 is late.
+  // All ranks may have the same error, for example bad data. Rank 0 reports it, because users look at its output; the
+  // others wait for its message, and report it themselves if rank 0 is late.
   constexpr std::chrono::milliseconds kPatience(500);
   const std::optional<std::string> told =
       told_meanwhile(ranks, ranks.rank() == 0 ? std::chrono::milliseconds(0) : kPatience);

@@ -1,5 +1,5 @@
 // The options of a run of several processes, and its connection: which launcher has started this process, as which
-// rank. Every rank parses, reads and plans alike; the first one prints and writes.
+// rank. Every rank parses, reads and plans in the same way; the first one prints and writes.
 #pragma once
 
 #include <chrono>
@@ -21,10 +21,10 @@ struct RankRequest {
   std::string launcher = "auto", zero_stage = "auto", gradient_sync = "auto";
   double bucket_cap_mb = 25;
   double timeout_seconds = 600;
-  std::string rendezvous{};  // empty: what the launcher says
-  bool on_gpu = false;       // each rank computes on one
+  std::string rendezvous{};  // empty: the launcher's
+  bool on_gpu = false;       // each rank computes on a GPU
 
-  // `plan` alone: a run of so many processes, none of which is there; 0: as the launcher says.
+  // For `plan` only: plans a run of this many processes, which are not started; 0: as the launcher says.
   std::int64_t planned = 0, per_node = 1;
 
   Launch launch{};  // after `resolve`
@@ -34,35 +34,35 @@ struct RankRequest {
 
   // Finds the launcher. Throws UsageError.
   void find();
-  // Does so, and sets what the planner is asked for.
+  // Does the same, and sets the planner's request.
   void resolve(MemoryRequest& memory);
 };
 
 void add_rank_options(Command* command, RankRequest& options);
-// Those of a command that does not train.
+// Adds those of a command that does not train.
 void add_launcher_options(Command* command, RankRequest& options);
 
-// Connects the ranks of `request.launch`, by MPI or, of GPUs whose launcher brings none, by TCP; says so on standard
-// error, and silences all but the first; does nothing for a single process. `interrupt`: a run that saves when it is
-// asked to end; nullptr: a signal ends the process. Call it once signals are watched.
+// Connects the ranks of `request.launch`, by MPI or, for GPUs whose launcher has none, by TCP; says so on standard
+// error, and silences all except the first; does nothing for a single process. `interrupt` is that of a run that saves
+// when it is asked to end; nullptr: a signal ends the process. Call it after signals are watched.
 void connect_ranks(Invocation& invocation, const RankRequest& request, const Interrupt* interrupt = nullptr);
 
-// Returns when every process has come here; throws RankError if one cannot any more.
+// Returns when every process has called it; throws RankError if one no longer can.
 void wait_for_ranks(const Invocation& invocation);
 
-// This rank's share of the pages; a single process has all.
+// Returns this rank's share of the pages; a single process has all.
 PageShare page_share(const Invocation& invocation);
-// The threads that work on it, where --threads does not say: the cores that this process may use, which ranks that the
-// launcher has not bound to cores of their own divide.
+// Returns the threads that work on it, unless --threads says: as many as the cores that this process may use, which
+// ranks divide if the launcher has not bound them to separate cores.
 int sharing_threads(const Invocation& invocation, const Launch& launch);
 
-// Makes the plan of a command's run, of one process or of all ranks together. `kept`: of the checkpoint that
-// the run resumes.
+// Makes the plan of a command's run, of one process or of all ranks together. `kept` is from the checkpoint that the
+// run resumes.
 RunPlan plan_of(const Invocation& invocation, FitRequest& request, Backend& backend,
                 std::optional<KeptCut> kept = std::nullopt);
 
-// Tells the other ranks of an error that ends this one. Returns false if it need not be printed here, because another
-// rank has told the same.
+// Tells the other ranks about an error that ends this one. Returns false if it need not be printed here, because
+// another rank has reported the same.
 bool tell_ranks(Invocation& invocation, const Problem& problem, ExitCode code);
 
 }  // namespace plimsoll

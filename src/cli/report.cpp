@@ -16,7 +16,7 @@
 namespace plimsoll {
 namespace {
 
-// Formats into a buffer of its own and writes it in one piece: nothing is allocated inside the step loop.
+// Formats into its own buffer and writes it in one piece: nothing is allocated inside the step loop.
 template <typename... Args>
 void write_error(fmt::format_string<Args...> format, Args&&... args) {
   std::array<char, 512> text;

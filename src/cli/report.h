@@ -12,29 +12,29 @@
 
 namespace plimsoll {
 
-// The itemised plan as a table.
+// Returns the itemised plan as a table.
 std::string plan_table(const RunPlan& plan);
-// "  20 updates take about 1 s", evaluations not counted.
+// Returns "  20 updates take about 1 s", evaluations not counted.
 std::string duration_line(const PlanSummary& plan, std::int64_t updates);
-// What the ranks of a plan need, the least and the most.
+// Returns what the ranks of a plan need, the smallest and the largest.
 std::string shares_line(const PlanSummary& plan, std::span<const std::size_t> peaks);
 // Returns what messages call an item of the data: "page", or "text" for a language model.
 std::string_view page_noun(const Task& task);
-// Precision, recall and F1 per label and over all, as a table.
+// Returns precision, recall and F1 per label and over all, as a table.
 std::string evaluation_table(const Evaluation& evaluation, const Task& task);
-// Shows what is taken for what, in a row for each label of the data. It is empty where a task has no such counts, or
-// too many labels to show.
+// Returns which labels are confused, in a row for each label of the data. It is empty if the task has no such counts,
+// or too many labels to show.
 std::string confusion_table(const Scores& scores);
-// "predicted peak 1.21 GiB, measured 1.19 GiB (-1.4 %), budget 1.50 GiB"
+// Returns "predicted peak 1.21 GiB, measured 1.19 GiB (-1.4 %), budget 1.50 GiB"
 std::string peak_line(const PlanSummary& plan, std::size_t measured_bytes);
 
-// "26.4 pages/s", of slow steps "0.0412 pages/s".
+// Returns "26.4 pages/s", or for slow steps "0.0412 pages/s".
 std::string rate_text(double pages_per_second);
 
-// Names the pages that could not be read, as warnings; nothing where there are none.
+// Logs the pages that could not be read, as warnings, if there are any.
 void log_skipped_pages(const std::vector<SkippedPage>& pages);
 
-// The progress bar: one line that is redrawn on a terminal, a line now and then elsewhere. Writes to standard error.
+// The progress bar: one line that is redrawn on a terminal; elsewhere a line now and then. Writes to standard error.
 class ProgressBar : public TrainObserver {
  public:
   explicit ProgressBar(bool quiet);

@@ -1,5 +1,4 @@
-// This file says what a run's typed options mean together: texts become values, and options that contradict each other
-// are refused.
+// Interprets a run's typed options together: texts become values, and options that contradict each other are refused.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +23,7 @@
 namespace plimsoll {
 namespace {
 
-// "PATTERN=RATE".
+// Parses "PATTERN=RATE".
 std::pair<std::string, double> parse_rate(const std::string& text, double peak) {
   const std::size_t equals = text.rfind('=');
   double rate = -1;
@@ -89,7 +88,7 @@ void RunOptions::set_ranks(int size) {
 }
 
 void RunOptions::resolve_data() {
-  // As the scripts of transformers have it: True is the latest checkpoint of --output-dir.
+  // As in the scripts of transformers, True means the latest checkpoint of --output-dir.
   if (const std::optional<bool> resumes = truth_of(resume_from_checkpoint)) {
     resume_from_checkpoint = *resumes ? "latest" : "";
   }
@@ -296,7 +295,7 @@ Device open_one_of_ranks(const Invocation& invocation, const RunOptions& options
   return device;
 }
 
-// Rows of several pages leave a CPU's caches sooner, and fill its vectors no better.
+// The rows of several pages exceed a CPU's caches sooner, and do not fill its vectors better.
 constexpr std::int64_t kEvaluationPagesOfGpu = 8, kEvaluationPagesOfCpu = 2;
 
 }  // namespace
@@ -315,7 +314,7 @@ void resolve_on_device(RunOptions& options, Backend& backend) {
 
 namespace {
 
-// A run that was interrupted has left its checkpoints alone.
+// Refuses the directory of an interrupted run, which has only checkpoints.
 void refuse_unfinished_run(const std::string& model) {
   const std::filesystem::path place = model_place(model);
   for (const char* name : {"config.json", "adapter_config.json"}) {

@@ -1,4 +1,4 @@
-// The events of a run: one JSON object a line, each with an "event" (plan, step, evaluation, checkpoint, warning,
+// The events of a run: one JSON object per line, each with an "event" (plan, step, evaluation, checkpoint, warning,
 // finding, end, error). docs/json.md lists their keys. `train --json` prints them on standard output, --events FILE
 // writes them to a file.
 //
@@ -22,23 +22,23 @@
 
 namespace plimsoll {
 
-// Step, evaluation and checkpoint events come as the trainer tells of them; the log's warnings come too, while the
-// object lives, beside what else is done with them.
+// Step, evaluation and checkpoint events are written as the trainer reports them; while the object lives, the log's
+// warnings also become events.
 class RunEvents : public TrainObserver {
  public:
-  // `file`: empty for none. It is not touched yet: what is said meanwhile waits.
+  // `file` may be empty, for none. It is not touched yet: events wait until it is open.
   RunEvents(bool standard_output, std::filesystem::path file);
   ~RunEvents() override;
 
-  // Opens the file, once: with the lines that it has of steps up to `keep_up_to` and of no step, or empty, if that is
-  // below 0. Throws EnvironmentError.
+  // Opens the file, once: keeps its lines without a step or with one up to `keep_up_to`, or empties it if that is below
+  // 0. Throws EnvironmentError.
   void open(std::int64_t keep_up_to);
 
   void write(std::string_view event, const nlohmann::json& object);
-  // Writes an event for each kind, the first time; a run that falls back to another precision has the same data.
+  // Writes an event for each kind, the first time; a run that falls back to another precision finds the same again.
   void write_findings(const Findings& findings);
-  // To the file alone: standard output gets it from where all errors are reported. Of a run that fails before its file
-  // is open, the file is left alone if it is there: it is another run's.
+  // Writes only to the file: on standard output, errors are reported elsewhere. If a run fails before its file is open,
+  // an existing file is left alone, because it is another run's.
   void write_error(ExitCode exit_code, const Problem& problem);
 
   // Writes those updates that the run's options ask to log. Allocates nothing.

@@ -24,7 +24,7 @@ struct PrecisionOptions {
   // Throws UsageError if both are asked for.
   DType resolve() const;
 };
-// --bf16 and --fp16.
+// Adds --bf16 and --fp16.
 void add_precision_options(Command* command, PrecisionOptions& options);
 
 struct RunOptions {
@@ -78,83 +78,83 @@ struct RunOptions {
   bool gradient_checkpointing = false;
   bool augment = false;
 
-  const Command* command = nullptr;  // that parsed them, where it trains or plans
+  const Command* command = nullptr;  // the command that parsed them, if it trains or plans
 
-  // Whether an option was typed, or stands in the config file.
+  // Returns whether an option was typed, or is in the config file.
   bool given(const std::string& option) const { return command != nullptr && command->count(option) > 0; }
   // Turns the typed texts into values, and refuses those that contradict each other; throws UsageError.
   void resolve();
-  // How many processes share an update, and so its pages.
+  // Sets how many processes share an update, and so its pages.
   void set_ranks(int size);
-  // Does so for what trains alone.
+  // Does the same as resolve, only for the options of what trains.
   void resolve_parts();
   // Returns every path that the command reads, with the option that named it.
   std::vector<NamedPath> inputs() const;
   bool reports_to_tensorboard() const;
   std::filesystem::path logging_directory() const;
-  // --pad-to-max-length, once the model is known.
+  // Resolves --pad-to-max-length, once the model is known.
   void resolve_padding(const EncoderFacts& facts);
 
  private:
   void resolve_data();
   void resolve_strategies();  // when the run logs, evaluates and saves
-  void resolve_reports();     // what the run is told to besides the terminal
+  void resolve_reports();     // what the run reports to besides the terminal
   void resolve_memory();
   void resolve_training();
 };
 
-// The device that a run computes on, connected with those of the other ranks, and its budgets, as far as they depend on
+// Opens the device that a run computes on, connected with those of the other ranks, and sets the budgets that depend on
 // it.
 Device open_run_device(const Invocation& invocation, RunOptions& options);
-// The same where the device is open.
+// Does the same if the device is already open.
 void resolve_on_device(RunOptions& options, Backend& backend);
 
-// The model of a command that only evaluates: all its weights are there and fit, or it is refused.
+// Opens the model of a command that only evaluates; refuses it unless all its weights are present and fit.
 ModelBundle open_evaluated_model(const RunOptions& options);
-// Tells of windows that are shorter or longer than those of the run that trained the model, where no option says how long
-// they are; results differ then. `does`: what --max-length would do as the run did, "evaluates".
+// Reports windows that are shorter or longer than those of the run that trained the model, unless an option sets their
+// length; results then differ. `does` is what the command does, "evaluates".
 void tell_trained_windows(const RunOptions& options, const ModelBundle& bundle, const char* does);
 
-// Each begins a heading of its own in --help. `presets`: false where a model without trained weights makes no sense.
+// Each begins its own heading in --help. `presets` is false if a model without trained weights makes no sense.
 void add_model_options(Command* command, RunOptions& options, bool presets = true);
-// --task and --problem-type.
+// Adds --task and --problem-type.
 void add_task_options(Command* command, std::string& task, std::string& problem_type);
 void add_label_option(Command* command, RunOptions& options);
 void add_data_options(Command* command, RunOptions& options);
-// Adds those of them that say how pages are read and cut, without the pages.
+// Adds only those that say how pages are read and cut, without the pages themselves.
 void add_reading_options(Command* command, RunOptions& options);
 void add_evaluation_data_option(Command* command, RunOptions& options, const std::string& description);
 void add_memory_options(Command* command, RunOptions& options);
-// How many pages a command that only evaluates processes at once: 8 by default.
+// Adds how many pages a command that only evaluates processes at once: 8 by default.
 void add_evaluation_size_option(Command* command, RunOptions& options);
-// --bf16, --load-in-8bit and --load-in-4bit of such a command, whose weights are all frozen.
+// Adds --bf16, --load-in-8bit and --load-in-4bit for such a command, whose weights are all frozen.
 void add_quantization_options(Command* command, RunOptions& options);
-// The type that frozen weights are held in; F32: as they are. Throws UsageError if both are asked for.
+// Returns the type that frozen weights are held in; F32: unchanged. Throws UsageError if both are requested.
 DType coded_weights(const RunOptions& options);
-// What predicted lines have beside what was found.
+// Adds the options for what predicted lines have besides what was found.
 void add_prediction_options(Command* command, PredictionOptions& options);
 void add_batch_options(Command* command, RunOptions& options);
 void add_offload_option(Command* command, RunOptions& options);
-// The same of what does not train.
+// Does the same for weights that do not train.
 void add_weights_offload_option(Command* command, RunOptions& options);
 void add_training_options(Command* command, RunOptions& options);
-// Those of them that say how, but not how long or on what.
+// Adds those that say how to learn, but not how long or on what.
 void add_learning_options(Command* command, RunOptions& options);
-// When a training run logs, evaluates and saves, and what it does about what goes wrong.
+// Adds when a training run logs, evaluates and saves, and what it does about failures.
 void add_log_options(Command* command, RunOptions& options);
-// What a training run does about pages that cannot be read.
+// Adds what a training run does about pages that cannot be read.
 void add_bad_page_options(Command* command, RunOptions& options);
-// --freeze and low-rank adapters.
+// Adds --freeze and low-rank adapters.
 void add_parts_options(Command* command, RunOptions& options);
-// Those of them that change how long a step takes.
+// Adds only those that change how long a step takes.
 void add_bench_parts_options(Command* command, RunOptions& options);
-// --distil-from, and how.
+// Adds --distil-from and its losses.
 void add_distillation_options(Command* command, RunOptions& options);
-// How alone.
+// Adds only the losses.
 void add_distillation_loss_options(Command* command, RunOptions& options);
-// Opens the teacher, once the labels are known. Throws UsageError as open_teacher does.
+// Opens the teacher, once the labels are known. Throws like open_teacher.
 void take_teacher(RunOptions& options, const ModelBundle& bundle);
-// All that a training run is asked for: what `train` takes, and `plan` too.
+// Adds all options of a training run, for `train` and `plan`.
 void add_train_options(Command* command, RunOptions& options);
 
 }  // namespace plimsoll

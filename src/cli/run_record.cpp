@@ -77,7 +77,7 @@ std::string changed_options(const nlohmann::json& then, const nlohmann::json& no
     return has ? record["options"] : none;
   };
   for (const auto& [name, value] : options_of(now).items()) {
-    // An option that this version has and the other did not is no change of the user's.
+    // An option that only this version has is not a change by the user.
     if (kElsewhere.contains(name) || !options_of(then).contains(name)) continue;
     const nlohmann::json& before = options_of(then)[name];
     if (before == value) continue;

@@ -26,7 +26,7 @@ std::vector<std::filesystem::path>& removals() {
   return paths;
 }
 
-// This runs in the thread that waits for signals, which may do all that a thread may.
+// This runs in the thread that waits for signals, not in a signal handler, so it may do anything.
 void remove_what_is_unfinished() {
   remove_unfinished_files();
   const std::lock_guard lock(removals_mutex);
@@ -36,7 +36,7 @@ void remove_what_is_unfinished() {
   }
 }
 
-// Goes around the streams' buffers, which another thread may be filling.
+// Bypasses the streams' buffers, which another thread may be filling.
 void print(std::string_view text) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
 }
@@ -56,7 +56,7 @@ sigset_t watched_signals() {
   return signals;
 }
 
-// Ends the process as if nobody had watched for the signal. Call only in the thread that watches.
+// Ends the process as if the signal were not watched. Call it only in the watching thread.
 void end_by(int signal) {
   std::signal(signal, SIG_DFL);
   sigset_t one;
@@ -64,7 +64,7 @@ void end_by(int signal) {
   ::sigaddset(&one, signal);
   ::pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
   ::raise(signal);
-  // The first process of a container outlives a signal that nobody handles.
+  // The first process of a container survives an unhandled signal.
   ::_exit(128 + signal);
 }
 

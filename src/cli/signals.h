@@ -4,7 +4,7 @@
 //   Interrupt& interrupt = interrupt_on_signals();
 //   trainer.run(resume, interrupt);
 //
-// Invariant: no signal is handled in a thread that computes; a thread of its own waits for them, and they are blocked
+// Invariant: no signal is handled in a thread that computes; a separate thread waits for signals, and they are blocked
 // in all others. oneDNN's products for AVX2 point the stack pointer into a buffer on the heap, so the kernel would
 // write the frame of a handler over the heap below that buffer.
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace plimsoll {
 
-// From now on SIGUSR1 asks the run to save and go on, once there is something to save. SIGINT, SIGTERM, SIGHUP and
+// From now on SIGUSR1 asks the run to save and continue, once there is something to save. SIGINT, SIGTERM, SIGHUP and
 // SIGXCPU end the process unless they are ignored, as they would without this, after its unfinished files are removed.
 // Call it once, before any thread is started.
 void watch_signals();

@@ -26,8 +26,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Raised whenever a kernel becomes so much faster or slower that old measurements mislead, or an op's work is counted
-// in another unit.
+// Must be increased whenever a kernel becomes so much faster or slower that old measurements mislead, or an op's work
+// is counted in another unit.
 constexpr int kVersion = 6;
 
 std::optional<OpSpeeds> read_speeds(const fs::path& path, const Device& device) {
@@ -38,11 +38,11 @@ std::optional<OpSpeeds> read_speeds(const fs::path& path, const Device& device) 
     if (json.value("version", 0) != kVersion || json.value("processor", "") != device.name) return std::nullopt;
     return parse_speeds(json, path.string());
   } catch (const std::exception&) {
-    return std::nullopt;  // torn or old: measured again
+    return std::nullopt;  // incomplete or old: measure again
   }
 }
 
-// Runs this program again as `plimsoll calibrate`, silently. False if it could not be run or failed.
+// Runs this program again as `plimsoll calibrate`, silently. Returns false if it could not be run or failed.
 bool run_calibrate(const Device& device, DType precision) {
   const std::string count = std::to_string(device.threads);
   const char* const half = precision == DType::kBF16 ? "--bf16" : precision == DType::kF16 ? "--fp16" : nullptr;
@@ -52,7 +52,7 @@ bool run_calibrate(const Device& device, DType precision) {
   ::posix_spawn_file_actions_init(&files);
   ::posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   ::posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  // This process blocks signals for the thread that waits for them; the other one takes them as usual.
+  // This process blocks signals except in the thread that waits for them; the new process handles them as usual.
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
   sigset_t none;
@@ -113,7 +113,7 @@ OpSpeeds calibrate(const Device& device, DType precision) {
 OpSpeeds machine_speeds(const Device& device, DType precision, std::size_t budget_bytes) {
   const fs::path path = speeds_path(device, precision);
   if (const auto known = read_speeds(path, device)) return *known;
-  // This process waits meanwhile, and what limits it (a budget, a cgroup) counts both.
+  // This process waits meanwhile, and its limits (a budget, a cgroup) count both processes.
   const std::optional<DeviceUse> use = device.backend->device_use();
   const std::size_t held = use ? use->held_bytes : resident_bytes();
   const std::size_t free = use ? use->free_bytes : available_memory_bytes();

@@ -1,5 +1,4 @@
-// This machine's measured speeds: kept under ~/.cache/plimsoll, measured by `plimsoll calibrate` in a process of its
-// own.
+// This machine's measured speeds: kept under ~/.cache/plimsoll, measured by `plimsoll calibrate` in a separate process.
 #pragma once
 
 #include <filesystem>
@@ -9,18 +8,19 @@
 
 namespace plimsoll {
 
-// Where what was measured on this machine is kept: $XDG_CACHE_HOME/plimsoll or ~/.cache/plimsoll. Empty without either.
+// Returns the directory for measurements of this machine: $XDG_CACHE_HOME/plimsoll or ~/.cache/plimsoll. Empty without
+// either.
 std::filesystem::path cache_directory();
 
-// There, the speeds of that device (on the CPU, with that many threads) and precision.
+// Returns the file there with the speeds of that device (on the CPU, with that many threads) and precision.
 std::filesystem::path speeds_path(const Device& device, DType precision);
 
-// Measures and writes the file; returns the speeds even where it cannot be written (with a warning).
+// Measures and writes the file; returns the speeds even if it cannot be written (with a warning).
 OpSpeeds calibrate(const Device& device, DType precision);
 
-// From the file, if it belongs to this processor or GPU; else `plimsoll calibrate` is run, so that its memory is not
-// this process's. Where both processes together would hold more than `budget_bytes` (0: than what is free), or where
-// that fails, typical speeds, said so.
+// Reads the file, if it belongs to this processor or GPU; else runs `plimsoll calibrate`, so that this process does not
+// need its memory. If both processes together would hold more than `budget_bytes` (0: than what is free), or if that
+// fails, returns typical speeds and says so.
 OpSpeeds machine_speeds(const Device& device, DType precision, std::size_t budget_bytes);
 
 }  // namespace plimsoll

@@ -8,14 +8,14 @@
 
 namespace plimsoll {
 
-// Pages a second of a plan, by its estimate.
+// Returns a plan's estimated pages per second.
 double pages_per_second(const PlanSummary& plan, std::int64_t train_batch_size);
 
-// "1 x 8, 80.4 MiB again, two passes": micro-batch x number, and what else was pulled.
+// Returns "1 x 8, 80.4 MiB again, two passes": micro-batch x number, and the other levers.
 std::string levers_text(const PlanSummary& plan);
 
 std::string sweep_table(std::span<const PlanSummary> plans, std::int64_t train_batch_size);
-// Budget to the right, pages a second upwards; one point a plan. `plans` is not empty.
+// Draws the budget to the right and pages per second upwards, with one point per plan. `plans` must not be empty.
 std::string sweep_svg(std::span<const PlanSummary> plans, std::int64_t train_batch_size);
 
 }  // namespace plimsoll

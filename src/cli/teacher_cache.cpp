@@ -60,7 +60,7 @@ void TeacherCache::compute(const Invocation& invocation, const Device& device) c
                             .allowed = "a directory that all processes share",
                             .remedy = "pass a --teacher-cache on a file system that all hosts mount"});
   }
-  // The peak that is measured from here on is the training's.
+  // From here on, the training's peak is measured.
   release_free_heap();
   reset_peak_resident();
 }

@@ -1,5 +1,4 @@
-// --teacher-cache: what the teacher computes is kept in a file, so that its weights need no memory while the student
-// trains.
+// --teacher-cache: keeps the teacher's outputs in a file, so that its weights need no memory while the student trains.
 //
 //   TeacherCache cache(options, bundle, *data.train, backend);      // sets options.train.teacher_file
 //   print_line(cache.line());
@@ -18,16 +17,16 @@ namespace plimsoll {
 
 class TeacherCache {
  public:
-  // Without --teacher-cache nothing follows. Throws UsageError as teacher_file does; EnvironmentError where the disk
-  // has no room for the file, or the directory cannot be made.
+  // Without --teacher-cache it does nothing. Throws UsageError like teacher_file; EnvironmentError if the disk has no
+  // room for the file, or the directory cannot be created.
   TeacherCache(RunOptions& options, const ModelBundle& bundle, const Dataset& train, Backend& backend);
 
   bool exists() const { return file_ != nullptr; }
-  // Throws BudgetError if the teacher does not fit the budget, where it has to compute.
+  // Throws BudgetError if the teacher has to compute and does not fit the budget.
   void check(Backend& backend) const;
-  // On rank 0, while the others wait.
+  // Runs on rank 0, while the others wait.
   void compute(const Invocation& invocation, const Device& device) const;
-  // One line for people; empty without the option.
+  // Returns one line for people; empty without the option.
   std::string line() const;
   nlohmann::json json() const;
 

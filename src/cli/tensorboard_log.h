@@ -1,4 +1,4 @@
-// TensorBoardLog: what a run tells, as TensorBoard shows it, under the tags that the `transformers` Trainer uses
+// TensorBoardLog: writes what a run reports for TensorBoard, under the tags that the `transformers` Trainer uses
 // ("train/loss", "eval/f1") and some of our own.
 //
 //   TensorBoardLog log("run/tensorboard", std::nullopt);
@@ -19,11 +19,11 @@ namespace plimsoll {
 
 class TensorBoardLog : public TrainObserver {
  public:
-  // As EventFile has them. Nothing is written before the run begins.
+  // The arguments are EventFile's. Nothing is written before the run begins.
   TensorBoardLog(std::filesystem::path directory, std::optional<std::int64_t> resumed_at)
       : directory_(std::move(directory)), resumed_at_(resumed_at) {}
 
-  // Shown in a fixed-width font, as a terminal shows it, from the beginning of the run.
+  // Adds a text in a fixed-width font, as on a terminal, at the beginning of the run.
   void add_text(std::string tag, std::string text) { texts_.emplace_back(std::move(tag), std::move(text)); }
 
   void on_begin() override;
@@ -31,7 +31,7 @@ class TensorBoardLog : public TrainObserver {
   void on_step(const StepReport& report) override;
   void on_evaluation(const StepReport& report, const Evaluation& evaluation) override;
 
-  // Call it once the run has begun.
+  // Call it only after the run has begun.
   EventFile& file() { return *file_; }
 
  private:

@@ -14,8 +14,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Each part of a key is a table in another, and those end by recursion. Text of another kind has few dots without one
-// of the characters between them that end a key.
+// Each part of a key is a table in another, and they are destroyed by recursion. Text that is not TOML rarely has many
+// dots without a character between them that ends a key.
 void refuse_deep_keys(std::string_view text) {
   constexpr std::string_view kEnds = ",=[{\n";
   constexpr int kMostParts = 100;

@@ -1,4 +1,4 @@
-// The options of a training run: what `train` and `plan` take beside those of every command that reads a model.
+// The options of a training run: what `train` and `plan` take besides those of every command that reads a model.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kBelowOne = 1 - 1e-9;
 
-// Metrics of every task, each also as "eval_…".
+// Returns the metrics of every task, each also as "eval_…".
 std::vector<std::string> metric_names() {
   std::set<std::string> names = {"loss"};
   for (const Task* task : all_tasks()) {
@@ -26,7 +26,7 @@ std::vector<std::string> metric_names() {
   return all;
 }
 
-// "token-classification: f1, precision, recall; …".
+// Returns "token-classification: f1, precision, recall; …".
 std::string metrics_by_task() {
   std::string text;
   for (const Task* task : all_tasks()) {

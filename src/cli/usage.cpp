@@ -88,7 +88,7 @@ Option* number(Option* option, double low, double high, bool open) {
   return option->check(
       [option, low, high, open](const std::string& text) {
         double value = 0;
-        // The comparisons refuse NaN too.
+        // The comparisons refuse NaN, too.
         if (parse_number(text, value) && (open ? value > low : value >= low) && value <= high) return;
         throw bad_value(
             option->name(), text,
@@ -153,7 +153,7 @@ std::string without(const std::string& name, bool (*drops)(char)) {
   return kept;
 }
 
-// The only one that `fits`; empty: none, or several.
+// Returns the only one that `fits`; empty if there is none, or several.
 template <typename Fits>
 std::string only_one(const std::vector<std::string>& names, const Fits& fits) {
   std::string only;
@@ -170,7 +170,7 @@ std::string only_one(const std::vector<std::string>& names, const Fits& fits) {
 std::string misspelt_option(const std::string& given, const std::vector<std::string>& names) {
   constexpr auto kIsDash = [](char c) { return c == '-'; };
   constexpr auto kIsNoDigit = [](char c) { return c < '0' || c > '9'; };
-  // A word that some option has is not misspelt: "save" of --save-steps is not "max".
+  // A word that occurs in some option is not misspelt: "save" in --save-steps is not meant as "max".
   std::set<std::string> known;
   for (const std::string& name : names) {
     for (std::string& word : words_of(name)) known.insert(std::move(word));
@@ -194,7 +194,7 @@ std::string misspelt_option(const std::string& given, const std::vector<std::str
     if (words.size() == 1 && right.size() > 1) return edit_distance(letters, meant) <= 2;  // --leraningrate
     return words.size() == right.size() && std::ranges::equal(words, right, same_word);
   };
-  // A part of one name alone: --gradient-check, --accumulation-steps.
+  // It may be a part of only one name: --gradient-check, --accumulation-steps.
   const auto is_part = [&](const std::string& name) {
     constexpr std::size_t kShortest = 5;
     return given.size() >= kShortest &&

@@ -1,4 +1,4 @@
-// What options may hold, and one clear message for what they hold instead.
+// What values options may have, and one clear message for any other value.
 //
 //   whole_number(command->add_option("--steps", steps, "How many steps"), 1, 10000);
 //   one_of(command->add_option("--backend", backend, "Who computes"), {"cpu", "reference"});
@@ -24,25 +24,25 @@ Option* whole_number(Option* option, std::int64_t low, std::int64_t high = INT64
 Option* number(Option* option, double low, double high = 1e300, bool open = false);
 Option* one_of(Option* option, std::vector<std::string> names);
 
-// The error that they throw.
+// Makes the error that they throw.
 UsageError bad_value(const std::string& option, const std::string& found, std::string allowed);
 
-// "a,b" as two names.
+// Parses "a,b" as two names.
 std::vector<std::string> names_in(const std::string& list);
 
-// "a=1,b=2", or a JSON object with numbers, as names with numbers, in their order. `example` is for the message that
-// refuses anything else.
+// Parses "a=1,b=2", or a JSON object with numbers, as names with numbers, in their order. The message that refuses
+// anything else shows `example`.
 std::vector<std::pair<std::string, double>> numbers_in(const std::string& option, const std::string& text,
                                                        const std::string& example);
 
-// What a flag's value says, as HfArgumentParser reads it: true, yes, t, y, 1 or false, no, f, n, 0 in any case;
-// nullopt: none of these.
+// Parses a flag's value like HfArgumentParser: true, yes, t, y, 1 or false, no, f, n, 0 in any case; nullopt for
+// anything else.
 std::optional<bool> truth_of(std::string_view word);
-// Whether --json is asked for in arguments that nobody has parsed yet. Allocates nothing.
+// Returns whether unparsed arguments ask for --json. Allocates nothing.
 bool wants_json(int argc, const char* const* argv);
 
-// Of the command's options, the one that `given` is a misspelling of; empty: none, or more than one. Every word of the
-// name must be nearly right: "--learnin-rate" is --learning-rate, but "--save-steps" is not "--max-steps".
+// Returns the command's option that `given` is a misspelling of; empty if there is none, or more than one. Every word
+// of the name must be nearly right: "--learnin-rate" is --learning-rate, but "--save-steps" is not "--max-steps".
 std::string misspelt_option(const std::string& given, const std::vector<std::string>& names);
 
 }  // namespace plimsoll

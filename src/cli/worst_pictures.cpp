@@ -25,7 +25,7 @@ void WorstPictures::plan(RunOptions& options, const Dataset* held_out) {
     has_images = true;
     largest.include(read_image_info(page.image));
   }
-  // The PNG file, which is held when the drawing is gone, is smaller than it.
+  // The PNG file, which is held after the drawing is freed, is smaller than the drawing.
   if (has_images) {
     options.memory.drawing_bytes = drawing_bytes(largest.width, largest.height) + largest.decode_bytes;
   }

@@ -1,5 +1,5 @@
 // The pages with the highest loss as pictures in TensorBoard's event file, with what was found on them: worst/1 to
-// worst/6, that of the highest loss first, and a table of them.
+// worst/6, beginning with the highest loss, and a table of them.
 //
 //   WorstPictures::plan(options, &held_out);
 //   WorstPictures pictures(log.file(), evaluation.worst, steps, work_folder("run"));
@@ -27,10 +27,10 @@ class WorstPictures {
   WorstPictures(EventFile& file, const std::vector<PageLoss>& worst, std::int64_t step, std::filesystem::path folder)
       : file_(file), worst_(worst), step_(step), folder_(std::move(folder)) {}
 
-  // Has the plan of a run that reports to TensorBoard count what drawing the largest of the held-out pages takes. It
+  // Makes the plan of a run that reports to TensorBoard count what drawing the largest of the held-out pages takes. It
   // reads every image's header.
   static void plan(RunOptions& options, const Dataset* held_out);
-  // A page that cannot be drawn is warned of: a finished run does not fail for its picture.
+  // A page that cannot be drawn causes only a warning: a finished run does not fail because of a picture.
   WorstPageObserver observer();
   // Writes the places and losses of the pages that were drawn.
   void write_table();

@@ -27,7 +27,7 @@ void solve_ridge(std::span<double> gram, std::span<double> right, std::int64_t c
   for (std::size_t i = 0; i < k; ++i) largest = std::max(largest, gram[i * k + i]);
   for (std::size_t i = 0; i < k; ++i) {
     double& diagonal = gram[i * k + i];
-    // So small a column says nothing but rounding; with a diagonal of its own its x is 0.
+    // A column this small is only rounding noise; setting its diagonal makes its x 0.
     const bool empty = !(diagonal > 1e-12 * largest);
     if (empty) {
       for (std::size_t j = 0; j < k; ++j) gram[i * k + j] = gram[j * k + i] = 0;

@@ -1,5 +1,5 @@
-// The gradients of a model's loss with respect to a factor of each head and of each column, window by window: of those,
-// the empirical Fisher information says what the loss owes to each unit (Kwon et al. 2022).
+// The gradients of a model's loss with respect to a factor of each head and of each column, window by window: from
+// these, the empirical Fisher information says how important each unit is for the loss (Kwon et al. 2022).
 //
 //   ModelBundle masked = bundle;
 //   masked.options.masked_maps = masked_maps(*bundle.config.encoder);
@@ -17,7 +17,7 @@ namespace plimsoll {
 
 // Runs forward and backward on each window of the pass and fills the groups' gradients. `session` has the program
 // kGradients of a model whose maps are masked and whose parameters are loaded; its micro-batch is one window. A
-// window's loss is the mean over what is labelled. Returns the number of windows that have labels.
+// window's loss is the mean over its labels. Returns the number of windows that have labels.
 std::int64_t measure_mask_gradients(const Session& session, const WindowPass& pass, std::vector<WeighedUnits>& groups);
 
 }  // namespace plimsoll

@@ -14,7 +14,7 @@
 namespace plimsoll {
 namespace {
 
-// Units that stay or go together: a head, or a block of columns of a layer or of every layer.
+// Units that are kept or removed together: a head, or a block of columns of a layer or of every layer.
 struct Item {
   struct Unit {
     std::size_t group, index;
@@ -63,7 +63,7 @@ std::vector<std::vector<Item>> joined(const std::vector<std::vector<Item>>& grou
   return {std::move(items)};
 }
 
-// Holds the units that every choice contains, and the rest by falling importance for its cost.
+// The units that every choice contains, and the rest by descending importance per cost.
 struct Candidates {
   std::vector<Item> always, others;
 };
@@ -81,7 +81,7 @@ double cost_of(const std::vector<Item>& items) {
   return std::accumulate(items.begin(), items.end(), 0.0, [](double sum, const Item& item) { return sum + item.cost; });
 }
 
-// All layers but the last, those of the least importance first.
+// Returns all layers but the last, the least important first.
 std::vector<std::int64_t> layers_by_importance(const std::vector<WeighedUnits>& groups) {
   std::map<std::int64_t, double> importance;
   for (const WeighedUnits& group : groups) {
@@ -98,7 +98,7 @@ std::vector<std::int64_t> layers_by_importance(const std::vector<WeighedUnits>& 
 // The best choice without some layers.
 class Choice {
  public:
-  // `stored` and `nonzero`: multiply-adds that may be left.
+  // `stored` and `nonzero` are the multiply-adds that may remain.
   Choice(const std::vector<WeighedUnits>& groups, std::span<const std::int64_t> gone, double stored, double nonzero,
          const SearchOptions& options)
       : groups_(groups),
@@ -117,7 +117,7 @@ class Choice {
     }
   }
 
-  // Returns whether the units that always stay are within the limits.
+  // Returns whether the units that are always kept are within the limits.
   bool fits() const { return room(0) >= 0; }
   double worth() const { return worth_; }
 
@@ -138,7 +138,7 @@ class Choice {
   }
 
  private:
-  // For further columns, beside the first `count` heads.
+  // Returns the room for further columns besides the first `count` heads.
   double room(std::size_t count) const {
     double heads = cost_of(heads_.always);
     for (std::size_t i = 0; i < count; ++i) heads += heads_.others[i].cost;
@@ -146,7 +146,7 @@ class Choice {
     return std::min(stored_ - (stores_all_heads_ ? of_all : heads), nonzero_ - heads) - cost_of(columns_.always);
   }
 
-  // With the first `count` heads: what stays is worth so much, and these columns are among it.
+  // Returns the columns to keep with the first `count` heads; `worth` becomes the worth of everything kept.
   std::vector<const Item*> columns_beside(std::size_t count, double& worth) const {
     double left = room(count);
     worth = 0;
@@ -168,7 +168,7 @@ class Choice {
   Candidates heads_, columns_{};
   bool stores_all_heads_;
   double stored_, nonzero_;
-  std::size_t count_ = 0;  // of the heads that may go, those that stay
+  std::size_t count_ = 0;  // how many of the removable heads are kept
   double worth_ = -std::numeric_limits<double>::infinity();
 };
 
@@ -195,7 +195,7 @@ void rearrange_masks(const std::vector<WeighedUnits>& groups, Masks& masks, doub
     if (!group.units.used || windows == 0) continue;
     // [units, windows], so that products of two units' gradients read neighbours.
     std::vector<float> turned(units * windows);
-    std::vector<float> sum(windows);  // of the units that go
+    std::vector<float> sum(windows);  // over the removed units
     for (std::size_t w = 0; w < windows; ++w) {
       for (std::size_t u = 0; u < units; ++u) {
         const float gradient = group.gradients[w * units + u];
@@ -216,7 +216,7 @@ void rearrange_masks(const std::vector<WeighedUnits>& groups, Masks& masks, doub
     const std::vector<double> importances = group.importances();
     for (std::size_t out = 0; out < units; ++out) {
       if (masks[g][out]) continue;
-      // `out` comes back and `in` goes: the rise of |sum|^2, and that of the diagonal.
+      // If `out` is restored and `in` removed: the rise of |sum|^2, and that of the diagonal.
       std::size_t best = units;
       double best_rise = 0;
       const double own = importances[out] - 2 * product(sum, row(out));

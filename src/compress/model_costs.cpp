@@ -26,7 +26,7 @@ ModelCosts model_costs(const ModelBundle& bundle, const Dataset& dataset, const 
   }
   const auto windows = static_cast<std::int64_t>(dataset.examples().size());
   if (windows == 0) return costs;
-  // A window of the mean length stands for all.
+  // A window of the mean length represents all.
   const ModelCapacity capacity{.samples = 1, .text_rows = std::max<std::int64_t>(1, tokens / windows)};
   const StepGraph step = build_step_graph(ProgramKind::kEvaluate, request.step, capacity, 0);
   costs.seconds_per_page =

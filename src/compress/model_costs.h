@@ -1,5 +1,5 @@
-// Says what a model costs: its parameters, the arithmetic of its layers, and what the planner predicts of its time and
-// memory on pages that it evaluates.
+// Says what a model costs: its parameters, the arithmetic of its layers, and the planner's predictions of its time and
+// memory on the pages that it evaluates.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ struct ModelCosts {
 };
 
 // `bundle` need not have weights of its shapes. The peak is that of an evaluation of `dataset` with the micro-batch and
-// the budget that `options` and `memory` ask for; where no plan fits the budget, of the smallest plan. `held_bytes`:
-// what the process holds beside the plan, the same for models that are compared.
+// the budget in `options` and `memory`; if no plan fits the budget, that of the smallest plan. `held_bytes` is what the
+// process holds besides the plan; it must be the same for models that are compared.
 ModelCosts model_costs(const ModelBundle& bundle, const Dataset& dataset, const TrainOptions& options,
                        const MemoryRequest& memory, double keys_per_row, std::size_t held_bytes, Backend& backend);
 

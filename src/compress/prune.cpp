@@ -45,7 +45,7 @@ class Pruning {
   }
 
  private:
-  // The model that masks leave: without the layers that go whole, then without what else goes.
+  // The model that the masks leave: without entire layers, then without the other removed units.
   struct Smaller {
     Smaller(const Pruning& pruning, const Masks& all)
         : layers(with_layers(pruning.bundle_, kept_layers(pruning.result_.groups, all))),
@@ -80,7 +80,7 @@ class Pruning {
     return pass;
   }
 
-  // A run of the model on windows, one at a time.
+  // Returns the request to run the model on windows, one at a time.
   FitRequest request_of(const ModelBundle& bundle) const {
     FitRequest request = fit_request(bundle, options_.evaluation, nullptr, &dataset_, options_.memory);
     request.train_batch_size = 1;
@@ -115,7 +115,7 @@ class Pruning {
     return model_costs(bundle, dataset_, options_.evaluation, options_.memory, keys_per_row_, held_bytes_, backend_);
   }
 
-  // The largest share of the arithmetic that keeps to all targets.
+  // Returns the largest share of the arithmetic that meets all targets.
   double choose_share() const {
     const double least = stored_share(search(0));
     if (options_.flops_share < least) {
@@ -168,7 +168,7 @@ class Pruning {
     const FitRequest request = request_of(bundle_);
     const std::int64_t rows =
         bundle_.config.encoder->rows({.samples = 1, .text_rows = request.evaluation_text_rows(1)});
-    // Each plan counts what the process holds already, so that together they stay within the budget.
+    // Each plan counts what the process already holds, so that together they stay within the budget.
     Reconstruction reconstruction(smaller.groups, smaller.masks, *bundle.config.encoder, rows, backend_, {});
     const Session whole(fit(request, backend_), backend_);
     load_model(bundle_, 0, [&](const std::string& name) { return whole.parameter(name); });
@@ -178,7 +178,7 @@ class Pruning {
     std::vector<ParameterSpec> specs = bundle_.specs();
     std::erase_if(specs, [&](const ParameterSpec& spec) { return !now.contains(spec.name); });
     load_parameters(specs, bundle_.source(0), [&](const std::string& name) { return pruned.parameter(now.at(name)); });
-    // The last plan knows what all of this takes; the rest of the budget holds states of windows.
+    // The last plan knows how much all of this takes; the rest of the budget is for windows' states.
     const RunPlan& plan = pruned.plan();
     const std::size_t free = plan.on_device || plan.predicted_peak_bytes > plan.budget_bytes
                                  ? 0

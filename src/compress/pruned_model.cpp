@@ -63,7 +63,7 @@ void PrunedModel::select(const PrunableUnits& units, const std::vector<bool>& ke
                          PrunedLayout layout) {
   const bool heads = units.kind == PrunableUnits::Kind::kHeads;
   Selection indices = indices_of(kept);
-  if (layout == PrunedLayout::kTransformers && heads) {  // those that went are zeros in their places
+  if (layout == PrunedLayout::kTransformers && heads) {  // removed heads are zeros in their places
     indices.clear();
     for (std::size_t i = 0; i < kept.size(); ++i) indices.push_back(kept[i] ? static_cast<std::int64_t>(i) : kNone);
   } else if (layout == PrunedLayout::kTransformers) {

@@ -1,10 +1,10 @@
-// The directory of a pruned model: its config and its weights without what went.
+// The directory of a pruned model: its config and its weights without the removed units.
 //
 //   const PrunedModel pruned(bundle, groups, masks, PrunedLayout::kPlimsoll);
 //   write_model("smaller", [&](const std::filesystem::path& aside) { return pruned.save(aside, read); });
 //
-// In the layout of `transformers` all layers have one width, that of the widest, and heads that went are zeros, since
-// its configs know neither pruned heads nor widths by layer. In ours each layer has its own (`pruned_layers` of
+// In the layout of `transformers` all layers have one width, that of the widest, and removed heads are zeros, since its
+// configs have neither pruned heads nor widths by layer. In ours, each layer has its own width (`pruned_layers` of
 // config.json), under a name that `transformers` refuses. Both compute the same.
 #pragma once
 
@@ -23,15 +23,15 @@ namespace plimsoll {
 
 class PrunedModel {
  public:
-  // Reads elements of a parameter of the model before, from `first` on.
+  // Reads elements of a parameter of the original model, from `first` on.
   using Read = std::function<void(const ParameterSpec& spec, std::int64_t first, std::span<float> values)>;
 
-  // Something of each layer stays (fewer_layers.h). Throws UsageError where `transformers` has no layout for it: heads
-  // have gone before.
+  // Each layer must keep some units (for others, see fewer_layers.h). Throws UsageError if `transformers` has no layout
+  // for it, because heads were pruned before.
   PrunedModel(const ModelBundle& bundle, const std::vector<WeighedUnits>& groups, const Masks& masks,
               PrunedLayout layout);
 
-  // The bundle with the smaller config; its weights are still the larger ones.
+  // Returns the bundle with the smaller config; its weights are still the larger ones.
   const ModelBundle& bundle() const { return pruned_; }
   std::int64_t parameters() const;
 
@@ -43,7 +43,7 @@ class PrunedModel {
   static constexpr std::int64_t kNone = -1;
   using Selection = std::vector<std::int64_t>;
   struct Change {
-    std::string source;  // the parameter before
+    std::string source;  // the parameter of the original model
     Selection rows{}, columns{};
   };
 
@@ -51,7 +51,7 @@ class PrunedModel {
 
   ModelBundle original_;
   ModelBundle pruned_;
-  std::map<std::string, Change> changes_;  // by the name of the parameter now
+  std::map<std::string, Change> changes_;  // by the new parameter's name
 };
 
 }  // namespace plimsoll

@@ -1,4 +1,4 @@
-// The units of a model that pruning weighs, heads and columns of feed-forward networks, and which of them stay.
+// The units of a model that pruning weighs, heads and columns of feed-forward networks, and which of them are kept.
 //
 //   std::vector<WeighedUnits> groups = weigh_units(*bundle.config.encoder, keys_per_row);
 //   const Masks all = all_units(groups);
@@ -25,29 +25,29 @@ struct WeighedUnits {
   std::vector<double> importances() const;
 };
 
-// By group, in the order of Encoder::prunable, and by unit: true stays. A layer of which nothing stays is left out
-// whole, so that its input is its output.
+// By group, in the order of Encoder::prunable, and by unit: true means kept. A layer of which nothing is kept is
+// removed entirely, so that its input is its output.
 using Masks = std::vector<std::vector<bool>>;
 
 // How a pruned model is stored (pruned_model.h).
 enum class PrunedLayout : std::uint8_t { kTransformers, kPlimsoll };
 
-// `keys_per_row`: how many rows of its own window a row attends to, on average over rows.
+// `keys_per_row` is how many rows of its own window a row attends to, on average over rows.
 std::vector<WeighedUnits> weigh_units(const Encoder& encoder, double keys_per_row);
 Masks all_units(const std::vector<WeighedUnits>& groups);
 std::int64_t count_kept(const std::vector<bool>& kept);
-// The multiply-adds of what stays, and their share of those of everything.
+// Return the multiply-adds of what is kept, and their share of all.
 double kept_cost(const std::vector<WeighedUnits>& groups, const Masks& masks);
 double kept_share(const std::vector<WeighedUnits>& groups, const Masks& masks);
-// The layers of which anything stays, in rising order.
+// Returns the layers of which anything is kept, ascending.
 std::vector<std::int64_t> kept_layers(const std::vector<WeighedUnits>& groups, const Masks& masks);
-// One width for all layers, as config.json of `transformers` has it: that of the widest, which each group's shrinking
-// divides.
+// Returns one width for all layers, as in config.json of `transformers`: that of the widest layer, rounded up to a
+// multiple of each group's `shrink`.
 std::int64_t common_width(const std::vector<WeighedUnits>& groups, const Masks& masks);
-// What is stored, and so computed, for these masks: for `transformers` every head and the common width of the layers
-// that stay, zeros among them.
+// Returns what is stored, and so computed, for these masks: for `transformers`, every head and the common width of the
+// remaining layers, including zeros.
 Masks stored_masks(const std::vector<WeighedUnits>& groups, const Masks& masks, PrunedLayout layout);
-// The maps whose input columns are units that the graph computes: those that have masks.
+// Returns the maps whose input columns are units that the graph computes, and so have masks.
 std::set<std::string> masked_maps(const Encoder& encoder);
 
 }  // namespace plimsoll

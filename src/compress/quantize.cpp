@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kCopiedBytes = 1 << 20;
 constexpr std::string_view kWeight = ".weight";
 
-// The matrix as it will be: in the order of memory, of the type that it had.
+// Returns the matrix's declaration in the new file: in the order of memory, with its old type.
 TensorDeclaration declaration(const TensorEntry& entry, const ParameterSpec& spec) {
   return {entry.name, {entry.type.dtype, spec.shape}};
 }
@@ -73,8 +73,7 @@ std::uint64_t QuantizedModel::bytes() const {
 
 nlohmann::json QuantizedModel::config() const {
   nlohmann::json config = config_json(bundle_.config);
-  // Linear layers whose weights stay in floats; names of other modules do no harm. A tied head has no tensor of its
-  // own.
+  // Linear layers whose weights stay in floats; names of other modules do no harm. A tied head has no tensor.
   nlohmann::json in_floats = {"lm_head"};
   DType type = DType::kF32;
   for (const TensorEntry& entry : bundle_.weights->entries()) {

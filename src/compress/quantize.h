@@ -1,6 +1,6 @@
-// Writes a model's weights in 4 bits, as bitsandbytes has them: the encoder's weight matrices, whose rows are whole
-// blocks; everything else stays as its file has it. `transformers` opens the directory, and so does Plimsoll, which
-// holds the weights to the bit as they are there.
+// Writes a model's weights in 4 bits, in bitsandbytes' format: the encoder's weight matrices whose rows are whole
+// blocks; everything else stays as in its file. `transformers` opens the directory, and so does Plimsoll, which holds
+// exactly these weights.
 //
 //   const QuantizedModel quantized(bundle, true);
 //   write_model("smaller", [&](const std::filesystem::path& aside) { return quantized.save(aside); });
@@ -19,12 +19,12 @@ namespace plimsoll {
 
 class QuantizedModel {
  public:
-  // `bundle` outlives it, has weights in floats and no adapters. `use_double_quant`: the factors of blocks are
-  // quantized too.
+  // `bundle` must outlive it, have weights in floats and no adapters. `use_double_quant`: the blocks' factors are
+  // quantized, too.
   QuantizedModel(const ModelBundle& bundle, bool use_double_quant);
 
   std::size_t matrices() const { return matrices_.size(); }
-  // The encoder's weight matrices that stay in floats, because their inputs are not a multiple of a block.
+  // Returns the encoder's weight matrices that stay in floats, because their inputs are not a multiple of a block.
   const std::vector<std::string>& kept() const { return kept_; }
   std::uint64_t bytes_before() const;
   std::uint64_t bytes() const;

@@ -19,7 +19,7 @@
 namespace plimsoll {
 namespace {
 
-// The node of the evaluation graph with this name and op.
+// Finds the node of the evaluation graph with this name and op.
 std::size_t find_node(const Graph& graph, Op op, const std::string& name) {
   for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
     if (graph.nodes()[n].op == op && graph.nodes()[n].name == name) return n;
@@ -28,7 +28,7 @@ std::size_t find_node(const Graph& graph, Op op, const std::string& name) {
   return 0;
 }
 
-// The residual sum behind a sublayer's map.
+// Finds the residual sum after a sublayer's map.
 std::size_t find_sum(const Graph& graph, std::size_t linear) {
   const ValueId y = graph.nodes()[linear].outputs[0];
   for (std::size_t n = linear; n < graph.nodes().size(); ++n) {
@@ -63,7 +63,7 @@ class Reconstruction::Walk {
     for (; next_ < end; ++next_) program_.run_node(next_);
     program_.wait();
   }
-  // The first output of a node that has just run, or the first input of the next.
+  // Read the first output of a node that has just run, or the first input of the next.
   void output(std::size_t node, std::vector<float>& values) const {
     read_floats(program_.tensor(program_.graph().nodes()[node].outputs[0]), values);
   }
@@ -74,7 +74,7 @@ class Reconstruction::Walk {
     return program_.tensor(program_.graph().nodes()[node].row_count).get<std::int32_t>();
   }
 
-  // All that later nodes read of what there is before `node`, but for parameters.
+  // Returns all values that exist before `node` and are read later, except parameters.
   std::vector<ValueId> alive_at(std::size_t node) const {
     const Graph& graph = program_.graph();
     std::set<ValueId> alive;
@@ -89,7 +89,7 @@ class Reconstruction::Walk {
     }
     return {alive.begin(), alive.end()};
   }
-  // Rows behind the last real one are undefined, and left out.
+  // Rows after the last real one are undefined, and left out.
   std::size_t bytes_of(ValueId value, const std::vector<ValueId>& alive) const {
     const Graph& graph = program_.graph();
     const DeviceTensor tensor = program_.tensor(value);
@@ -138,7 +138,7 @@ class Reconstruction::Walk {
   std::size_t next_ = 0;
 };
 
-// The windows of a pass, again for each step, with both models brought to where they are compared.
+// Goes through the windows of a pass for each step, and runs both models to the place of comparison.
 class Reconstruction::Windows {
  public:
   Windows(const Session& whole, const Session& pruned, const WindowPass& pass, const std::vector<Step>& steps,
@@ -204,17 +204,17 @@ class Reconstruction::Windows {
   Walk whole_, pruned_;
   const WindowPass& pass_;
   std::int64_t text_rows_;
-  std::vector<State> kept_;     // of the first windows, from where the last step has left them
+  std::vector<State> kept_;     // of the first windows, at the place of the last step
   const Step* last_ = nullptr;  // that has been run
   std::size_t windows_ = 0;     // that have labels
 };
 
-// The sums over rows of x x^T and of r x^T, where x [K] ends with a 1 for the bias and r [M] is what is missing. The
+// The sums over rows of x x^T and of r x^T, where x [K] ends with a 1 for the bias and r [M] is the residual. The
 // backend multiplies the rows of a window; windows are added up in double precision.
 class Reconstruction::Normal {
  public:
-  // `shapes`: columns and outputs of every map. The largest map need not need the most: products of few columns have
-  // other scratch.
+  // `shapes` has the columns and outputs of every map. The largest map does not always need the most: products of few
+  // columns have different scratch.
   Normal(std::int64_t rows, const std::set<std::pair<std::int64_t, std::int64_t>>& shapes, Backend& backend)
       : rows_(rows), backend_(backend) {
     std::size_t arena_bytes = 0, gram = 0, right = 0;
@@ -325,7 +325,7 @@ std::vector<Reconstruction::Step> Reconstruction::steps_of(const Session& whole_
   const Graph& whole = whole_session.program(ProgramKind::kEvaluate).graph();
   const Graph& pruned = pruned_session.program(ProgramKind::kEvaluate).graph();
   std::vector<Step> steps;
-  std::map<std::int64_t, std::int64_t> layers;  // the number before of each layer now
+  std::map<std::int64_t, std::int64_t> layers;  // the original number of each remaining layer
   for (const Map& map : maps_) {
     const std::string weight = sources.at(map.name + ".weight");
     const std::string before = weight.substr(0, weight.rfind('.'));
@@ -344,15 +344,15 @@ std::vector<Reconstruction::Step> Reconstruction::steps_of(const Session& whole_
                      .pruned_end = find_node(pruned, Op::kLayerNorm, norm),
                      .whole_end = find_node(whole, Op::kLayerNorm, renumbered(norm, layer, next->second - 1))});
   }
-  // In the order of the graph: what is solved for first changes what comes after it.
+  // Steps follow the order of the graph, because solving a map changes what comes after it.
   std::ranges::sort(steps, {}, &Step::pruned_end);
-  // Up to the first that changes, both models are the same.
+  // Up to the first change, both models are the same.
   const auto changes = [&](const Step& step) {
     return step.map == nullptr || std::ssize(step.map->kept) < step.map->in ||
            sources.at(step.map->name + ".weight") != step.map->name + ".weight";
   };
   steps.erase(steps.begin(), std::ranges::find_if(steps, changes));
-  // A place begins where the fewest bytes are alive, of the nodes between the place before and what is compared.
+  // A place begins at the node with the fewest bytes alive, among those between the previous place and the comparison.
   const Walk walk(pruned_session);
   std::size_t first = 0;
   for (Step& step : steps) {
@@ -406,7 +406,7 @@ void Reconstruction::solve_map(const Step& step, const Session& pruned, Windows&
     const std::int64_t rows = of_pruned.rows(step.pruned_end);
     for (std::size_t i = 0; i < target.size(); ++i) target[i] -= sum[i];
     std::ranges::fill(columns, 0.0F);
-    std::fill(target.begin() + rows * map.out, target.end(), 0.0F);  // what lies behind the real rows is undefined
+    std::fill(target.begin() + rows * map.out, target.end(), 0.0F);  // rows after the real ones are undefined
     for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
       float* const row = &columns[r * (kept + 1)];
       for (std::size_t c = 0; c < kept; ++c) row[c] = x[r * in + static_cast<std::size_t>(map.kept[c])];
@@ -433,7 +433,7 @@ void Reconstruction::solve_norm(const Step& step, const Session& pruned, Windows
   std::vector<float> weights(width), biases(width), from, target;
   weight.read(0, weights);
   bias.read(0, biases);
-  // By column, sums over rows of the pruned model's x and the whole one's y.
+  // By column: sums over rows of the pruned model's x and the whole one's y.
   struct Sums {
     double x = 0, y = 0, xx = 0, xy = 0;
   };

@@ -1,8 +1,8 @@
-// Reconstruction: what reads the units that stay learns to make up for those that went. Layer by layer, from the first
-// to the last, the weights and the bias of each map that reads pruned columns are solved for by ridge regression, so
-// that its sublayer's output on the calibration pages comes closest to the whole model's. The whole model's output is
-// compared with what the pruned one makes of its own earlier layers, so errors of these are made up for, too. Where
-// whole layers went, the last norm before them learns their output: a factor and a shift of each of its columns.
+// Reconstruction: the maps that read the kept units learn to compensate for the removed ones. Layer by layer, from the
+// first to the last, the weights and the bias of each map that reads pruned columns are solved for by ridge regression,
+// so that its sublayer's output on the calibration pages comes closest to the whole model's. The pruned model's output
+// is computed from its own earlier layers, so their errors are compensated, too. If whole layers were removed, the last
+// norm before them learns their output: a factor and a shift for each of its columns.
 //
 // Kwon et al. 2022 tune one factor for each unit by least squares; here all weights of the map are unknowns, because
 // the normal equations are as cheap and leave less error.
@@ -25,19 +25,18 @@ namespace plimsoll {
 class Reconstruction {
  public:
   struct Options {
-    double ridge = 1e-2;  // of the change of the weights, relative to each column's mean square
+    double ridge = 1e-2;  // on the change of the weights, relative to each column's mean square
   };
-  // Holds all memory that it needs beside the sessions, so that it is counted where these are planned. `groups` and
-  // `encoder` are those of the pruned model's layers. `rows`: of the encoder, that a window has at most.
+  // Holds all memory that it needs besides the sessions, so that it is counted when these are planned. `groups` and
+  // `encoder` are those of the pruned model's layers. `rows` is the most rows of the encoder in a window.
   Reconstruction(const std::vector<WeighedUnits>& groups, const Masks& masks, const Encoder& encoder, std::int64_t rows,
                  Backend& backend, const Options& options);
   ~Reconstruction();
 
-  // `whole` and `pruned` have the program kEvaluate for one window, each with its parameters loaded: `pruned` of the
-  // whole model's layers that stay, whose parameters were those of the whole model that `sources` names. Leaves in
-  // `pruned` the weights that were solved for, with zeros in the columns that went. Of as many windows as
-  // `kept_bytes` have room for, states are kept from one map to the next; of the others all layers before a map are
-  // computed again.
+  // `whole` and `pruned` have the program kEvaluate for one window, each with its parameters loaded: `pruned` has the
+  // remaining layers, and `sources` names the whole model's parameter for each of its own. Stores in `pruned` the
+  // weights that were solved for, with zeros in the removed columns. For as many windows as fit into `kept_bytes`,
+  // states are kept from one map to the next; for the others, all layers before a map are computed again.
   void run(const Session& whole, const Session& pruned, const std::map<std::string, std::string>& sources,
            const WindowPass& pass, std::size_t kept_bytes);
 
@@ -50,7 +49,7 @@ class Reconstruction {
     std::int64_t out = 0, in = 0;
     std::vector<std::int64_t> kept;  // its input columns
   };
-  // A place where the two models are compared: the end of a map's sublayer, or a norm before layers that went.
+  // A place where the two models are compared: the end of a map's sublayer, or a norm before removed layers.
   struct Step {
     const Map* map = nullptr;  // nullptr: a norm
     std::string norm{};

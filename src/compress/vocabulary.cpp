@@ -42,7 +42,7 @@ void renumber(nlohmann::json& config, const std::vector<std::int32_t>& now) {
   });
 }
 
-// config.json as it was, but for the numbers of the vocabulary.
+// Returns the old config.json, with the new vocabulary's size and ids.
 nlohmann::json trimmed_config(const ModelBundle& bundle, const std::vector<std::int32_t>& now, std::size_t kept) {
   nlohmann::json config = bundle.config.source;
   config["vocab_size"] = kept;
@@ -61,13 +61,13 @@ void keep_named_tokens(const nlohmann::json& config, std::vector<bool>& kept) {
   });
 }
 
-// Returns what generation_config.json holds; null where there is none.
+// Returns the content of generation_config.json; null if there is none.
 nlohmann::json generation_config(const ModelBundle& bundle) {
   const auto found = bundle.companions.find(kGeneration);
   return found == bundle.companions.end() ? nlohmann::json() : parse_json(found->second, kGeneration);
 }
 
-// The word embedding, and a language model's head that is not tied to it.
+// True for the word embedding, and for a language model's head that is not tied to it.
 bool has_row_a_token(const ParameterSpec& spec) {
   return spec.part == ParameterSpec::Part::kWordEmbedding || spec.part == ParameterSpec::Part::kLanguageHead;
 }
@@ -101,7 +101,8 @@ TokenCounts count_tokens(const TokenizedPages& pages, std::int32_t vocab_size) {
 TrimmedModel::TrimmedModel(const ModelBundle& bundle, const TokenCounts& counts, const std::filesystem::path& scratch)
     : original_(bundle), trimmed_(bundle) {
   check(bundle.weights != nullptr && !bundle.options.lora.enabled(), "there are weights to trim");
-  // A Tokenizer does not keep all of its definition. The class that reads it may stand in the model's own config.json.
+  // A Tokenizer does not keep all of its definition. The class that reads it may be named in the model's own
+  // config.json.
   const auto put_config = [&](const nlohmann::json& config) {
     write_text_file(scratch / "config.json", config.dump(2) + "\n");
   };
@@ -175,7 +176,7 @@ FileSum TrimmedModel::save_weights(const std::filesystem::path& path) const {
       copy_parameter(writer, spec, source);
       continue;
     }
-    // Runs of rows that stay are read at once.
+    // Runs of kept rows are read at once.
     const std::int64_t columns = spec.shape[1];
     for (std::size_t begin = 0, end = 0; begin < kept_.size(); begin = end) {
       for (end = begin + 1; end < kept_.size() && kept_[end] == kept_[end - 1] + 1;) ++end;
@@ -187,7 +188,7 @@ FileSum TrimmedModel::save_weights(const std::filesystem::path& path) const {
 
 FileSums TrimmedModel::save(const std::filesystem::path& directory) const {
   FileSums sums = save_model_parts(directory, trimmed_);
-  // Nothing of it changes but the vocabulary's numbers: an encoder without a head stays one.
+  // Only the vocabulary's size and ids change: an encoder without a head stays one.
   sums["config.json"] = write_text_file(directory / "config.json", trimmed_.config.source.dump(2) + "\n");
   sums["model.safetensors"] = save_weights(directory / "model.safetensors");
   return sums;

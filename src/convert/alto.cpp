@@ -34,7 +34,7 @@ void read_line(FoundPage& page, const XmlNode& line, Losses& losses) {
   const std::size_t before = page.words.size();
   for (const XmlNode& each : line.children()) {
     if (each.name() == "HYP") {
-      // The hyphen at a line's end is printed behind its last word.
+      // The hyphen at a line's end is printed after its last word.
       const std::optional<std::string_view> hyphen = each.attribute("CONTENT");
       if (!hyphen || page.words.size() == before) continue;
       page.words.back().text += *hyphen;

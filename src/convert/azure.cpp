@@ -24,7 +24,7 @@ FoundWord word_of(const JsonNode& word, const std::optional<Box>& line) {
   return found;
 }
 
-// Read 3 and Image Analysis: words stand in their lines.
+// Reads Read 3 and Image Analysis: words are in their lines.
 void read_lines(FoundPage& page, const JsonNode& lines, Losses& losses) {
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const JsonNode line = lines.item(i);
@@ -48,7 +48,7 @@ void add_span(std::vector<Span>& spans, const JsonNode& node, const Box& box) {
   spans.push_back({offset, offset + node.at("length").whole(), box});
 }
 
-// Document Intelligence: words and lines stand beside each other, and spans say which words are in which line.
+// Reads Document Intelligence: words and lines are separate lists, and spans say which words are in which line.
 void read_spans(FoundPage& page, const JsonNode& node, Losses& losses) {
   std::vector<Span> lines;
   const std::optional<JsonNode> found_lines = node.find("lines"), words = node.find("words");
@@ -87,7 +87,7 @@ void set_size(FoundPage& page, const JsonNode& node) {
 
 bool is_azure(const Evidence& evidence) {
   if (evidence.has("analyzeResult") || evidence.has("readResult") || evidence.has("readResults")) return true;
-  // What the SDKs print of a result has no object around it.
+  // What the SDKs print for a result has no object around it.
   return evidence.has("pages[].words[].polygon") || evidence.has("pages[].lines[].polygon");
 }
 

@@ -1,5 +1,5 @@
-// CoNLL's lines, as seqeval's users have them: a word and its label, with the predicted label behind it where there is
-// one, and an empty line behind each page.
+// CoNLL's lines, in the form used with seqeval: a word and its label, then the predicted label if there is one, and an
+// empty line after each page.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ class ConllWriter final : public PageWriter {
   }
 
  private:
-  // The page's labels; plain names get the tags that entities of IOB2 have.
+  // Returns the page's labels; plain names get IOB2's tags.
   std::vector<std::string> tags(const FoundPage& page) const {
     if (page.labels.size() != page.words.size()) {
       throw DataError({.what = "a page has no labels of its words",

@@ -65,7 +65,7 @@ const OutputFormat& output_named(const std::string& name) {
                     .remedy = "name one of these"});
 }
 
-// The format of each file: the one of --from, or the one it is recognised as, which is said once for each format.
+// The format of each file: that of --from, or the recognised one, which is logged once for each format.
 class Formats {
  public:
   explicit Formats(const ConvertOptions& options) {
@@ -103,8 +103,8 @@ class Formats {
   std::map<fs::path, const InputFormat*> known_{};
 };
 
-// The predictions of a run for the pages that are converted: they follow one another in the same order, and pages
-// that could not be read are missing.
+// The predictions of a run for the converted pages: they are in the same order, but pages that could not be read are
+// missing.
 class Predictions {
  public:
   explicit Predictions(const ConvertOptions& options)
@@ -112,7 +112,7 @@ class Predictions {
     next_ = file_.next();
   }
 
-  // The prediction of the page; nullptr: there is none.
+  // Returns the prediction for the page; nullptr if there is none.
   const FoundPage* of(const FoundPage& page) {
     if (!next_ || !is_of(*next_, page)) return nullptr;
     current_ = std::move(next_);
@@ -160,7 +160,7 @@ void use_segments(FoundPage& page, Losses& losses) {
   }
 }
 
-// XML may hold bytes that are not UTF-8 though it says so; whoever reads the output would stop there.
+// XML may contain bytes that are not UTF-8 although it says so; readers of the output would stop there.
 void check_text(const FoundPage& page) {
   const auto check_one = [&](const std::string& text, const char* what) {
     const std::size_t at = invalid_utf8_offset(text);
@@ -243,7 +243,7 @@ class Conversion {
     const bool own = page.more.is_object();
     leave_out_uncertain(page, options_.least_confidence, losses_);
     if (own && !to_.needs_pixels) {
-      // Pages keep their boxes as they are; only the way to the picture changes with the file's place.
+      // Pages keep their boxes unchanged; only the path to the picture changes with the file's place.
       if (const auto found = pictures_.find(page)) page.picture = *found;
     } else {
       pictures_.place(page, losses_);

@@ -25,13 +25,13 @@ struct ConvertOptions {
   std::filesystem::path images{};            // the folder of the pictures; empty: they are looked for beside the inputs
   std::string from{};                        // a name of input_formats(); empty: recognised
   std::string to = "pages";                  // a name of output_formats()
-  BoxFormat box_format = BoxFormat::kPixel;  // of pages' boxes
-  double dpi = 150;                          // pixels an inch where boxes are lengths and there is no picture
+  BoxFormat box_format = BoxFormat::kPixel;  // for pages' boxes
+  double dpi = 150;                          // pixels per inch, for boxes in lengths without a picture
   double least_confidence = 0;               // 0 to 1: words that an OCR engine is less sure of are left out
   bool segment_boxes = false;                // a word gets the box of its line or field
-  std::vector<std::string> label_names{};    // of labels that are numbers; for a labelling configuration also others
-  std::string image_url = "/data/local-files/?d=";  // what stands before a picture's path in Label Studio's tasks
-  std::string model_version = "plimsoll";           // of predictions in Label Studio's tasks
+  std::vector<std::string> label_names{};    // for labels that are numbers; for a labelling configuration also others
+  std::string image_url = "/data/local-files/?d=";  // the prefix of a picture's path in Label Studio's tasks
+  std::string model_version = "plimsoll";           // for predictions in Label Studio's tasks
   std::filesystem::path label_config{};             // Label Studio's labelling configuration; empty: none is written
 };
 
@@ -39,16 +39,15 @@ struct ConvertSummary {
   std::uint64_t pages = 0, words = 0;
   std::uint64_t labelled_pages = 0, predicted_pages = 0;
   bool wrote_label_config = false;
-  std::vector<std::string> lost;  // sentences that say what got lost, each with its count
+  std::vector<std::string> lost;  // sentences that say what was lost, each with its count
 };
 
-// Returns the files that patterns, files and folders name, in their order. A folder stands for its files of JSON, XML,
-// HTML and TSV, or for those in its `annotations` (FUNSD) or `json` (CORD). Throws DataError for a name that is nothing
-// of these.
+// Returns the files that patterns, files and folders name, in their order. A folder means its JSON, XML, HTML and TSV
+// files, or those in its `annotations` (FUNSD) or `json` (CORD). Throws DataError for a name that is none of these.
 PagePaths convert_inputs(const std::vector<std::string>& given);
 
 // Throws DataError for a file that is damaged or of no known format, naming file, page and element, and UsageError for
-// options that contradict each other or the files; `output` is then as it was.
+// options that contradict each other or the files; `output` is then unchanged.
 ConvertSummary convert(const ConvertOptions& options);
 
 }  // namespace plimsoll

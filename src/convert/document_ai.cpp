@@ -63,7 +63,7 @@ std::vector<Range> ranges_of(const JsonNode& layout) {
   return ranges;
 }
 
-// In shares of the page.
+// Returns the box in shares of the page.
 std::optional<Box> box_of(const JsonNode& layout, const FoundPage& page) {
   const std::optional<JsonNode> poly = layout.find(kPoly);
   if (!poly) return std::nullopt;

@@ -11,7 +11,7 @@
 namespace plimsoll {
 namespace {
 
-// Notes the path of every member on the way through a JSON text.
+// Collects the path of every member while parsing a JSON text.
 class MemberNotes : public nlohmann::json_sax<nlohmann::json> {
  public:
   std::set<std::string> take() { return std::move(members_); }
@@ -49,7 +49,7 @@ class MemberNotes : public nlohmann::json_sax<nlohmann::json> {
   bool leave() {
     if (depth_ <= kDepth) {
       ends_.pop_back();
-      // The next member stands behind the path of what holds this value.
+      // The next member's path begins with that of the value's container.
       path_.resize(ends_.empty() ? 0 : ends_.back());
     }
     --depth_;

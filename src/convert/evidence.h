@@ -21,10 +21,11 @@ struct Evidence {
   bool has(const char* member) const { return members.contains(member); }
 };
 
-// Reads the first mebibyte; of JSON all, because the names that tell may stand behind a long text.
+// Reads the first mebibyte; for JSON it reads the whole file, because the telling names may come after a long text.
 Evidence look_at(const std::filesystem::path& path);
 
-// The members of the first JSON value in `text`, down to five levels; whatever follows, or breaks off, is passed over.
+// Returns the members of the first JSON value in `text`, down to five levels; anything after it, or incomplete, is
+// ignored.
 std::set<std::string> json_members(std::string_view text);
 
 // A file is read whole if it is no longer; a longer one is refused.

@@ -5,7 +5,7 @@
 namespace plimsoll {
 namespace {
 
-// The first row that recognises a file reads it, so a format whose marks another one may have too stands below it.
+// The first row that recognises a file reads it, so a format whose marks may also occur in another one comes after it.
 constexpr InputFormat kInputs[] = {
     {"alto", "ALTO, 2 to 4 (XML)", is_alto, read_alto},
     {"page-xml", "PAGE, 2010 to 2019 (XML)", is_page_xml, read_page_xml},

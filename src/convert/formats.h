@@ -19,7 +19,7 @@
 
 namespace plimsoll {
 
-// What a reader is given beside its file.
+// What a reader gets besides its file.
 struct Reading {
   const ConvertOptions& options;
   const Pictures& pictures;
@@ -28,14 +28,14 @@ struct Reading {
 };
 
 struct InputFormat {
-  const char* name;         // as --from has it
+  const char* name;         // as in --from
   const char* description;  // "hOCR 1.2"
   bool (*recognises)(const Evidence& evidence);
   // Throws DataError for a file that is not of the format.
   void (*read)(const std::filesystem::path& file, const Reading& reading);
 };
 
-// Names that pages use, known before the first page is written.
+// The names that pages use, known before the first page is written.
 struct PageNames {
   std::set<std::string> labels{};         // of words, with tags
   std::set<std::string> entity_labels{};  // of entities
@@ -56,13 +56,13 @@ struct Writing {
 class PageWriter {
  public:
   virtual ~PageWriter() = default;
-  // `predicted`: what a model says of the same page; nullptr: nothing is known.
+  // `predicted` is what a model says about the same page; nullptr: nothing.
   virtual void write(const FoundPage& page, const FoundPage* predicted) = 0;
   virtual void finish() {}
 };
 
 struct OutputFormat {
-  const char* name;  // as --to has it
+  const char* name;  // as in --to
   const char* description;
   bool needs_names;   // PageNames are collected in a first pass
   bool needs_pixels;  // boxes become pixels, whatever the pages are
@@ -72,9 +72,9 @@ struct OutputFormat {
 std::span<const InputFormat> input_formats();
 std::span<const OutputFormat> output_formats();
 
-// The first format of the table that recognises the file; nullptr: none does.
+// Returns the first format of the table that recognises the file; nullptr if none does.
 const InputFormat* recognised(const Evidence& evidence);
-// Names of formats, for messages: "alto, azure, …".
+// Return the names of formats, for messages: "alto, azure, …".
 std::string input_format_names();
 
 }  // namespace plimsoll

@@ -16,7 +16,8 @@ constexpr std::initializer_list<const char*> kFullText = {"fullTextAnnotation", 
 constexpr std::initializer_list<const char*> kTexts = {"textAnnotations", "text_annotations"};
 constexpr std::initializer_list<const char*> kVisionNormalized = {"normalizedVertices", "normalized_vertices"};
 
-// The box of a polygon, whose corners are in pixels or in shares of the page: a page has one of the two.
+// Returns the box of a polygon, whose corners are in pixels or in shares of the page; each page uses only one of the
+// two.
 Box box_of(FoundPage& page, const JsonNode& polygon) {
   const std::optional<JsonNode> pixels = polygon.find("vertices");
   if (pixels && pixels->is_list() && pixels->size() > 0) {
@@ -28,7 +29,7 @@ Box box_of(FoundPage& page, const JsonNode& polygon) {
   if (!shares) polygon.refuse("a polygon has no corners", "\"vertices\" or \"normalizedVertices\"");
   if (page.unit == BoxUnit::kPixels) {
     if (!page.words.empty()) polygon.refuse("a page has boxes of two units", "vertices, or normalizedVertices");
-    // A document's size is in points; its picture is of another size, but of the same shape.
+    // A document's size is in points; its picture has another size, but the same shape.
     page.share_width = page.width;
     page.share_height = page.height;
     page.unit = BoxUnit::kShare;
@@ -124,7 +125,7 @@ void read_google_vision(const std::filesystem::path& file, const Reading& readin
   const JsonNode root(json, name);
   std::vector<Response> responses;
   const auto add = [&](const JsonNode& node) {
-    // A response for a file holds one response a page.
+    // A response for a file contains one response per page.
     const std::optional<JsonNode> inner = node.find("responses");
     if (!inner) return responses.push_back({node, static_cast<int>(responses.size()) + 1});
     for (std::size_t i = 0; i < inner->size(); ++i) {

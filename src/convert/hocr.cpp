@@ -38,7 +38,7 @@ class Title {
  public:
   explicit Title(const XmlNode& node) : node_(node), text_(node.attribute("title").value_or("")) {}
 
-  // The words behind a property's name; empty: there is no such property.
+  // Returns the words after a property's name; empty if there is no such property.
   std::vector<std::string> values(std::string_view name) const {
     for (std::size_t begin = 0; begin < text_.size();) {
       std::size_t end = begin;

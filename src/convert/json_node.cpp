@@ -113,7 +113,7 @@ void JsonNode::refuse(std::string what, std::string allowed, std::string remedy)
 Json parse_json_file(std::string_view text, const std::string& file) {
   Json json = parse_json(text, file);
   if (!json.is_discarded()) return json;
-  // The second parse says where; it happens only on the way to an error.
+  // The second parse finds the place; it happens only before an error is reported.
   std::size_t at = text.size();
   try {
     [[maybe_unused]] const Json again = Json::parse(text);
@@ -166,7 +166,7 @@ std::vector<JsonItem> list_items(std::string_view text) {
     if (c == ']' || c == '}') --depth;
     if (depth == 0 && c == ']') {
       end_item(i);
-      // What follows the list belongs to no item, so it becomes one of its own, which is then refused.
+      // Text after the list belongs to no item, so it becomes a separate one, which is then refused.
       const std::size_t more = text.find_first_not_of(" \t\r\n", i + 1);
       if (more != std::string_view::npos) items.push_back({text.substr(more), line});
       return items;

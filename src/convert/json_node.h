@@ -5,8 +5,8 @@
 //   const JsonNode blocks = root.at("Blocks");
 //   for (std::size_t i = 0; i < blocks.size(); ++i) use(blocks.item(i).at("BlockType").text());
 //
-// Whatever is asked for and is not there, or is of another type, is refused with a DataError that names the place:
-// "result.json, Blocks[12].Geometry". The JSON outlives its nodes.
+// A member that is missing, or has another type, is refused with a DataError that names the place: "result.json,
+// Blocks[12].Geometry". The JSON must outlive its nodes.
 #pragma once
 
 #include <array>
@@ -22,14 +22,14 @@ namespace plimsoll {
 
 class JsonNode {
  public:
-  // `file` outlives the node too.
+  // `file` must outlive the node, too.
   JsonNode(const nlohmann::json& value, const std::string& file) : value_(&value), file_(&file) {}
   JsonNode(const nlohmann::json& value, std::string&& file) = delete;
 
   const nlohmann::json& value() const { return *value_; }
   std::string where() const;
 
-  // The member of this name; nullopt where there is none, or null. Several names are spellings of one member.
+  // Returns the member with this name; nullopt if it is missing or null. Several names are spellings of one member.
   std::optional<JsonNode> find(std::initializer_list<const char*> names) const;
   std::optional<JsonNode> find(const char* name) const { return find({name}); }
   JsonNode at(std::initializer_list<const char*> names) const;
@@ -37,12 +37,12 @@ class JsonNode {
 
   bool is_list() const { return value_->is_array(); }
   bool is_text() const { return value_->is_string(); }
-  // Of a list.
+  // Returns the size of a list.
   std::size_t size() const;
   JsonNode item(std::size_t index) const;
 
   double number() const;       // finite
-  std::int64_t whole() const;  // a whole number, or one written as text
+  std::int64_t whole() const;  // an integer, or one written as text
   const std::string& text() const;
 
   // Throws DataError: `what` is wrong, this value was found, `allowed` would have been right.
@@ -64,14 +64,14 @@ class JsonNode {
 // Parses a whole file. Throws DataError that names line and column if it is not JSON, or nests too deep.
 nlohmann::json parse_json_file(std::string_view text, const std::string& file);
 
-// The items of a list at the top of a file, parsed one after the other, so that the values of one item are in memory at
-// a time: their text and the line where each begins.
+// An item of a list at the top of a file: its text and the line where it begins. Items are parsed one after the other,
+// so that only one item's values are in memory at a time.
 struct JsonItem {
   std::string_view text;
   std::size_t line = 1;
 };
-// The items of `text`, which is a list; the value itself, if it is no list. Each is only a range of brackets that
-// match: parsing it says whether it is JSON.
+// Returns the items of `text`, or the value itself if that is not a list. Each is only a range with matching brackets:
+// parsing it says whether it is JSON.
 std::vector<JsonItem> list_items(std::string_view text);
 
 }  // namespace plimsoll

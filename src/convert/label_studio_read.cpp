@@ -1,7 +1,8 @@
-// Label Studio's export (JSON): tasks with annotations, of which results that share an id describe one rectangle.
+// Label Studio's export (JSON): tasks with annotations, whose results with the same id describe one rectangle.
 //
 // A task that `convert` wrote keeps its page's words and boxes in its data. Rectangles then say which of these words
-// they label, and whoever labels need not type text. In other tasks, words are what was typed for each rectangle.
+// they label, and annotators need not type text. In other tasks, the words are the text that was typed for each
+// rectangle.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,11 +43,11 @@ constexpr Loss kTurned{
     "page was turned in Label Studio: its boxes are taken for those of the picture as it is stored",
     "pages were turned in Label Studio: their boxes are taken for those of the pictures as they are stored"};
 
-// A rectangle, with what all results of its id say.
+// A rectangle, with the content of all results with its id.
 struct Region {
   std::string id;
   bool placed = false;
-  bool unchanged = false;  // it lies where `convert` drew it
+  bool unchanged = false;  // it is where `convert` drew it
   Rectangle rectangle{};   // in pixels
   std::optional<std::string> label{};
   std::string text{};
@@ -60,7 +61,7 @@ struct Relation {
 
 double area(const Box& box) { return std::max(0.0, box[2] - box[0]) * std::max(0.0, box[3] - box[1]); }
 
-// The share of the word that lies in the box: 0 to 1.
+// Returns the share of the word that lies in the box: 0 to 1.
 double share_in(const Box& word, const Box& box) {
   const Box common = {std::max(word[0], box[0]), std::max(word[1], box[1]), std::min(word[2], box[2]),
                       std::min(word[3], box[3])};
@@ -75,7 +76,7 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-// Words that stay together on the page: those of a region, or one that belongs to none.
+// Words that stay together on the page: those of a region, or a single word without one.
 struct Unit {
   std::optional<std::size_t> region{};
   std::vector<FoundWord> words{};
@@ -96,7 +97,7 @@ bool stands_before(const Box& box, const Box& other) {
 
 class TaskPage {
  public:
-  // `several`: the task has other pages too, to which relations may belong.
+  // `several`: the task has other pages, too, to which relations may belong.
   TaskPage(FoundPage& page, bool several, Losses& losses) : page_(page), several_(several), losses_(losses) {}
 
   std::vector<Region> regions{};
@@ -108,10 +109,10 @@ class TaskPage {
     return regions[found->second];
   }
 
-  // The words of entities as they were written into the task's data, each as [begin, end).
+  // The entities' words that were written into the task's data, each as [begin, end).
   std::vector<std::pair<std::size_t, std::size_t>> known_spans{};
 
-  // The page's words and labels, from its regions and the words that the task's data has.
+  // Sets the page's words and labels, from its regions and the words in the task's data.
   void finish(std::vector<FoundWord> words) {
     std::vector<Unit> units = owned(std::move(words));
     for (std::size_t r = 0; r < regions.size(); ++r) {
@@ -145,7 +146,8 @@ class TaskPage {
     return std::any_of(units.begin(), units.end(), [&](const Unit& unit) { return unit.region == region; });
   }
 
-  // The region to which a word belongs: the one that covers most of it, at least half; of several, the smallest.
+  // Returns the region to which a word belongs: the one that covers most of it, and at least half; the smallest of
+  // several.
   std::optional<std::size_t> owner(const FoundWord& word) {
     std::optional<std::size_t> best;
     double best_share = 0;
@@ -166,8 +168,8 @@ class TaskPage {
     return best;
   }
 
-  // For each word the region that still is as it was written: it has the words that it was made of, and no others
-  // that happen to lie in it.
+  // Returns, for each word, its region if that is unchanged: such a region has its original words, and no others that
+  // happen to lie in it.
   std::vector<std::optional<std::size_t>> unchanged(const std::vector<FoundWord>& words) {
     std::vector<std::optional<std::size_t>> owners(words.size());
     std::vector<bool> taken(known_spans.size());
@@ -212,7 +214,7 @@ class TaskPage {
     return units;
   }
 
-  // Takes the text that was typed for a rectangle, if it is another than that of its words.
+  // Takes the text that was typed for a rectangle, if it differs from that of its words.
   void retype(Unit& unit, const Region& region) {
     const std::vector<std::string> typed = words_of(region.text);
     std::vector<std::string> known;
@@ -232,7 +234,8 @@ class TaskPage {
     }
   }
 
-  // Behind the words that come before it. Where a task's data has no words, rectangles keep the order of the export.
+  // Inserts the unit after the words that precede it. If a task's data has no words, rectangles keep the order of the
+  // export.
   void insert(std::vector<Unit>& units, Unit unit) const {
     const bool sorted = std::any_of(units.begin(), units.end(), [](const Unit& each) { return !each.region; });
     auto place = units.end();
@@ -264,7 +267,7 @@ class TaskPage {
 
 std::string id_text(const JsonNode& id) { return id.is_text() ? id.text() : std::to_string(id.whole()); }
 
-// The addresses of a task's pictures: one, or one for each page of a document.
+// Returns the addresses of a task's pictures: one, or one for each page of a document.
 std::vector<std::string> pictures_of(const JsonNode& data) {
   std::vector<std::string> found;
   const auto take = [&](const JsonNode& value) {
@@ -290,7 +293,7 @@ std::vector<std::string> pictures_of(const JsonNode& data) {
   return found;
 }
 
-// The annotation that counts: one marked as the truth, or else the newest that was not cancelled.
+// Returns the annotation to use: one marked as ground truth, or else the newest that was not cancelled.
 std::optional<JsonNode> annotation_of(const JsonNode& task, Losses& losses) {
   const std::optional<JsonNode> list = task.find({"annotations", "completions"});
   std::optional<JsonNode> best;
@@ -304,7 +307,7 @@ std::optional<JsonNode> annotation_of(const JsonNode& task, Losses& losses) {
     };
     if (is("was_cancelled")) continue;
     ++annotations;
-    // Dates are written year first, so their order is that of their letters.
+    // Dates begin with the year, so their order is alphabetical.
     const std::optional<JsonNode> date = each.find({"updated_at", "created_at"});
     const std::pair<bool, std::string> rank(is("ground_truth"), date && date->is_text() ? date->text() : "");
     if (best && rank < best_rank) continue;
@@ -372,7 +375,7 @@ class TaskReader {
     reading_.take(std::move(page));
   }
 
-  // What `convert` keeps of a page in a task's data.
+  // Reads what `convert` has stored about a page in a task's data.
   static void read_kept(const JsonNode& kept, FoundPage& page, std::vector<FoundWord>& words,
                         std::vector<std::pair<std::size_t, std::size_t>>& spans) {
     const std::optional<JsonNode> texts = kept.find("words"), boxes = kept.find("boxes");
@@ -403,14 +406,14 @@ class TaskReader {
     }
   }
 
-  // The size of the page in pixels, of which a result's numbers are hundredths.
+  // Sets the size of the page in pixels; a result's numbers are per cent of it.
   void set_size(const JsonNode& result, FoundPage& page) const {
     const std::optional<JsonNode> width = result.find("original_width"), height = result.find("original_height");
     if (width && height) {
       const double w = width->number(), h = height->number();
       if (!(w >= 1 && h >= 1))
         result.refuse("a picture has no size", "original_width and original_height of 1 or more");
-      // A picture may have other pixels than those that the page's boxes refer to, but not another shape.
+      // A picture may have another size in pixels than the one that the page's boxes refer to, but not another shape.
       const double shape = page.width > 0 ? (w / h) / (page.width / page.height) : 1;
       if (kept_size_ && shape > 0.98 && shape < 1.02) return;
       if (page.width > 0 && (std::abs(page.width - w) > 0.5 || std::abs(page.height - h) > 0.5)) {
@@ -435,7 +438,7 @@ class TaskReader {
     const std::optional<JsonNode> item = result.find("item_index");
     const std::optional<JsonNode> kind = result.find("type");
     if (kind && kind->text() == "relation") {
-      // A relation names no page; it belongs to the one that has its begin.
+      // A relation names no page; it belongs to the page with its start.
       Relation relation{id_text(result.at("from_id")), id_text(result.at("to_id"))};
       const std::optional<JsonNode> direction = result.find("direction");
       if (direction && direction->text() == "left") std::swap(relation.from, relation.to);

@@ -1,5 +1,5 @@
 // Tasks for Label Studio's import, and the labelling configuration that fits them. Entities become rectangles with
-// their text; the page's words and boxes stay in the task's data, so that they come back as they were.
+// their text; the page's words and boxes are kept in the task's data, so that they come back unchanged.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ constexpr Loss kOutside{"picture lies outside the output's folder, from which La
 constexpr const char *kLabelControl = "label", *kTextControl = "transcription", *kClassControl = "class",
                      *kImageName = "image";
 
-// Colours that stay apart on white paper.
+// Colours that can be distinguished on white paper.
 constexpr const char* kColours[] = {"#d92626", "#2667d9", "#1f9e3c", "#d98c26", "#8c26d9", "#12969e",
                                     "#d926a6", "#7a6a00", "#4d4dff", "#a0522d", "#5f8700", "#606060"};
 
@@ -83,7 +83,7 @@ class LabelStudioWriter final : public PageWriter {
     if (page.more.contains("questions") || page.more.contains("value")) writing_.losses.add(kQuestions, page.where);
     ordered_json task;
     task["data"] = data_of(page);
-    // What the rectangles are made of, so that those that nobody moves keep their words.
+    // Records the words of each rectangle, so that rectangles that are not moved keep theirs.
     ordered_json& spans = task["data"]["page"]["entities"] = ordered_json::array();
     for (const FoundPage* each : {&page, predicted}) {
       for (const FoundEntity& entity : each != nullptr ? entities_of(*each) : std::vector<FoundEntity>()) {
@@ -96,7 +96,7 @@ class LabelStudioWriter final : public PageWriter {
     } else if (page.is_labelled()) {
       task["annotations"] = ordered_json::array({ordered_json{{"result", results_of(page, nullptr)}}});
     }
-    // The boxes of a model's page are the same, but only those of the data are in pixels.
+    // The boxes of a predicted page are the same, but only those of the data are in pixels.
     if (predicted != nullptr) {
       FoundPage on_page = *predicted;
       for (std::size_t w = 0; w < on_page.words.size(); ++w) on_page.words[w].box = page.words[w].box;
@@ -128,7 +128,7 @@ class LabelStudioWriter final : public PageWriter {
     return {{kImageName, url_of(page)}, {"page", std::move(kept)}};
   }
 
-  // What Label Studio asks its server for.
+  // Returns the address that Label Studio requests from its server.
   std::string url_of(const FoundPage& page) {
     if (page.picture.empty() || page.image.find("://") != std::string::npos) return page.image;
     const std::string path = path_from(writing_.options.output, page.picture).string();
@@ -137,7 +137,7 @@ class LabelStudioWriter final : public PageWriter {
     return writing_.options.image_url + in_url(path);
   }
 
-  // The page's entities, or those that its labels form.
+  // Returns the page's entities, or those that its labels form.
   std::vector<FoundEntity> entities_of(const FoundPage& page) const {
     std::vector<FoundEntity> spans;
     if (!page.labels.empty()) {
@@ -151,7 +151,7 @@ class LabelStudioWriter final : public PageWriter {
       }
     }
     if (!page.has_entities) return spans;
-    // FUNSD's words are QUESTION where its entities are "question"; the words' name comes back as their label.
+    // In FUNSD, words are labelled QUESTION and entities "question"; the words' name is used as the label.
     std::vector<FoundEntity> entities = page.entities;
     for (FoundEntity& entity : entities) {
       for (const FoundEntity& span : spans) {
@@ -162,7 +162,7 @@ class LabelStudioWriter final : public PageWriter {
     return entities;
   }
 
-  // `score`: gets the confidence of the least certain rectangle, unless it is nullptr.
+  // `score` gets the confidence of the least certain rectangle, unless it is nullptr.
   ordered_json results_of(const FoundPage& page, std::optional<double>* score) const {
     ordered_json results = ordered_json::array();
     const std::vector<FoundEntity> entities = entities_of(page);
@@ -240,7 +240,7 @@ std::string label_studio_config(const PageNames& names, const std::vector<std::s
       const LabelParts parts = split_label(label, scheme);
       if (parts.tag == 'O') continue;
       const std::string type(parts.type);
-      // An entity that the words name in another case has the words' name.
+      // If words and entities name a type in different cases, the words' name is used.
       for (auto each = types.begin(); each != types.end();) {
         each = *each != type && lower_case(*each) == lower_case(type) ? types.erase(each) : std::next(each);
       }

@@ -18,12 +18,12 @@ class LineReader {
  public:
   explicit LineReader(const std::filesystem::path& path);
 
-  // False after the last line. Throws DataError for a line of more than kLongest bytes.
+  // Returns false after the last line. Throws DataError for a line of more than kLongest bytes.
   bool next();
-  // Without the line's end, and without a byte order mark at the file's begin.
+  // Returns the line without its end, and without a byte order mark at the file's beginning.
   std::string_view text() const { return line_; }
   std::size_t number() const { return number_; }  // from 1
-  // "scan.tsv:17".
+  // Returns "scan.tsv:17".
   std::string where() const;
 
   static constexpr std::size_t kLongest = std::size_t{16} << 20;

@@ -1,4 +1,4 @@
-// What gets lost while files are converted, counted by kind, so that each kind is said once and with its number.
+// What is lost while files are converted, counted by kind, so that each kind is reported once, with its number.
 //
 //   Losses losses;
 //   losses.add({"word is uncertain and left out", "words are uncertain and left out"}, "scan.tsv:17");
@@ -12,7 +12,7 @@
 
 namespace plimsoll {
 
-// A kind of loss for one and for several. It is a sentence with its verb, which follows the number.
+// A kind of loss, for one and for several: the rest of a sentence, with its verb, after the number.
 struct Loss {
   const char* one;
   const char* many;
@@ -20,9 +20,9 @@ struct Loss {
 
 class Losses {
  public:
-  // `where`: the place, of which the first is shown.
+  // `where` is the place; the first one is shown.
   void add(const Loss& loss, const std::string& where, std::uint64_t count = 1);
-  // A sentence a kind, with its number and its first place.
+  // Returns one sentence per kind, with its number and its first place.
   std::vector<std::string> lines() const;
   bool empty() const { return counts_.empty(); }
 
@@ -32,7 +32,7 @@ class Losses {
     std::uint64_t count = 0;
     std::string first_place;
   };
-  std::map<std::string, Count> counts_;  // by the sentence for one
+  std::map<std::string, Count> counts_;  // by the singular sentence
 };
 
 }  // namespace plimsoll

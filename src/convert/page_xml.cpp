@@ -1,4 +1,4 @@
-// PAGE: regions of lines of words with outlines in pixels, in an order of reading that may stand apart.
+// PAGE: regions of lines of words with outlines in pixels, in a reading order that may be given separately.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ constexpr Loss kLine{"line has no boxes of its words, and its own is divided",
 constexpr Loss kRegion{"region has no lines, and its own box is divided",
                        "regions have no lines, and their own boxes are divided"};
 
-// `points` of an outline, "x,y x,y …", or elements of points, as versions before 2013 have them.
+// `points` of an outline, "x,y x,y …", or elements of points, in versions before 2013.
 std::optional<Box> outline(const XmlNode& node) {
   const std::optional<XmlNode> coordinates = node.child("Coords");
   if (!coordinates) return std::nullopt;
@@ -82,7 +82,7 @@ class PageXmlPage {
  private:
   using Order = std::map<std::string, std::size_t, std::less<>>;
 
-  // Regions that the order names come first, in it; the others follow as they stand.
+  // Regions in the reading order come first; the others follow in the file's order.
   void read_regions(const XmlNode& node, const Order& order) {
     std::vector<XmlNode> regions;
     for (const XmlNode& each : node.children()) {

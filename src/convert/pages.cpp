@@ -1,4 +1,4 @@
-// Pages as Plimsoll has them: JSONL with a page a line, and what `predict` writes.
+// Pages in Plimsoll's format: JSONL with one page per line, and the output of `predict`.
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-// The JSON of a page, kept whole, beside the entities that the task of links reads of it.
+// The whole JSON of a page, and the entities that the task of links reads from it.
 struct WholePage final : PageTarget {
   json object{};
   std::shared_ptr<const PageTarget> entities{};
@@ -25,7 +25,7 @@ bool has(const json& object, const char* name) {
   return found != object.end() && !found->is_null();
 }
 
-// Where `fields` are the page's class or the answers to questions, they are no entities.
+// `fields` are not entities if they are the page's class or the answers to questions.
 bool has_entities(const json& object) {
   if (has(object, "entities")) return true;
   return has(object, "fields") && !has(object, "questions") && !has(object, "label");
@@ -73,7 +73,7 @@ class PagesWriter final : public PageWriter {
     }
     if (!page.document.empty()) line["document"] = page.document;
     std::filesystem::path image = page.picture;
-    // A page that names a picture names it still, though it may lie elsewhere.
+    // A page that names a picture still names it, even if the picture is elsewhere.
     const bool address = page.image.find("://") != std::string::npos;
     if (image.empty() && page.more.is_object() && !page.image.empty() && !address) {
       image = page.file.parent_path() / page.image;
@@ -85,7 +85,7 @@ class PagesWriter final : public PageWriter {
  private:
   static nlohmann::ordered_json fresh(const FoundPage& page) {
     nlohmann::ordered_json line = {{"id", page.id}};
-    if (!page.picture.empty()) line["image"] = "";  // here, so that it stands near the begin
+    if (!page.picture.empty()) line["image"] = "";  // here, so that it comes near the beginning
     if (page.width > 0) {
       line["width"] = static_cast<std::int64_t>(page.width);
       line["height"] = static_cast<std::int64_t>(page.height);

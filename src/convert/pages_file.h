@@ -3,7 +3,7 @@
 //   PagesFile pages("found.jsonl", {});
 //   while (std::optional<FoundPage> page = pages.next()) use(page->words.size());
 //
-// Pages keep every member of their JSON in FoundPage::more, so that nothing is lost on the way to pages.
+// Pages keep every member of their JSON in FoundPage::more, so that nothing is lost when pages are written again.
 #pragma once
 
 #include <deque>
@@ -19,12 +19,12 @@ namespace plimsoll {
 
 class PagesFile {
  public:
-  // `label_names`: of labels that are numbers. `format`: the unit of boxes.
+  // `label_names` is for labels that are numbers; `format` is the unit of boxes.
   PagesFile(const std::filesystem::path& file, std::vector<std::string> label_names,
             BoxFormat format = BoxFormat::kPixel)
       : file_(file), label_names_(std::move(label_names)), format_(format), lines_(file) {}
 
-  // nullopt after the last page. Throws PageError for a page that cannot be read.
+  // Returns nullopt after the last page. Throws PageError for a page that cannot be read.
   std::optional<FoundPage> next();
 
  private:
@@ -34,7 +34,7 @@ class PagesFile {
   std::vector<std::string> label_names_;
   BoxFormat format_;
   LineReader lines_;
-  std::deque<FoundPage> waiting_{};  // of a line that holds a document
+  std::deque<FoundPage> waiting_{};  // further pages of a line that holds a document
 };
 
 }  // namespace plimsoll

@@ -56,7 +56,7 @@ std::string without_upload_mark(const std::string& name) {
   return hexadecimal ? name.substr(kDigits + 1) : name;
 }
 
-// A picture that was looked for is named from here, so that a data set can move together with its pictures.
+// The path of a picture that was searched for is relative, so that a data set can move together with its pictures.
 fs::path from_here(const fs::path& path) {
   const fs::path normal = path.lexically_normal();
   return normal.is_absolute() ? normal.lexically_proximate(fs::current_path()) : normal;
@@ -75,7 +75,7 @@ struct Scale {
   double x = 1, y = 1;
 };
 
-// In whole pixels; a box keeps at least a pixel, unless it had no extent.
+// Rounds to whole pixels; a box keeps at least a pixel, unless it had no extent.
 double rounded(double value) { return std::round(value); }
 
 void widen(double& low, double& high, double low_before, double high_before, double edge) {
@@ -137,7 +137,7 @@ std::optional<fs::path> Pictures::find(const FoundPage& page) const {
       for (const fs::path& each : {path.relative_path(), fs::path(name), fs::path(without_upload_mark(name))}) {
         if (!each.empty() && is_picture(folder / each)) return from_here(folder / each);
       }
-      // The file may name a kind that Plimsoll does not read (JPEG 2000), beside which lies one that it does.
+      // The file may name a kind that Plimsoll does not read (JPEG 2000), but a readable one may be beside it.
       for (const std::string& stem : {path.stem().string(), without_upload_mark(path.stem().string())}) {
         if (stem.empty()) continue;
         if (const std::optional<fs::path> found = with_extension(folder, stem)) return from_here(*found);
@@ -195,7 +195,7 @@ void Pictures::place(FoundPage& page, Losses& losses) const {
       }
       break;
     case BoxUnit::kLength:
-      // A picture's resolution is not known; only beside the page's own size can its pixels be told.
+      // A picture's resolution is unknown; only the page's own size gives the pixels per unit.
       if (!sized) {
         width = height = 0;
       } else if (info) {
@@ -243,7 +243,7 @@ void Pictures::place(FoundPage& page, Losses& losses) const {
                  "finite numbers, left before right, top before bottom", "correct the file, or write it again");
     }
     const Box exact = {from[0] * scale.x, from[1] * scale.y, from[2] * scale.x, from[3] * scale.y};
-    // Engines and people draw boxes that leave the page a little.
+    // Engines and people draw boxes that extend slightly beyond the page.
     if (exact[0] >= width || exact[1] >= height || exact[2] <= 0 || exact[3] <= 0) {
       const bool edge = exact[0] <= width && exact[1] <= height && exact[2] >= 0 && exact[3] >= 0;
       if (!edge) {

@@ -17,16 +17,16 @@ namespace plimsoll {
 
 class Pictures {
  public:
-  // `folder`: where the pictures lie; empty: beside a page's file, or in `images` or `image` there or beside its
-  // folder. `dpi`: pixels an inch where boxes are lengths and a page has no picture.
+  // `folder` is where the pictures are; empty: beside a page's file, or in `images` or `image` there or beside its
+  // folder. `dpi` is the pixels per inch if boxes are lengths and a page has no picture.
   Pictures(std::filesystem::path folder, double dpi) : folder_(std::move(folder)), dpi_(dpi) {}
 
-  // The picture of the page: the one it names, or one with its file's name, and its number where a file has several
-  // pages. Throws DataError if there is none though a folder of pictures was named.
+  // Returns the picture of the page: the one it names, or one with its file's name, and its number if the file has
+  // several pages. Throws DataError if there is none although a folder of pictures was given.
   std::optional<std::filesystem::path> find(const FoundPage& page) const;
 
-  // Finds the picture, turns boxes into whole pixels and cuts off what lies outside the page. Throws DataError if the
-  // page's size cannot be known, and for a box that lies outside its page or is not a box.
+  // Finds the picture, turns boxes into whole pixels and clips them to the page. Throws DataError if the page's size
+  // cannot be found, and for a box that lies outside its page or is not a box.
   void place(FoundPage& page, Losses& losses) const;
 
  private:
@@ -36,8 +36,8 @@ class Pictures {
   double dpi_;
 };
 
-// The path in the address of a picture: of "/data/local-files/?d=a%20b/1.png" and "https://host/a%20b/1.png?x" it is
-// "a b/1.png" and "a b/1.png"; other text is returned as it is.
+// Returns the path in the address of a picture: "a b/1.png" for "/data/local-files/?d=a%20b/1.png" and for
+// "https://host/a%20b/1.png?x"; other text is returned unchanged.
 std::string path_of_url(std::string_view url);
 
 }  // namespace plimsoll

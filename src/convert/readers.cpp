@@ -55,7 +55,7 @@ Box box_of_points(const JsonNode& points) {
       box.add(point.number(), points.item(i + 1).number());
       continue;
     }
-    // Protocol Buffers write no member whose value is 0.
+    // Protocol Buffers omit members whose value is 0.
     const std::optional<JsonNode> x = point.find({"x", "X"}), y = point.find({"y", "Y"});
     box.add(x ? x->number() : 0, y ? y->number() : 0);
   }

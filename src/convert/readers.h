@@ -1,4 +1,4 @@
-// The functions behind the rows of the table of formats, each in the file of its format, and what they share.
+// The functions in the rows of the table of formats, each in the file of its format, and what they share.
 //
 //   FoundPage page = new_page("scan.hocr", 2, 5);  // where: "scan.hocr, page 2"
 //   add_word(page, {.text = " TOTAL ", .box = {10, 20, 60, 32}}, losses);
@@ -16,19 +16,19 @@
 
 namespace plimsoll {
 
-// Page `number` of `count` of a file. Its id is the file's name, with the number if there are several.
+// Makes page `number` of `count` of a file. Its id is the file's name, with the number if there are several.
 FoundPage new_page(const std::filesystem::path& file, int number, std::size_t count);
 
 // Adds a word without the white space around it; one without text is counted as lost.
 void add_word(FoundPage& page, FoundWord word, Losses& losses);
-// Adds the words of a text, each with its share of the box, which all have as their segment.
+// Adds the words of a text, each with its share of the box; the whole box is their segment.
 void add_divided(FoundPage& page, std::string_view text, const Rectangle& rectangle, Losses& losses);
 
-// The upright box around the corners of a list of points {x, y}, or of a list of numbers x, y, x, y, …; a coordinate
-// that is left out is 0. Refuses a list without points.
+// Returns the upright box around the corners of a list of points {x, y}, or of a list of numbers x, y, x, y, …; a
+// coordinate that is left out is 0. Refuses a list without points.
 Box box_of_points(const JsonNode& points);
 
-// The numbers of words labelled as one entity, from `begin` to the page's last word, with B- and I-.
+// Labels the words from `begin` to the page's last as one entity, with B- and I-.
 void label_words(FoundPage& page, std::size_t begin, const std::string& label);
 
 // True for a label that says that words are outside every entity: "O" or "other", in any case.
@@ -64,7 +64,7 @@ std::unique_ptr<PageWriter> write_pages(const Writing& writing);
 std::unique_ptr<PageWriter> write_label_studio(const Writing& writing);
 std::unique_ptr<PageWriter> write_conll(const Writing& writing);
 
-// Label Studio's labelling configuration (XML) for pages of these names, and for labels that no page has yet.
+// Returns Label Studio's labelling configuration (XML) for pages with these names, and for labels that no page has yet.
 std::string label_studio_config(const PageNames& names, const std::vector<std::string>& more);
 
 }  // namespace plimsoll

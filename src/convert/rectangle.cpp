@@ -39,7 +39,7 @@ std::pair<double, double> turned(const Rectangle& around, double x, double y) {
   return {around.x + x * cosine - y * sine, around.y + x * sine + y * cosine};
 }
 
-// The upright box around a part of the rectangle; x and y from its top left corner.
+// Returns the upright box around a part of the rectangle; x and y count from its top left corner.
 Box enclosing_part(const Rectangle& whole, double x, double y, double width, double height) {
   Enclosure box;
   for (const double dx : {0.0, width}) {
@@ -87,7 +87,7 @@ std::vector<Piece> divided(std::string_view text, const Rectangle& rectangle) {
   const double line_height = rectangle.height / static_cast<double>(std::max<std::size_t>(lines.size(), 1));
   for (std::size_t line = 0; line < lines.size(); ++line) {
     const std::vector<std::string> words = words_of(lines[line]);
-    double units = -1;  // the last word has no space behind it
+    double units = -1;  // the last word has no space after it
     for (const std::string& word : words) units += static_cast<double>(characters(word)) + 1;
     const double unit = units > 0 ? rectangle.width / units : 0;
     double x = 0;

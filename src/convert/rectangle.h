@@ -1,4 +1,4 @@
-// Boxes of other programs: polygons, turned rectangles, and text that one box holds several words of.
+// Boxes of other programs: polygons, turned rectangles, and boxes around text of several words.
 //
 //   const Box box = enclosing({.x = 10, .y = 20, .width = 30, .height = 10, .degrees = 90});
 //   for (const Piece& piece : divided("TOTAL 12.50", {.x = 0, .y = 0, .width = 110, .height = 20})) use(piece.box);
@@ -13,7 +13,7 @@
 
 namespace plimsoll {
 
-// Turned clockwise by `degrees` around its top left corner, as Label Studio has it. All sides in one unit.
+// A rectangle, turned clockwise by `degrees` around its top left corner, as in Label Studio. All sides are in one unit.
 struct Rectangle {
   double x = 0, y = 0, width = 0, height = 0, degrees = 0;
 };
@@ -40,13 +40,13 @@ struct Piece {
   Box box;
 };
 
-// The words of `text` with their shares of the rectangle: its lines are equally high, and a word is as wide as its
-// number of characters says. The text is UTF-8.
+// Returns the words of `text` with their shares of the rectangle: its lines are equally high, and a word's width is
+// proportional to its characters. The text is UTF-8.
 std::vector<Piece> divided(std::string_view text, const Rectangle& rectangle);
 
-// The words of a text: what stands between white space, Unicode's too.
+// Returns the words of a text, which are separated by white space, including Unicode's.
 std::vector<std::string> words_of(std::string_view text);
-// The text without white space at its ends.
+// Returns the text without white space at its ends.
 std::string_view trimmed(std::string_view text);
 
 }  // namespace plimsoll

@@ -1,4 +1,4 @@
-// Tesseract's TSV: a row a page, block, paragraph, line or word.
+// Tesseract's TSV: one row per page, block, paragraph, line or word.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -80,7 +80,7 @@ class TsvReader {
     const Box box = {left, top, left + number(cells, kWidth), top + number(cells, kHeight)};
     if (!begun_ || page != page_.number) {
       if (begun_ && page < page_.number) refuse("pages are not in order", fmt::format("page {}", page));
-      // A file with a second page has pictures with numbers.
+      // In a file with a second page, pictures have numbers.
       if (begun_) hand_over(true);
       page_ = new_page(file_, page, page > 1 ? 2 : 1);
       begun_ = true;

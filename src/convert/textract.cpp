@@ -20,7 +20,7 @@ Box box_of(const JsonNode& block) {
   const JsonNode box = block.at("Geometry").at("BoundingBox");
   const double left = box.at("Left").number(), top = box.at("Top").number();
   const double width = box.at("Width").number(), height = box.at("Height").number();
-  // Shares beyond 1 by rounding are cut off later; others are of another unit.
+  // Shares that exceed 1 by rounding are clipped later; larger values have another unit.
   if (left > 2 || top > 2 || width > 2 || height > 2) {
     box.refuse("a box is not in shares of its page", "numbers from 0 to 1", "convert Textract's own result, unchanged");
   }
@@ -63,8 +63,8 @@ void read_page(FoundPage& page, const TextractPage& blocks, Losses& losses) {
   }
 }
 
-// What holds blocks: the result; of a long document several responses, which people store as a list; of expenses and
-// identity documents each document in the result.
+// Returns the objects that hold blocks: the result; for a long document several responses, which people store as a
+// list; for expenses and identity documents each document in the result.
 std::vector<JsonNode> responses_of(const JsonNode& root) {
   std::optional<JsonNode> list;
   if (root.is_list()) {
@@ -97,7 +97,7 @@ void read_textract(const std::filesystem::path& file, const Reading& reading) {
     for (std::size_t i = 0; i < blocks.size(); ++i) {
       const JsonNode block = blocks.item(i);
       const std::optional<JsonNode> number = block.find("Page");
-      // Where Textract counts no pages, it leaves the number out or writes 0.
+      // If Textract does not count pages, it leaves the number out or writes 0.
       const std::int64_t page_number = number && number->whole() != 0 ? number->whole() : 1;
       if (page_number < 1 || page_number > 1'000'000) number->refuse("a page has no such number", "1 or more");
       TextractPage& page = pages[page_number];

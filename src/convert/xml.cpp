@@ -101,7 +101,7 @@ void XmlNode::refuse(std::string what, std::string found, std::string allowed, s
 }
 
 XmlFile::XmlFile(std::string_view text, const std::string& file) : text_(text), file_(file) {
-  // Line ends become "\n", and the five entities of XML and numbers are resolved; a document type is passed over.
+  // Line ends become "\n", and the five entities of XML and numbers are resolved; a document type is ignored.
   const pugi::xml_parse_result result = document_.load_buffer(text.data(), text.size(), pugi::parse_default);
   if (!result || !document_.document_element()) {
     const auto at = static_cast<std::size_t>(
@@ -114,7 +114,7 @@ XmlFile::XmlFile(std::string_view text, const std::string& file) : text_(text), 
                      .remedy = "write the file again; HTML becomes XML by: tidy -asxml -numeric"});
   }
   int depth = 0;
-  // pugixml reads any depth; everything here that walks the tree does so by recursion.
+  // pugixml reads any depth, but all walks over the tree here are recursive.
   for (pugi::xml_node node = document_.document_element(); node;) {
     if (depth > kMaxDepth) {
       throw DataError({.what = "XML nests deeper than in any file of its kind",

@@ -20,26 +20,26 @@ namespace plimsoll {
 
 class XmlFile;
 
-// An element. The file outlives it.
+// An element. The file must outlive it.
 class XmlNode {
  public:
   std::string_view name() const;
-  // An attribute's value; nullopt where there is none.
+  // Returns an attribute's value; nullopt if there is none.
   std::optional<std::string_view> attribute(const char* name) const;
-  // The same as a finite number. Throws DataError if it is anything else.
+  // Returns the same as a finite number. Throws DataError if it is anything else.
   std::optional<double> number(const char* name) const;
-  // The elements in it, in order.
+  // Returns its child elements, in order.
   std::vector<XmlNode> children() const;
   std::vector<XmlNode> children(std::string_view name) const;
   std::optional<XmlNode> child(std::string_view name) const;
-  // The elements of this name below it at any depth, in order; those in another of the name too.
+  // Returns the elements of this name below it at any depth, in order, including nested ones.
   std::vector<XmlNode> all(std::string_view name) const;
-  // Calls `use` for each element below it, in order; where `use` returns false, what is in the element is passed over.
+  // Calls `use` for each element below it, in order; if `use` returns false, the element's content is skipped.
   void walk(const std::function<bool(const XmlNode&)>& use) const;
-  // All text in it, one piece after the other.
+  // Returns all text in it, one piece after the other.
   std::string text() const;
 
-  // "scan.xml, line 12, <String>".
+  // Returns "scan.xml, line 12, <String>".
   std::string where() const;
   [[noreturn]] void refuse(std::string what, std::string found, std::string allowed, std::string remedy = {}) const;
 
@@ -52,7 +52,8 @@ class XmlNode {
 
 class XmlFile {
  public:
-  // Throws DataError, with the line, for what is not XML or nests deeper than kMaxDepth. `text` and `file` outlive it.
+  // Throws DataError, with the line, for text that is not XML or nests deeper than kMaxDepth. `text` and `file` must
+  // outlive it.
   XmlFile(std::string_view text, const std::string& file);
   XmlFile(std::string_view text, std::string&& file) = delete;
   XmlFile(const XmlFile&) = delete;
@@ -71,7 +72,7 @@ class XmlFile {
   pugi::xml_document document_;
 };
 
-// The name of the first element of a text that may be XML, without its prefix; empty: there is none.
+// Returns the name, without its prefix, of the first element of a text that may be XML; empty if there is none.
 std::string_view xml_root_name(std::string_view text);
 
 }  // namespace plimsoll

@@ -21,7 +21,7 @@ struct AnnotatedWord {
   std::optional<std::string> gold_label{};
 };
 
-// From a word to another one; both begin what is linked.
+// A link from one word to another; each is the first word of what is linked.
 struct AnnotatedLink {
   enum class State : std::uint8_t { kPredicted, kRight, kWrong, kMissed };
   std::size_t from_word = 0, to_word = 0;
@@ -37,7 +37,7 @@ struct AnnotatedPage {
   // Entity names in the order that determines their colours; other names found on the page follow in alphabetical
   // order. Set it so that all pages of a run have the same colours.
   std::vector<std::string> entity_names{};
-  // How labels are read; the default reads each by itself, tagged or plain.
+  // How labels are interpreted; the default interprets each by itself, tagged or plain.
   LabelScheme scheme = LabelScheme::kMixed;
 };
 

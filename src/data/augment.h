@@ -53,10 +53,10 @@ class Augmentation {
   struct Bounds {
     double left, top, right, bottom;
   };
-  // In the unit square: where a point of the page goes, and where a point of the result comes from.
+  // Return, in the unit square, where a point of the page goes, and where a point of the result comes from.
   Point moved(Point p) const;
   Point source_of(Point p) const;
-  // The bounds of a moved box, in thousandths, not clamped.
+  // Returns the bounds of a moved box, in thousandths, not clamped.
   Bounds bounds(const Box1000& box) const;
   void blur(int width, int height, std::vector<std::uint8_t>& buffer, std::span<std::uint8_t> out) const;
 

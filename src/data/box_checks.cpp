@@ -121,7 +121,7 @@ bool are_upright(const Page& page) {
   return words >= kFewest && 10 * upright >= 9 * words;
 }
 
-// Hebrew and Arabic rightly run from right to left.
+// Hebrew and Arabic are meant to run from right to left.
 bool is_right_to_left(const std::string& word) {
   const auto lead = static_cast<unsigned char>(word.empty() ? 0 : word[0]);
   return lead >= 0xD6 && lead <= 0xDF;

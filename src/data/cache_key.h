@@ -17,10 +17,10 @@ namespace plimsoll {
 class CacheKey {
  public:
   void add(std::span<const std::byte> bytes);
-  // Texts are told apart wherever one ends and the next begins.
+  // Marks where a text ends, so that "ab", "c" and "a", "bc" differ.
   void add_text(std::string_view text);
-  // A file is identified by its path, its size and the time when it was last changed, renamed or replaced. One that is
-  // not there has its path alone.
+  // A file is identified by its path, its size and the time when it was last changed, renamed or replaced. A missing
+  // file is identified by its path alone.
   void add_file(const std::filesystem::path& path);
   friend bool operator==(const CacheKey&, const CacheKey&) = default;
 

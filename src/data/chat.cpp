@@ -59,7 +59,7 @@ std::string ChatForm::text(const json& messages, std::size_t count, bool answers
 
 std::vector<std::string> ChatForm::turns(const json& messages) const {
   std::vector<std::string> parts;
-  std::string before;       // of the parts
+  std::string before;       // before the parts
   bool is_one_text = true;  // each text so far begins with the one before
   for (std::size_t i = 0; i < messages.size(); ++i) {
     if (messages[i].at("role") != "assistant") continue;

@@ -48,9 +48,9 @@ namespace plimsoll {
 struct CheckOptions {
   PageParts parts{};  // what is checked of a page
   BoxFormat box_format = BoxFormat::kPixel;
-  const LabelSet* labels = nullptr;          // absent: any label name is accepted
+  const LabelSet* labels = nullptr;          // nullptr: any label name is accepted
   bool labels_required = false;              // training and evaluation
-  bool texts_required = false;               // the same, also of the texts of a pair, which has the label
+  bool texts_required = false;               // the same, except for a pair's texts too, as the pair has the label
   bool words_labelled = true;                // the labels are of words; false: of whole pages
   std::shared_ptr<const Targets> targets{};  // absent: the task's own targets are not checked
   bool targets_known = true;                 // false: the caller says that no page has a target
@@ -65,19 +65,20 @@ struct CheckOptions {
   bool keeps_bad_pages = false;  // list every page with an error (CheckReport::bad_pages)
   int threads = 1;
   PageShare share{};  // with ranks, each checks its blocks of pages, and all get the whole report
-  // The remedy for a page without labels where its other keys tell a better one than that which is given; absent: none.
+  // Returns the remedy for a page without labels: a better one than `otherwise` if its other keys suggest one; may be
+  // absent.
   std::function<std::string(const Page& page, std::string otherwise)> remedy_without_labels{};
   // Called now and then with the number of pages done, by one thread at a time.
   std::function<void(std::size_t done, std::size_t pages)> on_progress{};
 };
 
-// Targets are those of a task that labels no words.
+// Counts; targets are those of tasks other than labelling words.
 struct CheckCounts : TargetCounts {
   std::uint64_t pages = 0;  // pages that could be read
   std::uint64_t texts = 0;  // those of them that are running texts
   std::uint64_t words = 0;
   std::uint64_t labelled_words = 0;  // with a label other than O
-  std::uint64_t begun_with_b = 0;    // entities in IOB that B- begins where IOB1 has I-
+  std::uint64_t begun_with_b = 0;    // entities in IOB that begin with B- where IOB1 has I-
   std::uint64_t tokens = 0;
   std::uint64_t windows = 0;
   std::uint64_t longest_page_tokens = 0;
@@ -122,8 +123,8 @@ CheckReport check_pages(const PageSource& source, const CheckOptions& options);
 void check_tokenizer_size(std::int64_t tokenizer_ids, std::int64_t embedding_rows, const std::string& where,
                           Findings& findings);
 
-// Compares a training set with an evaluation set: "page-in-both", "label-untrained", "word-boxes". Of the options,
-// those on labels and on places count.
+// Compares a training set with an evaluation set: "page-in-both", "label-untrained", "word-boxes". It uses only the
+// options on labels and places.
 struct CheckedData {
   const PageSource& source;
   const CheckReport& report;

@@ -181,7 +181,7 @@ void DataSetChecker::check_labels() {
   }
 }
 
-// Nobody knows what there is to learn from data with errors.
+// With errors in the data, it is unknown what there is to learn.
 void DataSetChecker::check_targets() {
   if (!options_.targets || !options_.targets_known || !options_.labels_required || report_.target_pages == 0) return;
   if (report_.findings.count(Severity::kError) > 0) return;

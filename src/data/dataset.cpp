@@ -20,7 +20,7 @@ namespace {
   throw ImageError(error.kind(), std::move(problem));
 }
 
-// With <s> and </s>.
+// Counts <s> and </s>, too.
 std::int32_t tokens_of(const Window& window, const Prompt& prompt) {
   return window.end - window.begin + 2 + static_cast<std::int32_t>(prompt.ids.size());
 }
@@ -137,7 +137,7 @@ std::size_t Dataset::read_page(std::size_t index, Scratch& scratch) const {
   Page& page = scratch.page;
   if (is_skipped(index)) {
     page.width = page.height = 1;
-    std::ranges::fill(page.boxes, Box{});  // in pixels of an image whose size cannot be read
+    std::ranges::fill(page.boxes, Box{});  // in pixels of an image whose size is unknown
   }
   if (options_.parts.boxes && options_.box_format == BoxFormat::kPixel) find_page_size(page);
   return options_.targets ? options_.targets->items(page) : 1;
@@ -214,7 +214,7 @@ void Dataset::scan() {
 
 namespace {
 
-// The sum of the weights of an example's labels, or of the class that is its target.
+// Returns the sum of the weights of an example's labels, or the weight of the class that is its target.
 float weight_of(const EncodedExample& example, std::span<const float> class_weights) {
   double weight = 0;
   for (const std::int32_t label : example.targets.empty() ? example.labels : example.targets) {

@@ -31,15 +31,15 @@ namespace plimsoll {
 
 inline constexpr std::int32_t kIgnoredLabel = -100;
 
-// One window of one page; or a pair of pages, which is the `page` of that number to everybody.
+// One window of one page; or a pair of pages, whose number is then used as `page` everywhere.
 struct Example {
   std::uint32_t page = 0;        // index in the source
-  std::uint32_t begin = 0;       // first of the page's tokens; of a pair, how many tokens its first page has
+  std::uint32_t begin = 0;       // first of the page's tokens; for a pair, how many tokens its first page has
   std::uint16_t item = 0;        // of the page (data/targets.h)
   std::uint16_t items = 1;       // number of items of the page
   std::uint16_t window = 0;      // index within the item
   std::uint16_t windows = 1;     // number of windows of the item
-  std::uint16_t tokens = 0;      // of page and prompt, with special tokens
+  std::uint16_t tokens = 0;      // including prompt and special tokens
   std::uint16_t loss_terms = 0;  // numbers that the loss is a mean of: labelled tokens, or what a task says
 };
 static_assert(sizeof(Example) == 20);
@@ -50,11 +50,11 @@ struct MissedWord {
   std::int32_t label = 0;
 };
 
-// One window: its tokens, all spans of equal length, `Example::tokens`; and what it is trained towards.
+// One window: its tokens, in arrays of equal length, `Example::tokens`; and its targets.
 struct EncodedExample {
   std::vector<std::int32_t> input_ids;
   std::vector<Box1000> bbox;           // [0, 0, 0, 0] for <s> and </s>
-  std::vector<std::int32_t> labels;    // of a word's first token; -100 elsewhere
+  std::vector<std::int32_t> labels;    // at a word's first token; -100 elsewhere
   std::vector<std::int32_t> predicts;  // the word whose prediction is read here, kNoWord elsewhere: a word's first
                                        // token in the window that owns it
   std::int32_t pair_begin = 0;         // the first token behind the prompt and its separators; 0: there is no prompt
@@ -69,21 +69,21 @@ struct CacheOptions {
 };
 
 struct DatasetOptions {
-  PageParts parts{};  // what of a page is loaded; boxes and pixels that are not are 0
+  PageParts parts{};  // the parts of a page that are loaded; other boxes and pixels are 0
   BoxFormat box_format = BoxFormat::kPixel;
   WindowOptions windows{};
-  // Every coordinate of the boxes of </s> and of separators (TokenForm).
+  // Every coordinate in the boxes of </s> and of separators (TokenForm).
   std::int32_t separator_box = 0;
   // If absent, labels are not read and every label is -100 (prediction).
   std::optional<LabelSet> labels{};
   // The task's own targets; nullptr: none.
   std::shared_ptr<const Targets> targets{};
-  // Examples are these pairs of pages, not the pages themselves; nullptr: they are. `skipped` and `left_out` are then
-  // numbers of pairs. `pair_targets`: what the pairs are trained towards; nullptr: nothing (prediction).
+  // If not nullptr, examples are these pairs of pages, not the pages themselves; `skipped` and `left_out` are then
+  // numbers of pairs. `pair_targets` makes the pairs' targets; nullptr: none (prediction).
   std::shared_ptr<const Pairs> pairs{};
   std::shared_ptr<const PairTargets> pair_targets{};
-  bool trains = false;  // pairs that a task does not train on are no examples
-  // By label, or by the number that is an example's target; empty: 1 each. What a loss is divided by is their sum.
+  bool trains = false;  // leave out pairs that the task does not train on
+  // By label, or by the number that is an example's target; empty: 1 each. A loss is divided by their sum.
   std::vector<float> class_weights{};
   // Keeps labels only in the window that owns the word, so that each word counts once (evaluation).
   bool label_owned_words_only = false;
@@ -91,9 +91,9 @@ struct DatasetOptions {
   // The augmentation seed: each epoch sees its pages slightly changed (data/augment.h). It excludes a cache, which
   // keeps pages unchanged.
   std::optional<std::uint64_t> augment{};
-  // Pages, ascending, that nobody will load: their text is read, but their images are not.
+  // Pages, ascending, that will not be loaded: their text is read, but their images are not.
   std::vector<std::uint32_t> skipped{};
-  // Pages, ascending, that have an error and are not looked at: they have no examples.
+  // Pages, ascending, that have an error and are not read: they have no examples.
   std::vector<std::uint32_t> left_out{};
 };
 
@@ -127,23 +127,24 @@ class Dataset {
   Dataset(std::shared_ptr<const TokenizedPages> pages, ImageProcessor processor, DatasetOptions options);
 
   std::span<const Example> examples() const { return options_.pairs ? pair_examples_ : examples_; }
-  // How many samples of a batch an example is.
+  // Returns how many samples of a batch an example is.
   int samples_per_example() const { return options_.pairs ? 2 : 1; }
-  // The sum of the class weights of each example; empty without class weights, where it is Example::loss_terms.
+  // Returns the sum of the class weights of each example; empty without class weights, when Example::loss_terms serves
+  // instead.
   std::span<const float> loss_weights() const { return loss_weights_; }
   std::size_t size() const { return examples().size(); }
   const PageSource& source() const { return paired_ ? static_cast<const PageSource&>(*paired_) : *pages_; }
   const DatasetOptions& options() const { return options_; }
   const ImageProcessor& image_processor() const { return processor_; }
   const WordEncoder& encoder() const { return pages_->encoder(); }
-  // The number of words, of running texts of tokens, that no example holds because their page was truncated
+  // Returns the number of words (for running texts, of tokens) that are in no example because their page was truncated
   // (kTruncate).
   std::uint64_t lost_words() const { return lost_words_; }
   std::uint64_t lost_tokens() const { return lost_tokens_; }
-  // Returns a page's words that have a label and no prediction, in order; none where labels are not read.
+  // Returns a page's words that have a label and no prediction, in order; none if labels are not read.
   std::span<const MissedWord> missed_words(std::uint32_t page) const;
   const DatasetFingerprint& fingerprint() const { return fingerprint_; }
-  // The length of the longest example in tokens.
+  // Returns the length of the longest example in tokens.
   int longest_example() const { return longest_example_; }
 
   // Fills `out` with the tokens of the example's sample `side` and, unless `pixels` is empty, `pixels`
@@ -153,8 +154,8 @@ class Dataset {
   void load(std::size_t index, Scratch& scratch, EncodedExample& out, std::span<std::uint8_t> pixels = {},
             std::uint64_t epoch = 0, int side = 0) const;
 
-  // The bytes that the data set itself keeps, and the most that so many loading threads hold beside their batches when
-  // they share a ByteGate of `decoding_bytes`.
+  // Return the bytes that the data set itself keeps, and the most that a number of loading threads hold besides their
+  // batches when they share a ByteGate of `decoding_bytes`.
   std::uint64_t host_bytes() const;
   std::uint64_t workers_host_bytes(int threads, std::uint64_t decoding_bytes) const;
 
@@ -167,14 +168,14 @@ class Dataset {
   void scan_item(const Example& example, Scratch& scratch, EncodedExample& encoded, CacheKey* key);
   void encode(const Example& example, const Scratch& scratch, EncodedExample& out) const;
   std::int32_t label_of(const Page& page, std::size_t word) const;
-  // Cuts the example's item; throws PageError if it has other windows than when it was scanned.
+  // Cuts the example's item; throws PageError if its windows have changed since it was scanned.
   void cut_unchanged(const Example& example, Scratch& scratch) const;
   // Returns the strongest augmentation of the page read last that keeps every box on it.
   Augmentation augmentation_of(std::size_t page, std::uint64_t epoch, const Page& content) const;
   // Loads the image of the page read last.
   void load_pixels(Scratch& scratch, std::span<std::uint8_t> out) const;
   void scan();
-  // Makes an example of each pair, of its pages' examples.
+  // Makes an example of each pair from the examples of its pages.
   void scan_pairs();
   void load_page(std::size_t index, Scratch& scratch, EncodedExample& out, std::span<std::uint8_t> pixels,
                  std::uint64_t epoch) const;
@@ -197,7 +198,7 @@ class Dataset {
   std::vector<Example> examples_;
   std::vector<Example> pair_examples_;
   std::vector<std::uint32_t> example_of_page_;  // of pages that a pair names
-  std::vector<bool> looked_at_;                 // pages that a pair names which is not skipped
+  std::vector<bool> looked_at_;                 // pages that are named by a pair which is not skipped
   std::unique_ptr<const PairedPages> paired_;   // nullptr: examples are pages
   std::vector<float> loss_weights_;
   std::vector<MissedWord> missed_;  // in the order of pages
@@ -217,7 +218,7 @@ ImageInfo read_page_image_info(Page& page);
 // for a page without either, ImageError for an image that cannot be read.
 void find_page_size(Page& page);
 
-// Counts what was cut off: tokens of texts, or words of pages; empty: nothing was.
+// Says what was cut off: tokens of texts, or words of pages; empty if nothing was.
 std::string lost_text(std::uint64_t words, std::uint64_t tokens);
 
 // Gives the same wording wherever a fault is met: while the data set is read, or by the check before it.

@@ -14,8 +14,8 @@ namespace {
 // A token has an id, four coordinates, a label and the word that it predicts.
 constexpr std::size_t kTokenBytes = 7 * sizeof(std::int32_t);
 
-// Visits the arrays of an example in their order in an entry: those with a number a token, its targets, and where its
-// page begins.
+// Visits the arrays of an example in their order in an entry: those with one number per token, its targets, and where
+// its page begins.
 template <typename Example, typename Visit>
 void for_arrays(Example& example, const Visit& visit) {
   visit(std::span(example.input_ids));

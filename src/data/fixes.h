@@ -19,7 +19,7 @@ namespace plimsoll {
 struct FixReport {
   Findings changes;              // infos by the kinds repaired: place, and "[12, …] becomes [11, …]"
   std::uint64_t boxes = 0;       // boxes changed
-  std::uint64_t pages = 0;       // with a changed box
+  std::uint64_t pages = 0;       // pages with a changed box
   std::uint64_t paths = 0;       // pages whose image path is rewritten for another folder
   std::filesystem::path list{};  // the list of all changes; empty: none
 };

@@ -155,9 +155,9 @@ void expect_memory(std::uint64_t bytes) {
   ::operator delete(room);
 }
 
-// Leptonica reads through a null pointer if one of its small allocations fails, so that memory is tried first. If a
-// larger one fails, it reports only a failure; `call` is then repeated after the memory was available, so that a brief
-// shortage is not taken for a broken file.
+// Leptonica reads through a null pointer if one of its small allocations fails, so this tries to get the memory first.
+// If a larger allocation fails, Leptonica reports only a failure; `call` is then repeated once memory is available, so
+// that a brief shortage is not taken for a broken file.
 template <typename Call>
 bool holds_with_memory(std::uint64_t bytes, const Call& call) {
   expect_memory(bytes);

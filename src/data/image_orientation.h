@@ -21,7 +21,7 @@ int read_orientation(const InputFile& file, std::string_view format);
 // True if the orientation exchanges width and height.
 constexpr bool exchanges_sides(int orientation) { return orientation >= 5; }
 
-// The bytes that a turned image holds beside its decoder: the whole picture, unless rows are only mirrored.
+// Returns the bytes that a turned image holds besides its decoder: the whole picture, unless rows are only mirrored.
 std::uint64_t turning_bytes(int orientation, int width, int height);
 
 // Returns `rows` itself for orientation 1.

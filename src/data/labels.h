@@ -19,7 +19,7 @@ namespace plimsoll {
 
 class PageSource;
 
-// This advises on a label that the label set lacks.
+// What messages advise on a label that is not in the label set.
 inline constexpr const char* kUnknownLabelRemedy =
     "correct the data, or leave the page out; a model learns labels that it does not know in a new head: train it with "
     "--labels and all their names";
@@ -39,15 +39,15 @@ class LabelSet {
   // S-, in BILOU also L- and U-) for each entity in alphabetical order, even if the data has only some (held-out pages
   // may have the others), then names of any other kind.
   static LabelSet from_names_seen(const std::set<std::string>& seen);
-  // Reads every page; pages without labels are skipped, and so is what cannot be read of others. If no page has labels,
-  // throws the first fault, or DataError where there is none.
+  // Reads every page; pages without labels, and unreadable parts of others, are skipped. If no page has labels, throws
+  // the first fault, or DataError if there is none.
   static LabelSet from_pages(const PageSource& pages);
 
   std::size_t size() const { return names_.size(); }
   const std::vector<std::string>& names() const { return names_; }
   const std::string& name(std::size_t id) const { return names_.at(id); }
   std::optional<std::int32_t> find(std::string_view name) const;
-  // The same name, or else the only one that differs from it in the case of ASCII letters alone: words labelled
+  // Finds the same name, or else the only one that differs from it only in the case of ASCII letters: words labelled
   // B-HEADER name the entities that FUNSD calls "header".
   std::optional<std::int32_t> find_in_any_case(std::string_view name) const;
   // Returns "O, B-TOTAL, I-TOTAL", cut after some names, for messages.

@@ -96,12 +96,12 @@ bool Loader::fill(std::uint64_t index, Worker& worker, Slot& slot, const Interru
       const std::uint32_t index_of_example = worker.item.examples[i];
       if (stop_.load(std::memory_order_relaxed) || (interrupt != nullptr && interrupt->pending())) return false;
       const Example& example = dataset_.examples()[index_of_example];
-      // A pair is two samples, which tell themselves apart as windows do.
+      // A pair is two samples, which are distinguished like windows.
       const int each = dataset_.samples_per_example();
       const bool first = i == 0, last = i + 1 == worker.item.examples.size();
       for (int side = 0; side < each; ++side) {
         if ((first && side < worker.item.first_side) || (last && side > worker.item.last_side)) continue;
-        // Pixels are loaded first, so that a sample that cannot be loaded never enters the batch in part.
+        // Pixels are loaded first, so that a sample that cannot be loaded is never partly in the batch.
         try {
           dataset_.load(index_of_example, worker.scratch, worker.example,
                         images ? batch.pixel_bytes(batch.samples()) : std::span<std::uint8_t>(), worker.item.info.epoch,
@@ -170,8 +170,8 @@ const Batch* Loader::next(const Interrupt* interrupt) {
     if (slot == nullptr) return nullptr;
     if (slot->error != nullptr) std::rethrow_exception(slot->error);
     ++next_use_;
-    // A micro-batch whose pages are all left out is skipped, unless it stands for the whole update, or other ranks have
-    // theirs beside it.
+    // A micro-batch whose pages are all left out is skipped, unless it represents the whole update, or other ranks have
+    // samples in theirs.
     const MicroBatchInfo& info = slot->batch.info();
     if (sequence_.ranks() > 1 && info.samples_in_update > 0) return &slot->batch;
     if (slot->batch.samples() > 0 || (info.samples_in_update == 0 && info.micro_batch == 0)) return &slot->batch;

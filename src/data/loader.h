@@ -33,13 +33,13 @@ inline constexpr int kMaxWorkers = 64;
 struct LoaderOptions {
   int workers = 2;  // 0: `next` loads on the caller's thread; at most kMaxWorkers
   int slots = 0;    // number of batch buffers; 0: workers + held (these in use while each worker fills another)
-  int held = 1;     // batches stay valid until so many further calls of `next`
-  // Images are decoded for every so manieth batch alone, beginning with the one of that index; other batches hold
+  int held = 1;     // how many further calls of `next` a batch stays valid for
+  // Images are decoded only for every `images_every`-th batch, beginning with batch `images_from`; other batches hold
   // zeros.
   int images_every = 1, images_from = 0;
 };
 
-// If more pages than this in a row cannot be read, the fault is not in the pages: their disk or folder is gone.
+// If more pages than this in a row cannot be read, the pages are not at fault: their disk or folder is gone.
 inline constexpr int kMostBadPagesInARow = 20;
 
 // A page that could be read when the data set was opened, and cannot be read now; the message names it.
@@ -67,7 +67,7 @@ class Loader {
   // Returns the next batch, valid until the next call (or until as many as are held); nullptr at the end, or if
   // `interrupt` is pending and the batch is not ready yet. Rethrows, in order, what a worker threw while filling this
   // batch, a BadPageError for a page that cannot be read; every later call throws it again. A batch without samples
-  // stands for an update whose pages are all left out.
+  // represents an update whose pages are all left out.
   const Batch* next(const Interrupt* interrupt = nullptr);
   // Returns what `next` will return if ready, else (or at the end, or for an error) nullptr. The batch in use stays.
   const Batch* peek();
@@ -111,7 +111,7 @@ class Loader {
   std::condition_variable filled_, freed_;
   std::uint64_t next_fill_ = 0;  // the first micro-batch that no worker has taken
   std::uint64_t next_use_ = 0;   // the next one to return
-  std::uint64_t released_ = 0;   // handed out and returned: next_use_, or less by the batches in use
+  std::uint64_t released_ = 0;   // handed out and returned: next_use_, less the batches in use
   std::atomic<bool> stop_{false};
 };
 

@@ -14,13 +14,13 @@ void check_packed(bool whole) {
                           .remedy = "check that disk, or choose a directory on another one"});
 }
 
-// Seven bits a byte, the lowest first; the eighth says that more follow.
+// Writes seven bits per byte, the lowest first; the eighth bit says that more follow.
 void Packer::count(std::uint64_t value) {
   for (; value >= 0x80; value >>= 7) bytes_.push_back(static_cast<std::byte>(value | 0x80));
   bytes_.push_back(static_cast<std::byte>(value));
 }
 
-// 0, -1, 1, -2 … become 0, 1, 2, 3 …
+// Maps 0, -1, 1, -2 … to 0, 1, 2, 3 …
 void Packer::number(std::int64_t value) {
   count(static_cast<std::uint64_t>(value) << 1 ^ static_cast<std::uint64_t>(value >> 63));
 }

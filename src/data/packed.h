@@ -21,15 +21,15 @@
 
 namespace plimsoll {
 
-// Throws EnvironmentError unless `whole`: the disk gave back other bytes than it was given.
+// Throws EnvironmentError unless `whole`: the disk returned other bytes than were written.
 void check_packed(bool whole);
 
 class Packer {
  public:
-  // Small numbers take a byte.
+  // Writes a number; small ones take one byte.
   void count(std::uint64_t value);
   void number(std::int64_t value);
-  // Every bit of it.
+  // Writes every bit of it.
   void real(double value);
   void text(std::string_view text);
 
@@ -45,7 +45,7 @@ class Unpacker {
   explicit Unpacker(std::span<const std::byte> bytes) : rest_(bytes) {}
 
   std::uint64_t count();
-  // A count of things that take at least a byte each, so no more than there are bytes left.
+  // Reads a count of things that take at least a byte each, so it is at most the number of bytes left.
   std::size_t size();
   std::int64_t number();
   double real();

@@ -35,7 +35,7 @@ bool is_whole(double value) {
   return std::abs(value) <= kMost && value == std::trunc(value) && !(value == 0 && std::signbit(value));
 }
 
-// Coordinates are whole numbers mostly.
+// Coordinates are mostly whole numbers.
 void pack_boxes(const std::vector<Box>& boxes, Packer& out) {
   out.count(boxes.size());
   const bool whole = std::ranges::all_of(boxes, [](const Box& box) { return std::ranges::all_of(box, is_whole); });
@@ -53,7 +53,7 @@ void unpack_boxes(Unpacker& in, std::vector<Box>& boxes) {
   }
 }
 
-// Few names label many words: each name once, then a number a word.
+// A few names label many words: writes each name once, then one number per word.
 void pack_labels(const std::vector<std::string>& labels, Packer& out) {
   std::unordered_map<std::string_view, std::size_t> numbers;
   std::vector<std::string_view> names;
@@ -87,7 +87,7 @@ void unpack_ids(Unpacker& in, std::vector<std::int32_t>& ids) {
   for (std::int32_t& id : ids) id = static_cast<std::int32_t>(in.number());
 }
 
-// The tokens' words follow from how many tokens each word has.
+// The tokens' words are given by how many tokens each word has.
 void pack_tokens(const PageTokens& tokens, Packer& out) {
   pack_ids(tokens.ids, out);
   std::vector<std::uint64_t> counts(tokens.first_of_word.size());

@@ -20,11 +20,11 @@ namespace plimsoll {
 struct PackedPage {
   Page page{};
   PageTokens tokens{};
-  PageFaults faults{};                // of single values, in order; the page goes on after them
-  std::optional<PageError> broken{};  // what leaves no page; it comes after `faults`
+  PageFaults faults{};                // of single values, in order; the page continues after them
+  std::optional<PageError> broken{};  // an error that leaves no page; it comes after `faults`
 };
 
-// `reader`: of the task's keys; nullptr: none are read.
+// `reader` reads the task's keys; nullptr: none are read.
 std::vector<std::byte> pack_page(const PackedPage& packed, const TargetReader* reader);
 PackedPage unpack_page(std::span<const std::byte> bytes, const TargetReader* reader);
 

@@ -44,7 +44,7 @@ Findings findings_of(const json& list, std::size_t places_kept) {
   return findings;
 }
 
-// Numbers as they lie in memory: the ranks run the same program.
+// Writes numbers in their form in memory, because the ranks run the same program.
 template <typename Values>
 json::binary_t bytes_of(const Values* values, std::size_t count) {
   static_assert(std::is_trivially_copyable_v<Values>);
@@ -74,7 +74,7 @@ std::string pack_report(const BlockReport& report) {
   object["counts"] = bytes_of(&report.counts, 1);
   object["pages"] = bytes_of(report.pages.data(), report.pages.size());
   object["boxes"] = bytes_of(&report.boxes, 1);
-  // Unlike JSON's text, CBOR keeps strings that are no UTF-8.
+  // Unlike JSON as text, CBOR keeps strings that are not UTF-8.
   std::string packed;
   json::to_cbor(object, packed);
   return packed;

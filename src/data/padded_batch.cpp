@@ -36,7 +36,7 @@ PaddedSize padded_size(const PaddedTensors& tensors, const ImageForm& image, con
   return {.samples = tensors.input_ids.shape()[0], .tokens = tensors.input_ids.shape()[1]};
 }
 
-// Returns how many numbers a loss over these is the mean of: all but integers of -100.
+// Returns over how many numbers a loss takes the mean: all except integers equal to -100.
 std::int64_t terms_of(const TensorView& target) {
   if (target.dtype() != DType::kI64) return target.elements();
   return std::ranges::count_if(target.span<std::int64_t>(), [](std::int64_t value) { return value != kIgnoredLabel; });
@@ -91,7 +91,7 @@ class PaddedBatchPacker {
   }
 
  private:
-  // The targets of sample b, as an example brings them.
+  // Returns the targets of sample b, in the form of an example.
   static void set_targets(const PaddedTensors& tensors, std::int64_t b, Batch& batch) {
     std::vector<std::int32_t> values;
     for (const auto& [input, views] : tensors.targets) {

@@ -14,15 +14,15 @@
 
 namespace plimsoll {
 
-// A target of a task as the model declares it for B samples, and its tensors, one for each of its names; empty: none is
+// A target of a task as the model declares it for B samples, and its tensors, one for each of its names; empty: not
 // given. Integers are i64.
 struct PaddedTarget {
   InputSpec input;
   std::vector<TensorView> tensors{};
 };
 
-// The type of each of a target's tensors as `transformers` takes them for B samples: integers as i64, one number a
-// sample as [B].
+// Returns the type of a target's tensors in `transformers` for B samples: integers are i64, one number per sample is
+// [B].
 TensorType target_type(const InputSpec& target, std::int64_t samples);
 
 // Tensors of B pages of T tokens. Integers are i64, pixel_values f32.
@@ -32,10 +32,10 @@ struct PaddedTensors {
   TensorView attention_mask;            // [B, T], 0 or 1
   TensorView pixel_values{};            // [B, 3, size, size]; empty for a model without an image
   TensorView labels{};                  // [B, T], -100 ignored; may be empty (raw() == nullptr)
-  bool labels_of_next = false;          // a row's label is that of the token behind it (InputSpec::next_row)
+  bool labels_of_next = false;          // a row's label is the next token's (InputSpec::next_row)
   TensorView position_ids{};            // [B, T], counted as the model does; may be empty
   TensorView token_type_ids{};          // [B, T]; may be empty: zeros
-  std::vector<PaddedTarget> targets{};  // of a task whose labels are not of tokens
+  std::vector<PaddedTarget> targets{};  // if the task does not label tokens
 };
 
 // The numbers of rows that the model has; a kernel never sees a larger index.

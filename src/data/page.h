@@ -30,7 +30,7 @@ enum class BoxFormat : std::uint8_t { kPixel, k1000 };
 using Box = std::array<double, 4>;            // x0, y0, x1, y1 as read
 using Box1000 = std::array<std::int32_t, 4>;  // the same in thousandths of the page
 
-// Says which parts of a page a model sees beside its words. The others are neither required nor checked.
+// Says which parts of a page a model sees besides its words. The others are neither required nor checked.
 struct PageParts {
   bool boxes = true;
   bool image = true;
@@ -38,19 +38,19 @@ struct PageParts {
 
 struct Page {
   std::string id;
-  std::string document{};  // of which it is a page; empty: it stands alone
+  std::string document{};  // the document that the page belongs to; empty: it stands alone
   std::filesystem::path image;
   int width = 0,
       height = 0;  // pixels that the boxes refer to; 0: not given, the image's header knows
   std::vector<std::string> words;
-  std::vector<Box> boxes;                      // one per word; empty if nobody asks for them and the page has none
+  std::vector<Box> boxes;                      // one per word; empty if they are not asked for and the page has none
   std::vector<std::string> labels;             // one per word, by name; empty when the page has none (prediction)
   bool is_text = false;                        // the words are the parts of one running text, which has no boxes
-  std::shared_ptr<const PageTarget> target{};  // what a task has read of the page (data/targets.h); may be nullptr
-  // These are the keys that nobody read of a page without labels or target; another task may read them.
+  std::shared_ptr<const PageTarget> target{};  // what a task has read from the page (data/targets.h); may be nullptr
+  // The keys of a page without labels or target that were not read; another task may read them.
   std::vector<std::string> other_keys{};
   std::filesystem::path file;  // the file that it was read from
-  std::size_t line = 0;        // from 1; 0 where a page is a file of its own
+  std::size_t line = 0;        // from 1; 0 if the page is a file of its own
 };
 
 // Return "train.jsonl:17, page 'a12'" and "train.jsonl:17, page 'a12', word 4 ("TOTAL")"; words are counted from

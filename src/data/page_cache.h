@@ -1,5 +1,5 @@
-// PageCache: what was made of each page (words and tokens, resized pixels), in one file: kept between runs, or nameless
-// and gone with the process.
+// PageCache: the preprocessed pages (words and tokens, resized pixels) in one file: kept between runs, or nameless and
+// gone with the process.
 //
 //   header | entry of page 0 | entry of page 1 | … | the end and the checksum of each entry
 //
@@ -34,7 +34,7 @@ class PageCache {
     int threads = 1;
     // Makes the entry of a page. It is called from several threads at once.
     std::function<std::vector<std::byte>(std::size_t page)> fill{};
-    // The bytes of all entries, if they are known before these are made: a disk without room is then noticed first.
+    // The bytes of all entries, if known before these are made: a lack of disk space is then noticed at once.
     std::uint64_t bytes = 0;
     // Called now and then with the number of entries made, by one thread at a time.
     std::function<void(std::size_t done, std::size_t pages)> on_progress{};
@@ -50,7 +50,7 @@ class PageCache {
   // warns the first time and removes the file, so that the next run makes it again.
   bool read(std::size_t page, const std::function<void(std::span<const std::byte>)>& use) const;
 
-  // The bytes that the cache itself keeps, and the most that one reading thread has mapped.
+  // Return the bytes that the cache itself keeps, and the most that one reading thread has mapped.
   std::uint64_t host_bytes() const;
   std::uint64_t mapped_bytes() const;
 

@@ -26,7 +26,7 @@ std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
 // Hashes words and boxes, so that a page is recognised under any name; returns 0 for a page of few words, which may
 // well occur twice.
 std::uint64_t content_hash(const Page& page) {
-  constexpr std::size_t kFewestWords = 5, kFewestBytes = 12;  // less may well be the same by chance
+  constexpr std::size_t kFewestWords = 5, kFewestBytes = 12;  // less may well be equal by chance
   std::size_t bytes = 0;
   for (const std::string& word : page.words) bytes += word.size();
   if (page.is_text ? bytes < kFewestBytes : page.words.size() < kFewestWords) return 0;
@@ -129,7 +129,7 @@ void PageChecker::check_page(Page& page, std::size_t index) {
   check_tokens(page);
 }
 
-// For a model that sees boxes alone.
+// For a model that sees only boxes.
 void PageChecker::check_size(Page& page) {
   try {
     find_page_size(page);
@@ -171,7 +171,7 @@ void PageChecker::check_image(Page& page) {
 
 void PageChecker::check_page_boxes(const Page& page) {
   const bool pixels = options_.box_format == BoxFormat::kPixel;
-  if (pixels && page.width == 0) return;  // it cannot be found, which is reported already
+  if (pixels && page.width == 0) return;  // the size cannot be found, which is reported already
   const BoxReading reading = read_boxes(page, options_.box_format);
   check_boxes(page, options_.box_format, reading, block_->findings);
   if (page.width > 0) block_->boxes.include(page);
@@ -340,7 +340,7 @@ void PageChecker::check_tokens(const Page& page) {
   check_length(page);
 }
 
-// The windows of a text that hold a part of its prompt and nothing to learn; a data set leaves them out.
+// Counts the windows of a text that hold a part of its prompt and nothing to learn; a data set leaves them out.
 std::size_t PageChecker::idle_windows(const Page& page) {
   if (!options_.targets) return 0;
   std::size_t idle = 0;
@@ -358,7 +358,7 @@ std::size_t PageChecker::idle_windows(const Page& page) {
   return idle;
 }
 
-// 0: the page has no prompts.
+// Returns 0 if the page has no prompts.
 std::uint64_t PageChecker::windows_behind_prompts(const Page& page) {
   if (!options_.targets) return 0;
   std::uint64_t windows = 0;
@@ -387,7 +387,7 @@ void PageChecker::check_length(const Page& page) {
   const auto is_kept = [this](std::int32_t first) { return first != kNoWord && first < windows_.back().end; };
   if (!page.words.empty() && options_.labels_required && options_.words_labelled) {
     for (const Window& window : windows_) {
-      // A word's label is carried by the token where it begins.
+      // A word's first token carries its label.
       const auto begins = [&](std::int32_t first) { return first >= window.begin && first < window.end; };
       if (std::ranges::any_of(tokens_.first_of_word, begins)) continue;
       add(Severity::kWarning, "window-ignored",
@@ -424,7 +424,7 @@ void PageChecker::check_length(const Page& page) {
   }
 }
 
-// A running text has no words that could be counted: each of its tokens is, and what is learnt may begin late in it.
+// A running text has no words to count, so its tokens are counted, and the learnt part may begin late in it.
 void PageChecker::check_truncated_text(const Page& page) {
   const auto read = static_cast<std::size_t>(windows_.back().end);
   const std::uint64_t lost = tokens_.ids.size() - read;

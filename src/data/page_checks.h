@@ -4,7 +4,7 @@
 //   BlockReport block(options.places_kept);
 //   for (std::size_t i = begin; i < end; ++i) checker.check(i, block);
 //
-// Invariant: all that is kept of a page, once checked, is a PageFacts and its findings.
+// Invariant: only a PageFacts and its findings are kept of a checked page.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@
 
 namespace plimsoll {
 
-// The facts that the checks on the whole data set need of a page that could be read.
+// What the checks on the whole data set need to know about a page that could be read.
 struct PageFacts {
   std::uint32_t index = 0;
   std::uint64_t id = 0;       // hash
-  std::uint64_t content = 0;  // hash of words and boxes; 0: too few words to tell pages apart
+  std::uint64_t content = 0;  // hash of words and boxes; 0: too few words to distinguish pages
 };
 
 // The report on a block of consecutive pages.
@@ -33,7 +33,7 @@ struct BlockReport {
 
   Findings findings;
   Findings word_level;    // "word-boxes" of pages without shared boxes, which count only beside pages that share them
-  Findings inside_first;  // "tag-order" of entities that begin with I-, which are right in IOB1
+  Findings inside_first;  // "tag-order" of entities that begin with I-, which is correct in IOB1
   CheckCounts counts;
   std::vector<PageFacts> pages;
   std::vector<BadPage> bad_pages;

@@ -36,7 +36,7 @@ bool is_idle(const Targets& targets, const PageWindow& window) {
 bool is_unread(const Page& page) { return dynamic_cast<const UnreadTarget*>(page.target.get()) != nullptr; }
 
 PageError wrong_type(const Page& page, const std::string& where, const nlohmann::json& value, std::string allowed) {
-  // Findings are grouped by `what`, so that no place stands beside what is allowed at another.
+  // Findings are grouped by `what`, so it must not mix places for which different values are allowed.
   return PageError("wrong-type", {.what = fmt::format("a value of the wrong type: not {}", allowed),
                                   .where = fmt::format("{}, {}", place(page), where),
                                   .found = shown(value),

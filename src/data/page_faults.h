@@ -12,10 +12,10 @@ namespace plimsoll {
 // Returns the value as JSON, cut after some 60 bytes, even if its text is not UTF-8.
 std::string shown(const nlohmann::json& value);
 
-// With a list for faults, a fault in one value does not end the page; without, it is thrown.
+// Adds the fault to the list, if there is one, so that the page continues; otherwise throws it.
 void report(PageFaults* faults, PageError fault);
 
-// Kind "wrong-type". `where`: which value of the page.
+// Makes an error of kind "wrong-type"; `where` says which value of the page.
 PageError wrong_type(const Page& page, const std::string& where, const nlohmann::json& value, std::string allowed);
 
 }  // namespace plimsoll

@@ -47,7 +47,7 @@ class RepairedText {
   const std::string& text() const { return text_; }
   bool good() const { return first_bad_ == std::string::npos; }
 
-  // Reports the first bad byte in a word from the JSON; nullopt: it has none.
+  // Reports the first bad byte in a word from the JSON; nullopt if it has none.
   std::optional<PageError> fault_in(const std::string& word, const std::string& where) const {
     const std::size_t at = good() ? std::string::npos : word.find(kMark);
     if (at == std::string::npos) return std::nullopt;
@@ -139,7 +139,7 @@ Json parse_text(const RepairedText& text, std::string_view original, const Page&
     return parse_object(text.text(), page, form);
   } catch (const PageError&) {
     if (text.good()) throw;
-    throw text.fault_in_page(page, original);  // the text is in another encoding than UTF-8, so it is not JSON
+    throw text.fault_in_page(page, original);  // the text is not UTF-8, so it is not JSON
   }
 }
 
@@ -178,7 +178,7 @@ const Json& need_array(const Json& object, std::span<const char* const> names, c
   return value;
 }
 
-// `json` has a text, and the model or the task needs words.
+// Makes the error for `json` with a text, if the model or the task needs words.
 PageError text_refused(const Page& page, const Json& json, const Json& text) {
   const bool is_labelled = json.contains("label");
   return PageError(
@@ -193,7 +193,7 @@ PageError text_refused(const Page& page, const Json& json, const Json& text) {
                        is_labelled ? "pass --task sequence-classification, if a text has one label; otherwise " : "")});
 }
 
-// A page's `text` as its one word; an empty one has none.
+// Returns a page's `text` as its one word; none if it is empty.
 std::vector<std::string> whole_text(const Page& page, const Json& text) {
   if (!text.is_string()) throw wrong_type(page, "`text`", text, "a string");
   std::vector<std::string> words = {text.get<std::string>()};
@@ -304,7 +304,7 @@ bool counts_agree(const Page& page, const Json* boxes, const Json* labels, PageF
   return false;
 }
 
-// The keys that are neither null nor read for every task.
+// Returns the keys that are neither null nor read for every task.
 std::vector<std::string> other_keys(const Json& object) {
   static constexpr std::string_view kCommon[] = {"id",     "document", "image",  "image_path", "file_name", "width",
                                                  "height", "words",    "tokens", "boxes",      "bboxes",    "bbox"};
@@ -317,7 +317,7 @@ std::vector<std::string> other_keys(const Json& object) {
   return keys;
 }
 
-// Of `id` and `document`: a string, or a number as it is written.
+// Returns `id` or `document`: a string, or a number in its written form.
 std::string name_of(const Json& object, const char* key, const Page& page, PageFaults* faults) {
   const auto found = object.find(key);
   if (found == object.end() || found->is_null()) return {};

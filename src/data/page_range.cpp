@@ -36,7 +36,7 @@ class RangeSource final : public PageSource {
   PageRange range_;
 };
 
-// The document of the page; nothing where it cannot be read, so that a run goes on without it.
+// Returns the page's document; nothing if the page cannot be read, so that a run continues without it.
 std::optional<std::string> document_of(const PageSource& pages, std::size_t index) {
   PageFaults faults;
   try {
@@ -46,7 +46,7 @@ std::optional<std::string> document_of(const PageSource& pages, std::size_t inde
   }
 }
 
-// Whether the page goes on with the document of the last page before it that can be read.
+// Returns whether the page continues with the document of the last page before it that can be read.
 bool continues_document(const PageSource& pages, std::size_t index) {
   const std::optional<std::string> document = document_of(pages, index);
   if (document && document->empty()) return false;

@@ -1,10 +1,10 @@
-// The pages of a shard: one of several parts of a data set that processes without a network work on, each by itself.
+// The pages of a shard: one of several parts of a data set, on which processes without a network work independently.
 //
 //   const ShardNumber shard = parse_shard("2/3");
 //   const PageRange range = range_of_shard(*pages, shard);
 //   const std::unique_ptr<PageSource> part = open_range(std::move(pages), range);
 //
-// Invariant: shards 1 to n follow one another, and are all pages; consecutive pages of one document (Page::document)
+// Invariant: shards 1 to n follow one another and cover all pages; consecutive pages of one document (Page::document)
 // belong to one shard, which may leave another shard empty.
 #pragma once
 
@@ -33,11 +33,11 @@ struct PageRange {
   std::size_t size() const { return end - begin; }
 };
 
-// `joins(i)`: page i belongs to the shard of the page before it.
+// `joins(i)` says whether page i belongs to the shard of the page before it.
 PageRange range_of_shard(std::size_t pages, ShardNumber shard, const std::function<bool(std::size_t page)>& joins);
 PageRange range_of_shard(const PageSource& pages, ShardNumber shard);
 
-// These pages alone, which messages name as before. Throws nothing; the range may be empty.
+// Returns only these pages; messages name them as before. Throws nothing; the range may be empty.
 std::unique_ptr<PageSource> open_range(std::unique_ptr<const PageSource> pages, PageRange range);
 
 }  // namespace plimsoll

@@ -19,8 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A line's bytes and the values of its arrays and objects: before the first of each is a bracket, before every other
-// one a comma.
+// A line's bytes and the values of its arrays and objects: the first of each follows a bracket, every other one a
+// comma.
 class LineSize {
  public:
   void add(char c) {
@@ -30,9 +30,9 @@ class LineSize {
     if (!in_text_ && (c == ',' || c == '[' || c == '{')) ++values_;
   }
   // A byte of text is held in eight places at most: as it was read, as it was repaired, in the parser (which doubles
-  // what it has), in its string and in the page's. A value takes 96 beside its text: 16 in an array that grows to twice
-  // as much, 48 as a string, 32 in the page; or 96 as an entry of an object. Chat templates have values of their own,
-  // and the text so far.
+  // what it has), in its string and in the page's. A value takes 96 besides its text: 16 in an array that grows to
+  // twice as much, 48 as a string, 32 in the page; or 96 as an entry of an object. Chat templates have their own
+  // values, and the text so far.
   std::uint64_t parsing_bytes(bool is_chat) const {
     return is_chat ? 12 * bytes_ + 400 * values_ : 8 * bytes_ + 96 * values_;
   }
@@ -52,7 +52,7 @@ class JsonlSource final : public PageSource {
 
   std::size_t size() const override { return options_.pairs ? 2 * lines_.size() : lines_.size(); }
   std::span<const fs::path> paths() const override { return {&file_.path(), 1}; }
-  // A pair's line is parsed, and the one page's JSON written and parsed again.
+  // A pair's line is parsed, then one page's JSON is written and parsed again.
   std::uint64_t parsing_bytes() const override { return options_.pairs ? 2 * parsing_ : parsing_; }
   std::uint64_t host_bytes() const override { return lines_.capacity() * sizeof(Line); }
   void add_to_key(CacheKey& key) const override {
@@ -75,7 +75,7 @@ class JsonlSource final : public PageSource {
   }
 
  private:
-  // The JSON of one of a line's two pages.
+  // Returns the JSON of one of a line's two pages.
   std::string page_of_pair(const std::string& text, const char* side, std::uint32_t line) const {
     constexpr LineForm kForm{"pair", R"({"a": {"words": …}, "b": {"words": …}, "label": …}, or texts, {"text": …})"};
     const nlohmann::json json = parse_json_line(text, file_.path(), line, kForm);
@@ -277,7 +277,7 @@ std::unique_ptr<PageSource> open_one(const fs::path& path, const ReadOptions& op
                                  : "pass the JSONL file itself"});
 }
 
-// Expands a pattern as glob(3) does; empty: nothing matches.
+// Expands a pattern like glob(3); returns nothing if nothing matches.
 std::vector<std::string> matches_of(const std::string& pattern) {
   glob_t found{};
   const int result = ::glob(pattern.c_str(), GLOB_ERR, nullptr, &found);

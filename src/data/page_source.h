@@ -49,15 +49,15 @@ struct ReadOptions {
   PageParts parts{};
   // Does not read labels, not even bad ones (prediction).
   bool ignore_labels = false;
-  // A page of JSONL may have a `text` in place of its words (Page::is_text).
+  // A page in JSONL may have a `text` instead of its words (Page::is_text).
   bool texts = false;
   // A line of JSONL is an object with two pages, `a` and `b`: pages 2 k and 2 k + 1 of line k.
   bool pairs = false;
   // Reads the keys of a task; nullptr: none are read.
   const TargetReader* target = nullptr;
-  // How conversations are written down; nullptr: nobody knows.
+  // How conversations become text; nullptr: unknown.
   std::shared_ptr<const ChatForm> chat{};
-  // Counts what is done; nullptr: nothing is counted. It outlives the source.
+  // Counts what is done; nullptr: nothing is counted. It must outlive the source.
   PageCounts* counts = nullptr;
   // A longer line is an error.
   std::uint64_t max_page_bytes = std::uint64_t{16} << 20;
@@ -76,13 +76,13 @@ class PageSource {
   // differ, no boxes and empty labels; an error that leaves no page, such as broken JSON, is still thrown.
   virtual Page read(std::size_t index, PageFaults* faults) const = 0;
   Page read(std::size_t index) const { return read(index, nullptr); }
-  // The files or folders in the order of their pages.
+  // Returns the files or folders in the order of their pages.
   virtual std::span<const std::filesystem::path> paths() const = 0;
-  // The most bytes that reading a page takes, for the host memory plan: its text, the parsed JSON and the page.
+  // Returns the most bytes that reading a page takes, for the host memory plan: its text, the parsed JSON and the page.
   virtual std::uint64_t parsing_bytes() const = 0;
-  // The bytes that the source itself keeps in memory.
+  // Returns the bytes that the source itself keeps in memory.
   virtual std::uint64_t host_bytes() const = 0;
-  // Adds what tells whether its files are still the same: names, sizes and times of change.
+  // Adds what shows whether its files are still the same: names, sizes and times of change.
   virtual void add_to_key(CacheKey& key) const = 0;
 };
 
@@ -94,13 +94,13 @@ inline std::unique_ptr<PageSource> open_pages(const std::filesystem::path& path,
   return open_pages(PagePaths{path}, options);
 }
 
-// Calls `use` with every page that can be read, also with those of which single values cannot (PageSource::read).
-// Returns the first fault of all pages, or nothing where there is none.
+// Calls `use` with every page that can be read, including those with unreadable values (PageSource::read). Returns the
+// first fault of all pages, or nothing if there is none.
 std::optional<PageError> read_as_far_as_possible(const PageSource& pages, const std::function<void(const Page&)>& use);
 
 // Turns NaN, Infinity and -Infinity, which Python writes and JSON does not allow, into strings; keeps the rest.
 std::string quote_non_finite(std::string_view json);
-// Returns true for what such a string may be.
+// Returns true for the strings that it makes from these.
 bool is_non_finite(std::string_view text);
 
 // Says in messages what a line of JSONL holds: "page", and an example of its JSON.
@@ -114,7 +114,7 @@ nlohmann::json parse_json_line(std::string_view text, const std::filesystem::pat
 
 // Parses one line of JSONL. Keys: `words` or `tokens` (or, with options.texts, `text`); `boxes`, `bboxes` or `bbox`;
 // `labels` or `ner_tags` (optional); `image`, `image_path` or `file_name` (relative to `file`'s folder, or absolute);
-// `id`, `width`, `height` (optional). Boxes and image are optional where options.parts does not ask for them.
+// `id`, `width`, `height` (optional). Boxes and image are optional unless options.parts asks for them.
 Page parse_jsonl_page(std::string_view json, const std::filesystem::path& file, std::size_t line,
                       const ReadOptions& options, PageFaults* faults = nullptr);
 

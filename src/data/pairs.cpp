@@ -21,7 +21,7 @@ constexpr const char* kLabelFault = "wrong-type";
 constexpr LineForm kPairLine{"pair", "{\"a\": …, \"b\": …, \"label\": …}"};
 constexpr const char* kLinked = "1";  // the label of pages that belong together
 
-// The representative of an element's set, with paths halved on the way.
+// Returns the representative of an element's set, halving paths on the way.
 std::uint32_t find_root(std::vector<std::uint32_t>& parents, std::uint32_t element) {
   while (parents[element] != element) {
     parents[element] = parents[parents[element]];
@@ -91,7 +91,7 @@ void Pairs::read_file(std::uint32_t file, Form form, const Ids& ids) {
 void Pairs::read_line(std::string_view text, Pair pair, Form form, const Ids& ids) {
   const auto index = static_cast<std::uint32_t>(pairs_.size());
   const std::string at = fmt::format("{}:{}", paths_[pair.file].string(), pair.line);
-  pairs_.push_back(pair);  // as it is if it cannot be used
+  pairs_.push_back(pair);  // kept, even if it cannot be used
   const auto refuse = [&](PageError error) { faults_.emplace_back(index, std::move(error)); };
   nlohmann::json json;
   try {
@@ -100,7 +100,7 @@ void Pairs::read_line(std::string_view text, Pair pair, Form form, const Ids& id
     return refuse(error);
   }
   std::uint32_t pages[2] = {2 * index, 2 * index + 1};
-  for (int side = 0; side < 2 && form == Form::kIds; ++side) {  // whoever reads the others' pages reports them
+  for (int side = 0; side < 2 && form == Form::kIds; ++side) {  // otherwise the reader of their pages reports them
     const char* const key = side == 0 ? "a" : "b";
     const auto found = json.find(key);
     if (found == json.end() || found->is_null()) {
@@ -203,7 +203,7 @@ std::uint64_t Pairs::host_bytes() const {
 
 void Pairs::add_faults(Findings& findings) const {
   for (const auto& [pair, fault] : faults_) {
-    // Whoever reads the pages of a line reports what is wrong with the whole line.
+    // The reader of a line's pages reports what is wrong with the whole line.
     const bool is_told = form_ == Form::kInLine && fault.kind() != kLabelFault;
     if (!is_told) findings.add(Severity::kError, fault.kind(), fault.problem());
   }
@@ -219,7 +219,7 @@ void Pairs::check(bool ordered, Findings& findings) const {
     if (added) continue;
     const Pair& before = pairs_[at->second];
     const bool contradicts = before.label != of.label || (ordered && before.a != of.a);
-    // People may well prefer the one and the other, but no pair has two labels.
+    // People may disagree about which one is better, but no pair has two labels.
     findings.add(
         contradicts && !ordered ? Severity::kError : Severity::kWarning,
         contradicts ? "pair-contradiction" : "pair-twice",

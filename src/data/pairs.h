@@ -1,8 +1,8 @@
-// Pairs: examples that are two pages each, read from JSONL, one pair a line: {"a": "000", "b": "166", "label": 0}, with
-// ids of pages that stand in files of their own (--pages), or the pages themselves, {"a": {"words": …}, "b": …}.
+// Pairs: examples that are two pages each, read from JSONL, one pair per line: {"a": "000", "b": "166", "label": 0},
+// with ids of pages in separate files (--pages), or the pages themselves, {"a": {"words": …}, "b": …}.
 //
 // Invariant: every line is one pair, whether it can be used or not, so that a pair's number follows from the files
-// alone. A page is parsed and tokenised once, however many pairs name it; of a pair, 24 bytes stay.
+// alone. A page is parsed and tokenised once, however many pairs name it; 24 bytes per pair are kept.
 //
 //   const auto pairs = std::make_shared<const Pairs>(paths, *pages, Pairs::Form::kIds);
 //   if (pairs->is_usable(17)) use((*pairs)[17].a, (*pairs)[17].b);
@@ -33,42 +33,42 @@ class Pairs {
 
   enum class Form : std::uint8_t {
     kIds,    // `a` and `b` are ids of the pages
-    kInLine  // they are the pages: the page of `a` of line k is number 2 k, that of `b` the next one
+    kInLine  // they are the pages: `a` of line k is page 2 k, and `b` is the next one
   };
   struct Pair {
-    std::uint32_t a = kNoPage, b = kNoPage;  // pages; both kNoPage where the pair cannot be used
-    std::int32_t label = -1;                 // in the order in which labels occur first; -1: none
+    std::uint32_t a = kNoPage, b = kNoPage;  // pages; both kNoPage if the pair cannot be used
+    std::int32_t label = -1;                 // numbered in the order of first occurrence; -1: none
     std::uint32_t file = 0, line = 0;        // line from 1
   };
 
-  // Reads every pair. `pages`: those that they may name, which are read once, for their ids and for `group_of`, which
-  // may be empty and gives the name of a page's group, or nothing. Throws DataError for a file that cannot be read or
-  // has no pairs; what is wrong with single pairs is kept as faults().
+  // Reads every pair. `pages` are those that the pairs may name; they are read once, for their ids and for `group_of`,
+  // which returns the name of a page's group, or nothing, and may be empty. Throws DataError for a file that cannot be
+  // read or has no pairs; errors of single pairs are kept as faults().
   Pairs(PagePaths paths, const PageSource& pages, Form form,
         const std::function<std::string(const Page&)>& group_of = {});
 
   std::size_t size() const { return pairs_.size(); }
   const Pair& operator[](std::size_t pair) const { return pairs_.at(pair); }
   bool is_usable(std::size_t pair) const { return pairs_.at(pair).a != kNoPage; }
-  // As it was written: "1"; empty: none.
+  // Returns the label as it was written: "1"; empty if there is none.
   std::string_view label(std::size_t pair) const;
-  // The label's number: that of its name, or the number that it is; nothing if the labels have neither.
+  // Returns the label's number: that of its name, or the number itself; nothing if the labels have neither.
   std::optional<std::int32_t> label_in(std::size_t pair, std::span<const std::string> labels) const;
-  // Pages of one group, or linked by pairs with label 1, have the same number; a page that is neither, one of its own.
+  // Pages of one group, or linked by pairs with label 1, have the same number; any other page has a number of its own.
   std::int32_t group(std::uint32_t page) const { return groups_.at(page); }
-  // Whether some pair that can be used, and that is not among `without` (ascending), names the page.
+  // Returns, by page, whether a usable pair that is not among `without` (ascending) names it.
   std::vector<bool> named_pages(std::span<const std::uint32_t> without = {}) const;
-  // "pairs.jsonl:17, '000' and '166'"
+  // Returns "pairs.jsonl:17, '000' and '166'".
   std::string place(std::size_t pair) const;
-  // Pairs that cannot be used, and why, ascending.
+  // Returns the pairs that cannot be used, and why, ascending.
   std::span<const std::pair<std::uint32_t, PageError>> faults() const { return faults_; }
   std::span<const std::filesystem::path> paths() const { return paths_; }
   std::uint64_t host_bytes() const;
 
   // Adds the faults that the check of the pages does not add.
   void add_faults(Findings& findings) const;
-  // Adds those, and the pairs that stand twice or contradict each other, to `findings`. `ordered`: (a, b) and
-  // (b, a) contradict each other; otherwise they are the same pair.
+  // Adds those, and the pairs that occur twice or contradict each other, to `findings`. If `ordered`, (a, b) and (b, a)
+  // contradict each other; otherwise they are the same pair.
   void check(bool ordered, Findings& findings) const;
 
  private:
@@ -86,20 +86,20 @@ class Pairs {
   std::vector<std::pair<std::uint32_t, PageError>> faults_;
 };
 
-// What a task trains pairs towards. One object serves all threads.
+// Makes a task's targets for pairs. One object serves all threads.
 class PairTargets {
  public:
   virtual ~PairTargets() = default;
-  // Whether the pair is an example to train on.
+  // Returns whether the pair is an example to train on.
   virtual bool trains_on(const Pairs&, std::size_t /*pair*/) const { return true; }
   // Fills `targets` and `loss_terms` of the sample that is the first page of the pair (`side` 0) or the second (1).
-  // `trains`: for training, not for evaluation.
+  // `trains` is true for training, false for evaluation.
   virtual void encode(const Pairs& pairs, std::size_t pair, int side, bool trains, EncodedExample& out) const = 0;
   // Adds what is wrong with the pairs to `findings`, and counts the names of their labels.
   virtual void check(const Pairs& pairs, Findings& findings, std::map<std::string, std::uint64_t>& labels) const = 0;
 };
 
-// A pair as what reads pages sees it: the first page, under the name of both.
+// A pair in the form of a page: the first page, under the name of both.
 struct PairContent final : PageTarget {
   std::string first_id;
   Page second;
@@ -107,7 +107,7 @@ struct PairContent final : PageTarget {
 };
 const PairContent& pair_of(const Page& page);
 
-// The pairs as a source of pages.
+// Presents the pairs as a source of pages.
 class PairedPages final : public PageSource {
  public:
   PairedPages(std::shared_ptr<const PageSource> pages, std::shared_ptr<const Pairs> pairs);

@@ -90,7 +90,7 @@ void Sampler::group_by_length(std::span<std::uint32_t> order) const {
   const std::size_t group =
       update * std::max<std::size_t>(1, std::min(kMostUpdates, order.size() / (update * kGroups)));
   const auto tokens = [this](std::uint32_t example) { return examples_[example].tokens; };
-  std::size_t longest = 0;  // where the group begins that has the longest sample
+  std::size_t longest = 0;  // where the group with the longest sample begins
   for (std::size_t begin = 0; begin < order.size(); begin += group) {
     const auto end = order.begin() + static_cast<std::ptrdiff_t>(std::min(begin + group, order.size()));
     // Ties go by index: a sort that keeps their order would allocate.
@@ -205,7 +205,7 @@ BatchSequence::BatchSequence(const Sampler& sampler, const ChunkLimits& chunks, 
       each->reserve(updates + 1);
     }
   }
-  const auto last = static_cast<std::uint64_t>(range.update + range.updates);  // behind the range, as updates
+  const auto last = static_cast<std::uint64_t>(range.update + range.updates);  // the end of the range, in updates
   const std::uint64_t whole = last / updates, rest = last % updates;
   ends_.reserve(whole + 1);
   std::uint64_t items = 0;
@@ -240,7 +240,7 @@ void BatchSequence::cut(Epoch& epoch) const {
     const auto chunks = static_cast<std::uint32_t>(epoch.begins.size()) - epoch.first_chunks.back();
     epoch.kept.push_back(static_cast<std::uint32_t>(kept));
     epoch.first_chunks.push_back(static_cast<std::uint32_t>(epoch.begins.size()));
-    // One item stands for an update that has lost all its samples.
+    // One item represents an update that has lost all its samples.
     epoch.first_items.push_back(epoch.first_items.back() + std::max<std::uint32_t>(2 * chunks, 1));
   }
 }
@@ -384,7 +384,7 @@ void BatchSequence::remove_left_out(std::span<const std::uint32_t> update, std::
   std::erase_if(item.examples, [this](std::uint32_t example) { return sampler_.leaves_out(example); });
   item.keys.resize(item.examples.size());
   std::iota(item.keys.begin(), item.keys.end(), first_key);
-  // In an update that has lost all samples, the first micro-batch stands for the whole, and the others are skipped.
+  // In an update that has lost all samples, the first micro-batch represents the update, and the others are skipped.
   if (info.samples_in_update == 0) info.micro_batch = begin == 0 ? 0 : 1;
 }
 

@@ -33,15 +33,15 @@ namespace plimsoll {
 // 2^32 + output[0] of Philox4x32-10 with key {seed low, seed high} and counter {i, epoch low, epoch high, 0x5348554C}.
 void permute(std::uint64_t seed, std::uint64_t epoch, std::span<std::uint32_t> order);
 
-// The order of an epoch's samples (train_sampling_strategy of `transformers`): at random; as in the data; or at random
-// in groups of samples of similar length, as get_length_grouped_indices of `transformers` groups them.
+// The order of an epoch's samples (train_sampling_strategy of `transformers`): at random; in the data's order; or at
+// random in groups of samples of similar length, as in get_length_grouped_indices of `transformers`.
 enum class SampleOrder : std::uint8_t { kRandom, kSequential, kByLength };
 
 struct SamplerOptions {
   std::uint64_t seed = 42;
   std::int64_t train_batch_size = 16;  // samples per update: the effective batch
   SampleOrder order = SampleOrder::kRandom;
-  std::int64_t multiple = 1;  // an epoch has a multiple of so many samples; what is left over at its end is left out
+  std::int64_t multiple = 1;  // an epoch has a multiple of this many samples; the rest at its end is left out
   std::int64_t pad_to = 0;    // tokens that every sample's text is padded to; 0: no padding
   int rank = 0, ranks = 1;    // of the processes that share every update
 };
@@ -59,24 +59,24 @@ class Sampler {
   bool leaves_out_any() const { return !left_out_.empty(); }
   std::size_t size() const { return examples_.size(); }
   std::span<const Example> examples() const { return examples_; }
-  // Of the examples, how many an epoch has.
+  // Returns how many of the examples an epoch has.
   std::int64_t samples_per_epoch() const;
   std::int64_t updates_per_epoch() const;
-  // The samples and micro-batches of update `update` of an epoch, and the micro-batches of a whole epoch.
+  // Return the samples and micro-batches of update `update` of an epoch, and the micro-batches of a whole epoch.
   std::int64_t samples_in_update(std::int64_t update) const;
-  // With ranks, of each rank: all have as many micro-batches, of which the last ones may be empty.
+  // With ranks, they are counted per rank: all ranks have equally many micro-batches, of which the last may be empty.
   std::int64_t micro_batches_in_update(std::int64_t update, std::int64_t samples_per_micro_batch) const;
   std::int64_t micro_batches_per_epoch(std::int64_t samples_per_micro_batch) const;
 
-  // `order` has size() entries.
+  // `order` must have size() entries.
   void epoch_order(std::uint64_t epoch, std::span<std::uint32_t> order) const;
   // Returns the examples of an update within an epoch's order.
   std::span<const std::uint32_t> update(std::span<const std::uint32_t> order, std::int64_t update) const;
-  // Deals an update's samples to the ranks, so that each has as many (one less where they do not divide) and about as
-  // many tokens: by length, to and fro. `places` becomes the places in `update` of that rank's samples, ascending; it
-  // allocates nothing if it has room for as many as the update has.
+  // Deals an update's samples to the ranks, so that each has equally many (or one less) with about equally many tokens:
+  // sorted by length, from the first rank to the last and back. `places` becomes the places of that rank's samples in
+  // `update`, ascending; nothing is allocated if it has room for all of the update's samples.
   void deal(std::span<const std::uint32_t> update, int rank, std::vector<std::uint32_t>& places) const;
-  // The text rows of some examples together, and what the mean of their losses is divided by.
+  // Return the text rows of some examples together, and the divisor of their mean loss.
   std::int64_t text_rows(std::span<const std::uint32_t> examples) const;
   double loss_weight(std::span<const std::uint32_t> examples) const;
 
@@ -92,14 +92,14 @@ class Sampler {
   std::vector<std::uint32_t> left_out_;  // pages, ascending
 };
 
-// How updates of pairs are cut into chunks of single samples: the two pages of a pair may be in two of them. A chunk
-// has at most so many samples and text rows, and as many as these allow; the longest page has room in it.
+// How updates of pairs are cut into chunks of single samples: the two pages of a pair may be in different chunks. A
+// chunk has as many samples as possible within these limits of samples and text rows; the longest page must fit.
 struct ChunkLimits {
   std::int64_t samples = 1;
   std::int64_t text_rows = 0;
 };
-// Cuts the samples of the pairs `update`; `begins` becomes the first sample of each chunk, of which it returns the most
-// text rows.
+// Cuts the samples of the pairs in `update`; `begins` becomes the first sample of each chunk. Returns the most text
+// rows of any chunk.
 std::int64_t cut_into_chunks(std::span<const Example> examples, std::span<const std::uint32_t> update,
                              const ChunkLimits& limits, std::vector<std::uint32_t>& begins);
 
@@ -112,7 +112,7 @@ std::int64_t cut_into_chunks(std::span<const Example> examples, std::span<const 
 class BatchSequence {
  public:
   struct Range {
-    std::uint64_t epoch = 0;   // that of the first update
+    std::uint64_t epoch = 0;   // epoch of the first update
     std::int64_t update = 0;   // the first, within its epoch
     std::int64_t updates = 0;  // number of updates, over as many epochs as they take
   };
@@ -120,25 +120,25 @@ class BatchSequence {
     std::vector<std::uint32_t> examples;
     std::vector<std::int32_t> keys;  // of each sample: its index within the update
     MicroBatchInfo info;
-    // Of a pair in two chunks, each has one of its samples: the first example's `first_side` and what follows it, the
-    // last one's up to `last_side`.
+    // If a pair is split between two chunks, each has one of its samples: an item begins with the first example's side
+    // `first_side` and ends with the last example's side `last_side`.
     int first_side = 0, last_side = 1;
   };
 
   // `sampler` must outlive the sequence.
   BatchSequence(const Sampler& sampler, std::int64_t samples_per_micro_batch, Range range);
-  // Of pairs, in one process.
+  // For pairs, in one process.
   BatchSequence(const Sampler& sampler, const ChunkLimits& chunks, Range range);
 
   std::uint64_t size() const { return size_; }
-  // Of which an item has at most so many examples.
+  // Returns the most examples of an item.
   std::int64_t examples_per_micro_batch() const { return chunks_ ? chunks_->samples / 2 + 1 : micro_; }
   std::int64_t samples_per_micro_batch() const { return chunks_ ? chunks_->samples : micro_; }
   int ranks() const { return sampler_.options().ranks; }
   // Gets micro-batch `index` < size(), of the sampler's rank. Allocates nothing once `item.examples` and `item.keys`
-  // have their capacity. Where pages are left out, the micro-batches that are not empty are renumbered; an empty one
-  // comes without examples, and with `samples_in_update` 0 and `micro_batch` 0 if it is the first of an update that has
-  // lost all. With ranks nothing is renumbered: a rank's empty micro-batches take part in the exchange of gradients.
+  // have their capacity. If pages are left out, the micro-batches that are not empty are renumbered; an empty one has
+  // no examples, and with `samples_in_update` 0 and `micro_batch` 0 if it is the first of an update that has lost all.
+  // With ranks nothing is renumbered: a rank's empty micro-batches take part in the exchange of gradients.
   void get(std::uint64_t index, Item& item);
   std::uint64_t host_bytes() const;
 
@@ -146,8 +146,8 @@ class BatchSequence {
   struct Epoch {
     std::uint64_t number = ~std::uint64_t{0};
     std::vector<std::uint32_t> order;
-    // With chunks. `order` has each update's pairs that are not left out, `kept` of them, at the update's beginning;
-    // `begins` has the chunks of all updates, and update u's items are those from first_items[u] on.
+    // With chunks. `order` has each update's `kept` pairs, which are not left out, at the update's beginning; `begins`
+    // has the chunks of all updates, and update u's items are those from first_items[u] on.
     std::vector<std::uint32_t> kept, begins, first_chunks, first_items;
   };
   // Puts the epoch's order, and with chunks how it is cut, into `epoch`.
@@ -169,7 +169,7 @@ class BatchSequence {
   std::mutex mutex_;
   std::array<Epoch, 2> epochs_;
   std::vector<std::uint32_t> places_;  // of this rank's samples within an update
-  std::vector<std::uint64_t> ends_;    // with chunks, of the epochs, as items counted from the first epoch's start
+  std::vector<std::uint64_t> ends_;    // with chunks: of the epochs, in items from the first epoch's start
 };
 
 }  // namespace plimsoll

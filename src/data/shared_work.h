@@ -1,11 +1,11 @@
-// Work on pages that ranks share (data/page_share.h): each does its part on several threads, and all take all results
-// in order, so that the outcome is that of a single process.
+// Work on pages that ranks share (data/page_share.h): each rank does its part on several threads, and all ranks take
+// all results in order, so that the outcome is that of a single process.
 //
 //   run_shared<BlockReport>(share, blocks, threads, [&](std::size_t i) { return check_block(i); }, pack_report, unpack,
 //                           [&](const BlockReport& report) { add(report); });
 //
-// Invariant: the exchange takes place in the calling thread. What waits for its turn are a few results per thread, or
-// with ranks those of one round.
+// Invariant: the exchange takes place in the calling thread. Only a few results per thread, or with ranks those of one
+// round, wait for their turn.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@
 
 namespace plimsoll {
 
-// Texts one after the other in one message.
+// Packs texts into one message.
 class TextPacker {
  public:
   void add(std::string_view text) {
@@ -56,14 +56,14 @@ class TextUnpacker {
 };
 
 // `produce(i)` runs on any thread of the rank that has i; `consume` runs on every rank, in order of i, never in two
-// threads at once. `pack` and `unpack` make a result a text that can be sent and back, and are not called in a single
+// threads at once. `pack` and `unpack` turn a result into a text to send and back, and are not called in a single
 // process.
 template <typename Result, typename Produce, typename Pack, typename Unpack, typename Consume>
 void run_shared(const PageShare& share, std::size_t count, int threads, const Produce& produce, const Pack& pack,
                 const Unpack& unpack, const Consume& consume) {
   if (share.ranks == 1) return run_in_order<Result>(count, threads, produce, consume);
-  // The same on all ranks, whose threads may be more or fewer; short enough that a rank that reads scans with one
-  // thread is not taken for a silent one.
+  // The same on all ranks, however many threads each has; short enough that a rank that reads scans with one thread
+  // does not seem dead.
   constexpr std::size_t kOfRank = 32;
   const std::size_t round = kOfRank * share.ranks;
   for (std::size_t begin = 0; begin < count; begin += round) {

@@ -87,7 +87,7 @@ class ValueChecker {
   }
 
  private:
-  // `position`: of that token, as the model counts.
+  // `position` is the token's, as the model counts.
   void check_token(std::int64_t page, std::int64_t token, std::int64_t position) {
     const std::int64_t at = page * tensors_.input_ids.shape()[1] + token;
     const auto within = [&](const TensorView& tensor, std::int64_t index, std::string_view name, std::string_view kind,

@@ -1,5 +1,5 @@
-// Checks the tensors of a batch as `transformers` shapes them before any of them is used: types and shapes first, then
-// values. All faults are reported, not only the first.
+// Checks the tensors of a batch, in the shapes of `transformers`, before any of them is used: types and shapes first,
+// then values. All faults are reported, not only the first.
 //
 //   Findings findings;
 //   check_tensor_types(tensors, image_size, "batch.npz", findings);
@@ -18,7 +18,7 @@
 
 namespace plimsoll {
 
-// The number at a place of a tensor of I64.
+// Returns the number at a place of a tensor of I64.
 inline std::int64_t integer_at(const TensorView& tensor, std::int64_t index) {
   return tensor.span<std::int64_t>()[static_cast<std::size_t>(index)];
 }

@@ -20,8 +20,8 @@ CacheKey key_of_files(const PageSource& source) {
   return key;
 }
 
-// What pages depend on beside their files. The first text names how pages are read, tokenised and packed: it changes
-// when that does.
+// Adds what pages depend on besides their files. The first text names how pages are read, tokenised and packed: it
+// changes when that does.
 void add_to_key(const ReadOptions& reading, std::uint64_t tokenizer, CacheKey& key) {
   key.add_text("pages and tokens, 6");
   key.add(std::as_bytes(std::span(&tokenizer, 1)));
@@ -40,7 +40,7 @@ fs::path kept_path(const PageSource& source, const ReadOptions& reading, const f
   return directory / fmt::format("{}-{:016x}.tokens", name, hash);
 }
 
-// A directory that nobody named is told by the variable that names another.
+// For a directory that no option named, messages name the variable that selects another one.
 std::unique_ptr<const PageCache> make_nameless(const fs::path& directory, const PageCache::Contents& contents) {
   if (!directory.empty()) return std::make_unique<PageCache>(directory, contents);
   try {

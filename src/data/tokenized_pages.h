@@ -1,9 +1,9 @@
-// TokenizedPages: the pages of files, each parsed and tokenised once, whoever reads them and however often.
+// TokenizedPages: the pages of files, each parsed and tokenised once, however often they are read.
 //
-// Making it is the one pass over the files' text. Pages, their tokens and their faults then lie packed in one file
+// Construction is the only pass over the files' text. Pages, their tokens and their faults are then packed in one file
 // (data/page_cache.h): nameless and gone with the process, or kept between runs. Resolving labels, checks, data sets
-// and loaders all read from there, so that memory does not grow with the pages' text: 16 bytes a page stay beside what
-// the files' own source keeps. A kept file whose pages have not changed spares the pass as well.
+// and loaders all read from there, so that memory does not grow with the pages' text: it takes 16 bytes per page
+// besides what the files' own source keeps. A kept file whose pages have not changed saves the pass, too.
 //
 //   const auto pages = std::make_shared<TokenizedPages>(open_pages("train.jsonl", reading), encoder, reading);
 //   PageTokens tokens;
@@ -30,15 +30,16 @@ namespace plimsoll {
 // Where tokenised pages lie while they are read.
 struct PageStorage {
   std::filesystem::path directory{};  // empty: temporary_directory() of base/file.h
-  // Of the tokenizer: the file is kept in `directory` for the next run; absent: it is nameless.
+  // The tokenizer's fingerprint, if the file is to be kept in `directory` for the next run; absent: the file is
+  // nameless.
   std::optional<std::uint64_t> kept_for{};
-  int threads = 1;  // that make it
+  int threads = 1;  // threads that make it
   std::function<void(std::size_t done, std::size_t pages)> on_progress{};
 };
 
 class TokenizedPages final : public PageSource {
  public:
-  // `reading`: what `source` was opened with. Throws EnvironmentError if the file cannot be written, DataError if the
+  // `reading` is what `source` was opened with. Throws EnvironmentError if the file cannot be written, DataError if the
   // source's files change meanwhile. Faults of pages are thrown when these are read.
   TokenizedPages(std::unique_ptr<const PageSource> source, WordEncoder encoder, const ReadOptions& reading,
                  const PageStorage& storage = {});
@@ -46,16 +47,16 @@ class TokenizedPages final : public PageSource {
   std::size_t size() const override { return source_->size(); }
   using PageSource::read;
   Page read(std::size_t index, PageFaults* faults) const override;
-  // The page with its tokens.
+  // Returns the page with its tokens.
   Page read(std::size_t index, PageTokens& tokens, PageFaults* faults = nullptr) const;
   std::span<const std::filesystem::path> paths() const override { return source_->paths(); }
-  // With the tokens, of which there are no more than its file has of any page.
+  // Counts the tokens, too; the file's size bounds those of any page.
   std::uint64_t parsing_bytes() const override { return source_->parsing_bytes() + 3 * mapped_bytes(); }
   std::uint64_t host_bytes() const override { return source_->host_bytes() + file_->host_bytes(); }
   void add_to_key(CacheKey& key) const override { source_->add_to_key(key); }
 
   const WordEncoder& encoder() const { return encoder_; }
-  // The most that one reading thread has mapped.
+  // Returns the most that one reading thread has mapped.
   std::uint64_t mapped_bytes() const { return file_->mapped_bytes(); }
 
  private:

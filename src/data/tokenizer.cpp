@@ -72,7 +72,7 @@ std::size_t strip_forward(std::string_view text, std::size_t begin) {
 }  // namespace
 
 // Appends the ids of the matcher's tokens in `text`, and calls `between` with each stretch of text around them and
-// whether it does not begin the text.
+// whether something precedes the stretch.
 template <typename Between>
 void Tokenizer::encode_around(const AddedMatcher& matcher, std::string_view text, std::vector<std::int32_t>& ids,
                               const Between& between) {

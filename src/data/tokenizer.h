@@ -38,7 +38,7 @@ namespace plimsoll {
 class Tokenizer {
  public:
   // Reads tokenizer.json, or else vocab.json + merges.txt, vocab.txt or sentencepiece.bpe.model, from a model
-  // directory, with tokenizer_config.json and special_tokens_map.json where they lie beside it. `path` may also be a
+  // directory, with tokenizer_config.json and special_tokens_map.json if they are beside it. `path` may also be a
   // tokenizer.json itself. Throws DataError: no such file, torn or inconsistent content, or a tokenizer of another
   // kind.
   static Tokenizer from_directory(const std::filesystem::path& path);
@@ -54,20 +54,20 @@ class Tokenizer {
   // `word` is not UTF-8 (a caller who knows file and page can check with find_invalid_utf8 first).
   void encode_word(std::string_view word, std::vector<std::int32_t>& ids) const;
 
-  // Appends the ids of a text that stands as it is, as `tokenizers` encodes it without special tokens: no space is set
-  // in front. Throws as encode_word.
+  // Appends the ids of a text without a space in front, as `tokenizers` encodes it without special tokens. Throws like
+  // encode_word.
   void encode_text(std::string_view text, std::vector<std::int32_t>& ids) const;
 
-  // Appends the ids of a text that is encoded whole, as `transformers` encodes it without special tokens: as
-  // encode_text, behind a space where the tokenizer's files ask for one.
+  // Appends the ids of a whole text, as `transformers` encodes it without special tokens: like encode_text, after a
+  // space if the tokenizer's files ask for one.
   void encode_whole_text(std::string_view text, std::vector<std::int32_t>& ids) const;
 
-  // Appends the ids of a question as LayoutLMv3's tokenizer takes it beside a page: it is split at white space by
+  // Appends the ids of a question, as LayoutLMv3's tokenizer encodes it before a page: it is split at white space like
   // Python's str.split, then each word is encoded alone.
   void encode_question(std::string_view text, std::vector<std::int32_t>& ids) const;
 
-  // The last tokens between two texts: "[CLS] question [SEP] words [SEP]" of WordPiece has one, "<s> question </s></s>
-  // words </s>" of the others two.
+  // Returns the number of separators between two texts: "[CLS] question [SEP] words [SEP]" of WordPiece has one, "<s>
+  // question </s></s> words </s>" of the others two.
   int pair_separators() const { return std::holds_alternative<WordPieceOptions>(definition_.model) ? 1 : 2; }
 
   const SpecialTokens& special() const { return definition_.special; }
@@ -80,17 +80,17 @@ class Tokenizer {
 
   // Returns the bytes that the ids stand for (a token may hold part of a character, so this need not be UTF-8). Special
   // tokens are left out unless `keep_special`. With BPE, decode(encode_word(w)) == " " + w for every w that begins with
-  // no space and holds no added token's text; with WordPiece, pieces are joined, and a space stands before each; with
-  // Unigram, spaces stand where the replacement stood.
+  // no space and holds no added token's text; with WordPiece, pieces are joined, with a space before each word; with
+  // Unigram, the replacement becomes a space.
   std::string decode(std::span<const std::int32_t> ids, bool keep_special = false) const;
 
   // Writes files that `transformers` loads with the same ids. A tokenizer read from files is written back byte for
   // byte, with the files found beside it; the embedded one becomes tokenizer.json and tokenizer_config.json.
   FileSums save(const std::filesystem::path& directory, TokenizerUse use = TokenizerUse::kWords) const;
-  // A hash of the names and bytes of the files that `save` would write for words.
+  // Returns a hash of the names and bytes of the files that `save` would write for words.
   std::uint64_t fingerprint() const;
 
-  // The bytes that this object holds on the heap, for the memory plan (accurate to a few per cent).
+  // Returns the bytes that this object holds on the heap, for the memory plan (accurate to a few per cent).
   std::size_t memory_bytes() const;
 
  private:
@@ -102,7 +102,7 @@ class Tokenizer {
   static void encode_around(const AddedMatcher& matcher, std::string_view text, std::vector<std::int32_t>& ids,
                             const Between& between);
   void add_matchers();
-  // `running`: the text is a part of a running one, not a word by itself; `behind`: something stands before it.
+  // `running`: the text is a part of a running text, not a single word; `behind`: it follows something.
   void encode_raw(std::string_view text, std::vector<std::int32_t>& ids, bool running) const;
   void encode_between_raw(std::string_view text, std::vector<std::int32_t>& ids, bool running, bool behind) const;
 

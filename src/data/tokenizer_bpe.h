@@ -18,7 +18,7 @@
 
 namespace plimsoll {
 
-// Stands for no token.
+// Means that there is no token.
 inline constexpr std::int32_t kNoToken = -1;
 
 // Fibonacci hashing takes the high bits of a product with 2^64 / golden ratio.
@@ -41,7 +41,7 @@ class Bpe {
 
   // Appends the ids of `piece`, which may hold any bytes.
   void encode(std::string_view piece, std::vector<std::int32_t>& ids) const;
-  // The same from tokens on, which need not be those of bytes.
+  // Does the same beginning with tokens, which need not be those of bytes.
   void merge(std::span<const std::int32_t> symbols, std::vector<std::int32_t>& ids) const;
 
   std::size_t memory_bytes() const {
@@ -62,8 +62,8 @@ class Bpe {
   int shift_ = 0;                          // 64 - log2(slots)
 };
 
-// Maps pieces of 1 to 12 bytes to their token: most words need one look-up, in one cache line. `find` stands in this
-// header because a call would cost as much as the look-up.
+// Maps pieces of 1 to 12 bytes to their token: most words need one look-up, in one cache line. `find` is in this header
+// because a call would cost as much as the look-up.
 class PieceTable {
  public:
   static constexpr std::size_t kMaxPieceBytes = 12;
@@ -97,7 +97,7 @@ class PieceTable {
   int shift_ = 0;
 };
 
-// Loads of fixed widths may overlap, where they agree; a copy of a variable length would cost a call.
+// Uses loads of fixed widths, which may overlap; a copy of variable length would cost a call.
 inline PieceTable::Slot PieceTable::key_of(std::string_view piece) {
   const char* const bytes = piece.data();
   const std::size_t length = piece.size();

@@ -1,6 +1,6 @@
-// Implements BPE of characters as a model, as SentencePiece's of Llama 2: spaces become "▁", one is set in front by
-// CharacterRules, and the text's characters are merged as a whole; one without a token is spelled in those of its
-// bytes.
+// Implements BPE of characters as a model, like SentencePiece's for Llama 2: spaces become "▁", CharacterRules say
+// whether one is put in front, and the characters of the whole text are merged; a character without a token is spelled
+// in the tokens of its bytes.
 //
 //   const CharacterBpe model(definition.tokens, std::get<BpeOptions>(definition.model));
 //   model.encode_text("TOTAL", ids);                            // those of "▁TOTAL"
@@ -14,19 +14,19 @@
 
 namespace plimsoll {
 
-// Stands for a space.
+// Represents a space.
 inline constexpr std::string_view kSpaceMark = "\u2581";
 
-// The token of a byte, "<0x0A>", and the byte of such a token.
+// Return the token of a byte, "<0x0A>", and the byte of such a token.
 std::string byte_token(unsigned char byte);
 std::optional<unsigned char> byte_of_token(std::string_view token);
 
 class CharacterBpe : public TokenModel {
  public:
-  // Each byte has a token.
+  // Every byte must have a token.
   CharacterBpe(const std::vector<std::string>& tokens, const BpeOptions& options);
 
-  // A word of a page is read as it stands in a text, behind a space, whatever the rules set in front of a text.
+  // A word of a page is encoded as within a text, after a space, whatever the rules put in front of a text.
   void encode_text(std::string_view text, std::vector<std::int32_t>& ids) const override;
   void encode_running(std::string_view text, std::vector<std::int32_t>& ids) const override;
   void encode_behind(std::string_view text, std::vector<std::int32_t>& ids, bool running) const override;
@@ -41,7 +41,7 @@ class CharacterBpe : public TokenModel {
   std::size_t memory_bytes() const override { return bpe_.memory_bytes() + characters_.memory_bytes(); }
 
  private:
-  // `sets`: a space is set in front, unless there is one.
+  // `sets`: a space is put in front, unless there is one.
   void encode_with(std::string_view text, bool sets, std::vector<std::int32_t>& ids) const;
   void encode_marked(std::string_view text, std::vector<std::int32_t>& ids) const;
 

@@ -18,7 +18,7 @@ constexpr bool stands_for_itself(int byte) {
   return (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || (byte >= 0xAE && byte <= 0xFF);
 }
 
-// The code point of each byte in the byte-level alphabet: at most 0x143, so one or two bytes in UTF-8.
+// Maps each byte to its code point in the byte-level alphabet: at most 0x143, so one or two bytes in UTF-8.
 constexpr std::array<char32_t, 256> kAlphabet = [] {
   std::array<char32_t, 256> alphabet{};
   char32_t next = 0x100;
@@ -91,8 +91,8 @@ std::string make_tokenizer_json(const TokenizerDefinition& definition, Tokenizer
   return file.dump(1) + "\n";
 }
 
-// A decoder's: tokenizer.json says how text is cut, and this which tokens are special. Padding with a token of text is
-// our own choice.
+// Makes a decoder's tokenizer_config.json: tokenizer.json says how text is cut, and this says which tokens are special.
+// Padding with a token of text is our own choice.
 ordered_json decoder_config(const TokenizerDefinition& definition) {
   const SpecialTokens& special = definition.special;
   ordered_json config = {{"tokenizer_class", "PreTrainedTokenizerFast"}};

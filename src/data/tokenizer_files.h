@@ -49,7 +49,7 @@ struct SpecialTokens {
   std::int32_t eos = kNoToken;   // </s> or [SEP], behind a page
   std::int32_t unk = kNoToken;   // <unk> or [UNK]; may be kNoToken: bytes are never unknown
   std::int32_t mask = kNoToken;  // <mask> or [MASK]; may be kNoToken
-  // Behind a text that a decoder learns to write, eos_token; kNoToken for other models.
+  // eos_token, the end of a text that a decoder learns to write; kNoToken for other models.
   std::int32_t end_of_text = kNoToken;
 };
 
@@ -58,13 +58,13 @@ struct TokenizerFile {
   std::string content{};  // byte for byte
 };
 
-// BPE that merges characters, as SentencePiece does (Llama 2), has these: spaces are "▁", and a character that the
-// vocabulary lacks is spelled in the tokens of its bytes ("<0x0A>"), of which there are all.
+// The rules of BPE that merges characters, like SentencePiece's (Llama 2): spaces are "▁", and a character that the
+// vocabulary lacks is spelled in the tokens of its bytes ("<0x0A>"), all of which exist.
 struct CharacterRules {
-  // This says where a space is set in front of text that begins with none.
+  // Says where a space is put in front of text that begins with none.
   enum class Prefix : std::uint8_t {
-    kAlways,  // also behind an added token
-    kFirst,   // at its begin
+    kAlways,  // also after an added token
+    kFirst,   // at the text's beginning
     kNever
   };
   Prefix prefix = Prefix::kFirst;
@@ -124,8 +124,8 @@ std::string alphabet_to_bytes(std::string_view text);
 // `path` is a directory or a tokenizer.json. Throws DataError with file, what was found and what to do.
 TokenizerDefinition read_tokenizer_files(const std::filesystem::path& path);
 
-// This says what is tokenised: words, each with a space in front, or running texts, to which nothing is added. Files
-// that are made here tell `transformers` so; words are read by them as before.
+// Says what is tokenised: words, each with a space in front, or running texts, to which nothing is added. Files that
+// are made here say so to `transformers`; they treat words as before.
 enum class TokenizerUse : std::uint8_t { kWords, kTexts };
 
 // Returns the files to write for this tokenizer: those it was read from, or else a tokenizer.json made here; if there

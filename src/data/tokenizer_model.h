@@ -26,13 +26,13 @@ class TokenModel {
   virtual std::string normalize(std::string_view text) const = 0;
   virtual void encode_normalized(std::string_view text, std::vector<std::int32_t>& ids) const = 0;
 
-  // The same two for a part of a running text, which stands as it is: no space is set in front of it.
+  // Do the same for a part of a running text, without putting a space in front of it.
   virtual void encode_running(std::string_view text, std::vector<std::int32_t>& ids) const { encode_text(text, ids); }
   virtual void encode_normalized_running(std::string_view text, std::vector<std::int32_t>& ids) const {
     encode_normalized(text, ids);
   }
 
-  // The same for text behind an added token, for models to which that makes a difference.
+  // Does the same for text after an added token, for models to which that makes a difference.
   virtual void encode_behind(std::string_view text, std::vector<std::int32_t>& ids, bool running) const {
     running ? encode_running(text, ids) : encode_text(text, ids);
   }
@@ -40,7 +40,7 @@ class TokenModel {
     running ? encode_normalized_running(text, ids) : encode_normalized(text, ids);
   }
 
-  // Appends the text that a token stands for; a token that begins a word has a space in front.
+  // Appends the text of a token; a token that begins a word has a space in front.
   virtual void append_text(std::string_view token, std::string& text) const = 0;
 
   // Returns the bytes that the model holds on the heap.

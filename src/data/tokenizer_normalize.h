@@ -31,7 +31,7 @@ struct NormalizerStep {
   bool left = false, right = false;
 };
 
-// NFC. `text` is valid UTF-8.
+// Returns the NFC form. `text` is valid UTF-8.
 std::string composed(std::string_view text);
 
 // `text` is valid UTF-8.

@@ -37,11 +37,11 @@ constexpr std::size_t kFreeIds = 1024;
                    .remedy = kOwnTokenizer});
 }
 
-// Says where the files lie: in a directory, or a tokenizer.json alone.
+// Where the files are: in a directory, or a tokenizer.json alone.
 struct Place {
   fs::path directory;
   fs::path tokenizer_json;
-  bool read_others;  // a tokenizer.json under another name stands alone: files beside it need not belong to it
+  bool read_others;  // a tokenizer.json with another name is read alone: files beside it need not belong to it
 
   explicit Place(const fs::path& path) {
     const bool is_file = fs::is_regular_file(path);
@@ -92,7 +92,7 @@ Around read_tokenizer_json(TokenizerReading& reading, const json& file) {
   return read_post_processor(file.value("post_processor", json()));
 }
 
-// Reads the files that stand for a tokenizer.json where there is none.
+// Reads the files that replace a tokenizer.json if there is none.
 void read_old_files(TokenizerReading& reading, const Place& place) {
   const auto exists = [&](const char* name) { return fs::exists(place.directory / name); };
   if (exists("vocab.json") && exists("merges.txt")) {
@@ -101,7 +101,7 @@ void read_old_files(TokenizerReading& reading, const Place& place) {
   } else if (exists("vocab.txt")) {
     read_word_piece_vocabulary(reading, *reading.take_file(place.directory / "vocab.txt", "vocab.txt"));
   } else if (exists("sentencepiece.bpe.model")) {
-    // It is read with the configuration.
+    // The vocabulary is read with the configuration.
     reading.definition.model.emplace<UnigramOptions>();
     reading.take_file(place.directory / "sentencepiece.bpe.model", "sentencepiece.bpe.model");
   } else {

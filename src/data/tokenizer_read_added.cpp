@@ -49,7 +49,7 @@ std::int32_t required(TokenizerReading& reading, const json& config, const char*
   return id;
 }
 
-// The classes of `transformers` have these special tokens where no file names them.
+// The classes of `transformers` have these special tokens if no file names them.
 struct UsualTokens {
   const char *bos, *eos, *pad, *unk, *mask;
 };
@@ -93,7 +93,7 @@ void find_decoder_tokens(TokenizerReading& reading, const json& config, const Ar
     if (name != std::string_view("bos_token")) special.pad = id;
     if (name == std::string_view("eos_token")) special.end_of_text = id;
   }
-  // The class that GPT-2's files belong to has this token where they name none.
+  // The class of GPT-2's files has this token if they name none.
   if (special.end_of_text == kNoToken && !config.contains("eos_token")) {
     const bool of_characters = std::get<BpeOptions>(reading.definition.model).characters.has_value();
     special.end_of_text = reading.find(of_characters ? "</s>" : "<|endoftext|>");
@@ -101,8 +101,8 @@ void find_decoder_tokens(TokenizerReading& reading, const json& config, const Ar
   }
   if (special.pad == kNoToken) special.pad = 0;
   special.unk = config.contains("unk_token") ? role(reading, config, "unk_token", "") : kNoToken;
-  // A word of a page is read as it stands in a text. (`transformers` would glue words together, or, asked for the space,
-  // set it before every piece of one.)
+  // A word of a page is encoded as within a text, after a space. (`transformers` would join words, or, if asked for the
+  // space, put it before every piece of a word.)
   std::get<BpeOptions>(reading.definition.model).add_prefix_space = true;
 }
 
@@ -165,7 +165,7 @@ void find_special_tokens(TokenizerReading& reading, const json& config, const Ar
   special.mask = role(reading, config, "mask_token", usual.mask,
                       unigram != nullptr && unigram->class_name == "LayoutXLMTokenizer");
   for (const char* name : {"bos_token", "eos_token"}) {
-    // BERT has none of its own.
+    // BERT has no tokens of its own.
     if (!bert || config.contains(name)) role(reading, config, name, name == std::string("bos_token") ? "<s>" : "</s>");
   }
   read_listed_special_tokens(reading, config);

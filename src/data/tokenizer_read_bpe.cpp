@@ -55,11 +55,11 @@ void read_model(TokenizerReading& reading, const json& model) {
   }
 }
 
-// The patterns of tiktoken's cl100k_base, as Llama 3 and Qwen have them.
+// The patterns of tiktoken's cl100k_base, as in Llama 3 and Qwen.
 constexpr std::string_view kLlama3Begin = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N})",
                            kLlama3End = R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-// Returns nothing if text is split in a way that is not ours.
+// Returns nothing if text is split in a way that we do not support.
 std::optional<SplitRules> split_rules(const json& pre_tokenizer) {
   std::vector<json> parts = {pre_tokenizer};
   if (section_type(pre_tokenizer) == "Sequence") parts = pre_tokenizer.at("pretokenizers").get<std::vector<json>>();
@@ -90,7 +90,7 @@ bool sets_spaces(const json& normalizer) {
          steps[1].at("pattern") == json{{"String", " "}};
 }
 
-// Returns what the file says of BPE of characters; nothing if that is not ours.
+// Returns what the file says about BPE of characters; nothing if we do not support that.
 std::optional<CharacterRules> character_rules(const json& file) {
   using Prefix = CharacterRules::Prefix;
   const json normalizer = file.value("normalizer", json()), pre_tokenizer = file.value("pre_tokenizer", json());
@@ -116,7 +116,7 @@ void read_bpe(TokenizerReading& reading, const json& file) {
     read_model(reading, file.at("model"));
     BpeOptions& options = std::get<BpeOptions>(reading.definition.model);
     options.characters.emplace();
-    // Which of them counts is known with the configuration.
+    // The configuration decides which of them counts.
     reading.characters_of_file = character_rules(file);
     return;
   }
@@ -168,8 +168,8 @@ void read_bpe_config(TokenizerReading& reading, const json& config, const std::f
   };
   options.add_prefix_space = config.value("add_prefix_space", json(true)) != false;
   const TokenizerClass of = rules();
-  // The key reaches no ByteLevel that stands behind another step; the classes that split as GPT-2 does set no space
-  // unless it says so, whatever the file has.
+  // The key does not affect a ByteLevel that follows another step; the classes that split like GPT-2 put no space in
+  // front unless the key says so, whatever the file has.
   if (options.split == SplitRules{}) {
     options.prefixes_texts =
         flag("add_prefix_space", of.from_file ? options.prefixes_texts : of.name.starts_with("LayoutLMv3"));

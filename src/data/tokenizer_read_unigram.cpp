@@ -95,7 +95,7 @@ void add_piece(TokenizerReading& reading, const std::string& text, double score)
   scores.push_back(score);
 }
 
-// Sets what the class of `transformers` makes of the vocabulary, whatever else the file says.
+// Applies the rules of the class of `transformers` to the vocabulary, whatever else the file says.
 void apply_class(TokenizerReading& reading, const json& config) {
   UnigramOptions& options = unigram_options(reading);
   options.unknown = kFairseqUnknown;

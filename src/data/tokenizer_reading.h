@@ -34,7 +34,7 @@ class TokenizerReading {
   std::optional<std::string_view> take_file(const std::filesystem::path& path, std::string name);
   json parse(std::string_view text) const;
 
-  // Announces how many tokens will be put, which is what ids are compared with.
+  // Announces how many tokens will be put; ids are checked against this number.
   void expect_tokens(std::size_t count);
   void put(std::int32_t id, const std::string& token);
   // Returns kNoToken if it is not in the vocabulary.
@@ -52,7 +52,7 @@ class TokenizerReading {
   std::string where;  // the file being read
   std::string part;   // the section of tokenizer.json that is being read
   TokenizerDefinition definition;
-  std::optional<CharacterRules> characters_of_file{};  // what tokenizer.json says, should it decide
+  std::optional<CharacterRules> characters_of_file{};  // what tokenizer.json says, in case it decides
 
  private:
   std::unordered_map<std::string, std::int32_t> id_of_;
@@ -74,7 +74,7 @@ std::string section_type(const nlohmann::json& section);
 // tokenizer_read_bpe.cpp reads byte-level BPE. `file` is the whole of tokenizer.json.
 void read_bpe(TokenizerReading& reading, const nlohmann::json& file);
 void read_bpe_merges(TokenizerReading& reading, std::string_view merges_text);
-// `rules`: of the class, asked of BPE of characters alone.
+// `rules` are those of the class, used only for BPE of characters.
 void read_bpe_config(TokenizerReading& reading, const nlohmann::json& config,
                      const std::function<TokenizerClass()>& rules);
 // Refuses a vocabulary that could not encode every text.
@@ -83,7 +83,7 @@ void check_bpe(const TokenizerReading& reading);
 // tokenizer_read_wordpiece.cpp reads WordPiece.
 void read_word_piece(TokenizerReading& reading, const nlohmann::json& file);
 void read_word_piece_vocabulary(TokenizerReading& reading, std::string_view lines);
-// Applies what the class makes of the configuration.
+// Applies the class's reading of the configuration.
 void read_word_piece_config(TokenizerReading& reading, const nlohmann::json& config, const TokenizerClass& rules);
 // Refuses a vocabulary without a token for unknown pieces, once the special tokens are known.
 void finish_word_piece(TokenizerReading& reading);

@@ -1,5 +1,5 @@
 // Reads a SentencePiece model file (sentencepiece.bpe.model) as data. The format is that of sentencepiece_model.proto;
-// fields that do not bear on Hugging Face's fast tokenizers are passed over.
+// fields that do not bear on Hugging Face's fast tokenizers are skipped.
 //
 //   const SentencePieceModel model = read_sentence_pieces(bytes, "xlm-roberta-base/sentencepiece.bpe.model");
 #pragma once

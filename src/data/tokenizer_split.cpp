@@ -67,7 +67,7 @@ std::size_t gpt2_piece_end(std::string_view text, std::size_t begin, const CharC
   const std::size_t second = begin + first.length;
   if (first.kind != CharClass::kSpace) return run_end(text, second, first.kind, classes);
 
-  // " ?" of the pattern: a plain space belongs to the run behind it.
+  // " ?" of the pattern: a plain space belongs to the run after it.
   if (second == text.size()) return second;
   const Step next = step_at(text, second, classes);
   if (next.kind != CharClass::kSpace) {
@@ -76,7 +76,7 @@ std::size_t gpt2_piece_end(std::string_view text, std::size_t begin, const CharC
   return white_space_end(text, begin, classes);
 }
 
-// The same of (?i:'s|'t|...), which a long s is one of, too.
+// Does the same for (?i:'s|'t|...), where s may be a long s, too.
 std::size_t any_case_contraction_length(std::string_view text, std::size_t begin) {
   constexpr std::string_view kLongS = "\u017F";
   std::string rest(text.substr(begin + 1, 2));
@@ -113,7 +113,7 @@ std::size_t llama3_piece_end(std::string_view text, std::size_t begin, const Cha
     while (is_line_end(end)) ++end;
     return end;
   }
-  // White space up to its last line end, if it has one.
+  // Takes white space up to its last line end, if it has one.
   const std::size_t space_end = run_end(text, begin, CharClass::kSpace, classes);
   for (std::size_t end = space_end; end > begin; --end) {
     if (is_line_end(end - 1)) return end;
@@ -121,7 +121,7 @@ std::size_t llama3_piece_end(std::string_view text, std::size_t begin, const Cha
   return white_space_end(text, begin, classes);
 }
 
-// Returns where the first number from `begin` on stands; the text's end if there is none.
+// Returns the position of the first number from `begin` on; the text's end if there is none.
 std::size_t next_number(std::string_view text, std::size_t begin, const CharClasses& classes) {
   while (begin < text.size()) {
     const Step step = step_at(text, begin, classes);

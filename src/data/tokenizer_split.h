@@ -4,7 +4,7 @@
 //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 //   (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
 //
-// It is written by hand rather than with a regular-expression library for one reason beside speed: \p{L}, \p{N} and \s
+// It is written by hand rather than with a regular-expression library for one reason besides speed: \p{L}, \p{N} and \s
 // depend on the library's Unicode version, and ids must equal those of Hugging Face's `tokenizers`. The classes here
 // were queried from that library, code point by code point (tools/make_tokenizer_classes.py). The tests compare with
 // PCRE2.

@@ -7,7 +7,7 @@ namespace plimsoll {
 PrefixTrie::PrefixTrie(std::vector<std::pair<std::string_view, std::int32_t>> keys) {
   const auto by_text = [](const auto& a, const auto& b) { return a.first < b.first; };
   std::stable_sort(keys.begin(), keys.end(), by_text);
-  // A node stands for the keys [begin, end), which agree in their first `depth` bytes.
+  // A node represents the keys [begin, end), which agree in their first `depth` bytes.
   struct Range {
     std::size_t begin, end, depth;
   };

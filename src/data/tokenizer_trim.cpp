@@ -36,7 +36,7 @@ class Needed {
       const bool is_byte = options.characters ? byte_of_token(token).has_value() : bytes.size() == 1;
       if (is_byte || is_one_character(bytes)) keep(id);
     });
-    // A token may be made by several merges, and of tokens whose own merges come later in the list.
+    // Several merges may make the same token, and a merge's parts may have merges later in the list.
     for (bool changed = true; changed;) {
       changed = false;
       for (auto merge = options.merges.rbegin(); merge != options.merges.rend(); ++merge) {
@@ -67,8 +67,8 @@ class Needed {
   }
 
  private:
-  // Keeps tokens of one character, and those with a character that no such token stands for. `read` returns a token's
-  // text, and whether its first character counts as one within a word.
+  // Keeps tokens of one character, and those with a character that has no such token. `read` returns a token's text,
+  // and whether its first character counts as one within a word.
   template <typename Read>
   void keep_characters(const Read& read) {
     std::set<std::pair<std::string_view, bool>> covered;
@@ -127,7 +127,7 @@ class Trimmer {
     return json.dump(2) + "\n";
   }
 
-  // Nothing for a token that leaves, and for an id that the tokenizer does not have.
+  // Returns the new id; nothing for a token that leaves, or for an unknown id.
   std::optional<std::int32_t> now(std::int64_t id) const {
     if (id < 0 || id >= std::ssize(ids_) || ids_[static_cast<std::size_t>(id)] == kNoToken) return std::nullopt;
     return ids_[static_cast<std::size_t>(id)];
@@ -263,7 +263,7 @@ class Trimmer {
           if (part->number == kText && part->type == ProtobufField::Type::kBytes) text = part->bytes;
         }
       }
-      // A piece that is no token of this tokenizer has no row to lose.
+      // A piece that is not a token of this tokenizer has no row to lose.
       if (!text || !id_of_.contains(*text) || keeps(*text)) left += whole;
     }
     return left;

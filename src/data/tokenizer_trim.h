@@ -30,7 +30,7 @@ void keep_needed_tokens(const TokenizerDefinition& definition, std::vector<bool>
 // Returns the new id of each old one, kNoToken for those that leave.
 std::vector<std::int32_t> trimmed_ids(const std::vector<bool>& kept);
 
-// Returns the tokenizer's files (tokenizer_files) with the kept tokens alone: tokenizer.json, tokenizer_config.json,
+// Returns the tokenizer's files (tokenizer_files) with only the kept tokens: tokenizer.json, tokenizer_config.json,
 // added_tokens.json, vocab.json, merges.txt, vocab.txt and sentencepiece.bpe.model; others are unchanged.
 std::vector<TokenizerFile> trimmed_files(const TokenizerDefinition& definition, const std::vector<bool>& kept);
 

@@ -28,8 +28,8 @@ constexpr char32_t kTrailings = 28, kVowelsAndTrailings = 588;
 
 constexpr char32_t kDottedCapitalI = 0x130;  // the only letter whose lower case has two code points
 
-// An entry of kDecompositions is a code point, the number of its parts, and the parts. A place is that of the number,
-// so it is never 0.
+// An entry of kDecompositions is a code point, the number of its parts, and the parts. A place is the index of the
+// number of parts, so it is never 0.
 std::vector<std::uint16_t> decomposition_places() {
   std::vector<std::uint16_t> places(kCodePoints);
   for (std::size_t place = 0; place < std::size(kDecompositions); place += 2 + kDecompositions[place + 1]) {
@@ -41,7 +41,8 @@ static_assert(std::size(kDecompositions) < 0xFFFF);
 
 std::uint64_t pair_key(char32_t first, char32_t second) { return std::uint64_t{first} << 32 | second; }
 
-// A character of more than two parts is made of the one that its parts but for the last make, and of the last.
+// A character of more than two parts is composed of the character that all its parts but the last compose, and the last
+// part.
 std::unordered_map<std::uint64_t, char32_t> composed_pairs() {
   std::unordered_map<std::u32string, char32_t> whole;
   for (std::size_t place = 0; place < std::size(kDecompositions); place += 2 + kDecompositions[place + 1]) {
@@ -138,10 +139,10 @@ std::u32string UnicodeTables::compose(const std::u32string& text) const {
   constexpr std::size_t kNone = ~std::size_t{0};
   std::u32string made;
   std::size_t starter = kNone;
-  std::uint8_t before = 0;  // the combining class of the last one made
+  std::uint8_t before = 0;  // the combining class of the last character that was made
   for (const char32_t code_point : decompose(text)) {
     const std::uint8_t rank = combining_[code_point];
-    // A mark of the same class, or a starter, between the two blocks what comes behind it.
+    // A mark of the same class, or a starter, between the two prevents composition.
     const bool blocked = starter != kNone && starter + 1 < made.size() && (before >= rank || before == 0);
     const char32_t composed = starter == kNone || blocked ? 0 : pair(made[starter], code_point);
     if (composed != 0) {

@@ -60,7 +60,7 @@ std::vector<std::uint8_t> spread_runs(std::span<const CodePointRun> runs);
 
 // A syllable of Hangul is composed by arithmetic, and has no entries in the tables.
 bool is_hangul_syllable(char32_t code_point);
-bool has_trailing(char32_t syllable);  // a consonant behind the vowel
+bool has_trailing(char32_t syllable);  // a consonant after the vowel
 
 class UnicodeTables {
  public:
@@ -70,15 +70,15 @@ class UnicodeTables {
   // Returns the canonical decomposition (NFD): every character that has parts is replaced by them, and the marks behind
   // a character are sorted by their combining class.
   std::u32string decompose(const std::u32string& text) const;
-  // Returns the canonical composition (NFC): decomposed, then put together again as far as may be.
+  // Returns the canonical composition (NFC): decomposed, then composed again as far as possible.
   std::u32string compose(const std::u32string& text) const;
-  // Appends the lower case of one code point, whatever stands around it.
+  // Appends the lower case of one code point, whatever its context.
   void append_lower(char32_t code_point, std::u32string& text) const;
 
  private:
   UnicodeTables();
   void append_parts(char32_t code_point, std::u32string& text) const;
-  // The character that two make; 0: none.
+  // Returns the character that two compose; 0: none.
   char32_t pair(char32_t first, char32_t second) const;
 
   CodePointTable<std::uint8_t> flags_;

@@ -75,7 +75,7 @@ Unigram::Unigram(const std::vector<std::string>& tokens, const UnigramOptions& o
   check(options.unknown >= 0, "Unigram has an unknown token");
   scores_.resize(tokens.size());
   options_.scores = {};
-  // All scores of the vocabulary count, and those of added tokens, which have none, do not.
+  // All scores of the vocabulary count; added tokens have none.
   double smallest = std::numeric_limits<double>::infinity();
   for (const double score : options.scores) smallest = std::min(smallest, score);
   unknown_score_ = smallest - kUnknownPenalty;
@@ -141,7 +141,7 @@ void Unigram::encode_normalized(std::string_view text, std::vector<std::int32_t>
   encode_part(text.substr(begin), ids);
 }
 
-// Sets the separator in front and instead of spaces, and cuts the text before each.
+// Puts the separator in front and in place of spaces, and cuts the text before each.
 void Unigram::encode_part(std::string_view text, std::vector<std::int32_t>& ids) const {
   if (text.empty()) return;
   const std::string& separator = options_.replacement;

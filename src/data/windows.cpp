@@ -123,7 +123,7 @@ void cut_windows(const PageTokens& tokens, const WindowOptions& options, std::ve
     }
     windows.push_back({begin, end});
     if (end == count) return;
-    // The overlap is as large as asked for, but the next word must fit behind it, or the next window would end here.
+    // The overlap is as large as asked for, but the next word must fit after it, or the next window would end here.
     std::int32_t next = std::max(end - options.stride, word_end(end) - content);
     next = std::clamp(next, begin + 1, end);
     while (next < end && !starts_word(next)) ++next;

@@ -20,7 +20,7 @@ std::vector<std::string> lines_of(std::string_view text) {
   return lines;
 }
 
-// Puts the package that the message asks for in the place of NAME: "pip install NAME".
+// Replaces NAME by the package that the message asks for: "pip install NAME".
 std::string with_package(std::string text, const Diagnosis& diagnosis) {
   const std::string& package = diagnosis.ending.package;
   if (package.empty()) return text;
@@ -39,12 +39,12 @@ bool is_document_model(const LogFacts& facts) {
   return facts.family == nullptr || facts.family->name.starts_with("Layout");
 }
 
-// A loss that is NaN, and a learning rate at which few models train.
+// True for a loss that is NaN and a learning rate at which few models train.
 bool has_high_rate(const Diagnosis& d) {
   return d.rule != nullptr && d.rule->heals && d.facts.learning_rate.value_or(0) >= 0.05;
 }
 
-// Adds what saves memory in training, the cheapest first: what changes no result comes before what does.
+// Adds what saves memory in training, the cheapest first; what changes no result comes before what does.
 void add_memory_fixes(const Diagnosis& d, std::vector<std::string>& fixes) {
   const LogFacts& f = d.facts;
   const auto add = [&](std::string line) { fixes.push_back(std::move(line)); };
@@ -86,13 +86,13 @@ void add_memory_fixes(const Diagnosis& d, std::vector<std::string>& fixes) {
                            : "shorter sequences: a smaller max_length");
 }
 
-// The options with which LayoutLMv3 fits into so much memory; the limits are rounded up.
+// Returns the options with which LayoutLMv3 fits into this much memory; the limits are rounded up.
 std::string_view plan_options(const LogFacts& facts, double gib) {
   const double full = facts.large ? 9 : 4, small_state = facts.large ? 6 : 2.5;
   return gib >= full ? "" : gib >= small_state ? " --optim adamw_8bit" : " --lora-rank 8";
 }
 
-// `plimsoll plan` for the GPU of the log.
+// Returns `plimsoll plan` for the GPU in the log.
 std::string plan_line(const LogFacts& facts, const OomNumbers& numbers) {
   double gib = 0;
   if (numbers.total) {
@@ -146,11 +146,11 @@ std::vector<std::string> fixes(const Diagnosis& diagnosis) {
   }
   if (diagnosis.rule->saves_memory) add_memory_fixes(diagnosis, list);
   fit_fixes(diagnosis, list);
-  // There the memory counts for more than the gaps in it.
+  // For that rule, the amount of memory matters more than the gaps in it.
   if (diagnosis.rule->name == "oom-full") std::rotate(list.begin(), list.begin() + 1, list.end());
   if (wants_package(diagnosis))
     for (std::string& line : list) line = with_package(std::move(line), diagnosis);
-  std::erase(list, "NAME");  // nothing is known that brings it
+  std::erase(list, "NAME");  // no package is known that has it
   return list;
 }
 

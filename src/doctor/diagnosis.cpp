@@ -22,29 +22,29 @@
 namespace plimsoll::doctor {
 namespace {
 
-// How many hits of one pattern are kept: its first one in each of the first tracebacks.
+// The most hits of one pattern that are kept: its first one in each of the first tracebacks.
 constexpr std::size_t kMaxHits = 64;
 constexpr std::size_t kMaxErrors = 3, kMaxContext = 4;
 // An out-of-memory message may be wrapped by a terminal or be a small table.
 constexpr std::size_t kMessageLines = 12, kMessageBytes = 4096;
-// How many exceptions of a log are kept: the last ones.
+// The most exceptions of a log that are kept: the last ones.
 constexpr std::size_t kMaxExceptions = 256;
-// A time-out at most so many lines below the progress of the data's preparation came while they were prepared.
+// A time-out at most this many lines after the progress of the data's preparation occurred during that.
 constexpr std::size_t kPreparingLines = 3;
-// So many frames of a traceback are kept, and a message is read over so many lines and bytes.
+// The most frames of a traceback that are kept, and the most lines and bytes of a message that are read.
 constexpr std::size_t kMaxFrames = 128, kExceptionLines = 3, kExceptionBytes = 1200;
-// A message that begins with a printed object is read over so many lines.
+// The most lines of a message that begins with a printed object.
 constexpr std::size_t kObjectLines = 64;
 
 struct Hit {
   std::uint64_t traceback = 0;  // how many tracebacks had begun
-  std::uint64_t chain = 0;      // the same of those that follow from one another
+  std::uint64_t chain = 0;      // the same, counting those that follow from one another as one
   std::uint64_t updates = 0;    // how many losses had been printed
   bool told = false;            // on an error's line, or in a traceback
   bool inside = false;          // in a traceback
   bool warns = false;           // on a line that calls itself a warning
-  bool source = false;          // on a line of source that a traceback shows, and that raises nothing
-  std::size_t weight = 0;       // how many characters of the line the pattern names
+  bool source = false;          // on a line of source in a traceback that raises nothing
+  std::size_t weight = 0;       // how many characters of the line the pattern covers
   Evidence evidence{};
 };
 
@@ -58,7 +58,7 @@ class LogReader::Impl {
 
   Diagnosis finish() {
     lines_.finish();
-    if (in_traceback_ && !passing_ && !is_after_) {  // the log is cut there
+    if (in_traceback_ && !passing_ && !is_after_) {  // the log ends in the middle of it
       story_.errors.push_back(last_);
       story_.cut_line = traceback_line_;
       story_.error_updates = story_.fatal_updates = story_.updates;
@@ -96,7 +96,7 @@ class LogReader::Impl {
     return std::any_of(found_.begin(), found_.end(), [&](int pattern) { return patterns.contains(pattern); });
   }
   void on_line(std::uint64_t number, std::string_view text) {
-    if (text.starts_with("> ")) text.remove_prefix(2);  // quoted, as in a letter
+    if (text.starts_with("> ")) text.remove_prefix(2);  // quoted, as in an e-mail
     text = without_emphasis(text);
     goes_on_ = wrapped_.add(number, text);
     if (is_context_line(text, notebook_)) return;
@@ -113,7 +113,7 @@ class LogReader::Impl {
     follow_signs(text, small);
     follow_tracebacks(text, small);
     if (begins_traceback_) traceback_line_ = number;
-    // A traceback may be cut behind its heading, and the first line that is left loses its blanks.
+    // A traceback may be cut after its heading, and its first remaining line then has no blanks.
     if (!in_traceback_ && text.starts_with("File \"") && read_frame(text)) {
       chain_ = ++tracebacks_;
       begins_traceback_ = in_traceback_ = true;
@@ -143,7 +143,7 @@ class LogReader::Impl {
     }
     if (error && !passing_) {
       std::vector<Evidence>& errors = story_.errors;
-      if (errors.size() == kMaxErrors) errors.erase(errors.begin() + 1);  // the first and the last ones
+      if (errors.size() == kMaxErrors) errors.erase(errors.begin() + 1);  // keep the first and the last ones
       errors.push_back({number, printable(text)});
       story_.error_updates = story_.updates;
     }
@@ -163,7 +163,7 @@ class LogReader::Impl {
     }
     interrupt_ = {};
   }
-  // Notebooks on the web end a program whose memory runs out as if somebody had pressed Ctrl-C.
+  // Notebooks on the web end a program that runs out of memory as if Ctrl-C had been pressed.
   void find_sudden_end() {
     const bool trains = story_.updates >= kUpdatesAfterSurvival || story_.signs || story_.closing_line > 0;
     const auto find = [&](std::string_view pattern, const Evidence& evidence) {
@@ -173,7 +173,7 @@ class LogReader::Impl {
     if (large_allocation_.line > 0 && (interrupt_.line > 0 || !trains)) find(kEndsInAllocation, large_allocation_);
     if (interrupt_.line > 0 && !trains) find(kEndsInInterrupt, interrupt_);
   }
-  // Looks through the lines that a terminal broke for what stands on both sides of a break.
+  // Searches the lines that a terminal broke for patterns across a break.
   void look_across_breaks(std::string_view text, bool told) {
     if (!goes_on_) {
       whole_found_ = found_;
@@ -200,7 +200,7 @@ class LogReader::Impl {
       }
     }
   }
-  // Finds what no pattern can: it takes several lines together.
+  // Finds what no pattern can, because it takes several lines.
   void look_deeper(std::string_view text, std::string_view small) {
     if (!frames_.empty() && names_exception(text)) {
       const Import import = read_import(text, frames_);
@@ -221,8 +221,8 @@ class LogReader::Impl {
     if (small.find_first_not_of(" ~^") != std::string_view::npos) source_ = text;
     follow_preparation(small);
   }
-  // Finds time-outs while data were prepared: beside the progress of that, above or below, or in a function that waits
-  // for it. A traceback is one event, however many lines it has.
+  // Finds time-outs during the preparation of data: near its progress, above or below, or in a function that waits for
+  // it. A traceback is one event, however many lines it has.
   void follow_preparation(std::string_view small) {
     const auto count = [&](std::size_t& lines, bool begins) {
       if (begins)
@@ -243,7 +243,7 @@ class LogReader::Impl {
         (prepares && since_timeout_ <= kPreparingLines))
       found_.push_back(known_.preparing_timeout);
   }
-  // Finds what a line, or several that belong together, says beside its words.
+  // Finds what a line, or several joined ones, say besides their words.
   void find_hints(std::string_view text, std::string_view small, std::vector<int>& found) {
     const auto blame = [&](std::string_view package, int pattern) {
       if (package.empty()) return;
@@ -257,7 +257,7 @@ class LogReader::Impl {
     if (unequal == Unequal::kImageSizes) found.push_back(known_.image_sizes);
     if (unequal == Unequal::kImageChannels) found.push_back(known_.image_channels);
   }
-  // True for exceptions that two versions of one package, mixed in memory, raise.
+  // True for exceptions that are raised when two versions of one package are mixed in memory.
   bool blames_loaded_code(std::string_view text) const {
     if (layer_of(frames_) == Layer::kImport) return true;
     const std::optional<Raised> raised = read_raised(text, false);
@@ -275,7 +275,7 @@ class LogReader::Impl {
     raised.place = place_of(frames_);
     raised.in_library = !frames_.empty() && frames_.back().library;
     raised.asserted = assertion_;
-    // "ImportError: " and "RuntimeError: Error(s) in loading state_dict for Model:" go on in the next lines.
+    // "ImportError: " and "RuntimeError: Error(s) in loading state_dict for Model:" continue in the next lines.
     exception_lines_ = raised.message.empty() || raised.message.ends_with(':') || raised.name() == "ValidationError"
                            ? kExceptionLines
                            : 0;
@@ -297,8 +297,8 @@ class LogReader::Impl {
   // Reads frames, and the rest of a message that takes several lines.
   void follow_exception(std::uint64_t number, std::string_view text, std::string_view small) {
     const std::string_view own = text.starts_with(prefix_) ? text.substr(prefix_.size()) : text;
-    // A line that raises or asserts is not only shown: it happened. Ranks that write at once tear a frame and its line
-    // apart.
+    // A line that raises or asserts is not only shown: it was executed. Ranks that write at the same time may separate
+    // a frame from its line.
     const std::string_view code = trimmed(own);
     is_source_ = own.starts_with(' ') && (is_frame_ || code.starts_with("from ") || code.starts_with("import ")) &&
                  !code.starts_with("raise ") && !code.starts_with("assert ") &&
@@ -309,7 +309,7 @@ class LogReader::Impl {
     if (!frame && goes_on_ && wrapped_.whole().front().starts_with("File \"")) {
       for (const std::string& whole : wrapped_.whole())
         if (std::optional<Frame> read = read_frame(whole)) frame = std::move(read);
-      if (frame && was_frame && !frames_.empty()) frames_.pop_back();  // the part of it that stood before
+      if (frame && was_frame && !frames_.empty()) frames_.pop_back();  // the part of it on the previous line
     }
     if (frame) {
       is_frame_ = true;
@@ -320,7 +320,7 @@ class LogReader::Impl {
       return;
     }
     if (std::optional<std::string> condition = read_assertion(text)) assertion_ = std::move(*condition);
-    // A message that a terminal broke goes on, too.
+    // A message that a terminal broke continues, too.
     if (exception_lines_ == 0 && goes_on_ && exception_line_ + 1 == number) exception_lines_ = 1;
     if (exception_lines_ == 0 || story_.exceptions.empty()) return;
     const std::string rest = printable(own, kExceptionBytes);
@@ -335,7 +335,7 @@ class LogReader::Impl {
     exception_line_ = number;
     if (rest.empty()) return;
     message += (message.empty() ? "" : " ") + rest;
-    // The line may be what a rule knows the exception by.
+    // A rule may recognise the exception by this line.
     story_.exceptions.back().patterns.insert(story_.exceptions.back().patterns.end(), found_.begin(), found_.end());
     --exception_lines_;
   }
@@ -344,7 +344,7 @@ class LogReader::Impl {
       story_.tracked = story_.tracked || found_one_of(known_.tracked);
       return;
     }
-    // detectron2 prints how long it trained when it failed, too: a run of no time has not come to its end.
+    // detectron2 prints how long it trained even when it failed: a run that took no time has not finished.
     if (found_one_of(known_.closings) && small.find("time: 0:00:00 (") == std::string_view::npos)
       story_.closing_line = number;
     if (found_one_of(known_.results)) story_.results = true;
@@ -358,10 +358,10 @@ class LogReader::Impl {
     const LossLine losses = read_losses(small);
     run_up_.add(losses, number, text, small);
     untrained_.read(losses, number, text, small);
-    // Whatever the form of the line, the rules know it by one of these.
+    // Whatever the form of the line, rules recognise it by one of these.
     if (losses.train_nan) found_.push_back(known_.train_nan);
     if (losses.eval_nan) found_.push_back(known_.eval_nan);
-    // NaN in evaluation is a failure of its own where training goes on with numbers.
+    // NaN in evaluation is a separate failure if training continues with finite losses.
     for (const std::string_view name : {"eval_loss", "val_loss", "validation loss", "valid loss", "valid_loss"})
       if (small.find(name) != std::string_view::npos) story_.eval_finite = losses.finite || !story_.finite;
     if (!losses.finite) {
@@ -373,14 +373,14 @@ class LogReader::Impl {
       loss_ = losses.loss;
     }
   }
-  // Notices what shows that a run works where it prints no losses, and what takes that away.
+  // Notes what shows that a run works although it prints no losses, and what contradicts that.
   void follow_signs(std::string_view text, std::string_view small) {
     if (!story_.troubled && found_one_of(known_.troubles))
       story_.troubled = !measures_error(small) && !only_warns(text);
     if (story_.signs || story_.updates >= kUpdatesAfterSurvival || found_one_of(known_.trackers)) return;
     story_.signs = found_one_of(known_.signs) || signs_.read(small) || goes_on_reader_.read(small);
   }
-  // Notices where a traceback begins, and which chain it belongs to.
+  // Notes where a traceback begins, and which chain it belongs to.
   void follow_tracebacks(std::string_view text, std::string_view small) {
     if (found_one_of(known_.links)) {
       linked_ = true;
@@ -409,13 +409,13 @@ class LogReader::Impl {
     prefix_ = text.substr(0, small.find("traceback (most"));
     if (to_small_letters(prefix_).ends_with("original ")) prefix_.resize(prefix_.size() - 9);
   }
-  // The first line below a traceback's that is not indented, after whatever prefix a launcher sets.
+  // True for the first line after a traceback's that is not indented, after any prefix of a launcher.
   bool ends_traceback_here(std::string_view text) const {
     if (!in_traceback_ || begins_traceback_ || goes_on_ || !text.starts_with(prefix_)) return false;
     text.remove_prefix(prefix_.size());
     return !text.empty() && text[0] != ' ';
   }
-  // A line, or several that belong together, in which a pattern was found.
+  // A line, or several joined ones, in which a pattern was found.
   struct Place {
     std::uint64_t number = 0;
     std::string_view text{}, small{};
@@ -428,14 +428,14 @@ class LogReader::Impl {
     std::vector<Hit>& hits = hits_[static_cast<std::size_t>(pattern)];
     if (!hits.empty() && hits.back().traceback == tracebacks_ &&
         story_.updates < hits.back().updates + kUpdatesAfterSurvival) {
-      // A printed message says more than the source line that a traceback shows, and an error more than a warning.
+      // A printed message says more than a source line in a traceback, and an error more than a warning.
       const bool was_source = hits.back().source || hits.back().evidence.text.starts_with("raise ");
       if ((was_source && !printable(text).starts_with("raise ")) || (hits.back().warns && !only_warns(text)))
         hits.pop_back();
       else
         return;
     }
-    if (hits.size() == kMaxHits) hits.pop_back();  // the first and the last ones
+    if (hits.size() == kMaxHits) hits.pop_back();  // keep the first and the last ones
     hits.push_back({tracebacks_,
                     chain_,
                     story_.updates,
@@ -446,7 +446,8 @@ class LogReader::Impl {
                     pattern_text.size(),
                     {place.number, printable_around(text, match)}});
   }
-  // Numbers of out-of-memory messages: the last one's that tells any, unless one before it was never outlived.
+  // Reads the numbers of out-of-memory messages: those of the last message that has any, unless the run did not survive
+  // an earlier one.
   void follow_message(std::string_view small) {
     if (found_one_of(known_.out_of_memory)) {
       const bool outlived = story_.updates >= numbers_updates_ + kUpdatesAfterSurvival;
@@ -471,8 +472,8 @@ class LogReader::Impl {
   const std::vector<Hit>& hits(std::string_view pattern) const {
     return hits_[static_cast<std::size_t>(known_.number.at(pattern))];
   }
-  // The first hit of any of the patterns, in that traceback or, without one, anywhere; when `updates` losses had been
-  // printed at least; `errors`: on no line that calls itself a warning.
+  // Returns the first hit of any of the patterns, in that traceback or, without one, anywhere, after at least `updates`
+  // printed losses; with `errors`, not on a line that calls itself a warning.
   const Hit* first(const AnyOf& any, std::optional<std::uint64_t> traceback, std::uint64_t updates = 0,
                    bool errors = false) const {
     const Hit* best = nullptr;
@@ -485,7 +486,8 @@ class LogReader::Impl {
     return best;
   }
 
-  // The first place where the rule holds, or the first after the run had outlived that, or that is more than a warning.
+  // Returns the first place where the rule holds, or the first after the run had survived that one, or one that is more
+  // than a warning.
   std::optional<Finding> try_rule(const Rule& rule) {
     if (message_lines_ > 0) end_message();
     if (rule.holds != nullptr && !rule.holds(numbers_, facts_)) return {};
@@ -542,16 +544,16 @@ class LogReader::Impl {
 
   const Known& known_ = known_patterns();
   WrappedLines wrapped_;
-  bool goes_on_ = false;                            // the line goes on with the one before it
-  std::vector<int> whole_found_;                    // by the lines that belong together
+  bool goes_on_ = false;                            // the line continues the previous one
+  std::vector<int> whole_found_;                    // by the joined lines
   bool whole_told_ = false, whole_inside_ = false;  // of the first of them
   PatternSet::Search search_;
   std::vector<std::vector<Hit>> hits_;  // per pattern, in the log's order
   std::vector<int> found_;              // by the line that is being read
   std::uint64_t tracebacks_ = 0, chain_ = 0;
-  bool linked_ = false, passing_next_ = false;  // the next traceback is the last one's; is no program's end
-  bool notebook_ = false, passing_ = false;     // the last traceback is a notebook's; is no program's end
-  bool is_after_ = false;                       // what is read fails while a program is taken down
+  bool linked_ = false, passing_next_ = false;  // the next traceback: is of the last failure; ends no program
+  bool notebook_ = false, passing_ = false;     // the last traceback is a notebook's; did not end a program
+  bool is_after_ = false;                       // the current text fails while a program is terminated
   bool begins_traceback_ = false;               // in the line that is being read
   bool in_traceback_ = false;                   // its exception has not come yet
   std::string prefix_;                          // of its lines
@@ -559,22 +561,22 @@ class LogReader::Impl {
   std::uint64_t traceback_line_ = 0;            // its heading's
   bool is_frame_ = false, is_source_ = false;   // the last line named a frame; this one shows its source
   std::vector<Frame> frames_;                   // of the traceback that is being read
-  bool stale_ = false;                          // it shows source that cannot be what ran
-  std::string hinted_package_;  // an optional package whose module is None, or an extension that does not fit
+  bool stale_ = false;                          // it shows source that cannot be the code that ran
+  std::string hinted_package_;  // an optional package whose module is None, or a mismatched extension
   std::string own_source_;      // of the traceback, the last line of the user's own code
-  std::string source_;          // the last line that is no underlining
+  std::string source_;          // the last line that is not an underlining
   std::size_t since_preparing_ = kPreparingLines + 1;  // lines since data were being prepared
   std::size_t since_timeout_ = kPreparingLines + 1;    // and since a rank's time ran out
   LossScaleReader loss_scale_;
   UntrainedReader untrained_;
-  Evidence large_allocation_, interrupt_;  // the log's last lines; their lines are 0 where others follow
-  Evidence last_untrained_;                // the last line that shows that nothing is trained
+  Evidence large_allocation_, interrupt_;  // the log's last lines; line 0 if others follow
+  Evidence last_untrained_;                // the last line that shows that the run trains nothing
   std::string assertion_;                  // the condition that its last source line asserts
-  std::size_t exception_lines_ = 0;        // still to be read of the last exception's message
+  std::size_t exception_lines_ = 0;        // lines of the last exception's message still to be read
   std::uint64_t exception_line_ = 0;
-  bool direct_ = false, direct_next_ = false;  // the exception before was the direct cause of the one that is read
+  bool direct_ = false, direct_next_ = false;  // the previous exception was the direct cause of the current one
   std::string message_;
-  std::size_t message_lines_ = 0;  // still to be read of the out-of-memory message
+  std::size_t message_lines_ = 0;  // lines of the out-of-memory message still to be read
   OomNumbers numbers_;
   std::uint64_t numbers_updates_ = 0;
   std::string loss_;  // the last one

@@ -31,34 +31,34 @@ inline constexpr std::size_t kMaxQuoteBytes = 400;
 struct Finding {
   const Rule* rule = nullptr;
   Evidence trigger{};
-  std::uint64_t updates = 0;            // losses that had been printed by then
-  std::uint64_t chain = 0;              // the tracebacks that Python says are of one failure have one number
-  bool told = false;                    // the trigger is an error's line, or stands in a traceback
-  bool inside = false;                  // it stands in a traceback
-  std::size_t weight = 0;               // of the trigger's text, how much the pattern says
-  std::vector<std::uint64_t> chains{};  // of all errors that the rule's words were found in
-  std::vector<Evidence> context{};      // what the rule found besides, in the log's order
+  std::uint64_t updates = 0;            // losses printed before it
+  std::uint64_t chain = 0;              // the same number for tracebacks that Python links as one failure
+  bool told = false;                    // the trigger is an error's line, or is in a traceback
+  bool inside = false;                  // it is in a traceback
+  std::size_t weight = 0;               // how much of the trigger's text the pattern covers
+  std::vector<std::uint64_t> chains{};  // of all errors in which the rule's words were found
+  std::vector<Evidence> context{};      // what else the rule found, in the log's order
 };
 
 // The exception that a diagnosis is about, as the log prints it.
 struct Ending {
-  std::string text{};   // its class and its whole message; empty where a rule knows it, for the evidence holds it then
-  std::string where{};  // the part of the program, the file and the line; empty where the log shows no frames
-  std::string package{};  // that the message asks for, as pip names it; empty where it names none
+  std::string text{};   // its class and its whole message; empty if a rule knows it, because the evidence then has it
+  std::string where{};  // the part of the program, the file and the line; empty if the log shows no frames
+  std::string package{};  // the package that the message asks for, by its name in pip; empty if it names none
 };
 
 struct Diagnosis {
   const Rule* rule = nullptr;  // the root cause; null: not recognised, or no failure
-  std::string_view doubt{};    // why the root may be another; empty: it lies in what ended the run
-  bool no_failure = false;     // nothing failed but what the run outlived: see `others`
+  std::string_view doubt{};    // why the root may be another; empty if it is in what ended the run
+  bool no_failure = false;     // the run survived everything that failed: see `others`
   std::vector<Evidence> evidence{};
   Ending ending{};
-  OomNumbers numbers{};           // of the out-of-memory message, where the root cause is one
-  LogFacts facts{};               // what else the log says of the run
-  std::vector<Finding> others{};  // also seen, and neither the root nor a vaguer word for it
+  OomNumbers numbers{};           // of the out-of-memory message, if the root cause is one
+  LogFacts facts{};               // what else the log says about the run
+  std::vector<Finding> others{};  // also found, but neither the root nor a vaguer description of it
   // If nothing was recognised, these lines look like errors; the exception that no rule explains comes first.
   std::vector<Evidence> errors{};
-  std::optional<Evidence> unexplained{};  // where the root is doubtful for it: an exception that no rule explains
+  std::optional<Evidence> unexplained{};  // set if it makes the root doubtful: an exception that no rule explains
   std::uint64_t lines = 0, bytes = 0;
 };
 
@@ -78,9 +78,10 @@ class LogReader {
   std::unique_ptr<Impl> impl_;
 };
 
-// A line as it may be printed: control characters and what is no UTF-8 replaced, cut at `limit` bytes.
+// Returns a line that is safe to print: control characters and bytes that are not UTF-8 are replaced, and it is cut at
+// `limit` bytes.
 std::string printable(std::string_view text, std::size_t limit = kMaxQuoteBytes);
-// The same of a longer line around the match in it, which is what the line is quoted for.
+// Does the same for the part of a longer line around the match, for which the line is quoted.
 std::string printable_around(std::string_view text, Match match);
 
 }  // namespace plimsoll::doctor

@@ -13,7 +13,7 @@
 namespace plimsoll::doctor {
 namespace {
 
-// Oldest driver on Linux for each generation of CUDA (CUDA's release notes, "minor version compatibility").
+// The oldest driver on Linux for each generation of CUDA (CUDA's release notes, "minor version compatibility").
 struct DriverNeed {
   int major;
   const char* driver;
@@ -51,7 +51,7 @@ class Examination {
   void say(std::string topic, State state, std::string found, std::string remedy = {}, bool needed = false) {
     checks_.push_back({std::move(topic), state, std::move(found), std::move(remedy), needed});
   }
-  // A GPU is no good to a program that was built without CUDA.
+  // A program that was built without CUDA cannot use a GPU.
   bool uses_gpu() const { return f.built_cuda > 0; }
 
   void processor() {
@@ -225,7 +225,7 @@ class Examination {
       const std::size_t dot = library.version.find('.');
       const int minor = dot == std::string::npos ? 0 : std::atoi(library.version.c_str() + dot + 1);
       compare_runtime(fmt::format("{} is", library.path), major * 1000 + minor * 10, false);
-      break;  // the first one is the one that programs find; others stand under "libraries"
+      break;  // programs find the first one; the others are listed under "libraries"
     }
   }
 

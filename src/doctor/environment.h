@@ -1,4 +1,4 @@
-// What a machine's facts mean for training: one line each, ok, warning or broken, and what to do about it.
+// Judges a machine's facts for training: one line each, ok, warning or broken, and what to do about it.
 #pragma once
 
 #include <string>
@@ -13,14 +13,14 @@ enum class State { kOk, kWarning, kBroken };
 struct Check {
   std::string topic{};  // "driver"
   State state = State::kOk;
-  std::string found{};   // what is there
-  std::string remedy{};  // empty where nothing is to be done
-  bool needed = false;   // Plimsoll itself cannot work while this is broken
+  std::string found{};   // what the machine has
+  std::string remedy{};  // empty if nothing is to be done
+  bool needed = false;   // Plimsoll itself cannot work until this is fixed
 };
 
 std::vector<Check> examine(const Facts& facts);
 
-// "ok", "warning", "broken".
+// Returns "ok", "warning" or "broken".
 const char* state_name(State state);
 
 }  // namespace plimsoll::doctor

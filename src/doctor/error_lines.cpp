@@ -8,7 +8,8 @@
 namespace plimsoll::doctor {
 
 bool is_error(std::string_view small) {
-  // "SomeError: …" as Python ends a traceback, after whatever prefix a launcher sets; no "mean absolute error: 0.1".
+  // Matches "SomeError: …" at the end of Python's traceback, after any prefix of a launcher, but not "mean absolute
+  // error: 0.1".
   for (const std::string_view word : {"error: ", "exception: ", "invalid: "}) {
     const std::size_t at = small.find(word), end = at + word.size();
     if (at == std::string_view::npos) continue;
@@ -61,7 +62,7 @@ bool is_context_line(std::string_view text, bool notebook) {
   if (rich) text.remove_prefix(kBar.size());
   if (!rich && !notebook) return false;
   skip_blanks();
-  // "    [157](file:///…) try:", as VS Code shows it.
+  // "    [157](file:///…) try:", as in VS Code.
   if (text.starts_with('[') && text.find("](") != std::string_view::npos && text.size() > 1 && text[1] >= '0' &&
       text[1] <= '9')
     return true;

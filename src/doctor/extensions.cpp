@@ -7,9 +7,9 @@ namespace {
 
 struct Extension {
   std::string_view part;     // of a path, in small letters
-  std::string_view package;  // as pip names it
+  std::string_view package;  // its name in pip
 };
-// The first that fits counts: xFormers' source holds flash-attention's.
+// The first match counts: xFormers' source contains flash-attention's.
 constexpr Extension kExtensions[] = {{"xformers", "xformers"},
                                      {"vllm", "vllm"},
                                      {"transformer_engine", "transformer-engine"},
@@ -52,12 +52,12 @@ std::string_view extension_in(std::string_view small) {
 std::string_view extension_without_symbol(std::string_view small) {
   const std::size_t at = small.find(": undefined symbol");
   if (at == std::string_view::npos) return {};
-  // The file that lacks it stands before the colon, and its name tells more than its folder.
+  // The file that lacks it is before the colon, and its name says more than its folder's.
   std::string_view file = small.substr(0, at);
   file.remove_prefix(file.rfind(' ') == std::string_view::npos ? 0 : file.rfind(' ') + 1);
   const std::size_t slash = file.rfind('/');
   const std::string_view own = slash == std::string_view::npos ? file : file.substr(slash + 1);
-  // CUDA's own libraries lie in packages of pip, and bitsandbytes brings one library for each CUDA.
+  // CUDA's own libraries are in pip packages, and bitsandbytes has one library for each CUDA.
   if (own.starts_with("libcu") || own.starts_with("libnv") || own.starts_with("libnccl")) return {};
   const std::string_view named = extension_in(own), package = named.empty() ? extension_in(file) : named;
   return package == "bitsandbytes" ? std::string_view() : package;

@@ -1,6 +1,6 @@
-// What there is to know about a machine before training on it: a plain struct, so that reports can be tested on
-// machines that nobody has at hand. `probe` fills it; it needs no GPU, no driver and no rights, and never throws for
-// what it cannot see.
+// The facts about a machine that matter before training on it: a plain struct, so that reports can be tested for
+// machines that are not available. `probe` fills it; it needs no GPU, driver or privileges, and never throws for what
+// it cannot see.
 #pragma once
 
 #include <cstdint>
@@ -39,13 +39,13 @@ struct Facts {
   std::vector<DiskFacts> disks{};
 
   // NVIDIA. Versions of CUDA as CUDA writes them: 12040 is 12.4.
-  bool pci_device = false;   // a GPU of NVIDIA's on the bus
+  bool pci_device = false;   // an NVIDIA GPU on the bus
   bool device_node = false;  // /dev/nvidiactl, or /dev/dxg under WSL
-  bool nouveau = false;      // the other kernel driver, which computes nothing
+  bool nouveau = false;      // the other kernel driver, which cannot compute
   bool wsl = false;
   std::string module_version{};                // of the kernel module that is loaded, "550.54.14"
   bool has_nvml = false, has_libcuda = false;  // libnvidia-ml.so.1, libcuda.so.1 can be opened
-  std::string nvml_error{}, cuda_error{};      // what their first call says; empty: nothing is wrong
+  std::string nvml_error{}, cuda_error{};      // the error of their first call; empty: none
   std::string driver_version{};                // of the libraries, "550.54.14"
   int driver_cuda = 0;                         // the newest CUDA that the driver serves
   std::vector<GpuFacts> gpus{};
@@ -57,13 +57,13 @@ struct Facts {
   GpuCode code{};
 };
 
-// `directory`: where a run would write.
+// `directory` is where a run would write.
 Facts probe(const std::filesystem::path& directory);
 
 // Fills the NVIDIA driver's part of `facts` by opening its libraries at run time (nvidia.cpp).
 void probe_driver(Facts& facts);
 
-// CUDA's libraries on this machine's library path, beside Python's packages and where the toolkit installs them.
+// Finds CUDA's libraries on this machine's library path, beside Python's packages and where the toolkit installs them.
 std::vector<LibraryFacts> find_cuda_libraries();
 
 }  // namespace plimsoll::doctor

@@ -10,7 +10,7 @@
 namespace plimsoll::doctor {
 namespace {
 
-// What the message says of an argument, if the rule is about arguments.
+// Returns the news of the argument in the message, if the rule is about arguments.
 const ArgumentNews* news_of(const Diagnosis& diagnosis) {
   const std::string_view name = diagnosis.rule->name;
   if (name != "trainer-arguments" && name != "argument-of-library" && name != "unexpected-argument" &&
@@ -22,7 +22,7 @@ const ArgumentNews* news_of(const Diagnosis& diagnosis) {
   return nullptr;
 }
 
-// Sets `by` in the place of the first line that holds `part`; an empty one removes it.
+// Replaces the first line that contains `part` by `by`; an empty one removes it.
 void replace_line(std::vector<std::string>& lines, std::string_view part, const std::string& by) {
   const auto line = std::find_if(lines.begin(), lines.end(),
                                  [&](const std::string& text) { return text.find(part) != std::string::npos; });
@@ -32,7 +32,7 @@ void replace_line(std::vector<std::string>& lines, std::string_view part, const 
   else
     *line = by;
 }
-// Sets `by` in the place of what stands from `begin` to `end` in a line.
+// Replaces the text from `begin` to `end` in a line by `by`.
 void replace_part(std::vector<std::string>& lines, std::string_view begin, std::string_view end, std::string_view by) {
   for (std::string& line : lines) {
     const std::size_t from = line.find(begin), to = from == std::string::npos ? from : line.find(end, from);
@@ -40,15 +40,15 @@ void replace_part(std::vector<std::string>& lines, std::string_view begin, std::
   }
 }
 
-// Puts the line that begins so before the others, whose order stays.
+// Moves the line that begins like this to the front; the others keep their order.
 void put_first(std::vector<std::string>& lines, std::string_view beginning) {
   if (beginning.empty()) return;
   std::stable_partition(lines.begin(), lines.end(),
                         [&](const std::string& line) { return line.starts_with(beginning); });
 }
 
-// The index of PyTorch's wheels for a driver: within one generation of CUDA a newer runtime works, too. Empty for
-// drivers that no PyTorch of today runs with.
+// Returns the index of PyTorch's wheels for a driver: within one generation of CUDA a newer runtime works, too. Empty
+// for drivers that no current PyTorch supports.
 std::string_view wheels_for(int driver_cuda) {
   return driver_cuda >= 13000 ? "cu130" : driver_cuda >= 12000 ? "cu126" : driver_cuda >= 11000 ? "cu118" : "";
 }
@@ -67,7 +67,7 @@ void fit_driver(const LogFacts& facts, std::vector<std::string>& fixes) {
       "install PyTorch built for an older CUDA: pip install torch --index-url "
       "https://download.pytorch.org/whl/";
   if (!facts.driver_cuda) {
-    // The driver does not serve the CUDA that PyTorch has: one generation older is the next to try.
+    // The driver does not support PyTorch's CUDA: the next to try is one generation older.
     if (!facts.torch_cuda) return;
     const std::string_view older = wheels_for(*facts.torch_cuda - 1000);
     replace_line(fixes, kInstall,
@@ -98,12 +98,12 @@ void fit_toolkit(const LogFacts& facts, std::vector<std::string>& fixes) {
                            "install -c nvidia cuda-toolkit={})",
                            version, version));
   if (!facts.toolkit_cuda) return;
-  // No PyTorch of today is built for a toolkit of long ago, and generations do not mix.
+  // No current PyTorch is built for such an old toolkit, and generations do not mix.
   if (*facts.toolkit_cuda < 11000) replace_line(fixes, "a PyTorch built for the installed toolkit", "");
   if (*facts.toolkit_cuda / 1000 != *facts.torch_cuda / 1000) replace_line(fixes, "DS_SKIP_CUDA_CHECK", "");
 }
 
-// Names this GPU alone where a list of generations stands.
+// Replaces a list of generations by this GPU.
 void fit_card(const LogFacts& facts, std::vector<std::string>& fixes) {
   if (facts.card == nullptr) return;
   const int c = facts.card->capability;
@@ -126,7 +126,7 @@ const Telling* telling_of(const Diagnosis& diagnosis) {
 void fit_causes(const Diagnosis& diagnosis, std::vector<std::string>& causes) {
   if (const Telling* telling = telling_of(diagnosis)) put_first(causes, telling->cause);
   if (const ArgumentNews* news = news_of(diagnosis)) {
-    // The lists of what was renamed and moved say this of other arguments.
+    // The lists of renamed and moved arguments say this about other arguments.
     std::erase_if(causes, [](const std::string& cause) {
       return cause.starts_with("Arguments were renamed") || cause.starts_with("accelerate is of another age");
     });
@@ -147,7 +147,7 @@ void fit_fixes(const Diagnosis& diagnosis, std::vector<std::string>& fixes) {
   } else if (facts.driver_cuda && !wheels_for(*facts.driver_cuda).empty()) {
     replace_part(fixes, "/whl/cu", "6", fmt::format("/whl/{}", wheels_for(*facts.driver_cuda)));
   }
-  // The example shall not be the port that is taken.
+  // The example must not be the port in use.
   if (name == "address-in-use" && facts.port && *facts.port == 29501)
     replace_part(fixes, "--master_port=", "29501", "--master_port=29511");
   if (name == "no-kernel-image" || name.starts_with("gpu-newer")) fit_card(facts, fixes);

@@ -1,5 +1,5 @@
-// Fits a rule's advice to the versions, the GPU and the arguments that the log names: an example for others would
-// contradict it.
+// Adapts a rule's advice to the versions, the GPU and the arguments that the log names: examples for others would
+// contradict the log.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace plimsoll::doctor {
 
-// What the quoted lines tell beside the rule's words; nullptr where they tell no more.
+// Returns what the quoted lines say besides the rule's words; nullptr if they say nothing more.
 const Telling* telling_of(const Diagnosis& diagnosis);
-// Puts the cause that the log's facts tell before the others, and what became of the argument that the message names.
+// Puts first the cause that the log's facts point to, and what happened to the argument that the message names.
 void fit_causes(const Diagnosis& diagnosis, std::vector<std::string>& causes);
-// Takes out examples that the log contradicts, and sets those that it asks for.
+// Removes examples that the log contradicts, and inserts the right ones.
 void fit_fixes(const Diagnosis& diagnosis, std::vector<std::string>& fixes);
 
 }  // namespace plimsoll::doctor

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kBar = "│", kArrow = "❱";
 
-// The text without blanks, and without the bars and arrows that rich draws around it.
+// The text without blanks, and without rich's bars and arrows.
 std::string_view without_frame(std::string_view text) {
   for (bool again = true; again;) {
     again = false;
@@ -35,7 +35,7 @@ std::uint64_t number_at(std::string_view text) {
   return number;
 }
 
-// "Trainer.train(self, args)" is train; "<listcomp>(.0)" is <listcomp>.
+// Returns train for "Trainer.train(self, args)", <listcomp> for "<listcomp>(.0)".
 std::string function_of(std::string_view text) {
   text = text.substr(0, text.find('('));
   if (text.starts_with('<')) return std::string(text.substr(0, text.find('>') + 1));
@@ -64,8 +64,8 @@ Frame make_frame(std::string_view path, std::uint64_t line, std::string_view fun
   return frame;
 }
 
-// The layer that files and functions belong to. `file`: a part of the path, in small letters; `function`: the whole
-// name, or its beginning where it ends with '*'; empty: any.
+// The layer that files and functions belong to. `file` is a part of the path, in small letters; `function` is the whole
+// name, or its beginning if it ends with '*'; empty: any.
 struct Place {
   std::string_view file, function;
   Layer layer;
@@ -198,7 +198,7 @@ constexpr Place kPlaces[] = {
     {"keras/", "", Layer::kTrainer},
 };
 
-// A layer that only calls others: what they were doing says more.
+// True for a layer that only calls others: those say more.
 bool is_weak(Layer layer) { return layer == Layer::kUnknown || layer == Layer::kOwnCode; }
 
 Layer layer_of(const Frame& frame) {
@@ -207,7 +207,7 @@ Layer layer_of(const Frame& frame) {
     const bool begins = place.function.ends_with('*');
     if (begins && !frame.function.starts_with(place.function.substr(0, place.function.size() - 1))) continue;
     if (!begins && !place.function.empty() && frame.function != place.function) continue;
-    // pandas, NumPy and dictionaries of packages have a __getitem__ of their own.
+    // pandas, NumPy and packages' dictionaries have their own __getitem__.
     if (place.function == "__getitem__" && frame.library && frame.path.find("data") == std::string::npos) continue;
     if (place.function == "__getitem__" && frame.path.find("pandas/") != std::string::npos) continue;
     return place.layer;
@@ -219,7 +219,7 @@ Layer layer_of(const Frame& frame) {
 
 std::optional<Frame> read_frame(std::string_view text) {
   text = without_frame(text);
-  // A time stamp before it, as containers' logs have.
+  // A time stamp may precede it, as in containers' logs.
   if (const std::size_t at = text.find(" File \""); at != std::string_view::npos && at < 48) text.remove_prefix(at + 1);
   if (text.starts_with("File \"")) {
     text.remove_prefix(6);
@@ -237,7 +237,7 @@ std::optional<Frame> read_frame(std::string_view text) {
     return make_frame(text, line == std::string_view::npos ? 0 : number_at(text.substr(line + 5)), "<module>");
   }
   if (text.starts_with("File ")) text.remove_prefix(5);
-  // "File [PATH:LINE](file:///…), in FUNCTION(ARGUMENTS)", as VS Code shows a notebook's.
+  // "File [PATH:LINE](file:///…), in FUNCTION(ARGUMENTS)", for a notebook in VS Code.
   if (const std::size_t link = text.find("]("); text.starts_with('[') && link != std::string_view::npos) {
     const std::size_t end = text.find("), in ", link);
     if (end == std::string_view::npos) return {};
@@ -265,7 +265,7 @@ std::optional<Frame> read_frame(std::string_view text) {
 }
 
 Layer layer_of(std::span<const Frame> frames) {
-  // True for a package's file that another file imports: whatever fails above it fails for the import.
+  // True for a package's file that another file imports: any failure within it is a failure of the import.
   const auto is_imported = [](const Frame& frame, const Frame& caller) {
     return frame.library && frame.function == "<module>" && caller.path.find("runpy") == std::string::npos;
   };

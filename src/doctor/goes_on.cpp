@@ -7,10 +7,10 @@ namespace {
 
 constexpr std::uint64_t kEnoughOfShape = 3;
 constexpr std::size_t kMaxShapes = 32, kMaxShapeLine = 1000;
-// At most so many characters stand between a word and its number: "step:    40", "lr=[5e-05", "epoch no. 3".
+// At most this many characters are between a word and its number: "step:    40", "lr=[5e-05", "epoch no. 3".
 constexpr std::size_t kToNumber = 8;
 
-// A number beside one of these counts a training's steps, or measures one.
+// A number next to one of these counts training steps, or measures training.
 constexpr std::string_view kCounted[] = {
     "epoch",      "epochs",    "step",       "steps",         "iter",        "iters",     "iteration", "iterations",
     "batch",      "batches",   "minibatch",  "update",        "updates",     "forward",   "backward",  "fwd",
@@ -20,7 +20,7 @@ constexpr std::string_view kCounted[] = {
     "img/sec",    "words/s",   "words/sec",  "wps",           "fps",         "tps",       "ips",       "mfu",
     "throughput", "loss",      "losses",     "learn",         "episode",     "episodes",  "timesteps", "reward",
     "round",      "tick",      "kimg"};
-// What these lines tell is done before training, or is no progress.
+// Lines with these report work before training, or no progress.
 constexpr std::string_view kOther[] = {
     "download",  "loading",    "fetching", "tokeniz",  "extract",  "preprocess", "prepar",     "generating", "caching",
     "convert",   "quantiz",    "calibrat", "filter",   "map:",     "map (",      "shard",      "indexing",   "packing",
@@ -50,7 +50,7 @@ std::size_t number_end(std::string_view text, std::size_t begin) {
   return end;
 }
 
-// "forward_microstep" counts because of its parts, "learning_rate" because of none.
+// True for "forward_microstep", because of its parts, but not for "learning_rate".
 bool is_counted(std::string_view word) {
   const auto is_one = [](std::string_view name) {
     return std::find(std::begin(kCounted), std::end(kCounted), name) != std::end(kCounted);
@@ -64,7 +64,7 @@ bool is_counted(std::string_view word) {
   return false;
 }
 
-// What stands between the numbers of a counter: "][", "/".
+// True for the text between the numbers of a counter: "][", "/".
 bool is_list(std::string_view between) {
   return !between.empty() && between.size() <= 3 && between.find_first_not_of("[](),/") == std::string_view::npos;
 }
@@ -93,7 +93,7 @@ Parts take_apart(std::string_view small) {
       const std::size_t after = counted ? last_word_end : last_counted_end;
       if (counted ? i - after <= kToNumber : after > 0 && is_list(small.substr(after, i - after))) {
         parts.numbers.append(last_number) += ' ';
-        last_counted_end = end;  // "[1][50/3696]": the next one belongs to the same
+        last_counted_end = end;  // "[1][50/3696]": the next number belongs to the same word
         counted = false;
       } else {
         last_counted_end = 0;
@@ -115,7 +115,7 @@ Parts take_apart(std::string_view small) {
       parts.shape += word;
       i = end;
     } else {
-      // Columns are filled with blanks, and bars with more and more of one sign.
+      // Columns are padded with blanks, and bars with a growing number of one sign.
       if (parts.shape.empty() || parts.shape.back() != small[i]) parts.shape += small[i];
       ++i;
     }
@@ -123,7 +123,8 @@ Parts take_apart(std::string_view small) {
   return parts;
 }
 
-// "   38/89   5.62G   0.0208   0.00897   6   640": a row of a table whose heading is far above counts epochs.
+// "   38/89   5.62G   0.0208   0.00897   6   640": in this row of a table, whose heading is far above, the first number
+// counts epochs.
 Parts take_row_apart(std::string_view small) {
   constexpr std::size_t kFewestResults = 3;
   const std::size_t begin = std::min(small.find_first_not_of(' '), small.size());
@@ -169,7 +170,7 @@ bool GoesOnReader::read(std::string_view small) {
   if (parts.numbers.empty()) return false;
   Shape& shape = shape_of(std::move(parts.shape));
   shape.read_at = read_;
-  // Several ranks say the same of one step.
+  // Several ranks print the same for one step.
   if (shape.lines > 0 && shape.numbers == parts.numbers) return false;
   shape.numbers = std::move(parts.numbers);
   return ++shape.lines >= kEnoughOfShape;

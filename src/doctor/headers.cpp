@@ -119,7 +119,7 @@ std::string_view source_of_header(std::string_view small) {
     if (at == std::string_view::npos) continue;
     std::string_view name = small.substr(at + words.size());
     name.remove_prefix(std::min(name.find_first_not_of("'\"<"), name.size()));
-    // "c1083: cannot open include file: …" stands behind "fatal error".
+    // "c1083: cannot open include file: …" comes after "fatal error".
     if (name.starts_with("c1083")) continue;
     for (const Header& header : kHeaders)
       if (name.starts_with(header.name)) return header.source;

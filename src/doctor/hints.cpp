@@ -11,7 +11,7 @@
 namespace plimsoll::doctor {
 namespace {
 
-// Words before an error that may come. What follows them within a few words is no error that came.
+// Words before an error that may occur. What follows them within a few words is not an error that occurred.
 constexpr std::string_view kConditions[] = {
     "if you get",      "if you see",       "if you encounter", "if you run into",  "if you receive",  "if you face",
     "if you still",    "if you have",      "if you hit",       "if it fails with", "if this fails",   "in case you get",
@@ -26,7 +26,7 @@ bool is_package_letter(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.';
 }
 
-// Words that stand where a package's name is looked for, and are none.
+// Words that occur where a package's name is expected, but are not names.
 constexpr std::string_view kNoPackages[] = {
     "it",     "the",   "a",       "an",      "this",     "that",    "them",    "following", "package",   "packages",
     "with",   "by",    "via",     "all",     "your",     "latest",  "newest",  "both",      "missing",   "required",
@@ -34,7 +34,7 @@ constexpr std::string_view kNoPackages[] = {
     "some",   "other", "another", "version", "optional", "you",     "which",   "if",        "correctly", "properly",
     "in",     "is",    "not",     "nor",     "are",      "source",  "upgrade", "install"};
 
-// pip's names of packages whose modules have others.
+// pip's names of packages whose modules have other names.
 struct Name {
   std::string_view module, package;
 };
@@ -59,20 +59,20 @@ constexpr Name kPipNames[] = {{"cv2", "opencv-python-headless"},
                               {"mpi4py", "mpi4py"},
                               {"torch_geometric", "torch-geometric"}};
 
-// Modules that scripts have beside them: what pip has under such a name is something else.
+// Modules that belong to scripts: a package of that name in pip is something else.
 constexpr std::string_view kOwnModules[] = {"utils",  "util",    "src",    "models",  "model",   "data",    "dataset",
                                             "config", "configs", "common", "helpers", "helper",  "lib",     "modules",
                                             "losses", "loss",    "train",  "trainer", "eval",    "test",    "main",
                                             "layers", "options", "tools",  "core",    "metrics", "networks"};
 
-// True for a name that may be put into a command: a letter, then letters, digits and . _ -, at most as many as names
-// have.
+// True for a name that may be put into a command: a letter, then letters, digits and . _ -, at most as many as real
+// names have.
 bool is_package_name(std::string_view name) {
   return name.size() >= 2 && name.size() <= 40 && std::isalpha(static_cast<unsigned char>(name[0])) != 0 &&
          std::all_of(name.begin(), name.end(), is_package_letter);
 }
 
-// The package of a module, as pip names it; empty where the module is no package's.
+// Returns a module's package, by its name in pip; empty if the module belongs to no package.
 std::string pip_name(std::string_view module) {
   for (const Name& name : kPipNames)
     if (module == name.module || module.starts_with(std::string(name.module) + ".")) return std::string(name.package);
@@ -82,7 +82,7 @@ std::string pip_name(std::string_view module) {
   return std::string(top);
 }
 
-// The package's name at the start of `text`, quotation marks and small words before it aside.
+// Returns the package's name at the start of `text`, after quotation marks and small words.
 std::string name_at(std::string_view text) {
   for (int words = 0; words < 3; ++words) {
     const std::size_t begin = text.find_first_not_of(" `'\"(:");
@@ -106,7 +106,7 @@ std::string name_at(std::string_view text) {
   }
   return {};
 }
-// The same of the word that ends where `text` ends.
+// Does the same for the word at the end of `text`.
 std::string name_before(std::string_view text) {
   while (!text.empty() && std::string_view(" `'\"").find(text.back()) != std::string_view::npos) text.remove_suffix(1);
   std::size_t begin = text.size();
@@ -115,7 +115,7 @@ std::string name_before(std::string_view text) {
   return begin + name.size() == text.size() ? name : std::string();
 }
 
-// "torch" of ".../site-packages/torch/nn/init.py".
+// Returns "torch" for ".../site-packages/torch/nn/init.py".
 std::string_view package_of(std::string_view path) {
   for (const std::string_view folder : {"site-packages/", "dist-packages/"}) {
     const std::size_t at = path.rfind(folder);
@@ -127,7 +127,7 @@ std::string_view package_of(std::string_view path) {
   return {};
 }
 
-// The text between the quotation marks after `words`.
+// Returns the text between the quotation marks after `words`.
 std::string_view quoted_after(std::string_view text, std::string_view words) {
   const std::size_t at = text.find(words);
   if (at == std::string_view::npos) return {};
@@ -135,7 +135,7 @@ std::string_view quoted_after(std::string_view text, std::string_view words) {
   return text.substr(0, text.find('\''));
 }
 
-// Packages that programs try to import and go on without, their module being None from there.
+// Packages that programs try to import and continue without; their module is then None.
 constexpr std::string_view kOptional[] = {"xformers",
                                           "xops",
                                           "flash_attn",
@@ -186,7 +186,7 @@ bool only_supposes(std::string_view small, std::size_t begin) {
   for (const std::string_view words : kConditions) {
     const std::size_t at = before.rfind(words);
     if (at == std::string_view::npos) continue;
-    // A sentence that has ended supposes nothing of what follows.
+    // A condition in an earlier sentence does not apply to what follows.
     if (before.find(". ", at) == std::string_view::npos && before.find("! ", at) == std::string_view::npos) return true;
   }
   return false;
@@ -239,7 +239,7 @@ Import read_import(std::string_view message, std::span<const Frame> frames) {
       small.find("cannot import name") == std::string::npos ? std::string_view() : quoted_after(small, "' from '");
   const std::string_view module = quoted_after(small, "no module named '");
   if (is_of(from) || (is_of(module) && module.size() > importer.size())) return Import::kFromItself;
-  // A part of a package that is there: another version's.
+  // The package exists, but not this part of it, which another version has.
   return from.empty() && module.find('.') == std::string_view::npos ? Import::kUnknown : Import::kFromOther;
 }
 
@@ -294,7 +294,7 @@ Unequal read_unequal(std::string_view message, std::string_view source) {
       sizes.push_back(size);
     }
   }
-  // Of images or their latents: channels (few) before or behind height and width; videos have frames besides.
+  // Shapes of images or their latents have channels (few) before or after height and width; videos also have frames.
   constexpr int kMostChannels = 16;
   const auto is_image = [](const std::vector<int>& sizes) {
     return sizes.size() >= 3 && sizes.size() <= 4 &&
@@ -312,7 +312,7 @@ Unequal read_unequal(std::string_view message, std::string_view source) {
                last = shapes[0].back() != shapes[1].back() && shapes[0].back() <= 4 && shapes[1].back() <= 4;
     return first || last ? Unequal::kImageChannels : Unequal::kImageSizes;
   }
-  // "[24, 32, 64]" and "[24, 64, 32]": as many images on top of one another, of another height and width.
+  // "[24, 32, 64]" and "[24, 64, 32]": equally many stacked images, with different height and width.
   if (shapes.size() >= 2 && shapes[0].size() == shapes[1].size() && shapes[0].size() >= 3 &&
       std::equal(shapes[0].begin(), shapes[0].end() - 2, shapes[1].begin()) &&
       *(shapes[0].end() - 2) != *(shapes[1].end() - 2) && shapes[0].back() != shapes[1].back())

@@ -1,5 +1,6 @@
-// What a line says besides what the rules' patterns find in it: whether it only speaks of an error that may come, which
-// package it asks for, which of two packages a failed import concerns, and whether a traceback's source is what ran.
+// What a line says besides what the rules' patterns find in it: whether it only mentions an error that may occur, which
+// package it asks for, which of two packages a failed import concerns, and whether the source in a traceback is the
+// code that ran.
 #pragma once
 
 #include <span>
@@ -10,36 +11,36 @@
 
 namespace plimsoll::doctor {
 
-// True if what stands at `begin` of the line is only supposed: "If you get `CUDA error: …` errors, the above may be the
-// cause." The line is in small letters.
+// True if the text at `begin` of the line is only hypothetical: "If you get `CUDA error: …` errors, the above may be
+// the cause." The line is in small letters.
 bool only_supposes(std::string_view small, std::size_t begin);
 
-// The package that a message asks for, as pip names it; empty where it names none: "sentencepiece" of "make sure you
-// have sentencepiece installed", "opencv-python-headless" of "No module named 'cv2'".
+// Returns the package that a message asks for, by its name in pip; empty if it names none: "sentencepiece" for "make
+// sure you have sentencepiece installed", "opencv-python-headless" for "No module named 'cv2'".
 std::string missing_package(std::string_view message);
 
-// Between which packages an import failed. `frames`: of its traceback, outermost first.
+// Says between which packages an import failed. `frames` are those of its traceback, outermost first.
 enum class Import {
   kUnknown,
   kFromItself,  // two files of one installed package
-  kFromOther    // a file of one installed package wants a name of another one
+  kFromOther    // a file of one installed package needs a name from another one
 };
 Import read_import(std::string_view message, std::span<const Frame> frames);
 
-// The optional package whose module is None in the line of source that failed: "xformers" of "'NoneType' object has no
-// attribute 'attn_bias'" and "mask = xformers.attn_bias.LowerTriangularMask()". Empty where there is none.
+// Returns the optional package whose module is None in the line of source that failed: "xformers" for "'NoneType'
+// object has no attribute 'attn_bias'" and "mask = xformers.attn_bias.LowerTriangularMask()". Empty if there is none.
 std::string_view module_that_is_none(std::string_view message, std::string_view source);
 
-// True for a line of a traceback that shows as running what no Python runs: a comment, a lone bracket, "try:". The file
-// on the disk is then another than the one that was loaded.
+// True for a line of a traceback that shows as running something that cannot run: a comment, a lone bracket, "try:".
+// The file on the disk then differs from the one that was loaded.
 bool shows_other_source(std::string_view text);
 
-// What the shapes in a message are of, where it refuses to put tensors together: "got [3, 224, 224] at entry 0 and
-// [3, 256, 192] at entry 2". `source`: the line of source that failed, whose names tell, too.
+// Says what the shapes in a message belong to, if it refuses to combine tensors: "got [3, 224, 224] at entry 0 and [3,
+// 256, 192] at entry 2". `source` is the line of source that failed; its names help, too.
 enum class Unequal { kUnknown, kImageSizes, kImageChannels };
 Unequal read_unequal(std::string_view message, std::string_view source);
 
-// True if an error's line asks the hub for a model whose name is one letter.
+// True if, according to an error's line, the hub was asked for a model whose name is one letter.
 bool names_one_letter(std::string_view small);
 
 }  // namespace plimsoll::doctor

@@ -1,5 +1,5 @@
-// What Python's exceptions mean where no rule knows the message: the class and the message say what was refused, the
-// layer where. What stands here says no more than that.
+// What Python's exceptions mean if no rule knows the message: the class and the message say what was refused, the layer
+// says where. The texts here say no more than that.
 #include "doctor/raised.h"
 
 namespace plimsoll::doctor {

@@ -10,7 +10,7 @@
 namespace plimsoll::doctor {
 namespace {
 
-// A log may name several, and the first in this table is the model: its name says most.
+// A log may name several; the first one in this table is the model, because its name is the most specific.
 constexpr Family kFamilies[] = {
     {"layoutlmv3", "LayoutLMv3", false, false, "['query', 'value']"},
     {"layoutlmv2", "LayoutLMv2", false, false, "['query', 'value']"},
@@ -85,7 +85,7 @@ constexpr Card kCards[] = {
     {"tesla m60", "M60", 52, 8},
 };
 
-// Sizes of whole devices, as PyTorch prints them, of cards without bfloat16 whose size no card with it has.
+// Device sizes, as PyTorch prints them, of cards without bfloat16 that no card with bfloat16 has.
 struct SizeRange {
   double from, to;
 };
@@ -117,7 +117,7 @@ struct Word {
   std::string_view pattern;
   Kind kind;
 };
-// `kMemory`: longer words before the shorter ones that they hold.
+// For `kMemory`, longer words come before shorter ones that they contain.
 constexpr Word kWords[] = {
     {"instantaneous batch size per device", Kind::kBatch},
     {"per_device_train_batch_size", Kind::kBatch},
@@ -199,15 +199,15 @@ constexpr Word kWords[] = {
     {"ram usage", Kind::kMemory},
 };
 
-// How many figures of memory are kept, evenly spread over the run.
+// The most figures of memory that are kept, evenly spread over the run.
 constexpr std::size_t kMaxPoints = 64;
-// Memory grows if the last figure is this many times the first, and the middle one lies clearly between them.
+// Memory grows if the last figure is this many times the first, and the middle one is clearly between them.
 constexpr double kGrowth = 1.25;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
 
-// The number at the start of `text`, what usually stands before it aside.
+// Returns the number at the start of `text`, after what usually precedes it.
 std::optional<double> number_at(std::string_view text, std::size_t* end = nullptr) {
   const std::size_t begin = text.find_first_not_of(" =:'\"\t,(");
   if (begin == std::string_view::npos || begin > 8 || !is_digit(text[begin])) return {};
@@ -228,7 +228,7 @@ bool is_on(std::string_view rest) {
   return rest.empty() || (rest[0] != '_' && !rest.substr(1).starts_with("false") && !rest.substr(1).starts_with("0"));
 }
 
-// The name stands by itself: no letter or digit around it.
+// True if the name is a separate word: no letter or digit around it.
 bool has_word(std::string_view small, std::string_view word) {
   for (std::size_t at = small.find(word); at != std::string_view::npos; at = small.find(word, at + 1)) {
     const std::size_t end = at + word.size();
@@ -329,7 +329,8 @@ void LogFactsReader::read(std::size_t pattern, std::uint64_t line, std::string_v
       facts_.lists_no_process = true;
       break;
     case Kind::kProduct: {
-      // "(2046x770 and 768x1536)", "[a x b], m2: [c x d]": the four numbers, of which the inner two should be equal.
+      // "(2046x770 and 768x1536)", "[a x b], m2: [c x d]": reads the four numbers, of which the inner two should be
+      // equal.
       std::vector<int> sizes;
       for (std::size_t i = 0; i < rest.size() && sizes.size() < 4;) {
         int size = 0;
@@ -362,8 +363,8 @@ void LogFactsReader::read_cuda(std::string_view text, std::optional<int>& versio
   if (major >= 7 && major < 30) version = 1000 * major + 10 * minor;
 }
 
-// "has failed to bind to [::]:29500 (errno: 98 - Address already in use)", "('127.0.0.1', 80)": the number behind the
-// address.
+// "has failed to bind to [::]:29500 (errno: 98 - Address already in use)", "('127.0.0.1', 80)": reads the number after
+// the address.
 void LogFactsReader::read_port(std::string_view small) {
   if (facts_.port) return;
   for (const std::string_view before : {"]:", "0.0.0.0:", "127.0.0.1:", "localhost:", "port: ", "port `", "port "}) {
@@ -388,7 +389,7 @@ void LogFactsReader::read_table(std::string_view small) {
 }
 
 void LogFactsReader::read_memory(std::string_view key, std::uint64_t line, std::string_view small) {
-  // One kind of figure is followed: the first that a line of progress prints.
+  // Only one kind of figure is followed: the first that a line of progress prints.
   if (!key_.empty() && key != key_) return;
   if (small.find("tried to allocate") != std::string_view::npos) return;
   const std::size_t place = small.find(key);
@@ -428,7 +429,7 @@ LogFacts LogFactsReader::facts() const {
 
 bool LogFacts::gpu_newer_than_build() const {
   if (card == nullptr || !torch_cuda) return false;
-  // The first CUDA that compiles for a compute capability; a build of that generation runs on it.
+  // The first CUDA version that compiles for a compute capability; a build of that generation runs on it.
   const int needed = card->capability >= 100  ? 12080
                      : card->capability >= 89 ? 11080
                      : card->capability >= 86 ? 11010

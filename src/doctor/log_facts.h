@@ -1,4 +1,4 @@
-// What a log says about the run beside its failure: the model's family, the GPU, the batch, the options that save
+// What a log says about the run besides its failure: the model's family, the GPU, the batch, the options that save
 // memory, and how much memory was in use. Advice (doctor/advice.h) is chosen by it.
 #pragma once
 
@@ -10,16 +10,16 @@
 
 namespace plimsoll::doctor {
 
-// A family of models, and what transformers can do for it.
+// A family of models, and what transformers supports for it.
 struct Family {
-  std::string_view pattern{};  // as it stands in a log's module paths, class names and model names
+  std::string_view pattern{};  // as in a log's module paths, class names and model names
   std::string_view name{};
   bool checkpointing = true;   // gradient checkpointing
   bool sdpa = true;            // an attention that stores no scores
   std::string_view adapted{};  // the layers that adapters usually replace
 };
 
-// A GPU as logs name it.
+// A GPU, by its name in logs.
 struct Card {
   std::string_view pattern{};  // in small letters
   std::string_view name{};
@@ -29,10 +29,10 @@ struct Card {
 
 // Memory that lines of progress print, over a run.
 struct MemoryTrend {
-  double first = 0, last = 0;  // in the log's own unit
+  double first = 0, last = 0;  // in the log's unit
   int points = 0;
   std::uint64_t first_line = 0, last_line = 0;
-  bool grows = false;  // from line to line over the run, and still towards its end
+  bool grows = false;  // grows from line to line over the run, and still grows towards its end
 };
 
 struct LogFacts {
@@ -41,34 +41,34 @@ struct LogFacts {
   const Card* card = nullptr;
   std::optional<int> micro_batch{}, accumulation{};
   bool fp16 = false, bf16 = false, checkpointing = false, adapters = false, small_optimizer = false;
-  std::optional<double> learning_rate{};  // the first that is printed
+  std::optional<double> learning_rate{};  // the first one printed
   std::optional<int> driver_cuda{};       // as PyTorch prints it: 10010 is CUDA 10.1
   std::optional<int> torch_cuda{};        // PyTorch's build, in the same form: "+cu113" is 11030
-  std::optional<int> toolkit_cuda{};      // that nvcc compiles for, where a build complains of it
-  std::optional<int> port{};              // that a server could not open
-  std::optional<double> listed_gib{};     // the most that nvidia-smi's table says is used on one GPU
-  // The inner sizes of a matrix product that was refused: the input's, and the layer's.
+  std::optional<int> toolkit_cuda{};      // the one that nvcc compiles for, if a build complains about it
+  std::optional<int> port{};              // the one that a server could not open
+  std::optional<double> listed_gib{};     // the most that nvidia-smi's table shows as used on one GPU
+  // The inner sizes of a refused matrix product: the input's, and the layer's.
   std::optional<int> fed{}, wanted{};
   std::optional<int> outer{};     // that layer's other size
   bool lists_no_process = false;  // that table ends with "No running processes found"
   MemoryTrend trend{};
 
-  // The GPU is newer than every kernel in that build of PyTorch.
+  // True if the GPU is newer than every kernel in that build of PyTorch.
   bool gpu_newer_than_build() const;
-  // Memory is used on a GPU on which nvidia-smi lists no process.
+  // True if memory is used on a GPU on which nvidia-smi lists no process.
   bool has_hidden_process() const { return lists_no_process && listed_gib.value_or(0) > 1; }
 };
 
-// The GPU has arithmetic in bfloat16 (compute capability 8.0). Nothing where neither the log's names nor the device's
-// size tell which GPU it is.
+// Says whether the GPU has arithmetic in bfloat16 (compute capability 8.0). Returns nothing if neither the log's names
+// nor the device's size identify the GPU.
 std::optional<bool> has_bf16(const LogFacts& facts, std::optional<std::uint64_t> device_bytes);
 
-// "CUDA 10.1" of 10010.
+// Returns "CUDA 10.1" for 10010.
 std::string cuda_name(int version);
 
 class LogFactsReader {
  public:
-  // Lines with one of these are worth reading; `read` is given the index.
+  // Lines with one of these are worth reading; `read` gets the index.
   static const std::vector<std::string_view>& patterns();
   void read(std::size_t pattern, std::uint64_t line, std::string_view small);
   LogFacts facts() const;

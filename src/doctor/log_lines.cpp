@@ -34,7 +34,7 @@ void LineReader::feed(std::string_view bytes) {
       escape_ = Escape::kBegun;
       continue;
     }
-    if (code == 0) continue;  // UTF-16, as PowerShell redirects: every other byte of English text
+    if (code == 0) continue;  // UTF-16, as written by PowerShell: every other byte of English text is 0
     part_ += code < 0x20 || code == 0x7F ? ' ' : c;
     if (part_.size() == kMaxLineBytes) end_part();
   }

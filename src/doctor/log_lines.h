@@ -1,6 +1,6 @@
-// A log cut into lines as it streams by: colours taken out, carriage returns of progress bars taken as ends of lines,
-// what is not text made harmless. Holds one line at a time, at most kMaxLineBytes; a longer one comes in parts with the
-// same number.
+// Cuts a log into lines as it is read: removes colours, treats progress bars' carriage returns as line ends, and makes
+// bytes that are not text harmless. Holds one line at a time, at most kMaxLineBytes; a longer one comes in parts with
+// the same number.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ inline constexpr std::size_t kMaxLineBytes = 16 << 10;
 
 class LineReader {
  public:
-  // `line` is what stands between two line feeds, the first being 1.
+  // `line` counts line feeds; the first line is 1.
   using Visit = std::function<void(std::uint64_t line, std::string_view text)>;
   explicit LineReader(Visit visit) : visit_(std::move(visit)) {}
 
   void feed(std::string_view bytes);
-  // The last line, if no line feed ended it.
+  // Passes on the last line, if no line feed ended it.
   void finish();
   std::uint64_t bytes() const { return bytes_; }
   std::uint64_t lines() const { return lines_; }
@@ -34,8 +34,7 @@ class LineReader {
   Escape escape_ = Escape::kNone;
 };
 
-// Returns the line without the marks of emphasis that a thread sets around it: "**RuntimeError: …**", "###
-// RuntimeError".
+// Returns the line without the markup for emphasis that forum threads have: "**RuntimeError: …**", "### RuntimeError".
 std::string_view without_emphasis(std::string_view text);
 
 }  // namespace plimsoll::doctor

@@ -1,5 +1,5 @@
-// Words that tell what a line of a log is, whatever failed: where tracebacks begin and belong, what a run that came to
-// its end prints, what other programs and processes print beside it.
+// Words that identify a line of a log, whatever failed: where tracebacks begin and belong, what a finished run prints,
+// what other programs and processes print.
 #pragma once
 
 #include <string_view>
@@ -7,16 +7,16 @@
 namespace plimsoll::doctor {
 
 inline constexpr std::string_view kTraceback = "traceback (most recent call last)";
-// The traceback that follows is of the failure before it.
+// The next traceback belongs to the failure before it.
 inline constexpr std::string_view kLinks[] = {"the above exception was the direct cause",
                                               "during handling of the above exception",
                                               "original traceback (most recent"};
-// The traceback that follows ended no program; nor does it say anything of the failure where it is of a program that is
-// taken down, or of the thread that reads a subprocess's output.
+// The next traceback ended no program; nor does it say anything about the failure if it belongs to a program that is
+// being terminated, or to the thread that reads a subprocess's output.
 inline constexpr std::string_view kThreads[] = {"^exception in thread"},
                                   kAfter[] = {"^exception ignored in", "^error in atexit",
                                               "^exception in thread*_readerthread"};
-// Only a run that came to its end prints these.
+// Only a finished run prints these.
 inline constexpr std::string_view kClosings[] = {"train_runtime",           "training completed",
                                                  "training complete",       "training finished",
                                                  "finished training",       "done training",
@@ -33,7 +33,7 @@ inline constexpr std::string_view kClosings[] = {"train_runtime",           "tra
                                                  "training is complete",    "training ended"};
 // A table that sums a run up: it says nothing about the last loss.
 inline constexpr std::string_view kSummaries[] = {"^train_loss  *= "};
-// An evaluation prints them at its end.
+// An evaluation prints these at its end.
 inline constexpr std::string_view kResults[] = {"eval_runtime",
                                                 "test_runtime",
                                                 "predict_runtime",
@@ -60,8 +60,8 @@ inline constexpr std::string_view kResults[] = {"eval_runtime",
                                                 "ndcg@",
                                                 "recall@",
                                                 "mrr@"};
-// These show that a run works, or did, where nothing in the log resembles an error: what libraries print of an
-// evaluation, of a model that they have saved, and of a good end.
+// These show that a run works, or did, if nothing in the log resembles an error: what libraries print about an
+// evaluation, a saved model, and a good end.
 inline constexpr std::string_view kSigns[] = {"evaluation results for",
                                               "evaluate*in*[*s]",
                                               "average precision*(ap)*] =",
@@ -92,7 +92,7 @@ inline constexpr std::string_view kSigns[] = {"evaluation results for",
                                               "job completed successfully",
                                               "finished successfully",
                                               "completed successfully"};
-// A line that holds one of these may tell of some trouble, in whatever words.
+// A line with one of these may report some trouble.
 inline constexpr std::string_view kTroubles[] = {
     " fail",     "failure",      "exception",  "traceback",    "fatal",         "killed",    "abort",        "cannot ",
     "can't ",    "could not",    "couldn't",   "unable to",    "denied",        "no such ",  "timed out",    "timeout",
@@ -100,7 +100,7 @@ inline constexpr std::string_view kTroubles[] = {
     "cancelled", "evicted",      "oomkill",    "exit code",    "non-zero",      "invalid",   "disconnected", "refused",
     "no space",  "unrecognized", "mismatch",   " nan",         "=nan",          ":nan",      "(nan",         "'nan",
     "[nan",      "-nan",         "not enough", "insufficient", "usage:",        "error"};
-// These prepare data, or fetch them, before training: one rank alone, as a rule.
+// These prepare or fetch data before training, usually on one rank only.
 inline constexpr std::string_view kPreparing[] = {
     "generating*split:", "examples/s]",    "^map:",          "map (num_proc", "running tokenizer", "tokenizing",
     "^filter:",          "downloading*%|", "grouping texts", "packing*%|",    "preprocessing*%|"};
@@ -128,10 +128,10 @@ inline constexpr std::string_view kExits[] = {"exit status 0$", "exit status: 0$
                                               "exited with code 0$"};
 // Trackers repeat the last losses when a run ends, however it ends.
 inline constexpr std::string_view kTrackers[] = {"^wandb:*", "^comet *", "run summary:", "run history:"};
-// These repeat the results of an evaluation, or saw the program end well.
+// These repeat the results of an evaluation, or report that the program ended well.
 inline constexpr std::string_view kTracked[] = {"^wandb:*acc*0.", "^wandb:*f1*0.",
                                                 "^wandb:*process to finish... (success)"};
-// How what is left of a program ends when it is ended from outside.
+// How the rest of a program ends when it is ended from outside.
 inline constexpr std::string_view kTeardown[] = {"signalexception", "keyboardinterrupt", "brokenpipeerror",
                                                  "connectionreseterror", "dataloader worker*exited unexpectedly"};
 // Words after which the numbers of an out-of-memory message may follow.
@@ -144,8 +144,8 @@ inline constexpr std::string_view kRanks[] = {
     "childfailederror", "torch.distributed.elastic", "processraisedexception",        "exits with return code",
     "[rank*]:",         "srun: error:*task",         "torch/multiprocessing/spawn.py"};
 
-// Harmless messages of other programs: TensorFlow, which transformers loads where it is installed, reports libraries
-// that it does not find, and pip reports versions.
+// Harmless messages of other programs: TensorFlow, which transformers loads if it is installed, reports libraries that
+// it does not find, and pip reports versions.
 inline constexpr std::string_view kElsewhere[] = {"tensorflow/stream_executor/",
                                                   "tensorflow/core/",
                                                   "tensorflow/compiler/xla/stream",

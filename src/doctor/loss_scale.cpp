@@ -5,11 +5,11 @@
 namespace plimsoll::doctor {
 namespace {
 
-// Below 1 a scale makes gradients smaller than they are, which no model needs that half precision can hold.
+// A scale below 1 makes gradients smaller, which a model that fits half precision never needs.
 constexpr double kUseless = 1;
 constexpr std::uint64_t kEnoughFalls = 4;
 
-// The number behind a name of the scale; 0 where the line prints none.
+// Returns the number after a name of the scale; 0 if the line prints none.
 double scale_in(std::string_view small) {
   for (const std::string_view name : {"loss_scale", "loss scale", "loss-scale", "lossscale", "grad_scale", "grad scale",
                                       "scaler_scale", "scaler scale", "amp_scale"}) {

@@ -1,5 +1,5 @@
-// The scale of a loss in half precision, as a run prints it. It falls when gradients overflow, and a few falls are how
-// it is found; one that falls from record to record, below 1, says that every update is skipped.
+// The scale of a loss in half precision, as a run prints it. It falls when gradients overflow, and a few falls are
+// normal at the beginning; if it falls from record to record, below 1, every update is skipped.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace plimsoll::doctor {
 
 class LossScaleReader {
  public:
-  // True if the line prints a scale that has fallen all the way until it helps no more.
+  // True if the line prints a scale that has fallen so far that it no longer helps.
   bool has_fallen(std::string_view small);
 
  private:

@@ -1,5 +1,5 @@
-// NVIDIA's driver, asked through its own libraries, opened at run time: this program runs where they are missing. (CUDA
-// driver API; NVML stands in base/nvidia.)
+// Queries NVIDIA's driver through its own libraries, opened at run time, so that this program runs without them. (CUDA
+// driver API; NVML is in base/nvidia.)
 #include <dlfcn.h>
 #include <fmt/format.h>
 

@@ -18,7 +18,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_number(char c) { return is_digit(c) || c == '.' || c == ','; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-// The first number with a unit that follows `key` within a few characters.
+// Returns the first number with a unit that follows `key` within a few characters.
 Bytes after(std::string_view text, std::string_view key) {
   const std::size_t place = text.find(key);
   if (place == std::string_view::npos) return {};
@@ -36,7 +36,7 @@ Bytes first(std::initializer_list<Bytes> several) {
   return {};
 }
 
-// "Process 123 has 20.81 GiB memory in use." of every process.
+// Reads "Process 123 has 20.81 GiB memory in use." for every process.
 std::vector<MemoryHolder> memory_holders(std::string_view text) {
   std::vector<MemoryHolder> holders;
   while (true) {
@@ -52,8 +52,8 @@ std::vector<MemoryHolder> memory_holders(std::string_view text) {
   }
 }
 
-// The message names processes by their numbers outside a container, where it does not know which one is its own: that
-// one holds what PyTorch has reserved, and a context. Takes it out of `holders`; returns what it holds.
+// Removes the failing process from `holders`, and returns what it holds. In a container, the message names processes by
+// their numbers outside, and does not know its own: it is the one that holds what PyTorch has reserved, plus a context.
 Bytes take_own(std::vector<MemoryHolder>& holders, const Bytes& reserved) {
   constexpr std::uint64_t kMostContext = 3 * kGiB;
   if (!reserved) return {};
@@ -92,7 +92,7 @@ std::optional<std::uint64_t> read_bytes_at(std::string_view text) {
   if (unit == "tib" || unit == "tb") factor = 0x1.0p40;
   if (factor == 0) return {};
   const double value = std::strtod(digits.c_str(), nullptr) * factor;
-  // 17179869184 GiB is a small negative number, printed as one without a sign; no device holds a petabyte.
+  // 17179869184 GiB is a small negative number, printed as unsigned; no device has a petabyte.
   if (!(value < 0x1.0p50)) return {};
   return static_cast<std::uint64_t>(std::llround(value));
 }
@@ -124,7 +124,7 @@ OomNumbers read_oom_message(std::string_view message) {
   n.unallocated =
       first({before(text, "is reserved by pytorch but unallocated"), before(text, "reserved but unallocated")});
   n.reserved = first({before(text, "reserved in total"), before(text, "cached")});
-  // Up to PyTorch 1.3 "cached" is what the allocator holds beside the tensors, and not all that it holds.
+  // Up to PyTorch 1.3, "cached" is what the allocator holds besides the tensors, not everything that it holds.
   if (n.reserved && n.allocated && *n.reserved < *n.allocated) {
     if (!n.unallocated) n.unallocated = n.reserved;
     n.reserved.reset();
@@ -139,7 +139,7 @@ OomNumbers read_oom_message(std::string_view message) {
   n.holders = memory_holders(text);
   if (n.process && *n.process == 0) n.process.reset();
   if (!n.process) n.process = take_own(n.holders, n.reserved);
-  // In a container the driver tells of no process: each is listed with 0 bytes, this one too.
+  // In a container the driver reports no processes: each is listed with 0 bytes, including this one.
   const bool hidden = std::ranges::all_of(n.holders, [](const MemoryHolder& holder) { return holder.bytes == 0; });
   if (!n.holders.empty() && hidden) n.holders.clear();
   for (const MemoryHolder& holder : n.holders) n.others = n.others.value_or(0) + holder.bytes;
@@ -150,9 +150,9 @@ OomNumbers read_oom_message(std::string_view message) {
 
 bool is_fragmented(const OomNumbers& n) {
   if (!n.tried || !n.unallocated || *n.unallocated < *n.tried) return false;
-  // A single tensor of a quarter of the device says that the batch is too large, whatever lies between tensors.
+  // A single tensor of a quarter of the device shows that the batch is too large, whatever the gaps between tensors.
   if (n.total && *n.tried > *n.total / 4 && *n.unallocated < 2 * *n.tried) return false;
-  // Some slack is usual: it counts where it is a tenth of what is reserved, or a fifth if little was wanted.
+  // Some slack is usual: it counts if it is a tenth of what is reserved, or a fifth if little was requested.
   const std::uint64_t share = *n.tried >= 256 * kMiB ? 10 : 5;
   return *n.unallocated >= 64 * kMiB && (!n.reserved || *n.unallocated * share >= *n.reserved);
 }
@@ -160,7 +160,8 @@ bool is_fragmented(const OomNumbers& n) {
 bool others_hold_much(const OomNumbers& n) {
   if (!n.others || !n.tried || *n.others <= *n.tried / 2) return false;
   if (!n.holders.empty()) return *n.others > kGiB && (!n.total || *n.others * 5 > *n.total);
-  // If no process is named, the rest is also this one's context and libraries, a desktop, and what Windows keeps.
+  // If no process is named, the rest also includes this one's context and libraries, a desktop, and what Windows
+  // reserves.
   return *n.others > 2 * kGiB && (!n.total || *n.others * 10 > *n.total * 3);
 }
 

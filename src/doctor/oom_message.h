@@ -10,21 +10,21 @@
 
 namespace plimsoll::doctor {
 
-// A process that the message names, and what it holds on the device.
+// A process in the message, and what it holds on the device.
 struct MemoryHolder {
   std::uint64_t process = 0, bytes = 0;
 };
 
-// In bytes; nothing where the message does not say. `process`: all that the failing process holds on the device.
+// In bytes; nothing if the message does not say. `process` is all that the failing process holds on the device.
 struct OomNumbers {
   std::optional<std::uint64_t> tried, total, free, process, allocated, reserved, unallocated, limit;
-  std::optional<std::uint64_t> others;    // held by other processes: said by the message, or what remains
+  std::optional<std::uint64_t> others;    // held by other processes: from the message, or the remainder
   std::optional<std::uint64_t> resident;  // of the process that the kernel killed
   std::vector<MemoryHolder> holders;      // in the message's order
 
-  // True if the message says how much was wanted and how much the device has.
+  // True if the message says how much was requested and how much the device has.
   bool tells() const { return tried.has_value() && total.has_value(); }
-  // True if tensors hold three quarters of the device: the run is too large for it, gaps between them or not.
+  // True if tensors hold three quarters of the device: the run is too large for it, with or without gaps between them.
   bool filled_by_tensors() const { return allocated && total && *allocated > *total / 4 * 3; }
   bool empty() const { return !tried && !total && !resident && !allocated; }
 };
@@ -33,16 +33,16 @@ struct OomNumbers {
 // zero, as WSL prints it) are left out.
 OomNumbers read_oom_message(std::string_view text);
 
-// Says what the numbers mean, a line each.
+// Says what the numbers mean, one line each.
 std::vector<std::string> explain(const OomNumbers& numbers);
 
-// "20.00 MiB", "1,024 bytes", "7.79GB" at the start of `text`, blanks before it aside; MB is MiB, as these messages
-// have it.
+// Reads "20.00 MiB", "1,024 bytes" or "7.79GB" at the start of `text`, after blanks; MB means MiB, as in these
+// messages.
 std::optional<std::uint64_t> read_bytes_at(std::string_view text);
-// The same, ending where `text` ends.
+// Does the same for the end of `text`.
 std::optional<std::uint64_t> read_bytes_before(std::string_view text);
 
-// Rules ask these: whether free memory lies in pieces too small, whether other processes hold much of the device, and
+// For rules: whether free memory is in pieces that are too small, whether other processes hold much of the device, and
 // whether one allocation is larger than the device.
 bool is_fragmented(const OomNumbers& numbers);
 bool others_hold_much(const OomNumbers& numbers);

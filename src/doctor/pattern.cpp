@@ -104,7 +104,7 @@ void PatternSet::prepare() {
     same_piece_[i] = nodes_[node].output;
     nodes_[node].output = static_cast<std::int32_t>(i);
   }
-  // Breadth first: where a letter leads nowhere, it leads to where it leads from the longest proper suffix.
+  // Breadth first: a missing transition is taken from the longest proper suffix.
   std::vector<std::int32_t> order;
   for (std::int32_t letter = 0; letter < letters_; ++letter) {
     std::int32_t& to = edge(0, static_cast<std::uint8_t>(letter));

@@ -1,4 +1,4 @@
-// Patterns that a log's lines are looked through with: plain text, no regular expressions, so that no line can make the
+// Patterns that are searched for in a log's lines: plain text, no regular expressions, so that no line can make the
 // search slow or deep.
 //
 //   "tried to allocate"     the line holds this, in capitals or not
@@ -6,7 +6,7 @@
 //   "^killed$"              the line begins, ends so (spaces around it aside)
 //
 // PatternSet finds every pattern of hundreds in one pass over a line: an automaton (Aho, Corasick 1975) looks for the
-// longest piece of each, and only where that piece stands is the whole pattern tried.
+// longest piece of each, and only where that piece occurs is the whole pattern tried.
 #pragma once
 
 #include <cstdint>
@@ -23,28 +23,28 @@ namespace plimsoll::doctor {
 struct Match {
   std::size_t begin = 0, end = 0;
 };
-// Finds `pattern` in one line of small letters; returns nothing where the line does not match. The time is linear in
-// the line for each piece.
+// Finds `pattern` in one line of small letters; returns nothing if the line does not match. The time is linear in the
+// line for each piece.
 std::optional<Match> find_match(std::string_view pattern, std::string_view small_letters);
 bool matches(std::string_view pattern, std::string_view small_letters);
 
 std::string to_small_letters(std::string_view text);
-// The text without blanks and tabs around it.
+// Returns the text without blanks and tabs at its ends.
 std::string_view trimmed(std::string_view text);
 
 class PatternSet {
  public:
-  // The pattern's number: 0, 1, …; a pattern added before keeps the number it has. Patterns are of small letters and
-  // hold at least one piece of two characters (InternalError).
+  // Returns the pattern's number: 0, 1, …; a pattern that was added before keeps its number. Patterns must be in small
+  // letters and have a piece of at least two characters (InternalError).
   int add(std::string_view pattern);
-  // After the last `add`, before the first `find`.
+  // Call it after the last `add` and before the first `find`.
   void prepare();
-  // A reader of lines keeps this between them. Each has its own, so that one set serves several.
+  // What a reader keeps from line to line. Each reader has its own, so that several can use one set.
   struct Search {
-    std::vector<std::uint32_t> tried{};  // for a pattern, the last line that it was tried on
+    std::vector<std::uint32_t> tried{};  // for each pattern, the last line that it was tried on
     std::uint32_t line = 0;
   };
-  // Calls `found` once for every pattern that the line matches, in no order.
+  // Calls `found` once for every pattern that the line matches, in unspecified order.
   void find(std::string_view small_letters, Search& search, const std::function<void(int pattern)>& found) const;
   std::size_t size() const { return patterns_.size(); }
   std::string_view text(int pattern) const { return patterns_[static_cast<std::size_t>(pattern)]; }

@@ -16,7 +16,8 @@ std::string printable(std::string_view text, std::size_t limit) {
                                                        : 0;
     bool valid = length > 0 && i + length <= text.size() && !(c < 0x20 || c == 0x7F);
     for (std::size_t k = 1; valid && k < length; ++k) valid = (static_cast<unsigned char>(text[i + k]) & 0xC0U) == 0x80;
-    // Overlong forms, surrogates, beyond the last, and C1 controls, which some terminals obey.
+    // Replaces overlong forms, surrogates, values beyond the last code point, and C1 controls, which some terminals
+    // obey.
     if (valid && length >= 2) {
       const auto d = static_cast<unsigned char>(text[i + 1]);
       if ((c == 0xE0 && d < 0xA0) || (c == 0xED && d > 0x9F) || (c == 0xF0 && d < 0x90) || (c == 0xF4 && d > 0x8F) ||
@@ -41,7 +42,7 @@ std::string printable_around(std::string_view text, Match match) {
   if (text.size() <= kMaxQuoteBytes || match.end <= kMaxQuoteBytes) return printable(text);
   std::size_t begin = match.begin < kBefore ? 0 : match.begin - kBefore;
   begin = std::min(begin, text.size() - kMaxQuoteBytes);
-  // A character of several bytes stays whole.
+  // A character of several bytes is not cut.
   while (begin < text.size() && (static_cast<unsigned char>(text[begin]) & 0xC0U) == 0x80) ++begin;
   return "…" + printable(text.substr(begin));
 }

@@ -80,8 +80,8 @@ bool any_nvidia_on_bus() {
   return false;
 }
 
-// "550.54.14" of "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.14  Thu Feb 22 …", or of the open module's
-// line.
+// Returns "550.54.14" for "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.14  Thu Feb 22 …", or for the open
+// module's line.
 std::string module_version() {
   std::istringstream words(first_line("/proc/driver/nvidia/version"));
   for (std::string word; words >> word;) {
@@ -92,7 +92,7 @@ std::string module_version() {
   return {};
 }
 
-// "12.4.127" of "libcudart.so.12.4.127".
+// Returns "12.4.127" for "libcudart.so.12.4.127".
 std::string version_in(const std::string& file_name) {
   const std::size_t place = file_name.find(".so.");
   return place == std::string::npos ? "" : file_name.substr(place + 4);

@@ -17,7 +17,7 @@ bool holds_one_of(std::string_view small, std::span<const std::string_view> patt
   return std::any_of(patterns.begin(), patterns.end(), [&](std::string_view p) { return matches(p, small); });
 }
 
-// Python's own classes, which mean the same whoever raises them.
+// Python's own classes, which mean the same whatever code raises them.
 constexpr std::string_view kBuiltIn[] = {
     "ArithmeticError", "AssertionError",    "AttributeError",     "BlockingIOError",   "BufferError",
     "ConnectionError", "EOFError",          "FileExistsError",    "FileNotFoundError", "FloatingPointError",
@@ -27,7 +27,7 @@ constexpr std::string_view kBuiltIn[] = {
     "RuntimeError",    "StopIteration",     "SyntaxError",        "TimeoutError",      "ModuleNotFoundError",
     "TypeError",       "UnboundLocalError", "UnicodeEncodeError", "UnicodeError",      "UnicodeDecodeError",
     "ValueError",      "ZeroDivisionError"};
-// The name of these alone says what happened.
+// The mere name of these says what happened.
 constexpr std::string_view kSpeaking[] = {"KeyError", "NameError", "ZeroDivisionError", "UnboundLocalError"};
 
 constexpr std::string_view kReports[] = {"^traceback (most recent call last)",
@@ -115,7 +115,7 @@ std::optional<Raised> read_raised(std::string_view text, bool ends_traceback) {
   raised.type = text.substr(begin, end - begin);
   if (std::isalpha(static_cast<unsigned char>(raised.type[0])) == 0 || raised.type == "Error") return {};
   raised.message = trimmed(text.substr(std::min(end + 1, text.size())));
-  // "[rank5]: ", "0: ", "E   ", "stderr: ", and nothing else.
+  // Accepts "[rank5]: ", "0: ", "E   ", "stderr: ", and nothing else.
   std::string_view before = trimmed(text.substr(0, begin));
   if (before.starts_with("stderr:")) before.remove_prefix(7);
   raised.at_start = before.size() < 16 && std::all_of(before.begin(), before.end(), [](char c) {
@@ -127,7 +127,7 @@ std::optional<Raised> read_raised(std::string_view text, bool ends_traceback) {
 
 std::optional<std::string> read_assertion(std::string_view text) {
   text = trimmed(text);
-  // A notebook's arrow and line number, a rank's prefix, rich's bars.
+  // Skips a notebook's arrow and line number, a rank's prefix, rich's bars.
   const std::size_t at = text.find("assert ");
   if (at == std::string_view::npos || at > 24) return {};
   const std::string_view before = text.substr(0, at);
@@ -153,15 +153,15 @@ bool says_enough(const Raised& raised) {
   const bool listed = std::any_of(all_kinds().begin(), all_kinds().end(),
                                   [&](const Kind& kind) { return is_one_of(name, kind.classes); });
   const bool is_class = built_in || listed || name.ends_with("Error") || name.ends_with("Exception");
-  // Only Python writes a class with its modules before it.
+  // Only Python writes a class with its modules.
   const bool dotted = std::count(raised.type.begin(), raised.type.end(), '.') >= 2;
   if (!is_class || (!raised.has_frames && !((built_in || listed || dotted) && raised.at_start))) return false;
   if (only_reports(raised)) return false;
   std::string_view message = raised.message;
   if (name == "AssertionError" && message.empty()) {
-    // Of data the place says enough: what is read has another form than the code expects.
+    // For data, the place says enough: the data has another form than the code expects.
     if (raised.has_frames && (raised.layer == Layer::kDataSet || raised.layer == Layer::kPreparation)) return true;
-    // A condition that compares something tells what the code insists on; `assert False` and `assert ok` do not.
+    // A condition with a comparison says what the code requires; `assert False` and `assert ok` do not.
     message = raised.asserted;
     const std::string_view signs[] = {"==", "!=", "<", ">", " in ", "isinstance", " is ", "len(", "exists("};
     return std::any_of(std::begin(signs), std::end(signs),
@@ -186,7 +186,7 @@ bool says_enough(const Raised& raised) {
 std::size_t telling_one(std::span<const Raised> chain, bool direct) {
   if (chain.size() < 2) return 0;
   const Raised& first = chain.front();
-  // The same exception, handed on by a pool: where it was raised first says more.
+  // The same exception, passed on by a pool: the place where it was first raised says more.
   std::size_t last = chain.size() - 1;
   while (last > 0 && (only_reports(chain[last]) || follows_another_end(chain[last]) || !says_enough(chain[last]) ||
                       chain[last].name() == "KeyboardInterrupt"))
@@ -195,7 +195,7 @@ std::size_t telling_one(std::span<const Raised> chain, bool direct) {
     if (chain[i].name() == chain[last].name() && chain[i].message == chain[last].message) return i;
   if (!says_enough(first)) return last;
   if (chain[last].message.find(first.message) != std::string::npos && !first.message.empty()) return 0;
-  // A look-up or a connection that failed is what the code answers with a message of its own.
+  // If a look-up or a connection fails, code often raises its own message.
   constexpr std::string_view kLookUps[] = {"KeyError",           "AttributeError",  "StopIteration", "IndexError",
                                            "HTTPError",          "ConnectionError", "ImportError",   "JSONDecodeError",
                                            "NewConnectionError", "MaxRetryError"};

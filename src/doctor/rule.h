@@ -1,5 +1,5 @@
-// What a failure looks like in a log, and what to say about it: data. The tables stand in rules_*.cpp, one file a
-// subject; test/doctor/logs holds a log for every rule, named like it.
+// What a failure looks like in a log, and what to say about it: data. The tables are in rules_*.cpp, one file per
+// subject; test/doctor/logs has a log for every rule, with its name.
 //
 //   const Rule rule{.name = "shm-full",
 //    .when = {"bus error*shared memory"},           // one line that matches one of these (doctor/pattern.h)
@@ -18,22 +18,22 @@ namespace plimsoll::doctor {
 
 enum class Level {
   kNote,         // may be harmless: named when nothing else is found to blame
-  kEcho,         // only reports what failed elsewhere: named when nothing says what it was
+  kEcho,         // only reports a failure elsewhere: named when nothing says what that was
   kConsequence,  // something else broke first: named when that left no trace in the log
   kCause
 };
 
-// How the losses went before the first that is no number (doctor/run_up.h).
+// How the losses developed before the first NaN or infinity (doctor/run_up.h).
 enum class RunUp {
   kAny,
-  kRose,    // several-fold, over several lines: they, or the norms of the gradients
-  kSteady,  // they were level or fell
-  kNone     // it was the first to be printed, in the first epoch
+  kRose,    // rose several-fold, over several lines: the losses, or the norms of the gradients
+  kSteady,  // were level or fell
+  kNone     // the NaN was the first loss to be printed, in the first epoch
 };
 
 using AnyOf = std::vector<std::string_view>;
 
-// The reader finds these by other means than a line's words (doctor/hints.h). Rules name them as they name a pattern.
+// The reader finds these by means other than a line's words (doctor/hints.h). Rules name them like patterns.
 inline constexpr std::string_view kImportsFromItself = "[found: an import between two files of one package]";
 inline constexpr std::string_view kImportsFromOther = "[found: an import from another package]";
 inline constexpr std::string_view kModuleIsNone = "[found: a module that is none]";
@@ -53,12 +53,11 @@ inline constexpr std::string_view kEndsInInterrupt = "[found: an interrupt that 
 inline constexpr std::string_view kImagesOfSizes = "[found: images of different sizes in one batch]";
 inline constexpr std::string_view kImagesOfChannels = "[found: images of different channels in one batch]";
 
-// Facts in the lines that an answer quotes which tell more than the rule's words: what failed, or which of its causes
-// it was.
+// Facts in the quoted lines that say more than the rule's words: what failed, or which of its causes it was.
 struct Telling {
   AnyOf when{};             // patterns of one of those lines
-  std::string_view what{};  // the headline; empty: the rule's own
-  // The cause and the fix that begin so come first; empty: their order stays.
+  std::string_view what{};  // the headline; empty: the rule's
+  // The cause and the fix that begin like this come first; empty: the order is unchanged.
   std::string_view cause{}, fix{};
 };
 
@@ -68,34 +67,34 @@ struct Rule {
   AnyOf when{};
   std::vector<AnyOf> with{};      // in the same traceback as `when`
   std::vector<AnyOf> anywhere{};  // somewhere in the log
-  AnyOf without{};                // nowhere in the same traceback
-  AnyOf without_anywhere{};       // nowhere in the log
+  AnyOf without{};                // not in the same traceback
+  AnyOf without_anywhere{};       // not in the log
   // Must hold for the out-of-memory message's numbers and for what else the log says about the run.
   bool (*holds)(const OomNumbers& numbers, const LogFacts& facts) = nullptr;
-  RunUp run_up = RunUp::kAny;                // what the losses before must have done
-  bool quotes_losses = false;                // the answer quotes them, and the first that is no number
-  bool usual = false;                        // runs that work print it, too: alone it is no failure
-  bool from_outside = false;                 // the program was ended by another one
-  bool heals = false;                        // losses above 0 after it say that it has passed
-  bool last_words = false;                   // no program goes on after it: the last one is of the last run of several
-  bool passes = false;                       // losses after it say that the run went on without it
-  bool lasting = false;                      // it is about the run to its end: a good end does not heal it
-  bool reads_numbers = false;                // the answer tells the numbers of that message
-  bool saves_memory = false;                 // after `fix`, what saves a training run's memory (doctor/advice.h)
-  std::vector<std::string_view> refines{};   // rules that say less of the same: they give way
-  std::vector<std::string_view> leads_to{};  // causes that follow from this one: they cast no doubt on it
+  RunUp run_up = RunUp::kAny;                // how the losses before must have developed
+  bool quotes_losses = false;                // the answer quotes the losses up to the first NaN or infinity
+  bool usual = false;                        // successful runs print it, too: alone it is not a failure
+  bool from_outside = false;                 // another program ended this one
+  bool heals = false;                        // losses above 0 after it show that it has passed
+  bool last_words = false;                   // no program continues after it: of several runs' lines, the last counts
+  bool passes = false;                       // losses after it show that the run continued without it
+  bool lasting = false;                      // it concerns the run to its end: a good end does not cancel it
+  bool reads_numbers = false;                // the answer explains the numbers of that message
+  bool saves_memory = false;                 // after `fix` comes what saves a training run's memory (doctor/advice.h)
+  std::vector<std::string_view> refines{};   // less specific rules for the same failure, which give way
+  std::vector<std::string_view> leads_to{};  // causes that follow from this one, and do not make it doubtful
   std::string_view what{};
-  std::string_view cause{};  // one a line, the likeliest first
+  std::string_view cause{};  // one per line, the likeliest first
   std::string_view confirm{};
-  std::string_view fix{};           // one a line, the cheapest first
-  std::string_view command{};       // which command of Plimsoll avoids it; empty where none does
+  std::string_view fix{};           // one per line, the cheapest first
+  std::string_view command{};       // the command of Plimsoll that avoids it; empty if none does
   std::vector<Telling> tellings{};  // the first that holds counts
 };
 
 // Every rule; names are unique.
 const std::vector<Rule>& all_rules();
 
-// The tables, in the order in which all_rules() has them.
+// The tables, in the order of all_rules().
 std::vector<Rule> memory_rules();
 std::vector<Rule> host_rules();
 std::vector<Rule> device_rules();

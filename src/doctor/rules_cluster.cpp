@@ -83,7 +83,7 @@ std::vector<Rule> cluster_rules() {
                 "preempt_signal",
                 "pod was preempted",
                 "preempting"},
-       // vLLM pre-empts requests, and a login's banner warns of what may come.
+       // vLLM pre-empts requests, and a login's banner warns of possible events.
        .without = {"num_preemption", "preempting*request", "sequence group", "kv cache", "may be preempted",
                    "can be preempted", "could be preempted"},
        .from_outside = true,

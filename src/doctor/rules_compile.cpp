@@ -6,7 +6,7 @@ namespace plimsoll::doctor {
 std::vector<Rule> compile_rules() {
   return {
       {.name = "compile-failed",
-       // It quotes what failed inside: where a rule knows that, it is the cause.
+       // It quotes what failed inside: if a rule knows that, that is the cause.
        .level = Level::kConsequence,
        .when = {"backendcompilerfailed", "torch._dynamo.exc", "torch._inductor.exc", "inductorerror",
                 "triton.compiler.errors"},
@@ -134,7 +134,7 @@ std::vector<Rule> compile_rules() {
                 "fatal error: '*.hpp' file not found", "fatal error: '*.cuh' file not found",
                 "cannot open include file: '*.h'", "cannot open include file: '*.hpp'",
                 "cannot open source file \"*.h\"", "fatal error: *: no such file or directory"},
-       // The file to be compiled itself.
+       // The file to be compiled is missing.
        .without = {"cc1: fatal error", "cc1plus: fatal error", "gcc: fatal error", "g++: fatal error", "gcc: error",
                    "g++: error", "c1xx: fatal error"},
        .refines = {"compile-failed", "build-cuda-mismatch", "wheel-build", "child-failed", "extension-build",

@@ -4,7 +4,7 @@
 namespace plimsoll::doctor {
 namespace {
 
-// An embedding's index too large, on the CPU or in a CUDA kernel, from PyTorch 1.0 to today.
+// An embedding's index is too large, on the CPU or in a CUDA kernel, from PyTorch 1.0 to today.
 const AnyOf kEmbeddingIndex = {"index out of range in self",
                                "srcindex < srcselectdimsize",
                                "indexselectlargeindex",
@@ -14,7 +14,7 @@ const AnyOf kEmbeddingIndex = {"index out of range in self",
                                "index out of range: tried to access index",
                                "embedding.cu*assert",
                                "embedding_kernel*assert"};
-// The same, where the traceback names the table but CUDA only says that some assertion failed.
+// The same, if the traceback names the table but CUDA only says that some assertion failed.
 const AnyOf kEmbeddingOrAssert = {"index out of range in self",
                                   "srcindex < srcselectdimsize",
                                   "indexselectlargeindex",
@@ -24,7 +24,7 @@ const AnyOf kEmbeddingOrAssert = {"index out of range in self",
                                   "index out of range: tried to access index",
                                   "device-side assert triggered"};
 
-// `rules`, and those of the libraries' calls that fail because an assertion has broken the context before them.
+// Returns `rules`, and the rules for library calls that fail because an assertion has broken the context before.
 std::vector<std::string_view> with_what_follows(std::vector<std::string_view> rules) {
   rules.insert(rules.end(), {"cublas-not-initialized", "cublas-failed", "cudnn-failed", "oom-cublas", "cublas-old",
                              "cublas-invalid-value"});
@@ -172,8 +172,8 @@ std::vector<Rule> device_rules() {
               "all ids >= 0: pad with tokenizer.pad_token_id; where there are boxes, bbox.max() <= 1000",
        .command = "plimsoll check --model DIR --data pages.jsonl names file, page, word, value and limit before "
                   "anything runs",
-       // Positions are counted: the first that a table lacks is as many as it has rows, a round number of them (two
-       // more in RoBERTa's).
+       // Positions are counted: the first one that a table lacks equals its number of rows, a round number (plus two in
+       // RoBERTa).
        .tellings = {{.when = {"index 64 out of table with 63", "index 100 out of table with 99",
                               "index 128 out of table with 127", "index 200 out of table with 199",
                               "index 256 out of table with 255", "index 500 out of table with 499",

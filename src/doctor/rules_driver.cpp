@@ -5,7 +5,7 @@ namespace plimsoll::doctor {
 
 namespace {
 
-// The rules whose failures follow where CUDA has found no device; `rule` itself is left out.
+// Returns the rules whose failures follow if CUDA has found no device, except `rule` itself.
 std::vector<std::string_view> without_device(std::string_view rule) {
   std::vector<std::string_view> rules = {"fp16-without-gpu", "bf16-unsupported",     "flash-attention", "map-location",
                                          "bitsandbytes",     "bitsandbytes-windows", "half-on-cpu",     "cuda-unknown",

@@ -1,4 +1,4 @@
-// Extensions in native code: built for another PyTorch, CUDA or GPU than the one that runs.
+// Native extensions that were built for another PyTorch, CUDA or GPU than the one in use.
 #include "doctor/rule.h"
 
 namespace plimsoll::doctor {

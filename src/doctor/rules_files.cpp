@@ -1,4 +1,4 @@
-// Files of data and checkpoints that are there, and are not what the code takes them for.
+// Files of data and checkpoints that exist, but are not what the code expects.
 #include "doctor/rule.h"
 
 namespace plimsoll::doctor {

@@ -287,7 +287,8 @@ std::vector<Rule> host_rules() {
               "streaming=True, or keep_in_memory=True for small data"},
       {.name = "file-missing",
        .when = {"filenotfounderror: [errno 2]", "filenotfounderror: [winerror 3]", "filenotfounderror: [winerror 2]"},
-       // A worker whose parent has ended finds its socket gone; a program that is not installed is no file of the data.
+       // A worker whose parent has ended does not find its socket; and a program that is not installed is not a data
+       // file.
        .without = {"resource_sharer", "rebuild_storage_fd", "multiprocessing/connection.py", "subprocess.py"},
        .refines = {"worker-exception"},
        .what = "a file is not where the program looks for it",

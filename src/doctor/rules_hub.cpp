@@ -1,4 +1,4 @@
-// The hub, downloads and caches, and the data sets that are loaded.
+// The hub, downloads and caches, and loading of data sets.
 #include "doctor/rule.h"
 
 namespace plimsoll::doctor {

@@ -1,4 +1,4 @@
-// Packages of Python, and files, that do not belong together or are not there.
+// Python packages and files that do not fit together or are missing.
 #include "doctor/rule.h"
 
 namespace plimsoll::doctor {
@@ -95,7 +95,7 @@ std::vector<Rule> install_rules() {
                 "eoferror: ran out of input",
                 "invalidheaderlength",
                 "invalidheaderstart"},
-       // A worker whose parent could not send it its work.
+       // Excludes a worker whose parent could not send it its work.
        .without = {"spawn_main", "load(from_parent)"},
        .what = "a file (weights, a checkpoint, an archive) is damaged or not what its name says",
        .cause =

@@ -32,7 +32,7 @@ const AnyOf kOutOfMemory = {"cuda driver error: out of memory",
 
 bool is_larger_than_device(const OomNumbers& n, const LogFacts&) { return wants_more_than_all(n); }
 bool is_held_by_others(const OomNumbers& n, const LogFacts&) { return others_hold_much(n); }
-// Gaps count where the device is mostly this process's: else what others hold is what is missing.
+// Gaps count if the device is mostly this process's; otherwise the memory that others hold is the problem.
 bool is_fragmented_by_itself(const OomNumbers& n, const LogFacts&) {
   return is_fragmented(n) && !(n.others && n.reserved && *n.others > *n.reserved);
 }
@@ -55,7 +55,7 @@ constexpr std::string_view kPlan =
 }  // namespace
 
 std::vector<Rule> memory_rules() {
-  // Where several match, the first in this table wins: what the numbers prove comes before what the traceback suggests.
+  // If several match, the first in this table wins: what the numbers prove comes before what the traceback suggests.
   return {
       {.name = "oom-larger-than-device",
        .when = kOutOfMemory,
@@ -128,7 +128,7 @@ std::vector<Rule> memory_rules() {
        .command = "plimsoll doctor; then plimsoll plan --device-memory with what is really free"},
       {.name = "oom-fragmentation",
        .when = kOutOfMemory,
-       // A tensor that grows by concatenation asks for a larger piece each time, which is no fault of the allocator.
+       // A tensor that grows by concatenation asks for a larger piece each time, which is not the allocator's fault.
        .without = {"nested_concat", "torch_pad_and_concatenate", "preds_host", "all_preds", "all_logits",
                    "dynamiccache", "cache_utils.py", "past_key_value[", "past_key_values[", "past_key_value.",
                    "past_key_values.", "in generate"},

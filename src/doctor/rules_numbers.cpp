@@ -43,7 +43,7 @@ constexpr std::string_view kFirstNaN =
     "plimsoll train --bf16 checks every step, names the first tensor that is not finite, its layer and pages, and "
     "stops (exit code 6)";
 
-// `rules`, and those that say that a loss is NaN.
+// Returns `rules`, and the rules which say that a loss is NaN.
 std::vector<std::string_view> with_nan(std::vector<std::string_view> rules) {
   rules.insert(rules.end(), {"nan-loss", "nan-diverged", "nan-overflow", "nan-at-start"});
   return rules;

@@ -1,4 +1,4 @@
-// Python packages that do not belong together, and calls that show it; the shell and the scheduler around the program.
+// Python packages that do not fit together, and calls that show it; the shell and the scheduler around the program.
 #include "doctor/rule.h"
 
 namespace plimsoll::doctor {
@@ -27,7 +27,7 @@ std::vector<Rule> package_rules() {
               "sudo ldconfig, after a link libcuda.so to libcuda.so.1 beside it",
        .command = "plimsoll is compiled already"},
       {.name = "linker-library",
-       // DeepSpeed looks for -laio when it starts, and goes on without it.
+       // DeepSpeed looks for -laio when it starts, and continues without it.
        .when = {"cannot find -lcudart", "cannot find -lcublas", "cannot find -lcurand", "cannot find -lcusparse",
                 "cannot find -lcusolver", "cannot find -lcufft", "cannot find -lnvrtc", "cannot find -lpython",
                 "cannot find -lstdc++", "cannot find -lc10", "cannot find -ltorch"},

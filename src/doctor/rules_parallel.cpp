@@ -404,7 +404,7 @@ std::vector<Rule> parallel_rules() {
       {.name = "device-map",
        .when = {"expected all tensors to be on the same device", "tensors to be on the same device",
                 "is on cpu, but expected", "found at least two devices"},
-       // The Trainer's sum of losses lies on its first GPU, and the loss of a model that is spread on its last one.
+       // The Trainer's sum of losses is on its first GPU, but the loss of a distributed model is on its last one.
        .with = {{"hf_device_map", "device_map", "accelerate/hooks", "dispatch_model", "accelerate\\hooks",
                  "tr_loss += tr_loss_step", "tr_loss = tr_loss + tr_loss_step"}},
        .refines = {"device-mismatch"},

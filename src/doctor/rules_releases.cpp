@@ -1,6 +1,6 @@
 // Releases of libraries that do not fit one another or the script: transformers with peft or trl, Keras 2 with Keras 3,
-// arguments that were renamed, a package that was replaced while Python ran; and names that are looked for in the wrong
-// one.
+// arguments that were renamed, a package that was replaced while Python ran; and names that are looked up in the wrong
+// library.
 #include "doctor/rule.h"
 
 namespace plimsoll::doctor {

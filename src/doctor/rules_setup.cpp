@@ -1,4 +1,4 @@
-// What tools for training, serving and export refuse when they start, because of what they were given.
+// What tools for training, serving and export refuse when they start, because of their input.
 #include "doctor/rule.h"
 
 namespace plimsoll::doctor {

@@ -1,4 +1,4 @@
-// Shapes that do not fit: sequences, products, losses, columns, and what a metric is given.
+// Shapes that do not fit: sequences, products, losses, columns, and the inputs of metrics.
 #include <algorithm>
 #include <cstdlib>
 
@@ -14,11 +14,11 @@ const AnyOf kProducts = {"mat1 and mat2 shapes cannot be multiplied",
                          "incompatible matrix sizes",
                          "given normalized_shape="};
 
-// The rows are a few numbers too long or too short: no layer was made for that size.
+// True if the rows are a few numbers too long or too short: no layer was made for that size.
 bool is_fed_a_few_more(const OomNumbers&, const LogFacts& f) {
   return f.fed && f.wanted && *f.wanted >= 64 && *f.fed != *f.wanted && std::abs(*f.fed - *f.wanted) <= 16;
 }
-// Weights of 4 bits lie packed in one row or column, two numbers in a byte.
+// True for weights of 4 bits, which are packed in one row or column, two numbers per byte.
 bool is_fed_packed_weights(const OomNumbers&, const LogFacts& f) {
   constexpr int kLongest = 100'000;
   return f.fed && f.wanted && f.outer && *f.fed > 1 && *f.wanted == 1 && *f.outer > kLongest;

@@ -13,7 +13,7 @@ constexpr double kLossFold = 3, kNormFold = 5;
 // The first loss is printed within this part of the first epoch; epochs that are counted begin with 1.
 constexpr double kFirstPart = 0.4;
 
-// The number behind the word that ends at `end`, with what may stand between.
+// Returns the number after the word that ends at `end`, skipping what may be between.
 std::string_view number_after(std::string_view small, std::size_t end, std::string_view between) {
   const std::size_t begin = small.find_first_not_of(between, end);
   if (begin == std::string_view::npos || begin == end || small[begin] < '0' || small[begin] > '9') return {};
@@ -31,7 +31,7 @@ bool is_evaluation(std::string_view small, std::size_t at) {
   return false;
 }
 
-// Finds where the name that holds "loss" ends: in "loss_step=0.3" before the "=". "loss_scale" is no loss.
+// Finds where the name that contains "loss" ends: in "loss_step=0.3" before the "=". "loss_scale" is not a loss.
 std::size_t name_end(std::string_view small, std::size_t at) {
   for (const std::string_view suffix : {"_step", "_epoch", "_avg", "_mean", "_total", "_sum"})
     if (small.substr(at + 4).starts_with(suffix)) return at + 4 + suffix.size();
@@ -58,7 +58,7 @@ std::string_view loss_in(std::string_view small, bool of_training) {
   return {};
 }
 
-// True if what stands behind a name is NaN or infinite: ": nan", "=nan.0", "   nan |", ": tensor(nan, device=…)".
+// True if the value after a name is NaN or infinite: ": nan", "=nan.0", "   nan |", ": tensor(nan, device=…)".
 bool is_nan_at(std::string_view small, std::size_t end) {
   std::string_view rest = small.substr(std::min(end, small.size()));
   const std::size_t skip = std::min(rest.find_first_not_of(" '\":=(\t]"), rest.size());
@@ -106,12 +106,13 @@ bool rose(std::span<const double> values, double fold) {
   for (std::size_t i = 1; i < rise.size(); ++i) up += rise[i] > rise[i - 1];
   return 4 * up >= 3 * (rise.size() - 1);
 }
-// No loss of several came down to where they began: they never learned, and the last one is half as much again.
+// True if none of several losses came down to where they began, so the run never learned, and the last one is half as
+// much again.
 bool never_fell(std::span<const double> values) {
   return values.size() >= 5 && values.back() > 1.5 * values.front() &&
          std::all_of(values.begin() + 1, values.end(), [&](double value) { return value > values.front(); });
 }
-// The last one is about what they were.
+// True if the last one is close to the others.
 bool was_steady(std::vector<double> values, double fold) {
   if (values.empty()) return true;
   const double last = values.back();
@@ -133,7 +134,7 @@ std::string LossTable::read_row(std::string_view small) {
   for (const std::string_view name : {"training loss", "train_loss", "train loss"})
     loss = std::min(loss, small.find(name));
   if (loss != std::string_view::npos && small.size() < 200) {
-    // A progress bar may stand before the heading: "[ 850/1200 03:24 Step  Training Loss".
+    // A progress bar may precede the heading: "[ 850/1200 03:24 Step  Training Loss".
     std::size_t begin = std::min(small.find_first_not_of(" |"), small.size());
     if (small.substr(begin).starts_with('['))
       begin = std::min({small.rfind("step", loss), small.rfind("epoch", loss), small.size()});
@@ -187,10 +188,10 @@ void RunUpReader::add(const LossLine& losses, std::uint64_t number, std::string_
   Point point{{number, printable(text)}, value(losses.train_loss), norm_in(small)};
   if (!losses.finite) {
     if (first_) return;
-    // "epoch 8/20", "'epoch': 1.35": whose losses before are in no log.
+    // "epoch 8/20", "'epoch': 1.35": the losses before are in no log.
     const std::size_t at = small.find("epoch");
     const double epoch = at == std::string_view::npos ? 0 : value(number_after(small, at + 5, "'\": =[("));
-    // A norm that is NaN beside a loss that is a number says that losses were numbers before.
+    // A norm that is NaN beside a finite loss shows that losses were finite before.
     const bool is_first = epoch <= kFirstPart || epoch == 1;
     at_start_ = is_first && (losses.loss.empty() || is_zero(losses.loss));
     first_ = std::move(point);

@@ -12,7 +12,7 @@
 namespace plimsoll::doctor {
 namespace {
 
-// A metric's name is made of these words, digits behind them aside, …
+// A metric's name consists of these words, perhaps followed by digits, …
 constexpr std::string_view kMetrics[] = {
     "acc",       "accuracy", "f",       "fscore",     "precision", "recall",    "auc",      "auroc",
     "auprc",     "ap",       "map",     "ar",         "bleu",      "sacrebleu", "rouge",    "rougel",
@@ -29,11 +29,11 @@ constexpr std::string_view kQualifiers[] = {
     "sentence", "word",    "balanced",   "binary",   "categorical", "sparse",     "cosine", "match", "correlation",
     "current",  "running", "entity",     "question", "answer",      "document",   "page",   "p",     "r",
     "l",        "lsum"};
-// Alone, these are settings, or anything.
+// Alone, these may be settings or anything else.
 constexpr std::string_view kSettings[] = {"f", "ap", "map", "ar", "iou", "dice", "exact", "score", "top"};
 // An evaluation's loss is a result, too.
 constexpr std::string_view kEvaluations[] = {"eval", "val", "valid", "validation", "test", "dev"};
-// What bars of these say is done before training.
+// Progress bars with these words are for work before training.
 constexpr std::string_view kBefore[] = {
     "download", "loading",  "fetch",       "map:",   "map (", "filter",  "token",   "generating", "extract",
     "saving",   "creating", "process",     "pack",   "group", "sanity",  "reading", "resolv",     "flatten",
@@ -42,7 +42,7 @@ constexpr std::string_view kBefore[] = {
     "scan",     "writ",     "push",        "captur", "check", "collect", "prepar",  "import"};
 constexpr std::string_view kUnitsBefore[] = {"b/s]",    "ex/s]",    "examples/s]", "ba/s]",
                                              "rows/s]", "files/s]", "lines/s]"};
-// A bar without a name that has fewer steps may be of anything.
+// A bar without a name that has fewer steps may belong to anything.
 constexpr std::uint64_t kStepsOfTraining = 10;
 
 bool is_one_of(std::string_view word, std::span<const std::string_view> words) {
@@ -57,7 +57,7 @@ bool is_name_char(char c) {
   return is_small_letter(c) || (c >= '0' && c <= '9') || c == '_' || c == '@' || c == '/' || c == '-' || c == '.';
 }
 
-// "val/acc@1", "bbox_map_50", "rouge-l".
+// True for "val/acc@1", "bbox_map_50", "rouge-l".
 bool names_metric(std::string_view name) {
   if (is_one_of(name, kSettings)) return false;
   bool metric = false, evaluation = false, loss = false;
@@ -77,7 +77,7 @@ bool names_metric(std::string_view name) {
   return metric || (loss && evaluation);
 }
 
-// "0.9124", "91.2%": a number as results are, with a point or a percent sign.
+// True for "0.9124" and "91.2%": a number that looks like a result, with a point or a percent sign.
 bool begins_with_result(std::string_view text) {
   for (const std::string_view type : {"np.float64(", "np.float32(", "tensor("})
     if (text.starts_with(type)) text.remove_prefix(type.size());
@@ -113,13 +113,13 @@ bool states_metric(std::string_view small) {
     std::size_t end = begin;
     while (end < small.size() && is_name_char(small[end])) ++end;
     const std::string_view name = small.substr(begin, end - begin);
-    // Between them stand blanks, quotes, a sign, or the lines of a drawn table.
+    // Blanks, quotes, a sign, or the lines of a drawn table may be between them.
     std::size_t value = end;
     while (value < small.size() && value - end < kFarthest &&
            (std::string_view(" \t'\":=|").find(small[value]) != std::string_view::npos ||
             static_cast<unsigned char>(small[value]) >= 0x80))
       ++value;
-    // "test mAP": what alone might be a setting is a result behind such a word.
+    // "test mAP": what alone might be a setting is a result after such a word.
     const std::string_view before = trimmed(small.substr(0, begin));
     const bool evaluated = std::ranges::any_of(kEvaluations, [&](std::string_view word) {
       return before.ends_with(word) &&
@@ -136,7 +136,7 @@ bool states_metric(std::string_view small) {
 
 bool is_preparing_bar(std::string_view small) {
   const std::size_t percent = small.find("%|");
-  // Without the bar itself, as some notebooks keep it: "Loading checkpoint shards: 1/5 [00:02<00:05, 2.91s/it]".
+  // Also without the bar itself, as in some notebooks: "Loading checkpoint shards: 1/5 [00:02<00:05, 2.91s/it]".
   const std::string_view name =
       small.substr(0, percent != std::string_view::npos ? percent : std::min(small.find(" ["), small.size()));
   if (percent == std::string_view::npos && name.size() == small.size()) return holds_one_of(small, kUnitsBefore);
@@ -157,7 +157,7 @@ bool is_finished_bar(std::string_view small) {
   return total >= (named ? 1 : kStepsOfTraining);
 }
 
-// "E    #   LOSS NER  ENTS_F  SCORE", a line of dashes, "2     200  1921.52   62.21    0.62".
+// Reads "E    #   LOSS NER  ENTS_F  SCORE", a line of dashes, "2     200  1921.52   62.21    0.62".
 bool SignsReader::is_row_of_results(std::string_view small) {
   constexpr std::size_t kMaxHeading = 300;
   if (small.find_first_not_of(" \t|:+=-") == std::string_view::npos) return false;
@@ -172,7 +172,7 @@ bool SignsReader::is_row_of_results(std::string_view small) {
   });
   if (below_heading_ && measured && cells.size() >= 2 && numbers + 1 >= static_cast<std::ptrdiff_t>(cells.size()))
     return true;
-  // A heading holds no number, and is no sentence.
+  // A heading has no number, and is not a sentence.
   below_heading_ = cells.size() >= 2 && numbers == 0 && small.size() < kMaxHeading &&
                    small.find_first_of(":=,;") == std::string_view::npos && !small.ends_with('.') &&
                    std::any_of(cells.begin(), cells.end(), names_metric);

@@ -21,7 +21,7 @@ using StackId = std::uint32_t;
 
 constexpr std::size_t kShownFrames = 6;
 constexpr std::size_t kMaxSamples = 32;
-// How many keys of a dictionary are looked at; those that PyTorch writes have about ten.
+// The most keys of a dictionary that are read; those that PyTorch writes have about ten.
 constexpr std::size_t kMaxKeys = 64;
 // Fewer steps than this cannot show what grows.
 constexpr std::uint64_t kMinSteps = 4;
@@ -57,7 +57,7 @@ class Reader {
 
   Snapshot read() {
     const PickleValue& root = pickle_[pickle_.root()];
-    // Until 1.13 a snapshot was the list of segments alone.
+    // Until 1.13 a snapshot was only the list of segments.
     const PickleValue* segments = root.kind == Kind::kList   ? &root
                                   : root.kind == Kind::kDict ? get(root, "segments")
                                                              : nullptr;
@@ -107,7 +107,7 @@ class Reader {
     }
     return number(dict, name);
   }
-  // Addresses and places; 0 where absent or negative.
+  // Reads addresses and places; 0 if absent or negative.
   std::uint64_t number(const PickleValue& dict, std::string_view name) const {
     const PickleValue* value = get(dict, name);
     return value == nullptr || value->kind != Kind::kInteger || value->integer < 0
@@ -118,13 +118,13 @@ class Reader {
     const PickleValue* value = get(dict, name);
     return value == nullptr || value->kind != Kind::kText ? std::string_view() : std::string_view(value->text);
   }
-  // Sums of sizes that a hostile file chose.
+  // Adds sizes from a possibly hostile file without overflow.
   void add(std::uint64_t& sum, std::uint64_t bytes) const {
     if (__builtin_add_overflow(sum, bytes, &sum)) refuse("sizes in the snapshot make no sense", "bytes of one device");
   }
 
-  // Segments, blocks and events are values of their own. A file that names one of them again and again, two bytes each
-  // time, would have a list of lists of them walked through for hours.
+  // Segments, blocks and events must be separate values. Otherwise a file could refer to one of them many times, two
+  // bytes each, in nested lists that take hours to walk.
   void visit() {
     if (++visited_ > pickle_.size()) refuse("the snapshot repeats itself", "a value for each block and each event");
   }
@@ -151,7 +151,7 @@ class Reader {
       if (any_of(name,
                  {"pin_memory", "_prepare_input", "collate", "send_to_device", "__next__", "prefetch", "preload"}))
         inputs = true;
-      // Python's plumbing says nothing.
+      // Python's internal frames are not informative.
       if (any_of(name, {"_call_impl", "decorate_context", "_run_module_as_main", "<module>"}) &&
           !stack.frames.empty() && !any_of(name, {"<module>"}))
         continue;
@@ -221,7 +221,7 @@ class Reader {
       const PickleValue& value = pickle_[ref];
       const std::string_view action = text(value, "action");
       Event event{Event::Action::kAllocate, number(value, "addr"), number(value, "size"), 0};
-      // Two addresses have been written: of newer versions "addr", of some "address".
+      // The address has had two names: "addr" in newer versions, "address" in some.
       if (event.address == 0) event.address = number(value, "address");
       if (action == "alloc") {
         event.stack = stack_of(get(value, "frames"));
@@ -255,7 +255,7 @@ class Reader {
     return {bytes, 1, stacks_[stack].kind, stacks_[stack].frames};
   }
 
-  // Runs through the trace twice: once to learn what had been alive before it began, once to find the peak.
+  // Goes through the trace twice: once to learn what had been alive before it began, once to find the peak.
   void replay(std::int64_t device, const std::vector<Event>& events) {
     SnapshotDevice& report = devices_[device];
     report.events = events.size();
@@ -284,7 +284,7 @@ class Reader {
     for (std::size_t i = 0; i < events.size(); ++i) {
       const Event& event = events[i];
       if (event.action == Event::Action::kAllocate) {
-        // An address allocated twice: the trace lost its free.
+        // An address that is allocated twice: the trace lost its free.
         const auto place = live.find(event.address);
         if (place != live.end()) now -= events[place->second].bytes;
         live[event.address] = i;
@@ -317,7 +317,7 @@ class Reader {
         if (event.action == Event::Action::kFree) live.erase(event.address);
         continue;
       }
-      // Freed later, and never allocated: it was there before the trace.
+      // An address that is freed but never allocated existed before the trace.
       if (event.action == Event::Action::kAllocate) allocated.insert(event.address);
       if (event.action == Event::Action::kFree && !live.contains(event.address) &&
           allocated.insert(event.address).second) {
@@ -329,7 +329,7 @@ class Reader {
     report.peak_largest = largest_of(std::move(alive));
   }
 
-  // A step begins where the first activation is allocated after anything else was.
+  // A step begins where the first activation is allocated after something else.
   void find_growth(const std::vector<Event>& events, SnapshotDevice& report) const {
     std::vector<std::size_t> begins;
     bool forward = false;
@@ -379,8 +379,8 @@ class Reader {
     }
     for (const auto& [stack, site] : sites) {
       if (site.blocks < 3 || site.samples.size() < kMinSteps) continue;
-      // The first step makes what stays: optimizer state, workspaces. After it, what grows at most steps and never
-      // shrinks.
+      // The first step allocates what stays: optimizer state, workspaces. After it, this finds what grows at most steps
+      // and never shrinks.
       std::size_t grew = 0, shrank = 0;
       for (std::size_t i = 2; i < site.samples.size(); ++i) {
         if (site.samples[i] > site.samples[i - 1]) ++grew;

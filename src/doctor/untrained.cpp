@@ -6,12 +6,12 @@
 namespace plimsoll::doctor {
 namespace {
 
-// So many lines say that it is no accident.
+// This many lines show that it is not a coincidence.
 constexpr std::uint64_t kEnoughLines = 3;
-// A loss that is learned comes down to 0 in small steps; one that was larger than this and is 0 after it is NaN.
+// A loss falls to 0 by learning in small steps; one that was larger than this and is then 0 is NaN.
 constexpr double kLearnedLoss = 0.05;
 
-// The number behind the first of these names that the line has; empty where there is none.
+// Returns the number after the first of these names in the line; empty if there is none.
 std::string_view number_of(std::string_view small, std::initializer_list<std::string_view> names) {
   for (const std::string_view name : names) {
     const std::size_t at = small.find(name);
@@ -30,7 +30,7 @@ double number_in(std::string_view text) {
   return number;
 }
 
-// "0.0", "0", "0.000e+00": exactly 0. "0.0000" may be a small number that is rounded.
+// True for "0.0", "0", "0.000e+00". "0.0000" may be a small number that was rounded.
 bool is_exactly_zero(std::string_view number) {
   return number == "0" || number == "0.0" ||
          (number.find('e') != std::string_view::npos && number.find('e') > 0 && number_in(number) == 0);
@@ -85,12 +85,12 @@ void UntrainedReader::read(const LossLine& losses, std::uint64_t number, std::st
     losses_.lines = 0;
     return;
   }
-  // With rewards a loss may be 0, and gradients that are printed tell more than it.
+  // With rewards a loss may be 0, and printed gradients say more than the loss.
   const bool tells = small.find("reward") == std::string_view::npos && norm.empty() && !losses.norm_nan;
   if (tells && is_exactly_zero(losses.train_loss)) losses_.add(number, text);
 }
 
-// "Skipping step. Attempted loss scale: 1, reducing to 1": the scale has come to its minimum where both are equal.
+// "Skipping step. Attempted loss scale: 1, reducing to 1": the scale has reached its minimum if both are equal.
 void UntrainedReader::read_skips(std::uint64_t number, std::string_view text, std::string_view small) {
   const std::string_view attempted = number_of(small, {"attempted loss scale"}),
                          reduced = number_of(small, {"reducing to"});
@@ -100,13 +100,13 @@ void UntrainedReader::read_skips(std::uint64_t number, std::string_view text, st
   if (skips_.lines == 0) losses_since_first_skip_ = 0;
   if (!first_bar_) first_bar_ = bar_;
   skips_by_bar_ += first_bar_.has_value();
-  // Each is an update of its own, whatever else its line repeats.
+  // Each is a separate update, even if its line repeats another one.
   skips_.last = {number, printable(text)};
   if (skips_.lines++ == 0) skips_.first = skips_.last;
   losses_since_last_skip_ = 0;
 }
 
-// As far as losses and a progress bar show: nearly every step since the first was skipped.
+// True if, as far as losses and a progress bar show, nearly every step since the first was skipped.
 bool UntrainedReader::skips_all() const {
   if (skips_.lines < kEnoughLines || losses_since_last_skip_ >= 2) return false;
   if (first_bar_ && bar_->step > first_bar_->step)
@@ -119,7 +119,7 @@ std::optional<UntrainedReader::Found> UntrainedReader::find() const {
     return Found{pattern, zeros.first, zeros.last};
   };
   if (skips_all()) return found(kUpdatesAreSkipped, skips_);
-  // While a scale is searched for, the schedule waits for the first update.
+  // While the scale is being searched for, the schedule waits for the first update.
   if (searching_) return {};
   if (losses_.lines >= kEnoughLines && (loss_ == 0 || loss_ >= kLearnedLoss)) return found(kLossIsZero, losses_);
   if (norms_.lines >= kEnoughLines && !norms_.other) return found(kGradientsAreZero, norms_);

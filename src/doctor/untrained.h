@@ -1,6 +1,5 @@
-// Runs that go on, or come to their end, and train nothing: every update is skipped, or the learning rate, the
-// gradients or the losses are 0 on every line. No line says so by itself, so that the whole log is read before it is
-// told.
+// Recognises runs that continue, or reach their end, and train nothing: every update is skipped, or the learning rate,
+// the gradients or the losses are 0 on every line. No single line shows that, so the whole log is read first.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +17,14 @@ class UntrainedReader {
   void read(const LossLine& losses, std::uint64_t number, std::string_view text, std::string_view small);
 
   struct Found {
-    std::string_view pattern{};  // that a rule names: kUpdatesAreSkipped, …
+    std::string_view pattern{};  // named by a rule: kUpdatesAreSkipped, …
     Evidence first{}, last{};
   };
-  // Call it at the log's end. Nothing where some line shows training, or too few lines say anything.
+  // Call it at the log's end. Returns nothing if some line shows training, or too few lines say anything.
   std::optional<Found> find() const;
 
  private:
-  // How often a number was 0, and whether it was ever another one.
+  // How often a number was 0, and whether it was ever different.
   struct Zeros {
     std::uint64_t lines = 0;
     bool other = false;
@@ -33,7 +32,7 @@ class UntrainedReader {
     void add(std::uint64_t number, std::string_view text);
     void end();
   };
-  // "98/24128 [00:40<2:40:10": a progress bar's.
+  // "98/24128 [00:40<2:40:10": the step of a progress bar.
   struct BarStep {
     std::uint64_t step = 0, total = 0;
   };

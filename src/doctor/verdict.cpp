@@ -13,7 +13,7 @@
 namespace plimsoll::doctor {
 namespace {
 
-// True if the line holds it as a word of its own ("[INFO|trainer.py:12]", "| WARN |"), not as part of a path or name.
+// True if the line has it as a separate word ("[INFO|trainer.py:12]", "| WARN |"), not as part of a path or name.
 bool says_word(std::string_view line, std::string_view word) {
   const auto is_letter = [&](std::size_t at) {
     return at < line.size() && (std::isalnum(static_cast<unsigned char>(line[at])) != 0 ||
@@ -31,15 +31,15 @@ bool is_torch_warning(std::string_view small) {
          (small[at + 2] == ' ' || std::isdigit(static_cast<unsigned char>(small[at + 2])) != 0) &&
          small.substr(at, end - at).find(".cpp:") != std::string_view::npos;
 }
-// A loss that is NaN is no less so in a line that a logger marks as information.
+// A loss that is NaN is no less serious in a line that a logger marks as information.
 bool is_mild(const Finding& f) {
   return f.rule->level == Level::kNote || (only_warns(f.trigger.text) && !f.rule->heals && !f.rule->lasting);
 }
 
-// This many losses that are NaN, each after one that is a number, are no accident.
+// This many losses that are NaN, each after a finite one, are not a coincidence.
 constexpr std::uint64_t kRelapses = 3;
 
-// So much is quoted of an exception, and of the chain that it belongs to.
+// The most that is quoted of an exception, and of its chain.
 constexpr std::size_t kMaxMessageBytes = 1200, kMaxChain = 4;
 
 bool calls_itself_warning(std::string_view line) { return to_small_letters(line).find("warning") != std::string::npos; }
@@ -77,18 +77,18 @@ class Judge {
   }
 
  private:
-  // True if the run went on after that line: more losses, or the words of a run that came to its end.
+  // True if the run continued after that line: more losses, or the words of a finished run.
   bool went_on(std::uint64_t line, std::uint64_t updates) const {
     return story_.updates >= updates + kUpdatesAfterSurvival || (story_.closing_line > line && story_.finite);
   }
-  // A program's output and its errors may reach a log out of order, for the one is buffered and the other
-  // is not: losses below a traceback may be older than it. That the launcher saw it end well is beyond doubt, and so is
-  // a good end after a progress bar that went on, for bars go where errors go.
+  // A program's output and its errors may reach a log out of order, because output is buffered and errors are not:
+  // losses below a traceback may be older than it. But it is certain if the launcher reports a good end, or if a good
+  // end follows a progress bar that continued, since bars go to the same stream as errors.
   bool ended_well(std::uint64_t line, std::uint64_t updates) const {
     const bool bars = story_.bar_line > line && story_.closing_line > line;
     return (story_.exit_line > line || bars) && went_on(line, updates);
   }
-  // Training that goes on with numbers heals neither a NaN in evaluation nor one that comes back again and again.
+  // Training that continues with finite losses cancels neither a NaN in evaluation nor one that recurs.
   bool is_lasting_nan(const Finding& f) const {
     return f.rule->heals && (!story_.eval_finite || story_.relapses >= kRelapses);
   }
@@ -99,7 +99,7 @@ class Judge {
     return passes ? went_on(f.trigger.line, f.updates) : ended_well(f.trigger.line, f.updates);
   }
   bool is_clean() const { return story_.errors.empty() && story_.exceptions.empty(); }
-  // True if the log shows training that works, or that has come to its end.
+  // True if the log shows training that works, or that has finished.
   bool made_progress() const {
     if (!story_.eval_finite || story_.relapses >= kRelapses) return false;
     if (story_.closing_line > 0 || story_.results || (story_.tracked && is_clean())) return true;
@@ -107,7 +107,7 @@ class Judge {
     // Not every program prints losses.
     return story_.finite && std::max(story_.updates, is_clean() ? story_.bars : 0) >= kUpdatesAfterSurvival;
   }
-  // True if nothing was found but what runs that work print, too, and what the run outlived.
+  // True if everything found is also printed by successful runs, or was survived by the run.
   bool only_usual() const {
     return !findings_.empty() && std::all_of(findings_.begin(), findings_.end(), [&](const Finding& f) {
       return is_over(f) || (is_clean() && f.rule->usual);
@@ -121,18 +121,18 @@ class Judge {
       if (!passes && !ended_well(e.evidence.line, e.updates)) return false;
     }
     if (story_.errors.empty() || went_on(story_.errors.back().line, story_.error_updates)) return true;
-    // If training came to its end or was evaluated, an error that a logger reports is about something else.
+    // If training finished or was evaluated, an error that a logger reports is about something else.
     const bool outlived = story_.fatal_line == 0 || went_on(story_.fatal_line, story_.fatal_updates);
     return outlived && (story_.closing_line > 0 || story_.results);
   }
 
-  // A warning, or what follows from something else, is named where nothing else left a trace: an exception is one. Save
-  // that a loss that is no number goes before much.
+  // A warning, or what follows from something else, is named only if nothing else left a trace; an exception is a
+  // trace. The exception to this is a NaN loss, which causes much else.
   static bool explains_little(const Finding& f) {
     return is_mild(f) || (f.rule->level != Level::kCause && !f.rule->heals);
   }
-  // True if the exception that ended the run counts for more than that finding, which is no error's line, or an
-  // exception that the program printed before it went on.
+  // True if the exception that ended the run counts for more than that finding, which is not an error's line, or is an
+  // exception that the program printed before it continued.
   bool is_outranked(const Finding& f, std::span<const Exception* const> ending) const {
     if (ending.empty() || kind_of(told_by(ending).raised) == nullptr || f.rule->from_outside) return false;
     if (!f.told) return true;
@@ -143,8 +143,8 @@ class Judge {
            told_by(ending).evidence.line > f.trigger.line;
   }
 
-  // The unexplained exceptions that Python says are of the failure which ended the run; of one process the last such
-  // failure, and the first one of several processes.
+  // Returns the unexplained exceptions that belong, according to Python, to the failure that ended the run: with one
+  // process the last such failure, with several processes the first.
   std::vector<const Exception*> ending_chain() const {
     std::vector<const Exception*> chain;
     for (const Exception& e : story_.exceptions) {
@@ -164,7 +164,7 @@ class Judge {
   static std::string where(const Raised& raised) {
     const std::string words(raised.layer == Layer::kOwnCode && raised.in_library ? "in a library that the script calls"
                                                                                  : layer_words(raised.layer));
-    // The names of files and functions are the log's.
+    // The names of files and functions come from the log, so they are made printable.
     const std::string place = printable(raised.place);
     return words.empty() || place.empty() ? words + place : words + ": " + place;
   }
@@ -183,7 +183,7 @@ class Judge {
     for (const Exception* e : chain) diagnosis.evidence.push_back(e->evidence);
     if (diagnosis.evidence.size() > kMaxChain)
       diagnosis.evidence.erase(diagnosis.evidence.begin() + 1, diagnosis.evidence.end() - (kMaxChain - 1));
-    // Another program's last words, which nothing explains.
+    // Another program's last message, which nothing explains.
     for (const Exception& e : story_.exceptions) {
       if (e.evidence.line <= exception.evidence.line || e.chain == exception.chain || is_explained(e) ||
           went_on(e.evidence.line, e.updates) || kind_of(e.raised) != nullptr || follows(e))
@@ -191,7 +191,7 @@ class Judge {
       diagnosis.unexplained = e.evidence;
       diagnosis.doubt = "the log also holds an error that Plimsoll does not know, and which may be the failure";
     }
-    // A failure that a rule knows ended a traceback of its own.
+    // A failure that a rule knows ended a separate traceback.
     const bool another = std::any_of(findings_.begin(), findings_.end(), [&](const Finding& f) {
       return f.told && f.inside && f.rule->level == Level::kCause && !is_mild(f) && !is_over(f) &&
              f.chain != exception.chain;
@@ -202,12 +202,12 @@ class Judge {
       diagnosis.doubt = "losses follow it: the run went on after it, or its output reached the log late";
   }
 
-  // True if the root is that somebody ended the program: then it ends as such programs do, and may say so.
+  // True if the root is that the program was ended from outside: then it ends in the usual way, and may say so.
   bool is_ended_from_outside() const {
     return !findings_.empty() && findings_.front().rule->from_outside && !is_mild(findings_.front()) &&
            !is_over(findings_.front());
   }
-  // A rule explains an exception whose line it knows; or that stands in one chain with what it found, be it a cause, or
+  // A rule explains an exception whose line it knows, or one in the same chain as its finding, which may be a cause, or
   // a consequence that only announces the exception ("Caught … in DataLoader worker").
   bool is_explained(const Exception& e) const {
     if (e.known || (follows(e) && has_more_than_reports_) || (e.teardown && is_ended_from_outside())) return true;
@@ -229,8 +229,8 @@ class Judge {
   static bool contains(const std::vector<std::uint64_t>& chains, std::uint64_t chain) {
     return std::find(chains.begin(), chains.end(), chain) != chains.end();
   }
-  // True if a cause that is told stands before an exception that says nothing itself, or that a tracker or a logger
-  // raises when it is closed.
+  // True if a reported cause precedes an exception that says nothing itself, or that a tracker or a logger raises when
+  // it is closed.
   bool ends_what_failed_before(const Exception& e) const {
     const bool is_bare = e.raised.message.empty() && e.raised.asserted.empty() &&
                          (e.raised.name() == "RuntimeError" || e.raised.name() == "Exception" ||
@@ -247,7 +247,7 @@ class Judge {
       if (says_word(small, word)) return true;
     return false;
   }
-  // The last exception below that line that no rule explains; one that losses follow only if asked for.
+  // Returns the last exception below that line that no rule explains; one that is followed by losses only if requested.
   std::optional<Evidence> unexplained_error(std::uint64_t line = 0, bool even_if_losses_follow = false) const {
     for (auto e = story_.exceptions.rbegin(); e != story_.exceptions.rend(); ++e) {
       if (e->evidence.line <= line || is_explained(*e)) continue;
@@ -257,8 +257,8 @@ class Judge {
   }
 
   void drop_vaguer_words() {
-    // A note says more than a warning, and not more than an error; it comes first, for that warning then refines
-    // nothing.
+    // A note says more than a warning, but not more than an error; notes come first, because such a warning then
+    // refines nothing.
     for (const bool notes : {true, false}) {
       std::set<std::string_view> refined;
       for (const Finding& f : findings_)
@@ -285,14 +285,14 @@ class Judge {
     std::erase_if(findings_, [&](const Finding& f) { return !kept.contains(f.rule); });
   }
 
-  // True if another cause came when the run had gone on after this one.
+  // True if another cause came after the run had survived this one.
   bool is_outlived(const Finding& f) const {
     return std::any_of(findings_.begin(), findings_.end(), [&](const Finding& other) {
       return other.rule->level == Level::kCause && !is_mild(other) &&
              f.updates + kUpdatesAfterSurvival <= other.updates;
     });
   }
-  // True if that cause is told in a warning, and an error that does not follow from it ended the run.
+  // True if that cause is only in a warning, and an error that does not follow from it ended the run.
   bool is_only_warned(const Finding& f) const {
     if (f.told || f.rule->heals || f.rule->from_outside) return false;
     if (!calls_itself_warning(f.trigger.text)) return is_outranked_by_end(f);
@@ -304,7 +304,7 @@ class Judge {
     });
   }
   // True if an exception that says by itself what was refused, and that a rule knows, ended the run, while that finding
-  // is a line of output which the rule does not follow from.
+  // is a line of output from which the rule does not follow.
   bool is_outranked_by_end(const Finding& f) const {
     // Kernels, drivers, compilers and NCCL print what an exception only reports later.
     const std::string small = to_small_letters(f.trigger.text);
@@ -322,9 +322,8 @@ class Judge {
       });
     });
   }
-  // Causes, then what follows from something else, then reports of another process's end, then what is but warned of,
-  // then what runs that work print, too, then what the run outlived; of causes those that it outlived until another one
-  // came are the last.
+  // The order is: causes, consequences, reports of another process's end, mere warnings, what successful runs print,
+  // too, and what the run survived; among causes, those that it survived until another one came are last.
   int rank(const Finding& f) const {
     if (is_over(f)) return 6;
     if (f.rule->usual) return 5;
@@ -382,26 +381,27 @@ class Judge {
     else if (is_cause && disagrees(root))
       diagnosis.doubt = "another failure in the log may be the first: see \"also seen\"";
   }
-  // True if the log ends in a traceback that begins right below that line, which is all that tells of the failure.
+  // True if the log ends in a traceback that begins right below that line, so that the line alone describes the
+  // failure.
   bool is_cut_short(const Finding& f) const {
     constexpr std::uint64_t kNear = 3;
     return story_.cut_line > f.trigger.line && story_.cut_line <= f.trigger.line + kNear;
   }
-  // True if an exception that follows from the root ended the run, whatever other processes printed before it.
+  // True if an exception that follows from the root ended the run, whatever other processes printed before.
   bool ends_in_failure(const Finding& root) const {
     return root.told && std::any_of(story_.exceptions.begin(), story_.exceptions.end(), [&](const Exception& e) {
              return e.evidence.line > root.trigger.line && is_explained(e) && e.raised.has_frames &&
                     e.updates == story_.updates && e.evidence.line > story_.closing_line;
            });
   }
-  // True if another cause of the same rank stands in the log: not one that follows from the root, nor, on another line
-  // (another rank's), one that is the same failure in other words.
+  // True if the log has another cause of the same rank: not one that follows from the root, nor one on another line
+  // (another rank's) that is the same failure in other words.
   bool disagrees(const Finding& root) const {
     const std::set<std::string_view> follows(root.rule->leads_to.begin(), root.rule->leads_to.end()),
         same(root.rule->refines.begin(), root.rule->refines.end());
     return std::any_of(findings_.begin() + 1, findings_.end(), [&](const Finding& f) {
       if (rank(f) != rank(root) || follows.contains(f.rule->name)) return false;
-      // Tracebacks that Python says are of one failure.
+      // These tracebacks belong to one failure, according to Python.
       if (f.inside && root.inside && f.chain == root.chain) return false;
       const auto& refines = f.rule->refines;
       return f.trigger.line == root.trigger.line ||
@@ -429,7 +429,7 @@ bool only_warns(std::string_view line) {
   for (const std::string_view serious : {"cuda initialization", "nccl warn", "failed to clone() tensor",
                                          "failedscheduling", "failed to pull image", "imagepullbackoff"})
     if (small.find(serious) != std::string::npos) return false;
-  // A level's name stands in capitals or brackets: "to debug the error" is none.
+  // A level's name is in capitals or brackets: "to debug the error" is not one.
   for (const std::string_view level : {"WARN", "INFO", "DEBUG"})
     if (says_word(line, level)) return true;
   for (const std::string_view level : {"[warn]", "[info]", "[debug]", "| warn", "| info", "| debug"})

@@ -11,9 +11,9 @@
 namespace plimsoll::doctor {
 namespace {
 
-// Terminals have so many columns, from and to.
+// The range of terminals' widths, in columns.
 constexpr std::size_t kNarrowest = 60, kWidest = 260;
-// So many lines and bytes are put together at most.
+// The most lines and bytes that are joined.
 constexpr std::size_t kMaxLines = 5, kMaxBytes = 1600;
 
 std::size_t columns(std::string_view text) {
@@ -23,17 +23,17 @@ std::size_t columns(std::string_view text) {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// What begins so is a line of its own: a list's entry, a frame, a heading, a date or a time, a progress bar.
+// True for text that begins a new line: a list's entry, a frame, a heading, a date or a time, a progress bar.
 bool begins_anew(std::string_view text) {
   for (const std::string_view start : {"│", "╭", "╰", "File \"", "Traceback", "During handling", "The above exception",
                                        "Epoch", "epoch", "Step", "step", "wandb:", "Cell In", "[rank"})
     if (text.starts_with(start)) return true;
   if (std::string_view("{|->#<*=^~!").find(text.front()) != std::string_view::npos) return true;
-  // "[2024-05-01 …", "[INFO]", "[ 850/1200"; a message goes on with "[columns]".
+  // "[2024-05-01 …", "[INFO]", "[ 850/1200"; a message continues with "[columns]".
   if (text.size() > 1 && text.front() == '[' && (text[1] < 'a' || text[1] > 'z') && text[1] != '\'') return true;
   std::size_t digits = 0;
   while (digits < text.size() && is_digit(text[digits])) ++digits;
-  // "2024-05-01", "12:30:07", "33%|███", "17 |"; a number of a message goes on with a unit: "23.69 GiB".
+  // "2024-05-01", "12:30:07", "33%|███", "17 |"; a number in a message is followed by a unit: "23.69 GiB".
   if (digits > 0 && digits < text.size() && std::string_view("-:/%|,)").find(text[digits]) != std::string_view::npos)
     return true;
   const std::string_view word = text.substr(0, text.find(' '));
@@ -49,7 +49,7 @@ bool names_function(std::string_view text) {
   const std::optional<Frame> frame = read_frame(text);
   return frame && (!frame->function.empty() || !text.starts_with("File \""));
 }
-// Nothing follows such a line that belongs to it.
+// True for a line that is never continued.
 bool stands_alone(std::string_view text) {
   const std::string_view code = trimmed(text);
   return code.empty() || code.starts_with("│") || code.starts_with("╰") || code.starts_with("╭") ||
@@ -67,13 +67,13 @@ bool WrappedLines::goes_on(std::string_view text) const {
   if (whole_.empty() || lines_ >= kMaxLines || whole_.front().size() > kMaxBytes || stands_alone(last_)) return false;
   const std::string_view next = trimmed(text);
   if (next.empty() || next.find("%|") != std::string_view::npos || begins_anew(next)) return false;
-  // Lines that a logger sets the same words before are lines of their own.
+  // Lines that a logger begins with the same words are separate lines.
   constexpr std::size_t kPrefix = 5;
   const std::string_view before = trimmed(last_);
   if (next.size() > kPrefix && before.starts_with(next.substr(0, kPrefix))) return false;
-  // The next word had no room: the line would have been the widest of those around it.
+  // True if the next word had no room: with it, the line would have been the widest of those around.
   const std::size_t width = std::max(kNarrowest, *std::max_element(widths_.begin(), widths_.end()));
-  // Below a whole frame stands its source, unless its last word was cut.
+  // A whole frame is followed by its source, unless its last word was cut.
   if (names_function(before) && (text.starts_with(' ') || columns(last_) < width)) return false;
   const std::size_t word = columns(next.substr(0, next.find(' ')));
   return width <= kWidest && columns(last_) + 1 + word > width;

@@ -1,6 +1,6 @@
-// Puts lines together again that a terminal of so many columns, or whoever pasted them, has broken: "… to be on the
-// same", "device, but found …". Beside each line that goes on, the reader looks through the whole, so that a rule's
-// words may stand on both sides of a break.
+// Joins lines that a terminal's width, or the person who pasted them, has broken: "… to be on the same", "device, but
+// found …". Besides each continued line, the reader searches the joined text, so that a rule's words may be on both
+// sides of a break.
 #pragma once
 
 #include <array>
@@ -14,14 +14,13 @@ namespace plimsoll::doctor {
 
 class WrappedLines {
  public:
-  // Takes the next line. True if it goes on with the one before: `whole` is then all of it.
+  // Takes the next line. Returns true if it continues the previous one: `whole` is then all of it.
   bool add(std::uint64_t number, std::string_view text);
-  // The lines that belong together so far; where a break may be inside a word, once with a blank there and once
-  // without.
+  // Returns the joined lines so far; if a break may be inside a word, once with a blank there and once without.
   const std::vector<std::string>& whole() const { return whole_; }
-  // The number of the first of them.
+  // Returns the number of the first of them.
   std::uint64_t first() const { return first_; }
-  // The next line begins anew, whatever it is.
+  // Makes the next line begin anew, whatever it is.
   void end() { whole_.clear(); }
 
  private:
@@ -29,7 +28,7 @@ class WrappedLines {
   void remember_width(std::size_t columns);
 
   std::vector<std::string> whole_;
-  std::string last_;       // the line before, as it is
+  std::string last_;       // the previous line, unchanged
   std::size_t lines_ = 0;  // how many `whole_` holds
   std::uint64_t first_ = 0;
   std::array<std::size_t, 8> widths_{};  // of the last lines, in columns

@@ -170,7 +170,7 @@ class Annotator {
     }
   }
 
-  // The least confident word decides.
+  // Returns the confidence of the least confident word.
   std::string confidence_of(const WordSpan& span) const {
     std::optional<double> least;
     for (std::size_t i = span.begin; i < span.end; ++i) {
@@ -332,8 +332,8 @@ class Annotator {
     cairo_stroke(context_.get());
   }
 
-  // Puts the tag where it hides nothing: above the first line, at its right, at its left, or below the last line; above
-  // if none of these places is free.
+  // Puts the tag where it covers nothing: above the first line, at its right, at its left, or below the last line;
+  // above if none of these places is free.
   void draw_tag(const Mark& mark) {
     const std::vector<Rectangle> lines = lines_of(mark.span);
     const std::string text = safe_text(mark.tag);
@@ -371,7 +371,7 @@ class Annotator {
     cairo_set_font_size(context_.get(), font_size_);
   }
 
-  // A line from the middle of one word to that of the other, where it ends in a dot.
+  // Draws a line from the middle of one word to that of the other, where it ends in a dot.
   void draw_link(const AnnotatedLink& link) {
     using State = AnnotatedLink::State;
     const Rectangle from = box_of(link.from_word), to = box_of(link.to_word);
@@ -475,7 +475,7 @@ std::size_t drawing_bytes(int width, int height) {
 }
 
 std::size_t pdf_page_bytes(int width, int height) {
-  // Cairo copies the picture as three bytes a pixel and compresses that, at worst to its own size.
+  // Cairo copies the picture as three bytes per pixel and compresses that, at worst to its own size.
   const std::size_t wide = static_cast<std::size_t>(std::min(width, kLongestSide));
   return 6 * wide * static_cast<std::size_t>(std::min(height, kLongestSide) + kHighestLegend);
 }

@@ -21,8 +21,8 @@ namespace plimsoll {
 // number), EnvironmentError (font, disk).
 void draw_annotated_page(const AnnotatedPage& page);
 
-// The same pages in one PDF file, for a reader of documents: each page is as large as a sheet of A4 that it fits on.
-// Nothing is there until `close` is reached; a page is held until the next one.
+// Writes the same pages to one PDF file: each page is scaled to fit a sheet of A4. No file exists until `close` is
+// reached; a page is held until the next one.
 class AnnotatedPdf {
  public:
   // Throws EnvironmentError.
@@ -31,7 +31,7 @@ class AnnotatedPdf {
   AnnotatedPdf(const AnnotatedPdf&) = delete;
   AnnotatedPdf& operator=(const AnnotatedPdf&) = delete;
 
-  // Adds a page; `output_png` is not looked at. Throws as draw_annotated_page.
+  // Adds a page; `output_png` is ignored. Throws like draw_annotated_page.
   void add(const AnnotatedPage& page);
   void close();
 
@@ -40,9 +40,9 @@ class AnnotatedPdf {
   std::unique_ptr<File> file_;
 };
 
-// The most bytes that drawing a page of up to that size holds, besides its decoder's (ImageInfo::decode_bytes).
+// Returns the most bytes that drawing a page of up to that size holds, besides its decoder's (ImageInfo::decode_bytes).
 std::size_t drawing_bytes(int width, int height);
-// What a page of an AnnotatedPdf takes beside that.
+// Returns what a page of an AnnotatedPdf takes besides that.
 std::size_t pdf_page_bytes(int width, int height);
 
 }  // namespace plimsoll

@@ -21,7 +21,7 @@ struct ColumnShape {
 
 enum class Separator { kDashes, kStars, kEquals, kRule, kDashedRule, kGap };
 
-// Breaks runs into lines of at most `width`, between words; a wider word has a line of its own.
+// Breaks runs into lines of at most `width`, between words; a wider word gets a separate line.
 std::vector<Runs> break_lines(Sheet& sheet, const Runs& runs, const Style& style, double width);
 
 // A piece of a table row: runs placed at `x` with their own alignment.
@@ -53,14 +53,14 @@ class Column {
   void pair_from(double x, const Runs& left, const Runs& right, const Style& style);
   void cells(const std::vector<Cell>& row) { cells(row, shape_.style); }
   void cells(const std::vector<Cell>& row, const Style& style);
-  // Puts nothing if the last thing put was a separator.
+  // Puts a separator, unless the last thing put was one.
   void separator(Separator kind);
 
   // Returns `text` without its last words until it is at most `width` wide; at least one word stays.
   std::string clip(const std::string& text, double width, const Style& style) const;
 
  private:
-  // Returns where the letters stand within the line's height.
+  // Returns the baseline of the letters within the line's height.
   double baseline(const Style& style) const { return shape_.y + 0.95 * style.size; }
 
   Sheet* sheet_;

@@ -42,8 +42,8 @@ const FcChar8* as_fontconfig(const std::string& text) { return reinterpret_cast<
 Config known_fonts() {
   const std::filesystem::path own = installed("share/plimsoll/fonts");
   if (own.empty()) return Config(FcInitLoadConfigAndFonts());
-  Config config(FcConfigCreate());  // reads no file of settings, of which there may be none
-  // File by file: of a directory it would keep a cache, for which there may be no place.
+  Config config(FcConfigCreate());  // reads no settings file, since there may be none
+  // Adds file by file: for a directory, fontconfig would write a cache, for which there may be no place.
   for (const std::filesystem::directory_entry& file : std::filesystem::directory_iterator(own)) {
     if (config != nullptr) FcConfigAppFontAddFile(config.get(), as_fontconfig(file.path().string()));
   }
@@ -77,7 +77,7 @@ std::string find_in(FcConfig* config, const std::string& family, bool bold, cons
 }
 
 FontFace open_face(const std::string& path) {
-  // A pattern that names a file is used as it is, without any user setting.
+  // A pattern that names a file is used unchanged, without any user setting.
   const Pattern pattern(FcPatternCreate());
   FcPatternAddString(pattern.get(), FC_FILE, as_fontconfig(path));
   FcPatternAddInteger(pattern.get(), FC_INDEX, 0);

@@ -1,4 +1,4 @@
-// What somebody wrote into a form.
+// The answers that people write into a form.
 #include <fmt/format.h>
 
 #include <algorithm>

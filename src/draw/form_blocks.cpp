@@ -85,7 +85,7 @@ double FormBlocks::field(int captions, int answers, const Entry& entry, const Ar
     answer_line(value.left, value.right, value.y + line);
     return std::max(bottom, value.y + line) + look_->row_gap;
   }
-  // Two answers stand side by side, or one below the other.
+  // Two answers are side by side, or one below the other.
   const bool beside = entry.answers.size() == 2 && value.width() > 190 && random_->chance(0.5);
   Area slot = value;
   for (std::size_t i = 0; i < entry.answers.size(); ++i) {

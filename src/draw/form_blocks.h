@@ -1,7 +1,7 @@
 // The blocks that a form is made of, each with questions and answers in its own arrangement.
 //
-// What belongs together is seen from the places: answers stand beside, below or above their questions or in a table
-// below a column's head; some questions have no answer and some two. Every block puts itself below the `y` of its area,
+// Positions show what belongs together: answers are beside, below or above their questions or in a table below a
+// column's head; some questions have no answer and some have two. Every block puts itself below the `y` of its area,
 // links its questions to `header`, if there is one, and returns the y below itself.
 //
 //   FormBlocks blocks(form, look, voice, text_random, look_random);
@@ -29,29 +29,30 @@ class FormBlocks {
       : form_(&form), look_(&look), voice_(voice), text_(&text), random_(&random) {}
 
   Placed header(const Area& area);
-  // Questions below each other in one or two columns, with their answers beside them.
+  // Puts questions below each other in one or two columns, with their answers beside them.
   double fields(const Area& area, const Header& header);
-  // Rows of cells, each with a caption and an answer above each other.
+  // Puts rows of cells, each with a caption and an answer above each other.
   double cells(const Area& area, const Header& header);
-  // A table: the head of a column is the question that each cell below it answers. Turned, the first cell of a row is.
+  // Puts a table: the head of a column (or, if `turned`, the first cell of a row) is the question that each of its
+  // cells answers.
   double table(const Area& area, const Header& header, bool turned);
-  // A caption, which is the options' header, and options with a typed mark in their boxes.
+  // Puts a caption, which is the options' header, and options with a typed mark in their boxes.
   double check_boxes(const Area& area);
-  // Lines to sign on, with their captions below.
+  // Puts lines to sign on, with their captions below.
   double signatures(const Area& area);
   double paragraph(const Area& area);
-  // A date, name or number in small type that answers no question.
+  // Puts a date, name or number in small type that answers no question.
   double note(const Area& area);
-  // A name and an address that answer no question.
+  // Puts a name and an address that answer no question.
   double recipient(const Area& area);
 
  private:
   struct Entry {
     AnswerKind kind = AnswerKind::kPerson;
-    std::string question{}, hint{};                   // the hint is mostly empty
+    std::string question{}, hint{};                   // the hint is usually empty
     std::vector<std::vector<std::string>> answers{};  // none, one or two
   };
-  // How a reader takes a block that has columns.
+  // The order in which a reader reads a block that has columns.
   enum class Order { kRows, kColumns, kCaptionsFirst };
 
   bool full(std::size_t more) const { return form_->size() + more > look_->most_entities; }

@@ -1,4 +1,4 @@
-// What stands between a form's fields: check boxes, lines to sign on, text that answers nothing.
+// What is between a form's fields: check boxes, lines to sign on, text that answers nothing.
 #include <algorithm>
 #include <array>
 #include <string_view>

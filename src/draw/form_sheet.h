@@ -2,7 +2,7 @@
 //
 // Invariants: the words of one entity are put on the sheet one after the other; a link leads from a header to a
 // question or from a question to an answer. Entities are read block by block, and within a block line by line from left
-// to right: a block is what a reader takes as one piece of the page, such as a column.
+// to right: a block is a part of the page that a reader reads as one piece, such as a column.
 //
 //   FormSheet form(fonts, 640);
 //   const int block = form.new_block();
@@ -30,13 +30,13 @@ struct FilledForm {
   std::vector<std::array<std::size_t, 2>> links{};  // from, to: indices into `entities`, in ascending order
 };
 
-// Where text may stand: from `left` to `right`, its first line below `y`.
+// Where text may be put: from `left` to `right`, its first line below `y`.
 struct Area {
   double left = 0, right = 0, y = 0;
   double width() const { return right - left; }
 };
 
-// An entity that stands on the sheet.
+// An entity that has been put on the sheet.
 struct Placed {
   std::size_t entity = 0;
   double right = 0, bottom = 0;  // the end of its longest line, and the top of what may follow below
@@ -51,7 +51,7 @@ class FormSheet {
   std::size_t size() const { return entities_.size(); }
 
   // Returns the number of a block that is read after all earlier ones. Between join_blocks(true) and
-  // join_blocks(false) it is the same one: what stands side by side is read across.
+  // join_blocks(false) it is the same block: blocks side by side are read across.
   int new_block();
   void join_blocks(bool joined);
 

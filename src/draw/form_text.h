@@ -1,8 +1,7 @@
-// The text of a form: what it asks, what somebody answered, its titles and its small print.
+// The text of a form: its questions and answers, titles and small print.
 //
 // Questions and answers are composed of parts, and many questions ask for the same kind of answer, so that a page has
-// several dates, names or amounts: which question an answer belongs to is seen from where it stands, not from what it
-// says.
+// several dates, names or amounts: which question an answer belongs to is shown by its position, not by its text.
 //
 //   const FormVoice voice = pick_voice(random);
 //   const std::string question = question_text(random, AnswerKind::kDate);
@@ -50,17 +49,17 @@ std::string question_text(PageRandom& random, AnswerKind kind);
 std::string column_title(PageRandom& random, AnswerKind kind);
 // Returns one printed line, or several for an address.
 std::vector<std::string> answer_lines(PageRandom& random, AnswerKind kind, const FormVoice& voice);
-// Returns what small print says of an answer's form, such as "(dd/mm/yyyy)".
+// Returns the small print about an answer's form, such as "(dd/mm/yyyy)".
 std::string hint_text(PageRandom& random, AnswerKind kind);
 
 std::string form_title(PageRandom& random);
 std::string section_title(PageRandom& random);
-// Returns a sentence for whoever fills in the form.
+// Returns a sentence for the person who fills in the form.
 std::string instruction(PageRandom& random);
 // Returns the form's number, such as "Form 204-B (rev. 3/98)".
 std::string form_number(PageRandom& random);
 
-// A caption and the boxes below it, of which some are ticked.
+// A caption and the boxes below it, some of which are ticked.
 struct CheckGroup {
   std::string caption{};
   std::vector<std::string> options{};

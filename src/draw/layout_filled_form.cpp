@@ -17,7 +17,7 @@ namespace {
 constexpr double kFormWidth = 640;
 // A4, letter or half a sheet; a page is longer if its text needs it.
 constexpr std::array<double, 4> kFormHeights = {905, 905, 828, 640};
-// Sections begin above this line, so that the last one and the foot end on the page or little below.
+// Sections begin above this line, so that the last one and the foot end on the page or a little below.
 constexpr double kLastSection = 700;
 
 class FormPage {
@@ -39,7 +39,7 @@ class FormPage {
   double letterhead();
   // Puts one block that fits into the area's width.
   double block(const Area& area, const Header& header);
-  // Puts a header, if this page has headers, and what stands below it.
+  // Puts a header, if this page has headers, and what is below it.
   double section(Area area);
   double two_sections(double y);
   double foot(double y);

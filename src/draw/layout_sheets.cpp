@@ -102,7 +102,7 @@ Sheet lay_out_invoice(const FontSet& fonts, const PageFacts& facts, PageRandom& 
   Sheet sheet(fonts, width);
   double y = 40;
 
-  // The seller stands at the left, at the right, or in the middle above everything.
+  // The seller is at the left, at the right, or in the middle above everything.
   enum class SellerPlace { kLeft, kRight, kTop };
   const auto place = static_cast<SellerPlace>(random.below(4) % 3);
   constexpr auto kTitles =

@@ -187,7 +187,7 @@ void put_items(Column& column, const PageFacts& facts, const SlipStyle& style, P
 void put_totals(Column& column, const PageFacts& facts, const SlipStyle& style, PageRandom& random) {
   const Style total = style.body.with_bold(random.chance(0.8)).with_size(style.body.size * random.uniform(1.15, 1.45));
   const bool rule_before = random.chance(0.3), rule_after = random.chance(0.3), indented = random.chance(0.25);
-  // On some slips the sums stand in the right part.
+  // On some slips the sums are in the right part.
   const double left = column.left() + (indented ? 0.25 * (column.right() - column.left()) : 0);
   for (const TotalRow& row : total_rows(facts, random)) {
     const bool is_total = row.kind == TotalRowKind::kTotal;

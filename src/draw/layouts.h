@@ -18,16 +18,16 @@ namespace plimsoll::draw {
 // Returns a finished sheet (its height is set). Every kind of page has its layout, and every layout its variants.
 Sheet lay_out(const FontSet& fonts, const PageFacts& facts, PageRandom& random);
 
-// Narrow slips of one column.
+// Lay out narrow slips of one column.
 Sheet lay_out_till(const FontSet& fonts, const PageFacts& facts, PageRandom& random);
 Sheet lay_out_restaurant(const FontSet& fonts, const PageFacts& facts, PageRandom& random);
 Sheet lay_out_fuel(const FontSet& fonts, const PageFacts& facts, PageRandom& random);
 Sheet lay_out_ticket(const FontSet& fonts, const PageFacts& facts, PageRandom& random);
-// Wide sheets with blocks side by side.
+// Lay out wide sheets with blocks side by side.
 Sheet lay_out_invoice(const FontSet& fonts, const PageFacts& facts, PageRandom& random);
 Sheet lay_out_form(const FontSet& fonts, const PageFacts& facts, PageRandom& random);
 
-// A form with its entities and links. It draws its own text, from `text`.
+// Lays out a form with its entities and links. It draws its own text from `text`.
 FilledForm lay_out_filled_form(const FontSet& fonts, PageRandom& text, PageRandom& random);
 
 // Parts that layouts share.
@@ -47,7 +47,7 @@ std::vector<TotalRow> total_rows(const PageFacts& facts, PageRandom& random);
 // Returns "RM 12.40", "$12.40" or "12.40"; the field covers the number (and a currency attached to it).
 Runs amount_runs(Cents amount, const PageFacts& facts, bool with_currency, Field field);
 
-// Changes all lower-case captions of a page to its style: unchanged, upper case, with a colon.
+// How a page writes all lower-case captions: unchanged, in upper case, with a colon.
 struct CaptionTaste {
   bool upper = false;
   std::string colon{};  // "", ":" or " :"

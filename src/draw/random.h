@@ -1,6 +1,6 @@
 // Random choices for one drawn page: a Philox stream identified by (seed, page, purpose).
 //
-// Invariant: the look of page i depends on the seed and i alone, never on how many pages are drawn or in which order;
+// Invariant: the look of page i depends only on the seed and i, never on how many pages are drawn or in which order;
 // and a purpose (facts, layout, noise) that takes more numbers does not affect the others.
 //
 //   PageRandom random(seed, page_index, RandomPurpose::kLayout);

@@ -233,7 +233,8 @@ InkedPage Sheet::render(Placement placement) const {
     cairo_set_operator(context.get(), word.style.inverted ? CAIRO_OPERATOR_DEST_OUT : CAIRO_OPERATOR_OVER);
     cairo_set_source_rgba(context.get(), 0, 0, 0, 1);
     cairo_move_to(context.get(), word.x, word.baseline);
-    // Draws outlines, not cached glyphs: Cairo puts those at whole pixels, which makes a staircase of a turned line.
+    // Draws outlines, not cached glyphs: Cairo puts those at whole pixels, so that a turned line would look like a
+    // staircase.
     cairo_text_path(context.get(), word.text.c_str());
     cairo_fill(context.get());
   }

@@ -33,7 +33,7 @@ std::string label_of(draw::Field field, bool begins) {
 constexpr std::array<std::string_view, 4> kEntityLabels = {"header", "question", "answer", "other"};
 constexpr std::array<std::string_view, 4> kEntityTags = {"HEADER", "QUESTION", "ANSWER", ""};
 
-// Gives the page the words, entities and links of a form, whose words stand entity by entity.
+// Gives the page the words, entities and links of a form, whose words are in the order of entities.
 void add_form(SynthPage& page, const draw::InkedPage& inked, const draw::FilledForm& form) {
   page.links = form.links;
   for (const draw::EntityKind kind : form.entities) {
@@ -123,7 +123,7 @@ std::size_t thread_count(const SynthOptions& options) {
   return std::clamp<std::size_t>(wanted, 1, options.count);
 }
 
-// What is told of a page that has been drawn.
+// What is reported about a page that has been drawn.
 struct DrawnPage {
   std::string line{};
   std::size_t words = 0, image_bytes = 0;

@@ -1,6 +1,6 @@
 // Draws receipts and forms with labelled words, for training and testing when no real pages are available.
 //
-// Every page is a function of (seed, index). Invariant: same seed, same page, however many are drawn.
+// Every page is a function of (seed, index). Invariant: the same seed gives the same page, however many are drawn.
 //
 // A receipt has a vendor, an address, a day, goods and consistent sums, one of six layouts with its variants, a font,
 // and the traces of a scanner. Labels are those of SROIE: O and B-/I- of COMPANY, ADDRESS, DATE and TOTAL, one entity
@@ -13,7 +13,7 @@
 //   synthesize({.output_dir = "pages", .count = 500, .seed = 1});
 //   // pages/train.jsonl, pages/validation.jsonl, pages/images/00000.png, ...
 //
-// Names, numbers and layouts come from large spaces, as in real data: a small model trained from scratch learns more
+// Names, numbers and layouts come from large ranges, as in real data: a small model trained from scratch learns more
 // from thousands of pages seen two or three times than from hundreds seen often, which it memorises.
 //
 // The bytes also depend on the installed versions of the fonts, FreeType, Cairo and zlib, so they may differ between
@@ -58,7 +58,7 @@ struct SynthPage {
   std::string id{};  // "00000"
   int width = 0, height = 0;
   std::vector<SynthWord> words{};
-  std::vector<SynthEntity> entities{};              // of a form, in the order of their words
+  std::vector<SynthEntity> entities{};              // of a form, in the order of the words
   std::vector<std::array<std::size_t, 2>> links{};  // from, to: indices into `entities`
   std::string png{};                                // the file's bytes: 8-bit gray, or RGB if the paper has a tint
 };
@@ -86,8 +86,8 @@ struct SynthOptions {
   double validation_fraction = 0.1;
   // Number of threads; 0 uses one per processor, at most eight. The files are the same for any number.
   int threads = 0;
-  // With ranks, each draws its pages and writes their pictures, and the first one writes the lists. `output_dir` exists
-  // then, and all ranks see it.
+  // With ranks, each draws its pages and writes their pictures, and the first one writes the lists. `output_dir` must
+  // then exist on all ranks.
   PageShare share{};
   // Called after every page with the number of pages done, by one thread at a time. An exception from it ends the run.
   std::function<void(std::size_t done)> on_page{};
@@ -104,7 +104,7 @@ struct SynthSummary {
 // run extends both files.
 bool is_validation_page(std::size_t index, double validation_fraction);
 
-// Writes output_dir/{train,validation}.jsonl (as in SROIE's: id, image, width, height, words, boxes, labels; of forms
+// Writes output_dir/{train,validation}.jsonl (as for SROIE: id, image, width, height, words, boxes, labels; for forms
 // also entities and links) and output_dir/images/NNNNN.png. JSONL files of an earlier run are removed first and written
 // last, in one step each, so a run that was stopped leaves no file that names a missing or wrong picture. Throws
 // UsageError (count, fraction, threads), EnvironmentError (fonts, disk).

@@ -21,7 +21,7 @@ nlohmann::json layoutlmv3_shape(int hidden, int layers, int heads, int intermedi
 
 nlohmann::json layoutlmv3_tiny() {
   nlohmann::json keys = layoutlmv3_shape(96, 2, 3, 384, 16, 16);
-  keys["patch_size"] = 32;  // 49 patches in place of 196: text is what so small a model learns from
+  keys["patch_size"] = 32;  // 49 patches instead of 196: so small a model learns mostly from text
   return keys;
 }
 
@@ -79,8 +79,8 @@ const std::vector<Family>& all_families() {
       {.model_type = "xlm-roberta",
        .read = [](const ConfigReader& reader) { return bert_encoder(read_bert(reader, xlm_roberta_kind())); },
        .presets = {}},
-      // From scratch it learns with the embedded vocabulary of byte-level BPE, as the presets of other families; the
-      // published models have WordPiece. (BERT has no presets: to learn from text alone there is RoBERTa.)
+      // From scratch it learns with the embedded byte-level BPE vocabulary, like the presets of other families; the
+      // published models have WordPiece. (BERT has no presets: RoBERTa serves to learn from text alone.)
       {.model_type = "layoutlm",
        .read = [](const ConfigReader& reader) { return layoutlm_encoder(read_layoutlm(reader)); },
        .presets = {{"layoutlm-large", layoutlm_shape(1024, 24, 16, 4096), "microsoft/layoutlm-large-uncased"},

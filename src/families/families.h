@@ -1,4 +1,4 @@
-// The families of models, a row each: README.md in this folder says how to add one.
+// The families of models, one row each: README.md in this folder says how to add one.
 #pragma once
 
 #include <memory>
@@ -23,8 +23,8 @@ struct Family {
   std::string_view model_type;  // in config.json
   std::shared_ptr<const Encoder> (*read)(const ConfigReader& reader);
   std::vector<Preset> presets;  // the largest first
-  // The head of presets, and of models whose config.json names none of ours, until a task is named: the end of a class
-  // name of transformers, after "For".
+  // The head of presets, and of models whose config.json names no known one, until a task is named: what follows "For" in
+  // its class's name in transformers.
   std::string_view head = "TokenClassification";
 };
 

@@ -83,7 +83,7 @@ FoundPreset find_preset(std::string_view name) {
   return {};
 }
 
-// "TokenClassification" of "LayoutLMv3ForTokenClassification", and "CausalLM" of the earlier name for it,
+// Returns "TokenClassification" for "LayoutLMv3ForTokenClassification", and "CausalLM" for its earlier name,
 // "GPT2LMHeadModel"; empty for a model without a head.
 std::string read_architecture(const json& object) {
   const json names = object.value("architectures", json());
@@ -104,7 +104,7 @@ std::string read_problem_type(const ConfigReader& reader) {
               "\"single_label_classification\", \"multi_label_classification\" or \"regression\"");
 }
 
-// Ours: `transformers` has no models for links.
+// Reads a key of our own: `transformers` has no models for links.
 std::vector<std::pair<std::string, std::string>> read_link_labels(const ConfigReader& reader) {
   std::vector<std::pair<std::string, std::string>> pairs;
   if (!reader.has("link_labels")) return pairs;
@@ -120,7 +120,7 @@ std::vector<std::pair<std::string, std::string>> read_link_labels(const ConfigRe
   return pairs;
 }
 
-// Work of a token in the layers, up to a factor.
+// Returns the work of a token in the layers, up to a factor.
 std::int64_t work_of(const ModelConfig& config) {
   return config.encoder->facts().hidden_size * static_cast<std::int64_t>(config.encoder->layer_outputs().size());
 }
@@ -177,7 +177,7 @@ json config_json(const ModelConfig& config) {
   object.erase("num_labels");
   object.erase("torch_dtype");
   object["dtype"] = "float32";
-  object.erase("quantization_config");  // what is saved as floats is no longer quantized
+  object.erase("quantization_config");  // it is saved as floats, and so no longer quantized
   return object;
 }
 

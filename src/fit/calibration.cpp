@@ -42,18 +42,18 @@ void fill_inputs(const Program& program, const std::vector<InputSpec>& inputs) {
   program.source(kStepInput).set(std::int32_t{1});
 }
 
-// The time of an op with less work than this is that of its call: a loss or a head of seven labels says nothing of one
-// over a vocabulary, which would seem to take a hundred times what it does.
+// The time of an op with less work than this is mostly that of its call: a loss or a head for seven labels says nothing
+// about one for a vocabulary, which would seem to take a hundred times its real time.
 constexpr double kLeastWork = 1 << 14, kLeastProducts = 1 << 22;
 
-// Records the best of a few rounds for each node of a step with that optimizer, and its work, summed by speed. `all`
-// covers every node, otherwise the updates alone.
+// Records the best of a few rounds for each node of a step with that optimizer, and its work, summed by speed. With
+// `all` it covers every node, otherwise only the updates.
 struct Measured {
   std::array<double, kSpeedCount> seconds{}, work{};
   double start = 0;  // OpSpeeds::seconds_per_start
 };
 
-// A GPU is given so many pages at once, and so many calls before it is waited for: else the time of a call would hide
+// A GPU is given this many pages at once, and this many calls before a wait; otherwise the time of a call would hide
 // that of its work.
 constexpr std::int64_t kDeviceSamples = 4;
 constexpr int kDeviceRuns = 8;
@@ -91,13 +91,13 @@ void measure_step(Backend& backend, const ModelDefinition& model, DType precisio
     }
   }
   Measured found;
-  // The shortest of all does next to nothing. A CPU's calls take no time.
+  // The shortest of all calls does next to nothing. A CPU's calls take no time.
   if (all && on_device) measured.start = *std::ranges::min_element(best);
   for (std::size_t n = 0; n < program.node_count(); ++n) {
     if (!runs(n)) continue;
     const Node& node = program.graph().nodes()[n];
     const std::size_t speed = speed_index(program.graph(), node);
-    constexpr double kLeast = 0.05;  // of a call is its work, which has to take some time
+    constexpr double kLeast = 0.05;  // this share of a call is its work, which must take some time
     found.seconds[speed] += std::max(best[n] - measured.start, kLeast * best[n]);
     found.work[speed] += op_facts(node.op).work(program.graph(), node);
   }
@@ -118,9 +118,9 @@ OpSpeeds measure_speeds(Backend& backend, const ModelDefinition& model, DType pr
   OpSpeeds speeds;
   speeds.seconds_per_start = measured.start;
   for (std::size_t i = 0; i < kSpeedCount; ++i) {
-    // A speed that no step measured, or on too little work, is that of the op's other precision, or of the op that it
-    // is priced like in either: a step in a half type has its attention in that type alone. The time of products
-    // depends on the precision more than on the op.
+    // A speed that no step measured, or only on too little work, is taken from the op in the other precision, or from
+    // the op that it is priced like: a step in a half type has its attention only in that type. The time of products
+    // depends more on the precision than on the op.
     const std::size_t half = i < kSpeedForms ? 0 : kSpeedForms, other = kSpeedForms - half, form = i - half;
     const Op priced_like = form < kOpCount ? op_facts(static_cast<Op>(form)).priced_like : Op::kAdd;
     const auto like = static_cast<std::size_t>(priced_like);
@@ -140,7 +140,7 @@ OpSpeeds measure_speeds(Backend& backend, const ModelDefinition& model, DType pr
 
 namespace {
 
-// Seconds per unit of the ops that others are priced like.
+// The seconds per unit of the ops that others are priced like.
 struct TypicalSpeeds {
   double element = 0, product = 0, attention = 0, attention_grad = 0;
 
@@ -170,9 +170,9 @@ OpSpeeds typical_speeds() {
 }
 
 OpSpeeds typical_gpu_speeds() {
-  // 10 TFLOP/s in F32 and 150 in halves; memory at 1 TB/s.
+  // Assumes 10 TFLOP/s in F32 and 150 in halves, and memory at 1 TB/s.
   constexpr double kProduct = 2e-13, kHalfProduct = 1.3e-14, kElement = 4e-12, kStart = 3e-6;
-  // Two products a score, and five; exponentials and look-ups beside them.
+  // Two products per score, and five for the gradient; exponentials and look-ups besides.
   const auto speeds = [](double element, double product) {
     return TypicalSpeeds{
         .element = element, .product = product, .attention = 4 * product, .attention_grad = 10 * product};

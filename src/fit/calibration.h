@@ -10,13 +10,14 @@
 
 namespace plimsoll {
 
-// The most memory that a separate process holds while it measures; on a GPU the most of its memory, beside the context.
+// The most memory that a separate process holds while it measures; on a GPU, the most of its memory, besides the
+// context.
 inline constexpr std::size_t kCalibrationBytes = 240 * kMiB, kDeviceCalibrationBytes = 512 * kMiB;
 
 // Times every node of a step of that model in that precision, and the updates of each optimizer, a few times each, and
 // takes the best. With a layer of a published model it takes about two seconds and kCalibrationBytes and is meant for a
-// process of its own, so that the memory of a run is not affected. A page has so many rows of text; a GPU, whose calls
-// take time of their own, is given four.
+// separate process, so that the memory of a run is not affected. A page has this many rows of text; a GPU, whose
+// launches take time, is given four pages.
 OpSpeeds measure_speeds(Backend& backend, const ModelDefinition& model, DType precision, std::int64_t text_rows = 300);
 
 // The speeds of a server core, rounded, used to compare plans if nothing was measured. Only their ratios matter.
@@ -24,8 +25,8 @@ OpSpeeds typical_speeds();
 // Returns those of a data-centre GPU, for plans that are made without a GPU.
 OpSpeeds typical_gpu_speeds();
 
-// {"seconds_per_unit": {"linear": 3.1e-11, ...}, "seconds_per_start": 0}. Reading throws DataError, naming `where`, if
-// an op is missing.
+// Write and read {"seconds_per_unit": {"linear": 3.1e-11, ...}, "seconds_per_start": 0}. Reading throws DataError,
+// naming `where`, if an op is missing.
 nlohmann::json speeds_json(const OpSpeeds& speeds);
 OpSpeeds parse_speeds(const nlohmann::json& json, const std::string& where);
 

@@ -38,7 +38,7 @@ Choices read_file(const fs::path& path) {
   }
 }
 
-// Choices already in the file stay, so that later runs find what earlier ones chose.
+// Choices already in the file are kept, so that later runs find what earlier ones chose.
 void keep(const fs::path& path, Choices choices) {
   if (path.empty()) return;
   const Choices kept = read_file(path);

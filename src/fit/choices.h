@@ -1,5 +1,5 @@
-// Choices of algorithms (Backend::tune), kept from one run to the next: they are timed once on a machine, kept in a
-// file there, and recorded with a run, so that a second run or a resumed one gives the same bits.
+// Choices of algorithms (Backend::tune), kept from one run to the next: they are timed once on a machine, kept there in
+// a file, and recorded with a run, so that a second or a resumed run gives the same bits.
 //
 //   Session session(fit(request, backend), backend, {{.cache = cache_directory()}});
 //   session.choices();    // for plan.json and checkpoints

@@ -17,7 +17,7 @@ namespace {
 
 // The number of budgets in the sweep that finds the neighbours.
 constexpr int kSweepPoints = 8;
-// More memory is worth a word if it makes an update faster by this part of its time; less memory always is.
+// More memory is worth mentioning if it makes an update faster by this part of its time; less memory always is.
 constexpr double kNoticed = 0.001;
 
 // Replaces the layer's number: "model.encoder.layer.7.output" -> "layer.*.output".
@@ -83,7 +83,7 @@ void explain_time(const FitRequest& request, const RunPlan& run, Explanation& ex
 
 class LeverNotes {
  public:
-  // `same`: the run's plan, estimated under the same conditions as the alternatives.
+  // `same` is the run's plan, estimated under the same conditions as the alternatives.
   LeverNotes(const FitRequest& request, const PlanSummary& run, const PlanSummary& same, Backend& backend)
       : request_(request), run_(run), same_(same), backend_(backend) {}
 
@@ -178,7 +178,7 @@ class LeverNotes {
     compare(note, none, "nothing recomputed");
   }
 
-  // The costs of ops do not tell what this gains, so there is nothing to compare.
+  // The costs of ops do not show what this gains, so there is nothing to compare.
   void biases() {
     if (!may_keep_biases(request_, backend_)) return;
     const bool keeps = run_.levers.keeps_biases;
@@ -260,8 +260,8 @@ Explanation explain_run(const FitRequest& request, RunPlan& run, Backend& backen
   explain_time(request, run, explanation);
   run.programs.clear();
   release_free_heap();
-  // The process has grown since the run was planned, by kernels that were compiled and by its heap: what is compared
-  // with the run is compared with its plan as it would be now.
+  // The process has grown since the run was planned, by compiled kernels and by its heap, so alternatives are compared
+  // with the plan that the run would get now.
   const PlanSummary same = plan_run(request, run.levers, backend, PlanDepth::kEstimate);
   explanation.levers = LeverNotes(request, run, same, backend).take();
   if (request.trains) find_neighbours(request, same, backend, explanation);

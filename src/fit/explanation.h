@@ -45,11 +45,12 @@ struct Explanation {
   bool is_smallest = false;               // true if it is proven that no packing of them is smaller
   std::array<double, 3> phase_seconds{};  // forward, backward, update: of one update
   std::vector<LeverNote> levers;
-  // The nearest plans that differ: the next cheaper budget shows what it costs, the next larger one what it brings.
+  // The nearest plans that differ: with a smaller budget, to show what it costs, and with a larger one, to show what it
+  // gains.
   std::optional<PlanSummary> cheaper, larger;
 };
 
-// Drops `run`'s programs, because their kernels' memory would be counted in the plans that it is compared with.
+// Drops `run`'s programs, because their kernels' memory would be counted in the plans to compare.
 Explanation explain_run(const FitRequest& request, RunPlan& run, Backend& backend);
 
 }  // namespace plimsoll

@@ -28,7 +28,7 @@ constexpr std::size_t kReserveBytes = 4 * kMiB;
 // than 41 in a run of four micro-batches.
 constexpr std::size_t kDriverReserveBytes = 48 * kMiB;
 constexpr const char *kContextItem = "context and libraries", *kDriverReserveItem = "reserve for the driver";
-// What NCCL has taken when it connected the ranks, measured.
+// The memory that NCCL took when it connected the ranks, measured.
 constexpr const char* kConnectionItem = "connections between GPUs (NCCL)";
 
 // The thread needs the block that passes between arena and file, and some pages of its stack.
@@ -82,7 +82,7 @@ PlannedProgram build_program(ProgramKind kind, const FitRequest& request, const 
 // A kernel's memory grows with the rows that it is made for, so the kernels of a plan that cannot fit, or that has no
 // budget, could make the planner itself outgrow the budget. Without them the plan lacks their scratch.
 constexpr std::int64_t kRowsWithoutQuestion = 16'384;
-// Whether the program runs chunk by chunk, so that the samples of its capacity are single pages.
+// Returns whether the program runs chunk by chunk, so that the samples of its capacity are single pages.
 bool runs_chunks(const Levers& levers, ProgramKind kind) {
   return levers.chunk_samples > 0 && kind != ProgramKind::kEvaluate && kind != ProgramKind::kCompare;
 }
@@ -252,8 +252,8 @@ double longest_seconds(const PreparedGraph& prepared, const OpSpeeds& speeds, do
 
 namespace {
 
-// What ranks hold beside the arena: the predictions of a round of an evaluation, and pieces of states and parameters
-// while they save (train/predictor.cpp, train/run_memory.cpp).
+// Returns what ranks hold besides the arena: the predictions of a round of an evaluation, and pieces of states and
+// parameters while they save (train/predictor.cpp, train/run_memory.cpp).
 std::size_t rank_buffer_bytes(const RunPlan& run) {
   constexpr std::size_t kPieces = 2 * kMiB;
   if (run.ranks == 1) return 0;
@@ -265,7 +265,8 @@ std::size_t rank_buffer_bytes(const RunPlan& run) {
   return kPieces + static_cast<std::size_t>(run.ranks) * logits;
 }
 
-// What the host has of the next tokens' scores: those of all texts, and a draw's (train/generator.h, train/sampling.h).
+// Returns what the host holds of the next tokens' scores: those of all texts, and a draw's (train/generator.h,
+// train/sampling.h).
 std::size_t score_bytes(const RunPlan& run) {
   std::size_t bytes = 0;
   for (const PlannedProgram& program : run.programs) {
@@ -277,7 +278,7 @@ std::size_t score_bytes(const RunPlan& run) {
   return bytes;
 }
 
-// What the host keeps of an update's batches until all pages are compared (train/update_comparison.h).
+// Returns what the host keeps of an update's batches until all pages are compared (train/update_comparison.h).
 std::size_t collected_bytes(const Graph& comparison) {
   std::size_t bytes = 0;
   for (const Value& value : comparison.values()) {

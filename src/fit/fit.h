@@ -4,8 +4,8 @@
 //   what the process holds already (code, libraries, data index, tokenizer; measured, once kernels are prepared)
 //   + the arena (parameters, optimizer state, accumulated gradients, and the largest program's transient part)
 //   + the loader's buffers + a reserve for what libraries take for a moment.
-// On a device with memory of its own, the budget limits what the process holds there: context and libraries (as the
-// driver reports once kernels are prepared) + the arena + a reserve for the driver.
+// On a device with its own memory, the budget limits what the process holds there: context and libraries (as the driver
+// reports once kernels are prepared) + the arena + a reserve for the driver.
 #pragma once
 
 #include <cstddef>
@@ -27,16 +27,16 @@
 
 namespace plimsoll {
 
-// The activations that may be recomputed in backward, beside the cheap ones.
+// The activations that may be recomputed in backward, besides the cheap ones.
 enum class RecomputeMode : std::uint8_t {
   kAuto,  // as many as the budget requires
   kNone,
   kLayers  // all: only each layer's input is kept (gradient checkpointing)
 };
 
-// Whether the pages of an update are embedded first, and go backward chunk by chunk (model/grad_cache.h).
+// True if the pages of an update are embedded first, and go backward chunk by chunk (model/grad_cache.h).
 enum class GradCache : std::uint8_t {
-  kAuto,  // where an update does not fit otherwise
+  kAuto,  // if an update does not fit otherwise
   kOff,
   kOn
 };
@@ -72,7 +72,7 @@ class BudgetTooSmall : public BudgetError {
  public:
   BudgetTooSmall(Problem problem, std::size_t smallest_budget_bytes)
       : BudgetError(std::move(problem)), smallest_budget_bytes_(smallest_budget_bytes) {}
-  // The smallest budget that is known to be enough for the run as requested.
+  // Returns the smallest budget that is known to be enough for the run as requested.
   std::size_t smallest_budget_bytes() const { return smallest_budget_bytes_; }
 
  private:
@@ -81,14 +81,15 @@ class BudgetTooSmall : public BudgetError {
 
 struct FitRequest {
   StepOptions step;                              // the search sets its `update` and `recompute`
-  std::int64_t train_batch_size = 1;             // samples per update, the effective batch; with ranks, of one of them
+  std::int64_t train_batch_size = 1;             // samples per update, the effective batch; with ranks, per rank
   std::optional<std::int64_t> micro_batch_size;  // pinned by the user
   GradCache grad_cache = GradCache::kAuto;
   std::optional<std::int64_t> chunk_samples{};  // of a resumed run
-  // How updates are cut into chunks of at most so many pages; empty: GradCache is not possible.
+  // How updates are cut into chunks of at most this many pages; empty: GradCache is not possible.
   std::function<ChunkCut(std::int64_t samples)> chunks{};
   std::optional<int> zero_stage;  // pinned by the user; else the first that fits
-  // When an update of several micro-batches sums gradients over ranks; pinned, or as the stage keeps them.
+  // True if an update of several micro-batches sums gradients over ranks after each of them; pinned, or as the stage
+  // requires.
   std::optional<bool> sums_each_micro_batch{};
   std::optional<UpdateMode> update;  // pinned by the user
   RecomputeMode recompute = RecomputeMode::kAuto;
@@ -104,7 +105,7 @@ struct FitRequest {
   bool differentiates = false;
   // An evaluation that may hold its weights in fewer bits (--bf16, --load-in-8bit, --load-in-4bit).
   bool may_quantize = false;
-  // Writes texts on with a language model, of which `step.cached_tokens` says how long each may be.
+  // Continues texts with a language model; `step.cached_tokens` says how long each may be.
   bool generates = false;
   // The options that a run without evaluation leaves out ("--eval-data and --eval-steps"); empty: it must evaluate.
   std::string evaluation_options = "--eval-data";
@@ -113,14 +114,14 @@ struct FitRequest {
   // The most text rows of any micro-batch of `micro` samples, for training and for evaluation.
   std::function<std::int64_t(std::int64_t micro)> text_rows;
   std::function<std::int64_t(std::int64_t micro)> evaluation_text_rows;
-  // Says which of the data is far longer than the rest, and so decides how much memory the smallest plan needs; empty
-  // text: none is. Absent: nobody knows.
+  // Says which part of the data is far longer than the rest, and so decides how much memory the smallest plan needs;
+  // empty text: none. Absent: unknown.
   std::function<std::string()> outlier{};
   // The most text rows of an update; it bounds the distinct words in an accumulated gradient.
   std::int64_t update_text_rows = 0;
   // The bytes that the loader holds for micro-batches of that capacity, including its largest decode.
   std::function<std::size_t(const ModelCapacity&)> loader_bytes;
-  std::size_t drawing_bytes = 0;  // bytes that drawing a page needs beside the loader
+  std::size_t drawing_bytes = 0;  // bytes that drawing a page needs besides the loader
   std::size_t budget_bytes = 0;   // 0: no limit; of the device's memory if it has its own
   BudgetOption budget_option{};
   // In a run on such a device, the budget of the host's memory; 0: no limit.
@@ -141,24 +142,24 @@ struct PlannedProgram {
 // The settings that the search may choose. None of them changes a result, only bytes and time.
 struct Levers {
   std::int64_t micro_batch_size = 1;
-  // With GradCache, the most pages of a chunk, and the micro-batch is that of an evaluation; 0: without it.
+  // With GradCache, the most pages of a chunk (the micro-batch is then only an evaluation's); 0: no GradCache.
   std::int64_t chunk_samples = 0;
   UpdateMode update = UpdateMode::kAfterBackward;
-  bool keeps_cheap = false;                // not even what costs almost nothing is recomputed
-  bool keeps_biases = false;               // attention's, which are made once a program, not in each layer
+  bool keeps_cheap = false;                // do not even recompute what costs almost nothing
+  bool keeps_biases = false;               // attention's biases are made once per program, not in each layer
   std::vector<Recomputation> recompute{};  // a prefix of rank_step_recomputations
   std::vector<Offloading> offload{};       // entries of rank_step_offloads
   int zero_stage = 0;                      // with ranks: what each of them keeps (transform/data_parallel.h)
-  // Products that a device runs beside what follows them, at once (plan/forks.h). The search asks for none: what they
-  // gain has not been measured.
+  // How many products a device may run at once beside the nodes that follow (plan/forks.h). The search uses none,
+  // because their gain has not been measured.
   std::size_t forks = 0;
 };
 
-// Whether Levers::keeps_biases has a meaning: for a backend that gains by it, and a model with biases that layers
-// share.
+// Returns whether Levers::keeps_biases has an effect: for a backend that gains by it, and a model with biases that
+// layers share.
 bool may_keep_biases(const FitRequest& request, const Backend& backend);
 
-// The bytes that recomputation frees at the end of forward, and the time that it adds to each backward.
+// Returns the bytes that recomputation frees at the end of forward, and the time that it adds to each backward.
 std::size_t recomputed_bytes(const Levers& levers);
 double recomputed_seconds(const Levers& levers);
 
@@ -174,18 +175,18 @@ struct PlanSummary {
   Shards shards;                       // with ranks: who owns what
   ExchangeSize exchange;               // of an update, with as many real rows as there may be
   double exchange_seconds = 0;         // the time that it takes by itself
-  double exchange_wait_seconds = 0;    // the part of it that nothing else is done in
+  double exchange_wait_seconds = 0;    // the part of it during which nothing else is done
   std::int64_t accumulation_steps = 0;
   std::int64_t train_batch_size = 0, update_text_rows = 0;  // as requested
   OffloadLayout offload;                                    // the tensors that are offloaded
   OffloadTarget offload_target = OffloadTarget::kNone;
   std::filesystem::path offload_directory;
   TransferSize transfers;       // of an update
-  double transfer_seconds = 0;  // the time that they take by themselves
+  double transfer_seconds = 0;  // the time of all transfers by themselves
   std::size_t arena_bytes = 0;
   std::size_t predicted_peak_bytes = 0;
   std::size_t budget_bytes = 0;
-  bool on_device = false;  // the arena is in memory of a device's own (Backend::device_use)
+  bool on_device = false;  // the arena is in a device's own memory (Backend::device_use)
   // Then the bytes that the process is predicted to hold on the host, and their limit.
   std::size_t host_peak_bytes = 0, host_budget_bytes = 0;
   double seconds_per_update = 0;       // estimated, with every row of every micro-batch real
@@ -196,16 +197,16 @@ struct PlanSummary {
   bool fits() const { return fits_device() && fits_host(); }
   bool fits_device() const { return budget_bytes == 0 || predicted_peak_bytes <= budget_bytes; }
   bool fits_host() const { return host_budget_bytes == 0 || host_peak_bytes <= host_budget_bytes; }
-  // The budget of the process's resident set.
+  // Returns the budget of the process's resident set.
   std::size_t resident_budget_bytes() const { return on_device ? host_budget_bytes : budget_bytes; }
 };
 
 // False for programs of an evaluation, and of generation.
 bool is_of_update(ProgramKind kind);
-// How often an update runs a program of the plan, at most.
+// Returns how often an update runs a program of the plan, at most.
 std::int64_t runs_per_update(const PlanSummary& plan, ProgramKind kind);
 
-// A plan with its programs. A copy of its summary alone holds no kernels, whose memory would be counted in the next
+// A plan with its programs. Copying only its summary leaves out the kernels, whose memory would be counted in the next
 // plan's.
 struct RunPlan : PlanSummary {
   std::vector<PlannedProgram> programs;
@@ -221,13 +222,13 @@ enum class PlanDepth : std::uint8_t {
 RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backend,
                  PlanDepth depth = PlanDepth::kComplete);
 
-// On a device with memory of its own, replaces the planned bytes of context and libraries by those measured once
+// On a device with its own memory, replaces the planned bytes of context and libraries by those measured once
 // everything is loaded; a difference is taken out of the reserve first. Throws BudgetError if the result does not fit
 // the budget.
 void settle(RunPlan& run, Backend& backend);
 
 // Returns the measured value to compare with predicted_peak_bytes, while the session lives: the most that the process
-// has held, resident or, on a device with memory of its own, there.
+// has held, resident or, on a device with its own memory, there.
 std::size_t measured_peak_bytes(Backend& backend);
 
 // Returns the plan with the least estimated time of those that fit. Micro-batches without recomputation are tried

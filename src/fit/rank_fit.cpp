@@ -30,10 +30,10 @@ nlohmann::json levers_json(const Levers& levers) {
           {"zero_stage", levers.zero_stage}};
 }
 
-// Recomputations are a prefix of their ranking, which is the same on all ranks; a rank offloads what it has of the
-// names.
+// Recomputations are a prefix of their ranking, which is the same on all ranks; a rank offloads those of the names that
+// it has.
 Levers parse_levers(const FitRequest& request, const nlohmann::json& json) {
-  // Ranks have no GradCache: each compares its own pages alone.
+  // Ranks have no GradCache: each compares only its own pages.
   Levers levers{.micro_batch_size = json.at("micro_batch_size").get<std::int64_t>(),
                 .update = static_cast<UpdateMode>(json.at("update").get<int>()),
                 .keeps_cheap = json.at("keeps_cheap").get<bool>(),
@@ -68,7 +68,7 @@ nlohmann::json problem_json(const Error& error) {
           {"remedy", p.remedy}};
 }
 
-// What the ranks' programs exchange, and in which order: it must be the same on all.
+// Hashes what the ranks' programs exchange, and in which order, which must be the same on all.
 std::uint64_t exchanges(const RunPlan& run) {
   std::string text;
   for (const PlannedProgram& program : run.programs) {
@@ -137,7 +137,7 @@ std::vector<std::size_t> peaks_of_ranks(const FitRequest& request, const PlanSum
 
 RunPlan fit_on_ranks(FitRequest& request, Backend& backend, Communicator& ranks,
                      const std::function<RunPlan(FitRequest&)>& choose) {
-  request.speeds = all_gather(ranks, request.speeds).front();  // the levers' order follows from them
+  request.speeds = all_gather(ranks, request.speeds).front();  // the levers' order depends on them
   std::size_t excess = 0;
   for (int attempt = 0;; ++attempt) {
     std::optional<RunPlan> run;

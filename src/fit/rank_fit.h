@@ -14,9 +14,9 @@
 namespace plimsoll {
 
 // Rank 0 chooses as `choose` does (fit(), or a form of it); the others plan with the same levers. If a rank needs more
-// than its budget, because its process or its share is larger, rank 0 chooses again with as much less. Throws on every
-// rank what rank 0's choice throws, or BudgetError that names the rank for which no choice fits. Changes the request to
-// the one that was answered.
+// than its budget, because its process or its share is larger, rank 0 chooses again with a budget that is smaller by
+// the difference. Throws on every rank what rank 0's choice throws, or BudgetError naming the rank for which no choice
+// fits. Changes the request to the one that was answered.
 RunPlan fit_on_ranks(FitRequest& request, Backend& backend, Communicator& ranks,
                      const std::function<RunPlan(FitRequest&)>& choose);
 
@@ -25,14 +25,15 @@ RunPlan fit_on_ranks(FitRequest& request, Backend& backend, Communicator& ranks,
 RunPlan choose_stage(FitRequest& request, const std::function<std::optional<RunPlan>(FitRequest&)>& attempt,
                      const std::function<RunPlan(FitRequest&)>& choose);
 
-// The plan of one rank of a run whose other ranks are not there, for a machine that one does not have: of the rank that
-// owns most. `choose` as above.
+// Plans one rank of a run without its other ranks, for a machine that is not available: the rank that owns most.
+// `choose` is as above.
 RunPlan fit_neediest_rank(FitRequest& request, const std::function<RunPlan(FitRequest&)>& choose);
 
-// The predicted peak of every rank of that plan, from estimates; those of ranks that own as much are the same.
+// Returns the predicted peak of every rank of that plan, from estimates; ranks that own equally much have the same
+// peak.
 std::vector<std::size_t> peaks_of_ranks(const FitRequest& request, const PlanSummary& plan, Backend& backend);
 
-// What a rank owns of the parameters that are divided, in elements.
+// Returns how many elements of the divided parameters a rank owns.
 std::int64_t owned_elements(const Shards& shards, int rank);
 
 }  // namespace plimsoll

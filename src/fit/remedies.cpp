@@ -133,15 +133,15 @@ std::vector<Change> fewest_of(const std::vector<Change>& enough,
   return fewer;
 }
 
-// What the process of each trial would hold. Libraries keep the kernels that a trial has prepared (oneDNN's for
-// bfloat16 take 9 MiB), which a run that never tries it does not hold: growth counts only for trials in the same
+// Estimates what the process of each trial would hold. Libraries keep the kernels that a trial has prepared (oneDNN's
+// for bfloat16 take 9 MiB), which a run that never tries it does not hold: growth counts only for trials in the same
 // precision.
 class TrialProcess {
  public:
   explicit TrialProcess(const FitRequest& request)
       : measure_(request.process_bytes), precision_(request.step.precision), base_(measure_()) {}
 
-  // Runs `plan` with the trial as it would be planned in a process of its own.
+  // Runs `plan` with the trial as it would be planned in a separate process.
   template <typename Plan>
   auto run(FitRequest trial, const Plan& plan) {
     const DType precision = trial.step.precision;

@@ -37,8 +37,8 @@ struct Change {
   Effect effect = Effect::kNone;
   std::function<bool(FitRequest&)> apply;  // false: the change has no effect here
 };
-// Returns every known change, the mildest of each kind first. `request` tells what the flags must say to leave the
-// other settings unchanged; `on_device`: RunPlan says so.
+// Returns every known change, the mildest of each kind first. `request` says what the flags must repeat to leave the
+// other settings unchanged; `on_device` is RunPlan's.
 std::vector<Change> known_changes(const FitRequest& request, bool on_device = false);
 
 struct Remedy {
@@ -46,7 +46,7 @@ struct Remedy {
   Effect effect = Effect::kNone;
   std::size_t needed_bytes = 0;  // for the smallest plan with the change
   std::size_t saved_bytes = 0;   // compared with the smallest plan without it
-  // Added fraction of the unconstrained run's time per update; nothing for what makes none.
+  // Added fraction of the unconstrained run's time per update; nothing for a change that makes no updates.
   std::optional<double> slower = std::nullopt;
 };
 

@@ -33,7 +33,7 @@ std::vector<std::int64_t> candidates(std::int64_t batch) {
   return sizes;
 }
 
-// How an update is cut: into micro-batches of so many samples, or with GradCache into chunks of so many pages.
+// How an update is cut: into micro-batches of this many samples, or with GradCache into chunks of this many pages.
 struct Cut {
   std::int64_t micro = 1;
   std::int64_t chunk = 0;  // 0: without GradCache
@@ -92,7 +92,7 @@ class Search {
     kCheapestFirst,  // by seconds per byte, as if transfers were not overlapped
     kStatesFirst,    // states to the disk, then recomputation, then activations to the disk
     kRecomputeFirst,
-    kParametersFirst  // states and parameters to the disk, then recomputation; in the others parameters are the last
+    kParametersFirst  // states and parameters to the disk, then recomputation; the other orders take parameters last
   };
 
   std::vector<Family> find_families() {
@@ -105,8 +105,8 @@ class Search {
   std::vector<Family> search() {
     const std::vector<Cut> sizes = cuts();
     std::vector<Family> families;
-    // This family uses smaller micro-batches and changes nothing else, but for a first plan that spends memory, and a
-    // last one that makes biases again and again.
+    // This family uses smaller micro-batches and changes nothing else, except for a first plan that spends memory, and
+    // a last one that does not keep biases.
     const std::size_t spending = spends_memory_ ? 1 : 0, sparing = keeps_biases_ ? 1 : 0;
     const auto smaller = [this, sizes, spending](std::size_t position) {
       const std::size_t at = position - std::min(position, spending);
@@ -162,7 +162,7 @@ class Search {
             .offloads = true};
   }
 
-  // What does not train can offload nothing but parameters. That is tried where the largest micro-batch does not fit.
+  // A run that does not train can offload only parameters. That is tried if the largest micro-batch does not fit.
   std::vector<Family> with_parameters_offloaded(std::vector<Family> families, const std::vector<Cut>& sizes) {
     if (!may_offload() || (!families.empty() && families.front().position == 0)) return families;
     add(families, offloading(sizes.front(), modes(sizes.front()).front(), Order::kParametersFirst));
@@ -171,7 +171,8 @@ class Search {
   }
 
   // The cuts worth trying, the largest first. Chunks are the last resort, since they compute everything forward twice;
-  // of a loss that is a sum over micro-batches, only one page at a time needs less than a micro-batch of one example.
+  // if the loss is a sum over micro-batches, only chunks of one page need less memory than a micro-batch of one
+  // example.
   std::vector<Cut> cuts() {
     const std::int64_t batch = request_.train_batch_size;
     const ModelDefinition& model = request_.step.definition;
@@ -314,7 +315,7 @@ class Search {
     if (request_.update) return {*request_.update};
     const bool alone = request_.step.ranks.ranks == 1;
     if (!request_.step.optimizer.waits_for_norm()) {
-      // The library of a GPU may round the products of parts otherwise, and bits must not depend on the budget.
+      // A GPU's library may round the products of parts differently, and bits must not depend on the budget.
       if (alone && !backend_.device_use() && has_large_head(cut))
         return {UpdateMode::kInBackward, UpdateMode::kHeadInParts};
       return {UpdateMode::kInBackward};
@@ -323,7 +324,7 @@ class Search {
     return {UpdateMode::kAfterBackward, UpdateMode::kTwoPasses};
   }
 
-  // Says whether updating the head in parts would change anything.
+  // Returns whether updating the head in parts would change anything.
   bool has_large_head(const Cut& cut) const {
     if (!has_large_head_) {
       StepOptions step = step_of(cut);
@@ -350,8 +351,9 @@ class Search {
     return run;
   }
 
-  // Returns the plan if it fits. Orders of offloading meet in plans that offload all they can, of which it is enough to
-  // know that they do not fit: their summaries would make the process larger, for which they plan.
+  // Returns the plan if it fits. Different orders of offloading lead to the same plans that offload everything they
+  // can; for those it is enough to remember that they do not fit, because keeping their summaries would make the
+  // process larger.
   std::optional<PlanSummary> estimate_fitting(const Levers& levers) {
     std::set<std::string> names;
     for (const Offloading& each : levers.offload) names.insert(each.name);
@@ -376,7 +378,7 @@ class Search {
     return levers;
   }
 
-  // The programs that go backward, and what each of them holds.
+  // Returns the options of the programs that go backward, for estimating what they hold.
   StepOptions step_of(const Cut& cut) const {
     StepOptions step = request_.step;
     if (cut.chunk > 0) step.cached_samples = step.definition.samples({.samples = request_.train_batch_size});
@@ -395,8 +397,8 @@ class Search {
     return position->second;
   }
 
-  // A plan of a family that recomputes more and more: on a device with memory of its own, which nobody else would use,
-  // the first recomputes not even what is cheap. The last does not keep attention's biases.
+  // Returns a plan of a family that recomputes more and more: on a device with its own memory, which nothing else would
+  // use, the first does not even recompute what is cheap. The last does not keep attention's biases.
   Levers recomputing(const Cut& cut, UpdateMode mode, std::size_t position) {
     const std::vector<Recomputation>& ranked = ranking(cut);
     const std::size_t at = position - std::min<std::size_t>(position, spends_memory_ ? 1 : 0);
@@ -432,10 +434,10 @@ class Search {
     return best;
   }
 
-  // Gradients without an update are made once, with all parameters in memory.
+  // Gradients without an update are computed once, with all parameters in memory.
   bool may_offload() const { return !request_.differentiates && request_.offload != OffloadTarget::kNone; }
 
-  // The program that says what may be offloaded.
+  // Returns the kind of program that decides what may be offloaded.
   ProgramKind offloading_kind(const Cut& cut) const {
     if (request_.generates) return ProgramKind::kDecode;
     if (!request_.trains) return ProgramKind::kEvaluate;

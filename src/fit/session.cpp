@@ -23,7 +23,7 @@ std::size_t count_tickets(const RunPlan& plan) {
   return static_cast<std::size_t>(most + 1);
 }
 
-// One more than the largest ticket of a collective.
+// Returns one more than the largest ticket of a collective.
 std::int64_t count_exchanges(const RunPlan& plan) {
   std::int64_t count = 1;
   for (const PlannedProgram& program : plan.programs) {
@@ -34,7 +34,7 @@ std::int64_t count_exchanges(const RunPlan& plan) {
   return count;
 }
 
-// `WidenOne`: of two bytes.
+// `WidenOne` widens a number of two bytes.
 template <float (*WidenOne)(std::uint16_t)>
 void widen(std::span<const std::byte> narrow, std::span<std::byte> wide) {
   for (std::size_t i = 0; i < narrow.size() / 2; ++i) {
@@ -45,7 +45,7 @@ void widen(std::span<const std::byte> narrow, std::span<std::byte> wide) {
   }
 }
 
-// Returns what is read in the model's own files, in the order of its places.
+// Returns what is read from the model's own files, in the order of the places.
 std::vector<OutsidePiece> outside_pieces(const OffloadLayout& layout) {
   std::vector<OutsidePiece> pieces;
   for (const auto& [name, parameter] : layout.parameters()) {

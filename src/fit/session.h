@@ -25,14 +25,14 @@ namespace plimsoll {
 class Session {
  public:
   // With `known`, algorithms that differ in the last bits of results are the recorded ones, or are chosen by time here
-  // (see choose); without it, they are the libraries' defaults. Throws EnvironmentError if the arena or the disk space
-  // cannot be allocated; BudgetError as settle() does. `ranks` connects the processes of a run that has several, and
-  // must outlive the session.
+  // (see choose); without `known`, they are the libraries' defaults. Throws EnvironmentError if the arena or the disk
+  // space cannot be allocated; BudgetError as settle() does. `ranks` connects the processes of a run that has several,
+  // and must outlive the session.
   Session(RunPlan plan, Backend& backend, const std::optional<KnownChoices>& known = std::nullopt,
           Communicator* ranks = nullptr);
 
   const RunPlan& plan() const { return plan_; }
-  // nullptr: one process.
+  // Returns nullptr for a single process.
   Communicator* ranks() const { return ranks_; }
   // The choices of this run; empty if none were made.
   const Choices& choices() const { return choices_; }
@@ -43,7 +43,7 @@ class Session {
   const PlannedProgram& planned(ProgramKind kind) const;
   // Returns a parameter or state by name; a state must not be offloaded.
   DeviceTensor persistent(const std::string& name) const;
-  // Says whether the run has that parameter or state in memory, or the parameter in its offload store.
+  // Returns whether the run has that parameter or state in memory, or the parameter in its offload store.
   bool has_persistent(const std::string& name) const;
   // Returns a parameter's place, whatever form the run keeps it in.
   // With ranks that keep parts of parameters, the place of this rank's part.

@@ -23,7 +23,7 @@
 namespace plimsoll {
 namespace {
 
-// Returns the value of `graph` that is that output of the node of that name.
+// Returns an output of the node with this name.
 ValueId find_output(const Graph& graph, std::string_view node_name, std::size_t output) {
   for (const Node& node : graph.nodes()) {
     if (node.name == node_name) return node.outputs.at(output);
@@ -81,10 +81,10 @@ ValueId rounded(Graph& graph, ValueId value) {
   return find_output(graph, name, output);
 }
 
-// The forward graph of a program that trains: with the teacher's, where there is one.
+// The forward graph of a program that trains, with the teacher's if there is one.
 struct TrainedGraph {
   Graph graph;
-  std::vector<ValueId> losses{};  // each of which seeds a gradient
+  std::vector<ValueId> losses{};  // each seeds a gradient
   std::string loss;               // the node of the sum
   std::vector<ValueId> trained{};
 };
@@ -114,7 +114,7 @@ struct StudentAndTeacher {
   StudentAndTeacher& operator=(const StudentAndTeacher&) = delete;
 };
 
-// The model's graph for a program that has a backward, or whose numbers must be those of one.
+// Builds the model's graph for a program that has a backward, or that must compute the same numbers as one.
 ModelGraph built(const ModelDefinition& definition, const ModelCapacity& capacity, bool dropout,
                  const StepOptions& options) {
   ModelGraph model = definition.build(capacity, dropout, options.model, options.precision);
@@ -207,7 +207,7 @@ std::vector<Offloading> rank_step_offloads(ProgramKind kind, const StepOptions& 
 
 namespace {
 
-// The graph with what its run offloads; `layout` is null where places do not matter.
+// Returns the graph with the run's offloads; `layout` is null if places do not matter.
 Graph offloaded(Graph graph, const StepOptions& options, OffloadLayout* layout) {
   if (layout == nullptr || options.offload.empty()) return graph;
   return offload(graph, options.offload, offload_options(options), *layout);
@@ -257,7 +257,7 @@ StepGraph generation_graph(const StepOptions& options, const ModelCapacity& capa
 // Nothing is recomputed here: values keep their numbers, and this program runs once.
 StepGraph gradient_graph(const StepOptions& options, const ModelCapacity& capacity) {
   ModelGraph model = built(options.definition, capacity, /*dropout=*/false, options);
-  // A language model gives scores of its logits; here, they are whole.
+  // A language model gives only scores of its logits; here, the whole logits are needed.
   const Node& last = model.graph.node(model.graph.value(model.logits).producer);
   if (last.op == Op::kLabelScores) model.logits = last.inputs[0];
   model.graph.mark_output(model.logits);
@@ -305,7 +305,7 @@ StepGraph comparison_graph(const StepOptions& options, const ModelCapacity& capa
   return step;
 }
 
-// The gradients of the head's parameters, which the comparison has left in states.
+// Adds the gradients of the head's parameters, which the comparison has left in states.
 void add_head_gradients(Graph& graph, const StepOptions& options, Gradients& gradients) {
   for (const ParameterSpec& spec : options.definition.specs(options.model)) {
     if (!spec.is_head() || !spec.trains) continue;
@@ -341,7 +341,7 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
   }
   const bool sums_first = ranks.ranks > 1 && ranks.sums_each_micro_batch;
   if (sums_first) graph = sum_over_ranks(graph, gradients, step.shards, ranks);
-  // Rows that are summed over ranks in each micro-batch are those of all of them.
+  // If rows are summed over ranks in each micro-batch, they are those of all ranks.
   if (sums_first) row_capacity *= ranks.ranks;
   if (kind != ProgramKind::kStep) graph = accumulate_gradients(graph, row_capacity, gradients);
   if (ranks.ranks > 1 && !sums_first && kind != ProgramKind::kAccumulate) {
@@ -358,7 +358,8 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
     }
   }
   graph = chunk_loss(graph, options.fewest_loss_rows);
-  // Before nodes move: a product moves to the place of the sum, which may be behind its weight's update later.
+  // This comes before nodes move: a product moves to the place of the sum, which later may be after its weight's
+  // update.
   if (options.adds_to_products) {
     graph = fuse_gradient_sums(graph, [](const Graph& of, const Node& product) {
       return of.type(product.inputs[0]).dtype == of.type(product.inputs[1]).dtype;
@@ -370,7 +371,7 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
     graph = update_early(graph);
   }
   if (kind != ProgramKind::kAccumulate) graph = join_sums(graph);
-  // Last, because ranks update different parameters, and yet exchange in one order.
+  // This comes last, because ranks update different parameters, but must exchange in one order.
   if (kind != ProgramKind::kAccumulate && ranks.updates_shards()) gather_parameters(graph, step.shards, ranks);
   if (ranks.keeps_parameter_shards()) graph = shard_parameters(graph, step.shards, ranks);
   if (options.rounds_parameters) graph = round_parameters(graph);

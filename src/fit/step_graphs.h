@@ -32,7 +32,7 @@ enum class ProgramKind : std::uint8_t {
   kEmbed,              // with GradCache (model/grad_cache.h): a chunk's embeddings are put into the table
   kCompare,            // then the head, of all samples of an update: loss, and the embeddings' gradients in the table
   kPrefill,            // generation: rows of prompts are read, their keys and values kept (transform/key_value_cache.h)
-  kDecode              // and a row of each text, from which the next token comes; logits are an output of both
+  kDecode              // then a row of each text, which gives the next token; logits are an output of both
 };
 inline constexpr std::size_t kProgramKinds = 9;
 std::string_view program_kind_name(ProgramKind kind);
@@ -42,7 +42,7 @@ enum class UpdateMode : std::uint8_t {
   kAfterBackward,  // gradients wait for the last one, and for the norm if they are clipped
   kInBackward,     // each gradient is used as soon as it is complete; no clipping
   kTwoPasses,      // backward runs twice: the first pass measures the norm, the second one updates
-  kHeadInParts     // in backward, and a vocabulary's head part by part behind it (transform/head_parts.h)
+  kHeadInParts     // in backward, except that a vocabulary's head is updated in parts after it (transform/head_parts.h)
 };
 std::string_view update_mode_name(UpdateMode mode);
 // True if updates happen while backward may still fail, and none waits for the norm of all gradients.
@@ -53,10 +53,10 @@ constexpr bool updates_in_backward(UpdateMode mode) {
 // Returns "fp32", "bf16" or "fp16".
 std::string_view precision_name(DType precision);
 
-// Whom a model learns from beside its labels.
+// The teacher that a model learns from besides its labels.
 struct TeacherOptions {
   ModelDefinition definition;
-  ModelOptions model{};  // nothing of it trains
+  ModelOptions model{};  // no part of it trains
   DistillationOptions distillation{};
   TeacherValues values = TeacherValues::kComputed;
 };
@@ -66,7 +66,7 @@ struct TaughtValue {
   std::string name;  // in the teacher's graph
   DType dtype = DType::kF32;
   std::int64_t columns = 0;
-  std::string row_count;  // the input that tells how many of its rows are used: one of tensor/input_spec.h
+  std::string row_count;  // the input that says how many of its rows are used: one of tensor/input_spec.h
 };
 
 struct StepOptions {
@@ -75,10 +75,11 @@ struct StepOptions {
   OptimizerOptions optimizer;
   DType precision = DType::kF32;                   // type of the encoder's activations: F32, BF16 or F16
   UpdateMode update = UpdateMode::kAfterBackward;  // applies to kStep
-  std::set<std::string> recompute{};               // forward nodes recomputed in backward, beside the cheap ones
+  std::set<std::string> recompute{};               // forward nodes recomputed in backward, besides the cheap ones
   bool recompute_cheap = true;                     // false: recomputes nothing, to measure what it saves
   std::set<std::string> offload{};                 // updates and activations of rank_offloads
-  // Parameters that may be offloaded to where they are: in a file, and never changed. nullptr: none.
+  // Parameters that may be offloaded without being stored, because a file already has them and they never change.
+  // nullptr: none.
   std::shared_ptr<const std::map<std::string, StoredTensor>> stored{};
   OpSpeeds speeds{};                                // used to place transfers among the nodes
   std::optional<TeacherOptions> teacher{};          // of programs that train
@@ -87,12 +88,12 @@ struct StepOptions {
   bool adds_to_products = false;                    // Backend::adds_to_products of the rows' type
   bool rounds_parameters = false;                   // Backend::rounds_parameters
   std::int64_t fewest_loss_rows = kFewestLossRows;  // Backend::fewest_loss_rows
-  bool keeps_attention_biases = false;              // made once a program (transform/attention_biases.h)
+  bool keeps_attention_biases = false;              // made once per program (transform/attention_biases.h)
   std::set<std::string> kept_values{};              // of kEvaluate: names of values that are outputs too
-  // Samples of an update, where programs are those of GradCache: kEmbed, kCompare and the two that accumulate, whose
-  // capacity's samples are single pages; 0: they are not.
+  // Samples of an update, for the programs of GradCache: kEmbed, kCompare and the two that accumulate, whose capacity's
+  // samples are single pages; 0: no GradCache.
   std::int64_t cached_samples = 0;
-  std::int64_t cached_tokens = 0;  // of kPrefill and kDecode: rows of the caches that each text has
+  std::int64_t cached_tokens = 0;  // for kPrefill and kDecode: rows of the caches for each text
 };
 
 struct StepGraph {
@@ -101,25 +102,25 @@ struct StepGraph {
   ValueId logits = kNoValue;         // for kEvaluate and kGradients; elsewhere its bytes become its gradient
   ValueId gradient_norm = kNoValue;  // for kinds that update
   Gradients gradients;               // for kGradients: all outputs
-  Shards shards;                     // of kinds that train, where there are several ranks
+  Shards shards;                     // for kinds that train, if there are several ranks
 };
 
-// What a step with `options.teacher` compares; empty without one.
+// Returns what a step with `options.teacher` compares; empty without a teacher.
 std::vector<TaughtValue> taught_values(const StepOptions& options);
 
-// What a program of that kind runs: the model, or with GradCache a part of it.
+// Returns what a program of that kind runs: the model, or with GradCache a part of it.
 ModelDefinition program_definition(ProgramKind kind, const StepOptions& options);
 
 // Ranks what a training step of that capacity could recompute, best first; never further back than a layer.
 std::vector<Recomputation> rank_step_recomputations(const StepOptions& options, const ModelCapacity& capacity,
                                                     const OpSpeeds& speeds);
 
-// Ranks what a training step of that capacity could offload; `kind` tells if its micro-batch is the whole update.
+// Ranks what a training step of that capacity could offload; `kind` says whether its micro-batch is the whole update.
 std::vector<Offloading> rank_step_offloads(ProgramKind kind, const StepOptions& options, const ModelCapacity& capacity,
                                            std::int64_t row_capacity);
 
 // `row_capacity` is the most distinct word rows that an update can touch, for the accumulated word-embedding gradient.
-// `layout` says where offloaded tensors lie, one for all programs of a run; nullptr: none are offloaded.
+// `layout`, one for all programs of a run, says where offloaded tensors are; nullptr: none are offloaded.
 StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const ModelCapacity& capacity,
                            std::int64_t row_capacity, OffloadLayout* layout = nullptr);
 

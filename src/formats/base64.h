@@ -1,4 +1,4 @@
-// Base64 with padding (RFC 4648), the way bytes stand in JSON and in data: addresses.
+// Base64 with padding (RFC 4648), for bytes in JSON and in data: addresses.
 //
 //   const std::optional<std::string> bytes = decode_base64("UExJTVNPTEw=");   // nothing: it is not base64
 //   const std::string text = encode_base64(*bytes);

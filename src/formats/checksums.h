@@ -28,8 +28,9 @@ FileSums read_checksums(const std::filesystem::path& directory);
 // Computes the sum of a file, read through 64 KiB on the stack.
 FileSum sum_of_file(const std::filesystem::path& path);
 
-// How to treat a length that differs from the recorded one. Damage by disk or memory keeps a file's length; another
-// length usually means that somebody rewrote the file, as `transformers` does when it saves a model over this one.
+// How to treat a length that differs from the recorded one. Damage by disk or memory keeps a file's length; a different
+// length usually means that another program rewrote the file, as `transformers` does when it saves a model over this
+// one.
 enum class OtherLength { kRefuse, kWarn };
 
 // Compares the file with checksums.json beside it; does nothing if the file is not listed. Throws DataError.

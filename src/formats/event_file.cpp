@@ -21,7 +21,7 @@ constexpr std::uint32_t kHeight = 1, kWidth = 2, kColorspace = 3, kEncoded = 4; 
 
 enum class Wire : std::uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
-// Appends fields of a message to bytes that somebody else owns. It allocates only where they do.
+// Appends fields of a message to bytes that the caller owns. It allocates only if they do.
 template <typename Bytes>
 class MessageWriter {
  public:
@@ -43,7 +43,7 @@ class MessageWriter {
     begin(field, value.size());
     for (const char c : value) bytes_.push_back(c);
   }
-  // The key and size of a text or message whose bytes follow.
+  // Begins a text or message: writes its key and size; its bytes follow.
   void begin(std::uint32_t field, std::uint64_t size) {
     key(field, Wire::kBytes);
     varint(size);
@@ -64,7 +64,7 @@ class MessageWriter {
   Bytes& bytes_;
 };
 
-// Bytes in place, for messages of known size.
+// A fixed buffer, for messages of known size.
 template <std::size_t kSize>
 class FixedBytes {
  public:
@@ -91,7 +91,7 @@ constexpr std::array<std::uint32_t, 256> crc_table() {
 }
 constexpr std::array<std::uint32_t, 256> kCrcTable = crc_table();
 
-// As TFRecord masks it, so that the checksum of bytes with checksums stays one.
+// Masks a checksum as in TFRecord, so that bytes that contain checksums can have one.
 std::uint32_t masked(std::uint32_t crc) { return (crc >> 15 | crc << 17) + 0xA282EAD8U; }
 
 std::string message(const auto& fill) {
@@ -120,7 +120,7 @@ EventFile::EventFile(const std::filesystem::path& directory, std::optional<std::
   }
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now).count();
-  // Readers take the files of a folder in the order of their names, as of their times.
+  // Readers read the files of a folder in the order of their names, which begin with their times.
   std::filesystem::path path;
   int number = 0;
   do {
@@ -168,7 +168,7 @@ void EventFile::add_text(std::int64_t step, std::string_view tag, std::string_vi
 
 void EventFile::add_image(std::int64_t step, std::string_view tag, std::string_view png, std::int64_t width,
                           std::int64_t height) {
-  // The picture's bytes end all of these messages, so they are written from where they are.
+  // All of these messages end with the picture's bytes, so these are written directly, without a copy.
   const std::string image = message([&](auto& fields) {
     fields.number(kHeight, static_cast<std::uint64_t>(height));
     fields.number(kWidth, static_cast<std::uint64_t>(width));

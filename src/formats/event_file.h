@@ -23,18 +23,19 @@ class EventFile {
     std::string_view tag;
     double value = 0;
   };
-  static constexpr std::size_t kMostScalars = 16, kLongestTag = 64;  // of one call, and bytes
+  static constexpr std::size_t kMostScalars = 16, kLongestTag = 64;  // per call, and in bytes
 
-  // Makes a new file in the directory, which is made where it is missing. `resumed_at`: the run goes on after that
+  // Makes a new file in the directory, which is created if it is missing. `resumed_at`: the run continues after that
   // step; TensorBoard then forgets what earlier files say of later ones. Throws EnvironmentError.
   explicit EventFile(const std::filesystem::path& directory, std::optional<std::int64_t> resumed_at = std::nullopt);
 
   // Writes at most kMostScalars numbers of one step with one system call, and allocates nothing. Numbers that are not
   // finite are shown as such.
   void add_scalars(std::int64_t step, std::span<const Scalar> scalars);
-  // Shown as Markdown.
+  // Adds a text, which is shown as Markdown.
   void add_text(std::int64_t step, std::string_view tag, std::string_view text);
-  // `png`: the bytes of a PNG file of that size in pixels, which are not copied; the tag has at most kLongestTag bytes.
+  // `png` has the bytes of a PNG file of that size in pixels, which are not copied; the tag has at most kLongestTag
+  // bytes.
   void add_image(std::int64_t step, std::string_view tag, std::string_view png, std::int64_t width,
                  std::int64_t height);
 

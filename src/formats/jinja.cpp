@@ -20,7 +20,7 @@ using Value = JinjaValue;
 
 constexpr std::int64_t kMostSteps = 1'000'000;
 constexpr std::size_t kMostWork = std::size_t{1} << 28;  // bytes that are copied
-// Expressions and blocks within one another, whatever calls whom: a few MiB of the stack where nothing is optimized.
+// The deepest nesting of expressions and blocks, through all calls: a few MiB of the stack without optimization.
 constexpr int kDeepest = 600;
 
 enum class Jump : std::uint8_t { kNone, kBreak, kContinue };
@@ -211,7 +211,7 @@ class Renderer {
       case Expression::Kind::kName: {
         const Value* const value = find(e.text);
         if (value != nullptr) return *value;
-        return is_function(e.text) ? Value(true) : Value::undefined();  // templates ask whether there is one
+        return is_function(e.text) ? Value(true) : Value::undefined();  // templates test whether a function exists
       }
       case Expression::Kind::kList: {
         ordered_json list = ordered_json::array();
@@ -253,7 +253,7 @@ class Renderer {
     return {};
   }
 
-  // Those behind the first item, which is what is called or filtered.
+  // Returns the arguments after the first item, which is the one that is called or filtered.
   JinjaArguments arguments(const Expression& e) {
     JinjaArguments given;
     for (std::size_t i = 1; i < e.items.size(); ++i) given.values.push_back(evaluate(e.items[i]));
@@ -305,7 +305,8 @@ class Renderer {
     return Value(std::move(list));
   }
   Value expand(const Statement& macro, const JinjaArguments& given) {
-    // A macro sees what the template has set outside of loops, and its parameters, defaults those before them.
+    // A macro sees what the template has set outside of loops, and its parameters; a default sees the parameters before
+    // it.
     std::vector<Scope> outer = std::exchange(scopes_, {});
     scopes_.push_back(std::move(outer.front()));
     scopes_.emplace_back();

@@ -1,12 +1,12 @@
-// JinjaTemplate: the part of Jinja that chat templates use (transformers, "Chat templates"), rendered as transformers
-// renders it: with trim_blocks and lstrip_blocks, in a sandbox that changes nothing.
+// JinjaTemplate: the part of Jinja that chat templates use (transformers, "Chat templates"), rendered like
+// transformers: with trim_blocks and lstrip_blocks, in a sandbox that changes nothing.
 //
 //   const JinjaTemplate chat(text, "tokenizer_config.json, chat_template");
 //   const std::string prompt = chat.render({{"messages", messages}, {"add_generation_prompt", true}});
 //
-// What it has: for (with a condition, else, break and continue), if, set, macro, namespaces, expressions with filters,
+// It supports for (with a condition, else, break and continue), if, set, macro, namespaces, expressions with filters,
 // tests, slices, methods of strings and objects; range, raise_exception, strftime_now. Anything else is refused by name
-// when the template is read, or, for what only values decide, when it is rendered.
+// when the template is read, or, if it depends on values, when it is rendered.
 #pragma once
 
 #include <memory>
@@ -18,14 +18,14 @@ namespace plimsoll {
 
 class JinjaTemplate {
  public:
-  // `where`: for messages. Throws DataError naming the line that is not understood.
+  // `where` names the template in messages. Throws DataError naming the line that is not supported.
   JinjaTemplate(std::string_view source, std::string where);
   ~JinjaTemplate();
   JinjaTemplate(JinjaTemplate&&) noexcept;
   JinjaTemplate& operator=(JinjaTemplate&&) noexcept;
 
-  // `values`: an object, whose members are the template's variables. Throws DataError: raise_exception, a value of a
-  // kind that an operation does not take, or more work than any chat is.
+  // `values` is an object, whose members are the template's variables. Throws DataError for raise_exception, for a
+  // value of a kind that an operation does not support, and for more work than any chat needs.
   std::string render(const nlohmann::ordered_json& values) const;
 
  private:

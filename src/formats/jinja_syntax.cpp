@@ -54,7 +54,7 @@ class Parser {
     return tokens_[at_++].text;
   }
 
-  // Statements up to a tag of one of these names, which is not taken.
+  // Parses statements up to a tag with one of these names, which is not consumed.
   JinjaBlock statements(const std::vector<std::string_view>& ends) {
     const Depth depth(*this);
     JinjaBlock block;
@@ -78,7 +78,7 @@ class Parser {
     if (!ends.empty()) fail(fmt::format("'{}' is missing", ends.back()), "the template's end");
     return block;
   }
-  // Whether the tag is of that name; takes it.
+  // Returns whether the tag has that name, and consumes it if so.
   bool take_tag(std::string_view word) {
     if (token().kind != Token::Kind::kBegin || tokens_[at_ + 1].text != word) return false;
     at_ += 2;
@@ -187,7 +187,7 @@ class Parser {
     return {.kind = Expression::Kind::kLiteral, .line = token().line, .value = std::move(value)};
   }
 
-  // a, b, … without brackets is a list.
+  // Parses a, b, … without brackets, which is a list.
   Expression tuple() {
     Expression first = expression();
     if (!is(",")) return first;
@@ -233,7 +233,7 @@ class Parser {
     items.push_back(negation());
     return make(Expression::Kind::kNot, std::move(items));
   }
-  // a < b < c is a < b and b < c.
+  // Parses a < b < c as a < b and b < c.
   Expression comparison() {
     Expression left = sum();
     std::optional<Expression> all;
@@ -295,7 +295,7 @@ class Parser {
     if (now.kind == Token::Kind::kString || now.kind == Token::Kind::kNumber) {
       Expression value = literal(now.value);
       ++at_;
-      // Strings that stand side by side are one.
+      // Adjacent strings are one.
       while (now.kind == Token::Kind::kString && token().kind == Token::Kind::kString) {
         value.value = value.value.get<std::string>() + tokens_[at_++].value.get<std::string>();
       }
@@ -337,7 +337,7 @@ class Parser {
     }
     return items;
   }
-  // Arguments behind "(".
+  // Parses arguments after "(".
   void arguments(Expression& call) {
     bool first = true;
     while (!take(")")) {

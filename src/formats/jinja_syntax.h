@@ -1,4 +1,4 @@
-// What a Jinja template says, as a tree (formats/jinja.h).
+// The syntax tree of a Jinja template (formats/jinja.h).
 //
 //   const JinjaBlock body = parse_jinja("{% for m in messages %}{{ m.content }}{% endfor %}", "here");
 #pragma once
@@ -44,8 +44,8 @@ struct JinjaStatement {
   enum class Kind : std::uint8_t {
     kText,   // text
     kPrint,  // expressions[0]
-    kFor,    // names in expressions[0], those for which expressions[1] holds, if it is there: blocks[0], else blocks[1]
-    kIf,     // blocks[i] where expressions[i] holds, else the last block, if there is one more
+    kFor,    // names in expressions[0], those for which expressions[1] holds, if present: blocks[0], else blocks[1]
+    kIf,     // blocks[i] if expressions[i] holds, else the last block, if there is one more
     kSet,    // names[0], or its member names[1], is expressions[0], or what blocks[0] prints
     kMacro,  // names[0](names[1], …): blocks[0]; expressions: defaults of the last of them
     kBreak,
@@ -58,13 +58,13 @@ struct JinjaStatement {
   std::vector<std::string> names{};
   std::vector<JinjaExpression> expressions{};
   std::vector<JinjaBlock> blocks{};
-  bool reads_loop = false;  // of kFor: the body says "loop", which has copies of the items beside each
+  bool reads_loop = false;  // of kFor: the body uses "loop", which has copies of the neighbouring items
 };
 
-// Throws DataError naming the line of what is not understood.
+// Throws DataError naming the line that is not supported.
 JinjaBlock parse_jinja(std::string_view source, const std::string& where);
 
-// The error for a line of a template.
+// Throws the error for a line of a template.
 [[noreturn]] void fail_jinja(const std::string& where, int line, std::string what, std::string found);
 
 }  // namespace plimsoll

@@ -8,7 +8,7 @@ using nlohmann::ordered_json;
 
 namespace {
 
-// Bytes that are no UTF-8, as a template may have them, become U+FFFD.
+// Bytes that are not UTF-8, which a template may have, become U+FFFD.
 std::string dumped(const ordered_json& json) {
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
@@ -18,7 +18,7 @@ std::string float_text(double number) {
   return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
 }
 
-// A string as Python's repr has it.
+// A string as in Python's repr.
 std::string python_quoted(const std::string& text) {
   const char quote = text.find('\'') != std::string::npos && text.find('"') == std::string::npos ? '"' : '\'';
   std::string out(1, quote);

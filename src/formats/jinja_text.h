@@ -1,5 +1,5 @@
-// Texts as Python makes and changes them, for what a Jinja template does with values (formats/jinja_values.h). Texts are
-// UTF-8 and counted in characters.
+// Python's string functions, for what a Jinja template does with values (formats/jinja_values.h). Texts are UTF-8 and
+// counted in characters.
 //
 //   python_str({1, "a", nullptr});                          // "[1, 'a', None]"
 //   stripped("  a\u3000", kPythonSpace, true, true);        // "a"
@@ -13,9 +13,9 @@
 
 namespace plimsoll {
 
-// Returns what str() gives; of a value within a list or object what repr() gives (`is_inner`).
+// Returns what str() gives; for a value within a list or object (`is_inner`), what repr() gives.
 std::string python_str(const nlohmann::ordered_json& json, bool is_inner = false);
-// Returns what json.dumps(value, ensure_ascii=False, indent=indent) gives; an indent below 0 stands for none.
+// Returns what json.dumps(value, ensure_ascii=False, indent=indent) gives; an indent below 0 means none.
 std::string json_dumps(const nlohmann::ordered_json& json, int indent, int depth = 0);
 
 // Returns where each character begins, and the end.
@@ -32,7 +32,7 @@ std::size_t characters_off(std::string_view text, std::string_view of, bool at_b
 // Returns `text` without these characters at its ends.
 std::string stripped(std::string_view text, std::string_view of, bool left, bool right);
 
-// These change letters of ASCII alone: no template changes others.
+// Change only ASCII letters, because no template changes others.
 std::string cased(std::string text, bool upper);
 std::string capitalized(const std::string& text);
 std::string titled(std::string text);

@@ -13,20 +13,20 @@ namespace {
 using nlohmann::ordered_json;
 using Token = JinjaToken;
 
-// Of a tag: its expression may be as deep as it is long.
+// The limit for a tag, because its expression may be nested as deep as it is long.
 constexpr std::size_t kMostTokens = 2000;
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Cuts a template into text and the tokens of what stands in braces.
+// Cuts a template into text and the tokens within braces.
 class Lexer {
  public:
   Lexer(std::string_view source, const std::string& where) : source_(source), where_(where) {}
 
   std::vector<Token> run() {
-    // A template's last line feed is no part of it.
+    // A template's last line feed is not part of it.
     if (source_.ends_with('\n')) source_.remove_suffix(1);
     while (at_ < source_.size()) {
       const std::size_t open = find_open(at_);
@@ -51,7 +51,7 @@ class Lexer {
     return source_.size();
   }
 
-  // The text up to `open`, without the spaces that blocks take.
+  // Adds the text up to `open`, without the spaces that blocks remove.
   void add_text(std::size_t open) {
     std::string_view text = source_.substr(at_, open - at_);
     if (strips_next_) {
@@ -99,7 +99,7 @@ class Lexer {
     tokens_.push_back({.kind = Token::Kind::kBegin, .text = prints ? "{{" : "{%", .line = line_});
     at_ += 2;
     if (at_ < source_.size() && (source_[at_] == '-' || source_[at_] == '+')) ++at_;
-    int depth = 0;  // of braces of objects
+    int depth = 0;  // nesting of objects' braces
     const std::size_t most = tokens_.size() + kMostTokens;
     while (true) {
       while (at_ < source_.size() && is_space(source_[at_])) line_ += source_[at_++] == '\n' ? 1 : 0;
@@ -207,7 +207,7 @@ class Lexer {
   std::size_t at_ = 0;
   int line_ = 1;
   bool strips_next_ = false, after_block_ = false;
-  bool begins_line_ = true;  // nothing but text that is left out stands before, since the line began
+  bool begins_line_ = true;  // the line so far has only text that is left out
   std::vector<Token> tokens_;
 };
 

@@ -1,4 +1,4 @@
-// Cuts a Jinja template into text and the tokens of what stands in braces (formats/jinja_syntax.h).
+// Cuts a Jinja template into text and the tokens within braces (formats/jinja_syntax.h).
 //
 //   const std::vector<JinjaToken> tokens = jinja_tokens("{{ a }}", "here");   // kBegin, kName, kEnd, kStop
 #pragma once
@@ -20,7 +20,7 @@ struct JinjaToken {
 };
 
 // Text is without the white space that tags take (trim_blocks, lstrip_blocks, "-"). The last token is kStop. Throws
-// DataError naming the line of what is no token.
+// DataError naming the line of an invalid token.
 std::vector<JinjaToken> jinja_tokens(std::string_view source, const std::string& where);
 
 }  // namespace plimsoll

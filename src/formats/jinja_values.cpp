@@ -74,7 +74,7 @@ Value arithmetic(const std::string& sign, const ordered_json& a, const ordered_j
                                         : x - y * std::floor(x / y);
     return Value(found);
   }
-  // Counts of messages: nothing that comes near 2^62 is one.
+  // The largest integer that is accepted: templates count messages, never near 2^62.
   constexpr double kMost = 1 << 30;
   const auto i = a.get<std::int64_t>(), j = b.get<std::int64_t>();
   if (std::max(std::abs(x), std::abs(y)) > kMost) fail("a number is too large", python_str(a));
@@ -239,7 +239,7 @@ Value filter_of_list(const Value& of, const std::string& name, const Arguments& 
   }
   ordered_json list = ordered_json::array();
   if (name == "unique") {
-    constexpr std::size_t kMost = 10'000;  // each is compared with all
+    constexpr std::size_t kMost = 10'000;  // each item is compared with all others
     if (items.size() > kMost) fail("a list is longer than any chat's", std::to_string(items.size()) + " items");
     for (const ordered_json& item : items) {
       if (std::ranges::none_of(list, [&](const ordered_json& known) { return equal(known, item); }))
@@ -256,7 +256,7 @@ Value filter_of_list(const Value& of, const std::string& name, const Arguments& 
   return select_items(items, name == "selectattr", arguments);
 }
 
-// What each filter and method understands of its arguments: by their place, and behind "|" by their names alone.
+// The arguments that each filter and method supports: by position, and for filters also by name.
 struct Signature {
   std::string_view name, places, names{};
 };
@@ -297,7 +297,7 @@ constexpr std::array<Signature, 9> kMethods = {{{"strip", "chars"},
                                                 {"split", "sep maxsplit"},
                                                 {"get", "key default"}}};
 
-// Refuses what would be passed over.
+// Refuses arguments that would be ignored.
 void check_arguments(std::span<const Signature> signatures, const std::string& name, const Arguments& arguments) {
   const auto known = std::ranges::find(signatures, name, &Signature::name);
   const Signature signature = known == signatures.end() ? Signature{name, ""} : *known;
@@ -318,7 +318,7 @@ int depth_of(const ordered_json& json) {
   return deepest + 1;
 }
 
-// Bytes, more or less.
+// Returns the approximate size in bytes.
 std::size_t size_of_json(const ordered_json& json) {
   constexpr std::size_t kOwn = 16;
   if (json.is_string()) return kOwn + json.get_ref<const std::string&>().size();
@@ -402,7 +402,7 @@ JinjaValue attribute_of(const JinjaValue& of, const std::string& name) {
 
 JinjaValue item_of(const JinjaValue& of, const JinjaValue& index) {
   if (of.is_undefined) fail("an item is asked of a value that is not there", printed(index));
-  // A number is a key's text.
+  // A number used as a key becomes text.
   if (index.json.is_string() || of.json.is_object()) return attribute_of(of, printed(index));
   if (!of.json.is_string() && !of.json.is_array()) return Value::undefined();
   const std::vector<ordered_json> all = elements_of(of);

@@ -30,7 +30,7 @@ struct JinjaValue {
   }
 };
 
-// What is wrong with an operation; whoever knows the template's line says where.
+// What is wrong with an operation; the caller, which knows the template's line, adds the place.
 struct JinjaFault {
   std::string what, found;
 };
@@ -39,31 +39,31 @@ struct JinjaArguments {
   std::vector<JinjaValue> values{};
   std::vector<std::pair<std::string, JinjaValue>> named{};
 
-  // The argument at `position`, or of that name; nullptr where there is none.
+  // Returns the argument at `position`, or of that name; nullptr if there is none.
   const JinjaValue* find(std::size_t position, std::string_view name) const;
 };
 
-// A text or list that a template makes is no longer than this; no chat is.
+// Texts and lists that a template makes must not be longer than this; no chat is.
 inline constexpr std::size_t kMostJinjaBytes = std::size_t{1} << 24, kMostJinjaItems = std::size_t{1} << 20;
-// How deep lists and objects may be in one another, and how many bytes a value is to copy.
+// How deep lists and objects may be nested; below, how many bytes it takes to copy a value.
 inline constexpr int kDeepestJinjaValue = 64;
 std::size_t size_of(const JinjaValue& value);
 
-// Each throws JinjaFault for values that it does not take, and for a name that is not understood.
+// Each function throws JinjaFault for values that it does not support, and for an unknown name.
 
 bool is_true(const JinjaValue& value);
-// As Python's str() has it; nothing for what is undefined.
+// Returns what Python's str() gives; nothing for an undefined value.
 std::string printed(const JinjaValue& value);
 std::string text_in(const JinjaValue& value);
 std::int64_t whole_in(const JinjaValue& value);
-// Items of a list, keys of an object, characters of a text; none of what is undefined.
+// Returns the items of a list, keys of an object or characters of a text; none for an undefined value.
 std::vector<nlohmann::ordered_json> elements_of(const JinjaValue& value);
 
 JinjaValue attribute_of(const JinjaValue& of, const std::string& name);
 JinjaValue item_of(const JinjaValue& of, const JinjaValue& index);
-// of[begin:end:step], null where one is left out.
+// Returns of[begin:end:step], with null for those left out.
 JinjaValue slice_of(const JinjaValue& of, const JinjaValue& begin, const JinjaValue& end, const JinjaValue& step);
-// Of two values: + - * / // % ~ == != < <= > >= in.
+// Applies + - * / // % ~ == != < <= > >= in to two values.
 JinjaValue apply_operator(const std::string& sign, const JinjaValue& left, const JinjaValue& right);
 JinjaValue negative_of(const JinjaValue& value);
 JinjaValue apply_filter(const JinjaValue& of, const std::string& name, const JinjaArguments& arguments);

@@ -25,7 +25,7 @@ bool nests_too_deep(std::string_view text);
 nlohmann::json parse_json(std::string_view text, const std::string& where);
 nlohmann::json parse_json(std::string_view text);
 
-// What an exception of the library says, without its name and number.
+// Returns the message of an exception of the library, without its name and number.
 std::string json_fault(const nlohmann::json::exception& error);
 
 // Returns the first key that an object has twice, at any depth: parsers silently keep the last. Keys are compared as

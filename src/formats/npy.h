@@ -45,7 +45,7 @@ class NpzReader : public TensorSource {
   std::vector<const ZipEntry*> zip_entries_;  // one for each entry; offset_bytes counts inside it
 };
 
-// Replaces `path` in one step. `bytes` has exactly type.bytes(); the dtype must not be BF16.
+// Replaces `path` in one step. `bytes` must have exactly type.bytes(); the dtype must not be BF16.
 void write_npy(const std::filesystem::path& path, const TensorType& type, std::span<const std::byte> bytes);
 
 }  // namespace plimsoll

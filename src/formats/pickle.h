@@ -5,7 +5,7 @@
 // ends reading: "this file would run code". (Instructions: CPython, Lib/pickletools.py, protocols 2
 // to 5.)
 //
-// Values lie in one flat list and refer to one another by index, so shared values cost nothing, cycles are harmless,
+// Values are in one flat list and refer to one another by index, so shared values cost nothing, cycles are harmless,
 // and nothing here recurses. PickleLimits bounds the memory.
 //
 //   const Pickle pickle = parse_pickle(bytes, "model.bin", [](std::string_view name) {

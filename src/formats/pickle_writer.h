@@ -26,16 +26,16 @@ class PickleWriter {
   void boolean(bool value);
   void integer(std::int64_t value);
   void real(double value);
-  // Bytes that are not UTF-8 are the caller's fault: Python would refuse them.
+  // The bytes must be UTF-8: Python would refuse others.
   void text(std::string_view value);
   void begin_list();
   void end_list();
   void begin_tuple();
   void end_tuple();
-  // Keys and values follow one another.
+  // Keys and values alternate.
   void begin_dict();
   void end_dict();
-  // The value that ended last can be written again, in a few bytes.
+  // Returns a number by which the value that ended last can be written again, in a few bytes.
   std::uint32_t remember();
   void recall(std::uint32_t value);
   // Writes the last byte; there must be one value.

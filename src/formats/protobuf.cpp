@@ -40,7 +40,7 @@ std::optional<ProtobufField> ProtobufReader::next() {
       field.bytes = *bytes;
       break;
     }
-    default:  // groups, which nobody writes any more, and what does not exist
+    default:  // groups, which are no longer in use, and unknown types
       return std::nullopt;
   }
   damaged_ = false;

@@ -29,7 +29,7 @@ class ProtobufReader {
  public:
   explicit ProtobufReader(std::string_view message) : rest_(message) {}
 
-  // Returns nothing at the end of the message, or where it is damaged.
+  // Returns nothing at the end of the message, or if it is damaged.
   std::optional<ProtobufField> next();
   bool damaged() const { return damaged_; }
   // Returns the bytes that have not been read yet.

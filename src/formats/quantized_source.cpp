@@ -23,7 +23,7 @@ constexpr std::string_view kWeight = ".weight", kScales = ".SCB", kWeightFormat 
 constexpr std::uint64_t kMostStateBytes = 1 << 16;
 constexpr std::int64_t kLargestBlock = 1 << 20, kSmallestBlock = 32;
 constexpr float kOf127 = 7.874015718698502e-3F;  // 1 / 127, as bitsandbytes multiplies by it
-// Codes and factors are read so many at a time.
+// How many codes and factors are read at a time.
 constexpr std::int64_t kBytesAtOnce = 16384, kElementsAtOnce = 2 * kBytesAtOnce;
 constexpr std::int64_t kFactorsAtOnce = kElementsAtOnce / kSmallestBlock + 2;
 
@@ -31,7 +31,7 @@ std::string module_of(std::string_view name) { return std::string(name.substr(0,
 
 constexpr std::int64_t blocks_of(std::int64_t elements, std::int64_t size) { return (elements + size - 1) / size; }
 
-// The tensors of one matrix, each of which must be there.
+// The tensors of one matrix, all of which must exist.
 class Group {
  public:
   Group(const TensorSource& file, std::string name) : file_(file), name_(std::move(name)) {}
@@ -67,10 +67,10 @@ class Group {
   std::string name_;
 };
 
-// NAME.quant_state.bitsandbytes__nf4: what is no tensor.
+// NAME.quant_state.bitsandbytes__nf4: the properties that are not tensors.
 struct State {
   Shape shape{};
-  std::int64_t block = 0, nested_block = 0;  // nested_block 0: factors are as they are
+  std::int64_t block = 0, nested_block = 0;  // nested_block 0: factors are not quantized
   float nested_offset = 0;
 };
 
@@ -132,7 +132,7 @@ void for_each_in_8_bits(const TensorSource& file, const Body& body) {
 
 }  // namespace
 
-// Says where a matrix's numbers lie, which are read as they are asked for.
+// Where a matrix's numbers are; they are read on demand.
 struct QuantizedSource::Matrix {
   Shape shape;
   const TensorEntry* codes = nullptr;
@@ -164,7 +164,7 @@ QuantizedSource::Matrix::Matrix(const Group& group, const TensorEntry& state_ent
   shape = state.shape;
   const std::int64_t elements = shape.elements(), blocks = blocks_of(elements, state.block);
   codes = group.file().find(name);
-  // bnb_4bit_quant_storage gives the same bytes another type.
+  // bnb_4bit_quant_storage may give the same bytes another type.
   if (codes == nullptr || codes->type.bytes() != static_cast<std::size_t>(blocks_of(elements, 2))) {
     group.refuse("a quantized weight's codes do not fit its shape",
                  codes == nullptr ? "no such tensor" : to_string(codes->type),
@@ -198,7 +198,7 @@ QuantizedSource::Matrix::Matrix(const Group& group) {
   }
 }
 
-// The factors of blocks from `first` on.
+// Reads the factors of blocks from `first` on.
 void QuantizedSource::Matrix::read_factors(const TensorSource& file, std::int64_t first, std::span<float> to) const {
   if (state.nested_block == 0) {
     return file.read_elements(*absmax, static_cast<std::uint64_t>(first), std::as_writable_bytes(to));
@@ -218,7 +218,7 @@ void QuantizedSource::Matrix::read_factors(const TensorSource& file, std::int64_
   }
 }
 
-// At most kElementsAtOnce elements.
+// Reads at most kElementsAtOnce elements.
 void QuantizedSource::Matrix::read_part(const TensorSource& file, std::int64_t first, std::span<float> to) const {
   constexpr std::int64_t kWord = 8;  // no type of codes has more bytes
   alignas(kWord) std::array<std::byte, kBytesAtOnce + 2 * kWord> bytes;

@@ -1,5 +1,4 @@
-// QuantizedSource: weights that `transformers` saved in 4 or 8 bits with bitsandbytes, read as the numbers that they
-// stand for.
+// QuantizedSource: weights that `transformers` saved in 4 or 8 bits with bitsandbytes, decoded to numbers.
 //
 // A matrix [out, in] in 4 bits is several tensors (bitsandbytes' QuantState.as_dict, packed):
 //   NAME                    two codes a byte, the first in the upper half, in the order of the matrix
@@ -11,8 +10,8 @@
 // One in 8 bits is NAME I8 [out, in], and for the module, NAME without ".weight", SCB F32 [out]: a code c stands for
 // c SCB / 127.
 //
-// Each such matrix is one entry, F32 of its shape; the tensors behind it are no entries. The shape is that of
-// torch.nn.Linear even where the model has a Conv1D, whose weight bitsandbytes turns.
+// Each such matrix is one entry, F32 of its shape; its tensors are not entries themselves. The shape is that of
+// torch.nn.Linear even if the model has a Conv1D, whose weight bitsandbytes transposes.
 //
 //   auto file = std::make_unique<SafetensorsReader>(path);
 //   if (holds_quantized(*file)) {
@@ -30,10 +29,10 @@
 namespace plimsoll {
 
 enum class Coding : std::uint8_t {
-  kNone,         // numbers as they are
-  kNormalFloat,  // rows of 4 bits exactly as tensor/block_code.h has them: NF4, in blocks of 64 that no two rows share
-  kBytes,        // 8 bits, a factor for each row: Q8 with Factor::kOfRow, since a row's largest number has the code 127
-  kOther         // 4 bits in other blocks or of another type: there is no such row for it
+  kNone,         // plain numbers
+  kNormalFloat,  // 4 bits in the layout of tensor/block_code.h: NF4, in blocks of 64 that no two rows share
+  kBytes,        // 8 bits, a factor for each row: Q8 with Factor::kOfRow, since a row's largest number has code 127
+  kOther         // 4 bits in other blocks or of another type: no type of ours has this layout
 };
 
 // True if some tensors of the file are such weights.
@@ -41,10 +40,10 @@ bool holds_quantized(const TensorSource& file);
 
 class QuantizedSource final : public TensorSource {
  public:
-  // Throws DataError naming the matrix if what belongs to it is missing or does not fit.
+  // Throws DataError naming the matrix if one of its tensors is missing or does not fit.
   explicit QuantizedSource(std::unique_ptr<TensorSource> file);
 
-  // `index`: of an entry.
+  // `index` is an entry's.
   Coding coding(std::size_t index) const;
   void verify() const override { file_->verify(); }
 
@@ -56,7 +55,7 @@ class QuantizedSource final : public TensorSource {
 
   std::unique_ptr<TensorSource> file_;
   std::vector<std::size_t> places_;                      // of each entry, or of its codes, in the file's entries
-  std::vector<std::shared_ptr<const Matrix>> matrices_;  // of each entry; nullptr: numbers as they are
+  std::vector<std::shared_ptr<const Matrix>> matrices_;  // of each entry; nullptr: plain numbers
 };
 
 }  // namespace plimsoll

@@ -1,5 +1,5 @@
 // Writes a matrix in 4 bits as bitsandbytes and `transformers` read it: NF4 in blocks of 64 neighbours, the factors of
-// blocks as they are or quantized in turn (formats/quantized_source.h has the tensors).
+// blocks unchanged or quantized in turn (formats/quantized_source.h has the tensors).
 //
 //   const QuantizedWriter matrix({"layer.weight", {DType::kBF16, {1024, 1024}}}, true);
 //   SafetensorsWriter writer(path, matrix.declarations());
@@ -17,14 +17,14 @@ namespace plimsoll {
 
 class QuantizedWriter {
  public:
-  // `matrix`: its name, shape [out, in] and the type that it had, which products in `transformers` go back to.
+  // `matrix` has its name, shape [out, in] and original type, to which products in `transformers` convert it back.
   QuantizedWriter(TensorDeclaration matrix, bool use_double_quant)
       : matrix_(std::move(matrix)), use_double_quant_(use_double_quant) {}
 
   std::vector<TensorDeclaration> declarations() const;
 
   // Writes these tensors one after the other. `read` gives elements from `first` on, each once and in order. Holds the
-  // blocks' factors, a sixteenth of the matrix as F32 is.
+  // blocks' factors, a sixteenth of the matrix's bytes in F32.
   using Read = std::function<void(std::int64_t first, std::span<float> values)>;
   void write(SafetensorsWriter& writer, const Read& read) const;
 

@@ -1,4 +1,4 @@
-// safetensors: read and written in a stream, with planned memory only.
+// safetensors: read and written as streams, using only planned memory.
 //
 // The format (huggingface/safetensors, README "Format"): 8 bytes header length N, little endian;
 // N bytes of JSON {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, …,

@@ -39,21 +39,21 @@ class TensorSource {
   TensorSource& operator=(const TensorSource&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
-  // The entries in the order in which the file lists them.
+  // Returns the entries in the order of the file.
   const std::vector<TensorEntry>& entries() const { return entries_; }
   // Returns null if there is no tensor of that name.
   const TensorEntry* find(std::string_view name) const;
   // Throws DataError naming file and tensor if there is none of that name.
   const TensorEntry& at(std::string_view name) const;
 
-  // Reads the whole tensor, row-major; `destination` holds exactly its bytes. Throws DataError if the file cannot be
+  // Reads the whole tensor, row-major; `destination` must have exactly its size. Throws DataError if the file cannot be
   // read.
   void read(std::string_view name, std::span<std::byte> destination) const;
   // Reads as many elements as `destination` holds, from `first_element` on (row-major order), for tensors that pass
   // through a staging buffer. `entry` is one of entries().
   void read_elements(const TensorEntry& entry, std::uint64_t first_element, std::span<std::byte> destination) const;
 
-  // Says where the tensor lies in a file with its elements one after the other; empty if it does not.
+  // Returns where the tensor is in a file, if its elements are contiguous there; empty otherwise.
   std::optional<StoredTensor> stored(std::string_view name) const;
 
   // Reads the whole file once and compares it with its container's checksums (the CRC-32 of a zip archive's entries;
@@ -79,7 +79,7 @@ class TensorSource {
 // the dimensions does not excuse the others); throws DataError at `where` otherwise.
 TensorType checked_tensor_type(DType dtype, std::span<const std::uint64_t> dims, const std::string& where);
 
-// The inverse of dtype_name.
+// Inverts dtype_name.
 std::optional<DType> parse_dtype(std::string_view name);
 
 // Throws DataError if the file is a Git LFS pointer or a web page saved as a weight file: the two most common ways in

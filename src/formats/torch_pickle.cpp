@@ -119,7 +119,8 @@ class StateDict {
       name_ = key.text;
       refuse_other_tensor(pickle_[value->items[0]].text, *value);
       if (!is_call(*value, kRebuildTensor)) continue;
-      // A million tensors could share one text as their name, copied as often, so a duplicate ends reading here.
+      // A million tensors could share one text as their name, which would be copied each time, so a duplicate ends
+      // reading here.
       if (!names.insert(dict->pairs[i]).second) refuse("a tensor's name comes twice");
       add(*value);
     }

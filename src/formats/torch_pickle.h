@@ -1,5 +1,5 @@
-// pytorch_model.bin: reads the zip that torch.save writes (since PyTorch 1.6), without Python and without running what
-// the pickle inside asks for.
+// pytorch_model.bin: reads the zip that torch.save writes (since PyTorch 1.6), without Python and without running code
+// in the pickle.
 //
 // The archive holds NAME/data.pkl, a pickled state dict whose tensors refer to storages, and the storages'
 // bytes as NAME/data/KEY. Only the functions that rebuild tensors, parameters and OrderedDict are known;

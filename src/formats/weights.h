@@ -22,19 +22,19 @@ namespace plimsoll {
 // relative to the shard's file. A weight that bitsandbytes quantized is one entry (formats/quantized_source.h).
 class WeightsFile : public TensorSource {
  public:
-  // Reads the tensor as float: F32 unchanged, F16 and BF16 exactly, F64 rounded to nearest. `destination` holds exactly
-  // the tensor's elements. `staging` is used only for F64 and holds at least one element (64 KiB and more are fast).
-  // Throws DataError naming the tensor if it is not floating.
+  // Reads the tensor as float: F32 unchanged, F16 and BF16 exactly, F64 rounded to nearest. `destination` must have
+  // exactly the tensor's elements. `staging` is used only for F64 and must hold at least one element (64 KiB and more
+  // are fast). Throws DataError naming the tensor if it is not floating.
   void read_as_f32(std::string_view name, std::span<float> destination, std::span<std::byte> staging) const;
   // Does the same for `destination`.size() elements from `first` on.
   void read_as_f32(std::string_view name, std::int64_t first, std::span<float> destination,
                    std::span<std::byte> staging) const;
   void verify() const override { source_->verify(); }
-  // How the file has a tensor.
+  // Returns how the file stores a tensor.
   Coding coding(std::string_view name) const;
-  // The files that hold the tensors, in the order in which they are first named.
+  // Returns the files that hold the tensors, in the order in which they are first named.
   const std::vector<std::filesystem::path>& files() const { return files_; }
-  // Tells contents apart (base/hash.h), as 16 digits. Reads every file once.
+  // Returns a fingerprint of the contents (base/hash.h), as 16 digits. Reads every file once.
   std::string fingerprint() const;
 
  private:

@@ -36,7 +36,7 @@ class ZipReader {
   explicit ZipReader(const std::filesystem::path& path);
 
   const InputFile& file() const { return file_; }
-  // The entries, sorted by name.
+  // Returns the entries, sorted by name.
   const std::vector<ZipEntry>& entries() const { return entries_; }
   const ZipEntry* find(std::string_view name) const;
 

@@ -5,11 +5,11 @@
 //   kAttentionGrad  doutput, q, k, v, output, log_sum_exp, then kAttention's inputs from sample_offsets on
 //   kAttentionBias  sample_offsets, key_mask, relative_coordinates, tables
 //
-// What stands behind the bar is there with a bias only: coordinates with any, position's table with the position bias,
-// those of x and y with the spatial one, biases with AttentionAttributes::made_biases. Kernels look biases up in the
-// tables or read those that are made, which are the same but for their rounding. A gradient's outputs are dq, dk, dv,
-// then with ::table_gradients those of the tables that there are, in their order, then with ::column_sums those of dq,
-// dk and dv.
+// The inputs after the bar are present only with a bias: coordinates with any bias, position's table with the position
+// bias, the tables of x and y with the spatial bias, biases with AttentionAttributes::made_biases. Kernels look biases
+// up in the tables or read the ones that are made, which are the same except for their rounding. A gradient's outputs
+// are dq, dk, dv, then with ::table_gradients those of the tables that are present, in their order, then with
+// ::column_sums the sums of dq, dk and dv.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ struct AttentionForm {
   bool made_biases = false;
 
   constexpr std::size_t tables() const { return tables_before(kBiases); }
-  // Positions among the node's inputs. q, k, v, row_keys and dropout_key are not there in a kAttentionBias.
+  // Positions among the node's inputs. A kAttentionBias has no q, k, v, row_keys and dropout_key.
   constexpr std::size_t q() const { return op == Op::kAttentionGrad ? 1 : 0; }  // k and v follow
   constexpr std::size_t output() const { return 4; }                            // of a gradient; log_sum_exp follows
   constexpr std::size_t sample_offsets() const { return op == Op::kAttentionGrad ? 6 : op == Op::kAttention ? 3 : 0; }
@@ -40,9 +40,9 @@ struct AttentionForm {
   constexpr std::size_t table(std::size_t bias) const { return coordinates() + 1 + tables_before(bias); }
   constexpr std::size_t biases() const { return coordinates() + 1 + tables(); }
   constexpr std::size_t inputs() const { return tables() == 0 ? coordinates() : biases() + (made_biases ? 1 : 0); }
-  // Among the gradient's outputs.
+  // Positions among the gradient's outputs.
   constexpr std::size_t table_gradient(std::size_t bias) const { return 3 + tables_before(bias); }
-  // Of dq; those of dk and dv follow.
+  // The position of dq's sums; those of dk and dv follow.
   std::size_t column_sums(const Node& node) const {
     return 3 + (std::get<AttentionAttributes>(node.attributes).table_gradients ? tables() : 0);
   }
@@ -55,7 +55,7 @@ struct AttentionForm {
   }
 };
 
-// Of any of the three ops, or of a kCachedAttention. Throws InternalError for any other.
+// Returns the attributes of any of the three ops, or of a kCachedAttention. Throws InternalError for any other.
 inline const AttentionAttributes& attention_attributes(const Node& node) {
   if (node.op == Op::kAttentionBias) return std::get<AttentionBiasAttributes>(node.attributes).attention;
   check(node.op == Op::kAttention || node.op == Op::kAttentionGrad || node.op == Op::kCachedAttention,
@@ -74,11 +74,11 @@ inline std::int64_t key_value_heads(const AttentionAttributes& attributes) {
   return attributes.key_value_heads > 0 ? attributes.key_value_heads : attributes.heads;
 }
 
-// The rows that a sample may have, of `rows` in all.
+// Returns the most rows that a sample may have, out of `rows` in all.
 constexpr std::int64_t longest_sample(const AttentionAttributes& attributes, std::int64_t rows) {
   return attributes.longest_sample > 0 ? std::min(attributes.longest_sample, rows) : rows;
 }
-// The keys that a row of made biases has for each head: K.
+// Returns K, the number of keys in a row of made biases for each head.
 constexpr std::int64_t attention_bias_keys(const AttentionAttributes& attributes, std::int64_t rows) {
   return (longest_sample(attributes, rows) + 7) / 8 * 8;
 }

@@ -176,7 +176,7 @@ std::size_t layer_norm_row_outputs(const Node& node) { return layer_norm_form(no
 constexpr OpAliases kSiluMultiplyGradAliases = {
     .pairs = {{{0, 1, Alias::Kind::kMay}, {0, 0, Alias::Kind::kMay}, {1, 2, Alias::Kind::kMay}}}, .pair_count = 3};
 
-// dx may lie in dy's or normalized's bytes, and what is dropped in normalized's.
+// dx may lie in dy's or normalized's bytes, and `dropped` in normalized's.
 constexpr OpAliases kLayerNormGradAliases = {
     .pairs = {{{0, 0, Alias::Kind::kMay}, {0, 1, Alias::Kind::kMay}, {1, 1, Alias::Kind::kMay}}}, .pair_count = 3};
 

@@ -150,7 +150,7 @@ void set_biases(AttentionAttributes& attributes, const AttentionContext& context
   attributes.spatial_bias = context.x_table != kNoValue;
 }
 
-// The inputs that attention has with a bias only.
+// Adds the inputs that attention has only with a bias.
 void add_biases(std::vector<ValueId>& inputs, const AttentionContext& context) {
   if (context.position_table != kNoValue || context.x_table != kNoValue) {
     inputs.push_back(context.relative_coordinates);

@@ -1,5 +1,5 @@
-// Which outputs of a node are the sums over the rows of other outputs: a gradient's node may make the gradient of the
-// bias that was added to what it differentiates, and so save reading its own output again (autodiff/rules.cpp).
+// Says which outputs of a node are the sums over the rows of other outputs: the node of a gradient may also compute the
+// gradient of the bias that was added to its input, which saves reading its own output again (autodiff/rules.cpp).
 #pragma once
 
 #include <cstddef>
@@ -13,10 +13,10 @@ struct ColumnSums {
   std::size_t of, sums;  // outputs
 };
 
-// Of kGeluGrad, kLayerNormGrad and kAttentionGrad; of other ops nothing.
+// Returns those of kGeluGrad, kLayerNormGrad and kAttentionGrad; nothing for other ops.
 std::vector<ColumnSums> column_sums(const Node& node);
 
-// Returns the node's attributes, of those ops, with the sums or without.
+// Returns the attributes of a node of those ops, with the sums or without.
 Attributes with_column_sums(const Node& node, bool sums);
 
 }  // namespace plimsoll

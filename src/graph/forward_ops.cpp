@@ -328,7 +328,7 @@ IndexRange gather_rows_indices(const Graph& graph, const Node& node) {
   return {.input = 1, .low = std::numeric_limits<std::int32_t>::min(), .end = graph.type(node.inputs[0]).shape[0]};
 }
 
-// Behind the real rows are zeros.
+// The rows after the real ones are zeros.
 constexpr OutputRows kAllRows = {.count = 0};
 constexpr OpFacts kForwardRows[] = {
     {.op = Op::kEmbedding,
@@ -458,7 +458,7 @@ constexpr OpFacts kForwardRows[] = {
      .work = element_work,
      .aliases = may_take(0, {0}),
      .takes_halves = true},
-    // Those that read its result are priced as if they still made it themselves, which takes longer.
+    // The nodes that read its result are priced as if they still computed it themselves, which takes longer.
     {.op = Op::kAttentionBias,
      .name = "attention_bias",
      .types = attention_bias_types,

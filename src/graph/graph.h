@@ -93,7 +93,7 @@ class Graph {
 // True for roles whose bytes outlive the step.
 constexpr bool is_persistent(Role role) { return role == Role::kParameter || role == Role::kState; }
 
-// True if `is` returns true for the type of an input or output of `node`: any_tensor(graph, node, is_half).
+// i32[1]: how many leading rows are real; kNoValue: all
 bool any_tensor(const Graph& graph, const Node& node, bool (*is)(DType));
 
 // Returns the output types of `node` from its op, attributes and inputs. Throws InternalError if the inputs do not fit.

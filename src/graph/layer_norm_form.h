@@ -19,7 +19,7 @@ struct LayerNormForm {
   bool drops = false;
   bool column_sums = false;  // of a gradient
 
-  // Positions among the inputs, of either op where it has them.
+  // Positions among the inputs, for both ops where they have them.
   static constexpr std::size_t kResidual = 3, kRowKeys = 4, kDropoutKey = 5;
   // Positions among a gradient's outputs.
   constexpr std::size_t of_x() const { return drops ? 1 : 0; }

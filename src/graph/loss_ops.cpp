@@ -1,4 +1,5 @@
-// The shape rules and the facts of the ops that end a forward graph, and of what is made of logits beside a loss.
+// The shape rules and the facts of the ops that end a forward graph, and of those that compute something else from
+// logits.
 #include "graph/op_facts.h"
 #include "graph/op_work.h"
 #include "graph/shape_rule.h"
@@ -112,7 +113,7 @@ IndexRange cross_entropy_indices(const Graph& graph, const Node& node) {
   return {.input = 1, .low = 0, .end = graph.type(node.inputs[0]).shape[1], .ignored = -100};
 }
 
-// A loss is whole; its gradient, the second output, has the rows of the logits.
+// A loss has all its rows; its gradient, the second output, has the rows of the logits.
 constexpr OutputRows kRowsOfGradient = {.first = 1, .count = 1};
 
 constexpr OpFacts kLossRows[] = {

@@ -70,7 +70,7 @@ enum class Op : std::uint8_t {
   kGatherRows,        // x f[n,D], index i32[m], inverse i32[n]        -> f[m,D]: row index[i] of x, zeros where index < 0;
                       //                                                  `inverse` is the gradient's index
   kTakeRows,          // x f[n,D] or i32[n]                            -> [count,D] or [count]: the real rows of x from
-                      //                                                  `first` on, then zeros; how many they are i32[1]
+                      //                                                  `first` on, then zeros; their number i32[1]
                       //                                                  RowPartAttributes
   kJoinRows,          // several x f[count,D], the last of fewer rows  -> f[n,D]: their rows, one after the other
   kConcatHeads,       // a f[n,H*A] (, b f[n,H*B])                     -> f[n,H*(A+B)]: for each head its columns of a, times
@@ -181,7 +181,7 @@ enum class Op : std::uint8_t {
   kSiluMultiplyGrad,      // dy f[n,K], gate f[n,K], x f[n,K]          -> gradients of gate and x
   kTanhGrad,              // dy f[n,K], y f[n,K] (tanh's output)       -> f[n,K]
   // --- accumulation and update --------------------------------------------------------------------------------------
-  // `keep` i32[1]: 0 in the first micro-batch of an update, where what the sum held is forgotten (it may be anything).
+  // `keep` i32[1]: 0 in the first micro-batch of an update, where the sum's old content is dropped.
   kAccumulate,     // sum, x the same type, keep i32[1]                -> x (+ sum where keep != 0), in sum's bytes
   kMergeRowGrads,  // sum ids i32[c], count i32[1], rows f[c,D], then ids i32[n], count i32[1], rows f[n,D], then keep i32[1]
                    //                                                  -> the three sums, in their bytes, ids ascending
@@ -222,7 +222,7 @@ enum class Op : std::uint8_t {
   kReduceScatterBegin,  // parts f[...]                                -> parts in their bytes, being sent; staging f[s]
   kReduceScatterEnd,    // parts, staging                              -> parts in their bytes: the own elements are the
                         //                                                sums over ranks, the others are not defined
-  kAllGatherBegin,      // parts, of which the own elements are defined -> parts in their bytes, on their way
+  kAllGatherBegin,      // parts, whose own elements are defined        -> parts in their bytes, on their way
   kAllGatherEnd,        // parts                                       -> parts in their bytes, whole
   kGatherShardsBegin,   // own elements of each part, as fewer rows    -> parts, on their way to kAllGatherEnd
   kAllReduceBegin,      // parts f[...], small ones                    -> parts in their bytes, being sent; staging f[s]
@@ -248,7 +248,7 @@ struct EmbeddingAttributes {
   std::int64_t padding_idx = -1;  // this row receives no gradient; -1: none
   bool row_gradient = false;      // the gradient is (ids, rows), never a dense table
   std::int64_t table_rows = 0;    // R, for kEmbeddingGrad
-  std::int64_t first_row = 0;     // of the table: the gradient is of R rows from there on, and of no others
+  std::int64_t first_row = 0;     // of the table: the gradient has R rows, from this one on
   friend bool operator==(const EmbeddingAttributes&, const EmbeddingAttributes&) = default;
 };
 struct SpatialAttributes {
@@ -275,7 +275,7 @@ struct LayerNormAttributes {
   double eps = 1e-5;
   double dropout_p = 0;  // of x, where there is a residual; 0: no dropout
   std::uint32_t site = 0;
-  bool column_sums = false;  // of a gradient: it has them as its last output
+  bool column_sums = false;  // of a gradient: they are its last output
   friend bool operator==(const LayerNormAttributes&, const LayerNormAttributes&) = default;
 };
 struct RmsNormAttributes {
@@ -323,7 +323,7 @@ struct SoftTargetAttributes {
 struct RelationAttributes {
   std::int64_t heads = 1;
   double weight = 1;
-  std::int64_t longest_sample = 0;  // no sample has more rows; 0: unknown. Only scratch depends on it
+  std::int64_t longest_sample = 0;  // no sample has more rows; 0: unknown. Only the scratch size depends on it
   friend bool operator==(const RelationAttributes&, const RelationAttributes&) = default;
 };
 struct ScaleAttributes {
@@ -332,13 +332,13 @@ struct ScaleAttributes {
 };
 struct HeadsAttributes {
   std::int64_t heads = 1;                        // H
-  std::int64_t first_size = 0, second_size = 0;  // A and B, columns of a head
+  std::int64_t first_size = 0, second_size = 0;  // A and B, columns per head
   double first_factor = 1, second_factor = 1;
   bool second = true;  // there is a b
   friend bool operator==(const HeadsAttributes&, const HeadsAttributes&) = default;
 };
 struct PairAttributes {
-  std::int64_t group = 1;  // E, rows of a sample
+  std::int64_t group = 1;  // E, rows per sample
   friend bool operator==(const PairAttributes&, const PairAttributes&) = default;
 };
 struct JoinAttributes {
@@ -348,8 +348,8 @@ struct JoinAttributes {
 // InfoNCE in both directions (van den Oord et al. 2018; Radford et al. 2021). Rows 2k and 2k+1 are a pair; it counts if
 // their groups are the same and not -100. With s(i, j) the cosine of two rows, 0 for a row shorter than 1e-12, over the
 // temperature: each row i of a pair that counts, with its partner p(i), adds half of -log(exp s(i, p(i)) / sum over j of
-// exp s(i, j)) to the loss, times loss_scale; j is p(i) and, of the pairs' rows on p(i)'s side, those of another group
-// than i that is not -100.
+// exp s(i, j)) to the loss, times loss_scale; j is p(i) and those of the pairs' rows on p(i)'s side whose group is not
+// -100 and differs from i's.
 struct ContrastiveAttributes {
   double temperature = 0.05;
   friend bool operator==(const ContrastiveAttributes&, const ContrastiveAttributes&) = default;
@@ -374,7 +374,7 @@ struct AttentionAttributes {
   std::int64_t max_spatial_distance = 256;
   bool table_gradients = false, column_sums = false;  // of a gradient
   std::int64_t longest_sample = 0;  // no sample has more rows; 0: unknown. Only sizes depend on it
-  bool made_biases = false;         // has biases, which a kAttentionBias has made of the tables
+  bool made_biases = false;         // has biases, made from the tables by a kAttentionBias
   bool causal = false;              // a row sees no later row of its sample
   std::int64_t key_value_heads = 0;  // H' of k and v, each of which serves H / H' neighbouring heads; 0: H
   friend bool operator==(const AttentionAttributes&, const AttentionAttributes&) = default;
@@ -395,12 +395,12 @@ struct AdamWAttributes {
   double weight_decay = 0;
   double rate_factor = 1;  // of the learning rate
   // For a node that updates part of its parameter: `count` elements from `first` on, a multiple of kStateBlock; its
-  // moments are those elements', flat. count 0: all elements, with moments in the parameter's shape.
+  // moments are for those elements only, and flat. count 0: all elements, with moments in the parameter's shape.
   std::int64_t first = 0, count = 0;
-  // The elements of the whole parameter with which the node's parameter and its dense gradient begin: a rank may hold a
+  // Where the node's parameter and its dense gradient begin, as elements of the whole parameter: a rank may hold only a
   // part of either.
   std::int64_t parameter_first = 0, gradient_first = 0;
-  bool whole_moments = false;  // a part's moments are the parameter's, of which it updates those of its elements
+  bool whole_moments = false;  // the moments are those of the whole parameter; the node updates only its part of them
   friend bool operator==(const AdamWAttributes&, const AdamWAttributes&) = default;
 };
 // Shazeer, Stern 2018, without first moment or relative steps; at update t the decay of the means is 1 - t^decay_rate.
@@ -416,7 +416,7 @@ struct TransferAttributes {
   struct Part {
     std::uint64_t offset = 0;  // in bytes, in the file
     TensorType type{};
-    std::size_t file_bytes = 0;  // that the file has of it; 0: as many as memory
+    std::size_t file_bytes = 0;  // how many bytes of it the file has; 0: as many as memory
     std::size_t moved_bytes() const { return file_bytes > 0 ? file_bytes : type.bytes(); }
     friend bool operator==(const Part&, const Part&) = default;
   };
@@ -439,7 +439,7 @@ struct SliceAttributes {
   std::int64_t first = 0, count = 0;
   friend bool operator==(const SliceAttributes&, const SliceAttributes&) = default;
 };
-// Classes [first, first + c) of those that a row has logits of.
+// Selects the classes [first, first + c) of those that a row has logits for.
 struct ClassPartAttributes {
   std::int64_t first = 0;
   friend bool operator==(const ClassPartAttributes&, const ClassPartAttributes&) = default;
@@ -456,7 +456,7 @@ using Attributes =
                  DropoutAttributes, AttentionAttributes, AttentionBiasAttributes, GradientNormAttributes, AdamWAttributes, AdafactorAttributes, TransferAttributes,
                  CollectiveAttributes, SliceAttributes, RowPartAttributes, ClassPartAttributes>;
 
-// Of a kGelu, which may have no attributes, or a kGeluGrad.
+// Accepts the attributes of a kGelu, which may have none, or of a kGeluGrad.
 inline bool gelu_by_tanh(const Attributes& attributes) {
   const auto* const gelu = std::get_if<GeluAttributes>(&attributes);
   return gelu != nullptr && gelu->by_tanh;
@@ -470,8 +470,8 @@ constexpr bool is_collective(Op op) { return op >= Op::kReduceScatterBegin && op
 // Returns the op's only name in graphs, kernels, tests and benchmarks, such as "layer_norm".
 std::string_view op_name(Op op);
 
-// Output `output` may or must use the bytes of input `input`. `kMay` applies if the input dies at the node and both
-// have the same size; kernels of these ops handle both cases. `kMust` is how parameters and states change.
+// Says that output `output` may or must use the bytes of input `input`. `kMay` applies if the input dies at the node
+// and both have the same size; kernels of these ops handle both cases. `kMust` is how parameters and states change.
 struct Alias {
   enum class Kind : std::uint8_t { kMay, kMust };
   std::size_t output;

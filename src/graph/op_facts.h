@@ -1,6 +1,6 @@
-// OpFacts: all that the engine needs to know of an op beside its kernels and its gradient, one row an op. The rows are
-// in forward_ops.cpp, loss_ops.cpp, backward_ops.cpp, update_ops.cpp and rank_ops.cpp, each beside its op's shape rule. Code that
-// needs a fact asks the row; it does not list ops.
+// OpFacts: all that the engine needs to know about an op besides its kernels and its gradient, one row per op. The rows
+// are in forward_ops.cpp, loss_ops.cpp, backward_ops.cpp, update_ops.cpp and rank_ops.cpp, each beside its op's shape
+// rule. Code that needs a fact asks the row; it does not list ops.
 //
 //   const OpFacts& facts = op_facts(node.op);
 //   const bool is_cheap = output < facts.cheap_outputs;
@@ -21,11 +21,12 @@ namespace plimsoll {
 
 class ShapeRule;
 
-// Which outputs take which inputs' bytes: a few pairs, or every input in place. A pair holds where its input is there.
+// Which outputs take which inputs' bytes: a few pairs, or every input in place. A pair applies if the node has its
+// input.
 struct OpAliases {
   std::array<Alias, 3> pairs{};
   std::size_t pair_count = 0;
-  // Output i is input i, changed in place, for all inputs but the last so many.
+  // If set, output i is input i, changed in place, for all inputs except this many at the end.
   std::optional<std::size_t> in_place_but = std::nullopt;
 };
 // The output may take the bytes of any one of these inputs.
@@ -52,11 +53,12 @@ struct OutputRows {
   std::size_t (*count_of)(const Node&) = nullptr;
 };
 
-// The indices that a node reads a table with: those of input `input` are from `low` to `end - 1`, or `ignored`.
+// The range of the indices with which a node reads a table: those in input `input` are from `low` to `end - 1`, or
+// `ignored`.
 struct IndexRange {
   std::size_t input;
   std::int64_t low, end;
-  std::int64_t ignored = 0;  // no row, in every table
+  std::int64_t ignored = 0;  // means no row, in every table
 };
 
 struct OpFacts {
@@ -65,13 +67,13 @@ struct OpFacts {
   std::vector<TensorType> (*types)(const ShapeRule&);  // its shape rule
   // Its work for a node whose rows are all real, in the unit that kernels' time grows with (graph/op_work.h).
   double (*work)(const Graph&, const Node&);
-  // Where its own speed is not measured, it has that of this op, whose work is counted in the same unit.
+  // If its own speed is not measured, the speed of this op is used, whose work is counted in the same unit.
   Op priced_like = Op::kAdd;
   OpAliases aliases{};
   bool takes_halves = false;      // every backend has a kernel for rows of BF16 and F16
-  bool makes_infinities = false;  // -infinity in an output marks what is left out, and is no fault
+  bool makes_infinities = false;  // -infinity in an output marks what is left out, and is not an error
   bool takes_codes = false;       // the same, for a weight of Q8 or NF4
-  std::size_t cheap_outputs = 0;  // so many leading outputs cost almost nothing to compute again
+  std::size_t cheap_outputs = 0;  // this many leading outputs cost almost nothing to recompute
   OutputRows rows{};
   IndexRange (*indices)(const Graph&, const Node&) = nullptr;  // for an op that reads rows of a table
 };
@@ -82,7 +84,7 @@ const OpFacts& op_facts(Op op);
 std::optional<std::int64_t> defined_rows(const Node& node, std::size_t output,
                                          const std::function<std::int64_t(ValueId)>& read);
 
-// The rows of each file.
+// The rows that each file defines.
 std::span<const OpFacts> forward_ops();
 std::span<const OpFacts> loss_ops();
 std::span<const OpFacts> backward_ops();

@@ -63,7 +63,7 @@ double attention_work(const Graph& graph, const Node& node) {
   return seen * elements(graph, node.inputs[0]) * rows / samples;
 }
 
-// As if every row saw the whole table.
+// Counts as if every row saw the whole table.
 double cached_attention_work(const Graph& graph, const Node& node) {
   return elements(graph, node.inputs[0]) * static_cast<double>(graph.type(node.inputs[1]).shape[0]);
 }

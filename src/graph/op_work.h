@@ -18,6 +18,6 @@ double contrastive_work(const Graph& graph, const Node& node);    // three produ
 double cached_attention_work(const Graph& graph, const Node& node);
 double attention_work(const Graph& graph, const Node& node);      // rows are spread evenly over the samples; both passes
 double relation_loss_work(const Graph& graph, const Node& node);  // as attention, of both tensors
-double adamw_work(const Graph& graph, const Node& node);          // of a part, that share of the whole
+double adamw_work(const Graph& graph, const Node& node);          // of a part: its share of the whole
 
 }  // namespace plimsoll

@@ -1,4 +1,4 @@
-// The shape rules and the facts of what ranks exchange.
+// The shape rules and the facts of the ops that exchange data between ranks.
 #include <algorithm>
 #include <cstdint>
 
@@ -29,7 +29,7 @@ Types parts_of(const ShapeRule& rule) {
   return types;
 }
 
-// What the other ranks' elements are received in; all parts have one type.
+// Returns the buffer in which the other ranks' elements are received; all parts have one type.
 TensorType staging_of(const ShapeRule& rule, bool whole) {
   const auto& attributes = rule.attributes<CollectiveAttributes>();
   rule.require(!attributes.parts.empty(), "has parts");
@@ -99,7 +99,7 @@ Types gather_rows_end_types(const ShapeRule& rule) {
   return {rule.in(0), rows, i32({1})};
 }
 
-// The ids that every rank has, of the ones that `ids` holds of all.
+// Returns how many ids each rank has, given the ids of all ranks.
 std::int64_t ids_a_rank(const ShapeRule& rule, std::int64_t ids) {
   const std::int64_t ranks = rule.attributes<CollectiveAttributes>().ranks;
   rule.require(ranks > 0 && ids % ranks == 0, "has as many ids of each rank");
@@ -143,7 +143,7 @@ Types slice_types(const ShapeRule& rule) {
 }
 
 double slice_work(const Graph& graph, const Node& node) {
-  // A rank may hold nothing of a parameter; the plan's costs are of something.
+  // A rank may hold nothing of a parameter, but the plan's costs must not be 0.
   return 2 * static_cast<double>(std::max<std::int64_t>(1, graph.type(node.outputs[0]).shape.elements()));
 }
 

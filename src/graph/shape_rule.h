@@ -50,7 +50,7 @@ class ShapeRule {
   TensorType key_value_type(const TensorType& q) const;
   // Checks attention's inputs from sample_offsets on, for n rows of type f.
   void require_attention_context(std::int64_t n, DType f) const;
-  // Checks the inputs of layer_norm or its gradient that tell what was dropped, of n rows, and its attributes.
+  // Checks the attributes of layer_norm or its gradient, and the inputs that say what was dropped, for n rows.
   void require_layer_norm_dropout(std::int64_t n) const;
   template <typename T>
   const T& attributes() const {

@@ -151,7 +151,7 @@ Types transfer_types(const ShapeRule& rule) {
   return types;
 }
 
-// What stands behind the inputs that an update changes (graph/update_form.h): the gradient, as one tensor or as ids,
+// The number of inputs after those that an update changes (graph/update_form.h): the gradient, as one tensor or as ids,
 // count and rows, and three scalars.
 constexpr std::size_t kBehindStates = 4, kBehindStatesByRows = 6;
 

@@ -85,7 +85,7 @@ ValueId ModelBuilder::dense(const std::string& name, ValueId x, ValueId rows) {
 }
 
 // With g = magnitude / norm: W x + b + (g - 1) W x' + g scale B A x', where x' is x after the adapter's dropout, as
-// PEFT has it; that is g (W + scale B A) x' + W (x - x') + b. Without dropout x' is x.
+// in PEFT; that is g (W + scale B A) x' + W (x - x') + b. Without dropout x' is x.
 ValueId ModelBuilder::dora(const std::string& name, ValueId x, ValueId rows) {
   const ValueId weight = parameter(name + ".weight"), bias = bias_of(name);
   const ValueId norms = inverse_row_norms(graph_, name + ".dora_norms", weight, parameter(lora_a_name(name)),

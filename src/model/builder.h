@@ -14,11 +14,11 @@
 
 namespace plimsoll {
 
-// They append the parameters of a module of PyTorch.
+// Append the parameters of a PyTorch module.
 void add_spec(std::vector<ParameterSpec>& specs, std::string name, Shape shape, ParameterSpec::Init init,
               ParameterSpec::Part part = ParameterSpec::Part::kOther);
 void add_layer_norm(std::vector<ParameterSpec>& specs, const std::string& name, std::int64_t width);
-// `part`: of the weight; the bias belongs to a head with it, and to no other part.
+// `part` is the weight's; the bias is kHead if that is, else kOther.
 void add_linear(std::vector<ParameterSpec>& specs, const std::string& name, std::int64_t out, std::int64_t in,
                 ParameterSpec::Part part = ParameterSpec::Part::kOther);
 
@@ -30,33 +30,33 @@ class ModelBuilder {
 
   Graph& graph() { return graph_; }
   std::vector<ValueId> take_trained() { return std::move(trained_); }
-  // InternalError for a name that none has.
+  // Throws InternalError for an unknown name.
   ValueId input(std::string_view name) const;
   ValueId parameter(std::string_view name) const;
-  // kNoValue where there is none.
+  // Returns kNoValue if the map has no bias.
   ValueId bias_of(const std::string& map) const;
-  // Types of the encoder's activations, and of what stays F32 beside a half.
+  // Return the type of the encoder's activations, and the type of values that stay F32 if those are a half.
   DType encoder_dtype() const { return encoder_dtype_; }
   DType wide_dtype() const { return wide_dtype_; }
-  // The rate that is asked for, or 0 without dropout.
+  // Returns the given rate, or 0 without dropout.
   double rate(double p) const { return with_dropout_ ? p : 0; }
-  // The number of the next dropout site. They are numbered in the order of the model, whether or not dropout is on: a
-  // mask never depends on the graph's form.
+  // Returns the number of the next dropout site. Sites are numbered in the order of the model, whether or not dropout
+  // is on, so that a mask never depends on the graph's form.
   std::uint32_t next_site() { return next_site_++; }
 
-  // `rows`: the value that counts the used rows; kNoValue: all.
+  // `rows` is the value that counts the used rows; kNoValue: all.
   ValueId norm(const std::string& name, ValueId x, double eps, ValueId rows);
   ValueId rms_norm(const std::string& name, ValueId x, double eps, ValueId rows);
-  // x W^T + b with the parameters `name`.weight and .bias, where there is one, and with the adapter and the mask that
-  // the map has.
+  // Computes x W^T + b with the parameters `name`.weight and, if it exists, `name`.bias, and with the map's adapter and
+  // mask, if any.
   ValueId dense(const std::string& name, ValueId x, ValueId rows);
   ValueId drop(const std::string& name, ValueId x, double p, ValueId keys, ValueId rows);
   ValueId lookup(const std::string& name, ValueId ids, EmbeddingAttributes attributes, ValueId rows);
-  // The text rows of what the encoder gives, as F32, or as `to`.
+  // Returns the text rows of the encoder's output, as F32, or as `to`.
   ValueId text_rows(const Encoded& encoded) { return text_rows(encoded, wide_dtype_); }
   ValueId text_rows(const Encoded& encoded, DType to);
-  // The row that stands for each sample, as F32 [B, D], or as `to`: the first, or the last if the head declares
-  // last_rows and last_row_of in place of first_rows and first_row_of. It declares samples, too.
+  // Returns the row that represents each sample, as F32 [B, D], or as `to`: the first, or the last if the head declares
+  // last_rows and last_row_of in place of first_rows and first_row_of. The head must declare samples, too.
   ValueId sample_rows(const Encoded& encoded) { return sample_rows(encoded, wide_dtype_); }
   ValueId sample_rows(const Encoded& encoded, DType to);
 
@@ -72,7 +72,7 @@ class ModelBuilder {
   Graph graph_;
   std::vector<ValueId> trained_;
   std::map<std::string, ValueId, std::less<>> parameters_, inputs_;
-  std::map<std::string, std::uint32_t> adapter_sites_;  // by module, whether it has an adapter or not
+  std::map<std::string, std::uint32_t> adapter_sites_;  // by module, with or without an adapter
   std::uint32_t next_site_ = 0;
 };
 

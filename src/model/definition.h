@@ -1,4 +1,4 @@
-// ModelDefinition: what the engine knows of a model. A family's encoder and a task's head say which parameters they
+// ModelDefinition: what the engine knows about a model. A family's encoder and a task's head say which parameters they
 // have, which arrays they read for each micro-batch, and build the graph; nothing above names either.
 //
 //   const ModelDefinition model(encoder, head);
@@ -26,17 +26,17 @@ struct ModelCapacity {
   std::int64_t text_rows = 0;  // Nt
 };
 
-// Data have to know this of an encoder: how large its tables are, and what it sees.
+// What the data code has to know about an encoder: the sizes of its tables, and what it reads.
 struct EncoderFacts {
   std::int64_t hidden_size = 0;  // D
   std::int64_t vocab_size = 0;
   TokenForm token;               // its pad_id is the config's pad_token_id
   std::int64_t positions = 0;    // rows of the table of positions: max_position_embeddings
-  std::int64_t coordinates = 0;  // rows of the tables of boxes; 0: no boxes are read
+  std::int64_t coordinates = 0;  // rows of the tables for boxes; 0: it reads no boxes
   std::int64_t token_types = 0;
   ImageForm image;
 
-  // Text tokens that the table of positions holds.
+  // Returns how many text tokens the table of positions has room for.
   std::int64_t max_text_tokens() const { return positions - token.first_position; }
 };
 
@@ -47,26 +47,25 @@ struct Encoded {
   ValueId text_row_index = kNoValue;
   ValueId text_rows = kNoValue;      // how many text rows are used
   ValueId text_row_keys = kNoValue;  // of dropout
-  ValueId sample_rows = kNoValue;    // [B, D], where they are known without the others (model/grad_cache.h)
+  ValueId sample_rows = kNoValue;    // [B, D], if known without the others (model/grad_cache.h)
 };
 
 class ModelBuilder;
 
-// How a family's head makes logits of the encoder's states, as `transformers` builds it.
+// How a family's head computes logits from the encoder's states, as in `transformers`.
 struct ClassifierForm {
   std::string name = "classifier";  // the module
-  // The module of a dense layer and tanh that come before everything else; empty: none. It is published with the
-  // encoder.
+  // The module of a dense layer and tanh before everything else, which is published with the encoder; empty: none.
   std::string pooler{};
   double dropout = 0;        // of the states
-  bool mlp = false;          // dropout, dense, tanh, dropout, out_proj where otherwise one linear map is
+  bool mlp = false;          // dropout, dense, tanh, dropout, out_proj instead of one linear map
   double inner_dropout = 0;  // within the mlp
   bool bias = true;          // of the last linear map
-  bool last_row = false;  // a sample stands in its last row, not in its first: a decoder's first row sees nothing else
+  bool last_row = false;  // the last row represents a sample, not the first: a decoder's first row sees only itself
   double initializer_range = 0.02;
 };
 
-// How a family makes logits over its vocabulary: x W^T.
+// How a family computes logits over its vocabulary: x W^T.
 struct LanguageHeadForm {
   std::string weight{};  // the parameter's name, [V, D]
   bool tied = false;     // it is the word embedding
@@ -74,7 +73,7 @@ struct LanguageHeadForm {
 };
 
 // Units of a layer that pruning may leave out: heads of attention, or columns of a feed-forward network. A unit is
-// neighbouring rows of some maps (what makes it) and the same columns of another (what reads it).
+// some neighbouring rows of the maps that produce it, and the same columns of the map that consumes it.
 struct PrunableUnits {
   enum class Kind : std::uint8_t { kHeads, kColumns };
   struct Stream {
@@ -82,7 +81,7 @@ struct PrunableUnits {
     std::string consumer;                // "….attention.output.dense"
     std::int64_t width = 1;              // rows of a producer, and columns of the consumer, that are one unit
   };
-  // A table of biases with a row for each head: of all layers, until pruning gives each layer one of its own.
+  // A table of biases with a row for each head. All layers share it until pruning gives each layer its own.
   struct Table {
     std::string shared, own;
   };
@@ -91,50 +90,50 @@ struct PrunableUnits {
   std::int64_t units = 0;
   std::vector<Stream> streams;
   std::string key;            // of their number in an entry of config.json's `pruned_layers`
-  std::int64_t shrink = 1;    // of columns: intermediate_size of config.json is so many times their number
+  std::int64_t shrink = 1;    // of columns: config.json's intermediate_size is this many times their number
   std::vector<Table> tables;  // of heads
   bool used = true;           // false: the graph does not compute them, though files have them
 };
 
-// The part of a model that a family has, whatever it is trained for. An object never changes.
+// The part of a model that its family determines, whatever the model is trained for. Objects are immutable.
 class Encoder {
  public:
   virtual ~Encoder() = default;
-  // Its key in config.json, `model_type`; what the names of its classes in `transformers` begin with; and the name that
-  // `transformers` gives the encoder within a model with a head, which begins its parameters' names.
+  // Return its `model_type` in config.json; the prefix of its classes' names in `transformers`; and the name of the
+  // encoder within a model with a head in `transformers`, which begins its parameters' names.
   virtual std::string_view model_type() const = 0;
   virtual std::string_view class_name() const = 0;
   virtual std::string_view prefix() const = 0;
-  // Its class in `transformers` with the head that is called so there: its name, "For" and the head's, mostly.
+  // Returns its class in `transformers` with the head of that name: usually its name, "For" and the head's name.
   virtual std::string model_class(std::string_view head) const;
-  // The key of config.json that says how many layers there are.
+  // Returns the key of config.json that has the number of layers.
   virtual std::string_view layers_key() const { return "num_hidden_layers"; }
-  // Puts the family's keys into config.json's object.
+  // Writes the family's keys to config.json's object.
   virtual void write_config(nlohmann::json& object) const = 0;
-  // How the family builds the three heads that `transformers` has for it: one labels each text row, one labels the
+  // Say how the family builds the three heads that `transformers` has for it: one labels each text row, one labels the
   // first row of each sample, and one gives each row two numbers.
   virtual ClassifierForm token_classifier(std::int64_t labels) const = 0;
   virtual ClassifierForm sequence_classifier() const = 0;
   virtual ClassifierForm span_classifier() const = 0;
-  // The head that predicts the next token. Throws UsageError for a family that has none here, as it is by default.
+  // Returns the head that predicts the next token. Throws UsageError for a family without one, which is the default.
   virtual LanguageHeadForm language_head() const;
   virtual EncoderFacts facts() const = 0;
-  // Parameters in the order in which `transformers` lists them.
+  // Returns the parameters in the order in which `transformers` lists them.
   virtual std::vector<ParameterSpec> specs(const ModelOptions& options) const = 0;
-  // Every linear map of the layers, layer by layer: what may have an adapter.
+  // Returns every linear map of the layers, layer by layer: the maps that may have an adapter.
   virtual std::vector<LinearMap> linear_maps() const = 0;
-  // What of the layers may be left out, layer by layer.
+  // Returns the units of the layers that may be pruned, layer by layer.
   virtual std::vector<PrunableUnits> prunable() const = 0;
   virtual std::vector<InputSpec> inputs(const ModelCapacity& capacity, DType wide_type) const = 0;
-  // Rows of the encoder that a micro-batch has at most: N.
+  // Returns N, the most rows of the encoder in a micro-batch.
   virtual std::int64_t rows(const ModelCapacity& capacity) const = 0;
   virtual Encoded encode(ModelBuilder& builder) const = 0;
-  // The nodes that end the layers: the checkpoints of gradient checkpointing.
+  // Returns the nodes that end the layers: the checkpoints of gradient checkpointing.
   virtual std::set<std::string> layer_outputs() const = 0;
 };
 
 struct HeadValues {
-  ValueId loss = kNoValue;    // f32[1], loss_scale times the sum over what is labelled; kNoValue: there is none
+  ValueId loss = kNoValue;    // f32[1], loss_scale times the sum over the labelled items; kNoValue: none
   ValueId logits = kNoValue;  // f32
 };
 
@@ -145,13 +144,15 @@ class Head {
   virtual std::vector<ParameterSpec> specs(std::int64_t hidden_size) const = 0;
   virtual std::vector<InputSpec> inputs(const ModelCapacity& capacity) const = 0;
   virtual HeadValues append(ModelBuilder& builder, const Encoded& encoded) const = 0;
-  // The weight [V, D] by whose rows it scores every token: the word embedding, or one of its own. Empty: none.
+  // Returns the name of the weight [V, D] whose rows score every token: the word embedding's, or one of its own. Empty:
+  // none.
   virtual std::string_view scoring_weight() const { return {}; }
-  // How many samples of the encoder an example is: two for a pair of pages, one after the other.
+  // Returns how many samples of the encoder an example is: two for a pair of pages, one after the other.
   virtual std::int64_t samples_per_example() const { return 1; }
-  // Whether the loss compares the examples of an update with one another, so that it is no sum over micro-batches.
+  // Returns whether the loss compares the examples of an update with one another, so that it is not a sum over
+  // micro-batches.
   virtual bool compares_examples() const { return false; }
-  // True if it reads no other rows of the encoder than the one that stands for each sample (model/grad_cache.h).
+  // True if it reads only those rows of the encoder that represent samples (model/grad_cache.h).
   virtual bool reads_sample_rows_alone() const { return false; }
 };
 
@@ -163,23 +164,24 @@ struct ModelGraph {
 
 class ModelDefinition {
  public:
-  ModelDefinition() = default;  // of no model; only to be assigned to
+  ModelDefinition() = default;  // empty; only to be assigned to
   ModelDefinition(std::shared_ptr<const Encoder> encoder, std::shared_ptr<const Head> head);
 
   const Encoder& encoder() const { return *encoder_; }
   const std::shared_ptr<const Encoder>& shared_encoder() const { return encoder_; }
   const std::shared_ptr<const Head>& shared_head() const { return head_; }
-  // Every parameter: the encoder's, the head's, then the adapters'.
+  // Returns every parameter: the encoder's, the head's, then the adapters'.
   std::vector<ParameterSpec> specs(const ModelOptions& options = {}) const;
   std::vector<InputSpec> inputs(const ModelCapacity& capacity, DType dtype) const;
   std::int64_t samples_per_example() const { return head_->samples_per_example(); }
   bool compares_examples() const { return head_->compares_examples(); }
-  // Samples (B) and rows (N) of the encoder.
+  // Return the samples (B) and rows (N) of the encoder.
   std::int64_t samples(const ModelCapacity& capacity) const { return of_encoder(capacity).samples; }
   std::int64_t rows(const ModelCapacity& capacity) const { return encoder_->rows(of_encoder(capacity)); }
-  // The forward graph. `dtype`: of the encoder's activations. With a half, embeddings, the head and the loss stay F32:
-  // they are a small part of the work, and the loss is where precision counts. `dropout`: with dropout at the config's
-  // rates (training) or without (evaluation, checking gradients). The word embedding's gradient comes as rows.
+  // Builds the forward graph. `dtype` is the type of the encoder's activations. With a half, embeddings, the head and
+  // the loss stay F32: they are a small part of the work, and the loss is where precision counts. `dropout`: with
+  // dropout at the config's rates (training) or without (evaluation, checking gradients). The word embedding's gradient
+  // comes as rows.
   ModelGraph build(const ModelCapacity& capacity, bool dropout, const ModelOptions& options = {},
                    DType dtype = DType::kF32) const;
 

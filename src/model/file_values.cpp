@@ -9,7 +9,7 @@ namespace plimsoll {
 namespace {
 
 constexpr std::int64_t kChunk = 16384;
-constexpr std::int64_t kStrip = 1 << 18;  // of a transposed parameter: 1 MiB, so that runs of the file are not short
+constexpr std::int64_t kStrip = 1 << 18;  // for a transposed parameter: 1 MiB, so that reads are not short
 constexpr std::int64_t kTile = 16;        // floats of a cache line
 
 std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
@@ -24,7 +24,7 @@ void write_in_order(SafetensorsWriter& writer, std::int64_t elements, const Read
   }
 }
 
-// True if the file has the matrix the other way round; one that bitsandbytes has quantized is as memory has it.
+// True if the file has the transposed matrix; one that bitsandbytes has quantized is in memory's order.
 bool is_transposed(const WeightsFile& weights, const std::string& tensor, const ParameterSpec& spec) {
   return spec.transposed && weights.coding(tensor) == Coding::kNone;
 }
@@ -42,7 +42,7 @@ void read_transposed(const WeightsFile& weights, const std::string& tensor, cons
                           staging);
     }
     for (std::int64_t r = 0; r < high; ++r) {
-      // The first and the last row may be in part.
+      // The first and the last row may be incomplete.
       const std::int64_t at = (row + r) * columns + column - first;
       const std::int64_t begin = std::max<std::int64_t>(0, -at), end = std::min(wide, count - at);
       for (std::int64_t c = begin; c < end; ++c) values[size(at + c)] = tile[size(c * high + r)];

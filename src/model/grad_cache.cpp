@@ -15,7 +15,7 @@ class EmbeddingHead final : public Head {
       : whole_(std::move(whole)), pass_(pass), update_samples_(update_samples) {}
 
   std::vector<ParameterSpec> specs(std::int64_t hidden_size) const override { return whole_->specs(hidden_size); }
-  // What the head reads beside the encoder's rows is collected from the batches of the first pass.
+  // The head's inputs other than the encoder's rows are collected from the batches of the first pass.
   std::vector<InputSpec> inputs(const ModelCapacity& capacity) const override { return whole_->inputs(capacity); }
 
   HeadValues append(ModelBuilder& builder, const Encoded& encoded) const override {
@@ -41,7 +41,7 @@ class EmbeddingHead final : public Head {
   std::int64_t update_samples_;
 };
 
-// The table in the place of an encoder.
+// The table in place of an encoder.
 class TableEncoder final : public Encoder {
  public:
   explicit TableEncoder(const ModelDefinition& model) : encoder_(model.shared_encoder()) {
@@ -81,7 +81,7 @@ class TableEncoder final : public Encoder {
   std::uint32_t sites_ = 0;  // of the encoder's dropout
 };
 
-// The head as it is, but for the inputs that say where the encoder's rows are.
+// The head without the inputs that say where the encoder's rows are.
 class ComparisonHead final : public Head {
  public:
   explicit ComparisonHead(std::shared_ptr<const Head> whole) : whole_(std::move(whole)) {}

@@ -14,16 +14,16 @@
 namespace plimsoll {
 
 struct RateOptions {
-  // With L layers, the head has the run's rate, layer i that times layer_decay^(L - i), and what comes before the
-  // layers times layer_decay^(L + 1) (Howard, Ruder 2018, per layer as Clark et al. 2020 have it).
+  // With L layers, the head has the run's rate, layer i that times layer_decay^(L - i), and the parameters before the
+  // layers the run's rate times layer_decay^(L + 1) (Howard, Ruder 2018; per layer as in Clark et al. 2020).
   double layer_decay = 1;
-  // Of the parameters that match the pattern (model/trained_parts.h), in place of all that; the last one that matches
-  // counts.
+  // Rates of the parameters that match a pattern (model/trained_parts.h), which replace the above; the last pattern
+  // that matches counts.
   std::vector<std::pair<std::string, double>> rates{};
 };
 
-// The factors of the run's rate `peak`, by parameter; those that are 1 are left out. Throws UsageError for a pattern
-// that matches no parameter that trains.
+// Returns the factors of the run's rate `peak`, by parameter; factors of 1 are left out. Throws UsageError for a
+// pattern that matches no parameter that trains.
 std::map<std::string, double> rate_factors(const std::vector<ParameterSpec>& specs, const RateOptions& options,
                                            double peak);
 

@@ -142,7 +142,7 @@ std::set<std::string> lora_modules(const std::vector<LinearMap>& maps, const std
 std::vector<std::string> lora_targets(const std::vector<LinearMap>& maps, const std::set<std::string>& modules) {
   std::vector<std::string> targets;
   for (const std::string& target : usual_lora_targets(maps)) {
-    if (target == "all-linear") break;  // PEFT takes it for a name in a list
+    if (target == "all-linear") break;  // within a list, PEFT takes it for a name
     bool all = true;
     for (const std::string& module : lora_modules(maps, {target})) all = all && modules.contains(module);
     if (all) targets.push_back(target);
@@ -162,7 +162,7 @@ std::map<std::string, double> pattern_values(const LoraPatterns& patterns, const
   for (const auto& [pattern, value] : patterns) {
     const std::regex expression = expression_of("(.*\\.)?(" + pattern + ")");
     for (const std::string& module : modules) {
-      if (std::regex_match(module, expression)) values.emplace(module, value);  // an earlier one stays
+      if (std::regex_match(module, expression)) values.emplace(module, value);  // an earlier value stays
     }
   }
   return values;

@@ -28,7 +28,7 @@ struct LoraOptions {
   bool rslora = false;  // the scale is alpha / sqrt(rank)
   bool dora = false;
   std::set<std::string> modules{};  // "encoder.layer.0.attention.self.query", …
-  // Of those modules whose rank or alpha is another.
+  // The rank or alpha of modules for which it differs.
   std::map<std::string, std::int64_t> ranks{};
   std::map<std::string, double> alphas{};
   // Modules of the encoder that train in full and are saved with the adapters, PEFT's modules_to_save:
@@ -46,34 +46,37 @@ struct LinearMap {
   std::string name;
   std::int64_t out = 0, in = 0;
 };
-// The linear maps of a layer, as --lora-target-modules names them: six in an encoder's layers, seven in a decoder's.
+// Returns the linear maps of a layer, as --lora-target-modules names them: six in an encoder's layers, seven in a
+// decoder's.
 std::vector<std::string> usual_lora_targets(const std::vector<LinearMap>& maps);
-// The modules among `maps` that targets mean, as PEFT reads a list of them: those of that name, or whose name ends in
-// "." and the target. So "output.dense" is both of a layer's. Shell patterns are taken, too. Throws UsageError for a
-// target that means none, which `option` named.
+// Returns the modules among `maps` that match the targets, as PEFT reads a list of them: by the whole name, or by the
+// end of the name after a dot. So "output.dense" matches two modules of a layer. Shell patterns work, too. Throws
+// UsageError, naming `option`, for a target that matches none.
 std::set<std::string> lora_modules(const std::vector<LinearMap>& maps, const std::vector<std::string>& targets,
                                    const char* option = "--lora-target-modules");
-// The number of the encoder's layer that a module belongs to: the first part of its name that is a number; -1: none.
+// Returns the number of the encoder's layer that a module belongs to: the first part of its name that is a number; -1:
+// none.
 std::int64_t layer_of(const std::string& module);
 
 // PEFT's rank_pattern or alpha_pattern, in its order.
 using LoraPatterns = std::vector<std::pair<std::string, double>>;
-// The number that the first pattern that means a module gives it, for each of `modules` that one means. A pattern is a
-// regular expression for a name or for the end of one that follows a dot, as PEFT's get_pattern_key has it. Throws
-// std::invalid_argument for a text that is no regular expression.
+// Returns, for each of `modules` that a pattern matches, the number of the first pattern that does. A pattern is a
+// regular expression for a name or for the end of a name after a dot, as in PEFT's get_pattern_key. Throws
+// std::invalid_argument for a text that is not a regular expression.
 std::map<std::string, double> pattern_values(const LoraPatterns& patterns, const std::set<std::string>& modules);
-// Patterns that give each of `maps` in `values` its number, and mean no other map.
+// Returns patterns that give each of `maps` in `values` its number, and match no other map.
 LoraPatterns patterns_of(const std::map<std::string, double>& values, const std::vector<LinearMap>& maps);
 
-// The shortest list that PEFT and `lora_modules` read as these modules.
+// Returns the shortest list that PEFT and `lora_modules` read as these modules.
 std::vector<std::string> lora_targets(const std::vector<LinearMap>& maps, const std::set<std::string>& modules);
 
-// Whether a parameter, or a module, is within one of these modules.
+// Returns whether a parameter, or a module, is within one of these modules.
 bool is_within(const std::string& name, const std::set<std::string>& modules);
-// The modules of these parameters that names mean, as targets mean maps, without those that are within another of them.
-// Throws UsageError for a name that means none, or a list of layers, which is no module that could be replaced.
+// Returns the modules of these parameters that the names match, as targets match maps, without modules within other
+// matches. Throws UsageError for a name that matches none, or that matches a list of layers, which is not a module that
+// could be replaced.
 std::set<std::string> saved_modules(const std::vector<std::string>& parameters, const std::vector<std::string>& names);
-// "adapters of rank 8, the head and 2 modules"; a language model's head does not train with them.
+// Returns "adapters of rank 8, the head and 2 modules"; a language model's head does not train with them.
 std::string adapters_text(const LoraOptions& lora, bool with_head);
 
 inline std::string lora_a_name(const std::string& module) { return module + ".lora_A.weight"; }

@@ -25,24 +25,26 @@ namespace plimsoll {
 class ParameterPlace {
  public:
   ParameterPlace(std::span<float> floats);  // NOLINT: floats are a place as they are
-  // `low` is empty unless `value` is BF16. `first`: the element of the whole parameter with which the place begins.
+  // `low` is empty unless `value` is BF16. The place begins with element `first` of the whole parameter.
   explicit ParameterPlace(const DeviceTensor& value, const DeviceTensor& low = {}, std::int64_t first = 0);
-  // A whole parameter of F32 that other ranks have parts of: `read` gives its values, from an element on.
+  // Makes the place of a whole parameter of F32 that other ranks have parts of: `read` gives its values, from an
+  // element on.
   using Read = std::function<void(std::int64_t first, std::span<float> values)>;
   ParameterPlace(std::int64_t elements, Read read);
 
   std::int64_t elements() const { return read_ ? elements_ : value_.elements(); }
   std::int64_t first() const { return first_; }
-  // Says where a place in a file is, which nobody writes; empty if the place is in memory.
+  // Returns the place in a file, which is never written; empty if the place is in memory.
   const std::optional<StoredTensor>& stored() const { return stored_; }
   void set_stored(std::optional<StoredTensor> stored) { stored_ = std::move(stored); }
-  // Whether `read` gives what was written: not of BF16 alone.
+  // Returns whether `read` gives what was written, which BF16 alone does not.
   bool is_exact() const { return read_ || value_.dtype() == DType::kF32 || low_.exists(); }
-  // All values where they lie; empty unless they are floats in the host's memory.
+  // Returns all values in place; empty unless they are floats in the host's memory.
   std::span<float> floats() const;
-  // Writes begin at multiples of it and end there or at the end: a row of a coded parameter, else 1.
+  // Returns the unit of writes, which begin at its multiples, and end there or at the end: a row of a coded parameter,
+  // else 1.
   std::int64_t granularity() const;
-  // Values from element `first` of the place on. `factor`: of coded rows.
+  // Write and read values from element `first` of the place on. `factor` is for coded rows.
   void write(std::int64_t first, std::span<const float> values, Factor factor = Factor::kOfBlock) const;
   void read(std::int64_t first, std::span<float> values) const;
 

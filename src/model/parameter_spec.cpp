@@ -10,7 +10,7 @@ std::int64_t parameter_count(const std::vector<ParameterSpec>& specs) {
 
 DType parameter_type(const ParameterSpec& spec, DType dtype, const ModelOptions& options) {
   const bool encoder_matrix = spec.part == ParameterSpec::Part::kEncoderMatrix;
-  // An adapter's file has what it saves exactly, even where it does not train.
+  // An adapter's file has its saved modules exactly, even those that do not train.
   if (!spec.trains && spec.saved) return wide(dtype);
   if (!spec.trains && is_coded(options.frozen_weights)) {
     if (encoder_matrix && !options.kept_in_floats.contains(spec.name)) return options.frozen_weights;

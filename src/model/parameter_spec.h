@@ -19,22 +19,21 @@ struct ParameterSpec {
   enum class Part : std::uint8_t {
     kOther,           // norms, biases, the image's projection
     kWordEmbedding,   // by far the largest table; its gradient comes as rows
-    kEmbedding,       // the other tables that tokens or boxes are looked up in, an nn.Embedding of `transformers`
+    kEmbedding,       // the other tables for tokens or boxes, an nn.Embedding of `transformers`
     kEncoderMatrix,   // a weight matrix of an encoder's layer
-    kAttentionTable,  // of biases by distance: looked up, though `transformers` has it as an nn.Linear
+    kAttentionTable,  // of biases by distance: a look-up, though an nn.Linear in `transformers`
     kLanguageHead,    // [V, D], published with the encoder and trained or frozen as its embedding is
-    kHead,            // made new where the labels ask for it, and trained beside adapters
+    kHead,            // made new if the labels require it, and trained beside adapters
     kAdapter,         // model/lora.h; not part of the base model
     kMask             // factors of a map's input columns (ModelOptions::masked_maps); no file has them
   };
-  // kNormalPaddingRow: `padding_row` is zero. kKaimingUniform: within 1 / sqrt(columns), as nn.Linear begins.
-  // kRowNorms: the norms of the rows of `norms_of`, as memory has it; that parameter comes before this one.
+  // kNormalPaddingRow: `padding_row` is zero. kKaimingUniform: within 1 / sqrt(columns), like a new nn.Linear.
+  // kRowNorms: the norms of the rows of `norms_of`, in memory's order; that parameter must come before this one.
   enum class Init : std::uint8_t { kNormal, kZeros, kOnes, kNormalPaddingRow, kKaimingUniform, kRowNorms };
   std::string name;  // in the graph and in files: "encoder.layer.0.output.dense.weight"
   Shape shape;       // in the graph
-  Shape file_shape;  // in weight files; the same elements in the same order, unless the next says otherwise
-  // A file has the matrix the other way round, [columns, rows], as one of Conv1D of `transformers`
-  // (model/file_values.h).
+  Shape file_shape;  // in weight files; the same elements in the same order, unless `transposed`
+  // A file has the transposed matrix, [columns, rows], as for Conv1D of `transformers` (model/file_values.h).
   bool transposed = false;
   Init init = Init::kNormal;
   Part part = Part::kOther;
@@ -43,7 +42,7 @@ struct ParameterSpec {
   std::string norms_of{};        // of kRowNorms: a weight's name
   bool in_base = false;          // of a head's: published with the encoder, so that a new head keeps it
   std::int64_t layer = -1;       // of the encoder, from 0; -1: before the layers, or of a head
-  bool trains = true;            // the relative position tables do not, as in `transformers`; nor does what is frozen
+  bool trains = true;            // the relative position tables do not, as in `transformers`, nor do frozen parameters
   bool saved = false;            // of LoraOptions::saved: trained beside adapters, and in their file
   bool scores_tokens = false;    // a head multiplies rows by it (Head::scoring_weight), whatever else it is
 
@@ -55,24 +54,24 @@ struct ParameterSpec {
 };
 
 struct ModelOptions {
-  // False (as in `transformers`): the relative position tables stay as they are. True (as in unilm): they train.
+  // False (as in `transformers`): the relative position tables do not train. True (as in unilm): they train.
   bool train_relative_position_tables = false;
   // Parameters that match one of these do not train (model/trained_parts.h).
   std::vector<std::string> freeze{};
-  // With adapters, they, the classification head and the saved modules train; all else is frozen.
+  // With adapters, only they, the classification head and the saved modules train.
   LoraOptions lora{};
-  // Q8 or NF4: weight matrices of the encoder that do not train are held so, and a word embedding that does not as
-  // `frozen_embedding` says: what trains reads it in Q8, because an error there is an error of every layer. F32: as if
-  // nothing were held in codes.
+  // Q8 or NF4: frozen weight matrices of the encoder are held in these codes, and a frozen word embedding as
+  // `frozen_embedding` says: a model that trains reads it in Q8, because an error there is an error of every layer.
+  // F32: nothing is held in codes.
   DType frozen_weights = DType::kF32;
   DType frozen_embedding = DType::kQ8;
-  // Weight matrices that are not held so even then: those that a file of quantized weights has in floats.
+  // Weight matrices that are nevertheless not held in codes: those that a file of quantized weights has in floats.
   std::set<std::string> kept_in_floats{};
-  // Products of such weights may round activations to 8 bits too (transform/int8_products.h). Only for models of which
+  // Products of such weights may round activations to 8 bits too (transform/int8_products.h). Only for models in which
   // nothing trains.
   bool rounds_activations = false;
   // Linear maps of the encoder whose input is multiplied, column by column, by factors that begin as 1: the parameters
-  // mask_name(map) [in]. With them nothing else trains. Their gradients say what the loss owes to each column.
+  // mask_name(map) [in]. With them, nothing else trains. Their gradients say how each column affects the loss.
   std::set<std::string> masked_maps{};
 
   bool trains_all() const { return freeze.empty() && !lora.enabled() && masked_maps.empty(); }
@@ -82,9 +81,9 @@ inline std::string mask_name(const std::string& map) { return map + ".input_mask
 
 std::int64_t parameter_count(const std::vector<ParameterSpec>& specs);
 
-// The type that a parameter has in a graph whose encoder is of `dtype`: frozen, as `options` say; else a weight matrix
-// of the encoder, or what scores tokens, BF16 in BF16, all others, adapters among them, wide(dtype). F16 has no weights
-// of its own: F32 cannot be put together again from one.
+// Returns the type of a parameter in a graph whose encoder is of `dtype`. A frozen one has the type that `options` say;
+// weight matrices of the encoder, and those that score tokens, are BF16 if `dtype` is BF16; all others, adapters
+// included, are wide(dtype). No weights are F16: F32 cannot be restored from it.
 DType parameter_type(const ParameterSpec& spec, DType dtype, const ModelOptions& options);
 
 }  // namespace plimsoll

@@ -31,7 +31,7 @@ std::string early_name(const std::string& name) {
   return name;
 }
 
-// FNV-1a: gives each parameter its own stream of random numbers, whatever else the model holds.
+// The FNV-1a hash of the name: gives each parameter its own stream of random numbers, whatever else the model holds.
 std::uint32_t name_hash(std::string_view name) {
   std::uint32_t hash = 2166136261U;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
@@ -45,7 +45,7 @@ std::array<double, 2> normal_pair(std::uint32_t a, std::uint32_t b) {
   return {radius * std::cos(angle), radius * std::sin(angle)};
 }
 
-// body(first, part) for the parts of a buffer that stand for all of a parameter's elements, one after the other.
+// Calls body(first, part) for parts that cover all of a parameter's elements, one after the other, through one buffer.
 template <typename Body>
 void for_each_chunk(const ParameterSpec& spec, const ParameterPlace& place, std::vector<float>& buffer,
                     const Body& body) {
@@ -95,8 +95,8 @@ ParameterReport visit(const std::vector<ParameterSpec>& specs, const ParameterSo
     read(spec, weights, name);
   };
   const auto in_weights = [&](const ParameterSpec& spec) { return name_in_weights(source, spec.name); };
-  // A head is made new whole or not at all: one of which a tensor is missing is torn, not half new. The part of it that
-  // is published with the encoder is judged by itself.
+  // A head is made new as a whole or not at all: if only some of its tensors are missing, the file is damaged. The part
+  // of it that is published with the encoder is checked separately.
   const bool has_head = std::ranges::any_of(specs, [&](const ParameterSpec& spec) {
     return spec.is_head() && !spec.in_base &&
            (in_weights(spec) ||
@@ -155,7 +155,7 @@ std::string required_name(const ParameterSource& source, const ParameterSpec& sp
   return *name;
 }
 
-// Fresh values from any element on.
+// Makes fresh values from any element on.
 void fresh_values(const ParameterSpec& spec, std::uint64_t seed, std::span<float> values, std::int64_t first) {
   const std::int64_t before = first % 4;
   if (before == 0) return initialise_parameter(spec, seed, values, first);

@@ -14,7 +14,7 @@
 namespace plimsoll {
 namespace {
 
-// Letters to add, drop or change to make one of the other (Levenshtein).
+// Returns how many letters to add, drop or change to turn one into the other (Levenshtein).
 std::size_t distance(const std::string& a, const std::string& b) {
   std::vector<std::size_t> before(b.size() + 1), now(b.size() + 1);
   std::iota(before.begin(), before.end(), 0U);
@@ -28,13 +28,13 @@ std::size_t distance(const std::string& a, const std::string& b) {
   return before.back();
 }
 
-// What a pattern that matches nothing was probably meant to be.
+// Returns what a pattern that matches nothing was probably meant to be.
 std::vector<std::string> near_matches(const std::string& pattern, const std::vector<ParameterSpec>& specs,
                                       const std::string& prefix) {
   const auto matches_any = [&](const std::string& other) {
     return std::any_of(specs.begin(), specs.end(), [&](const auto& spec) { return matches_pattern(other, spec.name); });
   };
-  // A module's name without what is in it, a name without the model's prefix, or a part of either.
+  // A module's name without the rest, a name without the model's prefix, or a part of either.
   for (const std::string& other : {pattern + ".*", pattern + "*", prefix + pattern, prefix + pattern + ".*",
                                    "*." + pattern, "*." + pattern + ".*"}) {
     if (matches_any(other)) return {other};

@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr ChildLimits kLimits{.time = std::chrono::seconds(60), .output_bytes = std::uint64_t{64} << 20};
-// A page that is drawn takes longer, and is at most as large as its pixels.
+// Drawing a page takes longer, and its output is at most as large as its pixels.
 constexpr ChildLimits kDrawingLimits{.time = std::chrono::seconds(300), .output_bytes = std::uint64_t{512} << 20};
 
 std::string first_line(std::string_view text) {
@@ -74,7 +74,7 @@ void append_utf8(std::string& text, std::uint32_t code) {
   put(0x80 | (code & 0x3F));
 }
 
-// Replaces &amp; and the like, and &#65;. Control characters are dropped.
+// Replaces entities such as &amp; and &#65;. Control characters are dropped.
 std::string unescaped(std::string_view text) {
   constexpr std::pair<std::string_view, char> kNames[] = {
       {"amp", '&'}, {"lt", '<'}, {"gt", '>'}, {"quot", '"'}, {"apos", '\''}};
@@ -106,8 +106,8 @@ std::string unescaped(std::string_view text) {
   return plain;
 }
 
-// Counts the letters of UTF-8 text, and those that mean nothing: replacement characters and Unicode's private area,
-// which is where a font's own numbers end up.
+// Counts the letters of UTF-8 text, and those without a meaning: replacement characters and Unicode's private area,
+// where a font's own numbers end up.
 void count_letters(std::string_view text, std::size_t& letters, std::size_t& meaningless) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto byte = [text, i](std::size_t k) {

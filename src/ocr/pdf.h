@@ -1,4 +1,4 @@
-// PDF files, through the programs that read them (ocr/pdf_programs.h).
+// PDF files, read by other programs (ocr/pdf_programs.h).
 //
 //   const PdfFile file("contract.pdf", find_pdf_programs(PdfReader::kAuto));
 //   const PdfText text = file.read_text(0);
@@ -20,19 +20,19 @@ struct PdfWord {
 };
 
 struct PdfText {
-  double width = 0, height = 0;  // of the page, in points; a page that is shown turned may have the two exchanged
+  double width = 0, height = 0;  // of the page, in points; swapped, perhaps, if the page is shown turned
   std::vector<PdfWord> words{};
-  // The letters have no meaning: the file says how they look and not which they are.
+  // The letters have no meaning: the file says how they look, but not which characters they are.
   bool is_garbled = false;
 };
 
 class PdfFile {
  public:
-  // Throws DataError if the file is no PDF, damaged, or needs a password.
+  // Throws DataError if the file is not a PDF, is damaged, or needs a password.
   PdfFile(std::filesystem::path path, PdfPrograms programs);
 
   int pages() const { return pages_; }
-  // The words of a page, from 0, in their order in the file. Thread-safe. Throws DataError.
+  // Returns the words of a page, from 0, in their order in the file. Thread-safe. Throws DataError.
   PdfText read_text(int page) const;
   // Draws a page, from 0, into a PNG file, in one step. Thread-safe. Throws DataError, EnvironmentError.
   void write_picture(int page, int dpi, const std::filesystem::path& png) const;
@@ -43,7 +43,7 @@ class PdfFile {
   int pages_ = 0;
 };
 
-// Reads what `pdftotext -bbox` writes, and plimsoll.pdf after it. Broken text gives fewer words.
+// Reads the output of `pdftotext -bbox`, whose format plimsoll.pdf also writes. Broken text gives fewer words.
 PdfText parse_pdf_text(const std::string& xhtml);
 
 }  // namespace plimsoll

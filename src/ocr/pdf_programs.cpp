@@ -15,13 +15,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Without the empty name in Python's path no module is taken from wherever the user happens to be.
+// Without the empty name in Python's path, no module is loaded from the current directory.
 constexpr const char* kPythonCode =
     "import sys; sys.path = [place for place in sys.path if place]; from plimsoll.pdf import main; main()";
 constexpr const char* kPopplerRemedy = "apt-get install poppler-utils";
 constexpr const char* kPythonRemedy = "pip install plimsoll[pdf]";
 
-// A file whose name begins with "-" would be taken for an option.
+// A file whose name begins with "-" would be mistaken for an option.
 std::string argument(const fs::path& path) { return fs::absolute(path).string(); }
 
 std::optional<fs::path> find_python() {
@@ -77,7 +77,7 @@ PdfPrograms find_pdf_programs(PdfReader reader) {
   PdfPrograms programs;
   std::string missing;
   if (reader != PdfReader::kPypdfium2) {
-    // All three are looked for at once, so that a run does not end at its first scan.
+    // All three are looked for at once, so that a run does not fail only at its first scan.
     const std::array<std::pair<const char*, fs::path*>, 3> wanted = {
         {{"pdfinfo", &programs.info_}, {"pdftotext", &programs.text_}, {"pdftoppm", &programs.drawing_}}};
     for (const auto& [name, place] : wanted) {

@@ -1,5 +1,5 @@
 // The programs that read PDF files for this one: Poppler's pdfinfo, pdftotext and pdftoppm, or a Python that has the
-// package plimsoll with pypdfium2 (python/plimsoll/pdf.py), which takes their place and writes what they write.
+// package plimsoll with pypdfium2 (python/plimsoll/pdf.py), which replaces them and writes the same output.
 //
 //   const PdfPrograms programs = find_pdf_programs(PdfReader::kAuto);
 //   const PdfCommand command = programs.info("contract.pdf");
@@ -16,12 +16,12 @@
 namespace plimsoll {
 
 enum class PdfReader : std::uint8_t {
-  kAuto,  // Poppler where its programs are installed, else pypdfium2
+  kAuto,  // Poppler if its programs are installed, else pypdfium2
   kPoppler,
   kPypdfium2
 };
 
-// A program with its arguments; `name` is what messages call it.
+// A program with its arguments; `name` is its name in messages.
 struct PdfCommand {
   std::string name{};
   std::filesystem::path program{};
@@ -32,29 +32,28 @@ class PdfPrograms {
  public:
   // Its output has a line "Pages: N".
   PdfCommand info(const std::filesystem::path& file) const;
-  // The words of a page, from 0, with their boxes, as parse_pdf_text (ocr/pdf.h) takes them.
+  // Its output has the words of a page, from 0, with their boxes, for parse_pdf_text (ocr/pdf.h).
   PdfCommand text(const std::filesystem::path& file, int page) const;
-  // A PNG file of a page, from 0, on standard output.
+  // Its output is a PNG file of a page, from 0.
   PdfCommand drawing(const std::filesystem::path& file, int page, int dpi) const;
 
-  // "pdfinfo, pdftotext and pdftoppm (Poppler)" or "pypdfium2 5.15.2 (/usr/bin/python3)".
+  // Returns "pdfinfo, pdftotext and pdftoppm (Poppler)" or "pypdfium2 5.15.2 (/usr/bin/python3)".
   const std::string& description() const { return description_; }
 
  private:
   friend PdfPrograms find_pdf_programs(PdfReader reader);
   PdfCommand by_python(std::vector<std::string> arguments) const;
 
-  std::filesystem::path python_{};  // empty: Poppler's programs below are called
+  std::filesystem::path python_{};  // empty: Poppler's programs below are used
   std::filesystem::path info_{}, text_{}, drawing_{};
   std::string description_{};
 };
 
-// Looks in PATH for Poppler's programs; for Python, at $PLIMSOLL_PDF_PYTHON, which the package sets to the one that it
-// runs in, and in PATH for python3. Throws EnvironmentError that names what is missing and how each reader is
-// installed.
+// Looks in PATH for Poppler's programs; for Python, at $PLIMSOLL_PDF_PYTHON, which the package sets to the Python that
+// it runs in, and in PATH for python3. Throws EnvironmentError naming what is missing and how to install each reader.
 PdfPrograms find_pdf_programs(PdfReader reader);
 
-// Returns what `plimsoll --version` says of it: the description, or what is missing.
+// Returns what `plimsoll --version` says about it: the description, or what is missing.
 std::string describe_pdf_reader();
 
 }  // namespace plimsoll

@@ -33,7 +33,7 @@ struct CloseFile {
 };
 using OpenFile = std::unique_ptr<std::FILE, CloseFile>;
 
-// The factor by which a picture is shrunk to be read; 1: not at all.
+// Returns the factor by which a picture is shrunk for reading; 1: not at all.
 double shrinking(int width, int height) {
   const double pixels = static_cast<double>(width) * height;
   const double by_area = std::sqrt(static_cast<double>(kMostPixels) / pixels);
@@ -73,7 +73,7 @@ void copy_resolution(const fs::path& path, const ImageInfo& info, Pix* pix) {
   pixSetResolution(pix, x, y);
 }
 
-// What is transparent is paper.
+// Transparent pixels become white.
 Pix* without_alpha(Pix* pix) {
   if (pixGetSpp(pix) != 4) return pix;
   Pix* const opaque = pixRemoveAlpha(pix);
@@ -82,7 +82,7 @@ Pix* without_alpha(Pix* pix) {
   return opaque;
 }
 
-// Shrinks a picture that was decoded whole, where it is too large.
+// Shrinks a picture that was decoded as a whole, if it is too large.
 Pix* shrunk(Pix* pix) {
   const double factor = shrinking(pixGetWidth(pix), pixGetHeight(pix));
   if (factor >= 1) return pix;
@@ -121,7 +121,7 @@ int Picture::dpi() const { return pixGetXRes(pix_.get()); }
 int Picture::letter_height() const {
   constexpr std::size_t kFewSpots = 20;
   const Picture plain = gray();
-  // One threshold for the page is enough to measure by.
+  // One threshold for the page is enough for measuring.
   Pix* thresholded = nullptr;
   pixOtsuAdaptiveThreshold(plain.pix(), width(), height(), 0, 0, 0.1F, nullptr, &thresholded);
   const Pixels dark(thresholded);
@@ -131,7 +131,7 @@ int Picture::letter_height() const {
   for (int i = 0; i < boxaGetCount(boxes); ++i) {
     int x = 0, y = 0, wide = 0, high = 0;
     boxaGetBoxGeometry(boxes, i, &x, &y, &wide, &high);
-    // Specks, lines and pictures are no letters.
+    // Specks, lines and pictures are not letters.
     if (high >= 4 && high <= 100 && wide >= 2 && wide <= 3 * high) heights.push_back(high);
   }
   boxaDestroy(&boxes);
@@ -142,9 +142,9 @@ int Picture::letter_height() const {
 }
 
 bool Picture::is_gray_in_colours() const {
-  // The channels of a gray pixel differ by up to some 50 where a scanner or JPEG's coarse colours blur it.
+  // The channels of a gray pixel differ by up to about 50 if a scanner or JPEG's coarse colours blur it.
   constexpr int kLeastColour = 64;
-  // One pixel in so many may have a colour: a speck, but no word.
+  // One pixel in this many may have a colour: a speck, but not a word.
   constexpr std::int64_t kPixelsForOne = 10'000;
   if (pixGetDepth(pix_.get()) != 32) return false;
   const std::int64_t most = std::int64_t{width()} * height() / kPixelsForOne;
@@ -207,7 +207,7 @@ Picture open_picture(const fs::path& path) {
   if (info.format == "tiff") return open_tiff_page(path, 0);
   const bool has_alpha = info.format == "png" && !info.palette && info.samples_per_pixel % 2 == 0;
   if (has_alpha && info.orientation == 1) {
-    // Rows without their alpha would show letters and paper in the same colour, where both are black by name.
+    // Without alpha, letters and paper would have the same colour if both are stored as black.
     if (Pix* const pix = pixRead(path.c_str())) return picture_of(pix);
   }
   const std::unique_ptr<ImageRows> rows = open_image(path);
@@ -236,7 +236,7 @@ Picture open_picture(const fs::path& path) {
 }
 
 int count_tiff_pages(const fs::path& path) {
-  read_image_info(path);  // throws for a file that is missing, cut, or no picture
+  read_image_info(path);  // throws if the file is missing, incomplete, or not a picture
   const OpenFile file(std::fopen(path.c_str(), "rbe"));
   int pages = 0;
   if (file == nullptr || tiffGetCount(file.get(), &pages) != 0 || pages < 1) {

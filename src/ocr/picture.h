@@ -1,4 +1,4 @@
-// A page's picture in memory, as a text reader takes it.
+// A page's picture in memory, in the form that a text reader needs.
 //
 //   const Picture picture = open_picture("receipt.jpg");
 //   const Picture upright = picture.turned(90);
@@ -16,7 +16,7 @@ struct Pix;
 
 namespace plimsoll {
 
-// An A3 page at 400 dpi, or an A4 page at 600 dpi. A thread that reads holds four bytes a pixel of that, and as much
+// An A3 page at 400 dpi, or an A4 page at 600 dpi. A thread that reads holds four bytes per pixel of that, and as much
 // again while it looks for lines of text.
 inline constexpr std::int64_t kMostPixels = 40'000'000;
 // Text readers count pixels in 16 bits.
@@ -29,28 +29,28 @@ class Picture {
 
   int width() const;
   int height() const;
-  // The pixels of the file, as shown.
+  // Return the size of the file's picture, as shown.
   int file_width() const { return file_width_; }
   int file_height() const { return file_height_; }
-  // How many of the file's pixels one of the picture's stands for: 1, more of a picture that was shrunk, half of one
-  // that was enlarged.
+  // Returns how many of the file's pixels one pixel here represents, along a side: 1; more if the picture was shrunk, a
+  // half if it was enlarged.
   double scale() const;
-  // Dots per inch, or 0 where nobody knows.
+  // Returns the dots per inch, or 0 if unknown.
   int dpi() const;
   Pix* pix() const { return pix_.get(); }
 
-  // The height of small letters in pixels, roughly: the median of all dark spots that may be letters. 0 if there are
-  // few.
+  // Returns the approximate height of small letters in pixels: the median of all dark spots that may be letters; 0 if
+  // there are few.
   int letter_height() const;
-  // Whether the picture is stored in colours though next to none of its pixels has one, as most scans are.
+  // Returns whether the picture is stored in colours although almost all of its pixels are gray, like most scans.
   bool is_gray_in_colours() const;
-  // The picture in gray: a quarter of the bytes of one in colours. For reading only.
+  // Returns the picture in gray, which takes a quarter of the bytes of one in colours. For reading only.
   Picture gray() const;
-  // The picture at twice its size, in gray: `scale` is halved. For reading only.
+  // Returns the picture at twice its size, in gray: `scale` is halved. For reading only.
   Picture enlarged() const;
-  // A quarter of the picture: its middle rows.
+  // Returns a quarter of the picture: its middle rows.
   Picture middle() const;
-  // The picture turned clockwise by 90, 180 or 270 degrees.
+  // Returns the picture turned clockwise by 90, 180 or 270 degrees.
   Picture turned(int degrees) const;
   // Writes the picture as a PNG file in one step. Throws EnvironmentError.
   void write_png(const std::filesystem::path& path) const;
@@ -63,11 +63,11 @@ class Picture {
   int file_width_, file_height_;
 };
 
-// Opens a file with one picture (PNG, JPEG, BMP, PNM; of a TIFF the first page), turned by its EXIF orientation. Throws
-// ImageError.
+// Opens a file with one picture (PNG, JPEG, BMP, PNM, or the first page of a TIFF), turned by its EXIF orientation.
+// Throws ImageError.
 Picture open_picture(const std::filesystem::path& path);
 
-// The number of pages of a TIFF file. Throws ImageError.
+// Returns the number of pages of a TIFF file. Throws ImageError.
 int count_tiff_pages(const std::filesystem::path& path);
 // Opens a page of a TIFF file, from 0. Throws ImageError.
 Picture open_tiff_page(const std::filesystem::path& path, int page);

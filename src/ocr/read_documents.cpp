@@ -31,15 +31,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Letters are read with a mean confidence of 0.6 to 0.9 where a page is upright, receipts of tills included, and of
-// 0.15 to 0.35 where it is upside down or a bad scan.
+// Letters are read with a mean confidence of 0.6 to 0.9 if a page is upright, including till receipts, and of 0.15 to
+// 0.35 if it is upside down or a bad scan.
 constexpr double kUpright = 0.4;
-// Where lines are not looked for, those of a page on its side give short words, some of which are read with confidence.
+// If lines are not searched for, those of a page on its side give short words, some of which are read with confidence.
 constexpr double kUprightBlock = 0.55;
 // With fewer letters the mean says nothing.
 constexpr std::size_t kFewLetters = 12;
 
-// Small letters of 300 dots per inch have some 20 pixels; Tesseract reads them best from about 15.
+// Small letters at 300 dots per inch have about 20 pixels; Tesseract reads them best from about 15.
 constexpr int kSmallLetters = 14;
 
 enum class Kind { kPicture, kTiffPages, kPdf };
@@ -49,7 +49,7 @@ struct Document {
   Kind kind = Kind::kPicture;
   int pages = 1;
   std::shared_ptr<const PdfFile> pdf{};  // only of kPdf
-  std::optional<Problem> unreadable{};   // then it has one page, which fails
+  std::optional<Problem> unreadable{};   // if set, the file has one page, which fails
 };
 
 std::string lower_extension(const fs::path& path) {
@@ -71,7 +71,7 @@ bool is_pdf(const fs::path& path) {
   return kind ? kind->format == Format::kPdf : lower_extension(path) == ".pdf";
 }
 
-// Finds the programs that read PDF files when the first is met.
+// Finds the programs that read PDF files when the first such file occurs.
 class PdfOpener {
  public:
   explicit PdfOpener(PdfReader reader) : reader_(reader) {}
@@ -102,7 +102,7 @@ Document open_document(const fs::path& file, PdfOpener& pdf_files) {
   return document;
 }
 
-// A page's id as the name of a file, without its extension.
+// Turns a page's id into the name of a file, without its extension.
 std::string file_name_of(const std::string& id) {
   std::string name;
   for (const char c : id) name += c == '/' || c == '\\' || static_cast<unsigned char>(c) < 0x20 ? '_' : c;
@@ -110,14 +110,14 @@ std::string file_name_of(const std::string& id) {
   return name;
 }
 
-// Returns `name`, or `name` with the first free number where it is taken.
+// Returns `name`, or `name` with the first free number if it is in use.
 std::string free_name(const std::string& name, std::set<std::string>& taken) {
   std::string free = name;
   for (int i = 2; !taken.insert(free).second; ++i) free = fmt::format("{}-{}", name, i);
   return free;
 }
 
-// True for what specks, rules and folds are taken for: signs that mean nothing alone.
+// True for what OCR makes of specks, rules and folds: signs that mean nothing alone.
 bool is_speck(const std::string& word) {
   static const std::set<std::string, std::less<>> specks = {
       "\xE2\x80\x94", "\xE2\x80\x93", "\xE2\x80\x98", "\xE2\x80\x99", "\xE2\x80\x9C", "\xE2\x80\x9D",
@@ -156,7 +156,7 @@ std::size_t count_letters(const PageText& text) {
   return letters;
 }
 
-// Readers wait here for the next page; there is one a thread, because each holds the data of its languages.
+// Keeps readers for the next pages; there is one per thread, because each holds the data of its languages.
 class Readers {
  public:
   explicit Readers(const TextReaderOptions& options) : options_(options) { free_.push_back(open_text_reader(options)); }
@@ -192,7 +192,7 @@ class DocumentReader {
  public:
   DocumentReader(const DocumentOptions& options, std::vector<Document> documents)
       : options_(options), documents_(std::move(documents)) {
-    // Documents are named by their files' names, and by their whole paths where two have the same name.
+    // Documents are named by their files' names, or by their whole paths if two have the same name.
     std::map<std::string, int> count;
     for (const Document& document : documents_) ++count[document.file.stem().string()];
     std::set<std::string> names, ids, pictures;
@@ -222,7 +222,7 @@ class DocumentReader {
   };
 
   const std::string& id(std::size_t index) const { return pages_[index].id; }
-  // Whether the page belongs to the file of the page before it.
+  // Returns whether the page belongs to the file of the previous page.
   bool continues_document(std::size_t index) const {
     return index > 0 && pages_[index].document == pages_[index - 1].document;
   }
@@ -265,14 +265,15 @@ class DocumentReader {
     return images_ / place.picture;
   }
 
-  // A page whose picture is `own`, or has no file yet.
+  // Reads a page whose picture is in the file `own`, or has no file yet.
   void read_picture(Picture picture, const fs::path& own, const PageOf& place, DocumentPage& page, Result& result) {
     UprightText upright = read_upright(picture);
     if (upright.turned != 0) picture = picture.turned(upright.turned);
     result.turned = upright.turned != 0;
     page.image = own;
     if (own.empty() || result.turned) {
-      // What was shrunk to be read is written as it is: the image and its boxes then have the same pixels.
+      // A picture that was shrunk for reading is written in that size: the image and its boxes then have the same
+      // pixels.
       page.image = picture_path(place);
       picture.write_png(page.image);
       page.width = picture.width(), page.height = picture.height();
@@ -288,7 +289,7 @@ class DocumentReader {
     const bool has_text = options_.use_pdf_text && !text.words.empty() && !text.is_garbled;
     const double inches = text.width * text.height / (72.0 * 72.0);
     const double longest = std::max(text.width, text.height) / 72.0;
-    // A drawing of several metres gets fewer dots.
+    // A drawing of several metres gets fewer dots per inch.
     double dpi = has_text ? std::min(options_.pdf_dpi, kTextPageDpi) : options_.pdf_dpi;
     if (inches > 0) dpi = std::min({dpi, std::sqrt(static_cast<double>(kMostPixels) / inches), kLongestSide / longest});
     const int whole_dpi = std::max(1, static_cast<int>(dpi));
@@ -307,11 +308,11 @@ class DocumentReader {
     }
   }
 
-  // Reads a page, and again where it lies on a side or upside down. Tesseract's own detection of that was wrong on a
-  // third of receipts, while the confidence of what is read decides for all of them.
+  // Reads a page, and again if it lies on a side or upside down. Tesseract's own detection of that was wrong on a third
+  // of receipts, while the confidence of the text was right on all of them.
   UprightText read_upright(const Picture& page) {
     // Tesseract packs every line as a PNG file and unpacks it again, which takes a third of the time in gray. Colours
-    // stay where there are some, because light print in a colour is only dark in one of the three channels.
+    // are kept if there are some, because light print in a colour is dark in only one of the three channels.
     return page.is_gray_in_colours() ? read_at_size(page.gray()) : read_at_size(page);
   }
 
@@ -329,14 +330,14 @@ class DocumentReader {
   UprightText read_in_place(const Picture& picture) {
     std::unique_ptr<TextReader> reader = readers_.take();
     UprightText best{.text = reader->read(picture, options_.layout)};
-    // Sometimes a whole page is taken for a photograph.
+    // Sometimes a whole page is mistaken for a photograph.
     if (best.text.words.empty()) best.text = reader->read(picture, TextLayout::kBlock);
     if (options_.turn_pages && options_.images) turn_upright(*reader, picture, best);
     readers_.give_back(std::move(reader));
     return best;
   }
 
-  // A bad scan is in doubt, too, so that a part of it decides whether the whole is worth reading again.
+  // A bad scan is uncertain, too, so a part of it decides whether the whole page is worth reading again.
   bool may_be_upside_down(TextReader& reader, const Picture& picture, double confidence) const {
     const PageText part = reader.read(picture.middle().turned(180), options_.layout);
     return count_letters(part) < kFewLetters || mean_confidence(part) > confidence + 0.1;
@@ -377,7 +378,7 @@ class DocumentReader {
     }
   }
 
-  // Adds a word, its box cut to the page. A word that lies beside it is left out, because nobody sees it.
+  // Adds a word, with its box clipped to the page. A word outside the page is left out, because it is invisible.
   static void add_word(const std::string& text, const Box& box, double confidence, DocumentPage& page) {
     const double wide = page.width, high = page.height;
     const Box cut = {std::clamp(box[0], 0.0, wide), std::clamp(box[1], 0.0, high), std::clamp(box[2], 0.0, wide),
@@ -396,7 +397,7 @@ class DocumentReader {
   fs::path images_;
 };
 
-// A result as bytes, for the other ranks. CBOR keeps numbers to their last bit, and strings whatever they hold.
+// Packs a result as bytes, for the other ranks. CBOR keeps every bit of numbers, and strings with any content.
 std::string pack(const DocumentReader::Result& result) {
   nlohmann::json object = {{"turned", result.turned}, {"own_text", result.own_text}, {"unsure", result.unsure_words}};
   if (result.page) {

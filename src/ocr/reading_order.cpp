@@ -9,18 +9,18 @@ namespace {
 
 using Words = std::vector<std::size_t>;
 
-// A strip without words that may part two blocks is at least as wide as letters are high, and so is a gap between the
-// cells of a table.
+// A strip without words that may separate two blocks is at least this wide, and so is a gap between the cells of a
+// table, in heights of letters.
 constexpr double kStrip = 1.0, kCellGap = 0.9;
 // The share of lines across a strip that have text on both sides, if the two sides are blocks, and the mean number of
 // words in a line of the wordier side. Beside a price there is no text, and a table has numbers in most cells.
 constexpr double kTextLines = 0.25, kWordsInLine = 1.6;
 // Lines of one block may be this near to each other, in heights of letters.
 constexpr double kLineGap = 0.25;
-// Text has so many letters: "RM 12.50" is a price.
+// Text has at least this many letters: "RM 12.50" is a price.
 constexpr std::size_t kLetters = 4;
 
-// The gap between two boxes along x; less than 0 if they overlap.
+// Returns the gap between two boxes along x; less than 0 if they overlap.
 double gap(const Box& a, const Box& b) { return std::max(a[0] - b[2], b[0] - a[2]); }
 
 bool on_one_line(const Box& a, const Box& b) {
@@ -103,7 +103,7 @@ class Order {
     return false;
   }
 
-  // The gaps between words along one side of their boxes (0: x, 1: y), wider than `least`: width and middle.
+  // Returns the gaps between words along one side of their boxes (0: x, 1: y), wider than `least`: width and middle.
   std::vector<std::pair<double, double>> gaps_along(const Words& region, std::size_t side, double least) const {
     std::vector<std::pair<double, double>> spans;
     for (const std::size_t word : region) spans.emplace_back(boxes_[word][side], boxes_[word][side + 2]);
@@ -123,7 +123,7 @@ class Order {
     return parts;
   }
 
-  // Parts two blocks that stand side by side, by the widest strip that has text on both sides.
+  // Separates two blocks that are side by side, by the widest strip that has text on both sides.
   bool part_by_strip(const Words& region, const std::vector<Words>& lines, std::pair<Words, Words>& parts) const {
     std::vector<std::pair<double, double>> strips = gaps_along(region, 0, kStrip * height_);
     std::sort(strips.rbegin(), strips.rend());
@@ -146,7 +146,7 @@ class Order {
     return false;
   }
 
-  // Parts what stands above the widest gap from what stands below.
+  // Separates what is above the widest gap from what is below.
   bool part_by_gap(const Words& region, std::pair<Words, Words>& parts) const {
     const std::vector<std::pair<double, double>> gaps = gaps_along(region, 1, kLineGap * height_);
     if (gaps.empty()) return false;

@@ -1,10 +1,10 @@
-// The order in which a page is read: blocks of text that stand side by side one after the other, tables and lists of
+// The order in which a page is read: blocks of text side by side are read one after the other, tables and lists of
 // prices line by line.
 //
 //   for (const std::size_t word : reading_order(boxes, words)) use(words[word]);
 //
-// Tesseract's own blocks are a matter of chance on a page with narrow gaps: the same form comes in another order from
-// scan to scan, and an address may be torn apart by what stands beside it.
+// Tesseract's own blocks are unreliable on a page with narrow gaps: the order of the same form differs from scan to
+// scan, and an address may be split by text beside it.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The reader by Tesseract, through its C interface, which keeps its form from release to release.
+// The reader by Tesseract, through its C interface, which does not change from release to release.
 #include <fmt/format.h>
 
 #include <cstddef>
@@ -60,7 +60,7 @@ struct Library {
   decltype(&TessResultIteratorGetUTF8Text) text = nullptr;
   decltype(&TessResultIteratorConfidence) confidence = nullptr;
   decltype(&TessPageIteratorBoundingBox) bounding_box = nullptr;
-  std::string missing{};  // what could not be loaded, and why; empty: all is here
+  std::string missing{};  // what could not be loaded, and why; empty: everything was loaded
 
   Library() {
     const fs::path own = installed(fs::path("lib") / PLIMSOLL_TESSERACT);
@@ -98,7 +98,7 @@ struct Library {
   }
 };
 
-// Loads the library at the first call; it stays loaded, because its own threads and objects do not end well otherwise.
+// Loads the library at the first call; it stays loaded, because its own threads and objects cannot be shut down safely.
 const Library& library() {
   static const Library loaded;
   return loaded;
@@ -119,7 +119,8 @@ bool has_data(const fs::path& directory, const std::string& language) {
   return fs::is_regular_file(directory / (language + ".traineddata"), error);
 }
 
-// Tesseract's own look-up prints where it fails and says nothing to its caller; so its places are looked through here.
+// Tesseract's own search prints its failures and does not report them to its caller, so its directories are searched
+// here.
 std::vector<fs::path> data_directories(const TextReaderOptions& options) {
   if (!options.tessdata_dir.empty()) return {options.tessdata_dir};
   std::vector<fs::path> directories;
@@ -177,7 +178,7 @@ bool is_language_name(const std::string& name) {
   return !name.empty() && name.front() != '/' && std::all_of(name.begin(), name.end(), allowed);
 }
 
-// Returns the directory that has the data of all languages asked for.
+// Returns the directory that has the data of all requested languages.
 fs::path find_data(const TextReaderOptions& options) {
   const std::vector<std::string> languages = names_of(options.language);
   for (const std::string& name : languages) {
@@ -216,12 +217,12 @@ fs::path find_data(const TextReaderOptions& options) {
                                                 packages, missing)});
 }
 
-// Tesseract finds columns and lines by the resolution. It takes 70 dots per inch, the least that it believes, where a
-// file gives none; by what screens are said to have, it finds more words of receipts (bench/ocr.py).
+// Tesseract finds columns and lines by the resolution. If a file gives none, it assumes 70 dots per inch, the lowest
+// that it accepts; with the nominal resolution of screens it finds more words on receipts (bench/ocr.py).
 constexpr int kLeastDpi = 70, kUnknownDpi = 96;
 
-// Tesseract would start four threads a page, which only helps if there are fewer pages than cores; and `num_threads` in
-// its source overrides omp_set_num_threads.
+// Tesseract would start four threads per page, which only helps if there are fewer pages than cores; and `num_threads`
+// in its source overrides omp_set_num_threads.
 class OneThread {
  public:
   OneThread() : levels_(omp_get_max_active_levels()) { omp_set_max_active_levels(0); }
@@ -253,7 +254,7 @@ class TesseractReader final : public TextReader {
     // Tesseract keeps some parameters once for all readers of a process, and setting up a reader writes them.
     static std::mutex set_up;
     const std::lock_guard lock(set_up);
-    // It prints what it thinks to standard error unless it has a file for that.
+    // It prints debugging output to standard error unless it has a file for that.
     library_.set_variable(handle_.get(), "debug_file", "/dev/null");
     if (library_.init(handle_.get(), data.c_str(), options.language.c_str(), tesseract::OEM_DEFAULT) != 0) {
       throw EnvironmentError({.what = "Tesseract cannot use the data of a language",
@@ -272,7 +273,7 @@ class TesseractReader final : public TextReader {
     if (picture.dpi() < kLeastDpi) library_.set_resolution(handle, kUnknownDpi);
     PageText text;
     if (library_.recognize(handle, nullptr) == 0) take_words(picture, text);
-    // A page must not change what is read of the next one: which worker reads which page is chance.
+    // A page must not affect the next one's result, because which worker reads which page is random.
     library_.clear(handle);
     library_.forget(handle);
     return text;

@@ -83,7 +83,7 @@ ExchangeSize exchange_size(const Graph& graph, const Node& begin) {
     return size;
   }
   if (begin.op == Op::kAllToAllRowsBegin) {
-    // Each rank wants as many rows, and finds them where they happen to be; its own it need not send itself.
+    // Every rank wants equally many rows, from whichever ranks own them; it need not send itself its own.
     const TensorType& rows = graph.type(begin.outputs[0]);
     size.row_messages = others;
     size.row_bytes =

@@ -23,18 +23,18 @@ std::string speed_name(std::size_t index);
 
 struct OpSpeeds {
   std::array<double, kSpeedCount> seconds_per_unit{};
-  // A node's call takes this long, whatever its work: on a GPU a kernel of a few pages takes little longer than one of
-  // a page. Updates are started many at a time, and their calls take nothing.
+  // A node's call takes this long, whatever its work: on a GPU, a kernel takes little longer for a few pages than for
+  // one. Updates are launched many at a time, and their calls count as 0.
   double seconds_per_start = 0;
   // The speeds of the offload directory, measured there (base/offload_file.h) and not stored.
   double offload_read_seconds_per_byte = 0, offload_write_seconds_per_byte = 0;
   bool offload_both_ways = false;  // TransferSpeed
-  // The network between ranks, as the alpha-beta model has it: a message of n bytes takes network_seconds_per_message +
-  // n * network_seconds_per_byte of its sender's time (Hockney 1994). Measured when the ranks connect
-  // (ranks/network_speed.h), or given for a network that one does not have.
+  // The network between ranks, by the alpha-beta model: a message of n bytes takes network_seconds_per_message + n *
+  // network_seconds_per_byte of its sender's time (Hockney 1994). Measured when the ranks connect
+  // (ranks/network_speed.h), or given, to estimate for another network.
   double network_seconds_per_message = 20e-6, network_seconds_per_byte = 1 / 4e9;
 
-  // `row_share`: as estimate_seconds.
+  // `row_share` is as in estimate_seconds.
   double seconds(const Graph& graph, const Node& node, double row_share = 1) const;
 };
 
@@ -42,23 +42,23 @@ struct OpSpeeds {
 struct TransferSize {
   double read_bytes = 0, written_bytes = 0;
 };
-// Returns what one run of all nodes moves.
+// Returns the bytes that one run of all nodes moves.
 TransferSize transfer_size(const Graph& graph);
-// The time of the transfer that a fetch_begin or store_begin starts, by itself.
+// Returns the time of the transfer that a fetch_begin or store_begin starts, if nothing else runs.
 double transfer_seconds(const TransferAttributes& transfer, bool writes, const OpSpeeds& speeds);
-// Returns the time of moving so many bytes where nothing else goes on.
+// Returns the time of moving this many bytes if nothing else runs.
 double transfer_seconds(const TransferSize& size, const OpSpeeds& speeds);
 
-// The times of transfers beside the computation: one at a time, or one each way.
+// The times of transfers that run beside the computation: one at a time, or one each way.
 class TransferTimes {
  public:
   explicit TransferTimes(const OpSpeeds& speeds) : speeds_(speeds) {}
-  // Returns the seconds for which a node waits that begins or ends transfers, `now` seconds after the first node.
+  // Returns the seconds that a node which begins or ends transfers waits, `now` seconds after the first node.
   double waited(const Node& node, double now);
 
  private:
   const OpSpeeds& speeds_;
-  double free_[2] = {0, 0};              // for the next one that reads, or writes
+  double free_[2] = {0, 0};              // when the next read, or write, can begin
   std::map<std::int64_t, double> done_;  // by ticket
 };
 
@@ -66,19 +66,18 @@ class TransferTimes {
 struct ExchangeSize {
   std::int64_t messages = 0;  // sent
   double sent_bytes = 0, received_bytes = 0;
-  // The same of rows of tokens, of which there are as many as the data have: with every row of the capacity real, and
-  // as many as are owned by other ranks on average.
+  // The same for rows of tokens, whose number depends on the data: with every row of the capacity real, and with the
+  // average number of rows that other ranks own.
   std::int64_t row_messages = 0;
   double row_bytes = 0;
 };
 ExchangeSize exchange_size(const Graph& graph, const Node& begin);
-// Of one run of all nodes.
+// Returns what one run of all nodes exchanges.
 ExchangeSize exchange_size(const Graph& graph);
 double exchange_seconds(const ExchangeSize& size, const OpSpeeds& speeds);
 
-// Estimates one run of all nodes; transfers and exchanges run beside them, one of a kind at a time, and are waited for
-// where the graph says so.
-// `row_share` is the fraction of the capacity that is real, for nodes that work by rows.
+// Estimates one run of all nodes; transfers and exchanges run beside them, one of a kind at a time, and the nodes that
+// the graph names wait for them. `row_share` is the fraction of the capacity that is real, for nodes that work by rows.
 double estimate_seconds(const Graph& graph, const OpSpeeds& speeds, double row_share = 1);
 
 }  // namespace plimsoll

@@ -8,8 +8,8 @@ namespace {
 
 bool may_fork(Op op) { return op == Op::kLinear || op == Op::kLinearWeightGrad; }
 
-// Returns for each node the first after it that reads one of its outputs, or writes on one of its inputs; the number of
-// nodes if there is none.
+// Returns for each node the first later node that reads one of its outputs, or overwrites one of its inputs; the number
+// of nodes if there is none.
 std::vector<NodeId> first_dependents(const Graph& graph) {
   const auto end = static_cast<NodeId>(graph.nodes().size());
   std::vector<NodeId> dependents(graph.nodes().size(), end);

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::size_t kNoBuffer = static_cast<std::size_t>(-1);
 
-// Returns the last node that reads each value (-1: none), or runs while another does that has forked; outputs are read
-// after the end.
+// Returns for each value the last node that reads it (-1: none), or that runs while a forked node reads it; outputs are
+// read after the end.
 std::vector<std::int64_t> last_reads(const Graph& graph, std::span<const NodeId> joins) {
   std::vector<std::int64_t> last(graph.values().size(), -1);
   for (std::size_t n = 0; n < graph.nodes().size(); ++n) {

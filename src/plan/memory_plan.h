@@ -51,8 +51,8 @@ struct Buffer {
 };
 
 // Returns the transient buffers of `graph`: aliases resolved (kMust always, kMay if the input dies at the node), sizes
-// rounded up to kAlignmentBytes. Inputs are alive from the start, outputs to the end; what a node that forks reads and
-// writes, to its join (`joins`, as find_joins returns them; empty: none forks).
+// rounded up to kAlignmentBytes. Inputs are alive from the start, outputs to the end; what a forking node reads and
+// writes, until its join (`joins`, as find_joins returns them; empty: none forks).
 std::vector<Buffer> find_buffers(const Graph& graph, std::span<const std::size_t> scratch_bytes,
                                  std::span<const NodeId> joins = {});
 
@@ -64,7 +64,7 @@ struct MemoryPlan {
   std::size_t lower_bound_bytes = 0;  // no plan of this graph in this order has a smaller transient part
   bool is_smallest = false;           // proven: it reaches the bound, or no packing of these buffers is smaller
   NodeId peak_node = kNoNode;         // the node with the most bytes alive
-  std::vector<NodeId> joins;          // of nodes that fork (find_joins); empty: none does
+  std::vector<NodeId> joins;          // by node, for those that fork (find_joins); empty: none does
   std::vector<Buffer> buffers;
 
   std::size_t arena_bytes() const { return persistent_bytes + transient_bytes; }
@@ -74,7 +74,7 @@ struct MemoryPlan {
 MemoryPlan estimate_memory(const Graph& graph, std::span<const std::size_t> scratch_bytes,
                            const PersistentLayout& layout, std::size_t forks = 0);
 
-// `scratch_bytes` has each node's declared scratch; `forks` nodes at once may run beside others (plan/forks.h). The
+// `scratch_bytes` has each node's declared scratch; up to `forks` nodes may run beside others (plan/forks.h). The
 // result has been checked by `validate` and `validate_plan`.
 MemoryPlan plan_memory(const Graph& graph, std::span<const std::size_t> scratch_bytes, const PersistentLayout& layout,
                        std::size_t forks = 0);
@@ -91,7 +91,7 @@ std::vector<MemoryItem> explain_peak(const MemoryPlan& plan);
 // The bytes that a training step's forward leaves for its backward.
 struct ForwardBytes {
   std::size_t kept = 0;   // values alive when backward begins, without inputs
-  std::size_t again = 0;  // the most that recomputed values hold at any moment of backward
+  std::size_t again = 0;  // the most bytes of recomputed values at any moment of backward
 };
 ForwardBytes forward_bytes(const Graph& graph, const MemoryPlan& plan);
 

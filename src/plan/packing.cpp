@@ -85,7 +85,7 @@ Packing pack(std::span<const Interval> intervals, std::size_t alignment_bytes, c
     while (search(best.bytes - alignment_bytes, left)) {
     }
   }
-  // Pushed down, every buffer lies on others or on the ground, so packings differ by whole alignments.
+  // If all buffers are pushed down, each lies on others or on the ground, so packings differ by whole alignments.
   best.is_smallest = best.bytes == bound || impossible + alignment_bytes >= best.bytes;
   return best;
 }

@@ -42,7 +42,7 @@ struct Packing {
 
 struct PackOptions {
   std::size_t capacity_bytes = 0;  // stop at this size; 0: stop at or close to the lower bound
-  std::int64_t max_steps = 0;      // search steps, some nanoseconds each; 0: what a plan is worth (a second at most)
+  std::int64_t max_steps = 0;      // search steps, some nanoseconds each; 0: as many as pay (a second at most)
 };
 
 std::size_t lower_bound_bytes(std::span<const Interval> intervals);

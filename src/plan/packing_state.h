@@ -1,9 +1,8 @@
 // PackingState: a partial packing inside a fixed capacity, its consequences, and undo.
 //
-// Time is cut into sections: the moments at which the set of living buffers is not part of a neighbouring moment's.
-// Nothing between them can matter. A section is a column of `capacity` units (the greatest common divisor of all
-// sizes); its living buffers are stacked in it without overlap, and a buffer has the same offset in all its
-// sections:
+// Time is cut into sections: the moments whose set of living buffers is not a subset of a neighbouring moment's. No
+// other moment can matter. A section is a column of `capacity` units (the greatest common divisor of all sizes); its
+// living buffers are stacked in it without overlap, and a buffer has the same offset in all its sections:
 //
 //     capacity  ................    level   no buffer that is still to be placed starts lower in this section
 //                spare  . [ C ]     spare   units above the level that no buffer needs: capacity - level - sizes,

@@ -1,5 +1,5 @@
-// place_buffers: makes packings by placing one buffer after the other, each where it is free. This is quick, and for
-// graphs of training steps almost always as small as possible, because the peak is packed first.
+// place_buffers: makes packings by placing one buffer after the other, each where there is room. This is quick, and for
+// graphs of training steps the result is almost always as small as possible, because the peak is packed first.
 //
 //   const Packing packing = place_buffers(intervals, lower_bound);   // lower_bound_bytes(intervals)
 //   if (packing.bytes > lower_bound) search_packing(intervals, lower_bound, max_steps);

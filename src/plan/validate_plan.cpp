@@ -117,7 +117,7 @@ class Player {
             [&] { return fmt::format("'{}' has been overwritten before {} reads it", graph_.value(id).name, reader); });
   }
 
-  // Says which bytes a node touches that has forked and may still be running.
+  // The bytes that a forked node, which may still be running, touches.
   struct Flight {
     std::size_t node = 0, join = 0;
     std::vector<Range> reads{}, writes{};

@@ -1,5 +1,5 @@
-// Communicator: messages between the ranks of a run, one process each. A message belongs to a ticket; its bytes must
-// stay where they are until the ticket has been waited for.
+// Communicator: messages between the ranks of a run, which are one process each. A message belongs to a ticket; its
+// bytes must stay in place until the ticket has been waited for.
 //
 // Invariant: the messages from one rank to another arrive in the order in which both begin them, so ranks that run the
 // same program need no other names for them. After the constructor nothing allocates.
@@ -26,7 +26,7 @@ namespace plimsoll {
 class RankError : public EnvironmentError {
  public:
   RankError(Problem problem, ExitCode theirs) : EnvironmentError(std::move(problem)), theirs_(theirs) {}
-  // The exit code of the rank that failed first.
+  // Returns the exit code of the rank that failed first.
   ExitCode exit_code_of_rank() const { return theirs_; }
 
  private:
@@ -35,7 +35,7 @@ class RankError : public EnvironmentError {
 
 class Communicator {
  public:
-  // The ticket of what the host itself sends between steps (below); nodes have those from 1 on.
+  // The ticket of messages that the host itself sends between steps (below); nodes have tickets from 1 on.
   static constexpr std::int64_t kHostTicket = 0;
 
   Communicator() = default;
@@ -45,13 +45,13 @@ class Communicator {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  // The name of the machine that a rank runs on.
+  // Returns the name of the machine that a rank runs on.
   virtual const std::string& host(int rank) const = 0;
 
   // Makes room for messages with tickets below `tickets`.
   virtual void reserve(std::int64_t tickets) = 0;
-  // Begins a message, which may be empty. A received message may be shorter than `bytes`, which are then as many as it
-  // may have at most. `rows`: it holds rows of tokens, so that its length is the data's, not the plan's.
+  // Begins a message, which may be empty. A received message may be shorter than `bytes`, which are its limit. `rows`:
+  // it holds rows of tokens, so its length depends on the data, not on the plan.
   void send(std::int64_t ticket, int to, std::span<const std::byte> bytes, bool rows = false) {
     if (ticket != kHostTicket) {
       (rows ? traffic_.sent_row_bytes : traffic_.sent_bytes) += bytes.size();
@@ -66,13 +66,13 @@ class Communicator {
   // Waits until every message with that ticket has arrived. Throws RankError if another rank has failed, or has been
   // silent for too long.
   void wait(std::int64_t ticket);
-  // Moves messages on, without waiting. Throws RankError if another rank has failed.
+  // Makes progress on messages, without waiting. Throws RankError if another rank has failed.
   virtual void poll() = 0;
   // Tells the other ranks that this one ends because of `problem`; they throw RankError. Does not throw.
   virtual void fail(const Problem& problem, ExitCode code) noexcept = 0;
 
   // What nodes have exchanged so far, without the host's own messages, and how long they have waited for it. Messages
-  // of rows are counted apart from the others.
+  // of rows are counted separately.
   struct Traffic {
     std::uint64_t sent_bytes = 0, received_bytes = 0, sent_messages = 0, sent_row_bytes = 0;
     double wait_seconds = 0;
@@ -94,7 +94,7 @@ class Communicator {
     }
   };
   Traffic traffic() const { return traffic_; }
-  // Adds what nodes have exchanged by another way, such as between GPUs.
+  // Adds what nodes have exchanged in other ways, such as between GPUs.
   void add_traffic(const Traffic& more) { traffic_ += more; }
 
  protected:
@@ -108,11 +108,11 @@ class Communicator {
   Traffic traffic_{};
 };
 
-// Gives every rank the bytes of all, rank after rank; `all` has size() times as many bytes as `mine`. Allocates
+// Gives every rank the bytes of all, in the order of ranks; `all` has size() times as many bytes as `mine`. Allocates
 // nothing.
 void all_gather(Communicator& ranks, std::span<const std::byte> mine, std::span<std::byte> all);
 
-// The same of one value from each rank.
+// Does the same for one value from each rank.
 template <typename T>
 requires std::is_trivially_copyable_v<T> std::vector<T> all_gather(Communicator& ranks, const T& mine) {
   std::vector<T> all(static_cast<std::size_t>(ranks.size()));
@@ -120,7 +120,7 @@ requires std::is_trivially_copyable_v<T> std::vector<T> all_gather(Communicator&
   return all;
 }
 
-// The same of texts of any length.
+// Does the same for texts of any length.
 std::vector<std::string> all_gather_texts(Communicator& ranks, const std::string& mine);
 
 // Returns rank 0's text on every rank.

@@ -11,7 +11,7 @@
 namespace plimsoll {
 namespace {
 
-// The variables of one launcher; `local_size` may be missing in some, `marks` says that the launcher is there.
+// The variables of one launcher; `local_size` may be missing in some, `marks` shows that the launcher is there.
 struct Variables {
   Launcher launcher;
   const char *marks, *rank, *size, *local_rank, *local_size;
@@ -40,7 +40,7 @@ std::optional<int> number(const ReadVariable& read, const char* name, const Vari
   const std::optional<std::string> text = read(name);
   if (!text) return std::nullopt;
   int value = 0;
-  // Slurm writes "2(x3)" for tasks on several nodes: the first node's stand in front.
+  // Slurm writes "2(x3)" for tasks on several nodes: the first node's number comes first.
   const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
   const bool whole = end == text->data() + text->size() || launcher.launcher == Launcher::kSlurm;
   if (error == std::errc() && whole && value >= 0) return value;

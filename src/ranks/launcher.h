@@ -19,22 +19,22 @@ struct Launch {
   Launcher launcher = Launcher::kNone;
   int rank = 0, size = 1;
   int local_rank = 0, local_size = 1;  // among the ranks of this machine
-  std::string variables{};             // where these numbers came from
+  std::string variables{};             // the variables that these numbers came from
 
-  // Whether its ranks are connected by MPI.
+  // Returns whether its ranks are connected by MPI.
   bool speaks_mpi() const {
     return launcher == Launcher::kOpenMpi || launcher == Launcher::kPmix || launcher == Launcher::kSlurm;
   }
 };
 
-// "mpirun", "torchrun", ...
+// Returns "mpirun", "torchrun", …
 std::string launcher_name(Launcher launcher);
 
 // Reads one variable of the environment; nothing if it is not set.
 using ReadVariable = std::function<std::optional<std::string>(const char* name)>;
 std::optional<std::string> environment_variable(const char* name);
 
-// Throws UsageError if the launcher's own variables contradict each other, or are no numbers.
+// Throws UsageError if the launcher's own variables contradict each other, or are not numbers.
 Launch find_launch(const ReadVariable& read = environment_variable);
 
 }  // namespace plimsoll

@@ -33,7 +33,7 @@ constexpr std::size_t kPieceBytes = std::size_t{1} << 30;
                                     "source), or start a single process with --launcher none"});
 }
 
-// Beside the program in its build folder, or where it was installed.
+// Returns the library's path: beside the program in its build folder, or where it was installed.
 fs::path part_path() {
   if (const fs::path file = installed(fs::path("lib") / kPartFile); !file.empty()) return file;
   std::error_code error;
@@ -105,7 +105,7 @@ class MpiCommunicator final : public Communicator {
 
  private:
   void begin_send(std::int64_t ticket, int to, std::span<const std::byte> bytes) override {
-    // An empty message is one, too: its receiver may not know that it is.
+    // An empty message is sent, too, because its receiver may not know that it is empty.
     for (std::size_t first = 0; first == 0 || first < bytes.size(); first += kPieceBytes) {
       const auto piece = bytes.subspan(first, std::min(kPieceBytes, bytes.size() - first));
       check_error(part_.send(piece.data(), piece.size(), to, take_slot(ticket, to)));
@@ -176,7 +176,7 @@ class MpiCommunicator final : public Communicator {
       const auto silent = Clock::now() - last;
       if (silent > options_.timeout || (options_.end_signal() != 0 && silent > kPatienceWithSilence))
         throw_silent(silent);
-      // Ranks may share cores, and whoever waits must not take them from those that compute.
+      // Ranks may share cores, and a waiting rank must not take them from computing ones.
       if (idle > 4096) {
         std::this_thread::sleep_for(std::chrono::microseconds(50));
       } else {
@@ -214,7 +214,7 @@ class MpiCommunicator final : public Communicator {
   std::vector<InSlot> in_slot_;
   std::vector<int> free_, done_;
   std::vector<int> pending_;  // by ticket
-  int used_ = 0;              // no slot from this one on has a message
+  int used_ = 0;              // slots from this one on have no message
   std::uint64_t polls_ = 0;
   bool failed_ = false;
 };

@@ -1,5 +1,5 @@
-// Ranks that an MPI launcher has started, connected by MPI. MPI itself is a library beside the program that is loaded
-// here (mpi/part.h), so that the program runs where there is none.
+// Ranks that an MPI launcher has started, connected by MPI. MPI itself is in a separate library that is loaded here
+// (mpi/part.h), so that the program also runs without it.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@ namespace plimsoll {
 
 struct MpiOptions {
   std::chrono::milliseconds timeout = std::chrono::seconds(600);  // a rank that is silent for longer has failed
-  // The signal that asks this process to end; 0: none. Whoever waits for a silent rank then does so for a moment only.
+  // The signal that asks this process to end; 0: none. A wait for a silent rank then lasts only a moment.
   std::function<int()> end_signal = [] { return 0; };
 };
 

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kMostBytes = 8 * kMiB;  // of what a rank sends and receives at once
 constexpr int kRepetitions = 5;
 
-// The least time of some exchanges of `bytes` with every other rank.
+// Returns the shortest time of some exchanges of `bytes` with every other rank.
 double exchange_seconds(Communicator& ranks, std::span<std::byte> buffer, std::size_t bytes) {
   double least = 1e9;
   for (int repetition = 0; repetition < kRepetitions; ++repetition) {

@@ -29,7 +29,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::array<char, 8> kMagic = {'P', 'L', 'I', 'M', 'R', 'A', 'N', 'K'};
 constexpr std::uint32_t kProtocol = 1;
 constexpr std::size_t kNameBytes = 256, kAddressBytes = 64;
-// How long a peer may take for its first words.
+// How long a peer may take for its first message.
 constexpr std::chrono::seconds kPatienceForHello(20);
 constexpr const char* kRemedyPort = "pass --rendezvous HOST:PORT with a free port of rank 0's machine, to all ranks";
 
@@ -39,11 +39,11 @@ struct Hello {
   std::uint32_t protocol = kProtocol;
   std::int32_t rank = 0, size = 0;
   std::int32_t signals = 0;  // 1: the second connection
-  std::int32_t port = 0;     // that it listens at
+  std::int32_t port = 0;     // the port that it listens at
   std::int32_t refused = 0;  // in an answer: 1, and the reason in `host`
   std::array<char, kNameBytes> run{}, host{};
 };
-// In rank 0's answer, of each rank.
+// Rank 0's answer about each rank.
 struct Entry {
   std::array<char, kNameBytes> host{};
   std::array<char, kAddressBytes> address{};
@@ -76,7 +76,7 @@ bool is_ready(int file, short events, Clock::time_point end) {
   return ::poll(&waits, 1, milliseconds_until(end)) == 1;
 }
 
-// Returns the number of bytes before the connection ended or the time was up.
+// Reads until the connection ends or the time is up, and returns the number of bytes read.
 std::size_t read_all(int file, void* to, std::size_t bytes, Clock::time_point end) {
   std::size_t done = 0;
   while (done < bytes && is_ready(file, POLLIN, end)) {
@@ -167,7 +167,7 @@ Socket listen_for_ranks(const Rendezvous& place) {
   int error = 0;
   std::string text;
   Socket socket = listen_at(place.host, place.port, error, text);
-  // The name may be that of a router in front of this machine.
+  // The name may belong to a router in front of this machine.
   if (!socket && error == EADDRNOTAVAIL) socket = listen_at("", place.port, error, text);
   if (socket) return socket;
   if (error == EADDRINUSE) {
@@ -177,7 +177,7 @@ Socket listen_for_ranks(const Rendezvous& place) {
                 "an address of rank 0's machine", kRemedyPort);
 }
 
-// Tries until somebody listens there.
+// Tries until someone listens there.
 Socket connect_to(const std::string& host, int port, const Rendezvous& place, Clock::time_point end) {
   std::string text;
   for (;;) {
@@ -206,7 +206,7 @@ Socket connect_to(const std::string& host, int port, const Rendezvous& place, Cl
   }
 }
 
-// Lets other ranks in, and sends strangers away.
+// Accepts other ranks, and refuses strangers.
 class Door {
  public:
   Door(const Socket& listener, const Launch& launch, const MeetingOptions& options)
@@ -307,7 +307,7 @@ Hello hello_of(const Launch& launch, const MeetingOptions& options) {
   return hello;
 }
 
-// Says hello on both connections with a rank that listens there.
+// Opens both connections to a rank that listens there, and sends hello.
 void visit(Meeting& meeting, const std::string& address, int port, Hello hello, const Rendezvous& place,
            Clock::time_point end) {
   for (const bool signals : {false, true}) {
@@ -321,7 +321,7 @@ void visit(Meeting& meeting, const std::string& address, int port, Hello hello, 
   }
 }
 
-// Lets the ranks in that visit this one. Throws EnvironmentError that names who is missing.
+// Accepts the ranks that connect to this one. Throws EnvironmentError naming the ranks that are missing.
 void receive_visits(Door& door, std::vector<Meeting>& all, int first, const Rendezvous& place, Clock::time_point end,
                     const std::function<void(const Hello&, const Socket&)>& on_visit) {
   const auto is_missing = [&](int rank, bool signals) {
@@ -371,7 +371,7 @@ void host_meeting(const Launch& launch, std::vector<Meeting>& all, const Hello& 
 
 void go_to_meeting(const Launch& launch, std::vector<Meeting>& all, Hello hello, const Rendezvous& place,
                    const MeetingOptions& options, Clock::time_point end) {
-  // Listens on the side of this machine that rank 0 is at.
+  // Listens at this machine's address in the network of rank 0.
   Socket first = connect_to(place.host, place.port, place, end);
   int error = 0;
   std::string text;

@@ -1,6 +1,6 @@
-// Rendezvous: where the ranks of a run that no MPI connects find each other, by TCP. Rank 0 listens at an address that
-// all know; the others come to it, and get to know where each one listens. Strangers are sent away: whoever speaks
-// another protocol, or belongs to another run.
+// Rendezvous: how the ranks of a run without MPI find each other, by TCP. Rank 0 listens at an address that all know;
+// the others connect to it, and learn where each rank listens. Peers that speak another protocol, or belong to another
+// run, are refused.
 //
 //   const Rendezvous place = find_rendezvous("");            // MASTER_ADDR, MASTER_PORT
 //   std::vector<Meeting> all = meet(launch, place, {});      // two connections with each other rank
@@ -32,29 +32,31 @@ class Socket {
 struct Rendezvous {
   std::string host;
   int port = 0;
-  std::string from{};  // where it was named
+  std::string from{};  // the option or variable that named it
 
   std::string text() const;  // "HOST:PORT"
 };
 
-// Reads "HOST:PORT", or "[ADDRESS]:PORT" for IPv6. Without it, the host is MASTER_ADDR and the port the one behind
-// MASTER_PORT, which torchrun itself listens at. Throws UsageError if it is none, or if neither is given.
+// Reads "HOST:PORT", or "[ADDRESS]:PORT" for IPv6. Without it, the host is MASTER_ADDR and the port is MASTER_PORT + 1,
+// because torchrun itself listens at MASTER_PORT. Throws UsageError if the text is not an address, or if neither is
+// given.
 Rendezvous find_rendezvous(const std::string& typed, const ReadVariable& read = environment_variable);
 
 struct MeetingOptions {
   std::chrono::milliseconds timeout = std::chrono::seconds(600);
-  std::string run{};  // a text that all ranks of a run have, and no other run
+  std::string run{};  // a text that only the ranks of this run have
 };
 
-// What a rank has of another.
+// What a rank knows of another, and its connections.
 struct Meeting {
   std::string host;  // the name of its machine
-  // For messages, and for what must not wait behind them: that a rank has failed, or ends. None with itself.
+  // For messages, and for signals that must not wait behind them: that a rank has failed, or ends. Not connected for
+  // the rank itself.
   Socket messages, signals;
 };
 
-// Connects every two ranks; all call it. Throws EnvironmentError that names who is missing after the timeout, an
-// address that is in use or is not found, and a peer that speaks another protocol.
+// Connects every two ranks; all ranks call it. Throws EnvironmentError naming the ranks that are missing after the
+// timeout, an address that is in use or is not found, or a peer that speaks another protocol.
 std::vector<Meeting> meet(const Launch& launch, const Rendezvous& place, const MeetingOptions& options);
 
 }  // namespace plimsoll

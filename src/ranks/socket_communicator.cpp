@@ -19,9 +19,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Messages between two ranks in one direction that are begun and not done.
+// The most messages between two ranks in one direction that have begun and are not done.
 constexpr std::size_t kSlots = 4096;
-// How long a rank that ends waits for the others to take leave.
+// How long an ending rank waits for the others to say that they are leaving.
 constexpr std::chrono::milliseconds kPatienceForLeave(2000);
 // How long a rank whose connection is closed, or others, may take to say why.
 constexpr std::chrono::milliseconds kPatienceForReason(200);
@@ -50,7 +50,8 @@ class MessageQueue {
   std::size_t first_ = 0, count_ = 0;
 };
 
-// What a connection for signals carries: the first byte alone, or the second, a length, and a failure as "CODE\nWHAT".
+// What a connection for signals carries: either only the first byte, or the second one, a length, and a failure as
+// "CODE\nWHAT".
 constexpr char kLeaves = 'l', kFails = 'f';
 constexpr std::size_t kSignalHead = 1 + sizeof(std::uint32_t);
 
@@ -58,8 +59,8 @@ struct Peer {
   MessageQueue sends, receives;
   std::uint64_t send_size = 0, receive_size = 0;               // precedes the message
   std::size_t sent = 0, received = 0;                          // bytes of the size and of the first message
-  bool has_left = false;                                       // and said so
-  std::array<char, kMostFailureBytes + kSignalHead> signal{};  // what has come of a signal
+  bool has_left = false;                                       // and has said so
+  std::array<char, kMostFailureBytes + kSignalHead> signal{};  // the part of a signal that has arrived
   std::size_t signal_bytes = 0;
 };
 
@@ -100,7 +101,7 @@ class SocketCommunicator final : public Communicator {
 
  private:
   void begin_send(std::int64_t ticket, int to, std::span<const std::byte> bytes) override {
-    // A message is only read from.
+    // Messages to send are only read.
     add(peer(to).sends, {.ticket = ticket, .bytes = const_cast<std::byte*>(bytes.data()), .size = bytes.size()});
   }
   void begin_receive(std::int64_t ticket, int from, std::span<std::byte> bytes) override {
@@ -214,7 +215,7 @@ class SocketCommunicator final : public Communicator {
     }
   }
 
-  // For a few milliseconds at most: the process may be asked to end.
+  // Sleeps for a few milliseconds at most, because the process may be asked to end.
   void sleep_until_ready() {
     waits_.clear();
     for (int other = 0; other < size(); ++other) {
@@ -230,7 +231,7 @@ class SocketCommunicator final : public Communicator {
     ::poll(waits_.data(), waits_.size(), 5);
   }
 
-  // Throws RankError if a rank has failed, or has ended without taking leave.
+  // Throws RankError if a rank has failed, or has ended without saying that it leaves.
   void hear_signals() {
     int ended = -1;
     std::string found;
@@ -262,14 +263,14 @@ class SocketCommunicator final : public Communicator {
     return true;
   }
 
-  // Passes the reason on: who hears that this rank ends, too, is to know why.
+  // Passes the reason on, so that ranks that see this one end know why.
   [[noreturn]] void throw_failed(const std::string& reason) {
     fail_others(reason);
     throw told_failure(*this, reason);
   }
 
   [[noreturn]] void throw_ended(int ended, const std::string& found) {
-    // It, or another one that has heard of it, may say why.
+    // That rank, or another one that has heard of the failure, may say why.
     const auto end = Clock::now() + kPatienceForReason;
     do {
       std::string ignored;
@@ -298,7 +299,7 @@ class SocketCommunicator final : public Communicator {
     throw error;
   }
 
-  // To all others; they have room for it, because nothing else was sent there.
+  // Sends to all others; there is room for it, because nothing else was sent on these connections.
   void tell(const std::string& signal) const {
     for (int other = 0; other < size(); ++other) {
       if (other != rank_)
@@ -306,7 +307,7 @@ class SocketCommunicator final : public Communicator {
     }
   }
 
-  // `reason`: "CODE\nWHAT".
+  // `reason` is "CODE\nWHAT".
   void fail_others(const std::string& reason) {
     failed_ = true;
     const std::string text = reason.substr(0, kMostFailureBytes);
@@ -316,7 +317,7 @@ class SocketCommunicator final : public Communicator {
     tell(signal + text);
   }
 
-  // Closes no connection that another rank still reads from: what is on its way could be lost.
+  // Keeps connections open that another rank still reads from: data in transit could be lost.
   void leave() noexcept {
     try {
       tell(std::string(1, kLeaves));
@@ -331,7 +332,7 @@ class SocketCommunicator final : public Communicator {
         hear_signals();
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
-    } catch (...) {  // whoever has ended does not read
+    } catch (...) {  // a rank that has ended does not read
     }
   }
 

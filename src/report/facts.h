@@ -1,5 +1,5 @@
-// What a report says of a run, as read from the run's directory. Everything in it may be missing: a run may have been
-// interrupted or may have no evaluation, and a file may be damaged. What is missing is said in `notes`.
+// What a report says about a run, as read from the run's directory. Everything may be missing: a run may have been
+// interrupted or may have no evaluation, and a file may be damaged. `notes` say what is missing.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ namespace plimsoll::report {
 
 // A tensor of the arena. Times are node numbers: it lives from before node `begin` runs until before node `end`.
 struct Tensor {
-  std::string name{}, kind{}, lever{};  // as request/arena_json.h names them
+  std::string name{}, kind{}, lever{};  // as in request/arena_json.h
   std::uint64_t offset = 0, bytes = 0;
   std::int64_t begin = 0, end = 0;
 };
@@ -46,7 +46,7 @@ struct Item {
   std::uint64_t bytes = 0;
 };
 
-// A line of metrics.jsonl, or the mean of some that follow one another. NaN: not known, or not finite.
+// A line of metrics.jsonl, or the mean of some consecutive ones. NaN: unknown, or not finite.
 struct StepLine {
   static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   double step = 0, epoch = kUnknown, loss = kUnknown, learning_rate = kUnknown, gradient_norm = kUnknown;
@@ -105,22 +105,22 @@ struct WorstPage {
 struct RunFacts {
   std::string name{};  // of its directory; empty: a plan before a run
   std::filesystem::path directory{};
-  bool is_plan = false;                                    // no run: there is a plan alone
+  bool is_plan = false;                                    // not a run, only a plan
   bool finished = false;                                   // it has a summary
   nlohmann::json plan{}, summary{}, options{}, machine{};  // objects, or null
   std::string version{};
   std::optional<Arena> arena{};
   std::vector<StepLine> steps{};
-  std::uint64_t lines_per_step = 1;  // lines of the file that one of `steps` is the mean of
+  std::uint64_t lines_per_step = 1;  // how many lines of the file each of `steps` is the mean of
   std::vector<Evaluation> evaluations{};
-  std::optional<Evaluation> saved{};  // of the model that was saved
+  std::optional<Evaluation> saved{};  // of the saved model
   bool checked = false;               // `findings` is known
   std::vector<FoundFault> findings{};
   std::vector<WorstPage> worst{};  // the highest loss first
   std::vector<std::string> notes{};
 };
 
-// Typed looks into JSON that may be anything: nothing where a key is absent or holds another type.
+// Typed access to JSON that may be anything: returns nothing if a key is absent or has another type.
 std::optional<double> number_at(const nlohmann::json& object, const char* key);
 std::optional<std::uint64_t> count_at(const nlohmann::json& object, const char* key);
 std::string text_at(const nlohmann::json& object, const char* key);

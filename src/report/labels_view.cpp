@@ -1,4 +1,4 @@
-// How good the final model is at each label, and what it takes for what.
+// How good the final model is at each label, and which labels it confuses.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -63,7 +63,7 @@ Json matrix_of(const Evaluation& evaluation, const ViewLimits& limits) {
     for (std::size_t predicted = 0; predicted < evaluation.confusion[given].size(); ++predicted) {
       const std::uint64_t count = evaluation.confusion[given][predicted];
       const double share = sum > 0 ? static_cast<double>(count) / static_cast<double>(sum) : 0;
-      // A few mistakes among many are meant to be seen, so a cell that is not empty has some colour.
+      // A few mistakes among many must be visible, so a cell that is not empty has some colour.
       cells.push_back({{"count", count},
                        {"class", count == 0           ? "none"
                                  : given == predicted ? "on"
@@ -75,7 +75,7 @@ Json matrix_of(const Evaluation& evaluation, const ViewLimits& limits) {
   return {{"names", std::move(names)}, {"rows", std::move(rows)}};
 }
 
-// What is taken for something else most often.
+// Returns which labels are most often confused.
 Json most_of(const Evaluation& evaluation, const ViewLimits& limits) {
   struct Entry {
     std::uint64_t count;

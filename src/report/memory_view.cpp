@@ -43,7 +43,7 @@ Json bar_of(const RunFacts& run, const std::string& name, const std::string& key
   if (predicted == 0) return {};
   const auto budget = count_at(run.plan, "budget_bytes").value_or(0);
   const auto measured = count_at(run.summary, "measured_peak_bytes").value_or(0);
-  // A budget far above the run would press the bar into a corner.
+  // A budget far above the run's memory would squeeze the bar into a corner.
   const bool framed = budget > 0 && budget < 3 * predicted;
   const double scale = static_cast<double>(std::max({predicted, framed ? budget : 0, measured}));
   std::string caption = fmt::format("predicted peak {}", format_bytes(predicted));
@@ -158,7 +158,7 @@ std::string map_caption(const RunFacts& run, const Arena& arena, const ViewLimit
   return text;
 }
 
-// The colours of the map, as far as some tensor has them.
+// Returns the colours of the map that some tensor has.
 Json kinds_of(const Arena& arena) {
   static const std::map<std::string, std::string> kNames = {{"parameter", "parameters"},
                                                             {"frozen", "frozen parameters"},
@@ -202,7 +202,7 @@ int number_in(const Json& names, const std::string& name) {
   return 0;
 }
 
-// The largest tensors, in their order.
+// Returns the largest tensors, in their order.
 std::vector<const Tensor*> largest_of(const std::vector<Tensor>& tensors, std::size_t most) {
   std::vector<const Tensor*> kept;
   for (const Tensor& tensor : tensors) kept.push_back(&tensor);

@@ -11,7 +11,7 @@
 namespace plimsoll::report {
 namespace {
 
-// Where the arena seems to lie: an address as a GPU's allocator gives them.
+// The arena's pretended address, similar to those of a GPU's allocator.
 constexpr std::int64_t kBase = 0x7f0000000000;
 
 class SnapshotWriter {
@@ -68,7 +68,7 @@ class SnapshotWriter {
     pickle_.end_dict();
   }
 
-  // `program`: nullptr for what is always there. The frames of a tensor are written once.
+  // `program` is nullptr for tensors that always exist. The frames of a tensor are written once.
   void write_frames(const Tensor& tensor, const ArenaProgram* program) {
     if (const auto known = frames_.find(&tensor); known != frames_.end()) return pickle_.recall(known->second);
     pickle_.begin_list();
@@ -104,7 +104,7 @@ class SnapshotWriter {
       begins[static_cast<std::size_t>(tensor.begin)].push_back(&tensor);
       ends[static_cast<std::size_t>(tensor.end)].push_back(&tensor);
     }
-    // What dies before a node gives its bytes to what the node makes.
+    // Tensors that die before a node give their bytes to those that it makes.
     for (std::size_t n = 0; n <= nodes; ++n) {
       for (const Tensor* tensor : ends[n]) {
         if (tensor->begin == tensor->end) continue;
@@ -134,7 +134,7 @@ class SnapshotWriter {
     pickle_.end_dict();
   }
 
-  // The arena is one segment; what is left in it at the end is what is always there.
+  // The arena is one segment; what is left in it at the end are the tensors that always exist.
   void write_segments(const Arena& arena) {
     std::vector<const Tensor*> always;
     for (const Tensor& tensor : arena.persistent) always.push_back(&tensor);

@@ -1,5 +1,5 @@
 // A plan as PyTorch's memory snapshot, which pytorch.org/memory_viz draws and torch.cuda._memory_viz opens: the trace
-// has an allocation for each tensor at the address that the plan gives it, and a release where it dies, in the order of
+// has an allocation for each tensor at the address that the plan gives it, and a release when it dies, in the order of
 // the step's nodes. The programs of a run follow one another.
 //
 //   write_text_parts("plan.pickle", [&](const TextSink& write) { write_memory_viz(*run.arena, write); });

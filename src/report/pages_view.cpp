@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kMostMarks = 400;  // rectangles on a page
 constexpr std::size_t kMostErrors = 24;  // rows of a page's table
-constexpr std::size_t kOpenErrors = 6;   // so many are shown without asking
+constexpr std::size_t kOpenErrors = 6;   // how many are shown without a click
 
 LabelScheme scheme_of(const std::string& name) {
   for (const LabelScheme scheme :
@@ -57,7 +57,7 @@ Marks marks_of(const WorstPage& page) {
   const LabelScheme scheme = scheme_of(page.scheme);
   const std::vector<WordSpan> found = entity_spans(found_labels, scheme);
   const std::vector<WordSpan> given = marks.has_given ? entity_spans(given_labels, scheme) : std::vector<WordSpan>();
-  // Spans of one list stand in the order of their words.
+  // Spans of one list are in the order of their words.
   const auto among = [](const std::vector<WordSpan>& spans, const WordSpan& span) {
     const auto same = std::ranges::lower_bound(spans, span.begin, {}, &WordSpan::begin);
     return same != spans.end() && *same == span;
@@ -83,7 +83,7 @@ std::string text_of(const WorstPage& page, const WordSpan& span, const ViewLimit
   return cut_text(text, std::min<std::size_t>(limits.texts, 120));
 }
 
-// The least confident word decides.
+// Returns the confidence of the least confident word.
 std::string sure_text(const WorstPage& page, const WordSpan& span) {
   std::optional<double> least;
   for (std::size_t w = span.begin; w < span.end; ++w) {
@@ -93,7 +93,7 @@ std::string sure_text(const WorstPage& page, const WordSpan& span) {
   return least ? fmt::format("{:.0f} %", std::floor(100 * std::clamp(*least, 0.0, 1.0))) : "";
 }
 
-// The names of the entities that stand on these words.
+// Returns the names of the entities on these words.
 std::string names_on(const std::vector<Mark>& marks, const WordSpan& span, bool given) {
   std::string names;
   for (const Mark& mark : marks) {
@@ -133,7 +133,7 @@ bool overlap(const Rectangle& a, const Rectangle& b) {
   return a.x0 < b.x1 && b.x0 < a.x1 && a.y0 < b.y1 && b.y0 < a.y1;
 }
 
-// The lines that an entity's words stand on, within the page.
+// Returns the lines of an entity's words, within the page.
 std::vector<Rectangle> lines_of(const WorstPage& page, const WordSpan& span, double width, double height) {
   std::vector<Rectangle> lines;
   for (std::size_t w = span.begin; w < span.end; ++w) {
@@ -190,7 +190,7 @@ class Overlay {
     }
   }
 
-  // Above the first line, below the last one, or beside it: where no other tag is.
+  // Adds the tag above the first line, below the last one, or beside it, where there is no other tag.
   void add_tag(const Mark& mark, Json& tags) {
     const std::vector<Rectangle> lines = lines_of(page_, mark.span, width_, height_);
     if (lines.empty() || tags.size() == kMostMarks) return;

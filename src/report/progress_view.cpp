@@ -23,7 +23,7 @@ std::string value_text(double value, const std::string& format) {
   return number_text(value);
 }
 
-// At most kTableRows of so many lines, evenly chosen, the last one among them.
+// Returns at most kTableRows of this many lines, evenly chosen, including the last.
 std::vector<std::size_t> chosen_rows(std::size_t lines) {
   std::vector<std::size_t> rows;
   const std::size_t count = std::min(lines, kTableRows);
@@ -35,10 +35,10 @@ struct Chart {
   const char *id, *title;
   std::string caption{};
   std::string format = "plain";
-  Column column = nullptr;  // nullptr: of evaluations
+  Column column = nullptr;  // nullptr: for evaluations
 };
 
-// One table of all runs: a row is a line of one run, which its first column names where there are several.
+// One table of all runs: a row is a line of one run; if there are several, its first column names the run.
 Json table_of(const std::vector<RunFacts>& runs, const Chart& chart) {
   const std::vector<std::string> names = run_names(runs);
   const bool several = runs.size() > 1;
@@ -118,7 +118,7 @@ std::string thinned_text(const std::vector<RunFacts>& runs) {
   return per > 1 ? fmt::format("Each point is the mean of {}.", counted(per, "line")) : "";
 }
 
-// The predicted peak and the budget of what `resident_bytes` measures.
+// Return the predicted peak and the budget of the memory that `resident_bytes` measures.
 std::uint64_t predicted_resident(const RunFacts& run) {
   return count_at(run.plan, is_on_device(run) ? "host_peak_bytes" : "predicted_peak_bytes").value_or(0);
 }
@@ -153,7 +153,7 @@ std::vector<std::string> metric_names(const std::vector<RunFacts>& runs) {
       if (std::ranges::find(names, metric.name) == names.end()) names.push_back(metric.name);
     }
   }
-  // The main metric of each task that has one of these comes first; the others stand in alphabetical order.
+  // The main metric of each task that has one of these comes first; the others are in alphabetical order.
   for (const char* main : {"accuracy", "f1"}) {
     const auto found = std::ranges::find(names, main);
     if (found != names.end()) std::rotate(names.begin(), found, found + 1);
@@ -239,7 +239,7 @@ Json progress_facts(const RunFacts& run) {
   if (const std::uint64_t predicted = predicted_resident(run); predicted > 0) {
     limits.push_back({{"name", "predicted peak " + format_bytes(predicted)}, {"at", predicted}});
   }
-  // A budget far above the run would press its line to the ground.
+  // A budget far above the run's memory would squeeze its line to the bottom.
   const std::uint64_t budget = resident_budget(run);
   if (budget > 0 && budget < 3 * predicted_resident(run)) {
     limits.push_back({{"name", "budget " + format_bytes(budget)}, {"at", budget}});

@@ -24,7 +24,7 @@ using Json = nlohmann::json;
 
 constexpr std::uint64_t kMostFileBytes = std::uint64_t{64} << 20;
 constexpr std::size_t kMostLineBytes = std::size_t{4} << 20;
-constexpr std::size_t kMostSteps = 1000;  // points that a chart is drawn of
+constexpr std::size_t kMostSteps = 1000;  // the most points of a chart
 constexpr std::size_t kMostEvaluations = 400;
 constexpr std::size_t kMostLabels = 200;
 constexpr std::size_t kMostFindings = 200;
@@ -121,7 +121,7 @@ ArenaProgram read_program(const Json& from, const std::string& where) {
 
 // --- metrics.jsonl ---
 
-// Keeps as many lines as a chart can show: where there are more, each is the mean of twice as many as before.
+// Keeps as many lines as a chart can show: if there are more, each becomes the mean of twice as many.
 class Thinner {
  public:
   void add(const StepLine& line) {
@@ -160,7 +160,7 @@ class Thinner {
       sums_[i] += value;
       ++counts_[i];
     }
-    if (!(line.resident_bytes <= most_)) most_ = line.resident_bytes;  // also where `most_` is not known yet
+    if (!(line.resident_bytes <= most_)) most_ = line.resident_bytes;  // also if `most_` is unknown so far
   }
   void finish() {
     StepLine line{.step = step_, .resident_bytes = most_};
@@ -220,7 +220,7 @@ void read_confusion(const Json& from, Evaluation& evaluation) {
   evaluation.confusion = std::move(counts);
 }
 
-// `prefix`: "eval_" in metrics.jsonl, nothing in summary.json.
+// `prefix` is "eval_" in metrics.jsonl, empty in summary.json.
 Evaluation read_evaluation(const Json& from, const std::string& prefix) {
   static const std::set<std::string> kNoMetric = {"loss",    "pages",        "seconds",
                                                   "support", "missed_words", "calibration_error"};
@@ -239,7 +239,7 @@ Evaluation read_evaluation(const Json& from, const std::string& prefix) {
   return evaluation;
 }
 
-// Every second evaluation goes where there are too many, but never the last one; only that one keeps its labels.
+// Drops every second evaluation if there are too many, but never the last one; only that one keeps its labels.
 void add_evaluation(Evaluation evaluation, std::vector<Evaluation>& kept) {
   if (!kept.empty()) {
     kept.back().labels.clear();
@@ -355,7 +355,7 @@ void read_worst(const Json& object, RunFacts& run) {
 
 // --- the directory ---
 
-// The object that a file holds; null where it is missing (`absent` says what that means, if anything) or damaged.
+// Returns the object in a file; null if the file is missing (`absent` says what that means, if anything) or damaged.
 Json object_in(const fs::path& path, const std::string& absent, RunFacts& run) {
   const std::string name = path.filename().string();
   if (!is_there(path)) {

@@ -1,5 +1,5 @@
-// Reads the directory of a run as data: sizes, depths and counts are bounded, and a file that is missing or damaged
-// costs what it would have said, never the report.
+// Reads the directory of a run as data: sizes, depths and counts are bounded, and a missing or damaged file costs only
+// its own content, never the report.
 //
 //   const RunFacts run = read_run("runs/receipts");
 //   for (const std::string& note : run.notes) use(note);
@@ -15,7 +15,7 @@ namespace plimsoll::report {
 // Throws DataError if the directory is not that of a run: it has neither args.json, plan.json nor metrics.jsonl.
 RunFacts read_run(const std::filesystem::path& directory);
 
-// Takes what a plan says before its run: the JSON of plan.json, the text of arena.json and the list of findings.
+// Takes the facts of a plan without a run: the JSON of plan.json, the text of arena.json and the list of findings.
 RunFacts plan_as_run(const nlohmann::json& plan, const std::string& arena, const nlohmann::json& options,
                      const nlohmann::json& findings);
 

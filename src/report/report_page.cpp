@@ -121,7 +121,7 @@ std::string build(const std::vector<RunFacts>& runs, const ViewLimits& limits) {
       {"style", std::string(kPageStyle)},
       {"script", std::string(kPageScript)},
       {"script_facts", script_facts},
-      // No text of the runs can name it, because it depends on all of them.
+      // No text in the runs can contain it, because it depends on all of them.
       {"nonce", hash_digits(hash_bytes(std::as_bytes(std::span(script_facts))))}};
   page["sections"] = sections_of(page);
   return fill_template(whole_template(), page);

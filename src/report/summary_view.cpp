@@ -100,7 +100,7 @@ Fact speed_fact() {
               }};
 }
 
-// What the plan says of time, levers and parameters.
+// What the plan says about time, levers and parameters.
 std::vector<Fact> plan_facts() {
   std::vector<Fact> facts;
   facts.push_back({.name = "time",

@@ -66,7 +66,7 @@ class Filler {
     return *scopes_.front();
   }
 
-  // The offset of the tag that closes the section that begins at `at`; sections of one name may nest.
+  // Returns the offset of the tag that closes the section that begins at `at`; sections of one name may nest.
   static std::size_t end_of_section(std::string_view text, std::size_t at, std::string_view name) {
     const std::string close = fmt::format("{{{{/{}}}}}", name);
     const std::string open = fmt::format("{{{{#{}}}}}", name), inverted = fmt::format("{{{{^{}}}}}", name);

@@ -1,5 +1,5 @@
-// Fills a template's places with values. Whatever a value holds, it is text in the result and never markup: page names
-// and labels come from strangers.
+// Fills a template's places with values. A value always becomes text in the result and never markup, because page names
+// and labels come from untrusted sources.
 //
 //   {{name}}            the value of that name, escaped for HTML
 //   {{{name}}}          the value as it is: for style, script and script_json alone
@@ -16,13 +16,13 @@
 
 namespace plimsoll::report {
 
-// Throws InternalError for a name that no scope has, and for a section that does not end.
+// Throws InternalError for a name that is in no scope, and for a section that does not end.
 std::string fill_template(std::string_view text, const nlohmann::json& values);
 
-// Text as HTML shows it, also within quotes; bytes that are not UTF-8 and control characters become U+FFFD.
+// Returns the text as HTML, also for use within quotes; bytes that are not UTF-8 and control characters become U+FFFD.
 std::string escape_html(std::string_view text);
 
-// JSON that is safe within a script element, whatever its texts say: no '<', '>', '&' or line separator is in it.
+// Returns JSON that is safe within a script element, whatever its texts: it has no '<', '>', '&' or line separator.
 std::string script_json(const nlohmann::json& value);
 
 }  // namespace plimsoll::report

@@ -1,4 +1,4 @@
-// The parts of a report as values for its template (src/report/page/report.html), one function a section. Null: the
+// The parts of a report as values for its template (src/report/page/report.html), one function per section. Null: the
 // section is left out. Texts are plain and bounded; the template escapes them.
 #pragma once
 
@@ -12,45 +12,46 @@
 
 namespace plimsoll::report {
 
-// How much of a run goes into the page; they are lowered until the page is small enough.
+// How much of a run goes into the page; lowered until the page is small enough.
 struct ViewLimits {
-  std::size_t tensors = 3000;           // of each program's map, and of what is always there
+  std::size_t tensors = 3000;           // of each program's map, and of those that always exist
   std::size_t picture_bytes = 110'000;  // of each page
   std::size_t pictures = 6;             // of each run
-  std::size_t texts = 300;              // bytes of a text of the run's files
+  std::size_t texts = 300;              // bytes per text from the run's files
 };
 
-// "a", "b", …: which colour is a run's.
+// Returns "a", "b", …, which selects a run's colour.
 std::string run_key(std::size_t run);
-// How a run is called in the page: its directory's name, with more of the path if two have the same.
+// Returns the runs' names in the page: the directory's name, with more of the path if two are the same.
 std::vector<std::string> run_names(const std::vector<RunFacts>& runs);
-// Cut to that many bytes, never within a character; "…" stands for what is left out.
+// Cuts a text to that many bytes, never within a character; "…" replaces the rest.
 std::string cut_text(std::string_view text, std::size_t most_bytes);
-// "0.0123", "1.2e-05"; "–" for what is not a number.
+// Returns "0.0123", "1.2e-05"; "–" for NaN and infinity.
 std::string number_text(double value, int digits = 4);
 
-// What the predicted peak consists of, and the maps of arenas.
+// Returns what the predicted peak consists of, and the maps of arenas.
 nlohmann::json memory_view(const std::vector<RunFacts>& runs, const ViewLimits& limits);
-// The names of kinds, levers and phases, which the page's script holds once; a tensor of another kind is an activation.
+// Returns the names of kinds, levers and phases, which the page's script holds once; a tensor of another kind is an
+// activation.
 const nlohmann::json& map_kinds();
 const nlohmann::json& map_levers();
 const nlohmann::json& map_phases();
-// The arena for the page's script; null without one.
+// Returns the arena for the page's script; null without one.
 nlohmann::json arena_facts(const RunFacts& run, const ViewLimits& limits);
 
-// Charts over updates, each with its table: of memory, and the sections of the others.
+// Return charts over updates, each with its table: of memory, and the sections of the others.
 nlohmann::json memory_charts(const std::vector<RunFacts>& runs);
 nlohmann::json chart_views(const std::vector<RunFacts>& runs);
-// The names of the metrics that some run's evaluations have, the task's main one first.
+// Returns the names of the metrics that any run's evaluations have, the task's main one first.
 std::vector<std::string> metric_names(const std::vector<RunFacts>& runs);
 nlohmann::json progress_facts(const RunFacts& run);
-// The evaluation that describes the model: that of the saved one, or the last; nullptr: there is none.
+// Returns the evaluation that describes the model: that of the saved model, or the last; nullptr if there is none.
 const Evaluation* final_evaluation(const RunFacts& run);
 
 nlohmann::json labels_view(const std::vector<RunFacts>& runs, const ViewLimits& limits);
 nlohmann::json pages_view(const std::vector<RunFacts>& runs, const ViewLimits& limits);
 nlohmann::json findings_view(const std::vector<RunFacts>& runs, const ViewLimits& limits);
-// `differing`: only the options that two runs were asked for differently.
+// `differing`: only the options that differ between runs.
 nlohmann::json options_view(const std::vector<RunFacts>& runs, bool differing, const ViewLimits& limits);
 nlohmann::json summary_facts(const std::vector<RunFacts>& runs);
 

@@ -24,14 +24,14 @@ std::string json_text(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// A session's programs own the graphs that their plans were made of.
+// A session's programs own the graphs that their plans were made from.
 struct ArenaProgram {
   const PlannedProgram& planned;
   const Graph& graph;
 };
 using ArenaPrograms = std::vector<ArenaProgram>;
 
-// The parameters that some program changes; the others are frozen.
+// Returns the parameters that some program changes; the others are frozen.
 std::set<std::string> trained_names(const ArenaPrograms& programs) {
   std::set<std::string> names;
   for (const ArenaProgram& program : programs) {
@@ -93,7 +93,7 @@ class ProgramWriter {
 
  private:
   static constexpr std::string_view kAgain = ".again";  // transform/recompute.h
-  static constexpr std::string_view kPart = ".part";    // of an update whose states are offloaded
+  static constexpr std::string_view kPart = ".part";    // for an update whose states are offloaded
 
   static const char* kind_of(const Buffer& buffer) {
     if (buffer.scratch_of != kNoNode) return "scratch";

@@ -12,8 +12,8 @@
 
 namespace plimsoll {
 
-// Passes the JSON text to `write` in pieces of a line, so that nobody has to hold it whole: a run writes it when its
-// arena is allocated already.
+// Passes the JSON text to `write` line by line, so that it is never held as a whole: a run writes it when its arena is
+// already allocated.
 //
 //   {"version": 1, "arena_bytes": …, "persistent_bytes": …,
 //    "persistent": [[name, kind, lever, offset, bytes], …],

@@ -14,7 +14,7 @@ bool all_folders(const PageSource& source) {
   return std::ranges::all_of(source.paths(), [](const auto& path) { return std::filesystem::is_directory(path); });
 }
 
-// The pages of which no pair is used, apart from those at `skipped`.
+// Returns the pages that no pair uses, apart from those at `skipped`.
 std::vector<std::uint32_t> unseen_pages(const Pairs& pairs, const std::vector<std::uint32_t>& skipped) {
   const std::vector<bool> named = pairs.named_pages(skipped);
   std::vector<std::uint32_t> unseen;
@@ -24,7 +24,7 @@ std::vector<std::uint32_t> unseen_pages(const Pairs& pairs, const std::vector<st
   return unseen;
 }
 
-// Adds what is wrong with pairs, and what of them cannot be used because of their pages, to the report on the pages.
+// Adds the faults of pairs, and the pairs that cannot be used because of their pages, to the report on the pages.
 void add_pair_checks(const ModelBundle& bundle, const TaskConfig& task, const Pairs& pairs, bool required,
                      CheckReport& report) {
   std::vector<bool> bad(pairs.size());
@@ -54,12 +54,12 @@ void add_pair_checks(const ModelBundle& bundle, const TaskConfig& task, const Pa
   report.bad_pages = std::move(bad_pairs);
 }
 
-// `check` and a run that begins have this in common. Only `labels` may occur; nullptr: any.
+// What `check` and the beginning of a run have in common. Only `labels` may occur; nullptr: any.
 DataCheck check_with(const ModelBundle& bundle, const RunPages& pages, const CheckRequest& request,
                      const LabelSet* labels, bool required) {
   TaskConfig task = bundle.config.task;
   if (labels != nullptr) task.labels = labels->names();
-  if (labels == nullptr && required) task.labels.clear();  // nobody knows them
+  if (labels == nullptr && required) task.labels.clear();  // they are unknown
   const std::shared_ptr<const Targets> targets =
       labels != nullptr || required || bundle.task().asks() ? bundle.task().targets(task, required) : nullptr;
   const bool pairs = pages.train_pairs != nullptr;
@@ -96,7 +96,7 @@ DataCheck check_with(const ModelBundle& bundle, const RunPages& pages, const Che
   result.findings.merge(result.train.findings);
   if (pages.evaluation == nullptr) return result;
   if (pairs) {
-    // Pages that both name are checked once.
+    // Pages that both use are checked once.
     result.evaluation = pages.evaluation == pages.train ? CheckReport() : run(*pages.evaluation, true);
     add_pair_checks(bundle, task, *pages.evaluation_pairs, required, *result.evaluation);
     result.findings.merge(result.evaluation->findings);
@@ -147,10 +147,10 @@ DataCheck check_data(ModelBundle& bundle, const ModelRequest& model, const Check
   const bool has_own = bundle.weights != nullptr && model.task.empty();
   const std::vector<std::string> own = has_own ? bundle.config.task.labels : std::vector<std::string>();
   set_task_and_labels(bundle, model);
-  if (bundle.task().reads_text()) bundle.definition();  // which refuses families that go on with no text
+  if (bundle.task().reads_text()) bundle.definition();  // it refuses families that cannot continue a text
   const RunPages pages = open_run_pages(bundle, model, request.data, request.evaluation, request.on_progress);
-  // Where the data's labels cannot be listed, the check itself says which pages are broken; what it cannot see without
-  // labels is added.
+  // If the data's labels cannot be listed, the check itself says which pages are broken; problems that it cannot find
+  // without labels are added.
   const auto without_labels = [&](const std::string& kind, const Problem& problem) {
     DataCheck result = check_with(bundle, pages, request, nullptr, true);
     if (result.findings.count(Severity::kError) == 0) result.findings.add(Severity::kError, kind, problem);
@@ -160,7 +160,7 @@ DataCheck check_data(ModelBundle& bundle, const ModelRequest& model, const Check
   try {
     said = resolve_labels(bundle, model, *pages.train);
   } catch (const PageError& error) {
-    // A label that the model does not know, among some that it does: every one of them is listed.
+    // If the model knows some labels but not others, every unknown one is listed.
     if (error.kind() == "label-unknown" && !own.empty()) {
       const LabelSet labels(own, "the model's labels");
       return check_with(bundle, pages, request, &labels, true);
@@ -197,7 +197,7 @@ std::vector<SkippedPage> find_bad_pages(const ModelBundle& bundle, const RunPage
   for (const std::string& line : result.findings.to_lines(Severity::kWarning)) log_warning(line);
   const std::size_t bad = result.train.bad_pages.size();
   const std::size_t all = pages.train_pairs ? pages.train_pairs->size() : pages.train->size();
-  // That every page of a shard is bad says nothing of the others.
+  // If every page of a shard is bad, other shards may still have good ones.
   const bool all_bad = bad == all && !request.data.range;
   if (result.findings.count(Severity::kError) > 0 && (bad == 0 || all_bad)) {
     throw result.findings.to_error(listed(pages.train->paths()));

@@ -34,7 +34,7 @@ std::int64_t rounded_rows(std::int64_t rows) {
   return static_cast<std::int64_t>(round_up(static_cast<std::size_t>(std::max<std::int64_t>(rows, 1)), kRowStep));
 }
 
-// A loss that compares the examples of an update is computed of all of them at once.
+// A loss that compares the examples of an update is computed for all of them at once.
 void compare_whole_updates(const TrainOptions& options, const FitRequest& request) {
   const std::int64_t batch = request.train_batch_size;
   if (options.ranks > 1) {
@@ -55,8 +55,8 @@ void compare_whole_updates(const TrainOptions& options, const FitRequest& reques
   }
 }
 
-// The pages of an update in chunks, each computed twice: in one process, where the encoder trains, and beside no
-// teacher.
+// Adds the cutting of an update's pages into chunks, each computed twice: only in one process, if the encoder trains,
+// and without a teacher.
 void add_chunks(const TrainOptions& options, const Dataset& train, std::int64_t epochs, const LoaderOptions& loader,
                 FitRequest& request) {
   const ModelDefinition& model = request.step.definition;
@@ -88,7 +88,7 @@ void add_chunks(const TrainOptions& options, const Dataset& train, std::int64_t 
     const auto [found, inserted] = known->try_emplace(samples);
     ChunkCut& cut = found->second;
     if (!inserted) return cut;
-    // A chunk of long pages has fewer of them.
+    // A chunk of long pages has fewer pages.
     const auto usual = static_cast<std::int64_t>(std::ceil(mean * static_cast<double>(samples)));
     const ChunkLimits limits{.samples = samples, .text_rows = rounded_rows(std::max(longest, usual))};
     const Sampler sampler(train.examples(), order);
@@ -111,7 +111,8 @@ void add_chunks(const TrainOptions& options, const Dataset& train, std::int64_t 
   };
 }
 
-// "the longest is train.jsonl:14, page 'a12' (1862 tokens);", and in a second line what most have, if it is an outlier.
+// Returns "the longest is train.jsonl:14, page 'a12' (1862 tokens);", and in a second line the length of most pages, if
+// it is an outlier.
 std::string longest_of(const Dataset& dataset) {
   constexpr std::size_t kFewest = 10;
   constexpr int kFactor = 2;
@@ -173,7 +174,7 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
         const auto found = factors.find(name);
         return found == factors.end() ? 1.0 : found->second;
       };
-  // As transformers' Trainer has it: neither what is named so, nor the scales of any norm.
+  // As in transformers' Trainer: excludes the names for biases and norms, and the scales of all norms.
   std::set<std::string> scales;
   for (const ParameterSpec& spec : bundle.specs()) {
     if (spec.init == ParameterSpec::Init::kOnes) scales.insert(spec.name);
@@ -183,7 +184,7 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
   };
   request.step.optimizer.clips = options.max_grad_norm > 0;
   request.step.optimizer.unscales = options.precision == DType::kF16;
-  // Ranks divide an update; of an evaluation, each takes whole micro-batches.
+  // Ranks divide an update; in an evaluation, each takes whole micro-batches.
   const std::int64_t ranks = train == nullptr ? 1 : options.ranks;
   request.train_batch_size = (options.train_batch_size + ranks - 1) / ranks;
   request.step.ranks.rank = options.rank;

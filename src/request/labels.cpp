@@ -12,7 +12,7 @@
 namespace plimsoll {
 namespace {
 
-// Whether the model has learnt labels, rather than been given some for a new head.
+// Returns whether the model has learnt labels, rather than been given some for a new head.
 bool has_labels(const ModelBundle& bundle) { return bundle.weights != nullptr && !bundle.fresh_task; }
 
 bool covers(const std::vector<std::string>& labels, const LabelSet& data) {
@@ -20,8 +20,8 @@ bool covers(const std::vector<std::string>& labels, const LabelSet& data) {
                              [&](const std::string& name) { return std::ranges::find(labels, name) != labels.end(); });
 }
 
-// Labels of which the model knows some and not others are a slip in the data more often than a wish for a new head,
-// which would throw away what the model has learnt. Data whose entities the model knows nothing of gets a new head.
+// If the model knows only some of the labels, that is more often a mistake in the data than a wish for a new head,
+// which would throw away what the model has learnt. If it knows none of the entities, it gets a new head.
 void refuse_stray_labels(const Task& task, const std::vector<std::string>& known, const LabelSet& seen,
                          const PageSource& source) {
   const auto knows = [&known](const std::string& name) { return std::ranges::find(known, name) != known.end(); };
@@ -55,7 +55,7 @@ namespace {
 
 Findings find_labels(ModelBundle& bundle, const ModelRequest& model, const PageSource& pages) {
   const Task& task = bundle.task();
-  // Labels of words need no look at the data where they are given; classes of pages have a problem type too.
+  // Given labels of words need no look at the data; classes of pages also need a problem type.
   if (!model.labels.empty() && (task.labels_words() || !bundle.config.task.problem_type.empty())) return Findings();
   SeenTargets found = task.seen_in(pages, bundle.config.task);
   bundle.config.task.problem_type = found.config.problem_type;

@@ -1,4 +1,4 @@
-// What the model is trained for, and what its labels are: as typed, as the model has them, or as the data has them.
+// What the model is trained for, and its labels: from the options, the model or the data.
 #pragma once
 
 #include <string>
@@ -21,16 +21,16 @@ struct ModelRequest {
   ClassWeightRequest class_weights{};
 };
 
-// Gives the model the task, the problem type and the labels that were asked for. It precedes the reading of pages,
-// because the task says what is read of them.
+// Gives the model the requested task, problem type and labels. Call it before reading pages, because the task says what
+// is read from them.
 void set_task_and_labels(ModelBundle& bundle, const ModelRequest& model);
 
-// How pages with targets are read once the task is set. Numbers get names where the labels are known by then.
+// Returns how pages with targets are read once the task is set. Numbers get names if the labels are known by then.
 ReadOptions labelled_reading(const ModelBundle& bundle, const ModelRequest& model, const DataRequest& data);
 
-// Settles problem type and labels, after set_task_and_labels. Labels come from --labels, from the model (if it has
-// those of the data), or from the data; a head that was made for others is made new. Returns what should be said of how
-// the data's targets were taken.
+// Sets problem type and labels, after set_task_and_labels. Labels come from --labels, from the model (if it has those
+// of the data), or from the data; a head for other labels is replaced by a new one. Returns what the user should know
+// about how the data's targets were read.
 Findings resolve_labels(ModelBundle& bundle, const ModelRequest& model, const PageSource& pages);
 
 }  // namespace plimsoll

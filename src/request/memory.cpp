@@ -14,7 +14,7 @@
 namespace plimsoll {
 namespace {
 
-// A device's tensors may go to the host's memory unless somebody says no.
+// A device's tensors may be offloaded to the host's memory unless an option forbids it.
 void resolve_host_offload(MemoryRequest& memory, Backend& backend) {
   if (memory.offload == OffloadTarget::kFile) {
     throw UsageError({.what = "a GPU offloads to the host's memory, not to a file",
@@ -30,7 +30,7 @@ void resolve_host_offload(MemoryRequest& memory, Backend& backend) {
   }
 }
 
-// Beyond the least limit of its cgroups a process is killed; beyond the machine's memory it swaps, or is killed.
+// Beyond the smallest limit of its cgroups a process is killed; beyond the machine's memory it swaps, or is killed.
 void check_host_budget(std::size_t budget_bytes, const char* option, const MemoryRequest& memory) {
   if (budget_bytes == 0) return;
   if (const auto limit = MemoryGroups(memory.root).least_limit(); limit && limit->limit_bytes < budget_bytes) {

@@ -19,8 +19,8 @@ struct KeptCut {
 
 struct MemoryRequest {
   std::size_t budget_bytes = 0;       // 0: what is available now
-  std::size_t host_budget_bytes = 0;  // on a device with memory of its own, of the host's beside it; else 0
-  BudgetOption budget_option{};       // how budget_bytes was asked for
+  std::size_t host_budget_bytes = 0;  // on a device with its own memory, of the host's memory; else 0
+  BudgetOption budget_option{};       // the option that gave budget_bytes
   std::optional<std::int64_t> micro_batch_size;
   GradCache grad_cache = GradCache::kAuto;
   std::optional<UpdateMode> update;
@@ -30,11 +30,11 @@ struct MemoryRequest {
   int loader_workers = -1;  // below 0: chosen
   OffloadTarget offload = OffloadTarget::kNone;
   std::filesystem::path offload_directory{};  // for a file
-  bool forbids_offload = false;               // also where it would be allowed unasked, to the host
+  bool forbids_offload = false;               // even to the host, where it would be allowed by default
   TransferSpeed host_speed{};                 // of OffloadTarget::kHost
-  bool plans_only = false;                    // no run follows: a budget that this machine lacks is no error
+  bool plans_only = false;                    // no run follows, so the budget may exceed this machine
   bool other_machine = false;                 // the budget is another machine's (plan --device-memory)
-  std::optional<KeptCut> kept_cut{};          // of the checkpoint that the run goes on from
+  std::optional<KeptCut> kept_cut{};          // of the checkpoint that the run resumes
   bool resumes = false;                       // FitRequest's members of these names
   bool may_quantize = false;
   std::int64_t least_window = 0;
@@ -43,16 +43,16 @@ struct MemoryRequest {
   std::optional<int> zero_stage{};
   std::optional<bool> sums_each_micro_batch{};
   std::size_t bucket_bytes = RankOptions().bucket_bytes;
-  std::filesystem::path root = "/";  // where /proc and /sys are; tests may pretend
+  std::filesystem::path root = "/";  // where /proc and /sys are; tests replace it
 };
 
 LoaderOptions loader_options(const MemoryRequest& memory);
 
-// The budget that --budget gives, or what the machine can give now.
+// Returns the budget that --budget gives, or what the machine can give now.
 std::size_t resolve_budget(const MemoryRequest& memory);
-// Where the backend computes in memory of its own, makes both budgets definite: of the device, and of the host, whose
-// memory then takes what leaves the device's. Throws UsageError for a budget of the host's where it does not, and for
-// a file where it does; BudgetError for a budget above the limit of one of the process's cgroups. Warns of one above
+// If the backend computes in its own memory, sets both budgets: the device's, and the host's, to whose memory the
+// device's tensors are then offloaded. Throws UsageError for a host budget if it does not compute there, and for an
+// offload file if it does; BudgetError for a budget above the limit of one of the process's cgroups. Warns of one above
 // the machine's memory.
 void resolve_device_memory(MemoryRequest& memory, Backend& backend);
 

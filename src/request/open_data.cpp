@@ -15,7 +15,7 @@
 namespace plimsoll {
 namespace {
 
-// Labels without B- and I- are read as whole types, which need not be what was meant.
+// Labels without B- and I- are read as whole types, which may not be intended.
 void say_scheme(const ModelBundle& bundle) {
   if (!bundle.task().labels_words()) return;
   const std::string note = scheme_note(bundle.config.task.labels);
@@ -40,7 +40,7 @@ std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataReque
   options.pairs = pairs;
   options.trains = with_labels && !owned_only;
   if (pairs != nullptr && with_labels) options.pair_targets = bundle.task().pair_targets(bundle.config.task);
-  // A run that goes on without pages keeps their places; a prediction has none for them.
+  // A run that continues without some pages keeps their places; a prediction does not.
   (with_labels ? options.skipped : options.left_out) = skipped;
   if (request.augment) {
     if (!options.parts.image) {

@@ -13,23 +13,23 @@
 
 namespace plimsoll {
 
-// Checks pages and opens them for this model, whose labels are settled. Warnings are logged, errors thrown as one
-// DataError. `owned_only`: each word's label counts once (evaluation).
+// Checks pages and opens them for a model whose labels are set. Warnings are logged, errors are thrown as one
+// DataError. With `owned_only`, each word's label counts once (evaluation).
 std::unique_ptr<Dataset> open_dataset(const ModelBundle& bundle, const DataRequest& request, bool owned_only);
-// The same for prediction, which needs no labels and goes on without pages that have an error: `bad` lists them.
-// Returns nullptr where the request's range has no other pages.
+// Does the same for prediction, which needs no labels and continues without pages that have an error: `bad` lists them.
+// Returns nullptr if the request's range has no other pages.
 std::unique_ptr<Dataset> open_to_predict(const ModelBundle& bundle, const DataRequest& request,
                                          std::vector<SkippedPage>& bad);
 
-// The same for the pages of a run, which are open already; those to train on and those to evaluate on are also checked
-// side by side.
+// The data of a run, whose pages are already open; those to train on and those to evaluate on are also checked against
+// each other.
 struct RunData {
   std::unique_ptr<Dataset> train, evaluation;
   Findings findings{};  // of the checks on both
 };
 struct RunDataOptions {
-  bool decode_images = false;          // every page's, unless a cache decodes them
-  std::vector<SkippedPage> skipped{};  // that a resumed run goes on without
+  bool decode_images = false;          // check every page's, unless a cache decodes them
+  std::vector<SkippedPage> skipped{};  // pages that a resumed run leaves out
   ClassWeightRequest class_weights{};
   std::function<void(std::size_t done, std::size_t pages)> on_progress{};  // of decoding
 };

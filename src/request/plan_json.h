@@ -1,4 +1,4 @@
-// A plan as plan.json holds it, and as the commands print it for machines.
+// A plan in the form of plan.json, which the commands also print for machines.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

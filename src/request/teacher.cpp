@@ -63,7 +63,7 @@ void compare(const TeacherRequest& request, const ModelBundle& teacher, const Mo
             "pass the teacher's labels: --labels with the same names in the same order");
 }
 
-// The messages of a model that is opened by --model, with the option that was typed.
+// Opens the model, and names the option that was typed in messages that would name --model.
 ModelBundle open_named(const std::string& model) {
   try {
     return open_trained_model(model);

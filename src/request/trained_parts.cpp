@@ -13,7 +13,7 @@
 namespace plimsoll {
 namespace {
 
-// Of --modules-to-save without the head, which trains and is saved in any case.
+// Returns --modules-to-save without the head, which trains and is saved in any case.
 std::set<std::string> chosen_to_save(const PartsRequest& request, const ModelDefinition& model) {
   std::vector<std::string> names;
   std::set<std::string> head;
@@ -55,7 +55,7 @@ std::set<std::string> chosen_modules(const PartsRequest& request, const std::vec
                     .remedy = "exclude or save fewer modules"});
 }
 
-// What --rank-pattern or --alpha-pattern gives to which of the modules.
+// Returns the modules' values by --rank-pattern or --alpha-pattern.
 std::map<std::string, double> values_of(const LoraPatterns& patterns, const std::set<std::string>& modules,
                                         const char* option, double least, bool whole) {
   for (const auto& [pattern, value] : patterns) {
@@ -101,7 +101,7 @@ LoraOptions chosen_adapters(const PartsRequest& request, const ModelDefinition& 
   return lora;
 }
 
-// A weight that trains is a float, of which the file has a code.
+// Weights that train must be floats, but the file has codes.
 void refuse_training_of_codes(const ModelBundle& bundle) {
   for (const ParameterSpec& spec : bundle.specs()) {
     if (!spec.trains || spec.part != ParameterSpec::Part::kEncoderMatrix) continue;

@@ -91,7 +91,7 @@ std::int64_t CheckedRun::first_non_finite(ValueId value) const {
               [marks = has_marks(value)](double x) { return std::isfinite(x) || (marks && x < 0); });
 }
 
-// Whether -infinity in it is a mark.
+// Returns whether -infinity marks something in this value.
 bool CheckedRun::has_marks(ValueId value) const {
   const NodeId producer = program_.graph().value(value).producer;
   return producer != kNoNode && op_facts(program_.graph().node(producer).op).makes_infinities;

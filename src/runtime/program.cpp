@@ -116,8 +116,8 @@ std::size_t Program::counter_of(const Node& node) {
   const auto found = std::ranges::find(row_counts_, node.row_count, &RowCount::value);
   const auto counter = static_cast<std::size_t>(found - row_counts_.begin());
   if (found == row_counts_.end()) row_counts_.push_back({.value = node.row_count, .capacity = 1, .real = 1});
-  // A forward node's output has the rows that it counts, beside a loss the logits' gradient; other gradients may have
-  // another number of rows.
+  // A forward node's output has the rows that the node counts (for a loss, the logits' gradient has them); other
+  // gradients may have another number of rows.
   const Shape& made = graph().type(node.outputs[is_loss(node.op) ? 1 : 0]).shape;
   if (node.phase == Phase::kForward && made.rank() > 0) {
     RowCount& count = row_counts_[counter];

@@ -43,10 +43,10 @@ class Program {
   const MemoryPlan& plan() const { return plan_; }
   std::size_t node_count() const { return calls_.size(); }
 
-  // Runs every node in order. If the backend records kernels, consecutive updates may become one of its kernels, with
-  // the same bits. Not reentrant: kernels share the arena. If the host cannot read the arena, the number of rows is
-  // what set_rows said, rounded up to one of kRowLevels fractions of the capacity, so that the work follows the real
-  // rows and a device that records has few variants to record.
+  // Runs every node in order. If the backend records kernels, consecutive updates may become one kernel, with the same
+  // bits. Not reentrant: kernels share the arena. If the host cannot read the arena, the number of rows is what
+  // set_rows said, rounded up to one of kRowLevels fractions of the capacity, so that the work grows with the real rows
+  // and a device that records has few variants to record.
   void run() const;
   // Does the same, but stops between two nodes and returns false if `interrupt` is pending and no parameter has been
   // changed yet. From first_update() on the run is finished. A recorded program is one call and is not interrupted.
@@ -58,7 +58,7 @@ class Program {
   // Waits until all started kernels have ended. Throws DeviceError if one has failed.
   void wait() const;
 
-  // The time that a separate device has worked in run(), by its clock, after waiting for its end; 0 without a device.
+  // Waits until the device is done, and returns how long it has worked in run(), by its clock; 0 without a device.
   double device_seconds() const { return prepared_.recorder == nullptr ? 0 : prepared_.recorder->device_seconds(); }
 
   // The value's place in the arena, for kernels. Its contents are defined while the value is alive.
@@ -69,11 +69,11 @@ class Program {
   DeviceTensor source(std::string_view name) const;
   bool has_source(std::string_view name) const { return graph().find_source(name) != kNoValue; }
 
-  // Writes an input that nodes name as Node::row_count, and tells run() its value. A write that bypasses this function
-  // must not exceed the last count set here; the initial count is the capacity.
+  // Writes an input that nodes name as Node::row_count, and tells run() its value. A count written without this
+  // function must not exceed the last count set here; the initial count is the capacity.
   void set_rows(ValueId count, std::int32_t rows) const;
   bool is_row_count(ValueId value) const;
-  // Every row bound that run() may pass to kernels.
+  // Returns every row bound that run() may pass to kernels.
   std::vector<std::int64_t> row_bounds() const;
 
   static constexpr std::int64_t kRowLevels = 16;
@@ -99,14 +99,14 @@ class Program {
   };
 
   void join_updates();
-  // Runs every node, or starts it.
+  // Runs every node, or launches it.
   void run_all(std::int64_t level) const;
   std::size_t counter_of(const Node& node);
   void run_node(std::size_t node, std::int64_t level) const;
   // Returns the smallest level at which no count exceeds its fraction.
   std::int64_t row_level() const;
-  // The highest of all ranks, if this program exchanges tensors between devices: all launch the same work, recorded on
-  // all or on none.
+  // Returns the highest level of all ranks if this program exchanges tensors between devices: all ranks launch the same
+  // work, recorded on all or on none.
   std::int64_t row_level_of_ranks() const;
   static std::int64_t bound_at(const RowCount& count, std::int64_t level);
 

@@ -41,7 +41,7 @@ class TransferQueue final : public OffloadStore {
   std::vector<std::uint64_t> last_of_;      // by ticket: requests begun up to and including its last one
   std::uint64_t begun_ = 0, finished_ = 0;  // requests since the start
   bool stop_ = false;
-  int error_ = 0;  // that of the first request that failed
+  int error_ = 0;  // of the first request that failed
   TransferRequest failed_;
   std::thread thread_;  // the last member: everything else exists when it starts
 };

@@ -1,5 +1,5 @@
-// Task: what a model is trained for. Its head, what it reads of pages and trains them towards, how the windows of a
-// page become one result, how results are scored and written. A folder a task; README.md says how to add one.
+// Task: what a model is trained for. Its head, what it reads from pages, its targets, how the windows of a page become
+// one result, and how results are scored and written. Each task has a folder; README.md says how to add one.
 //
 //   const Task& task = task_of(config.task);                       // tasks/tasks.h
 //   const ModelDefinition model = task.model(encoder, config.task);
@@ -31,11 +31,11 @@ namespace plimsoll {
 class WindowReader {
  public:
   virtual ~WindowReader() = default;
-  // Begins a page, and forgets what was added of one that was not ended.
+  // Begins a page, and forgets what was added for a page that was not ended.
   virtual void begin_page(std::uint32_t page) = 0;
-  // `logits`: of the whole batch, as the head gives them. False: those of this sample are not finite.
+  // `logits` is the head's output for the whole batch. Returns false if this sample's are not finite.
   [[nodiscard]] virtual bool add_window(const Batch& batch, std::int64_t sample, const TensorView& logits) = 0;
-  // All windows of the page have been added.
+  // Call it when all windows of the page have been added.
   virtual void end_page() = 0;
 };
 
@@ -43,81 +43,82 @@ class WindowReader {
 class Scorer : public WindowReader {
  public:
   virtual Scores scores() const = 0;
-  // The mean loss of the page that was ended last, by which pages are compared; 0 where it has no target.
+  // Returns the mean loss of the page that was ended last, by which pages are compared; 0 if it has no target.
   virtual double page_loss() const = 0;
 };
 
 // The predictions of the page that was ended last.
 class Predictions : public WindowReader {
  public:
-  // The page's line of `predict`'s output, as docs/predictions.md describes it.
+  // Returns the page's line of `predict`'s output (docs/predictions.md).
   virtual nlohmann::json to_json(const Page& page) const = 0;
-  // The page with what was found on it; image, boxes and size of `page` are known.
+  // Returns the page with what was found on it; image, boxes and size of `page` must be known.
   virtual AnnotatedPage drawing(const Page& page, BoxFormat format) const = 0;
-  // Words of the page that have no prediction though the task predicts one for each.
+  // Returns how many words of the page have no prediction, though the task predicts one for each.
   virtual std::int64_t unpredicted_words(const Page&) const { return 0; }
 };
 
-// What a data set's targets are, and what should be said of how they were taken.
+// What a data set's targets are, and what the user should know about how they were read.
 struct SeenTargets {
   TaskConfig config;  // with labels and problem type
   Findings findings{};
 };
 
 struct PredictionOptions {
-  bool all_scores = false;  // of every label, not of the predicted one alone
+  bool all_scores = false;  // scores of every label, not only of the predicted one
 };
 
 class Task {
  public:
   virtual ~Task() = default;
-  // As pipelines are named, "token-classification"; as `architectures` ends, "TokenClassification"; PEFT's `task_type`,
-  // "TOKEN_CLS"; what is trained, for messages: "labels of words".
+  // Return the pipeline's name, "token-classification"; the end of `architectures`, "TokenClassification"; PEFT's
+  // `task_type`, "TOKEN_CLS"; and what is trained, for messages: "labels of words".
   virtual std::string_view name() const = 0;
   virtual std::string_view architecture() const = 0;
   virtual std::string_view adapter_type() const = 0;
 
   virtual ModelDefinition model(std::shared_ptr<const Encoder> encoder, const TaskConfig& config) const = 0;
 
-  // The same parameters, with logits of what comes after each sample's last row; nullopt for a task that writes no
-  // text.
+  // Returns a model with the same parameters, and logits for the token after each sample's last row; nullopt for a task
+  // that writes no text.
   virtual std::optional<ModelDefinition> next_token_model(std::shared_ptr<const Encoder>) const { return std::nullopt; }
 
-  // Labels of a new head while nobody has named any; `transformers` builds as many outputs.
+  // Returns the labels of a new head if none are named; `transformers` builds equally many outputs.
   virtual std::vector<std::string> unnamed_labels() const { return {"LABEL_0"}; }
-  // Why there is no head of these labels; nullopt: there is.
+  // Returns why there cannot be a head with these labels; nullopt if there can.
   virtual std::optional<Problem> refused_labels(const TaskConfig&) const { return std::nullopt; }
-  // Whether its loss is a cross-entropy over classes, so that LossOptions mean something.
+  // Returns whether its loss is a cross-entropy over classes, so that LossOptions mean something.
   virtual bool has_classes(const TaskConfig&) const { return false; }
-  // Whether `labels` of words are what it reads of pages; otherwise `reader` reads its own keys.
+  // Returns whether it reads words' `labels` from pages; otherwise `reader` reads the task's own keys.
   virtual bool labels_words() const { return false; }
   virtual const TargetReader* reader() const { return nullptr; }
   // Returns true if its examples are running texts, which the reader reads in place of a page's words.
   bool reads_text() const { return reader() != nullptr && reader()->reads_text(); }
-  // Returns true if a page may be one running text where the model sees neither boxes nor image, because the task says
-  // nothing of its words.
+  // Returns true if a page may be one running text when the model sees neither boxes nor image, because the task does
+  // not refer to single words.
   virtual bool takes_texts() const { return false; }
-  // The keys by which a page is seen to have its targets.
+  // Returns the keys by which a page is recognized to have its targets.
   virtual std::vector<std::string_view> keys() const { return {reader()->key()}; }
-  // What the data's targets are, as far as its pages can be read. If no page has a target, throws the first fault, or
-  // DataError where there is none.
+  // Returns the data's targets, as far as its pages can be read. If no page has a target, throws the first fault, or
+  // DataError if there is none.
   virtual SeenTargets seen_in(const PageSource& pages, const TaskConfig& config) const = 0;
-  // The first page whose target has a name that the labels lack, as a problem; what cannot be read is passed over.
+  // Returns the first page whose target has a name that is not among the labels, as a problem; unreadable pages are
+  // skipped.
   virtual std::optional<Problem> find_unknown_label(const PageSource& pages, const LabelSet& labels) const = 0;
-  // `with_targets`: false for prediction, where pages have none. nullptr where labels of words are all the targets, or
-  // where prediction needs nothing of the page beside its words.
+  // `with_targets` is false for prediction, where pages have none. Returns nullptr if words' labels are the only
+  // targets, or if prediction needs only the page's words.
   virtual std::shared_ptr<const Targets> targets(const TaskConfig&, bool /*with_targets*/) const { return nullptr; }
-  // Whether its examples are pairs of pages (data/pairs.h). `pair_targets` is then what they are trained towards, and
-  // `group_of` the name of a page's group, as far as the task heeds it.
+  // Returns whether its examples are pairs of pages (data/pairs.h). If so, `pair_targets` returns their targets, and
+  // `group_of` the name of a page's group, if the task uses groups.
   virtual bool reads_pairs() const { return false; }
   virtual std::shared_ptr<const PairTargets> pair_targets(const TaskConfig&) const { return nullptr; }
   virtual std::string group_of(const Page&) const { return {}; }
-  // What `reader` reads of pages, as counts of it name one: "labelled page", "question".
+  // Returns the noun for one of the things that `reader` reads from pages: "labelled page", "question".
   virtual std::string_view target_name() const { return "labelled page"; }
-  // Whether prediction reads the task's keys of a page too.
+  // Returns whether prediction reads the task's keys of a page, too.
   virtual bool asks() const { return false; }
 
-  // Names of what `scorer` gives, in its order.
+  // Returns the names of the metrics that `scorer` gives, in its order.
   virtual std::vector<std::string> metrics(const TaskConfig& config) const = 0;
   virtual std::unique_ptr<Scorer> scorer(const TaskConfig& config, const Dataset& data) const = 0;
   virtual std::unique_ptr<Predictions> predictions(const TaskConfig& config,

@@ -45,7 +45,7 @@ const Task& task_of(const TaskConfig& config) {
 
 const Task& task_named(std::string_view name) {
   if (const Task* const task = find_task(name)) return *task;
-  // The names that pipelines of `transformers` have for them.
+  // The names of these tasks in pipelines of `transformers`.
   const std::string near = name == "text-classification" ? std::string(sequence_classification_task().name())
                            : name == "text-generation"   ? std::string(causal_lm_task().name())
                            : name == "ner"               ? std::string(token_classification_task().name())

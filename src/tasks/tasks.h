@@ -1,4 +1,4 @@
-// The tasks, a row each: README.md in this folder says how to add one.
+// The tasks, one row each: README.md in this folder says how to add one.
 #pragma once
 
 #include <span>
@@ -13,12 +13,11 @@ namespace plimsoll {
 std::span<const Task* const> all_tasks();
 std::vector<std::string> task_names();
 
-// The task that a model's config names; token classification for a config that names none of ours, whose head is then
-// made new.
+// Returns the task that a model's config names; token classification, with a new head, if it names none of ours.
 const Task& task_of(const TaskConfig& config);
-// By its name or its architecture; nullptr: none has it.
+// Finds a task by its name or its architecture; nullptr if there is none.
 const Task* find_task(std::string_view name);
-// UsageError, naming the nearest, for a name that is none.
+// Throws UsageError, naming the nearest one, for an unknown name.
 const Task& task_named(std::string_view name);
 
 }  // namespace plimsoll

@@ -9,7 +9,7 @@ namespace {
 
 constexpr float kLargestByte = 127;
 
-// A code ends and the next begins at the middle between their numbers.
+// The border between two codes is the midpoint between their numbers.
 constexpr std::array<float, kNormalFloats.size() - 1> kMiddles = [] {
   std::array<float, kNormalFloats.size() - 1> middles{};
   for (std::size_t i = 0; i < middles.size(); ++i) middles[i] = (kNormalFloats[i] + kNormalFloats[i + 1]) / 2;

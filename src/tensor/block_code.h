@@ -30,8 +30,8 @@ inline constexpr std::array<float, 16> kNormalFloats = {
 
 // The code of a number in [-1, 1]: the nearest, and of two that are equally near the lower one.
 std::uint8_t normal_float_code(float share);
-// Returns what a block's elements are multiplied by first: 1 / absmax as bitsandbytes computes it, so that codes are
-// the same.
+// Returns the factor that a block's elements are multiplied by first: 1 / absmax as bitsandbytes computes it, so that
+// the codes are the same.
 inline float normal_float_scale(float absmax) { return 1 / std::max(absmax, 1e-38F); }
 float largest_magnitude(std::span<const float> values);
 
@@ -42,7 +42,7 @@ constexpr std::size_t coded_row_bytes(DType dtype, std::int64_t columns) {
   return static_cast<std::size_t>((columns + kCodeBlock - 1) / kCodeBlock) * code_block_bytes(dtype);
 }
 
-// The numbers of which a block's factor is the largest magnitude: its own, or all of its row, as LLM.int8() has it.
+// Where the largest magnitude is taken, which is a block's factor: in the block, or in its whole row as in LLM.int8().
 enum class Factor : std::uint8_t { kOfBlock, kOfRow };
 
 // Writes the nearest code of each element. `to` has coded_row_bytes.

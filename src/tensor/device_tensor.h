@@ -33,7 +33,7 @@ class MemoryAccess {
   virtual void fill_zeros(std::span<std::byte> bytes) const;
 };
 
-// The host's own memory.
+// Returns the host's own memory.
 const MemoryAccess& host_memory();
 
 class DeviceTensor {
@@ -53,7 +53,7 @@ class DeviceTensor {
   // The view that kernels receive.
   const TensorView& view() const { return view_; }
 
-  // Copy the bytes from `first` on.
+  // Copy bytes, starting at byte `first`.
   void write(std::span<const std::byte> from, std::size_t first = 0) const;
   void read(std::span<std::byte> to, std::size_t first = 0) const;
   void fill_zeros() const { memory_->fill_zeros(view_.byte_span()); }

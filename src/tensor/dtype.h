@@ -30,7 +30,7 @@ constexpr std::size_t dtype_bytes(DType dtype) {
   }
 }
 
-// Returns the bytes of so many elements of a type whose elements have whole bytes.
+// Returns the size of this many elements of a type whose elements have whole bytes.
 constexpr std::size_t bytes_of(DType dtype, std::int64_t elements) {
   return dtype_bytes(dtype) * static_cast<std::size_t>(elements);
 }

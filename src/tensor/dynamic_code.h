@@ -2,9 +2,9 @@
 // down to 5e-7. With a scale for each block of numbers they hold an optimizer's moments in a quarter of the bytes
 // (Dettmers et al. 2022, "8-bit Optimizers via Block-wise Quantization").
 //
-// Of the seven decades below 1 the e-th, from 10^(e-7) to 10^(e-6), is divided into 2^e equal parts (2^(e+1) without a
-// sign), whose midpoints are the code's numbers; 0 and 1 complete them, and a sign doubles all but 1. Codes are in the
-// order of their numbers.
+// There are seven decades below 1. The e-th, from 10^(e-7) to 10^(e-6), is divided into 2^e equal parts (2^(e+1)
+// without a sign), whose midpoints are the code's numbers; 0 and 1 complete them, and a sign doubles all but 1. Codes
+// are in the order of their numbers.
 //
 //   kSignedCodes[200];                                 // a number in [-1, 1]
 //   nearest_code(kSignedCodes, 0.25F);                 // the code whose number is nearest

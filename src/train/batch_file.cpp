@@ -20,7 +20,7 @@
 namespace plimsoll {
 namespace {
 
-// A folder with an array a file: input_ids.npy, bbox.npy, …
+// A folder with one array per file: input_ids.npy, bbox.npy, …
 class NpyFolder : public TensorSource {
  public:
   explicit NpyFolder(const std::filesystem::path& path) : TensorSource(path) {
@@ -58,7 +58,7 @@ std::unique_ptr<TensorSource> open_tensors(const std::filesystem::path& path) {
        .remedy = "pass the folder that holds the arrays"});
 }
 
-// The names that `transformers` has for what a model reads of a batch.
+// Returns the names in `transformers` of what a model reads from a batch.
 std::vector<std::string> names_of(const ModelDefinition& model) {
   std::vector<std::string> names = {std::string(input::kInputIds), "attention_mask"};
   const std::vector<InputSpec> inputs = model.inputs({}, DType::kF32);
@@ -74,7 +74,7 @@ std::vector<std::string> names_of(const ModelDefinition& model) {
   return names;
 }
 
-// The file's tensors in memory, as pack_padded takes them.
+// The file's tensors in memory, in the form that pack_padded needs.
 class BatchFile {
  public:
   BatchFile(const std::filesystem::path& path, const ModelDefinition& model)
@@ -83,7 +83,7 @@ class BatchFile {
     file_->verify();
   }
 
-  // Empty for a model that has no such input.
+  // Returns an empty view if the model has no such input.
   TensorView required(std::string_view name) {
     return std::ranges::find(names_, name) == names_.end() ? TensorView() : read(file_->at(std::string(name)));
   }
@@ -92,7 +92,7 @@ class BatchFile {
     const TensorEntry* entry = file_->find(name);
     return entry == nullptr ? TensorView() : read(*entry);
   }
-  // A mask of ones where the file has none, as `transformers` assumes.
+  // Returns a mask of ones if the file has none, as in `transformers`.
   TensorView mask(const TensorView& input_ids) {
     if (const TensorView found = optional("attention_mask"); found.raw() != nullptr) return found;
     std::vector<std::byte>& bytes = memory_.emplace_back(static_cast<std::size_t>(input_ids.elements()) * 8);
@@ -102,7 +102,7 @@ class BatchFile {
   }
 
  private:
-  // An input that were passed over would give numbers that are not those of the batch as it was given.
+  // If an input were ignored, the numbers would not be those of the given batch.
   void refuse_unknown() const {
     for (const TensorEntry& entry : file_->entries()) {
       if (std::ranges::find(names_, entry.name) != names_.end()) continue;
@@ -131,7 +131,7 @@ class BatchFile {
 
 namespace {
 
-// Examples that so many samples of the encoder are, the last one perhaps in part.
+// Returns how many examples this many samples of the encoder are; the last one may be incomplete.
 std::int64_t examples_of(std::int64_t samples, const ModelDefinition& model) {
   return (samples + model.samples_per_example() - 1) / model.samples_per_example();
 }
@@ -203,7 +203,7 @@ void write_target(SafetensorsWriter& writer, const TargetForm& form, const Tenso
   const std::int64_t each = form.numbers(), width = form.shape.elements();
   for (std::int64_t column = 0; column < each / width; ++column) {
     for (std::int64_t b = 0; b < samples; ++b) {
-      // Rows of the batch are written as tokens of the sample again.
+      // Rows of the batch are converted back to tokens of the sample.
       const bool is_row = form.kind == TargetForm::Kind::kRow;
       const std::int64_t first = is_row ? sample_offsets[static_cast<std::size_t>(b)] : 0;
       for (std::int64_t i = b * each + column * width; i < b * each + (column + 1) * width; ++i) {
@@ -245,7 +245,8 @@ void write_batch_file(const std::filesystem::path& path, const Batch& batch, con
   if (has_pixels) tensors.push_back({std::string(input::kPixelValues), images});
   SafetensorsWriter writer(path, tensors);
   std::vector<std::int64_t> row(static_cast<std::size_t>(4 * longest));
-  // `width` numbers a token; rows of the model for the mask, of text for all else; `one_on`: each stands a token later.
+  // Writes `width` numbers per token, from the model's rows for the mask, from text rows otherwise; with `one_on`, each
+  // is written one token later.
   const auto write = [&](std::string_view name, std::int64_t width, std::int64_t padding, bool by_model_row,
                          bool one_on = false) {
     const std::span<const std::int32_t> values = batch.tensor(name).span<std::int32_t>();

@@ -11,15 +11,14 @@
 
 namespace plimsoll {
 
-// `input_ids` I64 [B, T]; where the model reads them, `bbox` I64 [B, T, 4] and `pixel_values` F32 [B, 3, Y, X]; where
-// present `attention_mask`, `labels`, `position_ids` and `token_type_ids`, I64 [B, T]; any other tensor is refused by
-// its name. Every one of the
-// T positions becomes a row, padding too; or, as training packs pages, those alone whose attention_mask is 1, in a
-// batch that has room for just them (a multiple of 16 text rows). Throws DataError naming file, tensor, place, value
-// and range for anything that does not fit the model.
+// `input_ids` I64 [B, T]; if the model reads them, `bbox` I64 [B, T, 4] and `pixel_values` F32 [B, 3, Y, X]; if present
+// `attention_mask`, `labels`, `position_ids` and `token_type_ids`, I64 [B, T]; any other tensor is refused by its name.
+// Each of the T positions becomes a row, including padding; or, as in training, only those whose attention_mask is 1,
+// in a batch that has room for just them (a multiple of 16 text rows). Throws DataError naming file, tensor, place,
+// value and range for anything that does not fit the model.
 std::unique_ptr<Batch> read_batch_file(const std::filesystem::path& path, const ModelBundle& bundle,
                                        bool with_padding = true);
-// The same into a batch that has room.
+// Does the same into a batch that has room.
 void read_batch_file(const std::filesystem::path& path, const ModelBundle& bundle, const PaddedRows& rows,
                      Batch& batch);
 

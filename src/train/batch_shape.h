@@ -1,4 +1,4 @@
-// How batches of a data set look for a model and a plan: the arrays that the model declares for a capacity.
+// The shapes of a data set's batches for a model and a plan: the arrays that the model declares for a capacity.
 #pragma once
 
 #include "data/batch.h"

@@ -83,7 +83,7 @@ nlohmann::json to_json(const TrainerState& state) {
 // States are stored flat.
 TensorType stored_type(const TensorType& state) { return {state.dtype, {state.shape.elements()}}; }
 
-// N of "checkpoint-N".
+// Returns N for "checkpoint-N".
 std::optional<std::int64_t> step_of(const std::string& name) {
   if (!name.starts_with(kPrefix)) return std::nullopt;
   std::int64_t step = 0;
@@ -94,7 +94,7 @@ std::optional<std::int64_t> step_of(const std::string& name) {
   return step;
 }
 
-// Loses its name first: a run that is killed here leaves no half of a checkpoint under a checkpoint's name.
+// The checkpoint loses its name first, so that a run killed here leaves no half checkpoint under a checkpoint's name.
 void remove_checkpoint(const fs::path& path) {
   const fs::path directory = path.parent_path();
   const std::string name = path.filename().string();
@@ -146,10 +146,10 @@ fs::path save_checkpoint(const fs::path& output_dir, const TrainerState& state, 
     sums[kStateFile] = write_text_file(aside / kStateFile, to_json(state).dump(2) + "\n");
     write_checksums(aside, sums);
     sync_directory(aside);
-    // The same step may have been saved before, by a run that was resumed from an older one.
+    // The same step may have been saved before, by a run that resumed an older checkpoint.
     replace_directory(aside, final_path);
   } catch (...) {
-    discard_work_directory(output_dir, own_name);  // a full disk must not stay full of half a checkpoint
+    discard_work_directory(output_dir, own_name);  // so that half a checkpoint does not keep a full disk full
     throw;
   }
   remove_work_directory(output_dir, own_name);
@@ -163,7 +163,7 @@ std::vector<std::int64_t> list_checkpoints(const fs::path& output_dir) {
     const std::optional<std::int64_t> step = step_of(entry->path().filename().string());
     if (step && fs::exists(entry->path() / kStateFile)) steps.push_back(*step);
   }
-  // A directory that cannot be read is not one without checkpoints.
+  // A directory that cannot be read may still have checkpoints.
   if (error && error != std::errc::no_such_file_or_directory) {
     throw EnvironmentError({.what = "cannot read a directory",
                             .where = output_dir.string(),
@@ -178,7 +178,7 @@ void rotate_checkpoints(const fs::path& output_dir, std::int64_t limit, std::int
   if (limit <= 0) return;
   std::vector<std::int64_t> steps = list_checkpoints(output_dir);
   std::int64_t excess = static_cast<std::int64_t>(steps.size()) - limit;
-  // The newest is the one to resume from: it stays even where the best takes the limit's last place.
+  // The newest is the one to resume from: it stays even if the best one takes the limit's last place.
   for (std::size_t i = 0; excess > 0 && i + 1 < steps.size(); ++i) {
     if (steps[i] == keep_step) continue;
     remove_checkpoint(checkpoint_path(output_dir, steps[i]));
@@ -209,7 +209,7 @@ TrainerState read_trainer_state(const fs::path& checkpoint) {
                        .allowed = "a trainer_state.json written by Plimsoll",
                        .remedy = "resume from another checkpoint"});
     }
-    // Whole as it is written: get would take 1e300, too.
+    // The number must be written as an integer: get would accept 1e300, too.
     const auto whole = [&object](const char* key) { return object.at(key).get_ref<const std::int64_t&>(); };
     TrainerState state;
     state.step = whole("global_step");
@@ -281,7 +281,7 @@ void load_verified_parameters(const fs::path& checkpoint, const ModelBundle& bun
          .remedy = "resume with the --lora-rank that the run was started with, or without it if it had none"});
   }
   if (adapts) {
-    // The base is where it was; adapters and head come from the checkpoint.
+    // The base is not in the checkpoint; adapters and head come from it.
     const Adapter adapter = open_adapter(checkpoint, bundle.definition());
     ParameterSource source = bundle.source(0);
     source.adapter = adapter.weights.get();
@@ -309,7 +309,7 @@ void load_checkpoint_parameters(const fs::path& checkpoint, const ModelBundle& b
 void load_checkpoint(const fs::path& checkpoint, const ModelBundle& bundle, const ParameterMemory& parameters,
                      const std::vector<std::string>& state_names, const StateAccess& states) {
   verify_whole(checkpoint);
-  // As many labels of other names would fit the head and mean something else.
+  // The same number of labels with other names would fit the head and mean something else.
   const ModelConfig config = read_config(checkpoint);
   if (config.task.labels != bundle.config.task.labels) {
     throw DataError({.what = "the checkpoint has other labels than this run",

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-// Hands every window to two readers.
+// Passes every window to two readers.
 class Both final : public WindowReader {
  public:
   Both(WindowReader& first, WindowReader& second) : first_(first), second_(second) {}
@@ -38,7 +38,7 @@ class Both final : public WindowReader {
   WindowReader &first_, &second_;
 };
 
-// A line of predictions says what was found behind one of these keys (docs/predictions.md); a text's line has none.
+// A line of predictions has what was found under one of these keys (docs/predictions.md); a text's line has none.
 bool finds_something(const json& line) {
   return std::ranges::any_of(std::array{"links", "questions", "labels", "label"},
                              [&](const char* key) { return line.contains(key); });
@@ -60,7 +60,7 @@ std::vector<std::string> found_in(const json& line) {
   return found;
 }
 
-// The first metric of the pages that were drawn.
+// Returns the first metric over the pages that were drawn.
 double statistic(const PagesRead& read, const std::vector<std::size_t>& drawn) {
   Scores::Quotient sum;
   for (const std::size_t page : drawn) {

@@ -23,8 +23,8 @@ namespace plimsoll {
 struct PagesRead {
   Scores scores;
   std::vector<Scores::Quotient> first{};  // of the first metric, by page
-  // These are texts that can be compared, by page: a label a word, a class, an answer a question, or a link. A language
-  // model finds numbers alone.
+  // What was found, by page, as texts that can be compared: one per word, class, question or link. A language model
+  // finds only numbers.
   std::vector<std::vector<std::string>> found{};
   enum class Form : std::uint8_t { kList, kSet, kNumbers } form = Form::kList;  // numbers are never quite equal
   double seconds = 0;
@@ -39,11 +39,11 @@ struct ConfidenceInterval {
   double low = 0, high = 0;
 };
 ConfidenceInterval interval(const PagesRead& of);
-// Both have read the same pages.
+// Both must have read the same pages.
 ConfidenceInterval difference(const PagesRead& a, const PagesRead& b);
 
-// The share of what both found that is equal, position by position; of links, which have no positions, those of both
-// among those of either. Nothing for numbers.
+// Returns the share of equal results, position by position; for links, which have no positions, the share of those that
+// both found among those that either found. Nothing for numbers.
 std::optional<double> agreement(const PagesRead& a, const PagesRead& b);
 
 }  // namespace plimsoll

@@ -17,7 +17,7 @@ DiskNeed disk_need(const PlannedSaves& saves, const WrittenBytes& written) {
   if (saves.every > 0 && saves.step < saves.total_steps) {
     const std::int64_t at_the_end = saves.total_steps % saves.every != 0 ? 1 : 0;
     const std::int64_t count = saves.total_steps / saves.every - saves.step / saves.every + at_the_end;
-    const std::int64_t room = saves.limit - saves.existing;  // before one is removed for the next
+    const std::int64_t room = saves.limit - saves.existing;  // before one is removed for the next one
     need.checkpoints = saves.limit > 0 ? std::min(count, std::max<std::int64_t>(room, 0) + 1) : count;
   }
   need.bytes += static_cast<std::uint64_t>(need.checkpoints) * written.checkpoint;

@@ -20,22 +20,22 @@ struct PageLoss {
 
 struct Evaluation {
   Scores scores;
-  std::optional<double> loss{};  // mean over what is labelled; nothing where nothing is
+  std::optional<double> loss{};  // mean over the labelled items; nothing if there are none
   std::int64_t pages = 0;
   double seconds = 0;
-  std::vector<PageLoss> worst{};  // pages with the highest loss, that one first
-  bool interrupted = false;       // it was dropped half-way, and the rest means nothing
+  std::vector<PageLoss> worst{};  // pages with the highest loss, in descending order
+  bool interrupted = false;       // it was abandoned, and the rest is meaningless
 
-  // A metric by the name that metric_name gives; "loss" is infinite where there is none.
+  // Returns a metric by the name that metric_name gives; "loss" is infinite if there is none.
   Scores::Metric metric(const std::string& name) const;
 };
 
-// The metric that --metric-for-best-model names: one of the task's, the first if `given` is empty, or "loss"; the name
-// may begin with "eval_". Throws UsageError for another.
+// Returns the metric that --metric-for-best-model names: one of the task's, the first if `given` is empty, or "loss";
+// the name may begin with "eval_". Throws UsageError for another.
 std::string metric_name(const ModelBundle& bundle, const std::string& given);
 
-// `worst`: so many pages are named that have the highest loss. Where a page cannot be read and `control` has it left
-// out, the evaluation begins anew, so that its numbers depend on the pages left out alone.
+// `worst` is the number of pages with the highest loss to name. If a page cannot be read and `control` leaves it out,
+// the evaluation starts again, so that its numbers depend only on which pages are left out.
 Evaluation evaluate(const Session& session, const ModelBundle& bundle, const Dataset& dataset,
                     const LoaderOptions& loader, const PredictControl& control = {}, std::size_t worst = 0);
 

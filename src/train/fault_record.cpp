@@ -55,7 +55,7 @@ fs::path FaultRecorder::write(const UpdateResult& result, const StepScalars& sca
 RecordedFault FaultRecorder::record(const UpdateResult& result, const StepScalars& scalars) {
   RecordedFault recorded;
   recorded.record.fault = result.fault;
-  // A rank's micro-batches and parts of parameters would not be enough to run the step by one process again, and a
+  // A rank's micro-batches and parts of parameters would not be enough to run the step again in one process, and a
   // record has neither a teacher nor the embeddings of other chunks.
   if (options_.ranks > 1 || options_.teacher != nullptr || session_.plan().levers.chunk_samples > 0) {
     if (!result.fault) recorded.record.fault = updates_.find_fault(scalars, {});
@@ -73,7 +73,7 @@ RecordedFault FaultRecorder::record(const UpdateResult& result, const StepScalar
     problem = error.what();
   }
   updates_.close();
-  // A full disk must not hide what there is to say.
+  // A full disk must not hide the fault itself.
   log_warning(fmt::format("update {} failed and cannot be recorded: {}", scalars.step, problem));
   discard_work_directory(options_.output_dir, name_of(scalars.step));
   return recorded;

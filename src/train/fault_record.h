@@ -1,4 +1,4 @@
-// Runs an update whose numbers are not finite again, node by node, and writes what that takes and shows to
+// Runs an update whose numbers are not finite once more, node by node, and writes its inputs and what was found to
 // OUTPUT_DIR/nonfinite-step-N (train/step_record.h).
 #pragma once
 
@@ -12,8 +12,8 @@
 namespace plimsoll {
 
 struct RecordedFault {
-  StepRecord record;                // of a record that cannot be written, what was found until then
-  std::filesystem::path directory;  // empty: it cannot be written, and the log has said why
+  StepRecord record;                // if it cannot be written, what was found so far
+  std::filesystem::path directory;  // empty: it cannot be written, and the log says why
 };
 
 class FaultRecorder {
@@ -23,8 +23,8 @@ class FaultRecorder {
                 const RunMemory& memory, Updates& updates)
       : session_(session), bundle_(bundle), pages_(pages), options_(options), memory_(memory), updates_(updates) {}
 
-  // `result` is that of update scalars.step. The update changed nothing where its gradients were not finite, so running
-  // it again meets the same numbers. With ranks the fault is found, and nothing is written; all call it.
+  // `result` is that of update scalars.step. The update changed nothing if its gradients were not finite, so running it
+  // again gives the same numbers. With ranks, the fault is found but nothing is written; all ranks call it.
   RecordedFault record(const UpdateResult& result, const StepScalars& scalars);
 
  private:

@@ -11,7 +11,7 @@
 namespace plimsoll {
 namespace {
 
-// Writes numbers to an input of a program, which may have more.
+// Writes numbers to an input of a program, which may have room for more.
 template <typename T>
 void write(const Program& program, std::string_view name, const std::vector<T>& values) {
   if (program.has_source(name)) program.source(name).write(std::as_bytes(std::span(values)));
@@ -67,7 +67,7 @@ void Generator::step(ProgramKind kind, std::span<const Row> rows) const {
     a.last[static_cast<std::size_t>(row.text)] = static_cast<std::int32_t>(a.ids.size()) - 1;
     a.last_of[a.ids.size() - 1] = row.text;
   }
-  // An input's bytes are others' once it has been read.
+  // Other values use an input's bytes after it has been read, so constants are written in every step.
   for (const InputSpec& each : constants_) write(program, each.name, each.constants);
   write(program, input::kInputIds, a.ids);
   write(program, input::kPositionIds, a.positions);
@@ -109,7 +109,7 @@ class Generator::Texts {
     const auto most = static_cast<std::size_t>(generator_.session_.planned(ProgramKind::kPrefill).capacity.text_rows);
     rows_.reserve(std::max(most, texts_.size()));
     for (std::size_t text = 0; text < texts_.size(); ++text) {
-      // A text whose last row is computed grows by a token.
+      // A text grows by one token after its last row is computed.
       const std::size_t length = texts_[text].size();
       for (std::size_t i = 0; i < length; ++i) {
         rows_.push_back(row(text, i));
@@ -119,7 +119,7 @@ class Generator::Texts {
     run(ProgramKind::kPrefill);
   }
 
-  // Writes a token of each text that has not ended; returns false where all have.
+  // Writes one token of each text that has not ended; returns false if all have.
   bool write_tokens() {
     for (std::size_t text = 0; text < texts_.size(); ++text) {
       if (is_open(text)) rows_.push_back(row(text, texts_[text].size() - 1));
@@ -141,7 +141,7 @@ class Generator::Texts {
             .position = static_cast<std::int32_t>(token),
             .is_last = token + 1 == texts_[text].size()};
   }
-  // Computes the rows that are waiting, and gives each text whose last row is among them its next token.
+  // Computes the waiting rows, and gives each text whose last row is among them its next token.
   void run(ProgramKind kind) {
     if (rows_.empty()) return;
     generator_.step(kind, rows_);

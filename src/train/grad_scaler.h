@@ -11,7 +11,7 @@
 
 namespace plimsoll {
 
-// The scale fell until it could help no more: it is not the gradients that overflow.
+// The scale fell until it could no longer help: overflowing gradients are not the cause.
 class ScaleCollapsedError : public DivergedError {
  public:
   using DivergedError::DivergedError;
@@ -21,12 +21,12 @@ class GradScaler {
  public:
   static constexpr double kInitialScale = 65536, kGrowthFactor = 2, kBackoffFactor = 0.5;
   static constexpr std::int64_t kGrowthInterval = 2000;  // updates without overflow until the scale grows
-  static constexpr double kSmallestScale = 0x1p-14;      // below, a loss of 1 is no normal number of half precision
+  static constexpr double kSmallestScale = 0x1p-14;      // below it, a loss of 1 is not normal in half precision
 
   struct State {
     double scale = kInitialScale;
     std::int64_t since_change = 0;  // updates without overflow since the scale changed
-    std::int64_t skipped = 0;       // updates that were left out, of the whole run
+    std::int64_t skipped = 0;       // skipped updates of the whole run
   };
 
   GradScaler() = default;  // scales nothing, skips nothing
@@ -35,8 +35,8 @@ class GradScaler {
   bool on() const { return on_; }
   const State& state() const { return state_; }
   double scale() const { return on_ ? state_.scale : 1; }
-  // After an update with this scale. Returns false if its gradients had overflowed: it was skipped, and the scale is
-  // lower.
+  // Call it after an update with this scale. Returns false if its gradients had overflowed: it was skipped, and the
+  // scale is now lower.
   bool update(bool finite);
   bool collapsed() const { return on_ && state_.scale < kSmallestScale; }
 

@@ -15,7 +15,7 @@
 namespace plimsoll {
 namespace {
 
-// The dense form of a row gradient, written in pieces: rows that no id names are zeros.
+// Writes the dense form of a row gradient in pieces: rows without an id are zeros.
 void write_row_gradient(SafetensorsWriter& writer, const Program& program, const Gradient& gradient, Shape table) {
   const HostCopy ids(program.tensor(gradient.row_ids)), rows(program.tensor(gradient.rows));
   const auto count = program.tensor(gradient.row_count).get<std::int32_t>();
@@ -31,7 +31,7 @@ void write_row_gradient(SafetensorsWriter& writer, const Program& program, const
   }
 }
 
-// Logits of rows are shown as those of samples: [B T, C] as [B, T, C].
+// Returns the shape of logits by samples instead of rows: [B T, C] as [B, T, C].
 Shape logits_shape(const Shape& shape, std::int64_t samples) {
   return shape[0] == samples ? shape : Shape{samples, shape[0] / samples, shape[1]};
 }

@@ -1,4 +1,4 @@
-// One forward and backward of a given batch, dropout off: how anyone checks the numbers against `transformers`.
+// One forward and backward of a given batch, with dropout off, to check the numbers against `transformers`.
 #pragma once
 
 #include <filesystem>
@@ -21,9 +21,9 @@ struct GradientReport {
 // `batch_file`: safetensors with `input_ids` I64 [B, T], `bbox` I64 [B, T, 4], `attention_mask` I64 [B, T] (optional),
 // `pixel_values` F32 [B, 3, Y, X], `labels` I64 [B, T] (optional: no loss then, gradients 0), `token_type_ids` and
 // `position_ids` I64 [B, T] (optional), as `transformers` names and shapes them; other tensors are refused. All T
-// positions are computed, padding too, so that logits compare one to one. `output_file`: `loss` F32 [], `logits` F32
-// [B, T, C], and the gradient of every parameter that trains under its name, F32. F16's gradients are not scaled: small
-// ones are 0 in it. Throws DataError naming tensor, index, value and range for anything that does not fit.
+// positions are computed, including padding, so that logits can be compared one to one. `output_file`: `loss` F32 [],
+// `logits` F32 [B, T, C], and the gradient of every parameter that trains under its name, F32. With F16, gradients are
+// not scaled: small ones are 0. Throws DataError naming tensor, index, value and range for anything that does not fit.
 GradientReport compute_gradients(const ModelBundle& bundle, const std::filesystem::path& batch_file,
                                  const std::filesystem::path& output_file, Backend& backend,
                                  const GradientOptions& options = {});

@@ -10,7 +10,7 @@ namespace plimsoll {
 namespace {
 
 constexpr std::size_t kQuarters = 4, kFewestSamples = 16;
-// Of the mean rise between neighbouring quarters, what the smallest must reach.
+// The smallest rise between neighbouring quarters must be at least this share of the mean rise.
 constexpr double kSteady = 0.5;
 
 }  // namespace
@@ -55,7 +55,7 @@ std::optional<Growth> GrowthWatch::add(std::int64_t step, double seconds, const 
   if (reported_ || options_.total_steps <= 0) return std::nullopt;
   if (first_step_ < 0) first_step_ = step;
   if (step - first_step_ < options_.warm_up_steps || seen_++ % every_ != 0) return std::nullopt;
-  if (count_ == kSamples) {  // every second one stays
+  if (count_ == kSamples) {  // keep every second one
     for (std::size_t i = 0; i < kSamples / 2; ++i) samples_[i] = samples_[2 * i];
     count_ = kSamples / 2;
     every_ *= 2;

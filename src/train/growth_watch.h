@@ -1,11 +1,11 @@
-// GrowthWatch: whether memory grows so fast that the run will not reach its end, said once and early, with what grows.
-// The plan says that nothing does; this is the second look.
+// GrowthWatch: reports, once and early, if memory grows so fast that the run will not reach its end, and what grows. By
+// the plan nothing grows; this verifies it.
 //
 //   GrowthWatch watch({.budget_bytes = budget, .total_steps = 9000});
 //   if (const auto growth = watch.add(step, seconds, process_memory(groups))) log_warning(describe(*growth));
 //
-// Samples are cut into four quarters; memory grows where the quarters' medians rise by comparable amounts. A jump, an
-// outlier or growth that levels off is none. Allocates nothing.
+// Samples are cut into four quarters; memory grows if the quarters' medians rise by comparable amounts. A jump, an
+// outlier or growth that levels off does not count. Allocates nothing.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ struct Growth {
   double bytes_per_step = 0;    // of resident memory, or of the machine's free memory, lost
   std::size_t bytes = 0;        // resident now, or free now
   std::size_t limit = 0;        // the budget, or 0 for free memory
-  std::int64_t crosses_at = 0;  // the update in which it passes the limit
+  std::int64_t crosses_at = 0;  // the update in which it exceeds the limit
 };
 std::string describe(const Growth& growth);
 
@@ -32,14 +32,15 @@ class GrowthWatch {
   struct Options {
     std::size_t budget_bytes = 0;
     std::int64_t total_steps = 0;
-    std::int64_t warm_up_steps = 50;  // of this process, not looked at
+    std::int64_t warm_up_steps = 50;  // of this process, which are ignored
     std::int64_t least_steps = 200;   // between the oldest and the newest sample
     double least_seconds = 120;
   };
   GrowthWatch() = default;  // never reports
   explicit GrowthWatch(const Options& options) : options_(options) {}
 
-  // `step` of the run, ascending; seconds since the run began. Returns growth the first time that it is sure.
+  // `step` is the run's, ascending; `seconds` count from the run's beginning. Returns growth the first time that it is
+  // sure.
   std::optional<Growth> add(std::int64_t step, double seconds, const ProcessMemory& memory);
 
  private:
@@ -50,14 +51,14 @@ class GrowthWatch {
   };
   static constexpr std::size_t kSamples = 64;
 
-  // Bytes a step by which the series rises (sign 1) or falls (-1) steadily; 0 where it does not.
+  // Returns the bytes per step by which the series steadily rises (sign 1) or falls (-1); 0 if it does not.
   double slope(std::size_t ProcessMemory::*series, double sign) const;
 
   Options options_{};
   std::array<Sample, kSamples> samples_{};
   std::size_t count_ = 0;
   std::int64_t first_step_ = -1, seen_ = 0;
-  std::int64_t every_ = 1;  // one sample of so many is kept; doubles when there is no room
+  std::int64_t every_ = 1;  // keeps one of this many samples; doubles when there is no room
   bool reported_ = false;
 };
 

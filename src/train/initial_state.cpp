@@ -12,7 +12,7 @@
 namespace plimsoll {
 namespace {
 
-// Tells data sets apart by how their pages fall into windows.
+// Identifies a data set by how its pages are cut into windows.
 std::string fingerprint(std::span<const Example> examples) {
   std::uint64_t hash = 0;
   for (const Example& e : examples) {
@@ -22,7 +22,8 @@ std::string fingerprint(std::span<const Example> examples) {
   return hash_digits(hash);
 }
 
-// Of the base model's weights, which an adapter is no use without and does not hold; empty without adapters.
+// Returns a fingerprint of the base model's weights, which an adapter needs and does not contain; empty without
+// adapters.
 std::string base_fingerprint(const ModelBundle& bundle) {
   if (!bundle.options.lora.enabled() || bundle.weights == nullptr) return {};
   return bundle.weights->fingerprint();
@@ -32,7 +33,7 @@ std::string teacher_fingerprint(const ModelBundle& teacher) {
   return teacher.weights->fingerprint() + (teacher.adapter ? " with " + teacher.adapter->fingerprint() : "");
 }
 
-// Whom the model learns from, as text; empty where nobody teaches it.
+// Describes the teacher as text; empty without one.
 std::string teacher_text(const TrainOptions& options) {
   if (options.teacher == nullptr) return {};
   const DistillationOptions& by = options.distillation;
@@ -42,7 +43,7 @@ std::string teacher_text(const TrainOptions& options) {
                      by.temperature, by.hidden, by.relations);
 }
 
-// What trains, as text; empty where all parameters do.
+// Describes what trains as text; empty if all parameters train.
 std::string parts_text(const ModelOptions& options) {
   std::string text;
   for (const std::string& pattern : options.freeze) text += fmt::format(", frozen {}", pattern);
@@ -58,7 +59,7 @@ std::string parts_text(const ModelOptions& options) {
   return text;
 }
 
-// Options that change results, as far as they are not at their defaults: checkpoints of old do not name them.
+// Lists the options that change results and differ from their defaults: old checkpoints do not record them.
 std::string unusual_options(const TrainOptions& options, const LossOptions& loss) {
   const TrainOptions usual;
   std::string text;
@@ -80,7 +81,7 @@ std::string unusual_options(const TrainOptions& options, const LossOptions& loss
   return text;
 }
 
-// The options that change results, as text.
+// Returns the options that change results, as text.
 std::string options_text(const TrainOptions& options, const ModelOptions& model, const LossOptions& loss,
                          bool augments) {
   return fmt::format("learning rate {} ({}, warm-up {}), weight decay {}, gradient norm at most {}, {}",
@@ -91,7 +92,7 @@ std::string options_text(const TrainOptions& options, const ModelOptions& model,
          parts_text(model) + teacher_text(options) + (augments ? ", augmented" : "");
 }
 
-// When several ranks sum the gradients of an update of several micro-batches; empty for others.
+// Says when several ranks sum the gradients of an update of several micro-batches; empty for other runs.
 std::string gradient_sync(const PlanSummary& plan) {
   if (plan.ranks == 1 || plan.accumulation_steps == 1) return {};
   return plan.sums_each_micro_batch ? "micro-batch" : "update";

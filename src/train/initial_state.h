@@ -1,4 +1,4 @@
-// The state of a run before its first update: where it stands, and all that its numbers depend on beside weights and
+// The state of a run before its first update: its position, and all that its numbers depend on besides weights and
 // optimizer states (TrainerState). resume.h compares it with that of the run that wrote a checkpoint.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace plimsoll {
 
-// Reads the base model's files where an adapter is trained. `threads`: of the CPU.
+// Reads the base model's files if an adapter is trained. `threads` are those of the CPU.
 TrainerState initial_state(const Session& session, const ModelBundle& bundle, const Dataset& pages,
                            const Sampler& sampler, const TrainOptions& options, int threads);
 

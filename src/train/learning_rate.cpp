@@ -15,7 +15,7 @@
 namespace plimsoll {
 namespace {
 
-// 1 at 0, 0 after half a cycle.
+// Returns 1 at 0, and 0 after half a cycle.
 double cosine(double cycles) { return 0.5 * (1.0 + std::cos(std::numbers::pi * 2.0 * cycles)); }
 
 void refuse(std::string what, std::string found, std::string allowed) {
@@ -99,7 +99,7 @@ double LearningRate::factor(std::int64_t step) const {
   }
 }
 
-// Warm-up, a constant rate, then decay.
+// Computes warm-up, a constant rate, then decay.
 double LearningRate::stages(double step) const {
   const Schedule& schedule = request_.schedule;
   const auto warmup = static_cast<double>(request_.warmup_steps);
@@ -134,7 +134,7 @@ void LearningRate::reduce() {
   const double least = schedule.number("min_lr"), rate = std::max(adapted_.rate * schedule.number("factor"), least);
   if (adapted_.rate - rate > schedule.number("eps")) adapted_.rate = rate;
   if (schedule.type != SchedulerType::kGreedy || adapted_.rate > least) return;
-  // Long enough at the least rate, greedy begins anew.
+  // After long enough at the smallest rate, greedy starts again.
   if (++adapted_.at_least < schedule.number("reset_start")) return;
   adapted_ = {.rate = request_.peak};
 }
@@ -160,7 +160,7 @@ void LearningRate::observe(double metric, bool smaller_is_better) {
     if (static_cast<double>(window.size()) > schedule.number("window_size")) window.erase(window.begin());
     metric = std::accumulate(window.begin(), window.end(), 0.0) / static_cast<double>(window.size());
   }
-  // While it waits, greedy looks at nothing; the other one only does not count.
+  // While waiting, greedy ignores evaluations; reduce_lr_on_plateau only does not count them.
   const bool waits = adapted_.cooldown > 0 || adapted_.warmup > 0;
   if (!greedy || !waits) {
     const bool is_better = better(metric, smaller);

@@ -1,6 +1,5 @@
 // LearningRate: the learning rate of each update. Most schedules are functions of the update's number;
-// reduce_lr_on_plateau and greedy change with the metric of evaluations, and what they have come to is a state that
-// checkpoints hold.
+// reduce_lr_on_plateau and greedy change with the metric of evaluations, and their state is saved in checkpoints.
 //
 //   LearningRate rate({.schedule = schedule, .peak = 5e-5, .warmup_steps = 100, .total_steps = 1000});
 //   rate.at(17);
@@ -15,12 +14,12 @@
 
 namespace plimsoll {
 
-// What a schedule that goes by evaluations has come to. Counts are of evaluations.
+// The state of a schedule that adapts to evaluations. Counts are in evaluations.
 struct AdaptedRate {
   double rate = 0;
   std::optional<double> best{};
   std::int64_t bad = 0, good = 0;         // in a row
-  std::int64_t cooldown = 0, warmup = 0;  // still to be waited for
+  std::int64_t cooldown = 0, warmup = 0;  // evaluations still to wait for
   std::int64_t at_least = 0;              // spent at min_lr
   std::vector<double> window{};           // the last metrics (greedy with smooth)
 
@@ -35,15 +34,15 @@ struct LearningRateRequest {
 
 class LearningRate {
  public:
-  // Throws UsageError for a schedule that cannot have that peak, or not in so many updates.
+  // Throws UsageError for a schedule that cannot have that peak, or cannot reach it in this many updates.
   explicit LearningRate(LearningRateRequest request);
 
-  // The rate of update `step`, 0 for the first, as get_scheduler of `transformers` has it; its "constant" has no
-  // warm-up, nor have those that go by evaluations.
+  // Returns the rate of update `step` (0 for the first), as in get_scheduler of `transformers`; "constant" has no
+  // warm-up, nor have schedules that adapt to evaluations.
   double at(std::int64_t step) const;
 
-  // Tells a schedule that goes by evaluations what the last one found; nothing for others. Its `mode` says which metric
-  // is better where it is given, the metric itself where it is not.
+  // Tells a schedule that adapts to evaluations what the last one found; does nothing for others. The schedule's
+  // `mode`, if given, says whether smaller is better, otherwise the metric does.
   void observe(double metric, bool smaller_is_better);
   const AdaptedRate& adapted() const { return adapted_; }
   void restore(const AdaptedRate& adapted) { adapted_ = adapted; }

@@ -12,11 +12,11 @@
 namespace plimsoll {
 namespace {
 
-// The lines of `path` that belong to no step, or to one up to `last`; torn lines are dropped.
+// Returns the lines of `path` without a step, or with one up to `last`; incomplete lines are dropped.
 std::string lines_up_to(const std::filesystem::path& path, std::int64_t last) {
   std::string kept;
   if (!std::filesystem::exists(path)) return kept;
-  const std::string text = read_text_file(path);  // a stream would take a failure for the end
+  const std::string text = read_text_file(path);  // a stream would mistake a read error for the end
   for (std::size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
     const std::string_view line(text.data() + begin, end + 1 - begin);
     const auto object = parse_json(line);

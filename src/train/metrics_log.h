@@ -11,7 +11,7 @@
 
 namespace plimsoll {
 
-// A number of such a line: null where it is not finite.
+// A number in such a line: null if it is not finite.
 class JsonNumber {
  public:
   explicit JsonNumber(double value);
@@ -27,7 +27,7 @@ class JsonLinesLog {
   // older checkpoint repeats them); below 0 the file starts empty.
   JsonLinesLog(const std::filesystem::path& path, std::int64_t keep_up_to);
 
-  // `line` without the line feed. Throws EnvironmentError (disk full).
+  // `line` has no line feed. Throws EnvironmentError (disk full).
   void write(std::string_view line);
 
  private:

@@ -18,10 +18,10 @@
 namespace plimsoll {
 namespace {
 
-// Tells a task where pages begin and end.
+// Passes pages to a task's reader, with their beginnings and ends.
 class PageSequence {
  public:
-  // `idle`: pages without a window that go to the reader all the same, ascending.
+  // `idle` has the pages without a window that are also passed to the reader, ascending.
   PageSequence(WindowReader& reader, const std::function<void(std::uint32_t)>& on_page, std::vector<std::uint32_t> idle)
       : reader_(reader), on_page_(on_page), idle_(std::move(idle)) {}
 
@@ -43,7 +43,7 @@ class PageSequence {
     finish();
     pass_idle(std::numeric_limits<std::uint32_t>::max());
   }
-  // The page is never ended, whatever was added of it.
+  // Makes sure that the page is never ended, whatever was added for it.
   void discard(std::uint32_t page) {
     if (page_ == page) open_ = false;
   }
@@ -88,7 +88,7 @@ std::vector<std::uint32_t> pages_without_windows(const Dataset& dataset, const s
   return pages;
 }
 
-// The pages of a batch, as a message names them.
+// Returns the pages of a batch for a message.
 std::string pages_of(const Batch& batch, const Dataset& dataset) {
   std::string pages;
   for (const SampleReference& reference : batch.references().first(static_cast<std::size_t>(batch.samples()))) {
@@ -113,8 +113,8 @@ DivergedError not_finite(const Program& program, const BatchBinding& binding, co
            "the weights overflowed in training: use an earlier checkpoint, or train with a lower --learning-rate"});
 }
 
-// predict_pages of several ranks. They go through the micro-batches in rounds: each computes one, all exchange loss and
-// logits, and each reader is shown the round in order.
+// Implements predict_pages for several ranks. They process the micro-batches in rounds: each computes one, all exchange
+// loss and logits, and each reader gets the round's results in order.
 class SharedPrediction {
  public:
   SharedPrediction(const Session& session, const ModelDefinition& model, const Dataset& dataset,
@@ -183,8 +183,8 @@ class SharedPrediction {
     }
   }
 
-  // A rank for which the last round has nothing left computes its first micro-batch too, because the others may need
-  // what this one has of the parameters; nobody looks at the result.
+  // A rank with nothing left in the last round computes the round's first micro-batch, too, because the others may need
+  // its parts of parameters; its result is not used.
   void compute_round(std::int64_t count) {
     const bool has_own = ranks_.rank() < count;
     computed_ = round_[has_own ? static_cast<std::size_t>(ranks_.rank()) : 0];
@@ -216,8 +216,8 @@ class SharedPrediction {
     }
   }
 
-  // All ranks have seen it, and each looks for the source in what it has computed itself, because the others may need
-  // what this one has of the parameters. All say what the rank has found that computed it.
+  // All ranks have seen the fault, and each searches what it has computed itself, because the others may need its parts
+  // of parameters. All report what the rank that computed the micro-batch has found.
   [[noreturn]] void throw_fault(std::size_t member) {
     const Problem found = not_finite(program_, *binding_, *computed_, dataset_).problem();
     const std::string text = nlohmann::json({found.what, found.where, found.found, found.allowed, found.remedy})

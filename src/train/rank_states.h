@@ -1,5 +1,5 @@
 // RankStates: the optimizer states of a run whose ranks each keep a part of them (transform/shards.h), as one whole:
-// that of the first rank, then that of the next. So a checkpoint does not depend on how many ranks have written it.
+// the first rank's part, then the next rank's. So a checkpoint does not depend on the number of ranks that wrote it.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,13 @@ namespace plimsoll {
 
 class RankStates {
  public:
-  // What the first rank receives at a time while it saves; part of the plan.
+  // How much the first rank receives at a time while it saves; the plan counts it.
   static constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 
-  // `own`: the names of this rank's states. Every rank of the session makes one of these at the same time.
+  // `own` has the names of this rank's states. All ranks of the session construct one at the same time.
   RankStates(const Session& session, const std::vector<std::string>& own);
 
-  // Those of all ranks, sorted.
+  // Returns those of all ranks, sorted.
   std::vector<std::string> names() const;
   // `read` gives the whole to rank 0, and nothing to the others; all ranks call it, in the same order. `fill` fills
   // this rank's part.

@@ -43,11 +43,11 @@ std::string resume_changes(const TrainerState& then, const TrainerState& now) {
     if (!old.empty() && old != current) changes += fmt::format("{}{}", changes.empty() ? "" : "; ", what);
     return !old.empty() && old != current;
   };
-  // Other windows have other tokens and labels: that is one change, not three.
+  // Other windows also have other tokens and labels: that counts as one change, not three.
   if (then.examples == now.examples && !changed("other training data", then.data, now.data)) {
     changed("other words or boxes in the training data", then.tokens, now.tokens);
     changed("other labels on the words of the training data", then.labels, now.labels);
-    // Pages that were skipped are not looked at again: their pictures may have changed since.
+    // Skipped pages are not compared: their pictures may have changed since.
     if (indices_of(then.skipped_pages, false).empty()) {
       changed("other pictures in the training data", then.images, now.images);
     }
@@ -59,7 +59,7 @@ std::string resume_changes(const TrainerState& then, const TrainerState& now) {
 TrainerState resumed_state(const TrainerState& saved, TrainerState initial, bool evaluates) {
   TrainerState state = std::move(initial);
   state.step = saved.step;
-  // Updates that were skipped stay so for the schedule, whatever the precision is now.
+  // Skipped updates stay skipped for the schedule, whatever the precision is now.
   state.scaler = saved.scaler;
   state.interval_loss = saved.interval_loss;
   state.interval_steps = saved.interval_steps;

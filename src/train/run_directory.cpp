@@ -29,7 +29,7 @@ constexpr std::array kRunFiles = {"metrics.jsonl", "order.jsonl", "plan.json",  
                                   "args.json",     "arena.json",  "findings.json", "worst.json",
                                   "events.jsonl",  "tensorboard", kReportFile};
 constexpr std::array kWeights = {"model.safetensors", "adapter_model.safetensors", "pytorch_model.bin"};
-// As Hugging Face names them: a directory that an older version wrote has no list of its own.
+// The files' names in Hugging Face's format, for a directory of an older version, which has no list of its files.
 constexpr std::array kModelFiles = {"config.json",
                                     "adapter_config.json",
                                     "tokenizer.json",
@@ -76,7 +76,7 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, error);
 }
 
-// Whether Plimsoll wrote the file: "plan.json" is a name that others may think of too.
+// Returns whether Plimsoll wrote the file: other programs may also use the name "plan.json".
 bool has_key(const fs::path& path, const char* key) {
   try {
     if (!is_there(path)) return false;
@@ -89,8 +89,8 @@ bool has_key(const fs::path& path, const char* key) {
 
 bool was_pruned(const fs::path& directory) { return has_key(directory / kPruneFile, "kept_share"); }
 
-// Also where checkpoints alone were copied to (those of other trainers have the same names, and other keys), and where
-// nothing but earlier runs is left.
+// Also true if only checkpoints were copied there (those of other trainers have the same names, but other keys), or if
+// only earlier runs are left.
 bool holds_a_run(const fs::path& directory) {
   if (is_there(work_folder(directory)) || has_key(directory / "args.json", "plimsoll") || was_pruned(directory) ||
       has_key(directory / "plan.json", "predicted_peak_bytes")) {
@@ -108,19 +108,19 @@ bool holds_a_model(const fs::path& directory) {
   return std::ranges::any_of(kWeights, [&](const char* name) { return is_there(place / name); });
 }
 
-// The names of the files that a run in the directory writes, those of its model included.
+// Returns the names of the files that a run in the directory writes, including those of its model.
 std::set<std::string> run_files(const fs::path& output_dir) {
   std::set<std::string> names(kRunFiles.begin(), kRunFiles.end());
   names.insert(kModelFiles.begin(), kModelFiles.end());
   names.insert(kWeights.begin(), kWeights.end());
   names.insert(kChecksumsFile);
-  // "pruned" is a name that others may think of too.
+  // Other programs may also use the name "pruned".
   if (was_pruned(output_dir) || was_pruned(work_folder(output_dir) / kAside)) {
     names.insert({kPruneFile, kPrunedModel});
   }
   try {
     for (const auto& [name, sum] : read_checksums(output_dir)) names.insert(name);
-  } catch (const DataError&) {  // a damaged list: the usual names do
+  } catch (const DataError&) {  // for a damaged list, the usual names serve
   }
   return names;
 }
@@ -129,7 +129,7 @@ std::set<std::string> run_files(const fs::path& output_dir) {
 
 RunDirectoryState run_directory_state(const fs::path& output_dir) {
   std::error_code error;
-  if (!fs::is_directory(output_dir, error)) return RunDirectoryState::kEmpty;  // whoever makes it says what it is
+  if (!fs::is_directory(output_dir, error)) return RunDirectoryState::kEmpty;  // creating it reports the error
   if (!holds_a_run(output_dir)) {
     return looks_empty(output_dir) ? RunDirectoryState::kEmpty : RunDirectoryState::kForeign;
   }
@@ -168,7 +168,7 @@ std::optional<fs::path> set_run_aside(const fs::path& output_dir) {
                             .remedy = "pass another --output-dir, or pass --resume-from-checkpoint latest"});
   }
   sync_directory(output_dir);
-  ::rmdir(work_folder(output_dir).c_str());  // fails where it is in use
+  ::rmdir(work_folder(output_dir).c_str());  // fails if it is in use
   return place;
 }
 

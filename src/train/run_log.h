@@ -18,14 +18,13 @@ namespace plimsoll {
 
 class RunLog {
  public:
-  // `resumed_at`: the updates that are done in a resumed run; the lines of later ones are dropped. Without it the files
-  // start empty.
-  // `writes`: false for all ranks but the first, which watch their memory alone.
+  // `resumed_at` is the number of updates done in a resumed run; the lines of later ones are dropped. Without it the
+  // files start empty. `writes` is false for all ranks except the first; these only watch their memory.
   RunLog(const TrainOptions& options, std::optional<std::int64_t> resumed_at, const GrowthWatch::Options& growth,
          bool writes = true);
 
-  // The pages and windows of the update after `step` updates, with log_order; of a page with several questions, also
-  // which.
+  // Writes, with log_order, the pages and windows of the update after `step` updates; for a page with several
+  // questions, also which one.
   void write_order(std::int64_t step, std::span<const SampleReference> samples);
   // Watches memory, and writes the line of the updates since the last one if the report asks for it. `step_seconds`
   // were spent in updates.
@@ -40,7 +39,7 @@ class RunLog {
   std::string order_line_;
   GrowthWatch growth_;
   MemoryGroups groups_;
-  double growth_seconds_ = 0;  // when memory was last looked at
+  double growth_seconds_ = 0;  // when memory was last checked
 };
 
 }  // namespace plimsoll

@@ -26,11 +26,11 @@ RunMemory::RunMemory(const Session& session, const ModelBundle& bundle) : sessio
 
 namespace {
 
-// What rank 0 asks another rank for: values of a parameter. Below 0: nothing more.
+// Rank 0's request to another rank: values of a parameter. Below 0: no more requests.
 struct Asked {
   std::int64_t parameter = -1, first = 0, count = 0;
 };
-// Of a part that is asked for at a time.
+// How many values of a part are requested at a time.
 constexpr std::int64_t kAskedElements = RankStates::kPieceBytes / sizeof(float);
 
 template <typename T>
@@ -138,7 +138,7 @@ void RunMemory::fill_parameters_from(const std::filesystem::path& checkpoint) co
 }
 
 WrittenBytes RunMemory::written_bytes(bool only_model) const {
-  // Configuration, tokenizer, where the run stands: a few MiB at most.
+  // Configuration, tokenizer and the run's state: a few MiB at most.
   constexpr std::uint64_t kSmallFiles = 4 * kMiB;
   WrittenBytes written{.checkpoint = 0, .model = kSmallFiles};
   for (const ParameterSpec& spec : bundle_.specs()) {
@@ -149,7 +149,7 @@ WrittenBytes RunMemory::written_bytes(bool only_model) const {
   for (const std::string& name : state_names_) state_bytes += states().type(name).bytes();
   written.checkpoint = written.model + (only_model ? 0 : state_bytes);
   // Weights are one file, the optimizer's state another; a run that is interrupted writes both.
-  written.largest_file = std::max(written.model - kSmallFiles, state_bytes) + 64 * kKiB;  // its header
+  written.largest_file = std::max(written.model - kSmallFiles, state_bytes) + 64 * kKiB;  // the header
   return written;
 }
 

@@ -1,5 +1,5 @@
-// RunMemory: the parameters and optimizer states of a run, as files fill and read them, wherever the session keeps
-// them.
+// RunMemory: the parameters and optimizer states of a run, for filling them from files and writing them to files,
+// wherever the session keeps them.
 //
 // Frozen parameters may be held in fewer bits than their file has. original() is where their exact values come from
 // when the model is saved: the model that the run began with, or the checkpoint that it was resumed from.
@@ -27,37 +27,37 @@ class RunMemory {
 
   // Fills the parameters from the bundle's weights, new ones from the seed, and the states with zeros.
   void fill_fresh(std::uint64_t seed);
-  // Fills the parameters of the teacher that learns nothing, those that the run computes with.
+  // Fills the parameters of the teacher that the run computes with, which does not learn.
   void fill_teacher(const ModelBundle& teacher) const;
   // Fills both from a checkpoint. Throws DataError if it is damaged or does not fit the model.
   void fill_from(const std::filesystem::path& checkpoint, std::uint64_t seed);
-  // The parameters alone.
+  // Fills only the parameters.
   void fill_parameters_from(const std::filesystem::path& checkpoint) const;
 
   ParameterMemory parameters() const;
-  // The same for whoever saves them: with ranks that each keep a part of a parameter, the whole of it, on rank 0, while
-  // the others serve theirs until it ends that.
+  // Returns the same for saving: with ranks that each keep a part of a parameter, rank 0 gets the whole, while the
+  // others serve their parts until it is done.
   ParameterMemory whole_parameters() const;
   void serve_parameters() const;
   void end_serving() const;
   const ParameterSource& original() const { return original_; }
-  // The optimizer's, sorted.
+  // Returns the optimizer's states, sorted.
   const std::vector<std::string>& state_names() const { return state_names_; }
-  // Of these, those of which each rank has a part.
+  // Returns those of them that each rank has a part of.
   std::vector<std::string> shared_state_names() const {
     return rank_states_ ? state_names_ : std::vector<std::string>();
   }
   StateAccess states() const;
-  // Sizes of the files that hold all this; `only_model`: checkpoints have no optimizer state, unless a signal asks for
-  // one.
+  // Returns the sizes of the files that hold all this; with `only_model`, checkpoints have no optimizer state, except
+  // those that a signal asks for.
   WrittenBytes written_bytes(bool only_model) const;
 
  private:
   const Session& session_;
   const ModelBundle& bundle_;
   std::vector<std::string> state_names_;
-  std::optional<RankStates> rank_states_;  // where ranks share the states
-  // Parameters of which each rank keeps a part, or, of one that is split in two halves, the lower half of a part.
+  std::optional<RankStates> rank_states_;  // if ranks share the states
+  // Parameters, or lower halves of split parameters, of which each rank keeps a part.
   std::vector<std::string> divided_;
   std::shared_ptr<const WeightsFile> resumed_;  // the whole model of the checkpoint
   ParameterSource original_;

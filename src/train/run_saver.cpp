@@ -30,7 +30,7 @@ std::string continue_remedy(const std::filesystem::path& output_dir) {
 }
 
 void RunSaver::save(const TrainerState& state) {
-  // Checkpoints are removed also where a run was ended between a save and this.
+  // This also removes checkpoints if the run was ended between a save and this point.
   if (holds(state.step)) return rotate(state);
   write(state);
   saved_step_ = state.step;
@@ -53,7 +53,7 @@ void RunSaver::rotate(const TrainerState& state) const {
 
 void RunSaver::write(const TrainerState& state) {
   if (!agreement_.is_first()) {
-    // The first rank reads every parameter and state, of which this one may have a part.
+    // The first rank reads every parameter and state; this rank may have a part of them.
     memory_.serve_parameters();
     for (const std::string& name : state.only_model ? std::vector<std::string>() : memory_.shared_state_names()) {
       memory_.states().read(name, [](std::span<const std::byte>) {});

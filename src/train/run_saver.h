@@ -12,14 +12,14 @@
 
 namespace plimsoll {
 
-// "; then continue with --resume-from-checkpoint latest, from update 40": what to do after a run has failed; it stands
-// behind other words.
+// "; then continue with --resume-from-checkpoint latest, from update 40": Returns what to do after a run has failed, to
+// be appended to other text.
 std::string continue_remedy(const std::filesystem::path& output_dir);
 
 class RunSaver {
  public:
   // All arguments must outlive this object.
-  // With ranks the first one writes, and each method returns on all of them once it has.
+  // With ranks, the first one writes, and each method returns on all ranks when that is done.
   RunSaver(const TrainOptions& options, const ModelBundle& bundle, const RunMemory& memory, TrainObserver& observer,
            Communicator* ranks = nullptr)
       : options_(options), bundle_(bundle), memory_(memory), observer_(observer), agreement_(ranks) {}
@@ -27,14 +27,14 @@ class RunSaver {
   // Writes a checkpoint of `state` unless there is one, and removes those beyond the limit. Throws EnvironmentError
   // (disk full, …) that says from which update the run can be continued.
   void save(const TrainerState& state);
-  // The same of a checkpoint that the options ask for at this update, which save_only_model may leave without its
-  // optimizer's state.
+  // Does the same for a checkpoint that the options ask for at this update, which has no optimizer state with
+  // save_only_model.
   void save_due(const TrainerState& state);
-  // True if the newest checkpoint is of that update and a run that is resumed from it loses nothing.
+  // Returns true if the newest checkpoint is that of this update, and a run that resumes it loses nothing.
   bool holds(std::int64_t step) const { return saved_step_ == step; }
-  // The run was resumed from the checkpoint of that update.
+  // Call it when the run was resumed from the checkpoint of that update.
   void resume_at(std::int64_t step) { saved_step_ = step; }
-  // The run knows something, of an evaluation or a page, that the newest checkpoint does not.
+  // Call it when the run knows something about an evaluation or a page that the newest checkpoint does not.
   void outdate() { saved_step_ = -1; }
 
   // Writes the model to the output directory. Throws as save() does.

@@ -7,7 +7,7 @@ namespace {
 
 std::int64_t rounded_up(double steps) { return static_cast<std::int64_t>(std::ceil(steps)); }
 
-// Updates from one time to the next; 0: never.
+// Returns the updates between two events; 0: never.
 std::int64_t interval(IntervalStrategy strategy, double steps, std::int64_t total, std::int64_t per_epoch) {
   switch (strategy) {
     case IntervalStrategy::kSteps:

@@ -1,5 +1,5 @@
-// RunSchedule: what follows an update, by its number. A pure function of the options, so that a resumed run does the
-// same after the same updates.
+// RunSchedule: what is due after an update, by its number. A pure function of the options, so that a resumed run does
+// the same after the same updates.
 //
 //   const RunSchedule schedule(options, total_steps(options, updates_per_epoch), updates_per_epoch, true);
 //   const bool is_due = schedule.evaluates_after(step);
@@ -11,20 +11,22 @@
 
 namespace plimsoll {
 
-// Updates of a run over this many updates an epoch.
+// Returns the updates of a run over this many updates per epoch.
 std::int64_t total_steps(const TrainOptions& options, std::int64_t updates_per_epoch);
 
 class RunSchedule {
  public:
-  // `evaluates`: the run has data to evaluate on.
+  // `evaluates` says whether the run has data to evaluate on.
   RunSchedule(const TrainOptions& options, std::int64_t total_steps, std::int64_t updates_per_epoch, bool evaluates);
 
-  // `step` updates are done. The last update is always logged, and evaluated unless it comes before eval_delay.
+  // `step` is the number of updates done. The last update is always logged, and evaluated unless it comes before
+  // eval_delay.
   bool logs_after(std::int64_t step) const;
   bool evaluates_after(std::int64_t step) const;
-  // Once its evaluation, if one is due, has ended.
+  // Asked after the evaluation has ended, if one is due.
   bool saves_after(std::int64_t step) const { return every(save_every_, step); }
-  // Updates from one checkpoint to the next; 0 where none is due by its number. Then none is written at the end either.
+  // Returns the updates from one checkpoint to the next; 0 if none is due by its number. Then none is written at the
+  // end, either.
   std::int64_t save_every() const { return save_every_; }
 
  private:

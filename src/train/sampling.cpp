@@ -44,7 +44,7 @@ std::int32_t TokenSampler::draw(std::span<const float> logits, std::size_t posit
   const auto weight = [&](std::size_t i) { return std::exp(double{kept_[i].first} - double{largest}); };
   double whole = 0;
   for (std::size_t i = 0; i < most; ++i) whole += weight(i);
-  // The one that reaches top_p is among them.
+  // The token that reaches top_p is included.
   double taken = 0;
   std::size_t count = 0;
   while (count < most && (count == 0 || taken < options_.top_p * whole)) taken += weight(count++);

@@ -150,7 +150,7 @@ json read_object(const Row& row, const std::string& text) {
                     .allowed = R"(such as '{"num_cycles": 2}'; )" + arguments_of(row)});
 }
 
-// What `transformers` asks of arguments together.
+// Checks what `transformers` requires of arguments in combination.
 void check_together(const Schedule& schedule, const Row& row) {
   const auto both = [&](const char* found, const char* remedy) {
     throw UsageError({.what = "the learning rate schedule needs one of two arguments",

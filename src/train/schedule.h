@@ -1,4 +1,4 @@
-// The learning rate schedules that `transformers` has, by its names and with its arguments.
+// The learning rate schedules of `transformers`, with its names and arguments.
 //
 //   const Schedule schedule = parse_schedule("cosine_with_restarts", R"({"num_cycles": 3})");
 #pragma once
@@ -26,7 +26,7 @@ enum class SchedulerType : std::uint8_t {
   kGreedy
 };
 
-// A schedule with its arguments, those that were not given at their defaults (lr_scheduler_kwargs of `transformers`).
+// A schedule with its arguments (lr_scheduler_kwargs of `transformers`), which have their defaults unless given.
 struct Schedule {
   SchedulerType type = SchedulerType::kLinear;
   std::map<std::string, double> numbers{};  // flags as 0 and 1; without those that have neither a value nor a default
@@ -34,15 +34,15 @@ struct Schedule {
 
   double number(const std::string& name) const { return numbers.at(name); }
   std::optional<double> given(const std::string& name) const;
-  // It goes by the metric of evaluations: reduce_lr_on_plateau and greedy.
+  // Returns true if it adapts to the metric of evaluations: reduce_lr_on_plateau and greedy.
   bool adapts() const { return type == SchedulerType::kReduceOnPlateau || type == SchedulerType::kGreedy; }
 };
 
 std::vector<std::string> schedule_names();
-// `arguments`: a JSON object, or empty. Throws UsageError for an unknown name, and for arguments that the schedule
-// lacks, lacks to begin, or cannot take.
+// `arguments` is a JSON object, or empty. Throws UsageError for an unknown name, and for arguments that the schedule
+// does not know, needs, or cannot accept.
 Schedule parse_schedule(const std::string& name, const std::string& arguments = {});
-// "cosine_with_restarts, num_cycles 3": the name, and the arguments that are not at their defaults.
+// Returns "cosine_with_restarts, num_cycles 3": the name, and the arguments that differ from their defaults.
 std::string schedule_text(const Schedule& schedule);
 
 }  // namespace plimsoll

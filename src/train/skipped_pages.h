@@ -1,6 +1,6 @@
-// Pages that a run goes on without, because they could be read when it began and cannot be read any more.
+// Pages that a run leaves out because they could be read when it began and no longer can.
 //
-// A page that was skipped once stays so to the run's end, in a run that is resumed as well: the checkpoint names it.
+// A page that was skipped once stays skipped to the run's end, also in a resumed run: the checkpoint names it.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,17 @@ struct SkippedPage {
   Problem problem{};
 };
 
-// [{"data": "train", "index": 16, "what": …, "where": …, "found": …}], and back. `parse` throws nlohmann's exceptions.
+// Write and parse [{"data": "train", "index": 16, "what": …, "where": …, "found": …}]. `parse` throws nlohmann's
+// exceptions.
 nlohmann::json skipped_pages_json(const std::vector<SkippedPage>& pages);
-// The same without `data`, of commands that read one data set.
+// Writes the same without `data`, for commands that read one data set.
 nlohmann::json unread_pages_json(const std::vector<SkippedPage>& pages);
 std::vector<SkippedPage> parse_skipped_pages(const nlohmann::json& json);
 
-// "train.jsonl:17, page 'a12', image a12.png: a page's image cannot be decoded (broken png data)"
+// Returns "train.jsonl:17, page 'a12', image a12.png: a page's image cannot be decoded (broken png data)"
 std::string describe(const SkippedPage& page);
 
-// Indices of the pages of one data set, ascending.
+// Returns the indices of the pages of one data set, ascending.
 std::vector<std::uint32_t> indices_of(const std::vector<SkippedPage>& pages, bool evaluation);
 
 }  // namespace plimsoll

@@ -32,7 +32,7 @@ ForwardBytes forward_of(const RunPlan& run) {
   return forward_bytes(run.programs.front().prepared.graph, run.programs.front().plan);
 }
 
-// The fewest recomputations after which forward keeps no more bytes.
+// Returns the fewest recomputations with which forward keeps at most this many bytes.
 Levers levers_that_keep(std::size_t bytes, const FitRequest& request, std::int64_t samples, Backend& backend) {
   const ModelCapacity capacity{.samples = samples, .text_rows = request.text_rows(samples)};
   const std::vector<Recomputation> ranked = rank_step_recomputations(request.step, capacity, request.speeds);
@@ -69,7 +69,7 @@ StepBench bench_step(const ModelBundle& bundle, const std::filesystem::path& bat
   request.train_batch_size = shape.max_samples;
   request.text_rows = [&](std::int64_t) { return shape.max_text_rows; };
   request.update_text_rows = shape.max_text_rows;
-  // A run whose budget refuses nothing would choose the others (fit/search.cpp).
+  // Without a limit, chooses like a run whose budget is large enough for anything (fit/search.cpp).
   Levers levers = options.kept_bytes ? levers_that_keep(*options.kept_bytes, request, shape.max_samples, backend)
                                      : Levers{.micro_batch_size = shape.max_samples,
                                               .keeps_cheap = backend.device_use().has_value(),

@@ -18,13 +18,13 @@ struct StepBenchOptions {
   int steps = 5;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   DType precision = DType::kF32;
-  // Forward values are computed again, best first, until forward leaves no more bytes to backward; absent: all are kept
-  // but, in memory that others share, the cheap ones.
+  // Forward's values are recomputed, best first, until forward leaves at most this many bytes for backward; absent: all
+  // are kept, except the cheap ones if others share the memory.
   std::optional<std::size_t> kept_bytes{};
   bool recompute_cheap = true;  // false: not even those
   std::size_t forks = 0;        // products that a device runs beside others, at once (plan/forks.h)
   KnownChoices choices{};
-  // Called after each step, to time something else in turn.
+  // Called after each step, to time something else alternately.
   std::function<void(const Graph&)> after_step{};
 };
 
@@ -35,8 +35,8 @@ struct StepBench {
   ForwardBytes forward;
 };
 
-// Forward, backward, clipping and the update on the whole batch as one micro-batch, padding left out, dropout on. The
-// steps' time per op goes to `op_seconds` (by op name) if given. Throws UsageError if no choice keeps as little as
+// Runs forward, backward, clipping and the update on the whole batch as one micro-batch, without padding, with dropout.
+// The steps' time per op goes to `op_seconds` (by op name) if given. Throws UsageError if no choice keeps as little as
 // asked.
 StepBench bench_step(const ModelBundle& bundle, const std::filesystem::path& batch_file,
                      const StepBenchOptions& options, Backend& backend,

@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kStepFile = "step.json";
 
-// JSON has no number for what this is all about.
+// JSON has no numbers for NaN and infinity.
 nlohmann::json number_json(double value) {
   if (std::isfinite(value)) return value;
   return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
@@ -72,7 +72,7 @@ StepRecord record_of(const nlohmann::json& json, const std::string& where) {
   return record;
 }
 
-// The plan that the step ran in, without what only moves bytes.
+// Returns the plan of the step, without settings that only move bytes.
 RunPlan plan_of(const nlohmann::json& json, const ModelBundle& bundle, Backend& backend) {
   const nlohmann::json& plan = json.at("plan");
   FitRequest request;
@@ -203,7 +203,7 @@ Replay replay_step(const std::filesystem::path& directory, Backend& backend) {
     }
     const KnownChoices known{.recorded = replay.record.choices, .recorded_in = path.string(), .cache = {}};
     const Session session(plan_of(json, bundle, backend), backend, known);
-    // Numbers that are not finite may be what there is to show.
+    // Values that are not finite may be the fault to reproduce.
     ParameterSource source = bundle.source(replay.record.scalars.seed);
     source.takes_any_number = true;
     load_parameters(bundle.specs(), source, [&](const std::string& name) { return session.parameter(name); });

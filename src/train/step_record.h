@@ -1,4 +1,4 @@
-// What a step that went wrong leaves on the disk, nonfinite-step-N/: all that running it again needs.
+// What a failed step writes to the disk, nonfinite-step-N/: everything that is needed to run it again.
 //
 //   step.json            scalars, plan, pages, and what was found
 //   batch-M.safetensors  each micro-batch up to the one in which it was found, as `plimsoll grad` reads it
@@ -22,7 +22,7 @@
 
 namespace plimsoll {
 
-// What an update is given beside its batches.
+// What an update gets besides its batches.
 struct StepScalars {
   std::int64_t step = 0;  // update N of the run, from 1
   std::int64_t optimizer_step = 1;
@@ -46,11 +46,11 @@ struct StepRecord {
   bool padded = false;                 // --pad-to-max-length
   std::int64_t micro_batches_in_update = 1;
   std::vector<MicroBatchRecord> micro_batches;  // up to the one in which the fault was found
-  std::optional<StepFault> fault;               // nothing: the step could not be made to go wrong again
+  std::optional<StepFault> fault;               // nothing: the fault did not occur again
   Choices choices;                              // of algorithms
 };
 
-// A program of a step and which of its micro-batches it runs.
+// Returns the program of a step that runs its last micro-batch, or the others.
 ProgramKind step_program(const Session& session, bool last);
 // Sets a micro-batch's scalars.
 void bind_scalars(const BatchBinding& binding, const StepScalars& scalars, bool first);
@@ -59,7 +59,7 @@ nlohmann::json to_json(const StepFault& fault);
 
 inline constexpr const char* kRecordedModel = "model";
 
-// `directory`/step.json. The caller writes the batches and the model.
+// Writes `directory`/step.json. The caller writes the batches and the model.
 void write_step_record(const std::filesystem::path& directory, const StepRecord& record, const RunPlan& plan,
                        const ModelBundle& bundle);
 
@@ -68,7 +68,7 @@ struct Replay {
   std::optional<StepFault> fault;  // as found now; nothing: every number is finite
   bool same = false;               // both are the same in every number
 };
-// Runs the step of a directory node by node. Throws DataError for a directory that is none or lacks something.
+// Runs the step of a directory node by node. Throws DataError for a directory that is not a record or is incomplete.
 Replay replay_step(const std::filesystem::path& directory, Backend& backend);
 
 }  // namespace plimsoll

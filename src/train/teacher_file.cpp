@@ -30,7 +30,7 @@ std::size_t row_bytes(const TaughtValue& value) {
   return static_cast<std::size_t>(value.columns) * dtype_bytes(value.dtype);
 }
 
-// The first of a value's rows in a batch that belong to the sample.
+// Returns the first of a value's rows in a batch that belong to the sample.
 std::int64_t first_row(const TaughtValue& value, const Batch& batch, std::int64_t sample) {
   if (value.row_count == input::kSamples) return sample;
   const std::int64_t text = batch.first_text_row(sample);
@@ -109,7 +109,7 @@ bool TeacherFile::is_whole() const {
   }
   const auto found = reader.metadata().find(kSkipped);
   if (found == reader.metadata().end()) throw damaged(path_, "no list of skipped pages");
-  // What it lacks must be what nobody asks for.
+  // The pages that it lacks must be pages that the data set skips.
   std::istringstream lacks(found->second);
   const std::vector<std::uint32_t>& skipped = dataset_.options().skipped;
   for (std::uint32_t page = 0; lacks >> page;) {

@@ -1,4 +1,4 @@
-// TeacherFile: what a teacher computes of every page of a data set, kept in a file, so that a step needs neither the
+// TeacherFile: a teacher's outputs for every page of a data set, kept in a file, so that a step needs neither the
 // teacher's weights nor its time.
 //
 // The file is safetensors with one tensor of bytes, "records": one record for each sample (a window, or a page of a
@@ -31,7 +31,7 @@ namespace plimsoll {
 
 class TeacherFile {
  public:
-  // `path`: its name tells apart all that the values depend on. `visual_tokens`: rows of the encoder behind each
+  // The name in `path` must identify all that the values depend on. `visual_tokens` are the encoder's rows after each
   // sample's text. `dataset` must outlive the object.
   TeacherFile(std::filesystem::path path, std::vector<TaughtValue> values, const Dataset& dataset,
               std::int64_t visual_tokens);
@@ -40,16 +40,16 @@ class TeacherFile {
   std::span<const TaughtValue> values() const { return values_; }
   std::size_t samples() const { return begins_.size() - 1; }
   std::uint64_t bytes() const { return begins_.back(); }  // of all records
-  // Where a sample's record begins, and how long it is with its hash.
+  // Return where a sample's record begins, and its length including its hash.
   std::uint64_t begin(std::size_t sample) const { return begins_[sample]; }
   std::uint64_t length(std::size_t sample) const { return begins_[sample + 1] - begins_[sample]; }
-  // Rows of a value that a sample has.
+  // Returns how many rows of a value a sample has.
   std::int64_t rows(const TaughtValue& value, std::size_t sample) const;
-  // The number in this file of a batch's sample.
+  // Returns the number in this file of a batch's sample.
   std::size_t number(const Batch& batch, std::int64_t sample) const;
 
-  // Whether the file is there and has every page that the data set does not skip. Throws EnvironmentError where
-  // something else bears its name.
+  // Returns whether the file exists and has every page that the data set does not skip. Throws EnvironmentError if
+  // something else has its name.
   bool is_whole() const;
   // Throws EnvironmentError if the disk has less free than the file needs.
   void check_disk() const;
@@ -65,14 +65,14 @@ class TeacherFile {
 };
 
 // Computes the file: runs the program kEvaluate of `session`, the teacher's with StepOptions::kept_values, over the
-// data set. Pages that the data set skips get zeros, and is_whole() remembers them. `on_progress` is told of samples.
-// Throws EnvironmentError (disk), DataError for a page that cannot be read, InterruptedError once `interrupt` has a
-// signal that asks for the end; then no file is left.
+// data set. Pages that the data set skips get zeros, and is_whole() remembers them. `on_progress` gets counts of
+// samples. Throws EnvironmentError (disk), DataError for a page that cannot be read, InterruptedError once `interrupt`
+// has a signal that asks for the end; then no file is left.
 void compute_teacher_file(const Session& session, const ModelDefinition& teacher, const Dataset& dataset,
                           const LoaderOptions& loader, const TeacherFile& file, const Interrupt& interrupt,
                           const std::function<void(std::size_t done, std::size_t all)>& on_progress = {});
 
-// Fills the inputs of a program whose TeacherOptions::values are inputs. Allocates nothing once it is made.
+// Fills the inputs of a program whose TeacherOptions::values are inputs. Allocates nothing after construction.
 class TeacherInputs {
  public:
   // `file` must outlive the object. Throws DataError if it cannot be opened.
@@ -84,7 +84,7 @@ class TeacherInputs {
   void advise(const Batch& batch) const;
 
  private:
-  // Of a memory that the host cannot reach, so much is copied at a time.
+  // To memory that the host cannot access, this much is copied at a time.
   static constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 
   struct Input {
@@ -98,7 +98,7 @@ class TeacherInputs {
   InputFile bytes_;
   std::uint64_t records_ = 0;  // where they begin in the file
   std::vector<Input> inputs_;
-  std::vector<std::byte> piece_;  // empty where the host reaches the tensors
+  std::vector<std::byte> piece_;  // empty if the host can access the tensors
   Hasher hash_;                   // of a record
 };
 

@@ -25,7 +25,7 @@ class Throughput {
 
   std::int64_t pages() const { return sum_.pages; }
   double seconds() const { return sum_.seconds; }
-  // 0 before the first update.
+  // Returns 0 before the first update.
   double pages_per_second() const { return sum_.seconds > 0 ? static_cast<double>(sum_.pages) / sum_.seconds : 0; }
   double data_wait() const { return sum_.seconds > 0 ? sum_.wait_seconds / sum_.seconds : 0; }
 

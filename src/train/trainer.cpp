@@ -283,7 +283,7 @@ void Trainer::evaluate_now(const Interrupt& interrupt) {
     evaluation =
         evaluate(session_, bundle_, *data_.evaluation, loader_options_, evaluation_control(interrupt), kWorstPages);
   } catch (const DivergedError& error) {
-    saver_.save(state_);  // the update before it was sound, as far as its loss and gradients show
+    saver_.save(state_);  // the previous update was fine, as far as its loss and gradients show
     Problem problem = error.problem();
     problem.what = fmt::format("evaluation after update {}: {}", state_.step, problem.what);
     problem.remedy +=
@@ -297,7 +297,7 @@ void Trainer::evaluate_now(const Interrupt& interrupt) {
   const StepReport now = report(summary_.last_loss.value_or(std::numeric_limits<double>::quiet_NaN()));
   log_->write_evaluation(now, evaluation);
   observer_.on_evaluation(now, evaluation);
-  // One before the first update shows where the run begins, and decides nothing.
+  // An evaluation before the first update only shows where the run begins; it decides nothing.
   if (state_.step > 0) {
     adapt_learning_rate(evaluation);
     note_best(evaluation);
@@ -318,7 +318,7 @@ void Trainer::note_best(const Evaluation& evaluation) {
   const bool smaller = options_.greater_is_better ? !*options_.greater_is_better : metric.smaller_is_better;
   const double gain = !state_.best_metric ? std::numeric_limits<double>::infinity()
                                           : (smaller ? -1 : 1) * (metric.value - *state_.best_metric);
-  // As EarlyStoppingCallback counts: compared with the best so far, which a smaller gain may have raised since.
+  // Counts like EarlyStoppingCallback: compared with the best so far, which a smaller gain may have raised since.
   state_.evaluations_without_gain = gain > options_.early_stopping_threshold ? 0 : state_.evaluations_without_gain + 1;
   if (gain > 0) {
     state_.best_metric = metric.value;
@@ -353,7 +353,7 @@ void Trainer::finish(Interrupt& interrupt) {
 
 void Trainer::evaluate_best(Interrupt& interrupt) {
   interrupt.set_saved(true);
-  // All that there is to save is saved: nothing is to be done for a page but to name it.
+  // Everything is saved already, so a bad page only needs to be reported.
   PredictControl control = evaluation_control(interrupt);
   control.on_bad_page = [this](const BadPageError& error) {
     state_.skipped_pages.push_back({.evaluation = true, .page = error.page(), .problem = error.problem()});

@@ -1,6 +1,6 @@
 // UpdateComparison: with GradCache (model/grad_cache.h), what an update needs between its two passes over the chunks.
-// It collects what the head reads beside embeddings, labels and keys of dropout, from the batches of the first pass,
-// and gives it to the program that compares all pages.
+// From the batches of the first pass it collects the head's inputs other than embeddings, such as labels and dropout
+// keys, and gives them to the program that compares all pages.
 //
 //   UpdateComparison comparison(session);
 //   comparison.collect(batch);                      // of each chunk, once it has been embedded
@@ -19,20 +19,20 @@ namespace plimsoll {
 
 class UpdateComparison {
  public:
-  // Of a session with chunks, which must outlive this object. Nothing is allocated afterwards.
+  // The session must have chunks and outlive this object. Nothing is allocated afterwards.
   explicit UpdateComparison(const Session& session);
 
   void collect(const Batch& batch);
-  // The program, whose inputs are set; the loss is divided by what the batches say, not by `scalars.labelled`.
+  // Sets the program's inputs and returns it; the loss is divided by what the batches say, not by `scalars.labelled`.
   const Program& bind(const StepScalars& scalars) const;
-  // Makes every embedding 0: NaN of an update that went wrong would be taken for new ones.
+  // Sets every embedding to 0, because NaN left by a failed update would be taken for new.
   void forget() const;
 
  private:
   struct Input {
     std::string name;
     DeviceTensor to;
-    bool of_samples = true;  // a row for each of them; otherwise the same in every batch
+    bool of_samples = true;  // one row per sample; otherwise the same in every batch
     std::vector<std::byte> bytes;
   };
 

@@ -33,8 +33,8 @@ std::span<const SampleReference> samples_of(const Batch& batch) {
   return batch.references().first(static_cast<std::size_t>(batch.samples()));
 }
 
-// Whether a result that the host reads after a run lies in the bytes of an input: these are free once the input is no
-// longer needed.
+// Returns whether a result that the host reads after a run lies in the bytes of an input, which are free once the input
+// is no longer needed.
 bool lies_in_inputs(const Program& program, const PlannedProgram& planned) {
   const std::deque<Value>& values = program.graph().values();
   for (const ValueId result : {planned.loss, planned.gradient_norm}) {
@@ -128,7 +128,7 @@ UpdateResult Updates::run_micro_batches(const StepScalars& scalars, const Interr
         break;
     }
     if (batch->info().samples_in_update == 0) {
-      result.loss = result.gradient_norm = kNaN;  // which nobody computed
+      result.loss = result.gradient_norm = kNaN;  // they were not computed
       return ended(End::kWithoutPages);
     }
     const bool last = is_last(batch->info());
@@ -221,7 +221,7 @@ bool Updates::run_program(const Program& program, ProgramKind kind, const Interr
 }
 
 std::optional<StepFault> Updates::of_all_ranks(std::optional<StepFault> found) {
-  // The others wait for a rank that could not go on; its error ends them.
+  // The other ranks wait for a rank that could not continue; its error ends them.
   if (!agreement_.alone() && found && found->kind == StepFault::Kind::kIndex) {
     throw_fault({.step = step_, .fault = std::move(found)}, {});
   }
@@ -243,7 +243,7 @@ void Updates::copy_ahead(ProgramKind kind) {
   if (lies_in_inputs(program, session_.planned(kind))) return;
   const Batch* const next = loader_->peek();
   if (next == nullptr) return;
-  if (program_of(next->info()) != kind) return;  // its inputs lie elsewhere
+  if (program_of(next->info()) != kind) return;  // its inputs are elsewhere
   copy(*next, kind);
   copied_ = next;
 }
@@ -270,8 +270,8 @@ std::optional<StepFault> Updates::find_fault(const StepScalars& scalars,
   return found;
 }
 
-// The device that computes a step may fail within it, as may the disk that it reads and writes: states then belong to
-// two updates, and only what was saved before can be continued.
+// The device that computes a step may fail within it, and so may the disk that it reads and writes: states then belong
+// to two updates, and the run can only be continued from what was saved before.
 void Updates::throw_unfinished(std::int64_t step, const EnvironmentError& error) const {
   Problem problem = error.problem();
   problem.what = fmt::format("cannot finish update {}: {}", step, problem.what);

@@ -18,7 +18,7 @@ const char* state_name(AnnotatedLink::State state) {
   return kNames.at(static_cast<std::size_t>(state));
 }
 
-// Where the image stays when the run's directory is read from another one.
+// Returns a path of the image that stays valid when the run's directory is read from another working directory.
 std::string whole_path(const std::filesystem::path& path) {
   std::error_code error;
   const std::filesystem::path whole = path.empty() ? path : std::filesystem::absolute(path, error);

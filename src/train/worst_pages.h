@@ -1,5 +1,5 @@
 // worst.json: the pages on which the last evaluation found the highest loss, with what was found on them and what
-// should have been, for `plimsoll report` to draw.
+// was expected, for `plimsoll report` to draw.
 //
 //   write_worst_pages(session, bundle, held_out, loader, BoxFormat::kPixel, evaluation.worst, run / "worst.json");
 #pragma once
@@ -17,10 +17,10 @@
 
 namespace plimsoll {
 
-// The number of pages that a run writes down.
+// The number of pages that a run records.
 inline constexpr std::size_t kWorstPages = 6;
 
-// Is told of a page that can be drawn, because it has boxes and an image, when its line was written.
+// Called for a page that can be drawn, because it has boxes and an image, when its line was written.
 using WorstPageObserver = std::function<void(const PageLoss& loss, const Page& page, const AnnotatedPage& drawn)>;
 
 // Predicts these pages again and writes a line for each as soon as it is predicted, so that one page is held at a time;
@@ -32,7 +32,7 @@ using WorstPageObserver = std::function<void(const PageLoss& loss, const Page& p
 //
 // With ranks, all of them call this, and the first one writes.
 //
-// Boxes are in pixels of the image; a page whose model sees no boxes has none (five entries a word). Throws
+// Boxes are in pixels of the image; a page whose model sees no boxes has none (five entries per word). Throws
 // EnvironmentError (disk).
 void write_worst_pages(const Session& session, const ModelBundle& bundle, const Dataset& dataset,
                        const LoaderOptions& loader, BoxFormat format, const std::vector<PageLoss>& worst,

@@ -13,7 +13,7 @@
 namespace plimsoll {
 namespace {
 
-// The kAttentionBias whose result the node may read; nothing if it has no biases, or some of their own already.
+// Returns the kAttentionBias whose result the node may read; nothing if the node has no biases, or made ones already.
 std::optional<Node> bias_node(const Graph& graph, const Node& node, std::size_t number) {
   if (node.op != Op::kAttention && node.op != Op::kAttentionGrad) return std::nullopt;
   const AttentionForm form = attention_form(node);
@@ -38,7 +38,7 @@ std::optional<Node> bias_node(const Graph& graph, const Node& node, std::size_t 
   return are_sources ? std::optional(std::move(biases)) : std::nullopt;
 }
 
-// A kAttentionBias, who reads it, and its output once the first of them is copied.
+// A kAttentionBias, its readers, and its output once the first of them is copied.
 struct Biases {
   Node node;
   int readers = 0;

@@ -1,13 +1,13 @@
-// Attention's biases, kept: layers that would each look the same biases up read what one kAttentionBias has made of
-// their tables. For a backend that would otherwise make them for each node again, where there is memory.
+// Computes attention's biases once: layers that would each look up the same biases read the result of one
+// kAttentionBias. For a backend that would otherwise compute them again for each node, if there is memory.
 #pragma once
 
 #include "graph/graph.h"
 
 namespace plimsoll {
 
-// Tables that are not parameters of the graph's own, such as those that ranks fetch, are looked up as before. After
-// whatever copies or moves nodes.
+// Tables that are not parameters of the graph's own, such as those that ranks fetch, are looked up as before. Call it
+// after all transforms that copy or move nodes.
 Graph keep_attention_biases(const Graph& graph);
 
 }  // namespace plimsoll

@@ -15,9 +15,9 @@
 namespace plimsoll {
 namespace {
 
-constexpr std::int64_t kSpares = 4;  // logits so many times as wide as the rows are worth it
+constexpr std::int64_t kSpares = 4;  // chunks pay if logits are at least this many times as wide as the rows
 
-// A node that makes something else of the logits, row by row.
+// A node that computes something else from the logits, row by row.
 struct Beside {
   NodeId node = kNoNode;
   bool is_read = false;
@@ -36,7 +36,7 @@ struct Loss {
 // The nodes that read each value.
 using Reading = std::vector<std::vector<NodeId>>;
 
-// Finds the gradients that are made of node `loss`'s; false if its gradient goes elsewhere, too.
+// Finds the gradients that are computed from those of node `loss`; false if its gradient is used elsewhere, too.
 bool find_gradients(const Graph& graph, const Reading& readers, Loss& loss) {
   const Node& node = graph.node(loss.loss);
   for (const NodeId reader : readers[static_cast<std::size_t>(node.outputs[1])]) {
@@ -51,7 +51,7 @@ bool find_gradients(const Graph& graph, const Reading& readers, Loss& loss) {
   return true;
 }
 
-// The loss that node n ends, if it is one that is cut.
+// Returns the loss that node n ends, if that loss is to be cut.
 std::optional<Loss> find_loss(const Graph& graph, const Reading& readers, NodeId n, std::int64_t fewest_rows) {
   const Node& node = graph.node(n);
   if (node.op != Op::kCrossEntropy || graph.value(node.inputs[0]).producer == kNoNode) return std::nullopt;
@@ -71,7 +71,7 @@ std::optional<Loss> find_loss(const Graph& graph, const Reading& readers, NodeId
     loss.beside.push_back({.node = reader});
   }
   if (!find_gradients(graph, readers, loss)) return std::nullopt;
-  // Whoever reads the loss or the scores comes behind the place where they are made then.
+  // Every reader of the loss or the scores must come after the place where they will be made.
   const auto read_behind = [&](ValueId value) {
     return std::ranges::all_of(readers[static_cast<std::size_t>(value)],
                                [&](NodeId reader) { return reader > loss.place; });

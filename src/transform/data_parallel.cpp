@@ -101,8 +101,8 @@ class RankSum {
     if (open_.bytes >= options_.bucket_bytes) close();
   }
 
-  // Every rank receives the rows of all. Where these may be more than the table has, the table is less to send and to
-  // hold.
+  // Every rank receives the rows of all ranks. If these may be more than the table has, sending and holding the whole
+  // table takes less.
   bool outgrow_table(const Gradient& gradient, ValueId parameter) const {
     return options_.ranks * graph_.type(gradient.rows).shape[0] >= graph_.type(parameter).shape[0];
   }
@@ -118,7 +118,7 @@ class RankSum {
                                 .phase = Phase::kBackward});
   }
 
-  // Sends the open bucket off; the one before it has had the time of a bucket to arrive.
+  // Starts sending the open bucket; the one before it has had the time of one bucket to arrive.
   void close() {
     if (open_.values.empty()) return;
     end_gather();
@@ -150,7 +150,7 @@ class RankSum {
     reducing_gradients_.clear();
   }
 
-  // From stage 2 on, what others own is not kept.
+  // From stage 2 on, a rank drops what others own.
   ValueId own_part(ValueId complete, ValueId whole) {
     if (!options_.keeps_gradient_shards()) return whole;
     const Shards::Range own = shards_.own(name_of(complete));

@@ -31,19 +31,19 @@ const Node& loss_node(const StudentGraph& student) {
   return student.graph->node(student.graph->value(student.loss).producer);
 }
 
-// The teacher's layer that layer `layer` of `count` learns from, counted from 0.
+// Returns the teacher's layer that layer `layer` of `count` learns from, counted from 0.
 std::size_t mapped_layer(std::size_t layer, std::size_t count, std::size_t teacher_count) {
   return std::max<std::size_t>(1, (layer + 1) * teacher_count / count) - 1;
 }
 
-// The most heads that both widths divide into, at most as many as the teacher's attention has.
+// Returns the largest number of heads that divides both widths and is at most the teacher's attention's.
 std::int64_t relation_heads(const Node& teacher, std::int64_t width, std::int64_t teacher_width) {
   std::int64_t heads = std::get<AttentionAttributes>(teacher.attributes).heads;
   while (width % heads != 0 || teacher_width % heads != 0) --heads;
   return heads;
 }
 
-// The nodes that `wanted` depends on.
+// Marks the nodes that `wanted` depends on.
 std::vector<bool> needed_nodes(const Graph& graph, std::set<ValueId> wanted) {
   std::vector<bool> needed(graph.nodes().size(), false);
   for (std::size_t n = graph.nodes().size(); n-- > 0;) {
@@ -56,7 +56,7 @@ std::vector<bool> needed_nodes(const Graph& graph, std::set<ValueId> wanted) {
   return needed;
 }
 
-// Puts the teacher's needed nodes behind the student's sources; returns its values by their old ids.
+// Appends the teacher's needed nodes after the student's sources; returns its values by their old ids.
 std::vector<ValueId> copy_teacher(const Graph& teacher, const std::set<ValueId>& wanted, Graph& to) {
   std::vector<ValueId> map(teacher.values().size(), kNoValue);
   const std::vector<bool> needed = needed_nodes(teacher, wanted);
@@ -87,7 +87,7 @@ std::vector<ValueId> copy_teacher(const Graph& teacher, const std::set<ValueId>&
   return map;
 }
 
-// An input for each of these values; returns them by their old ids.
+// Adds an input for each of these values; returns the inputs by the values' old ids.
 std::vector<ValueId> add_teacher_inputs(const Graph& teacher, const std::set<ValueId>& wanted, Graph& to) {
   std::vector<ValueId> map(teacher.values().size(), kNoValue);
   for (const ValueId id : wanted) {
@@ -184,7 +184,7 @@ Distilled distil(const StudentGraph& student, const TeacherGraph& teacher, const
   for (const Node& node : student.graph->nodes()) {
     rewriter.copy_node(node);
     if (layer == ends.size() || &node != ends[layer]) continue;
-    // Here the teacher's states of the layer die.
+    // The teacher's states of the layer die here.
     if (options.hidden > 0) add_hidden_loss(layer);
     ++layer;
   }

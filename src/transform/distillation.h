@@ -1,5 +1,5 @@
 // A teacher beside a student: the teacher's forward runs first in the same step, and losses compare what both compute,
-// so that one plan has room for both. The teacher's activations die before the student's are made, but for those that
+// so that one plan has room for both. The teacher's activations die before the student's are made, except those that
 // are compared.
 //
 //   const Distilled both = distil({&student, loss, trained, layers}, {&teacher, logits, teacher_layers}, {});
@@ -16,16 +16,16 @@
 
 namespace plimsoll {
 
-// What begins the names of the teacher's parameters and nodes.
+// The prefix of the names of the teacher's parameters and nodes.
 inline constexpr std::string_view kTeacherPrefix = "teacher.";
 
-// Factors of the losses that are added to the labels' own; 0 leaves one out.
+// Factors of the losses that are added to the labels' loss; 0 leaves a loss out.
 struct DistillationOptions {
   // Kullback-Leibler divergence of the predictions at the temperature (Hinton et al. 2015), a mean over labelled rows.
   double logits = 1;
   double temperature = 2;
   // Mean squared difference of the states that end mapped layers, summed over rows and divided by the number of
-  // labelled rows, as everything else is: student's layer l of L learns from teacher's layer l T / L of T.
+  // labelled rows, like all losses: student's layer l of L learns from teacher's layer l T / L of T.
   double hidden = 1;
   // How rows relate, by the last layer's queries, keys and values (MiniLMv2, Wang et al. 2021): the mean of the three.
   double relations = 1;
@@ -38,7 +38,7 @@ struct StudentGraph {
   std::vector<ValueId> trained{};
   std::set<std::string> layers{};  // names of the nodes that end layers
 };
-// The teacher's forward graph, of the same inputs.
+// The teacher's forward graph, with the same inputs.
 struct TeacherGraph {
   const Graph* graph = nullptr;
   ValueId logits = kNoValue;
@@ -54,20 +54,20 @@ enum class TeacherValues : std::uint8_t {
 struct Distilled {
   Graph graph;
   ValueId loss = kNoValue;        // the sum of all, an output
-  std::vector<ValueId> losses{};  // each of which seeds a gradient
+  std::vector<ValueId> losses{};  // each seeds a gradient
   std::vector<ValueId> trained{};
 };
 
-// Why these two cannot be compared so; empty: they can. A hidden loss needs states of one width, a loss of logits a
-// cross-entropy over the same classes, relations attention in both.
+// Returns why these two cannot be compared with these options; empty if they can. A hidden loss needs states of one
+// width, a loss of logits a cross-entropy over the same classes, relations attention in both.
 std::string distillation_fault(const StudentGraph& student, const TeacherGraph& teacher,
                                const DistillationOptions& options);
 
-// The values of the teacher's graph that the student is compared with, ascending.
+// Returns the values of the teacher's graph that the student is compared with, ascending.
 std::set<ValueId> compared_values(const StudentGraph& student, const TeacherGraph& teacher,
                                   const DistillationOptions& options);
 
-// Throws InternalError where distillation_fault says why.
+// Throws InternalError with distillation_fault's text if that is not empty.
 Distilled distil(const StudentGraph& student, const TeacherGraph& teacher, const DistillationOptions& options,
                  TeacherValues values = TeacherValues::kComputed);
 

@@ -92,7 +92,7 @@ class BackwardRepeater {
         rewriter_.copy_node(node);
       }
     }
-    // What the host reads of a backward, such as a loss that is computed with its gradients, is the first one's.
+    // Values that the host reads from a backward, such as a loss computed with its gradients, come from the first pass.
     std::map<ValueId, ValueId> of_first;
     for (const ValueId output : graph_.outputs()) {
       const NodeId producer = graph_.value(output).producer;

@@ -1,9 +1,9 @@
 // Consumes gradients in backward: a parameter is updated as soon as its gradient is complete, so that gradients live
-// only briefly instead of all waiting for the end of backward. (LOMO: Lv et al. 2023, "Full Parameter Fine-tuning for
-// Large Language Models with Limited Resources"; the update is the optimizer's own, bit for bit.)
+// only briefly instead of waiting for the end of backward. (LOMO: Lv et al. 2023, "Full Parameter Fine-tuning for Large
+// Language Models with Limited Resources"; the update is the optimizer's own, bit for bit.)
 //
-// Clipping by the global norm prevents this, because the norm is known only after the last gradient. If it is wanted,
-// backward runs twice: the first pass only measures the norm, the second one updates.
+// Clipping by the global norm prevents this, because the norm is known only after the last gradient. With clipping,
+// backward therefore runs twice: the first pass only measures the norm, the second one updates.
 //
 //   graph = update_early(graph);                        // no clipping
 //   graph = update_early(repeat_backward(graph));       // with clipping

@@ -22,7 +22,7 @@ class Readers {
     }
   }
 
-  // The node of that op and row count that made the value for one reader alone; else nullptr.
+  // Returns the node that made the value if it has that op and row count and only one reader; else nullptr.
   const Node* maker(ValueId value, Op op, ValueId rows) const {
     const NodeId producer = graph_.value(value).producer;
     if (producer == kNoNode || count_[static_cast<std::size_t>(value)] != 1) return nullptr;
@@ -35,14 +35,14 @@ class Readers {
   std::vector<int> count_;
 };
 
-// Copies `graph`, but for the nodes in `gone`, with other nodes in place of some.
+// Copies `graph` without the nodes in `gone`, and with some nodes replaced by others.
 class Fusion {
  public:
   explicit Fusion(const Graph& graph) : graph_(graph), rewriter_(graph), gone_(graph.nodes().size(), false) {}
 
   void leave_out(const Node& node) { gone_[number(node)] = true; }
 
-  // Whether another node takes its place already.
+  // Returns whether another node already takes its place.
   bool is_changed(const Node& node) const { return fused_.contains(number(node)); }
 
   // Puts `node`, with inputs and outputs of the old graph, in the place of node n.

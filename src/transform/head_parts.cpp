@@ -29,7 +29,7 @@ struct HeadUpdate {
   std::int64_t part_rows = 0;  // of the weight, in a part
 };
 
-// So many rows that a part begins with a block of moments, whatever a row's width is.
+// Returns a number of rows with which every part begins with a block of moments, whatever a row's width is.
 std::int64_t rows_of_part(std::int64_t rows, std::int64_t parts) {
   return (rows + parts * kStateBlock - 1) / (parts * kStateBlock) * kStateBlock;
 }
@@ -66,7 +66,7 @@ class Finder {
     return producer != kNoNode && std::ranges::find(ops, graph_.node(producer).op) != ops.end();
   }
 
-  // The loss by rows that gives the weight its gradient.
+  // Finds the loss by rows that gives the weight its gradient.
   bool find_loss(HeadUpdate& head) const {
     const Node& gradient = graph_.node(head.weight_grad);
     if (gradient.inputs.size() != 2 || !is_made_by(gradient.inputs[0], {Op::kCrossEntropy})) return false;
@@ -83,7 +83,7 @@ class Finder {
            product.row_count == gradient.row_count;
   }
 
-  // The norm of this gradient alone.
+  // Finds the norm of this gradient alone.
   bool find_norm(HeadUpdate& head, ValueId gradient) const {
     const std::vector<NodeId>& reading = readers(gradient);
     if (reading.size() != 2 || is_output(graph_, gradient)) return false;
@@ -188,7 +188,7 @@ class Parts {
     }
   }
 
-  // The gradient of those rows of the weight.
+  // Returns the gradient of those rows of the weight.
   ValueId part_gradient(const std::string& name, ValueId weight, std::int64_t first, std::int64_t count) {
     const ValueId part = add({.op = Op::kTakeRows,
                               .name = name + ".weight",

@@ -1,7 +1,8 @@
 // Head parts: a vocabulary's head is updated part by part, so that the gradient of its weight, the largest tensor of a
-// small language model's step, is never whole. Behind backward, the logits of some classes are computed once more; with
-// each row's largest logit and sum of exponentials, which forward keeps, their gradient is that of the whole, and so is
-// the weight's. A table that is tied to the head gets its look-ups' gradient there, too.
+// small language model's step, never exists as a whole. After backward, the logits of some classes at a time are
+// computed once more; from each row's largest logit and sum of exponentials, which forward keeps, follow the same
+// gradients as those of the whole, for the logits and for the weight. A table that is tied to the head gets its
+// look-ups' gradient there, too.
 //
 //   graph = update_head_in_parts(graph);     // after append_optimizer with early updates, before chunk_loss
 #pragma once
@@ -13,12 +14,13 @@
 
 namespace plimsoll {
 
-// A head is usually updated in so many parts.
+// A head is usually updated in this many parts.
 inline constexpr std::int64_t kHeadParts = 16;
 
-// Cuts every AdamW update of a parameter whose gradient comes from a cross_entropy of its product, where no norm of all
-// gradients is waited for, into about `parts`, each of which begins with a block of moments. Rows are summed in
-// chunk_loss's chunks of at least `fewest_rows`, in the same order. A graph without such an update stays as it is.
+// Cuts every AdamW update of a parameter whose gradient comes from a cross_entropy of its product into about `parts`
+// parts, if it need not wait for the norm of all gradients. Each part begins with a block of moments. Rows are summed
+// in chunk_loss's chunks of at least `fewest_rows`, in the same order. A graph without such an update is returned
+// unchanged.
 Graph update_head_in_parts(const Graph& graph, std::int64_t parts = kHeadParts,
                            std::int64_t fewest_rows = kFewestLossRows);
 

@@ -1,5 +1,5 @@
-// Sums of squares that stand beside each other become one node, which a GPU computes with a few starts in place of two
-// hundred. The sums are the same bits.
+// Neighbouring sums of squares become one node, which a GPU computes with a few kernel launches instead of two hundred.
+// The sums are the same bits.
 //
 //   graph = join_sums(graph);   // after whatever moves nodes
 #pragma once
@@ -8,7 +8,7 @@
 
 namespace plimsoll {
 
-// Joins neighbouring nodes of Op::kSumSquares, but for those that count rows.
+// Joins neighbouring nodes of Op::kSumSquares, except those that count rows.
 Graph join_sums(const Graph& graph);
 
 }  // namespace plimsoll

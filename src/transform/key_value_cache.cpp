@@ -9,7 +9,7 @@
 namespace plimsoll {
 namespace {
 
-// By value: whether anything reads it once attention reads its q, k and v alone.
+// Returns, by value, whether anything reads it once attention reads only its q, k and v.
 std::vector<bool> read_values(const Graph& graph) {
   std::vector<bool> read(graph.values().size(), false);
   const auto mark = [&](ValueId value) { read[static_cast<std::size_t>(value)] = true; };

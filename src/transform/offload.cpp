@@ -21,17 +21,17 @@ namespace {
 
 // Estimates for nodes and the disk may be wrong by this factor without causing a wait.
 constexpr double kMargin = 1.5;
-// A tensor that is read again within so many times the seconds of its fetch, with that margin, stays until then.
+// A tensor that is read again within this many times the seconds of its fetch, with that margin, stays until then.
 constexpr double kNear = 4;
-// Parameters that are fetched ahead take at most so many times the bytes of the largest.
+// Parameters that are fetched ahead take at most this many times the bytes of the largest.
 constexpr std::size_t kReadAhead = 2;
 
 bool has_offloadable_states(const Node& node) { return node.op == Op::kAdamW || node.op == Op::kAdamWRows; }
 
-// Says whether the update is one of several of its parameter, which share its moments.
+// Returns whether the update is one of several for its parameter, which share its moments.
 bool shares_moments(const Node& update) { return std::get<AdamWAttributes>(update.attributes).whole_moments; }
 
-// Returns the parameter or state that updates have made `id` of.
+// Returns the parameter or state that updates turned into `id`.
 ValueId source_of(const Graph& graph, ValueId id) {
   while (graph.value(id).producer != kNoNode) {
     const Node& update = graph.node(graph.value(id).producer);
@@ -48,7 +48,7 @@ std::size_t state_bytes(const Graph& graph, const Node& update) {
   return bytes;
 }
 
-// A part of a parameter, or of its half of two bytes, begins where the file has a block.
+// Parts of a parameter, or of its half in two bytes, begin at a block of the file.
 constexpr std::int64_t kParameterUnit = kOffloadAlignment / 2;
 static_assert(kParameterUnit % kStateBlock == 0);
 
@@ -56,13 +56,13 @@ bool exchanges_tensors(const Graph& graph) {
   return std::ranges::any_of(graph.nodes(), [](const Node& node) { return is_collective(node.op); });
 }
 
-// Returns the nodes that read a parameter, but for its update.
+// Returns the nodes that read a parameter, without its update.
 std::vector<NodeId> without_update(const Graph& graph, std::vector<NodeId> readers) {
   std::erase_if(readers, [&](NodeId reader) { return is_parameter_update(graph.node(reader).op); });
   return readers;
 }
 
-// Says whether the node may be cut, updates every element of its parameter, and makes what nobody reads.
+// Returns whether the node may be cut: it updates every element of its parameter, and its outputs are not read.
 bool is_cut_update(const Graph& graph, const std::vector<std::vector<NodeId>>& readers, const Node& update) {
   if (update.op != Op::kAdamW || std::get<AdamWAttributes>(update.attributes).count > 0) return false;
   return std::ranges::none_of(update.outputs, [&](ValueId output) {
@@ -121,7 +121,7 @@ std::vector<Stretch> stretches(std::int64_t elements, std::size_t element_bytes,
   return all;
 }
 
-// A fetch, use and possible store of a tensor at a place in the sequence of steps.
+// One use of a tensor in the sequence of steps, with its fetch and, if it is stored, its store.
 struct Use {
   std::int64_t ticket = 0;
   std::vector<TransferAttributes::Part> parts;
@@ -178,7 +178,7 @@ class Offloader {
     const Value& value = graph_.value(id);
     return value.role == Role::kParameter && value.producer == kNoNode && names_.contains(value.name);
   }
-  // Updates of parts of a parameter are offloaded where the one of all of it would be.
+  // Updates of parts of a parameter are offloaded if an update of the whole would be.
   bool is_offloaded_update(const Node& node) const {
     if (!has_offloadable_states(node)) return false;
     if (is_offloaded_parameter(node.inputs[0])) return true;
@@ -199,7 +199,7 @@ class Offloader {
       const bool with_parameter = is_offloaded_parameter(node.inputs[0]);
       const std::size_t of_state = dtype_bytes(graph_.type(node.inputs[form.states()]).dtype);
       const std::size_t element_bytes = with_parameter ? std::max(of_state, dtype_bytes(DType::kF32)) : of_state;
-      // An update may be one of a part of its parameter itself.
+      // The update may itself be of only a part of its parameter.
       const auto& attributes = std::get<AdamWAttributes>(node.attributes);
       const std::int64_t elements =
           attributes.count > 0 ? attributes.count : graph_.type(node.inputs[form.states()]).shape.elements();
@@ -236,14 +236,14 @@ class Offloader {
     return std::min(at, last);
   }
 
-  // The place of a state's next piece.
+  // Returns the place of a state's next piece.
   TransferAttributes::Part state_part(const std::string& state, const TensorType& type) {
     std::vector<OffloadLayout::Piece>& pieces = pieces_[state];
     pieces.push_back(layout_.place(fmt::format("{}[{}]", state, pieces.size()), type.bytes()));
     return {.offset = pieces.back().offset, .type = type};
   }
 
-  // Where a file has the parameter in such a form that it can be read there; nullptr: nowhere.
+  // Returns where a file holds the parameter in a form that can be read from there; nullptr if nowhere.
   const StoredTensor* stored(ValueId id) const {
     if (options_.stored == nullptr) return nullptr;
     const auto found = options_.stored->find(graph_.value(id).name);
@@ -286,7 +286,7 @@ class Offloader {
       Use back = use;
       back.ticket = next_ticket_++;
       const std::size_t earliest = u == 0 ? 0 : users[u - 1];
-      // The disk may still be busy with the stores and fetches of the update before.
+      // The disk may still be busy with the stores and fetches of the previous update.
       const std::size_t begin = step_before(s, earliest, 2 * read_seconds(use) + write_seconds(use));
       begins.push_back(begin);
       steps_[begin].fetch_begins.push_back(fetches_.size());
@@ -404,9 +404,9 @@ class Offloader {
     }
   }
 
-  // The disk reads one after the other. Each read begins in time for its reader and for the next read, but no earlier
-  // than kReadAhead times the largest parameter is on its way: a disk that is slower than the computation gets no more
-  // memory.
+  // The disk reads one parameter after the other. Each read begins in time for its reader and for the next read, and at
+  // most kReadAhead times the largest parameter is on its way at once: a disk that is slower than the computation gets
+  // no more memory.
   void begin_reads(std::vector<Read>& reads) const {
     std::vector<double> starts = {0};  // of steps, and the end of the last
     for (const Step& step : steps_) starts.push_back(starts.back() + step.seconds);

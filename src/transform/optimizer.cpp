@@ -41,7 +41,7 @@ class Accumulator {
   }
 
  private:
-  // A tied table's gradient is begun by the head, and the look-up's is added to it.
+  // The head begins a tied table's gradient, and the look-up's is added to it.
   ValueId begin_of(ValueId gradient) const {
     const NodeId producer = graph_.value(gradient).producer;
     if (producer == kNoNode || graph_.node(producer).op != Op::kEmbeddingGrad) return gradient;
@@ -113,7 +113,7 @@ class Accumulator {
   ValueId keep_ = kNoValue;
   // Gradient -> parameter in the old graph; parameters that are only added to each other share a gradient.
   std::multimap<ValueId, ValueId> parameters_of_;
-  std::map<ValueId, ValueId> grown_;  // likewise, of gradients that were begun by another node
+  std::map<ValueId, ValueId> grown_;  // likewise, for gradients that another node began
   Gradients sums_;
 };
 
@@ -160,8 +160,8 @@ class UpdateInputs {
   DType f_;
 };
 
-// Appends the sums of squares that the gradients' norm is made of. With ranks, each sums its own elements, and all sums
-// of all ranks are added in one exchange.
+// Appends the sums of squares that the gradients' norm is made of. With ranks, each rank sums its own elements, and one
+// exchange adds the sums of all ranks.
 class SquareSums {
  public:
   SquareSums(Graph& graph, const ParameterFacts& facts) : graph_(graph), shards_(facts.shards) {}
@@ -173,7 +173,7 @@ class SquareSums {
     if (shards_ != nullptr) {
       const std::int64_t elements = graph_.type(values).shape.elements();
       const bool whole = gradient.by_rows() || elements == graph_.type(parameter).shape.elements();
-      // Every rank has all rows of all; the first one counts them.
+      // Every rank has the rows of all ranks; the first one counts them.
       const Shards::Range own = gradient.by_rows() ? Shards::Range{0, shards_->rank() == 0 ? elements : 0}
                                 : whole            ? shards_->own(name)
                                                    : Shards::Range{0, elements};
@@ -310,7 +310,7 @@ ValueId append_optimizer(Graph& graph, const Gradients& gradients, const Optimiz
     const bool factored = options.kind == OptimizerKind::kAdafactor;
     const std::int64_t elements = graph.type(parameter).shape.elements();
     const Shards::Range own = facts.updates_shards ? facts.shards->own(name) : Shards::Range{0, elements};
-    if (own.count == 0 && elements > 0) continue;  // another rank's
+    if (own.count == 0 && elements > 0) continue;  // another rank owns it
     UpdateInputs parts(graph, parameter, own);
     Node update{.name = update_name(name), .inputs = {}, .phase = Phase::kUpdate};
     if (factored) {

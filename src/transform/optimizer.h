@@ -47,7 +47,7 @@ struct OptimizerOptions {
   // so that a NaN or infinite gradient changes nothing. Otherwise one such gradient keeps all updates from changing
   // anything.
   bool updates_early = false;
-  // Says if a parameter decays; by default biases and layer norms do not (as in the `transformers` Trainer).
+  // Says whether a parameter decays; by default biases and layer norms do not (as in the `transformers` Trainer).
   std::function<bool(const std::string& parameter)> decays;
   // The factor of a parameter's learning rate; 1 by default.
   std::function<double(const std::string& parameter)> rate_factor{};
@@ -57,12 +57,12 @@ struct OptimizerOptions {
 // Facts about the parameters that the optimizer needs beyond the graph.
 struct ParameterFacts {
   // The shape whose last two dimensions Adafactor uses to factor a parameter with a dense gradient; it has as many
-  // elements as the graph's shape, which is the default.
+  // elements as the graph's shape, the default.
   std::function<Shape(const std::string& parameter)> factored_shape{};
-  // Says if kAdamW8bit codes the moments of a parameter of coded_from elements or more; the default is yes.
+  // Says whether kAdamW8bit codes the moments of a parameter of coded_from elements or more; the default is yes.
   std::function<bool(const std::string& parameter)> takes_codes{};
-  // Where gradients were summed over ranks (transform/data_parallel.h): what each rank owns, and whether it updates
-  // that alone. The norm is the sum of what each rank finds for its own elements, in the order of ranks.
+  // Set if gradients were summed over ranks (transform/data_parallel.h): what each rank owns, and whether it updates
+  // only that. The norm is the sum of what each rank finds for its own elements, in the order of ranks.
   const Shards* shards = nullptr;
   bool updates_shards = false;
 };

@@ -48,7 +48,7 @@ class ParameterSharder {
 
  private:
   struct Bucket {
-    std::size_t first_use = 0;          // the node before which it has to be there
+    std::size_t first_use = 0;          // the node before which it must have arrived
     std::vector<ValueId> parameters{};  // of the old graph
     std::vector<ValueId> on_their_way{};
     CollectiveAttributes attributes{};
@@ -56,7 +56,7 @@ class ParameterSharder {
     Phase phase = Phase::kForward;
   };
 
-  // An embedding that fetches the rows that it needs, not its table.
+  // An embedding that fetches only the rows that it needs, not the whole table.
   struct Lookup {
     std::size_t node = 0;
     std::int64_t ids_ticket = 0, rows_ticket = 0;
@@ -65,8 +65,9 @@ class ParameterSharder {
 
   const Node& node_of(const Lookup& lookup) const { return graph_.nodes()[lookup.node]; }
 
-  // Rows are fetched where all ranks together ask for fewer than the table has: then what is sent, and the room that
-  // it is sent from, are smaller than the table. Codes are fetched whole, because a row of them is no row of numbers.
+  // Rows are fetched where all ranks together ask for fewer than the table has: then the data and the buffer that they
+  // are sent from are smaller than the table. Tables in codes are fetched whole, because a row of codes is not a row of
+  // numbers.
   bool fetches_rows(const Node& node) const {
     if (node.op != Op::kEmbedding || !is_sharded(node.inputs[0])) return false;
     const TensorType& table = graph_.type(node.inputs[0]);
@@ -78,8 +79,8 @@ class ParameterSharder {
     return value.role == Role::kParameter && value.producer == kNoNode && shards_.divides(value.name);
   }
 
-  // In the order of their first uses in forward, and again in backward. A bucket ends with its last first use: until
-  // then, what it holds waits for nothing.
+  // Parameters are in the order of their first uses in forward, and again in backward. A bucket ends with its last
+  // first use.
   void find_buckets() {
     std::int64_t ticket = 1;
     for (const Node& node : graph_.nodes()) {

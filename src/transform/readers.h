@@ -20,7 +20,7 @@ inline std::vector<std::vector<NodeId>> readers_of(const Graph& graph) {
   return readers;
 }
 
-// Whether the host reads the value after the step.
+// Returns whether the host reads the value after the step.
 inline bool is_output(const Graph& graph, ValueId value) {
   return std::ranges::find(graph.outputs(), value) != graph.outputs().end();
 }

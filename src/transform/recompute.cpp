@@ -30,7 +30,7 @@ class Recomputer {
   }
 
  private:
-  // Returns the new graph's value that stands for `old` in backward nodes.
+  // Returns the new graph's value that replaces `old` in backward nodes.
   ValueId for_backward(ValueId old) {
     const Value& value = graph_.value(old);
     if (value.producer == kNoNode) return rewriter_.mapped(old);

@@ -1,6 +1,6 @@
 // Chooses which activations to recompute in backward when keeping all of them takes too much memory: those that free
 // the most bytes for the least time come first. (Selective recomputation; Korthikanti et al. 2022, "Reducing Activation
-// Recomputation in Large Transformer Models", choose by hand what is ranked here.)
+// Recomputation in Large Transformer Models", choose by hand; this ranks.)
 //
 //   const auto ranked = rank_recomputations(graph, anchors, seconds);
 //   graph = recompute(graph, recompute_policy({ranked[0].nodes.begin(), ranked[0].nodes.end()}));
@@ -28,7 +28,7 @@ using NodeSeconds = std::function<double(const Graph&, const Node&)>;
 
 // `graph` has forward and backward, before any recomputation; cheap nodes (is_cheap) count as recomputed. `anchors` are
 // forward nodes whose outputs are always kept, so recomputation never reaches beyond the previous one. The result is in
-// the order in which a growing need for memory takes them: each is the best after those before it.
+// the order in which they are chosen as the need for memory grows: each is the best after those before it.
 std::vector<Recomputation> rank_recomputations(const Graph& graph, const std::set<std::string>& anchors,
                                                const NodeSeconds& seconds);
 

@@ -1,4 +1,4 @@
-// Rewriter: copies a graph node by node into a new one, and lets a transform change what it wants.
+// Rewriter: copies a graph node by node into a new one, and lets a transform change any of them.
 #pragma once
 
 #include <functional>

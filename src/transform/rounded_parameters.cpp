@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kWeight = 1, kBias = 2;  // among a map's inputs
 constexpr std::int64_t kNarrow = 64;           // an adapter's rank, or so
 
-// Says whether the node reads a parameter as input i that the cast rounds.
+// Returns whether input i of the node is a parameter that the cast rounds.
 bool rounds(const Graph& graph, const Node& node, std::size_t i) {
   const bool maps = node.op == Op::kLinear || node.op == Op::kLinearAdd || node.op == Op::kLinearInputGrad;
   const bool is_weight = i == kWeight, is_bias = i == kBias && node.op == Op::kLinear;

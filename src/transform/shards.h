@@ -1,6 +1,6 @@
 // Shards: which rank owns which elements of each parameter that trains. The owner sums their gradients over ranks, and
-// from stage 1 of ZeRO on it alone keeps their optimizer state (Rajbhandari et al. 2020, "ZeRO: Memory Optimizations
-// Toward Training Trillion Parameter Models").
+// from stage 1 of ZeRO on only the owner keeps their optimizer state (Rajbhandari et al. 2020, "ZeRO: Memory
+// Optimizations Toward Training Trillion Parameter Models").
 //
 // A large parameter is cut into as many parts as there are ranks, at whole blocks of 8-bit states, so that a block's
 // code does not depend on the number of ranks; a small one belongs to one rank as a whole.
@@ -41,7 +41,7 @@ class Shards {
   Range own(const std::string& name) const { return range(name, rank_); }
   std::vector<std::string> names() const;
   bool has(const std::string& name) const { return bounds_.contains(name); }
-  // Whether every rank owns a part of it.
+  // Returns whether every rank owns a part of it.
   bool divides(const std::string& name) const;
 
  private:

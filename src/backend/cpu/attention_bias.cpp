@@ -34,7 +34,7 @@ std::unique_ptr<Kernel> make_attention_bias(const Graph& graph, const Node& node
     const TensorView& to = a.outputs[0];
     for (std::size_t sample = 0; sample + 1 < offsets.size(); ++sample) {
       const std::int64_t begin = offsets[sample], length = offsets[sample + 1] - begin;
-      // Returns the sum of what the tables have for the rows `query` and `key`.
+      // Returns the sum of the tables' biases for the rows `query` and `key`.
       const auto bias = [&](std::int64_t query, std::int64_t key, std::int64_t head) {
         float sum = 0;
         for (std::size_t t = 0; t < AttentionForm::kBiases; ++t) {

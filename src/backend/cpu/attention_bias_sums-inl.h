@@ -1,4 +1,4 @@
-// Sums that make one bias table's gradient, compiled once for each Highway target.
+// The sums for one bias table's gradient, compiled once for each Highway target.
 #if defined(PLIMSOLL_BACKEND_CPU_ATTENTION_BIAS_SUMS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLIMSOLL_BACKEND_CPU_ATTENTION_BIAS_SUMS_INL_H_
 #undef PLIMSOLL_BACKEND_CPU_ATTENTION_BIAS_SUMS_INL_H_

@@ -83,7 +83,7 @@ HWY_INLINE void load_dot_query_tile(const AttentionProblem& problem, const Atten
   load_row_sums(problem, grad, tile, head, scratch.log_sum_exp, scratch.log_sum_rest, scratch.output_dot_doutput);
 }
 
-// Adds a head's share to the gradients of the rows of k and v that it reads; without `adds` it is the first to write.
+// Adds a head's share to the gradients of the rows of k and v that it reads; without `adds` it overwrites them.
 void dot_grad_head(const AttentionProblem& problem, const AttentionData& data, const AttentionGradData& grad,
                    std::int64_t begin, std::int64_t end, std::int64_t head, bool adds, bool table_gradients,
                    const DotBackwardScratch& scratch, double* bin_sums) {
@@ -133,7 +133,7 @@ void dot_grad_item(const AttentionProblem& problem, const AttentionData& data, c
   const std::int64_t begin = data.sample_offsets[sample], end = data.sample_offsets[sample + 1];
   const HeadRows dk{scratch.wide_dk, problem.row_stride()}, dv{scratch.wide_dv, problem.row_stride()};
   turn_sample(problem, data.k, shared, begin, end - begin, scratch.k_columns);
-  // The first tile of queries does not reach all keys then, so no tile may store.
+  // The first tile of queries then does not reach all keys, so tiles may only add.
   if (problem.causal) clear_sums(dk, dv, end - begin, problem.row_stride());
   for (std::int64_t head = shared * problem.group; head < (shared + 1) * problem.group; ++head) {
     const bool adds = problem.causal || head > shared * problem.group;

@@ -84,7 +84,7 @@ HWY_INLINE void load_query_tile(const AttentionProblem& problem, const Attention
   load_row_sums(problem, grad, tile, head, scratch.log_sum_exp, scratch.log_sum_rest, scratch.output_dot_doutput);
 }
 
-// Adds a head's share to the gradients of the rows of k and v that it reads; without `adds` it is the first to write.
+// Adds a head's share to the gradients of the rows of k and v that it reads; without `adds` it overwrites them.
 void attention_grad_head(const AttentionProblem& problem, const AttentionData& data, const AttentionGradData& grad,
                          std::int64_t begin, std::int64_t end, std::int64_t head, const HeadRows& k, const HeadRows& v,
                          const HeadRows& dk, const HeadRows& dv, bool adds, const BackwardScratch& scratch,
@@ -138,7 +138,7 @@ void attention_grad_item(const AttentionProblem& problem, const AttentionData& d
   const HeadRows v = head_rows(of_keys, data.v, shared, begin, end - begin, scratch.wide_v);
   const HeadRows dk = head_sums(of_keys, grad.dk, shared, begin, scratch.wide_dk);
   const HeadRows dv = head_sums(of_keys, grad.dv, shared, begin, scratch.wide_dv);
-  // The first tile of queries does not reach all keys then, so no tile may store.
+  // The first tile of queries then does not reach all keys, so tiles may only add.
   if (problem.causal) clear_sums(dk, dv, end - begin, problem.head_size);
   for (std::int64_t head = shared * problem.group; head < (shared + 1) * problem.group; ++head) {
     const bool adds = problem.causal || head > shared * problem.group;
@@ -160,7 +160,7 @@ HWY_EXPORT(attention_grad_item);
 
 namespace {
 
-// The number of bin sums of one (sample, head).
+// Returns the number of bin sums of one (sample, head).
 std::int64_t bins_of_item(const AttentionProblem& problem, bool table_gradients) {
   std::int64_t bins = 0;
   for (std::size_t i = 0; table_gradients && i < AttentionForm::kBiases; ++i) {
@@ -197,7 +197,7 @@ std::unique_ptr<Kernel> make_attention_grad(const Graph& graph, const Node& node
   const AttentionProblem problem(graph, node);
   const bool table_gradients = std::get<AttentionAttributes>(node.attributes).table_gradients;
   const std::int64_t item_bins = bins_of_item(problem, table_gradients);
-  // The scratch that all threads share comes first, then each thread's own.
+  // The scratch shared by all threads comes first, then each thread's own.
   const auto take_shared = [=](ScratchCursor& cursor, std::int32_t*& order, double*& bin_sums) {
     order = cursor.take<std::int32_t>(problem.samples);
     bin_sums = cursor.take<double>(problem.samples * problem.heads * item_bins);

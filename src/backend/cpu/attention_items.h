@@ -10,8 +10,8 @@ namespace plimsoll {
 // `own` is this thread's scratch.
 using AttentionItem = void (*)(const AttentionProblem& problem, const AttentionData& data, void* output,
                                float* log_sum_exp, std::int64_t sample, std::int64_t head, ScratchCursor own);
-// `shared`: of the heads of k and v; the item is that of all heads that share it. `bin_sums` holds the
-// bins of the tables whose gradients are wanted, of the sample's heads in turn, `item_bins` of each.
+// `shared` is a head of k and v; the item covers all heads that share it. `bin_sums` holds the bins of the tables whose
+// gradients are wanted, for one head of the sample after the other, `item_bins` per head.
 using AttentionGradItem = void (*)(const AttentionProblem& problem, const AttentionData& data,
                                    const AttentionGradData& grad, std::int64_t sample, std::int64_t shared,
                                    std::int64_t item_bins, ScratchCursor own, double* bin_sums);

@@ -1,4 +1,4 @@
-// Makes pairs of bfloat16 for dot products from rows and from floats; compiled once for each Highway target.
+// Builds the pairs of bfloat16 for dot products, from rows and from floats; compiled once for each Highway target.
 #if defined(PLIMSOLL_BACKEND_CPU_ATTENTION_PAIRS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLIMSOLL_BACKEND_CPU_ATTENTION_PAIRS_INL_H_
 #undef PLIMSOLL_BACKEND_CPU_ATTENTION_PAIRS_INL_H_
@@ -55,7 +55,7 @@ HWY_INLINE void pair_rows(const AttentionProblem& problem, const void* tensor, s
   }
 }
 
-// columns[c, j] = feature c of row first + j of k or v, whose head it is, for j below problem.turned_stride(); 0 from
+// columns[c, j] = feature c of row first + j of k or v, for their head, for j below problem.turned_stride(); 0 from
 // `count` on.
 HWY_INLINE void turn_sample(const AttentionProblem& problem, const void* tensor, std::int64_t head, std::int64_t first,
                             std::int64_t count, std::uint16_t* columns) {
@@ -72,7 +72,7 @@ HWY_INLINE void turn_sample(const AttentionProblem& problem, const void* tensor,
   }
 }
 
-// The number of pairs that hold `rows` rows, rounded up to whole tiles (dot_product_bf16.h).
+// Returns the number of pairs that hold `rows` rows, rounded up to whole tiles (dot_product_bf16.h).
 HWY_INLINE std::int64_t whole_pairs(std::int64_t rows) { return (rows + 31) / 32 * 16; }
 
 // Rounds to bfloat16, to nearest, ties to even; the bits lie in the lower halves. A NaN here shows in the result

@@ -21,7 +21,7 @@ RelativeBuckets::RelativeBuckets(std::int64_t bins, std::int64_t max_distance) :
         "bins and {}",
         bins / 4 + 1, kMostRelativeDistance, bins, max_distance);
   });
-  // Every layer of every plan has the same few tables.
+  // The layers of all plans use only a few different tables.
   static std::mutex mutex;
   static std::map<std::pair<std::int64_t, std::int64_t>, std::weak_ptr<const std::vector<std::int32_t>>> known;
   const std::lock_guard lock(mutex);

@@ -1,10 +1,9 @@
 // Types that attention and its gradient share on the CPU: the sizes that are fixed when a node is prepared, the
 // pointers of one run, the buckets of relative distances, and the division of work among threads.
 //
-// Work is divided into items: one for each (sample, head), or, in the gradient, where heads share one of k and v, for
-// each of those. One thread computes an item from beginning to end in an
-// order that depends on the item alone, and writes what no other item writes, so results have the same bits for any
-// number of threads.
+// Work is divided into items: one for each (sample, head), or, in the gradient, for each (sample, head of k and v) if
+// heads share those. One thread computes an item from beginning to end, in an order that depends on the item alone, and
+// no two items write the same bytes, so results have the same bits for any number of threads.
 //
 //   const AttentionProblem problem(graph, node);
 //   const AttentionData data(arguments, problem.form);
@@ -26,8 +25,8 @@
 
 namespace plimsoll {
 
-// Tiles have this many queries, one in each lane of a few vectors, and as many keys as the second constant says. Both
-// are the same on every machine, because they decide the order of sums. The scores of a tile take 48 KiB.
+// Tiles have this many queries, one in each lane of a few vectors, and the second constant's number of keys. Both are
+// the same on every machine, because they decide the order of sums. The scores of a tile take 48 KiB.
 inline constexpr std::int64_t kAttentionQueryTile = 64;
 inline constexpr std::int64_t kAttentionKeyTile = 192;
 
@@ -51,7 +50,7 @@ class RelativeBuckets {
  private:
   std::int64_t bins_;
   std::int64_t reach_;
-  std::shared_ptr<const std::vector<std::int32_t>> buckets_;  // one for all that have the same bins and distance
+  std::shared_ptr<const std::vector<std::int32_t>> buckets_;  // one for all with the same bins and distance
 };
 
 // How heads lie in the rows of a tensor.
@@ -66,15 +65,16 @@ struct AttentionRows {
 
 // It is also the form of the rows of q, of the output and of their gradients.
 struct AttentionProblem : AttentionRows {
-  // Throws InternalError naming the node where a type is unknown or an attribute makes no sense.
+  // Throws InternalError naming the node if a type is unknown or an attribute makes no sense.
   AttentionProblem(const Graph& graph, const Node& node);
 
-  // The elements of one head's part of a sample as floats, needed where the tensors hold halves.
+  // Returns the number of elements of one head's part of a sample as floats, which are needed if the tensors hold
+  // halves.
   std::int64_t wide_elements() const { return is_half(dtype) ? longest * row_stride() : 0; }
-  // The row stride of a sample's transposed rows: whole tiles of pairs (dot_product_bf16.h).
+  // Returns the row stride of a sample's transposed rows: whole tiles of pairs (dot_product_bf16.h).
   std::int64_t turned_stride() const { return (longest + 31) / 32 * 32; }
 
-  // Returns where the keys end that a tile of queries up to row `last` sees, in a sample up to row `end`.
+  // Returns the end of the keys that a tile of queries up to row `last` sees, in a sample up to row `end`.
   std::int64_t keys_end(std::int64_t last, std::int64_t end) const { return causal ? last : end; }
 
   AttentionRows of_keys;  // rows of k and v
@@ -90,7 +90,7 @@ struct AttentionProblem : AttentionRows {
   std::uint32_t dropout_threshold;  // a probability is kept if its random bits are at least this
   float dropout_scale;
   AttentionForm form;
-  std::vector<RelativeBuckets> buckets;  // one for each bias, of four bins where there is none
+  std::vector<RelativeBuckets> buckets;  // one for each bias; an absent bias has four bins
   int threads;                           // number of threads that have scratch
 };
 
@@ -103,7 +103,7 @@ struct AttentionData {
   const std::int32_t* key_mask;
   const std::int32_t* row_keys;
   PhiloxKey dropout_key;
-  const std::int32_t* relative_coordinates = nullptr;  // without biases
+  const std::int32_t* relative_coordinates = nullptr;  // nullptr without biases
   const float* tables[AttentionForm::kBiases] = {};
 };
 
@@ -118,8 +118,8 @@ struct AttentionGradData {
 std::int64_t order_attention_samples(std::span<const std::int32_t> sample_offsets, std::int32_t* order);
 
 // Calls body(sample, head, member) once for each item, of `heads` a sample, on up to `problem.threads` threads;
-// `member` < threads tells whose scratch to use. The longest samples come first, and an idle thread takes the next
-// item. `order` is scratch for B indices.
+// `member` < threads says which scratch to use. The longest samples come first, and an idle thread takes the next item.
+// `order` is scratch for B indices.
 template <typename Body>
 void for_each_attention_item(const AttentionProblem& problem, std::int64_t heads, const std::int32_t* sample_offsets,
                              std::int32_t* order, const Body& body) {

@@ -126,8 +126,8 @@ struct BackwardScratch {
   std::optional<BiasSumScratch> bias_sums[AttentionForm::kBiases];
 };
 
-// The same for products that are dot products of pairs: operands are bfloat16, two to a word. In "turned" [head_size /
-// 2, queries] a word holds two features of a query; in "paired" [rows / 2, columns] a word holds two rows of a column.
+// The same for dot products of pairs: operands are bfloat16, two to a word. In "turned" [head_size / 2, queries] a word
+// holds two features of a query; in "paired" [rows / 2, columns] a word holds two rows of a column.
 struct DotForwardScratch {
   DotForwardScratch(ScratchCursor& cursor, const AttentionProblem& problem)
       : queries(cursor.take<std::uint32_t>(problem.head_size / 2 * kAttentionQueryTile)),

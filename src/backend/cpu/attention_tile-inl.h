@@ -1,5 +1,6 @@
-// Work on one tile of queries beside matrix products, compiled once for each Highway target: transposing the queries,
-// adding the three biases of a key to all of the tile's queries, and choosing which probabilities dropout keeps.
+// Work on one tile of queries other than matrix products, compiled once for each Highway target: transposing the
+// queries, adding the three biases of a key to all of the tile's queries, and choosing which probabilities dropout
+// keeps.
 //
 // In a tile, queries lie along a vector's lanes (kAttentionQueryTile columns) and keys or features down the rows, so
 // softmax's maxima and sums need no sum across lanes, and one Philox call draws the bits for eight neighbouring keys'
@@ -100,7 +101,7 @@ HWY_INLINE HeadRows head_sums(const AttentionRows& of, void* tensor, std::int64_
   if (is_half(of.dtype)) return {scratch, of.row_stride()};
   return {static_cast<float*>(head_part(of, tensor, first, head)), of.width};
 }
-// Zeros in `count` rows of both.
+// Sets `count` rows of both to 0.
 HWY_INLINE void clear_sums(const HeadRows& a, const HeadRows& b, std::int64_t count, std::int64_t columns) {
   for (std::int64_t i = 0; i < count; ++i) {
     std::fill_n(a.data + i * a.stride, columns, 0.0F);
@@ -296,8 +297,7 @@ struct HeadBiases {
   }
 
   // Sets scores[j, i] to factor * scores[j, i] + the biases of query i and key first_key + j, or to -infinity where the
-  // key is masked, or later than the query where that must not be seen; raises `largest`, one for each column, to the
-  // greatest score.
+  // key is masked or, if causal, later than the query; raises `largest`, one for each column, to the greatest score.
   HWY_INLINE void add_to(const QueryTile& tile, std::int64_t first_key, std::int64_t keys, const std::int32_t* key_mask,
                          float factor, float* scores, float* largest) const {
     const hn::ScalableTag<float> d;
@@ -309,7 +309,7 @@ struct HeadBiases {
         continue;
       }
       if (!has_any) {
-        const std::int64_t later = causal ? first_key + j - tile.first : 0;  // so many queries do not see the key
+        const std::int64_t later = causal ? first_key + j - tile.first : 0;  // this many queries do not see the key
         for (std::int64_t i = 0; i < tile.columns; i += lanes) {
           auto score = hn::Mul(hn::Load(d, row + i), hn::Set(d, factor));
           if (i < later) {
@@ -347,8 +347,8 @@ struct HeadBiases {
   }
 };
 
-// Tells which probabilities of one vector of queries dropout keeps, key after key. One Philox call serves eight keys;
-// it is made when the first of the next eight comes.
+// Says which probabilities of one vector of queries dropout keeps, key after key. One Philox call serves eight keys; it
+// is made at the first of the next eight.
 class KeptKeys {
  public:
   // Serves the queries from tile.first + column on.

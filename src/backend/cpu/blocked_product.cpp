@@ -33,8 +33,8 @@ struct BlockTarget {
   void* c;  // its first element
   std::int64_t row_stride;
   DType dtype;
-  bool adds;                           // to what c holds
-  const float* bias;                   // of the block's first column, or nullptr
+  bool adds;                           // adds to c's old content
+  const float* bias;                   // for the block's first column, or nullptr
   std::int64_t rows, columns, panels;  // panels: of columns, in a row of micro-blocks
 };
 
@@ -67,8 +67,8 @@ HWY_INLINE void transpose_pairs(const std::uint16_t* from, std::int64_t stride, 
                  kTileLines);
 }
 
-// Packs a whole step, whose first element is at `from`. A line of the cache may hold those of two tiles, and rows whose
-// distance is a large power of two leave the first cache again soon: so both are read together.
+// Packs a whole step, whose first element is at `from`. A cache line may hold elements of two tiles, and rows whose
+// distance is a large power of two soon leave the first cache again, so both tiles are read together.
 HWY_INLINE void pack_whole_step(const std::uint16_t* from, std::int64_t stride, bool contiguous, bool in_pairs,
                                 std::uint16_t* to) {
   if (!contiguous && in_pairs) {
@@ -207,7 +207,7 @@ void pack(const PanelSource& source, std::uint16_t* to) {
                [&](std::int64_t begin, std::int64_t end) { pack_some(source, begin, end, to); });
 }
 
-// The lines of `range` and inner elements of `inner`, of an operand with `lines` lines.
+// Returns the lines of `range` and inner elements of `inner`, of an operand with `lines` lines.
 PanelSource part_of(const void* data, bool contiguous, bool in_pairs, std::int64_t lines, std::int64_t all_inner,
                     const Range& range, const Range& inner) {
   const std::int64_t stride = contiguous ? all_inner : lines;
@@ -229,7 +229,7 @@ BlockedProduct::BlockedProduct(const MicroKernel& kernel, const MatmulShape& lar
                                const Blocking& blocking)
     : kernel_(kernel), largest_(largest), blocking_(blocking), threads_(threads) {
   check(largest.operands == DType::kBF16, "blocked products have operands of bfloat16");
-  // Many threads share c, so that each has less of it.
+  // With many threads, each gets a smaller part of c.
   constexpr std::int64_t kMostBlocks = 4 << 20;  // floats of all threads
   while (threads * blocking_.rows * blocking_.columns > kMostBlocks) {
     std::int64_t& larger = blocking_.rows > blocking_.columns ? blocking_.rows : blocking_.columns;
@@ -250,14 +250,14 @@ BlockedProduct::BlockedProduct(const MicroKernel& kernel, const MatmulShape& lar
   scratch_bytes_ = layout.bytes();
 }
 
-// Lines that are packed at a time.
+// Returns how many lines are packed at a time.
 std::int64_t BlockedProduct::packed_lines(std::int64_t lines, std::int64_t inner, std::int64_t block) const {
   const std::size_t line_bytes = bytes_of(DType::kBF16, padded(inner, kPanelStep));
   const auto most = static_cast<std::int64_t>(blocking_.packed_bytes / line_bytes);
   return std::min(lines, std::max(block, most / kPanelWidth * kPanelWidth));
 }
 
-// A sum that is stored in halves cannot be added to later.
+// A sum that is stored in halves must not be added to later.
 std::int64_t BlockedProduct::packed_inner(const MatmulShape& shape) const {
   return shape.result == DType::kF32 ? std::min(shape.inner, blocking_.packed_inner) : shape.inner;
 }
@@ -290,7 +290,7 @@ void BlockedProduct::run(const MatmulShape& shape, const void* a, const void* b,
   }
 }
 
-// Multiplies what is packed.
+// Multiplies the packed operands.
 void BlockedProduct::multiply(const Part& part, const float* bias, void* c, std::byte* scratch) const {
   const auto* const packed_a = reinterpret_cast<const std::uint16_t*>(scratch + a_at_);
   const auto* const packed_b = reinterpret_cast<const std::uint16_t*>(scratch + b_at_);

@@ -1,4 +1,4 @@
-// Products of bfloat16 matrices by blocks that stay in the caches, for processors that multiply tiles (AMX). There
+// Products of bfloat16 matrices by blocks that stay in the caches, for processors that multiply tiles (AMX). On these,
 // oneDNN's products wait for memory (docs/speed.md).
 //
 // Both operands are first packed into micro-panels: 32 rows of a, or 32 columns of b, over the whole inner dimension,
@@ -31,8 +31,8 @@ inline constexpr std::int64_t kMicroBlock = 32 * 32;         // elements of c th
 struct Blocking {
   std::int64_t inner, rows, columns;    // multiples of 32
   std::size_t packed_bytes = 6 * kMiB;  // of each operand that is packed at a time, unless one block takes more
-  std::int64_t packed_inner = 4096;     // inner elements that are packed at a time where c is F32
-  std::int64_t together = 1;            // panels of a that meet a panel's part of b while it is in the first cache
+  std::int64_t packed_inner = 4096;     // inner elements that are packed at a time if c is F32
+  std::int64_t together = 1;            // panels of a that a panel's part of b meets while it is in the first cache
 };
 
 // How a processor multiplies two micro-panels. In a step of a panel of a, a tile's element (i, k) is number 32 i + k;
@@ -47,16 +47,16 @@ struct MicroKernel {
   void (*multiply)(const std::uint16_t* a, const std::uint16_t* b, std::int64_t steps, float* c, bool adds);
 };
 
-// Simple loops, on any processor.
+// Returns a micro-kernel of simple loops, for any processor.
 const MicroKernel& reference_micro_kernel();
-// By AVX512_BF16 and by AMX; nullptr where the processor has none.
+// Returns the micro-kernel by AVX512_BF16 or by AMX; nullptr if the processor has neither.
 const MicroKernel* vector_micro_kernel();
 const MicroKernel* tile_micro_kernel();
 
 class BlockedProduct final : public GeneralProduct {
  public:
   // `largest` has the sizes for which scratch is laid out; run() takes any that are not larger, with the same result
-  // type. Scratch grows with `inner` where the result is BF16.
+  // type. Scratch grows with `inner` if the result is BF16.
   BlockedProduct(const MicroKernel& kernel, const MatmulShape& largest, int threads);
   BlockedProduct(const MicroKernel& kernel, const MatmulShape& largest, int threads, const Blocking& blocking);
 
@@ -66,7 +66,7 @@ class BlockedProduct final : public GeneralProduct {
            std::byte* scratch) const override;
 
  private:
-  struct Part;  // what of a product is packed at a time
+  struct Part;  // what is packed of a product at a time
 
   void multiply(const Part& part, const float* bias, void* c, std::byte* scratch) const;
   std::int64_t packed_lines(std::int64_t lines, std::int64_t inner, std::int64_t block) const;

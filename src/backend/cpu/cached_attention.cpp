@@ -1,5 +1,5 @@
 // cached_attention: a thread takes heads of rows, and walks over the rows of the table that each sees, some at a time;
-// what it has summed is made smaller when a larger score comes (Milakov, Gimelshein 2018).
+// when a larger score comes, the sums so far are scaled down (Milakov, Gimelshein 2018).
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // linear and its input's gradient with a weight in Q8 or NF4, or in halves that the machine does not multiply: the
-// weight is decoded one tile of output columns at a time, so that a large one is never in memory whole, and each tile
-// is multiplied with all rows.
+// weight is decoded one tile of output columns at a time, so that a large weight is never in memory as a whole, and
+// each tile is multiplied with all rows.
 #include <algorithm>
 #include <cstring>
 
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kTile = 256;  // output columns
 static_assert(kTile % kCodeBlock == 0);
-// A matrix of at most so many elements is one tile: it takes a MiB at most, and its product is stored where it belongs.
+// A matrix of at most this many elements is one tile: it takes at most a MiB, and its product is stored directly.
 constexpr std::int64_t kSmallMatrix = 1 << 18;
 
 // y[n, columns] = x[n, inner] b (+ bias) for n real rows; b is the weight [inner, columns], or, transposed, [columns,

@@ -77,7 +77,7 @@ std::unique_ptr<Kernel> make_contrastive_loss(const Graph& graph, const Node& no
       }
     });
     const auto score = [&](std::int64_t row, std::int64_t other) {
-      // The same number whichever of the two comes first.
+      // The result is the same number in either order of the two.
       return double{dot(units + row * width, units + other * width, size)} / temperature;
     };
     parallel_for(rows, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -93,7 +93,7 @@ std::unique_ptr<Kernel> make_contrastive_loss(const Graph& graph, const Node& no
         losses[row] = std::log(sum) / 2;
       }
     });
-    // The slope of what `row` adds to the loss, by its score with `other`.
+    // The derivative of `row`'s share of the loss by its score with `other`.
     const auto slope = [&](std::int64_t row, std::int64_t other, double of_score) {
       if (!groups.counts(row) || !groups.meets(row, other)) return 0.0;
       return (std::exp(of_score - log_sums[row]) - (other == partner(row) ? 1 : 0)) / 2;

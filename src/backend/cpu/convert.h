@@ -12,7 +12,7 @@ namespace plimsoll {
 // to[i] = from[i] for i < count, rounded to nearest, ties to even. Runs on OpenMP's team.
 void convert(const void* from, DType from_type, void* to, DType to_type, std::int64_t count);
 
-// The same on the calling thread alone: for kernels that divide their work themselves.
+// Does the same on the calling thread alone, for kernels that divide their work themselves.
 void convert_here(const void* from, DType from_type, void* to, DType to_type, std::int64_t count);
 
 // Converts the first `count` elements.

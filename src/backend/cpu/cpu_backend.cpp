@@ -214,9 +214,9 @@ std::unique_ptr<Kernel> CpuBackend::prepare(const Graph& graph, const Node& node
   return kernel;
 }
 
-// oneDNN's general product packs its operands into buffers that each thread has for itself: with base's shapes up to
-// 0.83 MiB a thread, and 2.51 MiB where it divides the product along one dimension only, among 3, 5, 6 or 7 threads.
-// One or two threads take 2.7 MiB in all, which every run's reserve covers.
+// oneDNN's general product packs its operands into buffers of each thread's own: for the base model's shapes up to 0.83
+// MiB per thread, and 2.51 MiB where it divides the product along one dimension only, among 3, 5, 6 or 7 threads. One
+// or two threads take 2.7 MiB in all, which every run's reserve covers.
 std::size_t CpuBackend::library_bytes() const {
   constexpr std::size_t kCovered = 2900 * kKiB, kWhole = 2600 * kKiB, kPart = 870 * kKiB;
   if (threads_ <= 2 || !matmuls_->has_general_f32()) return 0;

@@ -37,8 +37,8 @@ HWY_INLINE void decode_q8(const std::byte* block, T* to) {
   }
 }
 
-// kNormalFloats by their codes, 0 to 15. Vectors hold the table where they are wide enough, because gathering from
-// memory is several times slower.
+// kNormalFloats by their codes, 0 to 15. Vectors hold the table if they are wide enough, because gathering from memory
+// is several times slower.
 template <class Codes>
 HWY_INLINE hn::Vec<Floats> normal_floats(Codes codes) {
   const Floats d;

@@ -12,7 +12,7 @@ namespace plimsoll {
 void decode_rows(DType dtype, const void* matrix, std::int64_t columns, std::int64_t first_row, std::int64_t rows,
                  std::int64_t first_column, std::int64_t count, void* to, DType to_type);
 
-// The same of `count` columns of one row, from `first_column` on, to F32, on the caller's thread.
+// Does the same for `count` columns of one row, from `first_column` on, to F32, on the caller's thread.
 void decode_columns(DType dtype, const void* row, std::int64_t first_column, std::int64_t count, float* to);
 
 }  // namespace plimsoll

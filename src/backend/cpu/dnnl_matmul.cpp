@@ -85,7 +85,8 @@ void execute(const dnnl::primitive& primitive, const dnnl::stream& stream,
   check(status == dnnl_success, "oneDNN runs a primitive that it has prepared");
 }
 
-// oneDNN writes generated code through a null pointer if the system refuses it memory, so that memory is tried first.
+// oneDNN writes generated code through a null pointer if the system refuses it memory, so this tries to get that memory
+// first.
 void expect_memory_for_code() {
   constexpr std::size_t kRoom = 16 * kMiB;
   void* const room = ::mmap(nullptr, kRoom, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -201,7 +202,7 @@ class TransposedPacking final : public WeightPacking {
  public:
   TransposedPacking(std::int64_t inner, std::int64_t columns) : inner_(inner), columns_(columns) {}
 
-  // True if this class produces `layout`, oneDNN's layout of a matrix [inner, columns].
+  // Returns whether this class produces `layout`, oneDNN's layout of a matrix [inner, columns].
   static bool makes(const Description& layout, std::int64_t inner, std::int64_t columns) {
     const Description blocked(dnnl::memory::dims{inner, columns}, dnnl::memory::data_type::f32,
                               dnnl::memory::format_tag::BA16a64b);
@@ -254,7 +255,7 @@ struct MatmulCache::Library {
   std::optional<bool> general_f32{};  // MatmulCache::has_general_f32, once asked
   std::set<DType> has_code{};         // types whose general product has been run
 
-  // oneDNN generates the code of its general product, several MiB, when one first runs. Running one now lets the run's
+  // oneDNN generates the code of its general product, several MiB, when one first runs. Running it now lets the run's
   // plan count that memory.
   void make_general_code(DType operands) {
     if (!has_code.insert(operands).second) return;
@@ -327,7 +328,7 @@ std::unique_ptr<GeneralProduct> MatmulCache::general(const MatmulShape& largest,
   const MicroKernel* kernel = tile_micro_kernel();
   if (kernel == nullptr && always) kernel = vector_micro_kernel();
   // A weight is copied before it is multiplied by n rows, which takes longer than multiplying few; and copies of a
-  // vocabulary's width, where they cannot be summed in parts, would take more memory than the product is worth.
+  // vocabulary's width, if they cannot be summed in parts, would take more memory than the product is worth.
   constexpr std::int64_t kFewestRows = 256, kNarrowest = 64, kWidest = 16384;
   const bool is_wide = largest.result != DType::kF32 && largest.inner > kWidest;
   if (kernel == nullptr || is_wide || !(always || (n >= kFewestRows && k >= kNarrowest))) return nullptr;

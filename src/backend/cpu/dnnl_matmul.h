@@ -58,10 +58,10 @@ class MatmulCache {
   // into buffers of its own, a few hundred KiB a thread.
   bool has_general_f32();
   // Returns a product over any rows, columns and inner elements up to those of `largest`, for the calling thread's
-  // team, or nullptr if such products are prepared: of F32 oneDNN's where it has one, of BF16 a blocked one
+  // team, or nullptr if such products are prepared: for F32 oneDNN's if it has one, for BF16 a blocked one
   // (blocked_product.h) on processors with AMX. `n` rows are multiplied by a weight of `k` columns, or summed to its
-  // gradient; the weight's rows do not say who multiplies, because a part of a vocabulary must get the bits of the
-  // whole.
+  // gradient. The number of the weight's rows must not affect the choice, because a part of a vocabulary must give the
+  // same bits as the whole.
   std::unique_ptr<GeneralProduct> general(const MatmulShape& largest, std::int64_t n, std::int64_t k);
   // Both live as long as the cache. `packing` returns nullptr if b's own layout is as good for oneDNN as any other.
   const Matmul& matmul(const MatmulShape& shape);

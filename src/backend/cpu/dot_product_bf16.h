@@ -24,7 +24,7 @@ struct PairRows {
 
 enum class DotSum {
   kStore,  // C's old values are overwritten
-  kAdd     // added to; with `factors`, one for each column, after they are multiplied by them
+  kAdd     // C's old values are added to; with `factors`, one for each column, after they are multiplied by them
 };
 
 // `columns` must be a multiple of 16.

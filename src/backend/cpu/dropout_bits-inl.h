@@ -1,5 +1,5 @@
-// The bits that decide which elements of a row dropout keeps (base/dropout.h), so many at a time as one call of Philox
-// in each lane gives. Included once for each vector target, after highway.h and simd_math-inl.h.
+// The bits that decide which elements of a row dropout keeps (base/dropout.h), as many at a time as one Philox call in
+// each lane gives. Included once for each vector target, after highway.h and simd_math-inl.h.
 #include "backend/cpu/row_dropout.h"
 
 #if defined(PLIMSOLL_BACKEND_CPU_DROPOUT_BITS_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -37,8 +37,8 @@ class DropoutBits {
     std::memcpy(bits_, words, 16 * hn::Lanes(du));  // the lower half of a word comes first, as in memory
   }
 
-  // x after dropout: a vector whose first column is `at` columns behind `first`, or one column. `at` is a multiple of
-  // the lanes for a vector.
+  // Returns x after dropout: a vector whose first column is `at` columns after `first`, or one column. For a vector,
+  // `at` is a multiple of the lanes.
   HWY_INLINE hn::Vec<hn::ScalableTag<float>> drop(const RowDropout& of, std::size_t at,
                                                   hn::Vec<hn::ScalableTag<float>> x) const {
     const hn::Rebind<std::uint16_t, hn::ScalableTag<std::uint32_t>> du16;

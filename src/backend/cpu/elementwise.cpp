@@ -132,7 +132,7 @@ struct TanhGradOp {
   }
 };
 
-// This compares, because a vector's max may give either number where one is NaN, and NaN must stay.
+// It compares, because a vector's max may return either operand if one is NaN, and NaN must stay NaN.
 struct ReluOp {
   template <class D, class V>
   HWY_INLINE V operator()(D d, V x, V) const {
@@ -224,7 +224,7 @@ HWY_EXPORT(relu_grad_range);
 // A thread takes at least this many elements: below it, waking the team costs more than the work.
 constexpr std::int64_t kGrain = 4096;
 
-// The number of elements in the real rows of a tensor.
+// Returns the number of elements in the real rows of a tensor.
 std::int64_t real_elements(const KernelArguments& arguments, const TensorView& view) {
   if (arguments.row_count == nullptr || view.shape().rank() == 0) return view.elements();
   const std::int64_t capacity = view.shape()[0];
@@ -252,8 +252,8 @@ std::unique_ptr<Kernel> make_unary(Range range) {
   });
 }
 
-// Calls visit(first, second, both) for each head of the real rows: where its part of the first matrix, of the second
-// one and of the one with both, which has `shape`, begins.
+// Calls visit(first, second, both) for each head of the real rows, with the beginnings of its parts in the first
+// matrix, in the second one, and in the one with both, which has `shape`.
 template <typename Visit>
 void for_each_head(const KernelArguments& arguments, const Shape& shape, const HeadsAttributes& heads,
                    const Visit& visit) {

@@ -21,8 +21,8 @@
 namespace plimsoll {
 
 inline constexpr std::int64_t kMostRows = 128;
-// A panel is kPanel columns of a matrix, whose rows lie one behind the other: [rows][kPanel]. kDepth rows of one, 32
-// KiB, stay in L1 while kTableRows rows of the other matrix are multiplied by them.
+// A panel is kPanel columns of a matrix, whose rows are contiguous: [rows][kPanel]. kDepth rows of a panel, 32 KiB,
+// stay in L1 while kTableRows rows of the other matrix are multiplied by them.
 inline constexpr std::int64_t kPanel = 64;
 inline constexpr std::int64_t kDepth = 128;
 inline constexpr std::int64_t kTableRows = 192;
@@ -34,7 +34,7 @@ struct FewRowsProduct {
   const float* table = nullptr;   // W
   const float* panels = nullptr;  // x in panels: of rows for y, transposed; of its columns for dw
   float* result = nullptr;
-  bool adds = false;  // to what the result holds
+  bool adds = false;  // adds to the result's old content
 };
 
 }  // namespace plimsoll
@@ -44,14 +44,14 @@ HWY_BEFORE_NAMESPACE();
 namespace plimsoll {
 namespace HWY_NAMESPACE {
 
-// Asks for the lines of a matrix of `rows` rows, which are `stride` apart, to be brought into L2: L1 holds a panel.
+// Prefetches the cache lines of a matrix of `rows` rows, which are `stride` apart, into L2, because L1 holds a panel.
 HWY_INLINE void fetch(const float* from, std::int64_t stride, std::int64_t rows, std::int64_t columns) {
   for (std::int64_t i = 0; i < rows; ++i) {
     for (std::int64_t j = 0; j < columns; j += kLine) __builtin_prefetch(from + i * stride + j, 0, 2);
   }
 }
 
-// Does so beside a product, a line at a time, so that arithmetic and memory overlap: as many lines as the product reads
+// Does so during a product, a line at a time, so that arithmetic and memory overlap: as many lines as the product reads
 // of the table while it multiplies them by a panel.
 template <bool writes>
 class FetchBeside {
@@ -88,8 +88,8 @@ HWY_INLINE void for_blocks(std::int64_t rows, const Body& body) {
   for (std::int64_t i = 0; i < rows; i += kProductRows) body(i, std::min<std::int64_t>(kProductRows, rows - i));
 }
 
-// to[p][c][r - p kPanel] = x[r][c], zeros for rows that are not there. One thread does so: a second start of the team
-// would take longer.
+// to[p][c][r - p kPanel] = x[r][c], zeros for rows that do not exist. One thread does this, because starting the team a
+// second time would take longer.
 void pack_rows(const FewRowsProduct& of, float* to) {
   for (std::int64_t r = 0; r < of.n; r += kPanel) {
     const std::int64_t count = std::min(kPanel, of.n - r);
@@ -99,7 +99,7 @@ void pack_rows(const FewRowsProduct& of, float* to) {
   }
 }
 
-// Columns [begin, end) of y. `sums` holds [kTableRows][kPanel].
+// Computes columns [begin, end) of y. `sums` holds [kTableRows][kPanel].
 void few_rows_linear(const FewRowsProduct& of, std::int64_t begin, std::int64_t end, float* sums) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<float>()));
   for (std::int64_t v = begin; v < end; v += kTableRows) {
@@ -110,7 +110,7 @@ void few_rows_linear(const FewRowsProduct& of, std::int64_t begin, std::int64_t 
       for (std::int64_t c = 0; c < of.k; c += kDepth) {
         const std::int64_t depth = std::min(kDepth, of.k - c);
         const float* const table = of.table + v * of.k + c;
-        // The lines of y that the sums go to are fetched a few behind each panel.
+        // The lines of y that the sums go to are prefetched, a few after each panel.
         const std::int64_t row = rows * c / of.k;
         fetch(y + row * of.m, of.m, rows * (c + depth) / of.k - row, count);
         for_blocks(count, [&](std::int64_t i, std::int64_t block) {
@@ -127,8 +127,8 @@ void few_rows_linear(const FewRowsProduct& of, std::int64_t begin, std::int64_t 
   }
 }
 
-// Columns [begin, end) of dx. `buffer` holds two matrices: dy's columns, transposed, [kDepth][kPanel], and the sums of
-// dx's columns [end - begin][kPanel].
+// Computes columns [begin, end) of dx. `buffer` holds two matrices: dy's columns, transposed, [kDepth][kPanel], and the
+// sums of dx's columns [end - begin][kPanel].
 void few_rows_input_grad(const FewRowsProduct& of, std::int64_t begin, std::int64_t end, float* buffer) {
   float *const panel = buffer, *const sums = buffer + kDepth * kPanel;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<float>()));
@@ -152,14 +152,14 @@ void few_rows_input_grad(const FewRowsProduct& of, std::int64_t begin, std::int6
   }
 }
 
-// Rows [begin, end) of dw. `dy` holds [n][kTableRows].
+// Computes rows [begin, end) of dw. `dy` holds [n][kTableRows].
 void few_rows_weight_grad(const FewRowsProduct& of, std::int64_t begin, std::int64_t end, float* dy) {
   for (std::int64_t v = begin; v < end; v += kTableRows) {
     const std::int64_t count = std::min(kTableRows, end - v), ahead = std::min(kTableRows, end - v - count);
     copy_rows(of.rows + v, of.m, of.n, count, dy, kTableRows);
     for (std::int64_t c = 0; c < of.k; c += kPanel) {
       const std::int64_t columns = std::min(kPanel, of.k - c);
-      // The columns of dy that the next rows need are fetched a few behind each panel.
+      // The columns of dy that the next rows need are prefetched, a few after each panel.
       const std::int64_t row = of.n * c / of.k;
       fetch(of.rows + row * of.m + v + count, of.m, of.n * (c + columns) / of.k - row, ahead);
       for_blocks(count, [&](std::int64_t i, std::int64_t block) {

@@ -9,7 +9,7 @@
 
 namespace plimsoll {
 
-// c[rows, columns] = a b (+ bias) (+ c), row-major, summed in F32, or, of I8, in I32.
+// c[rows, columns] = a b (+ bias) (+ c), row-major, summed in F32, or for I8 in I32.
 struct MatmulShape {
   std::int64_t rows = 0, columns = 0, inner = 0;
   DType operands = DType::kF32;  // type of a and b: F32, BF16 where multiplies_bf16(), I8 where multiplies_int8()
@@ -18,7 +18,7 @@ struct MatmulShape {
   bool transposed_b = false;     // b is stored [columns, inner], else [inner, columns]
   bool packed_b = false;         // b comes from WeightPacking (transposed_b is then ignored)
   bool bias = false;             // + bias[columns] on every row
-  bool accumulate = false;       // + what c held
+  bool accumulate = false;       // + c's old content
   std::int64_t row_stride = 0;   // elements between c's rows, 0 for `columns`; only a GeneralProduct takes others
   friend auto operator<=>(const MatmulShape&, const MatmulShape&) = default;
 };
@@ -26,9 +26,9 @@ struct MatmulShape {
 // Which products of a backend are general.
 enum class GeneralProducts : std::uint8_t {
   kWhereFaster,
-  // For tests:
+  // For tests only.
   kNever,   // all products are prepared, on every machine
-  kBlocked  // those of BF16 are blocked (blocked_product.h), however small, on every machine that multiplies BF16
+  kBlocked  // products of BF16 are blocked (blocked_product.h), even small ones, on every machine that multiplies BF16
 };
 
 class GeneralProduct {

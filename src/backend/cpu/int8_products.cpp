@@ -1,5 +1,5 @@
 // linear_int8: rows of x and of the weight are rounded to bytes in scratch, the bytes are multiplied by oneDNN, and the
-// sums, which are exact, get their factors where the result belongs.
+// sums, which are exact, are multiplied by their factors into the result.
 #include "backend/cpu/int8_products.h"
 
 #include <algorithm>
@@ -27,8 +27,8 @@ namespace HWY_NAMESPACE {
 // Vectors of at most 16 floats: a narrower row is coded element by element.
 using Sixteen = hn::CappedTag<float, 16>;
 
-// The largest magnitude's bits: numbers without a sign are ordered as their bits are, and what is not finite is above
-// every number.
+// Returns the bits of the largest magnitude: floats without a sign are ordered like their bits, and infinity and NaN
+// are above every finite number.
 template <class T>
 HWY_INLINE std::int32_t largest_bits(const T* row, std::size_t count) {
   const Sixteen d;
@@ -55,7 +55,7 @@ HWY_INLINE void store_codes(D d, const T* from, float inverse, std::int8_t* to) 
   hn::StoreU(hn::DemoteTo(bytes, hn::NearestInt(hn::Mul(load_floats(d, from), hn::Set(d, inverse)))), bytes, to);
 }
 
-// Writes the row's codes and returns what a code of 1 stands for: NaN for a row that is not finite.
+// Writes the row's codes and returns the value of a code of 1: NaN for a row that is not finite.
 float quantize_row(DType dtype, const void* row, std::size_t count, std::int8_t* codes) {
   float factor = 0;
   for_element_type(dtype, [&](auto element) {

@@ -1,7 +1,7 @@
 // One factory for each op of the CPU backend; cpu_backend.cpp dispatches to them. The op catalogue (graph/op.h) says
 // what each computes. All compute in F32; those of an encoder layer read and store F32, BF16 or F16, the others F32
-// (`prepare` has checked it). Kernels allocate nothing in `run`; memory they need beside inputs and outputs is declared
-// as scratch.
+// (`prepare` has checked it). Kernels allocate nothing in `run`; memory they need besides inputs and outputs is
+// declared as scratch.
 #pragma once
 
 #include <functional>
@@ -21,13 +21,13 @@ std::unique_ptr<Kernel> make_linear_add(const Graph& graph, const Node& node, Ma
 std::unique_ptr<Kernel> make_linear_input_grad(const Graph& graph, const Node& node, MatmulCache& cache);
 std::unique_ptr<Kernel> make_linear_weight_grad(const Graph& graph, const Node& node, MatmulCache& cache);
 
-// Says whether linear_weight_grad adds to what its result holds: an input that is a sum lies in the result's bytes, and
-// counts unless another, `keep`, is 0.
+// Returns whether linear_weight_grad adds to its result's old content: the input `sum`, if there is one, has the
+// result's bytes, and counts unless the input `keep` is 0.
 inline bool adds_to_sum(const KernelArguments& a) {
   return a.inputs.size() == 3 || (a.inputs.size() > 3 && *a.inputs[3].data<std::int32_t>() != 0);
 }
 
-// The same for a node of linear or linear_int8 whose bias is a half: it is widened in scratch first.
+// Makes the kernel of linear or linear_int8 if the bias is a half: it is widened in scratch first.
 using MakeLinear = std::function<std::unique_ptr<Kernel>(const Graph&, const Node&)>;
 std::unique_ptr<Kernel> with_wide_bias(const Graph& graph, const Node& node, const MakeLinear& make);
 

@@ -1,4 +1,4 @@
-// layer_norm, of a residual sum too, affine, layer_norm_grad (Ba, Kiros, Hinton 2016; the variance is the biased one).
+// layer_norm, also of a residual sum, affine, layer_norm_grad (Ba, Kiros, Hinton 2016; the variance is the biased one).
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -129,7 +129,7 @@ HWY_INLINE float normalize_row(const X* x, const float* gamma, const float* beta
   return inverse_sigma;
 }
 
-// to = residual + x, x after dropout where there are keys.
+// to = residual + x; x after dropout if there are keys.
 template <class T>
 HWY_INLINE void add_residual(const T* x, const T* residual, const RowDropout& of, std::size_t row, float* to,
                              std::size_t width) {
@@ -276,7 +276,7 @@ std::unique_ptr<Kernel> make_layer_norm(const Graph& graph, const Node& node) {
   const std::int64_t capacity = graph.type(node.inputs[0]).shape[0];
   const std::int64_t width = graph.type(node.inputs[0]).shape[1];
   const auto rows_function = HWY_DYNAMIC_DISPATCH(layer_norm_rows);
-  // A row of floats for each thread: what is normalized, where that is a sum.
+  // A row of floats for each thread: the row to be normalized, if that is a sum.
   const std::size_t row_bytes = form.has_residual ? round_up(bytes_of(DType::kF32, width), kAlignmentBytes) : 0;
   const auto run = [=](const KernelArguments& a) {
     const RowDropout dropout = dropout_of(a, form, attributes);

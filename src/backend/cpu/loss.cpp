@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::int32_t kIgnoredLabel = -100;
 
-// Gives rows of logits and of their gradient as floats: where they lie, or, of halves, a row at a time in floats of the
-// thread's own.
+// Gives rows of logits and of their gradient as floats: in place, or, for halves, one row at a time in the thread's own
+// floats.
 class FloatRows {
  public:
   FloatRows(ScratchLayout& layout, const TensorType& logits)
@@ -28,7 +28,7 @@ class FloatRows {
     convert_here(at(from, row), dtype_, own_.own(a), DType::kF32, columns_);
     return own_.own(a);
   }
-  // Returns where a row of `to` is computed, to be stored by store(). Of halves it is where read() has put the logits.
+  // Returns where a row of `to` is computed, to be stored by store(). For halves it is where read() has put the logits.
   float* room(const KernelArguments& a, const TensorView& to, std::int64_t row) const {
     return is_half(dtype_) ? own_.own(a) : to.data<float>() + row * columns_;
   }
@@ -46,15 +46,15 @@ class FloatRows {
   ThreadFloats own_;
 };
 
-// The weights that a row's classes have in its loss (CrossEntropyAttributes): w_label (1 - s) more for the label than
-// the s / C w_c that each has.
+// The weights of a row's classes in its loss (CrossEntropyAttributes): s / C w_c for each class, and w_label (1 - s)
+// more for the label.
 struct ClassShares {
   CrossEntropyAttributes attributes;
   const float* weights;  // nullptr: all 1
   double weight(std::int64_t c) const { return weights == nullptr ? 1.0 : double{weights[c]}; }
 };
 
-// The row's loss; `gradient`, its derivative times scale, may alias logits.
+// Returns the row's loss; `gradient`, its derivative times scale, may alias logits.
 double cross_entropy_row(const float* logits, std::int32_t label, double scale, const ClassShares& shares,
                          float* gradient, std::int64_t classes) {
   if (label == kIgnoredLabel) {
@@ -89,12 +89,12 @@ double cross_entropy_row(const float* logits, std::int32_t label, double scale, 
   return loss;
 }
 
-// The scratch of sum_over_blocks, which holds the sum of each block of kSumBlock rows.
+// Returns the scratch of sum_over_blocks, which holds the sum of each block of kSumBlock rows.
 std::size_t block_sum_bytes(std::int64_t capacity) {
   return static_cast<std::size_t>((capacity + kSumBlock - 1) / kSumBlock) * sizeof(double);
 }
 
-// The sum of of_row(row) over rows, block by block.
+// Returns the sum of of_row(row) over rows, block by block.
 template <typename OfRow>
 double sum_over_blocks(const KernelArguments& a, std::int64_t rows, const OfRow& of_row) {
   double* const partial = scratch_at<double>(a, 0);
@@ -112,7 +112,7 @@ double sum_over_blocks(const KernelArguments& a, std::int64_t rows, const OfRow&
   return sum;
 }
 
-// This is what kSoftmaxSums has of a row. The sum is rounded here, too, so that the gradient is the same bits in parts.
+// What kSoftmaxSums outputs for a row. The sum is rounded here, too, so that the gradient in parts has the same bits.
 struct RowSums {
   float largest, sum;
   double loss(float of_label) const { return double{largest} + std::log(double{sum}) - double{of_label}; }
@@ -122,7 +122,7 @@ RowSums sums_of(const WideSoftmax& softmax, const float* logits, std::int64_t cl
   return {largest, static_cast<float>(softmax.exponentials(logits, classes, largest))};
 }
 
-// cross_entropy_row of many classes that count alike.
+// Does the same as cross_entropy_row for many classes of equal weight.
 double wide_row(const float* logits, std::int32_t label, double scale, const WideSoftmax& softmax, float* gradient,
                 std::int64_t classes) {
   if (label == kIgnoredLabel) {
@@ -191,7 +191,7 @@ std::unique_ptr<Kernel> make_cross_entropy(const Graph& graph, const Node& node)
 
 namespace {
 
-// An element's loss and its derivative.
+// Returns an element's loss and its derivative.
 std::pair<double, double> element_loss(ElementLossAttributes::Kind kind, double x, double y) {
   if (kind == ElementLossAttributes::Kind::kSquaredError) return {(x - y) * (x - y), 2 * (x - y)};
   return {std::max(x, 0.0) - x * y + std::log1p(std::exp(-std::abs(x))), 1 / (1 + std::exp(-x)) - y};
@@ -205,8 +205,8 @@ double log_sum_exp(const float* row, std::int64_t count, double temperature) {
   return largest + std::log(sum);
 }
 
-// The row's divergence from the teacher's; `gradient`, scale times the difference of the probabilities, may alias
-// logits.
+// Returns the row's divergence from the teacher's; `gradient`, scale times the difference of the probabilities, may
+// alias logits.
 double soft_row(const float* logits, const float* teacher, double temperature, double scale, float* gradient,
                 std::int64_t classes) {
   const double of_logits = log_sum_exp(logits, classes, temperature);
@@ -221,7 +221,8 @@ double soft_row(const float* logits, const float* teacher, double temperature, d
   return divergence;
 }
 
-// One column of one sample's rows, `columns` apart: returns -log softmax(logits)[position], 0 where it is ignored.
+// Takes one column of one sample's rows, `columns` apart, and returns -log softmax(logits)[position], 0 where it is
+// ignored.
 double span_column(const float* logits, std::int64_t rows, std::int64_t columns, std::int32_t position, double scale,
                    float* gradient) {
   if (position == kIgnoredLabel) {

@@ -1,17 +1,17 @@
 // linear, linear_add and linear's two gradients, by oneDNN or in blocks of our own (blocked_product.h), for a row count
 // that is known only at run time.
 //
-// General products run over the real rows as they are (MatmulCache::general). oneDNN's primitives have fixed shapes, so
-// elsewhere rows are divided among several (Ladder): one product over nearly all rows, and a few over the rest,
-// padded with zeros to kStep. Which primitives run depends on capacity and real row count alone, so results repeat, and
-// the cost follows the real rows in steps of kStep.
+// General products run over exactly the real rows (MatmulCache::general). oneDNN's primitives have fixed shapes, so
+// otherwise rows are divided among several (Ladder): one product over nearly all rows, and a few over the rest, padded
+// with zeros to kStep. Which primitives run depends on capacity and real row count alone, so results repeat, and the
+// cost follows the real rows in steps of kStep.
 //
-// Where products are prepared, linear's weight is transposed in the product and is packed once a run, unless rows are
-// few; linear_input_grad's is used as it is, which is as fast and needs no scratch. linear_weight_grad sums over rows,
-// and adds the remaining rows' product to that of the groups. Few rows are multiplied by kernels of our own
-// (few_rows_products.h) on machines where oneDNN has primitives; a weight's gradient of few rows is on all: the sums of
-// oneDNN's general product depend on how many rows the gradient has, and a head that is updated in parts has to get the
-// same bits as a whole one.
+// If products are prepared, linear's weight, which is transposed in the product, is packed once per run, unless rows
+// are few; linear_input_grad's is used in its own layout, which is as fast and needs no scratch. linear_weight_grad
+// sums over rows, and adds the remaining rows' product to that of the groups. Few rows are multiplied by kernels of our
+// own (few_rows_products.h) on machines where oneDNN has primitives; a weight's gradient from few rows on all machines:
+// the sums of oneDNN's general product depend on how many rows the gradient has, and a head that is updated in parts
+// has to get the same bits as a whole one.
 //
 // BF16 rows are multiplied directly if the machine can; otherwise, and for F16 rows always, they are widened to F32
 // kChunk rows at a time, and results are rounded when stored. Sums are in F32 either way.
@@ -111,7 +111,7 @@ class RowProduct final : public Kernel {
         convert(x, types_.x, scratch + x_at_, product_, count * inner_);
         x = scratch + x_at_;
       }
-      // The product is added to what its result buffer holds.
+      // The product is added to its result buffer's content.
       void* const result = types_.y == result_ ? y : scratch + y_at_;
       if (addend != nullptr && at(addend, types_.y, first * columns_) != result) {
         convert(at(addend, types_.y, first * columns_), types_.y, result, result_, count * columns_);
@@ -128,7 +128,7 @@ class RowProduct final : public Kernel {
  private:
   bool widens_rows() const { return types_.x != product_ || types_.y != result_; }
 
-  // Prepares the products over fixed row counts; the scratch that oneDNN wants for them.
+  // Prepares the products over fixed row counts; returns the scratch that oneDNN needs for them.
   std::size_t prepare(MatmulCache& cache) {
     const bool packs = parts_.shape.transposed_b && capacity_ > kFewRows;
     packing_ = packs ? cache.packing(inner_, columns_, true, product_) : nullptr;
@@ -268,7 +268,8 @@ class WeightGradient final : public Kernel {
   std::size_t library_at_ = 0, x_at_ = 0, dy_at_ = 0, rest_x_at_ = 0, rest_dy_at_ = 0, scratch_bytes_ = 0;
 };
 
-// True if the weight is decoded as it is multiplied: codes, and halves of which a whole copy in F32 would take much.
+// True if the weight is decoded tile by tile while it is multiplied: for codes, and for halves if a copy of all in F32
+// would take much memory.
 bool is_decoded(const Graph& graph, const Node& node) {
   constexpr std::int64_t kMostWidened = 1 << 22;  // elements: 16 MiB
   const TensorType &x = graph.type(node.inputs[0]), &weight = graph.type(node.inputs[1]);
@@ -285,7 +286,7 @@ bool is_of_few_rows(const Graph& graph, const Node& node, const TensorType& rows
   return wide && graph.type(node.outputs[0]).dtype == DType::kF32 && has_few_rows(rows.shape[0], width);
 }
 
-// The same of a product with a weight, without a third input, on machines where that is faster than oneDNN's.
+// Returns the same for a product with a weight, without a third input, on machines where that is faster than oneDNN's.
 bool is_product_of_few_rows(const Graph& graph, const Node& node, MatmulCache& cache) {
   return node.inputs.size() == 2 && !cache.has_general_f32() &&
          is_of_few_rows(graph, node, graph.type(node.inputs[0]), graph.type(node.inputs[1]).shape[1]);

@@ -1,6 +1,6 @@
 // join_pairs and its gradient; pair_scores and its gradient. A thread takes rows of the heads or of the tails; a
 // group's other rows are few enough to stay in its cache. Most pairs of a page do not count (one entity cannot lead to
-// every other), and the gradient passes over those whose dy is 0.
+// every other), and the gradient skips those whose dy is 0.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace {
 HWY_EXPORT(row_dot);
 HWY_EXPORT(row_add);
 
-// The rows of pairs that are whole, and the row behind them, if there is one.
+// The rows of whole pairs, and the row after them, if there is one.
 struct JoinedRows {
   std::int64_t pairs, rest;
   explicit JoinedRows(std::int64_t rows) : pairs(rows / 2), rest(rows % 2) {}

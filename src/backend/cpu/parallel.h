@@ -11,7 +11,7 @@
 
 namespace plimsoll {
 
-// So many rows are summed into one partial sum; partial sums are added in order. The number is fixed, so that sums do
+// This many rows are summed into one partial sum; partial sums are added in order. The number is fixed, so that sums do
 // not depend on the team.
 inline constexpr std::int64_t kSumBlock = 64;
 

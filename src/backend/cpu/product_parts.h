@@ -1,5 +1,5 @@
 // Helpers that kernels which multiply rows share: they run a product over a row count that is known only at run time,
-// by a general product where that is faster (MatmulCache::general), otherwise divided among primitives of fixed shapes.
+// by a general product if that is faster (MatmulCache::general), otherwise divided among primitives of fixed shapes.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class Ladder {
 
   std::int64_t group() const { return group_; }  // rows of a large group
 
-  // Calls make(rows) for each product that runs over `fewest` to `most` rows need.
+  // Calls make(rows) for each product that is needed to run over `fewest` to `most` rows.
   template <typename Make>
   void fill(std::int64_t fewest, std::int64_t most, const Make& make) {
     const auto add = [&](std::int64_t rows) {
@@ -65,7 +65,7 @@ inline std::byte* at(void* data, DType dtype, std::int64_t index) {
 // A matrix this narrow gains nothing from products over many rows at once.
 inline bool is_narrow(std::int64_t inner, std::int64_t columns) { return std::min(inner, columns) < 64; }
 
-// The type in which rows of `dtype` are multiplied.
+// Returns the type in which rows of `dtype` are multiplied.
 inline DType product_type(DType dtype) {
   return dtype == DType::kBF16 && multiplies_bf16() ? DType::kBF16 : DType::kF32;
 }
@@ -88,7 +88,7 @@ struct RowParts {
   // Offsets in a kernel's scratch: the product's own scratch, and the last rows, padded to kStep.
   std::size_t library_at = 0, last_x_at = 0, last_y_at = 0;
 
-  // Asks for what multiply() needs in scratch.
+  // Reserves the scratch that multiply() needs.
   void lay_out(ScratchLayout& layout, std::size_t library_bytes) {
     library_at = layout.add_bytes(general != nullptr ? general->scratch_bytes() : library_bytes);
     if (general != nullptr) return;

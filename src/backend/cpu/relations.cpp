@@ -22,7 +22,7 @@
 #define PLIMSOLL_RELATION_PROBLEM
 namespace plimsoll {
 
-// Rows of relations that a thread has at a time.
+// Rows of relations that a thread computes at a time.
 inline constexpr std::int64_t kRelationTile = 32;
 
 // A head of a sample, and a thread's buffers. Rows of buffers are padded with zeros to whole vectors.
@@ -46,14 +46,15 @@ HWY_BEFORE_NAMESPACE();
 namespace plimsoll {
 namespace HWY_NAMESPACE {
 
-// to[c, r] = rows[r, c], with zeros for rows that are not there.
+// to[c, r] = rows[r, c], with zeros for rows that do not exist.
 void transpose_padded(const float* rows, std::int64_t stride, std::int64_t count, std::int64_t width,
                       std::int64_t padded, float* to) {
   simd_transpose(rows, stride, count, width, to, padded);
   for (std::int64_t c = 0; c < width; ++c) std::fill_n(to + c * padded + count, padded - count, 0.0F);
 }
 
-// Divides by the sum of exponentials: returns log(sum of exp(factor * scores)), the largest apart from the rest.
+// Divides by the sum of exponentials: gives log(sum of exp(factor * scores)) as two terms, the largest score and the
+// rest.
 struct Normaliser {
   float largest, log_sum;
 };
@@ -74,7 +75,7 @@ HWY_INLINE Normaliser normaliser(const float* scores, std::int64_t count, float 
   return {largest, std::log(sum)};
 }
 
-// The divergence of a row; its scores become the gradient by them, without the scale.
+// Returns the divergence of a row; its scores are replaced by the gradient with respect to them, without the scale.
 HWY_INLINE double relate(float* scores, const float* teacher, std::int64_t count, float factor, float teacher_factor) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -103,7 +104,7 @@ HWY_INLINE double relate(float* scores, const float* teacher, std::int64_t count
   return divergence;
 }
 
-// The sum of the divergences of the head's rows; writes their gradient.
+// Returns the sum of the divergences of the head's rows, and writes their gradient.
 double relation_head(const RelationHead& h) {
   std::fill_n(h.sums, h.padded_rows * h.padded_width, 0.0F);
   for (std::int64_t r = 0; r < h.rows; ++r) {

@@ -39,7 +39,7 @@ HWY_BEFORE_NAMESPACE();
 namespace plimsoll {
 namespace HWY_NAMESPACE {
 
-// normalized may alias x. y is computed from what normalized holds once it is rounded, as affine computes it.
+// normalized may alias x. y is computed from the rounded `normalized`, as in affine.
 template <class T>
 HWY_INLINE float normalize_group(const T* x, const float* gamma, double eps, T* y, T* normalized, std::size_t width) {
   const hn::ScalableTag<float> d;

@@ -1,4 +1,4 @@
-// RowDropout: the dropout of a node's rows as its kernels take it; base/dropout.h has the rule.
+// RowDropout: the dropout of a node's rows in the form that kernels use; base/dropout.h has the rule.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct RowDropout {
   std::uint32_t site = 0, threshold = 0;
   float scale = 1;
 
-  // The same for the rows from this one on.
+  // Returns the same for the rows from this one on.
   RowDropout from(std::int64_t row) const {
     RowDropout rest = *this;
     if (row_keys != nullptr) rest.row_keys += 2 * row;

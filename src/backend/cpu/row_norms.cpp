@@ -1,5 +1,5 @@
-// inverse_row_norms: one over the norms of the rows of weight + factor b a, without a tensor of the weight's size. A
-// row is one thread's, from beginning to end, so that its sum does not depend on the team.
+// inverse_row_norms: one over the norms of the rows of weight + factor b a, without a tensor of the weight's size. One
+// thread computes a row from beginning to end, so that its sum does not depend on the team.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -22,7 +22,7 @@ HWY_BEFORE_NAMESPACE();
 namespace plimsoll {
 namespace HWY_NAMESPACE {
 
-// The squares of `lanes` elements: weight[i] + factor * sum of b[r] a[r * width + i] over r.
+// Returns the squares of `lanes` elements: weight[i] + factor * sum of b[r] a[r * width + i] over r.
 template <class D, class T>
 HWY_INLINE hn::Vec<D> squares(D d, const T* weight, const float* a, std::size_t width, const float* b, std::size_t rank,
                               float factor) {
@@ -32,7 +32,7 @@ HWY_INLINE hn::Vec<D> squares(D d, const T* weight, const float* a, std::size_t 
   return hn::Mul(element, element);
 }
 
-// The sum of the squares of `count` neighbours in a row; a[r * width] belongs to the first of them.
+// Returns the sum of the squares of `count` neighbours in a row; a[r * width] belongs to the first of them.
 template <class T>
 HWY_INLINE float sum_of_squares(const T* weight, const float* a, std::size_t width, const float* b, std::size_t rank,
                                 float factor, std::size_t count) {
@@ -67,7 +67,8 @@ namespace {
 
 HWY_EXPORT(squares_range);
 
-// Columns that are taken at a time: floats of one part are added in float, the parts in double. Whole blocks of codes.
+// Columns that are processed at a time: the floats of one part are added in float, the parts in double. A part has
+// whole blocks of codes.
 constexpr std::int64_t kPart = 4 * kCodeBlock;
 
 }  // namespace

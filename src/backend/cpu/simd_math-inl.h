@@ -1,7 +1,7 @@
 // Vector functions that several kernels share, compiled once for each Highway target: exp, erf, tanh, Philox, sums.
 //
-// Every function but those of rows takes the Highway tag `d` first and works on vectors of 32-bit lanes. NaN inputs give
-// NaN, so that a diverged run is noticed. Include it after hwy/highway.h in a file that uses foreach_target.h.
+// Every function except those on rows takes the Highway tag `d` first and works on vectors of 32-bit lanes. NaN inputs
+// give NaN, so that a diverged run is noticed. Include it after hwy/highway.h in a file that uses foreach_target.h.
 //
 //   namespace hn = hwy::HWY_NAMESPACE;
 //   const hn::ScalableTag<float> d;
@@ -130,7 +130,7 @@ HWY_INLINE hn::TFromD<D> simd_sum(D d, V v) {
   return hn::GetLane(hn::SumOfLanes(d, v));
 }
 
-// Returns the sum of a[i] b[i]: four sums, of which each next one may begin before the last one ends.
+// Returns the sum of a[i] b[i]: in four independent sums, so that the additions overlap.
 inline float row_dot(const float* a, const float* b, std::size_t count) {
   const hn::ScalableTag<float> d;
   const std::size_t lanes = hn::Lanes(d);

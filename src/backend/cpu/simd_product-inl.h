@@ -1,4 +1,4 @@
-// Matrix products on small tiles, compiled once for each Highway target: attention's, relations' and those of a few
+// Matrix products on small tiles, compiled once for each Highway target: for attention, relations and products of a few
 // rows with a weight.
 //
 // C[m, n] (+)= A[m, k] B[k, n]. Rows of B and C are whole vectors; A is read one number at a time, so it may be
@@ -48,10 +48,10 @@ struct ProductColumns {
 // Says what happens to C's old values.
 enum class ProductSum {
   kStore,  // overwritten
-  kAdd     // added to; with `factors`, one for each column, after they are multiplied by them
+  kAdd     // C's old values are added to; with `factors`, one for each column, after they are multiplied by them
 };
 
-// A product may do something beside each step of k, such as fetching what comes next; this does nothing.
+// A product may do something else at each step of k, such as fetching the next data; this does nothing.
 struct NothingBeside {
   HWY_INLINE void operator()(std::int64_t) const {}
 };

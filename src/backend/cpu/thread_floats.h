@@ -1,4 +1,4 @@
-// Floats that each thread of the team has for itself, in a kernel's scratch.
+// Private floats for each thread of the team, in a kernel's scratch.
 //
 //   const ThreadFloats sums(layout, columns);                   // as the node is prepared
 //   const auto run = [=](const KernelArguments& a) {            // on any thread of the team
@@ -24,7 +24,7 @@ class ThreadFloats {
   float* own(const KernelArguments& a) const { return scratch_at<float>(a, at_) + omp_get_thread_num() * count_; }
 
  private:
-  // Each begins on the alignment of a tensor.
+  // Rounds up so that each thread's floats begin at the alignment of a tensor.
   static constexpr std::int64_t padded(std::int64_t count) {
     constexpr auto kUnit = static_cast<std::int64_t>(kAlignmentBytes / sizeof(float));
     return (count + kUnit - 1) / kUnit * kUnit;

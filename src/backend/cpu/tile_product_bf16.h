@@ -8,7 +8,7 @@ namespace plimsoll {
 
 // True if the processor has bfloat16 tiles and the system lets this process use them.
 bool multiplies_tiles();
-// For tests that emulate AMX; no other thread may multiply meanwhile.
+// For tests that emulate AMX. No other thread may multiply while it is called.
 void set_multiplies_tiles_for_test(bool may);
 
 // Does the same as dot_product_bf16; requires multiplies_tiles(). `pairs` must be a multiple of 16.

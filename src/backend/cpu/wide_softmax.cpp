@@ -17,7 +17,7 @@ namespace HWY_NAMESPACE {
 float largest_of(const float* row, std::int64_t count) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  auto most = hn::Set(d, row[0]), nan = hn::Zero(d);  // `nan` stays 0 where no element is one
+  auto most = hn::Set(d, row[0]), nan = hn::Zero(d);  // `nan` stays 0 if no element is NaN
   std::int64_t c = 0;
   for (; c + lanes <= count; c += lanes) {
     const auto x = hn::LoadU(d, row + c);
@@ -33,7 +33,8 @@ float largest_of(const float* row, std::int64_t count) {
 }
 
 double sum_of_exponentials(const float* row, std::int64_t count, float largest) {
-  // So many columns are summed in floats: a hundred roundings a lane are no more than the exponentials' own.
+  // This many columns are summed in floats: the error of a hundred roundings per lane does not exceed that of the
+  // exponentials.
   constexpr std::int64_t kBlock = 1024;
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));

@@ -1,23 +1,23 @@
-// The softmax of rows so wide that exponentials cost more than all else: a vocabulary's logits. In vectors of floats,
-// summed in double; rows of few classes are worth double throughout (loss.cpp).
+// The softmax of rows so wide that exponentials dominate the cost: a vocabulary's logits. It computes vectors of floats
+// and sums in double; rows of few classes can afford double throughout (loss.cpp).
 #pragma once
 
 #include <cstdint>
 
 namespace plimsoll {
 
-// From so many columns on a row is wide.
+// A row is wide from this many columns on.
 inline constexpr std::int64_t kWideRow = 512;
 
 struct WideSoftmax {
-  // The largest element, NaN if there is one.
+  // Returns the largest element, NaN if there is one.
   float (*largest)(const float* row, std::int64_t count);
-  // The sum of exp(row[c] - largest).
+  // Returns the sum of exp(row[c] - largest).
   double (*exponentials)(const float* row, std::int64_t count, float largest);
   // to[c] = factor exp(row[c] - largest); `to` may be `row`.
   void (*scaled)(const float* row, std::int64_t count, float largest, float factor, float* to);
 };
-// For this machine's vectors.
+// Returns the functions for this machine's vectors.
 WideSoftmax wide_softmax();
 
 }  // namespace plimsoll

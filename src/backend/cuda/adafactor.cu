@@ -1,9 +1,10 @@
-// adafactor, adafactor_rows; the reference kernel says which of Adafactor's choices. Scalars in double, rounded to
-// float where they meet a tensor; tensor operations in float; sums in double, in blocks of rows that the shape alone
-// decides.
+// adafactor, adafactor_rows; the reference kernel says which of Adafactor's choices apply. Scalars are in double and
+// rounded to float where they meet a tensor; tensor operations are in float; sums are in double, in blocks of rows that
+// depend on the shape alone.
 //
-// Three passes over the gradient: means of rows and columns; the update's root mean square; the update. A vector is a
-// matrix of one row that has no row mean. Of a gradient by rows only the last pass walks over the whole table.
+// It makes three passes over the gradient: means of rows and columns; the update's root mean square; the update. A
+// vector is a matrix of one row that has no row mean. For a gradient by rows, only the last pass walks over the whole
+// table.
 #include "backend/cuda/blocks.h"
 #include "backend/cuda/rows.h"
 #include "backend/cuda/sizes/adafactor.h"
@@ -18,7 +19,7 @@ using Blocks = AdafactorBlocks;
 constexpr std::int64_t kUnitRows = Blocks::kUnitRows;
 static_assert(kUnitRows == 4 * kRowWarps);
 
-// A node's blocks, and the addresses of its numbers in scratch.
+// A node's blocks, and the addresses of its intermediate results in scratch.
 struct Numbers {
   double* row_squares;              // [rows of the table] sums of squared gradients
   double* column_squares;           // [blocks][width]
@@ -33,14 +34,14 @@ struct Settings {
   double eps, clip_threshold, decay_rate, weight_decay, rate_factor;
 };
 
-// How a state takes a new mean in.
+// How a state is averaged with a new mean.
 struct Average {
   float decay, one_minus_decay;
   __device__ float operator()(float state, double mean) const {
     return state * decay + one_minus_decay * static_cast<float>(mean);
   }
 };
-// All threads of the block come.
+// All threads of the block must call it.
 __device__ Average average_at(std::int32_t step, double decay_rate) {
   PLIMSOLL_SHARED Average average;
   if (threadIdx.x == 0) {
@@ -51,7 +52,7 @@ __device__ Average average_at(std::int32_t step, double decay_rate) {
   return average;
 }
 
-// A warp a row of the gradient.
+// One warp per row of the gradient.
 template <int N>
 __global__ void sum_row_squares(Gradient gradient, const float* clip_at, double* row_squares) {
   const float clip = *clip_at;
@@ -72,7 +73,7 @@ __global__ void sum_row_squares(Gradient gradient, const float* clip_at, double*
   }
 }
 
-// A block for each of Blocks and N columns a lane; every warp takes every eighth row.
+// One block for each of Blocks, and N columns per lane; every warp takes every eighth row.
 template <int N>
 __global__ void sum_column_squares(Gradient gradient, const float* clip_at, Blocks blocks, double* column_squares) {
   PLIMSOLL_SHARED double sums[kRowWarps][kWarp * N];
@@ -106,7 +107,7 @@ __global__ void sum_column_squares(Gradient gradient, const float* clip_at, Bloc
   }
 }
 
-// A block a matrix: its row means, and their mean.
+// One block per matrix: its row means, and their mean.
 __global__ void __launch_bounds__(kMeanThreads)
     average_rows(Numbers numbers, UpdateScalars scalars, Settings settings, Blocks blocks) {
   if (is_skipped(scalars.clip)) return;
@@ -155,7 +156,7 @@ struct UnitRow {
   }
 };
 
-// A warp a row of the gradient, kUnitRows a block.
+// One warp per row of the gradient, kUnitRows per block.
 template <int N>
 __global__ void sum_unit_squares(Gradient gradient, const float* clip_at, Numbers numbers, Blocks blocks) {
   const float clip = *clip_at;
@@ -177,14 +178,14 @@ __global__ void sum_unit_squares(Gradient gradient, const float* clip_at, Number
   if (threadIdx.x == 0) numbers.unit_squares[blockIdx.x] = sum;
 }
 
-// One block.
+// Launched as one block.
 __global__ void find_divisor(Gradient gradient, Numbers numbers, Settings settings, double elements) {
   const double sum = block_sum_of<kRowThreads>(numbers.unit_squares, (gradient.rows() + kUnitRows - 1) / kUnitRows);
   const double ratio = sqrt(sum / elements) / settings.clip_threshold;
   if (threadIdx.x == 0) *numbers.divisor = static_cast<float>(ratio > 1.0 ? ratio : 1.0);
 }
 
-// A warp a row of the table; one without gradient decays.
+// One warp per row of the table; a row without gradient decays.
 template <int N>
 __global__ void apply(Parameter parameter, Gradient gradient, UpdateScalars scalars, Settings settings, Numbers numbers,
                       Blocks blocks) {

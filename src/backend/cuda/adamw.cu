@@ -1,5 +1,6 @@
-// adamw, adamw_rows: the reference's arithmetic, scalars in double, rounded to float where they meet a tensor; every
-// tensor operation in float. A warp takes a block of kStateBlock elements, whose moments may be coded, at a time.
+// adamw, adamw_rows, with the reference's arithmetic: scalars are in double and rounded to float where they meet a
+// tensor; every tensor operation is in float. A warp takes one block of kStateBlock elements at a time; its moments may
+// be coded.
 #include <array>
 #include <bit>
 #include <functional>
@@ -15,7 +16,7 @@
 namespace plimsoll::cuda {
 namespace {
 
-constexpr int kPack = 4, kPacks = static_cast<int>(kStateBlock) / (kPack * static_cast<int>(kWarp));  // of a lane
+constexpr int kPack = 4, kPacks = static_cast<int>(kStateBlock) / (kPack * static_cast<int>(kWarp));  // per lane
 
 struct Moment {
   float* whole;
@@ -27,7 +28,7 @@ struct Factors {
   float clip, decay, one_minus_beta1, beta2, one_minus_beta2, sqrt_bias_correction2, eps, step_size;
 };
 
-// By squaring: `exponent` is at least 0.
+// Computes the power by squaring; `exponent` is at least 0.
 __device__ double power(double base, std::int32_t exponent) {
   double result = 1;
   for (; exponent > 0; exponent /= 2, base *= base) {
@@ -61,7 +62,7 @@ __device__ void adamw_step(const Factors& s, float& parameter, float& m, float& 
   parameter += s.step_size * m / denominator;
 }
 
-// These say what the codes of both moments stand for, and find the nearest code of a value (tensor/code_table.h).
+// The numbers of both moments' codes, and the tables that find a value's nearest code (tensor/code_table.h).
 PLIMSOLL_TABLE CodeMap kSignedMap = kSignedCodes, kUnsignedMap = kUnsignedCodes;
 PLIMSOLL_TABLE auto kSignedEntries = kSignedCodeTable.entries;
 PLIMSOLL_TABLE auto kUnsignedEntries = kUnsignedCodeTable.entries;
@@ -84,7 +85,7 @@ struct CodeTables {
   }
 };
 
-// Stands for the tables where no moment is coded.
+// Replaces the tables if no moment is coded.
 struct NoTables {
   static constexpr const float *signed_map = nullptr, *unsigned_map = nullptr;
   __device__ void fill() {}
@@ -133,7 +134,7 @@ __device__ void load_moment(const Moment& moment, const float* map, std::int64_t
   }
 }
 
-// The whole warp comes. What lies behind the last element counts as zeros.
+// The whole warp must call it. Elements after the last one count as zeros.
 template <bool kCoded, bool kHasSign, typename Tables>
 __device__ void store_moment(const Moment& moment, const Tables& tables, std::int64_t block, std::int64_t elements,
                              const Values& from) {
@@ -159,8 +160,8 @@ __device__ void store_moment(const Moment& moment, const Tables& tables, std::in
   }
 }
 
-// The gradients of the pack that begins with the table's element `at`; `found` is where the row of element `from`, not
-// behind it, was found, and lies at `from_row`.
+// Loads the gradients of the pack that begins with the table's element `at`. `found` says where the row of element
+// `from`, which is not after `at`, was found; `from_row` is where it lies.
 __device__ void load_gradient(const Gradient& gradient, std::int64_t at, int count, std::int64_t from_row,
                               std::int64_t found, float (&to)[kPack]) {
   std::int64_t row = from_row, column = at - row * gradient.width;
@@ -183,7 +184,7 @@ __device__ void load_gradient(const Gradient& gradient, std::int64_t at, int cou
   }
 }
 
-// One parameter's update.
+// The update of one parameter.
 struct Task {
   Parameter parameter;
   Moment moment{}, square{};
@@ -196,7 +197,7 @@ struct Task {
   unsigned first_block = 0;
 };
 
-// One start updates several parameters, because most of them are small. A kernel takes 4 KiB of arguments at most.
+// One launch updates several parameters, because most of them are small. A kernel takes 4 KiB of arguments at most.
 constexpr int kMostTasks = kMostJoinedUpdates;
 struct Tasks {
   Task at[kMostTasks];
@@ -316,7 +317,7 @@ class AdamW final : public Kernel {
     return task;
   }
 
-  // All of them coded or none, by rows or none, as `form` is.
+  // All updates have the same form: all coded or none, all by rows or none, as in `form`.
   static void start(const Context& context, const UpdateForm& form, std::span<const Task> tasks) {
     Tasks all{};
     unsigned blocks = 0;

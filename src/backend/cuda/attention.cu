@@ -7,16 +7,16 @@
 namespace plimsoll::cuda {
 namespace {
 
-// Half the gradient's tiles where a head has 64 columns of halves: scores then leave registers for four blocks of a
-// multiprocessor, which hide more of each other's waiting than two walks over larger tiles save.
+// Tiles are half as large as the gradient's if a head has 64 columns of halves: scores then leave enough registers for
+// four blocks per multiprocessor, which hide each other's waiting better than two with larger tiles.
 template <typename T, int kWidth, bool kExact>
 struct ForwardTiles : AttentionTiles<T, kWidth, kExact> {
   using Base = AttentionTiles<T, kWidth, kExact>;
   static constexpr bool kHalved = Base::kHalf && kWidth == 64;
   static constexpr int kTile = kHalved ? Base::kTile / 2 : Base::kTile, kBlocks = kTile / 8;
-  static constexpr int kStaging = Base::kHalf ? 0 : 16 * leading<float>(kTile);  // floats a warp, for add_product
-  // Blocks that a multiprocessor's registers have room for, and, before Hopper, its shared memory: ptxas spills where
-  // it hopes for one more.
+  static constexpr int kStaging = Base::kHalf ? 0 : 16 * leading<float>(kTile);  // floats per warp, for add_product
+  // The number of blocks that fit a multiprocessor's registers and, before Hopper, its shared memory; with one more,
+  // ptxas would spill.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
   static constexpr int kBlocksAtOnce = Base::kHalf ? 2 : 4;
 #else
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(ForwardTiles<T, kWidth, kExact>::kThreads,
   const Shared shared(stages);
 
   RowCopies<Form::kRows, Form, T>(block, in.q, block.first, shape).next(shared.q, block.real(block.first));
-  const BlockRows<Form> of_keys = kBiased ? block : block.of_keys(shape);  // with biases no keys are shared
+  const BlockRows<Form> of_keys = kBiased ? block : block.of_keys(shape);  // with biases, heads do not share keys
   RowCopies<kTile, Form, T> k(of_keys, in.k, 0, shape), v(of_keys, in.v, 0, shape);
   using Biases = std::conditional_t<kBiased, BiasCopies<Form::kRows, kTile, true, Form, T>, NoBiasCopies>;
   Biases biases(block, in.biases, block.first, 0, shape);
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(ForwardTiles<T, kWidth, kExact>::kThreads,
 
   float out[Form::kOutBlocks][4] = {};
   RunningSoftmax softmax;
-  const bool causal = !kBiased && shape.causal;  // not with biases
+  const bool causal = !kBiased && shape.causal;  // never with biases
   const int seen = causal && block.first + Form::kRows < block.length ? block.first + Form::kRows : block.length;
   walk<Form>(0, seen, stages, fetch, [&](int key, int stage) {
     if (shape.drops) bits.draw(site, block.warp_first(), key);

@@ -1,14 +1,14 @@
-// Attention and its gradient on the GPU (attention.cu, attention_grad.cu) share this: both compute a head's scores tile
+// What attention and its gradient on the GPU share (attention.cu, attention_grad.cu). Both compute a head's scores tile
 // by tile in the registers of a block's warps, and never store a tile.
 //
-// A block takes Form::kRows rows of one sample and head, 16 a warp, and walks over the sample's other side, kTile at a
-// time: keys, if its rows are queries; queries, if they are keys. A score begins as the pair's bias, to which the
-// product of query and key is added; its exponential is a power of 2, of score * scale2 - the largest, where scale2 =
-// log2(e) / sqrt(head size).
+// A block takes Form::kRows rows of one sample and head, 16 per warp, and walks over the other side of the sample,
+// kTile rows at a time: keys, if its rows are queries; queries, if they are keys. A score begins as the pair's bias, to
+// which the product of query and key is added; its exponential is a power of 2, of score * scale2 - the largest, where
+// scale2 = log2(e) / sqrt(head size).
 //
-// Biases come from a matrix that attention_bias.cu makes of the bias tables and the key mask, rounded to q's type, once
-// for all layers or for each node again: to look three tables up for each score would take more instructions than all
-// the rest.
+// Biases come from a matrix that attention_bias.cu computes from the bias tables and the key mask, rounded to q's type,
+// once for all layers or again for each node: looking up three tables for each score would take more instructions than
+// everything else.
 #pragma once
 
 #include <cmath>
@@ -21,20 +21,20 @@
 
 namespace plimsoll::cuda {
 
-// The tile sizes of a type, for heads of kWidth columns, or, where it is not exact, of at most so many: the rest are
-// zeros, and rows may begin anywhere.
+// The tile sizes of a type, for heads of kWidth columns, or, if not kExact, of at most that many: the rest are zeros,
+// and rows may begin anywhere.
 template <typename T, int kWidth, bool kExact>
 struct AttentionTiles {
   static constexpr bool kHalf = sizeof(T) == 2;
   static constexpr bool kExactHeads = kExact;
   static constexpr int kRows = attention_block_rows(kHalf), kWarps = kRows / 16;
   static constexpr int kThreads = kWarps * static_cast<int>(kWarp);
-  static constexpr int kCopiers = kThreads;  // of a tile
+  static constexpr int kCopiers = kThreads;  // threads that copy a tile
   static constexpr int kColumns = kWidth, kTile = kHalf ? (kWidth <= 64 ? 64 : 32) : (kWidth <= 64 ? 32 : 16);
-  // Tiles in shared memory: one is computed with, the other is on its way where the device copies by itself.
+  // The number of tiles in shared memory: two if the device copies asynchronously, one in use and one being copied.
   PLIMSOLL_HOST_DEVICE static constexpr int stages(int architecture) { return kHalf && architecture >= 80 ? 2 : 1; }
   static constexpr int kBlocks = kTile / 8, kOutBlocks = kWidth / 8;  // of sums in registers
-  // How tiles lie in shared memory.
+  // Returns the place of an element of a tile in shared memory.
   template <int kTileColumns>
   static constexpr int leading_of = leading<T>(kTileColumns);
   template <int kTileColumns>
@@ -42,22 +42,22 @@ struct AttentionTiles {
     return row * leading_of<kTileColumns> + column;
   }
   static constexpr int kLeading = leading_of<kWidth>;
-  static constexpr int kStaging = kHalf ? 0 : 16 * leading<float>(kTile);  // floats a warp, for add_product
+  static constexpr int kStaging = kHalf ? 0 : 16 * leading<float>(kTile);  // floats per warp, for add_product
 };
 
-// Which rows of which sample and head a block works on.
+// The rows, sample and head that a block works on.
 struct BlockPlace {
   unsigned tile, head, sample;
 };
 
-// Those rows, and its thread's part. Rows count from the sample's first.
+// Those rows, and the thread's part of them. Rows count from the sample's first.
 template <typename Form>
 struct BlockRows {
   int head, sample;
-  int begins;               // where the sample's rows begin among all
+  int begins;               // the sample's first row among all rows
   int length;               // of the sample
-  int first;                // of the block, whose rows from `length` on do not exist
-  int stride, head_column;  // of the rows that it reads as its head's
+  int first;                // row of the block; its rows from `length` on do not exist
+  int stride, head_column;  // stride of the rows, and the head's first column in them
   int warp, lane;
 
   __device__ BlockRows(const AttentionShape& shape, const std::int32_t* offsets, const BlockPlace& place)
@@ -70,29 +70,29 @@ struct BlockRows {
         head_column(head * shape.head_size),
         warp(static_cast<int>(threadIdx.x / kWarp)),
         lane(static_cast<int>(threadIdx.x % kWarp)) {}
-  // The block's place in a grid of (tiles of rows, heads, samples).
+  // Takes the block's place from a grid of (tiles of rows, heads, samples).
   __device__ BlockRows(const AttentionShape& shape, const std::int32_t* offsets)
       : BlockRows(shape, offsets, BlockPlace{blockIdx.x, blockIdx.y, blockIdx.z}) {}
 
   __device__ std::int64_t begin() const { return begins; }
   __device__ int warp_first() const { return first + 16 * warp; }
-  // The same rows of k and v, whose head is one that several share.
+  // Returns the same rows for k and v, where several heads may share one.
   __device__ BlockRows of_keys(const AttentionShape& shape) const {
     BlockRows keys = *this;
     keys.stride = static_cast<int>(shape.key_stride());
     keys.head_column = head / shape.group * shape.head_size;
     return keys;
   }
-  // How many rows there are from this one on.
+  // Returns how many rows there are from this one on.
   __device__ int real(int row) const { return length - row; }
-  // The head's part of a row of q, or of what lies like it.
+  // Returns the head's part of a row of q, or of a tensor with the same layout.
   template <typename T>
   __device__ T* row_of(T* rows, int row) const {
     return rows + (begin() + row) * stride + head_column;
   }
 };
 
-// Returns that grid for samples of at most `longest` rows.
+// Returns the grid for samples of at most `longest` rows.
 template <typename Form>
 Launch grid_of(const AttentionShape& shape, std::int64_t longest, std::size_t shared_bytes) {
   return {.blocks = static_cast<unsigned>((longest + Form::kRows - 1) / Form::kRows),
@@ -102,11 +102,11 @@ Launch grid_of(const AttentionShape& shape, std::int64_t longest, std::size_t sh
           .shared_bytes = shared_bytes};
 }
 
-// The tensors that biases are made of.
+// The tensors that biases are computed from.
 struct BiasTensors {
   const std::int32_t* offsets;                // [samples + 1]
   const std::int32_t* key_mask;               // [n]
-  const std::int32_t* coordinates = nullptr;  // [n][3], without biases none
+  const std::int32_t* coordinates = nullptr;  // [n][3]; nullptr without biases
   const float* tables[kTables] = {};          // [heads][bins]
 
   BiasTensors(const KernelArguments& a, const AttentionForm& form)
@@ -123,7 +123,7 @@ struct AttentionTensors : BiasTensors {
   const T *q, *k, *v;
   const std::int32_t* row_keys;     // [n][2]
   const std::int32_t* dropout_key;  // [2]
-  const T* biases = nullptr;        // [n][heads][bias_stride], without tables none
+  const T* biases = nullptr;        // [n][heads][bias_stride]; nullptr without tables
 
   AttentionTensors(const KernelArguments& a, const AttentionForm& form)
       : BiasTensors(a, form),
@@ -138,15 +138,15 @@ struct AttentionTensors : BiasTensors {
 
 // --- shared memory ---------------------------------------------------------------------------------------------------
 
-// A piece of a block's shared memory, by where it begins: a pointer made from there is known to be one to shared
-// memory, which takes half the instructions of one that may lead anywhere.
+// A piece of a block's shared memory, given by its offset: the compiler then knows that a pointer into it points to
+// shared memory, and access takes half the instructions of a generic pointer.
 template <typename T>
 struct SharedPiece {
   int begin = 0;
   __device__ operator T*() const { return reinterpret_cast<T*>(dynamic_shared<unsigned char>() + begin); }
 };
 
-// Hands them out; the host counts the bytes by the same walk.
+// Hands out pieces; the host counts their bytes by the same calls.
 class SharedPieces {
  public:
   template <typename T>
@@ -161,15 +161,15 @@ class SharedPieces {
   int bytes_ = 0;
 };
 
-// The sums of bias tables need these of a row: its position, x and y.
+// What the sums of bias tables need to know of a row: its position, x and y.
 struct alignas(16) RowFacts {
   std::int32_t coordinates[kTables];
   std::int32_t unused;
 };
-// The gradient needs these of a query. The log of its sum of exp is a pair, a float and the rest: one float alone would
-// lose the bits by which large scores differ.
+// What the gradient needs to know of a query. The log of its sum of exp is a pair, a float and its rounding error: one
+// float alone would lose the bits by which large scores differ.
 struct alignas(16) QueryFacts {
-  float log_sum_exp2, delta, log_sum_rest2;  // no row, or all its keys masked: log_sum_exp2 is infinite
+  float log_sum_exp2, delta, log_sum_rest2;  // log_sum_exp2 is infinite if there is no row or all its keys are masked
 };
 // Writes such a pair.
 __device__ inline void store_parts(double value, float* pair) {
@@ -179,8 +179,8 @@ __device__ inline void store_parts(double value, float* pair) {
 
 // --- copies to shared memory -----------------------------------------------------------------------------------------
 
-// So many of a block's threads copy a tile of kColumns in pieces of 16 bytes: a thread begins at this row and column,
-// and goes on kStep rows below.
+// kCopiers of a block's threads copy a tile of kColumns columns in pieces of 16 bytes: a thread begins at this row and
+// column, and continues kStep rows further down.
 template <typename T, int kColumns, int kCopiers>
 struct TileThread {
   static constexpr int kChunk = 16 / sizeof(T), kChunks = kColumns / kChunk, kStep = kCopiers / kChunks;
@@ -190,7 +190,7 @@ struct TileThread {
 };
 
 // Copies rows of the block's sample and head, tile after tile; those beyond the sample's end and columns beyond the
-// head are zeros. Whole 16 bytes arrive by wait_for_copies.
+// head are zeros. Pieces of 16 bytes have arrived after wait_for_copies.
 template <int kRows, typename Form, typename T>
 class RowCopies {
   using At = TileThread<T, Form::kColumns, Form::kCopiers>;
@@ -201,7 +201,7 @@ class RowCopies {
         stride_(block.stride),
         columns_(shape.head_size - At::column()) {}
 
-  // `real`: the rows that there are from the tile's first one on.
+  // `real`: how many rows there are from the tile's first one on.
   __device__ void next(T* tile, int real) {
     static_assert(kRows % At::kStep == 0);
     T* const at = tile + Form::template offset<Form::kColumns>(At::row(), At::column());
@@ -227,7 +227,7 @@ class RowCopies {
   int stride_, columns_;
 };
 
-// Copies those rows' coordinates; rows that do not exist get zeros.
+// Copies the rows' coordinates; rows that do not exist get zeros.
 template <int kRows, typename Form>
 __device__ void copy_facts(const BlockRows<Form>& block, RowFacts* to, const std::int32_t* coordinates, int first) {
   const int row = static_cast<int>(threadIdx.x);
@@ -238,7 +238,7 @@ __device__ void copy_facts(const BlockRows<Form>& block, RowFacts* to, const std
   for (int t = 0; t < kTables; ++t) copy_async<4>(&to[row].coordinates[t], from + t, row < block.real(first));
 }
 
-// Those of a mask; keys that do not exist are masked.
+// Copies the keys' mask; keys that do not exist are masked.
 template <int kRows, typename Form>
 __device__ void copy_mask(const BlockRows<Form>& block, std::int32_t* to, const std::int32_t* mask, int first) {
   const int row = static_cast<int>(threadIdx.x);
@@ -248,8 +248,8 @@ __device__ void copy_mask(const BlockRows<Form>& block, std::int32_t* to, const 
 
 // --- biases ----------------------------------------------------------------------------------------------------------
 
-// Copies the biases of kQueries rows of the sample with kKeys of its keys. From tile to tile go either the queries or
-// the keys. Queries that do not exist get zeros, keys beyond the matrix -infinity.
+// Copies the biases of kQueries rows of the sample with kKeys of its keys. From tile to tile, either the queries or the
+// keys (kKeysGo) move on. Queries that do not exist get zeros, keys beyond the matrix -infinity.
 template <int kQueries, int kKeys, bool kKeysGo, typename Form, typename T>
 class BiasCopies {
   using At = TileThread<T, kKeys, Form::kCopiers>;
@@ -261,7 +261,7 @@ class BiasCopies {
         biases + (block.begin() + query + At::row()) * stride_ + block.head * shape.bias_stride + key + At::column();
   }
 
-  // `real`: the queries that there are from the tile's first one on.
+  // `real`: how many queries there are from the tile's first one on.
   __device__ void next(T* tile, int real) {
     static_assert(kQueries % At::kStep == 0);
     constexpr int kLeading = Form::template leading_of<kKeys>;
@@ -290,14 +290,14 @@ class BiasCopies {
   int stride_, keys_;
 };
 
-// This stands in its place where there are no biases.
+// Replaces it if there are no biases.
 struct NoBiasCopies {
   template <typename... Arguments>
   __device__ explicit NoBiasCopies(const Arguments&...) {}
 };
 
-// The scores of a tile begin as its biases. `tile`: rows are queries, and so are the sums' rows; or, kTransposed, the
-// sums' columns are.
+// Initializes the scores of a tile with its biases. The rows of `tile` are queries, and so are the rows, or with
+// kTransposed the columns, of the sums.
 template <bool kTransposed, int kLeading, int kBlocks>
 __device__ void start_scores(float (&scores)[kBlocks][4], const float* tile) {
   const int row = static_cast<int>(threadIdx.x % kWarp / 4), column = static_cast<int>(threadIdx.x % 4 * 2);
@@ -330,12 +330,12 @@ __device__ void start_scores(float (&scores)[kBlocks][4], const T* tile) {
   }
 }
 
-// Returns what a key's scores begin with where there are no biases. A masked key's scores become NaN where they are not
-// finite, so its rows must be numbers, too.
+// Returns the initial value of a key's scores if there are no biases. Scores of a masked key that are not finite become
+// NaN, so its rows must be finite, too.
 __device__ inline float shut(std::int32_t mask) { return mask != 0 ? 0.0F : -INFINITY; }
 
-// Number (low + high) / 2 + d of a table's distances is the distance -d, which counts from query to key, so that a
-// number is a sum of what the two sides contribute: a query its coordinate, a key this.
+// The numbers of a table's distances: (low + high) / 2 + d stands for -d, counted from query to key. So a number is the
+// sum of a query's coordinate and of this, the key's contribution.
 __device__ inline int distance_of_key(const BucketEdges& edges, int coordinate) {
   return (edges.low + edges.high) / 2 - coordinate;
 }
@@ -343,7 +343,7 @@ __device__ inline int distance_number(const AttentionShape& shape, int table, in
   const BucketEdges& edges = shape.edges[table];
   return clamped_sum(of_key, query_coordinate, table == 0 ? 0 : edges.low, edges.high);
 }
-// Fills bins[0 .. distances) with their bins in their tables. By all threads of the block.
+// Fills bins[0 .. distances) with the bins of the distances in their tables. All threads of the block must call it.
 __device__ inline void number_bins(std::uint8_t* bins, const AttentionShape& shape) {
   for (const BucketEdges& edges : shape.edges) {
     for (int at = edges.low + static_cast<int>(threadIdx.x); at <= edges.high; at += static_cast<int>(blockDim.x)) {
@@ -354,9 +354,10 @@ __device__ inline void number_bins(std::uint8_t* bins, const AttentionShape& sha
 
 // --- the walk --------------------------------------------------------------------------------------------------------
 
-// Walks over the sample's rows from `begin` to `end` as the other side: fetch(first, stage) starts a tile's copies,
-// compute(first, stage) takes it. Both are called by all threads of the block, fetch(begin, 0) before; so are
-// arrive(first), before the barrier that compute comes behind, and leave(first), behind the one after it.
+// Walks over the sample's rows from `begin` to `end`, tile by tile: fetch(first, stage) starts a tile's copies,
+// compute(first, stage) uses the tile. The caller has called fetch(begin, 0). arrive(first) is called before the
+// barrier that precedes compute, and leave(first) after the barrier that follows it. All threads of the block call all
+// of them.
 template <typename Form, typename Fetch, typename Compute, typename Arrive, typename Leave>
 __device__ void walk(int begin, int end, int stages, const Fetch& fetch, const Compute& compute, const Arrive& arrive,
                      const Leave& leave) {
@@ -389,7 +390,7 @@ __device__ void walk(int begin, int end, int stages, const Fetch& fetch, const C
 
 // --- dropout ---------------------------------------------------------------------------------------------------------
 
-// The part that is the same in the counters of all of a block's calls.
+// The part of the counters that is the same in all calls of a block.
 struct DropoutSite {
   PhiloxKey key{};
   std::uint32_t site = 0, sample = 0;
@@ -403,15 +404,16 @@ struct DropoutSite {
   }
 };
 
-// The random bits of a warp's part of a tile, two keys a word (base/dropout.h). A call of Philox serves eight keys of a
-// query, which lie in a tile as they do in a call: tiles and warps begin at multiples of eight rows of the sample.
+// The random bits of a warp's part of a tile, two keys per word (base/dropout.h). One Philox call serves eight keys of
+// a query, which lie in a tile in the same order as in the call: tiles and warps begin at multiples of eight rows of
+// the sample.
 template <int kQueries, int kKeys>
 struct DropoutBits {
-  static constexpr int kStride = kKeys / 2 + 4;  // words from query to query, that lanes meet no bank twice
+  static constexpr int kStride = kKeys / 2 + 4;  // words from query to query, without bank conflicts
   static constexpr int kWords = kQueries * kStride;
   unsigned* words;
 
-  // By the lanes of the warp together; queries and keys count from the sample's first row.
+  // Draws the bits; all lanes of the warp call it. Queries and keys count from the sample's first row.
   __device__ void draw(const DropoutSite& site, int first_query, int first_key) const {
     constexpr int kCalls = kQueries * kKeys / 8 / static_cast<int>(kWarp);
     static_assert(kCalls * 8 * static_cast<int>(kWarp) == kQueries * kKeys);
@@ -423,7 +425,7 @@ struct DropoutBits {
     __syncwarp();
 #pragma unroll
     for (int call = 0; call < kCalls; ++call) {
-      constexpr int kEights = static_cast<int>(kWarp) / kQueries;  // of the warp's lanes together
+      constexpr int kEights = static_cast<int>(kWarp) / kQueries;  // that the warp's lanes draw together
       const PhiloxOutput drawn = dropout_words(
           {counter[0], counter[1] + static_cast<std::uint32_t>(call * kEights), counter[2], counter[3]}, site.key);
       to[call * kEights] = {{drawn[0], drawn[1], drawn[2], drawn[3]}};
@@ -431,9 +433,8 @@ struct DropoutBits {
     __syncwarp();
   }
 
-  // Returns whether dropout keeps the pair that lies so many queries and keys from where the pointer points: to a
-  // pair's 16 bits, or to a word, which holds two keys. Without dropout the threshold is 0, which keeps whatever lies
-  // there.
+  // Returns whether dropout keeps the pair at this distance, in queries and keys, from where the pointer points: to a
+  // pair's 16 bits, or to a word, which holds two keys. Without dropout the threshold is 0, which keeps all pairs.
   __device__ static bool keeps(const std::uint16_t* bits, const AttentionShape& shape, int query, int key) {
     return bits[2 * query * kStride + key] >= shape.threshold;
   }
@@ -470,16 +471,17 @@ __device__ void store_rows(const float (&sums)[kOutBlocks][4], float low_factor,
   }
 }
 
-// Starts the kernel that makes the matrix of biases in `scratch`, for samples of at most `longest` rows; does nothing
-// if there are no tables, or the node reads a matrix that was made of them before. prepare_biases checks the node when
-// it is prepared.
+// Launches the kernel that computes the matrix of biases in `scratch`, for samples of at most `longest` rows; does
+// nothing if there are no tables, or if the node reads a matrix that was computed before. prepare_biases checks the
+// node when it is prepared.
 template <typename T>
 void make_biases(const Context& context, AttentionTensors<T>& in, const AttentionShape& shape, std::int64_t longest,
                  std::byte* scratch);
 template <typename T>
 void prepare_biases(const Context& context, const AttentionShape& shape);
 
-// Tells whether the device multiplies by warpgroups, and this build has kernels for it; then these heads are theirs.
+// Returns whether the device multiplies by warpgroups and this build has kernels for that, which then serve these
+// heads.
 bool has_warpgroups(const Context& context);
 template <typename T, int kWidth, bool kExact>
 inline constexpr bool kForWarpgroups = sizeof(T) == 2 && kWidth == kWarpgroupHeadSize&& kExact;
@@ -487,7 +489,7 @@ inline constexpr bool kForWarpgroups = sizeof(T) == 2 && kWidth == kWarpgroupHea
 template <int kWidth, bool kExact>
 struct HeadForm {};
 
-// make(HeadForm) of the form that a head takes.
+// Calls make(HeadForm) for the form that fits a head.
 template <typename Make>
 auto for_head(std::int64_t head_size, const Make& make) {
   const int width = attention_tile_width(static_cast<std::int32_t>(head_size));
@@ -498,8 +500,9 @@ auto for_head(std::int64_t head_size, const Make& make) {
   return is_exact ? make(HeadForm<128, true>{}) : make(HeadForm<128, false>{});
 }
 
-// Above 48 KiB a kernel has to be told; it keeps the most that any node of the process needs. As many blocks as
-// registers have room for want nearly all that a multiprocessor divides between shared memory and cache.
+// Allows a kernel more than 48 KiB of shared memory, which needs a call; it keeps the most that any node of the process
+// needs. As many blocks as the registers have room for need nearly all the memory that a multiprocessor divides between
+// shared memory and cache.
 template <typename Function>
 void allow_shared_memory(const Context& context, Function* kernel, std::size_t bytes) {
   context.gpu().check_shared_memory(bytes, "attention",

@@ -1,6 +1,6 @@
-// The walks of attention's gradient share this: by warps (attention_grad.cu) and by warpgroups
-// (attention_grad_warpgroup.cu). A block keeps keys, whose dk and dv it sums in registers, and walks over the queries,
-// to whose dq it adds its share in device memory, after the blocks of earlier keys.
+// What the two walks of attention's gradient share: by warps (attention_grad.cu) and by warpgroups
+// (attention_grad_warpgroup.cu). A block keeps keys, sums their dk and dv in registers, and walks over the queries. It
+// adds its share to their dq in device memory, after the blocks of earlier keys.
 #pragma once
 
 #include "backend/cuda/attention.h"
@@ -11,19 +11,19 @@ namespace plimsoll::cuda {
 
 // The order in which blocks add to dq.
 struct Turns {
-  unsigned* begun;     // blocks
-  unsigned* added;     // [samples][heads][rows / 16]: blocks that have added to these queries
+  unsigned* begun;     // counts blocks
+  unsigned* added;     // [samples][heads][rows / 16]: how many blocks have added to these queries
   int row_tiles;       // of 16 rows, of the longest sample
   unsigned key_tiles;  // of a block's rows, of the longest sample
-  // Blocks of a head begin at different queries and go around: none waits for another's first addition. Only where all
-  // of a head's blocks run at once, since they wait for each other.
+  // If true, the blocks of a head begin at different queries and wrap around, so that none waits for another's first
+  // addition. This needs all of a head's blocks to run at once, since they wait for each other.
   bool goes_around = false;
 };
 
-// Which block a number stands for. Heads of samples come in groups whose tensors a GPU's L2 cache holds, for all blocks
-// of a group to find there; within one, every head's first keys come before any head's second, so that a block finds
-// the sums that it adds to complete; or its last keys come first. Where blocks of a head go around, they are side by
-// side.
+// Returns the place of the block with this number. Heads of samples are numbered in groups whose tensors fit a GPU's L2
+// cache, so that all blocks of a group find them there. Within a group, every head's first keys come before any head's
+// second (or, with last_first, in the opposite order), so that a block finds the sums that it adds to complete. If the
+// blocks of a head go around, they have neighbouring numbers.
 inline constexpr unsigned kHeadsAtOnce = 48;
 __device__ inline BlockPlace place_of(unsigned number, const AttentionShape& shape, unsigned key_tiles,
                                       bool goes_around = false, bool last_first = false) {
@@ -35,7 +35,7 @@ __device__ inline BlockPlace place_of(unsigned number, const AttentionShape& sha
   return {.tile = last_first ? key_tiles - 1 - tile : tile, .head = item % heads, .sample = item / heads};
 }
 
-// A lane's sums of one of its rows become 0.
+// Sets a lane's sums of one of its rows to 0.
 template <int kOutBlocks>
 __device__ inline void clear_row(int row, float (&a)[kOutBlocks][4], float (&b)[kOutBlocks][4]) {
 #pragma unroll
@@ -50,7 +50,7 @@ struct BackwardTensors {
   Turns turns;
   float* dq_sums;  // queries_of
   T *dq, *dk, *dv;
-  float *shared_dk, *shared_dv;  // of each head, where heads share dk and dv; else nullptr
+  float *shared_dk, *shared_dv;  // of each head, if heads share dk and dv; else nullptr
   float* partial;                // [heads * bins][slots], zeros where no block writes
   std::int64_t slots;
   TileSums tile_sums;
@@ -72,8 +72,8 @@ __device__ void copy_query_facts(const BlockRows<Form>& block, QueryFacts* to, c
   copy_async<4>(&to[row].delta, t.sums.delta + at, true);
 }
 
-// Scores without biases begin as 0 where the lane's two keys are `open`, else as -infinity; so do those of queries that
-// come before a key, where they are `causal`. Rows are a warp's keys from the block's rows, columns queries from
+// Initializes scores without biases: to 0 where the lane's two keys are `open`, else to -infinity, and also, if
+// `causal`, to -infinity for queries before the key. Rows are a warp's keys from the block's rows, columns queries from
 // `first` on.
 template <typename Form, int kBlocks>
 __device__ void start_without_biases(float (&scores)[kBlocks][4], const bool (&open)[2], const BlockRows<Form>& block,
@@ -94,25 +94,26 @@ __device__ void start_without_biases(float (&scores)[kBlocks][4], const bool (&o
   }
 }
 
-// The sums of dq of 16 queries, for all blocks: for each part of the columns what the lanes of a warp hold of it.
+// Returns the sums of dq of 16 queries, which all blocks share: for each part of the columns, what the lanes of a warp
+// hold.
 template <typename Form>
 __device__ float* queries_of(const BlockRows<Form>& block, float* sums, int query, const AttentionShape& shape) {
   const std::int64_t tile = block.begin() / 16 + block.sample + query / 16;
   return sums + (tile * shape.heads + block.head) * 16 * Form::kColumns;
 }
 
-// A lane's sums of a part of dq's columns, of 16 queries.
+// Returns a lane's sums of a part of dq's columns, for 16 queries.
 template <int kBlocks>
 __device__ Pack<float, 4>* lane_sums(float* sums, int part) {
   return reinterpret_cast<Pack<float, 4>*>(sums) + part * kBlocks * kWarp + threadIdx.x % kWarp;
 }
-// Reads what the blocks before have added to kBlocks of them from `first` on.
+// Reads what earlier blocks have added to kBlocks of them, from `first` on.
 template <int kBlocks>
 __device__ void load_sums(Pack<float, 4> (&before)[kBlocks], const Pack<float, 4>* sums, int first = 0) {
 #pragma unroll
   for (int n = 0; n < kBlocks; ++n) before[n] = load_of_other_blocks(sums + (first + n) * kWarp);
 }
-// Writes them with a share more.
+// Writes them with one more share added.
 template <int kBlocks, int kAllBlocks>
 __device__ void store_sums_with(const float (&share)[kAllBlocks][4], const Pack<float, 4> (&before)[kBlocks],
                                 Pack<float, 4>* sums, int first = 0) {
@@ -135,8 +136,8 @@ __device__ void store_queries(const float (&whole)[kOutBlocks][4], const BlockRo
   store_sums<Form>(whole, shape.scale, to, block.real(query), shape);
 }
 
-// The last block that has added to the dq of a sample's and head's queries, from `begin` to `end`, writes it: a warp 16
-// queries at a time.
+// Writes the dq of a sample's and head's queries from `begin` to `end`, 16 queries per warp at a time. Called by the
+// last block that has added to them.
 template <typename Form, typename T>
 __device__ void write_queries(const BlockRows<Form>& block, int begin, int end, const BackwardTensors<T>& t,
                               const AttentionShape& shape) {
@@ -160,7 +161,7 @@ __device__ void store_keys(float (&dk_sums)[kOutBlocks][4], float (&dv_sums)[kOu
                            const BlockRows<Form>& block, bool shares, const BackwardTensors<T>& t,
                            const AttentionShape& shape) {
   const int at = block.warp_first(), real = block.real(at);
-  // A masked key has no gradient, whatever became of its sums: none of them was another's.
+  // A masked key has no gradient, whatever its sums are: they do not enter any other key's.
   for (int i = 0; i < 2; ++i) {
     if (!open[i]) clear_row(i, dk_sums, dv_sums);
   }
@@ -183,8 +184,8 @@ __device__ void store_keys(float (&dk_sums)[kOutBlocks][4], float (&dv_sums)[kOu
 }
 
 // The walk by warpgroups, for halves, heads of 64 columns and no gradients of bias tables, on the architecture that has
-// their instructions. A block has so many groups, and keeps so many keys. prepare_ checks the node when it is prepared;
-// start_ starts the kernel for so many blocks.
+// their instructions. A block has kGradGroups groups and keeps kGradRows keys. prepare_ checks the node when it is
+// prepared; start_ launches the kernel for the given number of blocks.
 inline constexpr int kGradGroups = 3, kGradRows = kGradGroups * 64;
 template <typename T, bool kBiased>
 void prepare_warpgroup_backward(const Context& context);

@@ -1,7 +1,7 @@
-// The matrix of biases that attention's scores begin with: for each query, head and key of the query's sample the sum
-// of what the tables of position, x and y have for their distances, rounded once to the type of q; -infinity where the
-// key is masked or does not exist. A thread finds the bins of a few neighbouring keys once, for all heads, whose values
-// lie side by side in shared memory.
+// The matrix of biases that attention's scores begin with: for each query, head and key of the query's sample, the sum
+// of the entries of the tables of position, x and y for their distances, rounded once to the type of q, or -infinity if
+// the key is masked or does not exist. A thread finds the bins of a few neighbouring keys once, for all heads, whose
+// values are side by side in shared memory.
 #include <algorithm>
 
 #include "backend/cuda/attention.h"
@@ -10,12 +10,12 @@ namespace plimsoll::cuda {
 namespace {
 
 constexpr int kThreads = 256, kBlockQueries = 8;
-constexpr int kHeadsAtOnce = 4;  // of whose values a thread reads 16 bytes
+constexpr int kHeadsAtOnce = 4;  // a thread reads their values in 16 bytes
 
 struct BiasShared {
   SharedPieces pieces;
   SharedPiece<std::uint8_t> bins;  // of distances
-  SharedPiece<float> values;       // [rows][heads]: the bins of all tables, then what a shut key has, then zeros
+  SharedPiece<float> values;       // [rows][heads]: the bins of all tables, then the values of a masked key, then zeros
   int heads;                       // a whole number of kHeadsAtOnce
   int shut, none;                  // the last two rows
 
@@ -43,7 +43,7 @@ __device__ void fill_values(const BiasShared& shared, const BiasTensors& in, con
   }
 }
 
-// Fills all columns of the rows where they are kAttentionBias's, and else those up to a multiple of kBiasColumns, which
+// Fills all columns of the rows if they are kAttentionBias's output, else those up to a multiple of kBiasColumns, which
 // is all that attention reads.
 template <typename T>
 __global__ void __launch_bounds__(kThreads) attention_bias(const BiasTensors in, const AttentionShape shape, T* to) {
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kThreads) attention_bias(const BiasTensors in,
     const int query = first + item / chunks, key = item % chunks * kChunk;
     if (query >= length) break;
     const std::int32_t* const of_query = in.coordinates + kTables * (begin + query);
-    int row[kChunk][kTables];  // of the values, where it begins
+    int row[kChunk][kTables];  // where each table's row of values begins
 #pragma unroll
     for (int i = 0; i < kChunk; ++i) {
       const bool open = key + i < length && in.key_mask[begin + key + i] != 0;

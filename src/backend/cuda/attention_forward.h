@@ -1,4 +1,4 @@
-// The two forms of attention share this: by warps (attention.cu) and by warpgroups (attention_warpgroup.cu). A block
+// What the two forms of attention share: by warps (attention.cu) and by warpgroups (attention_warpgroup.cu). A block
 // keeps queries and walks over the keys with a running maximum and sum.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace plimsoll::cuda {
 
-// By the block of a sample and head: the last sample's blocks write zeros behind the real rows (sizes/tails.h).
+// Called by the block of a sample and head. The last sample's blocks write zeros after the real rows (sizes/tails.h).
 template <typename Form, typename T>
 __device__ void clear_tail(const BlockRows<Form>& block, const std::int32_t* offsets, const AttentionShape& shape,
                            T* output, std::int64_t bound) {
@@ -21,8 +21,8 @@ __device__ void clear_tail(const BlockRows<Form>& block, const std::int32_t* off
   }
 }
 
-// Scores without biases begin by the keys' mask, and are -infinity where a query comes before its key, if `causal`.
-// Rows are a warp's queries, columns the keys from `key` on.
+// Initializes scores without biases from the keys' mask, and, if `causal`, to -infinity where a query comes before its
+// key. Rows are a warp's queries, columns the keys from `key` on.
 template <typename Form, int kBlocks>
 __device__ void start_with_mask(float (&scores)[kBlocks][4], const std::int32_t* mask, const BlockRows<Form>& block,
                                 bool causal, int key) {
@@ -42,7 +42,7 @@ __device__ void start_with_mask(float (&scores)[kBlocks][4], const std::int32_t*
   }
 }
 
-// The largest, or the sum, of the four lanes that hold a row.
+// Returns the largest value, or the sum, over the four lanes that hold a row.
 __device__ inline float row_max(float x) {
   x = fmaxf(x, __shfl_xor_sync(kAllLanes, x, 1));
   return fmaxf(x, __shfl_xor_sync(kAllLanes, x, 2));
@@ -52,14 +52,14 @@ __device__ inline float row_total(float x) {
   return x + __shfl_xor_sync(kAllLanes, x, 2);
 }
 
-// The softmax of the lane's two rows, as far as the walk has come.
+// The softmax of the lane's two rows over the keys so far.
 struct RunningSoftmax {
-  // Sums of powers of up to 2^kSlack are as good as those of powers up to 1, so that the largest is seldom exceeded.
+  // Sums of powers up to 2^kSlack are as precise as sums of powers up to 1, so the base seldom has to change.
   static constexpr float kSlack = 8;
   float base[2] = {-FLT_MAX, -FLT_MAX};  // no score times scale2 exceeds it by more than kSlack
   float sum[2] = {0, 0};
 
-  // Makes powers of a tile's scores, and takes `out` to the base that they are of.
+  // Turns a tile's scores into powers, and rescales `out` to their base.
   template <int kBlocks, int kOutBlocks>
   __device__ void take(float (&scores)[kBlocks][4], float (&out)[kOutBlocks][4], float scale2) {
     float tile_largest[2] = {-INFINITY, -INFINITY};
@@ -96,7 +96,7 @@ struct RunningSoftmax {
     }
   }
 
-  // Writes the warp's rows of the output, of sums to the base, and the logs of their sums of exp.
+  // Writes the warp's rows of the output, from the sums to the base, and the logs of their sums of exp.
   template <typename Form, typename T, int kOutBlocks>
   __device__ void store(const float (&out)[kOutBlocks][4], const BlockRows<Form>& block, const AttentionShape& shape,
                         T* output, float* log_sum_exp) const {
@@ -104,7 +104,7 @@ struct RunningSoftmax {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const float total = row_total(sum[i]);
-      factor[i] = total == 0 ? 0.0F : shape.keep_scale / total;  // a NaN stays one, whatever dropout took away
+      factor[i] = total == 0 ? 0.0F : shape.keep_scale / total;  // a NaN stays NaN, whatever dropout drops
       const int row = block.warp_first() + block.lane / 4 + 8 * i;
       if (block.lane % 4 == 0 && row < block.length) {
         store_parts(total == 0 ? -INFINITY : double{base[i]} * kLn2 + double{logf(total)},
@@ -116,7 +116,7 @@ struct RunningSoftmax {
   }
 };
 
-// Sets the scores to 0 that dropout takes away; `bits` are those of the warp's queries and the scores' keys.
+// Sets the scores to 0 that dropout drops; `bits` are those of the warp's queries and the scores' keys.
 template <typename Bits, int kBlocks>
 __device__ void drop(float (&scores)[kBlocks][4], const Bits& bits, const AttentionShape& shape) {
   const int lane = static_cast<int>(threadIdx.x % kWarp);
@@ -131,7 +131,7 @@ __device__ void drop(float (&scores)[kBlocks][4], const Bits& bits, const Attent
 }
 
 // The form by warpgroups, for halves and heads of 64 columns, on the architecture that has their instructions.
-// prepare_ checks the node when it is prepared; start_ starts the kernel for samples of at most `longest` rows.
+// prepare_ checks the node when it is prepared; start_ launches the kernel for samples of at most `longest` rows.
 template <typename T, bool kBiased>
 void prepare_warpgroup_attention(const Context& context);
 template <typename T, bool kBiased>

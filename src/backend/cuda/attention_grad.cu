@@ -1,11 +1,11 @@
-// attention_grad: one walk over the tiles of scores, which computes them again. A block keeps keys, whose dk and dv it
-// sums in registers, and walks over the queries, to whose dq it adds its share in device memory. Blocks add to a
-// query's dq in the order of their keys: each waits until the one before has added, and as blocks number themselves
-// when they begin, that one has begun earlier. So every sum has one order (reference/attention.cpp has the formulas).
+// attention_grad: one walk over the tiles of scores, which are computed again. A block keeps keys, sums their dk and dv
+// in registers, and walks over the queries, adding its share to their dq in device memory. Blocks add to a query's dq
+// in the order of their keys: each waits until the previous block has added, which has begun earlier, because blocks
+// get their numbers when they begin. So the order of every sum is fixed (reference/attention.cpp has the formulas).
 //
-// Sums of the bias tables are kept in fixed point: integers, unlike floats, add up to the same in any order, so that
-// lanes may add where they like and the result repeats bit for bit. Their unit comes from a bound of what is added:
-// |ds| <= 2 keep_scale |do_i| max_j |v_j|, of which a query's probabilities take a mean.
+// Sums of the bias tables are kept in fixed point: sums of integers, unlike those of floats, do not depend on the
+// order, so that lanes may add in any order and the result repeats bit for bit. Their unit comes from a bound of the
+// summands: |ds| <= 2 keep_scale |do_i| max_j |v_j|, averaged with a query's probabilities.
 #include <bit>
 #include <type_traits>
 #include <vector>
@@ -22,7 +22,7 @@ struct FixedPoint;
 template <>
 struct FixedPoint<float> {
   using Sum = unsigned long long;          // two's complement
-  static constexpr float kMost = 0x1p62F;  // that a sum reaches
+  static constexpr float kMost = 0x1p62F;  // the largest sum
   __device__ static Sum from(float x) { return static_cast<Sum>(static_cast<long long>(x)); }
   __device__ static double value(Sum x) { return static_cast<double>(static_cast<long long>(x)); }
 };
@@ -37,14 +37,14 @@ struct FixedPoint<Bf16> : HalfFixedPoint {};
 template <>
 struct FixedPoint<F16> : HalfFixedPoint {};
 
-// The walk of the gradient has these sizes beside those of AttentionTiles.
+// The sizes of the gradient's walk, besides those of AttentionTiles.
 template <typename T, int kWidth, bool kExact>
 struct GradTiles : AttentionTiles<T, kWidth, kExact> {
   using Base = AttentionTiles<T, kWidth, kExact>;
-  // It takes a tile in parts of so many rows, because it has no registers for more.
+  // A tile is processed in parts of this many rows, because there are no registers for more.
   static constexpr int kPart = !Base::kHalf ? Base::kTile : kWidth == 32 ? 32 : 16, kPartBlocks = kPart / 8;
-  // By the registers and the shared memory that there are for the blocks of a multiprocessor. Three with a tile each
-  // are faster than two with the next one on its way.
+  // Depends on the registers and the shared memory of a multiprocessor. Three blocks with one tile each are faster than
+  // two that also copy the next tile.
   PLIMSOLL_HOST_DEVICE static constexpr int blocks_at_once(bool of_tables) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
     return Base::kHalf ? 2 : 4;
@@ -55,7 +55,7 @@ struct GradTiles : AttentionTiles<T, kWidth, kExact> {
   PLIMSOLL_HOST_DEVICE static constexpr int stages(int architecture) {
     return Base::kHalf && kWidth != 64 && architecture >= 90 ? 2 : 1;
   }
-  // Copies of a block's sums by bin: with one for each lane of a warp none waits for another.
+  // The number of copies of a block's sums by bin: with one copy for each lane of a warp, no lane waits for another.
   PLIMSOLL_HOST_DEVICE static constexpr int copies(int architecture) {
     return !Base::kHalf || architecture < 80 ? 8 : architecture < 90 ? 16 : 32;
   }
@@ -63,14 +63,14 @@ struct GradTiles : AttentionTiles<T, kWidth, kExact> {
   static constexpr int kGroups = kPart / 16, kColumnParts = Base::kWarps / kGroups;
   static constexpr int kPartColumns = kWidth / kColumnParts, kDqBlocks = kPartColumns / 8;
   static_assert(kGroups * kColumnParts == Base::kWarps);
-  static constexpr int kWarpsAtOnce = kExact && kWidth <= 64 ? Base::kWarps : 1;  // others have no registers for more
-  // A warp's gradients of scores, [16 keys][queries of a part], as they pass to the other warps; before, the random
-  // bits of its dropout lie there.
+  static constexpr int kWarpsAtOnce = kExact && kWidth <= 64 ? Base::kWarps : 1;  // others lack the registers
+  // A warp's gradients of scores, [16 keys][queries of a part], as they are passed to the other warps; before that, the
+  // space holds the random bits of its dropout.
   static constexpr int kExchangeLeading = leading<T>(kPart);
   using Bits = DropoutBits<kPart, 16>;
   static constexpr int kExchangeWords = 16 * kExchangeLeading * static_cast<int>(sizeof(T)) / 4;
   static constexpr int kWarpWords = kExchangeWords > Bits::kWords ? kExchangeWords : Bits::kWords;
-  // With two buffers for it, warps write a part's while others still read that of the part before.
+  // With two buffers for it, warps can write those of one part while others still read those of the previous part.
   template <bool kOfTables>
   PLIMSOLL_HOST_DEVICE static constexpr int exchanges(int architecture) {
     return kPart < Base::kTile && architecture >= 80 && !kOfTables ? 2 : 1;
@@ -111,7 +111,8 @@ struct BackwardShared {
   }
 };
 
-// The largest of what the threads of a block hold, for all of them. `shared`: a float a warp and one more.
+// Returns the largest of the values that the threads of a block hold, to all of them. `shared` has one float per warp
+// and one more.
 template <int kWarps>
 __device__ float block_max(float x, float* shared) {
   x = warp_max(x);
@@ -141,7 +142,7 @@ class TableSums {
       dout_norm = fmaxf(dout_norm, norms.dout_norm[at]);
       if (row >= block.first && row < block.first + Form::kRows) v_norm = fmaxf(v_norm, norms.v_norm[at]);
     }
-    // Infinite or NaN if a value is: the sums are then NaN by what their unit does to them.
+    // It is infinite or NaN if a value is; the sums' unit then makes the sums NaN.
     const float bound = block_max<Form::kWarps>(dout_norm, shared.bound) *
                         block_max<Form::kWarps>(v_norm, shared.bound) * shape.keep_scale;
     units_ = bound > 0 ? Fixed::kMost / (2 * queries_) / bound : 0.0F;
@@ -151,13 +152,13 @@ class TableSums {
     number_bins(+shared.bins, shape);
     const int copy = block.lane / (static_cast<int>(kWarp) / copies());
     for (int t = 0; t < kTables; ++t) {
-      // A table that is not there sums into the bin behind all others, which nobody reads: a branch would cost more.
+      // An absent table sums into the bin after all others, which is never read: a branch would cost more.
       const int first = shape.edges[t].bins == 0 ? shape.all_bins() : shape.edges[t].first;
       lane_sums_[t] = shared.sums.begin + (first * copies() + copy) * static_cast<int>(sizeof(Sum));
     }
   }
 
-  // Once the rows' facts are there.
+  // Call it once the rows' facts have arrived.
   __device__ void begin(const BlockRows<Form>& block) {
     for (int i = 0; i < 2; ++i) {
       for (int t = 0; t < kTables; ++t) {
@@ -167,7 +168,7 @@ class TableSums {
     }
   }
 
-  // Adds what the lane's key i and a query have in common.
+  // Adds the contribution of the lane's key i and a query.
   __device__ void add(float ds, int i, const RowFacts& query) {
     const Sum value = Fixed::from(ds * units_);
 #pragma unroll
@@ -177,7 +178,7 @@ class TableSums {
     }
   }
 
-  // partial[head * bins + bin][slot]. All threads of the block call it.
+  // Writes partial[head * bins + bin][slot]. All threads of the block call it.
   __device__ void write(float* partial, int head, std::int64_t slot, std::int64_t slots) {
     __syncthreads();
     const float bound = shared_.bound[Form::kWarps];
@@ -202,8 +203,8 @@ class TableSums {
 
 struct NoTableSums {};
 
-// Wide heads have registers for the sums of one of dk and dv alone, and take a launch for each: the one with kKeys
-// makes dq and the tables' gradients, too.
+// Wide heads have registers for the sums of only one of dk and dv, and take a launch for each: the one with kKeys
+// computes dq and the tables' gradients, too.
 template <typename T, int kWidth, bool kExact, bool kBiased, bool kKeys, bool kValues, bool kOfTables>
 __global__ void __launch_bounds__(GradTiles<T, kWidth, kExact>::kThreads,
                                   GradTiles<T, kWidth, kExact>::blocks_at_once(kOfTables))
@@ -212,7 +213,7 @@ __global__ void __launch_bounds__(GradTiles<T, kWidth, kExact>::kThreads,
   using Shared = BackwardShared<T, kWidth, kExact, kBiased, kOfTables>;
   static_assert(kKeys || !kOfTables);
   constexpr int kTile = Form::kTile;
-  // Tells whether there are registers for what other blocks have added to dq beside a part's gradients of scores.
+  // True if there are registers for what other blocks have added to dq, besides a part's gradients of scores.
   constexpr bool kLoadsEarly = kExact && kWidth <= 64 && !kOfTables;
   const AttentionTensors<T>& in = t.in;
   const unsigned number = kKeys ? block_number(t.turns.begun) : blockIdx.x;
@@ -224,13 +225,13 @@ __global__ void __launch_bounds__(GradTiles<T, kWidth, kExact>::kThreads,
   const Shared shared(shape, device_architecture());
   float* const staging = shared.staging + block.warp * Form::kStaging;
 
-  // With biases heads neither share keys nor are causal, which leaves registers to those kernels.
+  // With biases, heads neither share keys nor are causal; saying so at compile time saves registers.
   const bool shares = !kBiased && shape.group > 1, causal = !kBiased && shape.causal;
   const BlockRows<Form> of_keys = shares ? block.of_keys(shape) : block;
   RowCopies<Form::kRows, Form, T>(of_keys, in.k, block.first, shape).next(shared.k, block.real(block.first));
   RowCopies<Form::kRows, Form, T>(of_keys, in.v, block.first, shape).next(shared.v, block.real(block.first));
   if constexpr (kOfTables) copy_facts<Form::kRows>(block, shared.rows, in.coordinates, block.first);
-  // Earlier queries do not see the block's keys where they are causal; a block's first row is a tile's.
+  // If causal, earlier queries do not see the block's keys; a block's first row is also a tile's first row.
   static_assert(Form::kRows % kTile == 0);
   const int begin = causal ? block.first : 0;
   RowCopies<kTile, Form, T> q_copies(block, in.q, begin, shape), doutput_copies(block, t.doutput, begin, shape);
@@ -265,13 +266,13 @@ __global__ void __launch_bounds__(GradTiles<T, kWidth, kExact>::kThreads,
   }
 
   float dk_sums[Form::kOutBlocks][4] = {}, dv_sums[Form::kOutBlocks][4] = {};
-  // The warp's queries, of a part's, and its columns of their dq.
+  // The warp's queries among a part's, and its columns of their dq.
   const auto group = [&] { return block.warp % Form::kGroups * 16; };
   const auto column_part = [&] { return block.warp / Form::kGroups; };
   const auto sums_of = [&](int query) {
     return lane_sums<Form::kDqBlocks>(queries_of(block, t.dq_sums, query, shape), column_part());
   };
-  // One thread waits for the block before, another publishes what this one has added: both take long.
+  // One thread waits for the previous block, another one publishes what this block has added: both take long.
   const auto wait = [&](int first) {
     if (key_tile > 0 && threadIdx.x == kWarp) wait_for_turn(turn_of(first), key_tile);
   };
@@ -319,7 +320,7 @@ __global__ void __launch_bounds__(GradTiles<T, kWidth, kExact>::kThreads,
           for (int key = 0; key < 2; ++key) {
             const int i = 2 * key + side;
             float exponent = fmaf(p[n][i], shape.scale2, -facts.log_sum_exp2);
-            // A half has not the bits that this would set right.
+            // Halves are too coarse for this correction to matter.
             if constexpr (!Form::kHalf) exponent -= facts.log_sum_rest2;
             const float probability = exp2_fast(exponent);
             const bool kept = Form::Bits::keeps(drawn, shape, 8 * n + side, 8 * key);
@@ -394,7 +395,7 @@ struct TableOutputs {
   float* at[kTables];  // [heads][bins]
 };
 
-// A warp a bin of a head: the partial sums of its slots, in an order that does not change.
+// One warp per bin of a head: adds up the partial sums of its slots in a fixed order.
 __global__ void attention_table_sums(const float* partial, std::int64_t slots, const AttentionShape shape,
                                      TableOutputs to) {
   const int bins = shape.all_bins();
@@ -419,8 +420,8 @@ std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionSha
   using Form = GradTiles<T, kWidth, kExact>;
   constexpr bool kAtOnce = kWidth <= 64, kForGroups = kForWarpgroups<T, kWidth, kExact> && !kOfTables;
   const int architecture = context.architecture();
-  // By what a plan knows, not by a batch: the order of sums follows. Two of three groups would have no keys of short
-  // samples.
+  // This depends on what the plan knows, not on the batch, because it determines the order of sums. For short samples,
+  // two of the three groups would have no keys.
   const bool by_groups = kForGroups && has_warpgroups(context) && shape.longest > Form::kRows;
   const std::int64_t rows = by_groups ? kGradRows : Form::kRows;  // of a block
   const bool goes_around = by_groups && !shape.causal && shape.longest <= context.gpu().processors() * rows;

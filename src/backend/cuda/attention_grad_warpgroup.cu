@@ -1,7 +1,7 @@
 // attention_grad's walk on Hopper's tensor cores: the same as attention_grad.cu's, but a block has three warpgroups,
-// each of which keeps 64 keys and multiplies tiles of them by the 64 queries that all three are at; the cores read
-// operands from shared memory by themselves. Scores of a tile leave the registers as halves once, for dq: the groups
-// take turns at it, one makes the whole block's share while the others begin with the next queries.
+// each of which keeps 64 keys and multiplies tiles of them by the current 64 queries, the same for all three; the cores
+// read operands from shared memory themselves. Scores of a tile leave the registers once, as halves, for dq: the groups
+// take turns, and one computes the whole block's share while the others begin with the next queries.
 #include "backend/cuda/attention_backward.h"
 #include "backend/cuda/attention_warpgroup.h"
 
@@ -9,13 +9,13 @@ namespace plimsoll::cuda {
 namespace {
 
 // The random bits of a warp's part of a tile, 16 keys of 64 queries, in the bytes of its rows of a tile of halves. A
-// call of Philox serves eight keys of a query (base/dropout.h): a query has two pieces of 16 bytes, which change places
-// where the query's number has 4 in it, so that lanes meet no bank twice.
+// Philox call serves eight keys of a query (base/dropout.h): a query has two pieces of 16 bytes, which are swapped if
+// bit 2 of the query's number is set, so that lanes have no bank conflicts.
 class WarpBits {
  public:
   __device__ explicit WarpBits(void* rows) : pieces_(static_cast<Pack<unsigned, 4>*>(rows)) {}
 
-  // By the lanes of the warp together; queries and keys count from the sample's first row.
+  // Draws the bits; all lanes of the warp call it. Queries and keys count from the sample's first row.
   __device__ void draw(const DropoutSite& site, int first_query, int first_key) const {
     __syncwarp();
 #pragma unroll
@@ -30,7 +30,7 @@ class WarpBits {
     __syncwarp();
   }
 
-  // Those of the lane's keys lane / 4 and 8 more, from its queries of a block of eight on.
+  // The bits of the lane's keys, lane / 4 and 8 more, from its queries in a block of eight on.
   struct OfLane {
     const std::uint16_t* of_key[2];
   };
@@ -50,8 +50,8 @@ class WarpBits {
 template <typename T>
 struct GradGroups : WarpgroupTiles<T> {
   static constexpr int kRows = kGradGroups * kGroupTile, kThreads = kGradGroups * kGroupThreads;
-  // A stage is filled again when all products with it are complete, which is known two tiles later. The group whose
-  // number a stage has makes the share in dq of its queries.
+  // A stage is refilled when all products with it are complete, which is known two tiles later. The group with a
+  // stage's number computes the share in the dq of its queries.
   static constexpr int kStages = 3;
   static_assert(kStages == kGradGroups && kRows == kGradRows);
 };
@@ -64,8 +64,8 @@ struct WarpgroupShared {
   SharedPiece<T> k, v;        // of each group
   SharedPiece<T> q, doutput;  // of each stage
   SharedPiece<T> biases;      // of each stage, of each group
-  // Their gradients, of each group, of this tile of queries and the one before; before they are stored, the random bits
-  // of dropout lie there.
+  // The gradients of scores, of each group, for this tile of queries and the previous one; before they are stored, the
+  // space holds the random bits of dropout.
   SharedPiece<T> scores;
   SharedPiece<float> log_sums, deltas;  // QueryFacts of each stage
   SharedPiece<unsigned> number;
@@ -84,7 +84,7 @@ struct WarpgroupShared {
   }
 };
 
-// As copy_query_facts, into arrays of which a lane takes two neighbours at once.
+// Does the same as copy_query_facts, into arrays of which a lane takes two neighbours at once.
 template <typename T, typename Form>
 __device__ void copy_query_sums(const BlockRows<Form>& block, float* log_sums, float* deltas,
                                 const BackwardTensors<T>& t, const AttentionShape& shape, int first) {
@@ -110,8 +110,8 @@ struct OfQueries {
   }
 };
 
-// Adds a lane's share of dq to what the blocks before have added: it does not wait for that, and the order is theirs
-// all the same.
+// Adds a lane's share of dq to what the previous blocks have added, without waiting for the result; the order of blocks
+// is kept.
 __device__ inline void add_share(Pack<float, 4>* sums, const GroupSums& share) {
 #pragma unroll
   for (int n = 0; n < kGroupBlocks; ++n) {
@@ -123,12 +123,12 @@ __device__ inline void add_share(Pack<float, 4>* sums, const GroupSums& share) {
                  "f"(share[n][1]), "f"(share[n][2]), "f"(share[n][3])
                  : "memory");
 #else
-    static_cast<void>(to);  // code for other architectures, which is never started
+    static_cast<void>(to);  // code for other architectures, which is never launched
 #endif
   }
 }
 
-// Adds what the blocks before have added to a share.
+// Adds to a share what the previous blocks have added.
 __device__ inline void take_sums(GroupSums& share, const Pack<float, 4>* sums) {
 #pragma unroll
   for (int n = 0; n < kGroupBlocks; n += 2) {
@@ -139,7 +139,7 @@ __device__ inline void take_sums(GroupSums& share, const Pack<float, 4>* sums) {
   }
 }
 
-// The order in which a block takes the tiles of a sample's queries, and in which blocks add to theirs. Where blocks go
+// The order in which a block takes the tiles of a sample's queries, and in which blocks add to theirs. If blocks go
 // around or are causal, each begins at the queries of its own keys.
 struct Steps {
   int block, blocks, tiles;  // its number, of the sample's; tiles of queries
@@ -152,15 +152,15 @@ struct Steps {
         causal(is_causal),
         by_step(is_causal || turns.goes_around) {}
 
-  // Earlier queries do not see a block's keys where they are causal.
+  // If causal, earlier queries do not see a block's keys.
   __device__ int count() const { return causal ? tiles - kGradGroups * block : tiles; }
   __device__ int query(int step) const {
     int tile = by_step ? kGradGroups * block + step : step;
     if (tile >= tiles) tile -= tiles;
     return tile * kGroupTile;
   }
-  // Blocks that add before this one: those that began in between, or, where it has gone around, those behind it and
-  // those from the first on.
+  // Returns how many blocks add before this one: those that began in between, or, if it has gone around, those after it
+  // and those from the first on.
   __device__ unsigned turn(int step) const {
     const int beyond = kGradGroups * block + step - tiles;
     return static_cast<unsigned>(!by_step     ? block
@@ -192,8 +192,8 @@ __global__ void __launch_bounds__(kGradGroups* kGroupThreads, 1)
   Copies(of_keys, in.k, first_key, shape).next(shared.k + of_group, block.real(first_key));
   Copies(of_keys, in.v, first_key, shape).next(shared.v + of_group, block.real(first_key));
   using Biases = std::conditional_t<kBiased, BiasCopies<kGroupTile, kGroupTile, false, Form, T>, NoBiasCopies>;
-  // The groups share the work. Copies are made anew for each tile: the registers of where they are would be missing
-  // elsewhere.
+  // The groups share the work. The copy objects are constructed again for each tile, because keeping them would take
+  // registers that are needed elsewhere.
   const auto fetch = [&](int query, int stage) {
     if (group == 0) {
       Copies(block, in.q, query, shape).next(shared.q + stage * kGroupElements, block.real(query));
@@ -203,7 +203,7 @@ __global__ void __launch_bounds__(kGradGroups* kGroupThreads, 1)
       copy_query_sums(block, shared.log_sums + stage * kGroupTile, shared.deltas + stage * kGroupTile, t, shape, query);
     }
     if constexpr (kBiased) {
-      // There are none of keys behind a sample's last tile.
+      // There are no keys after a sample's last tile.
       if (!is_idle) {
         Biases(block, in.biases, query, first_key, shape)
             .next(shared.biases + stage * Shared::kOfGroups + of_group, block.real(query));
@@ -238,7 +238,7 @@ __global__ void __launch_bounds__(kGradGroups* kGroupThreads, 1)
   };
   bool open[2];
   if constexpr (!kBiased) set_open(open);
-  if (is_idle) {  // it has no part in dq
+  if (is_idle) {  // it has no share in dq
     const GroupPairs none = {};
     store_pairs<T>(shared.scores + of_group, none);
     store_pairs<T>(shared.scores + Shared::kOfGroups + of_group, none);
@@ -252,11 +252,11 @@ __global__ void __launch_bounds__(kGradGroups* kGroupThreads, 1)
     const int first = steps.query(step);
     const T *const q = shared.q + stage * kGroupElements, *const doutput = shared.doutput + stage * kGroupElements;
     T* const scores = shared.scores + step % 2 * Shared::kOfGroups;
-    // The group's turn, if it was the tile's before, ends where nothing waits for what was added.
+    // Ends the group's turn, if it had the previous tile, at a point where nothing waits for what was added.
     const auto end_turn_before = [&] {
       if (step > 0 && (stage + kGradGroups - 1) % kGradGroups == group) end_turn_of(step - 1);
     };
-    GroupPairs p_pairs, ds_pairs;  // which products read until they are waited for
+    GroupPairs p_pairs, ds_pairs;  // products read them until they are waited for
     if (is_idle) {
       end_turn_before();
     } else {
@@ -305,11 +305,11 @@ __global__ void __launch_bounds__(kGradGroups* kGroupThreads, 1)
       start_product<T, InTile::kColumns>(dv_sums, p_pairs, doutput);
       start_product<T, InTile::kColumns>(dk_sums, ds_pairs, q);
       commit_products();
-      __syncwarp();  // no lane reads random bits any more
+      __syncwarp();  // no lane reads random bits any longer
       store_pairs<T>(scores + of_group, ds_pairs);
     }
-    // Behind it the next tile and all groups' scores are there, all products with the tile before this one are
-    // complete, and nobody reads its scores any more.
+    // After it, the next tile and all groups' scores have arrived, all products with the tile before this one are
+    // complete, and its scores are no longer read.
     arrive();
     if (step + 2 < count) fetch(steps.query(step + 2), (stage + 2) % Form::kStages);
     if (stage != group) {

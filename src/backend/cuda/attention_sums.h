@@ -1,6 +1,6 @@
-// What attention's gradient sums over rows beside its walk (attention_grad.cu): a kernel before it leaves a query's
-// sums over its columns, and clears what the walk adds to; the walk leaves the sums of dq, dk and dv over 16 rows each,
-// from which the gradients of biases are made.
+// The row sums of attention's gradient outside its walk (attention_grad.cu): a kernel before the walk computes each
+// query's sums over its columns and clears what the walk adds to; the walk computes the sums of dq, dk and dv over 16
+// rows each, from which the gradients of biases are computed.
 #pragma once
 
 #include "backend/cuda/attention.h"
@@ -8,7 +8,7 @@
 
 namespace plimsoll::cuda {
 
-// The sums that the first kernel leaves for the other, [n][heads] each.
+// The sums that the first kernel leaves for the walk, [n][heads] each.
 struct RowSums {
   float* delta;      // output . doutput
   float* log_sums2;  // pairs: log_sum_exp in units of ln 2, infinity where all keys are masked
@@ -18,15 +18,15 @@ struct RowSums {
 
 __device__ inline float norm_of(float squares) { return squares <= 3.4e38F ? sqrtf(squares) : INFINITY; }
 
-// The sums over the rows of each 16 of a sample, [tiles][dq, dk, dv][heads * head_size]; a sample's tiles begin at
-// begin / 16 + its number. nullptr: nobody wants them.
+// The sums over every 16 rows of a sample, [tiles][dq, dk, dv][heads * head_size]; a sample's tiles begin at begin / 16
+// + its number. nullptr: they are not wanted.
 struct TileSums {
   float* at;
 
   __device__ float* of(std::int64_t begin, int sample, int row, int tensor, std::int64_t stride) const {
     return at + ((begin / 16 + sample + row / 16) * 3 + tensor) * stride;
   }
-  // Zeros in the tile that may lie between those of one sample and those of the next, spread over the grid.
+  // Writes zeros to the tile that may lie between one sample's tiles and the next one's, spread over the grid.
   __device__ void clear_unused(const std::int32_t* offsets, const AttentionShape& shape) const {
     if (at == nullptr) return;
     const std::int64_t each = 3 * shape.stride(), stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
@@ -40,8 +40,8 @@ struct TileSums {
   }
 };
 
-// A warp's 16 rows as the products hold them, times a factor: the sums of their first `real` rows, in each column of
-// the head. As store_rows.
+// Sums a warp's 16 rows as the products hold them, times a factor: their first `real` rows, in each column of the head.
+// The arguments are those of store_rows.
 template <typename Form, int kOutBlocks>
 __device__ void store_sums(const float (&rows)[kOutBlocks][4], float factor, float* to, int real,
                            const AttentionShape& shape) {
@@ -65,9 +65,9 @@ __device__ void store_sums(const float (&rows)[kOutBlocks][4], float factor, flo
 template <typename T>
 struct Outputs {
   T *dq, *dk, *dv;
-  std::int64_t rows;  // as far as the host knows how few there are
+  std::int64_t rows;  // an upper bound, as far as the host knows
 
-  // Zeros from that row on (sizes/tails.h), spread over the grid.
+  // Writes zeros from that row on (sizes/tails.h), spread over the grid.
   __device__ void clear_tails(std::int64_t first, const AttentionShape& shape) const {
     const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
     const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -80,7 +80,7 @@ struct Outputs {
   }
 };
 
-// The sum of x over groups of `lanes` lanes, a power of 2, in all of them.
+// Returns the sum of x over groups of `lanes` lanes, a power of 2, in all of them.
 __device__ inline float sum_of_lanes(float x, int lanes) {
   for (int step = lanes / 2; step > 0; step /= 2) x += __shfl_xor_sync(kAllLanes, x, step);
   return x;
@@ -133,7 +133,7 @@ __global__ void attention_row_sums(const T* doutput, const T* output, const T* v
   }
 }
 
-// dk and dv of the heads that share them: a thread adds up an element of both.
+// Adds up dk and dv over the heads that share them; a thread adds up one element of both.
 template <typename T>
 __global__ void attention_shared_sums(const float* of_dk, const float* of_dv, const std::int32_t* offsets,
                                       const AttentionShape shape, T* dk, T* dv) {

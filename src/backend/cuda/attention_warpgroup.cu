@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kGroupThreads, WarpgroupTiles<T>::kBlocksAtOnc
 
   using Copies = RowCopies<kGroupTile, Form, T>;
   Copies(block, in.q, block.first, shape).next(shared.q, block.real(block.first));
-  const BlockRows<Form> of_keys = kBiased ? block : block.of_keys(shape);  // with biases no keys are shared
+  const BlockRows<Form> of_keys = kBiased ? block : block.of_keys(shape);  // with biases, heads do not share keys
   Copies k(of_keys, in.k, 0, shape), v(of_keys, in.v, 0, shape);
   using Biases = std::conditional_t<kBiased, BiasCopies<kGroupTile, kGroupTile, true, Form, T>, NoBiasCopies>;
   Biases biases(block, in.biases, block.first, 0, shape);
@@ -62,13 +62,13 @@ __global__ void __launch_bounds__(kGroupThreads, WarpgroupTiles<T>::kBlocksAtOnc
 
   GroupSums out = {};
   RunningSoftmax softmax;
-  const bool causal = !kBiased && shape.causal;  // not with biases
+  const bool causal = !kBiased && shape.causal;  // never with biases
   const int seen = causal && block.first + Form::kRows < block.length ? block.first + Form::kRows : block.length;
 #pragma unroll 1
   for (int key = 0, stage = 0; key < seen; key += kGroupTile, stage = 1 - stage) {
     wait_for_copies<0>();
     show_to_tensor_cores();
-    __syncthreads();  // the tile is there, and nobody reads the one before any more
+    __syncthreads();  // the tile has arrived, and the previous one is no longer read
     if (key + kGroupTile < seen) fetch(key + kGroupTile, 1 - stage);
     GroupSums scores;
     if constexpr (kBiased) {

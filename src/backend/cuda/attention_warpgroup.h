@@ -1,4 +1,4 @@
-// How attention's kernels by warpgroups (attention_warpgroup.cu, attention_grad_warpgroup.cu) lay out their tiles.
+// The layout of tiles in attention's kernels by warpgroups (attention_warpgroup.cu, attention_grad_warpgroup.cu).
 #pragma once
 
 #include "backend/cuda/attention.h"
@@ -22,7 +22,8 @@ struct WarpgroupTiles : AttentionTiles<T, kGroupTile, true> {
   static constexpr int kStages = 2, kBlocksAtOnce = 3;
 };
 
-// Scores begin as a tile of biases, [queries][keys], of which the warp takes its 16 queries as rows, or its keys.
+// Initializes scores with a tile of biases, [queries][keys], of which the warp takes its 16 queries, or its 16 keys, as
+// rows.
 template <InTile kRowsAre, typename T>
 __device__ void start_with_biases(GroupSums& scores, const T* tile) {
   const int lane = static_cast<int>(threadIdx.x % kWarp), warp = group_warp();

@@ -1,5 +1,5 @@
-// The threads of a block compute these together: sums, always in the same order, the largest, and counts of the threads
-// before. Every thread of the block has to call them.
+// Functions that the threads of a block compute together: sums, always in the same order, maxima, and counts over the
+// previous threads. Every thread of the block must call them.
 #pragma once
 
 #include "backend/cuda/device.h"
@@ -30,7 +30,7 @@ __device__ inline float block_max(float x) {
   return x;
 }
 
-// The sum of values[0..count), as the block's threads take them in turn.
+// Returns the sum of values[0..count), which the block's threads take in turn.
 template <unsigned kThreads>
 __device__ inline double block_sum_of(const double* values, std::int64_t count) {
   double sum = 0;
@@ -38,7 +38,7 @@ __device__ inline double block_sum_of(const double* values, std::int64_t count) 
   return block_sum<kThreads>(sum);
 }
 
-// The sum of the lanes' values up to this one's.
+// Returns the sum of the lanes' values up to and including this lane's.
 __device__ inline unsigned warp_running_sum(unsigned x) {
   for (unsigned step = 1; step < kWarp; step *= 2) {
     const unsigned below = __shfl_up_sync(kAllLanes, x, step);
@@ -48,7 +48,7 @@ __device__ inline unsigned warp_running_sum(unsigned x) {
 }
 
 struct Place {
-  unsigned before, all;  // sums of the values of the threads before this one, and of all
+  unsigned before, all;  // sums of the values of the previous threads, and of all threads
 };
 template <unsigned kThreads>
 __device__ inline Place block_place(unsigned x) {
@@ -67,8 +67,8 @@ __device__ inline Place block_place(unsigned x) {
 
 // --- blocks in turn --------------------------------------------------------------------------------------------------
 //
-// Blocks of one kernel add to the same place in an order: the block of number t waits for those of smaller numbers, all
-// of which have begun, so that the wait ends whichever blocks the device has room for.
+// Blocks of one kernel add to the same place in a fixed order: block t waits for the blocks with smaller numbers, all
+// of which have begun, so that the wait always ends, whichever blocks the device has room for.
 
 // Numbers the blocks as they begin: returns the same number to all threads. `begun` is 0 before the kernel.
 __device__ inline unsigned block_number(unsigned* begun) {
@@ -78,8 +78,8 @@ __device__ inline unsigned block_number(unsigned* begun) {
   return number;
 }
 
-// By one thread: returns when another block has called end_turn(at, turn). After a __syncthreads that comes behind it,
-// what that block's threads stored before can be read with load_of_other_blocks.
+// Called by one thread; returns when another block has called end_turn(at, turn). After the next __syncthreads, what
+// that block's threads stored before can be read with load_of_other_blocks.
 __device__ inline void wait_for_turn(const unsigned* at, unsigned turn) {
 #ifdef PLIMSOLL_CUDA_EMULATED
   cuda_emulator::expect_turn(*at == turn);
@@ -90,8 +90,8 @@ __device__ inline void wait_for_turn(const unsigned* at, unsigned turn) {
   } while (now != turn);
 #endif
 }
-// The same for threads that then only add to what the other block has added to, by atomic operations: these meet in the
-// cache that all blocks share, so there is nothing to be read anew here.
+// Does the same for threads that then only add, by atomic operations, to what the other block has added to: these
+// operations run in the cache that all blocks share, so no thread reads stale values.
 __device__ inline void wait_to_add(const unsigned* at, unsigned turn) {
 #ifdef PLIMSOLL_CUDA_EMULATED
   cuda_emulator::expect_turn(*at == turn);
@@ -102,8 +102,8 @@ __device__ inline void wait_to_add(const unsigned* at, unsigned turn) {
   } while (now != turn);
 #endif
 }
-// By one thread, after a __syncthreads that all stores of the block come before: a release covers what a thread has
-// seen, so theirs, too.
+// Called by one thread, after a __syncthreads that follows all stores of the block: a release covers everything that
+// the thread has seen, and so these stores, too.
 __device__ inline void end_turn(unsigned* at, unsigned turn) {
 #ifdef PLIMSOLL_CUDA_EMULATED
   *at = turn;
@@ -111,7 +111,8 @@ __device__ inline void end_turn(unsigned* at, unsigned turn) {
   asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(at), "r"(turn) : "memory");
 #endif
 }
-// Past the first cache, which does not see what other blocks store. It stays where it is written, as early as may be.
+// Loads past the first-level cache, which does not see what other blocks store. The compiler does not move it, so it
+// may be placed as early as possible.
 __device__ inline Pack<float, 4> load_of_other_blocks(const Pack<float, 4>* from) {
 #ifdef PLIMSOLL_CUDA_EMULATED
   return *from;

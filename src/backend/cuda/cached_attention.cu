@@ -1,5 +1,5 @@
 // cached_attention: a warp takes a head of a row, and walks over the rows of the table that it sees, one after the
-// other; a lane has every 32nd column. What it has summed is made smaller when a larger score comes.
+// other; a lane has every 32nd column. When a larger score comes, the sums so far are scaled down.
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/rows.h"
 #include "backend/cuda/sizes/attention.h"
@@ -8,7 +8,7 @@
 namespace plimsoll::cuda {
 namespace {
 
-constexpr int kParts = kMostHeadSize / kWarp;  // columns of a lane
+constexpr int kParts = kMostHeadSize / kWarp;  // columns per lane
 
 struct CachedHeads {
   std::int64_t heads, group, width, stride;  // stride: columns of a table

@@ -1,6 +1,6 @@
-// The nodes by which ranks exchange tensors (graph/op.h): what backend/collectives.cpp does in the host's memory, by
-// the same messages and with the same bits. The host does not know how many rows a rank has: messages of rows have
-// their full length, and kernels, which read the counts on the device, close the gaps.
+// The nodes by which ranks exchange tensors (graph/op.h): they do what backend/collectives.cpp does in the host's
+// memory, with the same messages and the same bits. The host does not know how many rows a rank has: messages of rows
+// have their full length, and kernels, which read the counts on the device, close the gaps.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace {
 constexpr unsigned kThreads = 256;
 
 // own = the sum over ranks in their order, of which only this rank's is not in the staging buffer; a rank's values
-// begin `each` behind those of the one before.
+// begin `each` elements after those of the previous rank.
 template <typename T>
 __global__ void sum_over_ranks(T* own, const T* staging, std::int64_t each, std::int64_t count, int rank, int ranks) {
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
@@ -29,7 +29,8 @@ __global__ void sum_over_ranks(T* own, const T* staging, std::int64_t each, std:
   }
 }
 
-// Moves rows of `stride` units down by whole rows, one unit of each: a unit is read before another takes its place.
+// Moves rows of `stride` units down by whole rows; one thread moves one unit of each row, and reads a unit before
+// another one overwrites it.
 template <typename Unit>
 __device__ void move_down(Unit* at, std::int64_t stride, std::int64_t to, std::int64_t from, std::int64_t count) {
   constexpr int kAtOnce = 8;
@@ -42,7 +43,7 @@ __device__ void move_down(Unit* at, std::int64_t stride, std::int64_t to, std::i
   }
 }
 
-// A thread for each unit of a row, and one more for the ids and the number of rows.
+// One thread per unit of a row, and one more for the ids and the number of rows.
 template <typename Unit>
 __global__ void close_gaps(std::int32_t* ids, Unit* rows, const std::int32_t* counts, std::int32_t* all, int ranks,
                            std::int64_t capacity, std::int64_t units) {
@@ -66,20 +67,21 @@ struct RowBounds {
   std::int32_t at[kMostRanks + 1];
 };
 
-// Returns whether ids[i] asks for a row of [first, end); an id that follows its equal does not.
+// Returns whether ids[i] asks for a row of [first, end); an id that equals the one before it does not.
 __device__ inline bool asks(const std::int32_t* ids, std::int64_t i, std::int32_t first, std::int32_t end) {
   return ids[i] >= first && ids[i] < end && (i == 0 || ids[i] != ids[i - 1]);
 }
 
-// places[i]: of the row of ids[i] among those that arrive, which lie owner after owner, and of one owner in the order
-// of ids; 0 for what is not real. firsts[r]: where those of owner r begin. A thread for each place and each first.
+// Computes places[i], the place of the row of ids[i] among those that arrive, which are stored owner after owner, and
+// for one owner in the order of ids; 0 for ids that are not real; and firsts[r], where the rows of owner r begin. One
+// thread per place and per first.
 __global__ void find_places(const std::int32_t* ids, const std::int32_t* count_of, std::int64_t n,
                             PLIMSOLL_IN_PLACE const RowBounds bounds, int ranks, std::int32_t* places,
                             std::int32_t* firsts) {
   const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (thread > n + ranks) return;
   const std::int64_t count = count_of == nullptr ? n : *count_of;
-  std::int32_t before = 0, end = 0;  // all that ask for a row below `before`, and, up to `last`, below `end`
+  std::int32_t before = 0, end = 0;  // how many ask for a row below `before` and, up to `last`, below `end`
   std::int64_t last = -1;
   const bool is_place = thread < n;
   if (!is_place) {
@@ -104,7 +106,7 @@ __global__ void find_places(const std::int32_t* ids, const std::int32_t* count_o
 }
 
 // Copies the own rows that each rank asks for to its place in what is sent, and those that this rank asks for itself
-// among those that arrive. A block for each id of each rank.
+// among those that arrive. One block for each id of each rank.
 template <typename Unit>
 __global__ void pick_rows(const Unit* table, const std::int32_t* all_ids, const std::int32_t* counts, std::int64_t n,
                           std::int32_t first, std::int32_t end, int rank, const std::int32_t* firsts, Unit* rows,
@@ -121,7 +123,7 @@ __global__ void pick_rows(const Unit* table, const std::int32_t* all_ids, const 
   for (std::int64_t k = threadIdx.x; k < units; k += kThreads) to[k] = table[(ids[i] - first) * units + k];
 }
 
-// Puts what one owner has sent where it belongs.
+// Moves the rows that one owner has sent to their places.
 template <typename Unit>
 __global__ void place_rows(const Unit* arrived, const std::int32_t* firsts, int owner, Unit* rows, std::int64_t units) {
   const std::int64_t count = (firsts[owner + 1] - firsts[owner]) * units;
@@ -136,7 +138,7 @@ void copy(cudaStream_t stream, std::span<std::byte> to, const void* from) {
   check_cuda(cudaMemcpyAsync(to.data(), from, to.size(), cudaMemcpyDeviceToDevice, stream), "a copy between tensors");
 }
 
-// make(T{}) with a type of that many bytes, or of 2.
+// Calls make(T{}) with a type of that many bytes, or of 2.
 template <typename Make>
 std::unique_ptr<Kernel> for_units(std::int64_t row_bytes, const Make& make) {
   if (row_bytes % 4 == 0) return make(std::uint32_t{});
@@ -161,7 +163,7 @@ class Collective : public Kernel, protected CollectiveParts {
   virtual void start(const KernelArguments& a, RankExchange& exchange) const = 0;
 
   cudaStream_t stream() const { return context_.stream(); }
-  // No message is sent where one of the two owns nothing, which both know.
+  // No message is sent if one of the two ranks owns nothing, which both know.
   static void exchange_bytes(RankExchange& exchange, int other, std::span<const std::byte> sent,
                              std::span<std::byte> received, bool rows = false) {
     if (!received.empty()) exchange.receive(received, other, rows);
@@ -246,7 +248,7 @@ class AllGatherBegin final : public Collective {
   bool from_shards_;
 };
 
-// Nothing needs to be done to what arrives.
+// What arrives needs no further work.
 class ArrivalEnd final : public Collective {
  public:
   using Collective::Collective;
@@ -293,8 +295,8 @@ class GatherRowsEnd final : public Collective {
   }
 };
 
-// All know all ids, so each knows which rows it sends and gets. They travel owner after owner, since there is room for
-// those of one; the next node finds them in their places.
+// All ranks know all ids, so each knows which rows it sends and receives. They are sent owner after owner, since there
+// is room for those of one owner; the next node finds them in their places.
 template <typename Unit>
 class AllToAllRowsBegin final : public Collective {
  public:

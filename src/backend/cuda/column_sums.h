@@ -1,5 +1,5 @@
-// Sums over the rows of a tensor: each block leaves the sums of its rows, which another kernel adds up in order, so
-// that they repeat bit for bit.
+// Sums over the rows of a tensor: each block stores the sums of its rows, which another kernel adds up in order, so
+// that the results repeat bit for bit.
 #pragma once
 
 #include "backend/cuda/rows.h"
@@ -27,13 +27,13 @@ __global__ void column_whole_sums(const float* partial, T* sums, Rows rows) {
 
 inline unsigned blocks_of_sums(const Rows& rows) { return static_cast<unsigned>(row_sum_blocks(rows.capacity)); }
 
-// Adds up what a kernel of blocks_of_sums has left in `partial`.
+// Adds up what a kernel of blocks_of_sums has stored in `partial`.
 inline void start_whole_sums(const Context& context, const Rows& rows, const float* partial, float* sums) {
   launch(context.stream(), column_whole_sums<float>, {.blocks = column_blocks(rows.columns), .threads = kColumnThreads},
          partial, sums, rows);
 }
 
-// `partial`: column_sums_scratch_bytes.
+// `partial` has column_sums_scratch_bytes.
 template <typename T>
 void start_column_sums(const Context& context, const T* from, const Rows& rows, float* partial, float* sums) {
   for_pack<T>(rows.columns, [&](auto pack) {

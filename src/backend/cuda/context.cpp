@@ -31,7 +31,7 @@ class ArenaMemory final : public DeviceMemory {
   }
   void read(const void* from, std::span<std::byte> to) const override {
     if (to.empty()) return;
-    // The copy itself waits for kernels, and cannot look after other ranks.
+    // The copy itself waits for kernels, and cannot watch other ranks.
     if (context_.exchange() != nullptr) context_.wait(context_.stream(), "a copy from the device");
     check_cuda(cudaMemcpyAsync(to.data(), from, to.size(), cudaMemcpyDeviceToHost, context_.stream()),
                "a copy from the device");
@@ -51,14 +51,14 @@ class ArenaMemory final : public DeviceMemory {
 
 namespace {
 
-// `query` says whether it is over.
+// `query` says whether the work is done.
 template <typename Query>
 void wait_among_ranks(RankExchange& exchange, std::string_view doing, const Query& query) {
   const auto begin = std::chrono::steady_clock::now();
   for (std::int64_t idle = 0;; ++idle) {
     const cudaError_t error = query();
     if (error != cudaErrorNotReady) return check_cuda(error, doing);
-    cudaGetLastError();  // that it is not ready is no error of the next call
+    cudaGetLastError();  // "not ready" must not become an error of the next call
     if (idle % 64 == 63) exchange.watch(std::chrono::steady_clock::now() - begin);
     if (idle > 4096) {
       std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -88,7 +88,7 @@ void Context::wait(const Event& event, std::string_view doing) const {
 
 void Context::drain(cudaStream_t stream) const noexcept {
   if (exchange_ != nullptr) {
-    // What runs now may wait for a rank that is no more, and nobody needs it after an error.
+    // What runs now may wait for a rank that has ended, and its results are not needed after an error.
     if (std::uncaught_exceptions() > 0) exchange_->abort();
     try {
       wait(stream, "what is left");

@@ -1,4 +1,4 @@
-// The device and the stream that a backend's kernels are started on.
+// The device and the stream on which a backend's kernels are launched.
 #pragma once
 
 #include <memory>
@@ -18,9 +18,9 @@ class Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  // The stream on which kernels are started: one alone, but for what a Fork starts.
+  // The stream on which kernels are launched: always the same one, except while a Fork lives.
   cudaStream_t stream() const { return forked_to_ == nullptr ? stream_.get() : forked_to_; }
-  // While it lives, kernels are started on another stream, behind all that the first was given before, which `begin`
+  // While it lives, kernels are launched on another stream, after all earlier work of the first stream, which `begin`
   // marks.
   class Fork {
    public:
@@ -35,18 +35,18 @@ class Context {
   // 75, 80, 90: the device's compute capability without its dot.
   int architecture() const { return gpu_.architecture(); }
   const Gpu& gpu() const { return gpu_; }
-  // One allocation, zeroed.
+  // Makes one allocation, zeroed.
   std::unique_ptr<DeviceMemory> allocate(std::size_t bytes) const;
   std::size_t allocated_bytes() const { return allocated_bytes_; }
 
   // The exchange between ranks; nullptr: there is one rank.
   RankExchange* exchange() const { return exchange_; }
   void use(RankExchange* exchange) { exchange_ = exchange; }
-  // The host waits for what a stream was given, or for an event. With several ranks it looks after the others
-  // meanwhile, and throws RankError if one has failed: the device then waits for that one no more.
+  // Makes the host wait for all work of a stream, or for an event. With several ranks it watches the others meanwhile,
+  // and throws RankError if one has failed: the device then no longer waits for that rank.
   void wait(cudaStream_t stream, std::string_view doing) const;
   void wait(const Event& event, std::string_view doing) const;
-  // The same before memory that streams use is freed, whatever happened; does not throw.
+  // Does the same before memory that streams use is freed, even after errors; does not throw.
   void drain(cudaStream_t stream) const noexcept;
 
  private:
@@ -55,7 +55,7 @@ class Context {
   Gpu gpu_;
   Stream stream_;
   mutable cudaStream_t forked_to_ = nullptr;
-  mutable std::size_t allocated_bytes_ = 0;  // in allocations that live
+  mutable std::size_t allocated_bytes_ = 0;  // in allocations that are alive
   RankExchange* exchange_ = nullptr;
 };
 

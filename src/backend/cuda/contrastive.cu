@@ -35,7 +35,7 @@ struct Contrast {
   __device__ double score(std::int64_t row, std::int64_t other) const {
     return double{row_dot(units + row * width, units + other * width, width)} / temperature;
   }
-  // The slope of what `row` adds to the loss, by its score with `other`.
+  // Returns the derivative of `row`'s share of the loss by its score with `other`.
   __device__ double slope(std::int64_t row, std::int64_t other, double of_score) const {
     if (!counts(row) || !meets(row, other)) return 0;
     return (exp(of_score - log_sums[row]) - (other == partner(row) ? 1 : 0)) / 2;
@@ -87,7 +87,7 @@ __global__ void contrastive_gradient(Contrast contrast, const float* lengths, co
       const float* const from = contrast.units + other * width;
       for (std::int64_t c = lane_index(); c < width; c += kWarp) to[c] = fmaf(factor, from[c], to[c]);
     }
-    // A lane reads its own columns alone, which it wrote.
+    // A lane reads only its own columns, which it wrote.
     const float along = row_dot(to, unit, width), length = lengths[row];
     for (std::int64_t c = lane_index(); c < width; c += kWarp) to[c] = fmaf(-along, unit[c], to[c]) / length;
   }
@@ -119,7 +119,7 @@ __global__ void cached_sum(const double* partial, float* loss, Rows rows) {
   if (threadIdx.x == 0) *loss = static_cast<float>(sum);
 }
 
-// `index` has each row's place in the table, or that of the first.
+// `index` has each row's place in the table, or only that of the first row.
 template <typename T>
 __global__ void put_rows(const T* from, const std::int32_t* index, bool is_first, T* table, Rows rows) {
   const std::int64_t real = rows.real(), width = rows.columns;

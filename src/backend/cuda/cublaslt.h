@@ -1,6 +1,6 @@
-// cuBLASLt, loaded when the backend starts: the library is several hundred megabytes, so that it is neither linked nor
-// shipped, and a build needs none of its headers. Declared here is what the backend calls, as NVIDIA documents it; the
-// values are the same in versions 12 and 13.
+// cuBLASLt, loaded at run time: the library takes several hundred megabytes, so it is neither linked nor shipped, and a
+// build needs none of its headers. The functions that the backend calls are declared here, as NVIDIA documents them;
+// the values are the same in versions 12 and 13.
 #pragma once
 
 #include <array>
@@ -64,12 +64,13 @@ struct CublasLt {
                 std::size_t workspace_bytes, CUstream_st*) = nullptr;
 };
 
-// Loads the first library of `names` (sonames or paths) that can be loaded and of which `unfit`, if given, returns no
-// reason against it; it stays loaded. Throws EnvironmentError, which says what was tried.
+// Loads the first library of `names` (sonames or paths) that can be loaded and that `unfit`, if given, has no objection
+// to (it returns the reason, or an empty text); it stays loaded. Throws EnvironmentError, which says what was tried.
 CublasLt load_cublaslt(std::span<const std::string> names,
                        const std::function<std::string(const CublasLt&)>& unfit = {});
 
-// Why the library does not start on this machine, as version 13 does not with a driver for CUDA 12; empty if it does.
+// Returns why the library does not start on this machine, as version 13 does not with a driver for CUDA 12; empty if it
+// starts.
 std::string cannot_start(const CublasLt& lt);
 
 // Loads the file that PLIMSOLL_CUBLASLT names, or else the first of versions 13 and 12 that starts, from where the

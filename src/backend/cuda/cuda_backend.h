@@ -22,7 +22,7 @@ class RankExchange;
 
 class CudaBackend final : public Backend {
  public:
-  // On the driver's device of that number. Throws EnvironmentError where there is none that this build and the driver
+  // Uses the driver's device with that number. Throws EnvironmentError if there is none that this build and the driver
   // can use.
   explicit CudaBackend(int device = 0);
   ~CudaBackend() override;
@@ -33,10 +33,10 @@ class CudaBackend final : public Backend {
   bool keeps_attention_biases() const override { return true; }
   bool adds_to_products(DType) const override { return true; }
   std::unique_ptr<Kernel> prepare(const Graph& graph, const Node& node) override;
-  // Refuses, naming who holds the rest, what is not free.
+  // Throws EnvironmentError, naming who holds the rest, if not enough is free.
   std::unique_ptr<DeviceMemory> allocate(std::size_t bytes) override;
   std::unique_ptr<Recorder> make_recorder() override;
-  // Measured on copies of 32 MiB each way, for a hundredth of a second or so.
+  // Measures copies of 32 MiB each way, for about a hundredth of a second.
   std::optional<TransferSpeed> offload_speed() override;
   BufferBytes buffer_bytes(std::size_t arena_bytes) const override;
   // The store is pinned memory of the host.
@@ -49,13 +49,13 @@ class CudaBackend final : public Backend {
   std::optional<DeviceUse> device_use() override;
   std::size_t reserved_bytes() override;
   void wait() override;
-  // By NCCL, which is loaded here.
+  // Connects by NCCL, which is loaded here.
   void connect(Communicator& ranks, std::chrono::milliseconds timeout) override;
   std::size_t connection_bytes() const override;
 
   const cuda::Gpu& gpu() const;
 
-  // Kernels are started one by one, for debugging: no step is recorded.
+  // Launches kernels one by one, for debugging: no step is recorded.
   void start_one_by_one() { records_ = false; }
 
  private:
@@ -64,8 +64,8 @@ class CudaBackend final : public Backend {
 
   bool records_ = true;
   std::unique_ptr<cuda::Context> context_;
-  std::unique_ptr<cuda::RankExchange> exchange_;  // of several ranks
-  std::unique_ptr<cuda::Matmuls> matmuls_;        // made for the first product: it loads a large library
+  std::unique_ptr<cuda::RankExchange> exchange_;  // if there are several ranks
+  std::unique_ptr<cuda::Matmuls> matmuls_;        // made at the first product, because it loads a large library
 };
 
 }  // namespace plimsoll

@@ -10,7 +10,7 @@ namespace plimsoll::cuda {
 
 PLIMSOLL_TABLE std::array<float, 16> kNormalFloatTable = kNormalFloats;
 
-// Element `column` of a row.
+// Returns element `column` of a row.
 template <DType kCode>
 __device__ inline float decoded(const std::uint8_t* row, std::int64_t column) {
   const std::uint8_t* const block = row + column / kCodeBlock * static_cast<std::int64_t>(code_block_bytes(kCode));

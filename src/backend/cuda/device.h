@@ -1,10 +1,10 @@
 // The language of the kernels: CUDA C++, or, for tests, an emulator (test/cuda_emulator) that runs the same source on
 // the host, thread by thread, so that every kernel is tested on machines without a GPU.
 //
-// Rules that keep a kernel runnable in both: it is started by `launch`; dynamic shared memory comes from
+// Rules that keep a kernel runnable in both: `launch` launches it; dynamic shared memory comes from
 // `dynamic_shared<T>()`, static arrays are PLIMSOLL_SHARED, tables of constants PLIMSOLL_TABLE, large parameters, which
-// are read where they lie, PLIMSOLL_IN_PLACE; halves are Bf16 and F16 below; a block waits for no other, unless all
-// blocks draw numbers as they begin and it waits for a smaller one's (blocks.h).
+// are read in place, PLIMSOLL_IN_PLACE; halves are Bf16 and F16 below; a block must not wait for another, unless all
+// blocks draw numbers when they begin and it waits for one with a smaller number (blocks.h).
 #pragma once
 
 #include <cmath>
@@ -27,7 +27,7 @@
 
 namespace plimsoll::cuda {
 
-// Halves as they lie in memory.
+// Halves as they are stored.
 struct Bf16 {
   std::uint16_t bits;
 };
@@ -52,7 +52,7 @@ PLIMSOLL_HOST_DEVICE inline int clamped_sum(int a, int b, int low, int high) {
 #endif
 }
 
-// 2^x to two units in the last place, and 1/x to one: an instruction each on a device.
+// 2^x to two units in the last place, and 1/x to one; each is one instruction on a device.
 #ifdef PLIMSOLL_CUDA_EMULATED
 inline float exp2_fast(float x) { return std::exp2(x); }
 inline float reciprocal_fast(float x) { return 1 / x; }
@@ -69,7 +69,7 @@ __device__ inline float reciprocal_fast(float x) {
 }
 #endif
 
-// To nearest, ties to even.
+// Rounds to nearest, ties to even.
 template <typename T>
 PLIMSOLL_HOST_DEVICE inline T from_float(float x);
 template <>
@@ -93,7 +93,7 @@ PLIMSOLL_HOST_DEVICE inline F16 from_float<F16>(float x) {
 #endif
 }
 
-// The compute capability of the device that runs this, times ten: where a kernel's form depends on it.
+// The compute capability of the device that runs this, times ten, for kernels whose form depends on it.
 #ifdef PLIMSOLL_CUDA_EMULATED
 inline int device_architecture() { return cuda_emulator::machine().capability; }
 #else
@@ -106,7 +106,7 @@ __device__ constexpr int device_architecture() {
 }
 #endif
 
-// Neighbours that are read and written in one go.
+// Neighbouring elements that are read and written at once.
 template <typename T, int N>
 struct alignas(sizeof(T) * N) Pack {
   T at[N];
@@ -115,7 +115,7 @@ struct alignas(sizeof(T) * N) Pack {
 inline constexpr unsigned kWarp = 32;
 inline constexpr unsigned kAllLanes = 0xFFFFFFFFU;
 
-// The same sum in every lane, always added in the same order.
+// Returns the same sum in every lane, always added in the same order.
 __device__ inline float warp_sum(float x) {
   for (unsigned step = kWarp / 2; step > 0; step /= 2) x += __shfl_xor_sync(kAllLanes, x, static_cast<int>(step));
   return x;
@@ -147,7 +147,7 @@ __device__ T* dynamic_shared() {
   return reinterpret_cast<T*>(plimsoll_dynamic_shared);
 }
 
-// Starts a kernel. Errors of the start itself are found by the caller (check_cuda(cudaGetLastError(), …)).
+// Launches a kernel. The caller checks for errors of the launch itself (check_cuda(cudaGetLastError(), …)).
 template <typename... Parameters, typename... Arguments>
 void launch(cudaStream_t stream, void (*kernel)(Parameters...), const Launch& shape, Arguments&&... arguments) {
   static_assert((sizeof(Parameters) + ... + 0) <= kMostParameterBytes);

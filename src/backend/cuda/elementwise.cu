@@ -21,7 +21,7 @@ constexpr unsigned kThreads = 256;
 template <typename... Types>
 constexpr int kPackOf = static_cast<int>(16 / std::max({sizeof(Types)...}));
 
-// Zeros behind the real elements (sizes/tails.h), spread over the grid.
+// Writes zeros after the real elements (sizes/tails.h), spread over the grid.
 template <typename T>
 __device__ void clear_elements(T* y, const Rows& rows) {
   const std::int64_t end = rows.capacity * rows.columns, stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
@@ -29,7 +29,7 @@ __device__ void clear_elements(T* y, const Rows& rows) {
   for (; at < end; at += stride) y[at] = from_float<T>(0);
 }
 
-// function(index of the first, count) for packs of N real elements, spread over the grid, and for what is left over.
+// Calls function(index of the first, count) for packs of N real elements, spread over the grid, and for the remainder.
 template <int N, typename Function>
 __device__ void for_each_pack(const Rows& rows, const Function& function) {
   const std::int64_t count = rows.elements(), stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x * N;
@@ -72,7 +72,7 @@ struct Scale {
 struct Same {
   __device__ float operator()(float x) const { return x; }
 };
-// The standard normal distribution up to x, and exp(-x^2 / 2), of which its density is made.
+// The standard normal distribution up to x, and exp(-x^2 / 2), from which its density follows.
 struct Normal {
   float cdf, bell;
 };
@@ -80,10 +80,10 @@ template <typename T>
 __device__ Normal normal(float x) {
   return {0.5F * erfcf(-0.70710678118654752F * x), expf(-0.5F * x * x)};
 }
-// In halves a third of the instructions, which erfcf has more of than memory has time for. The form is that of
+// For halves, a form with a third of the instructions: erfcf would take longer than memory does. It is that of
 // Abramowitz and Stegun 7.1.26, erfc(z) = exp(-z^2) times a polynomial of t = 1 / (1 + p z); p and the coefficients,
-// here halved, the highest first, are least squares' of the relative error, reweighted until it was even: for z from 0
-// to 10 at most 3.6e-5 with five of them and 4.4e-6 with six, where BF16 rounds by 2e-3 and F16 by 2.4e-4.
+// here halved, the highest first, minimize the relative error by least squares, reweighted until it was even: for z
+// from 0 to 10 at most 3.6e-5 with five of them and 4.4e-6 with six, where BF16 rounds by 2e-3 and F16 by 2.4e-4.
 template <int N>
 __device__ inline Normal normal_by(float x, float p, const float (&coefficients)[N]) {
   const float t = reciprocal_fast(fmaf(p * 0.70710678118654752F, fabsf(x), 1.0F));
@@ -147,7 +147,8 @@ struct GeluGrad {
     return dy * (of.cdf + x * (kDensityAtZero * of.bell));
   }
 };
-// dx as GeluGrad, and partial[block][width]: its sums over the block's rows. dx may lie in dy's or x's bytes.
+// Computes dx as GeluGrad does, and partial[block][width], its sums over the block's rows. dx may lie in dy's or x's
+// bytes.
 template <int N, typename T, typename Gradient = GeluGrad<T>>
 __global__ void gelu_backward(const T* dy, const T* x, T* dx, float* partial, Rows rows) {
   const Gradient gradient{};
@@ -166,7 +167,7 @@ __global__ void gelu_backward(const T* dy, const T* x, T* dx, float* partial, Ro
   if (blockIdx.y == 0) clear_tail_of_block(dx, rows, kSumRows);
 }
 
-// A gradient may lie in the bytes of what it is of, and the gate's in dy's.
+// A gradient may lie in the bytes of its own input, and the gate's in dy's.
 template <typename T>
 __global__ void silu_multiply_backward(const T* dy, const T* gate, const T* x, T* dgate, T* dx, Rows rows) {
   constexpr int kPack = kPackOf<T>;
@@ -201,7 +202,7 @@ __global__ void accumulate(const T* sum, const T* x, const std::int32_t* keep, T
   const bool keeps = *keep != 0;
   for_each_pack<kPack>(rows, [&](std::int64_t at, int count) {
     float a[kPack] = {}, b[kPack] = {};
-    if (keeps) load(sum + at, count, a);  // what is forgotten may be anything, NaN too
+    if (keeps) load(sum + at, count, a);  // the old content may be anything, even NaN
     load(x + at, count, b);
     for (int i = 0; i < kPack; ++i) a[i] += b[i];
     store(a, count, y + at);
@@ -271,7 +272,7 @@ std::unique_ptr<Kernel> make_gelu_grad(const Context& context, const Graph& grap
   });
 }
 
-// One start casts several tensors: blockIdx.y is the tensor's number.
+// One launch casts several tensors: blockIdx.y is the tensor's number.
 template <typename From, typename To>
 struct CastList {
   struct Tensor {

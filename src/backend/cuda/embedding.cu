@@ -44,14 +44,14 @@ std::unique_ptr<Kernel> make_embedding_coded(const Context& context) {
   });
 }
 
-// The six look-ups of a box, in the order of their columns: x(x0) y(y0) x(x1) y(y1) h(y1-y0) w(x1-x0). The row that
-// the `slot`-th one takes of its table; sizes are clipped as graph/box_size.h says.
+// The six look-ups of a box, in the order of their columns: x(x0) y(y0) x(x1) y(y1) h(y1-y0) w(x1-x0). Returns the row
+// that the `slot`-th one takes from its table; sizes are clipped as graph/box_size.h says.
 __device__ std::int32_t spatial_row(const std::int32_t* box, unsigned slot, std::int64_t table_rows) {
   if (slot < 4) return box[slot];
   const std::int32_t size = slot == 4 ? box[3] - box[1] : box[2] - box[0];
   return std::clamp(size, 0, static_cast<std::int32_t>(largest_box_size(table_rows)));
 }
-// 0..3: x, y, h, w.
+// Returns 0..3 for x, y, h, w.
 __device__ unsigned spatial_table(unsigned slot) { return slot < 4 ? slot % 2 : slot - 2; }
 
 template <typename Unit>
@@ -74,7 +74,7 @@ __global__ void spatial_embedding(SpatialTables<Unit> tables, const std::int32_t
   }
 }
 
-// The sum of the six rows, N columns a lane; tables.coordinate counts floats.
+// Computes the sum of the six rows, N columns per lane; tables.coordinate counts floats.
 template <int N>
 __global__ void spatial_sums(SpatialTables<float> tables, const std::int32_t* boxes, float* y, Rows rows) {
   const std::int64_t count = rows.real(), width = tables.coordinate;
@@ -125,7 +125,7 @@ std::unique_ptr<Kernel> make_spatial_embedding(const Context& context, const Spa
   });
 }
 
-// Zeros in the tables of the lists; blockIdx.y is a list's number.
+// Writes zeros to the tables of the lists; blockIdx.y is a list's number.
 template <int kLists>
 struct Tables {
   float* at[kLists];
@@ -153,7 +153,7 @@ void start_clearing(const Context& context, const KernelArguments& a) {
          {.blocks = blocks_for(most, kThreads), .threads = kThreads, .blocks_y = kLists}, tables);
 }
 
-// Rows that are absent are zeros, or stay what they are in the sum so far.
+// Absent rows become zeros, or stay unchanged in the sum so far.
 std::unique_ptr<Kernel> make_embedding_grad(const Context& context, const TensorType& dy,
                                             const EmbeddingAttributes& attributes) {
   const EmbeddingGradScratch scratch(dy);
@@ -171,7 +171,7 @@ std::unique_ptr<Kernel> make_embedding_grad(const Context& context, const Tensor
   });
 }
 
-// A list a table: x and y are looked up twice by each row.
+// One list per table: each row looks up x and y twice.
 struct SpatialItems {
   const std::int32_t* boxes;
   Rows rows;

@@ -113,7 +113,7 @@ Gpu::Gpu(int index) : nvml_(find_nvml()) {
   const std::optional<GpuFacts> before = nvml_.memory_of(bus_id_);
   check_cuda(cudaSetDevice(index), "the device");
   check_cuda(cudaFree(nullptr), "a context on the device");
-  // On a divided GPU (MIG), NVML reports the whole of it. Its total includes what the driver keeps for itself, half a
+  // On a divided GPU (MIG), NVML reports the whole GPU. Its total includes what the driver keeps for itself, half a
   // gigabyte or so, and the runtime's total does not.
   const std::size_t total = memory().total;
   const bool is_same = before && before->total_bytes / 8 <= total / 7;

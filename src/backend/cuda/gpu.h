@@ -1,5 +1,5 @@
-// The GPU that a backend runs on, looked at before anything runs on it: whether the driver and this build can use it,
-// and what memory there is.
+// The GPU that a backend runs on, checked before anything runs on it: whether the driver and this build can use it, and
+// how much memory it has.
 #pragma once
 
 #include <cstddef>
@@ -11,34 +11,34 @@
 
 namespace plimsoll::cuda {
 
-// The CUDA that this program was built with, as 12040, and the GPUs that it holds code for. Neither needs a GPU.
+// Return the CUDA version that this program was built with, as 12040, and the GPUs that it has code for. Neither needs
+// a GPU.
 int runtime_version();
 GpuCode built_code();
-// The GPUs that this process may use; 0 if there is no driver.
+// Returns the number of GPUs that this process may use; 0 if there is no driver.
 int visible_gpus();
 
 class Gpu {
  public:
-  // Device `index` in the driver's order, the current one from here on. Sets CUDA_MODULE_LOADING to EAGER where it is
-  // not set: kernels are then loaded here, before memory is measured. Throws EnvironmentError where there is no such
-  // device, or where its driver or this build are too old for it.
+  // Opens device `index` in the driver's order and makes it the current one. Sets CUDA_MODULE_LOADING to EAGER if it is
+  // not set: kernels are then loaded here, before memory is measured. Throws EnvironmentError if there is no such
+  // device, or if the driver or this build is too old for it.
   explicit Gpu(int index);
 
   int architecture() const { return architecture_; }        // 75, 80, 90: the compute capability without its dot
   std::size_t cache_bytes() const { return cache_bytes_; }  // L2
   int processors() const { return processors_; }            // streaming multiprocessors that this process may use
   const std::string& name() const { return name_; }
-  const std::string& bus_id() const { return bus_id_; }  // its place in the machine
-  // "NVIDIA H100 80GB HBM3, compute capability 9.0, driver for CUDA 12.8, built with CUDA 12.6, 78.5 GiB free of 79.2
-  // GiB".
+  const std::string& bus_id() const { return bus_id_; }  // its PCI address
+  // Returns "NVIDIA H100 80GB HBM3, compute capability 9.0, driver for CUDA 12.8, built with CUDA 12.6, 78.5 GiB free
+  // of 79.2 GiB".
   std::string summary() const;
-  // Now. What this process holds is NVML's number where it knows the process (in a container it may not), else what is
-  // not free, less what others held at the beginning where NVML told that.
+  // Returns the current use. What this process holds is NVML's number if NVML knows the process (in a container it may
+  // not), else what is not free, less what others held at the beginning if NVML knew that.
   DeviceUse use() const;
-  // Throws EnvironmentError, with who holds the rest, unless so much is free now.
+  // Throws EnvironmentError, naming who holds the rest, unless this much is free now.
   void check_room(std::size_t bytes) const;
-  // Throws EnvironmentError, with `kernel` and a remedy, where a block of its threads cannot have so much shared
-  // memory.
+  // Throws EnvironmentError, with `kernel` and a remedy, if a block of threads cannot have this much shared memory.
   void check_shared_memory(std::size_t bytes, std::string_view kernel, std::string_view remedy) const;
 
  private:

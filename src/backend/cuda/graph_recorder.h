@@ -1,8 +1,8 @@
-// Records what a program starts as a CUDA graph, one a variant, so that a step costs the host one call.
+// Records a program's launches as a CUDA graph, one per variant, so that a step costs the host one call.
 //
-// Among ranks, a step whose exchanges are recorded on one must be recorded on all (NVIDIA: "Using NCCL with CUDA
-// Graphs"). So all of them run the same variant, as Program sees to, and if one has no memory for the graph, none has
-// it.
+// With several ranks, a step whose exchanges are recorded on one rank must be recorded on all (NVIDIA: "Using NCCL with
+// CUDA Graphs"). So all ranks run the same variant, which Program ensures, and if one has no memory for the graph, none
+// uses it.
 #pragma once
 
 #include <array>
@@ -19,9 +19,9 @@ class GraphRecorder final : public Recorder {
   explicit GraphRecorder(const Context& context) : context_(context) {}
   ~GraphRecorder() override;
 
-  // The first time a variant runs it is started as it is: libraries make their own preparations in a first call, which
-  // a capture does not take. The second time it is captured; where others have left no memory for the graph meanwhile,
-  // the variant is started as it is for good, which is said once. Throws EnvironmentError where the device refuses.
+  // The first time, a variant is launched without recording: libraries prepare themselves in a first call, which must
+  // not be captured. The second time it is captured; if other processes have left no memory for the graph, the variant
+  // is never recorded, which is logged once. Throws EnvironmentError if the device refuses.
   void run(std::int64_t variant, const std::function<void()>& start) override;
   void fork(std::size_t node, const std::function<void(std::size_t)>& run) override;
   void join(std::size_t node) override;
@@ -35,22 +35,22 @@ class GraphRecorder final : public Recorder {
   };
   void capture(const std::function<void()>& start, Recording& to);
   void start_or_launch(std::int64_t variant, const std::function<void()>& start);
-  // Whether every rank has a graph of what was recorded, if that has exchanges.
+  // Returns whether every rank has a graph of what was recorded, if that has exchanges.
   bool all_have(bool has_graph, bool exchanges) const;
 
-  // The last runs are kept: more than are under way at a time, so that nobody waits for one.
+  // The last runs are kept: more than are in progress at a time, so that no run waits for another.
   struct Run {
     Event begin, end;
-    bool counts = false;  // and is not yet part of the sum
+    bool counts = false;  // and is not in the sum yet
   };
   void add(Run& run);
 
   const Context& context_;
   std::map<std::int64_t, Recording> recordings_;  // of variants that have run
   bool has_warned_ = false;
-  std::optional<Stream> beside_;  // for what forks
+  std::optional<Stream> beside_;  // for forked nodes
   Event forked_;
-  std::map<std::size_t, Event> ended_;  // what has forked, by its node
+  std::map<std::size_t, Event> ended_;  // the ends of forked nodes, by node
   std::array<Run, 8> runs_;
   std::size_t next_run_ = 0;
   double seconds_ = 0;

@@ -1,9 +1,9 @@
-// Sums of rows that have the same target: gradients of tables that rows were looked up in.
+// Sums of rows that have the same target, for the gradients of tables that rows were looked up in.
 //
 // A list of items, each a row of dy and its target, is sorted by target, stably, by one block. Then the sorted items
-// are cut into chunks of kChunkItems, which warps add up: a target all of whose items lie in one chunk gets its sum at
-// once; of one that goes on into the next chunk the parts are kept, its begin in `tails`, the rest in `heads`, and
-// added up in a second launch. So all sums have an order that depends on the items alone.
+// are cut into chunks of kChunkItems, which warps add up: a target whose items all lie in one chunk gets its sum at
+// once; if a target continues into the next chunk, its first part is kept in `tails`, the other parts in `heads`, and a
+// second launch adds them up. So the order of all sums depends on the items alone.
 //
 //   launch_sort(context, IdItems{ids, padding_idx, rows}, lists), launch_sums(context, dy, lists, most_items, unit);
 #pragma once
@@ -21,18 +21,18 @@ namespace plimsoll::cuda {
 
 struct SumList {
   Item *items, *spare;   // sorted in `items`
-  std::int32_t* length;  // of items that have a target
+  std::int32_t* length;  // number of items that have a target
   float *heads, *tails;  // [chunks][width]
-  float* to;             // row `target` of it gets the sum
+  float* to;             // its row `target` gets the sum
   std::int64_t width;
-  bool adds = false;  // to what is there
+  bool adds = false;  // adds to the old content
 };
 template <int kLists>
 struct SumLists {
   SumList at[kLists];
 };
 
-// One list: each row and its id, counted from `first`; but for padding, and for ids outside [first, first + targets).
+// One list: each row and its id, counted from `first`, without padding and ids outside [first, first + targets).
 struct IdItems {
   const std::int32_t* ids;
   std::int32_t padding_idx;
@@ -46,7 +46,7 @@ struct IdItems {
   }
 };
 
-// The list whose parts lie there, and whose sums go to the rows of `to`.
+// Returns the list whose parts are there, and whose sums go to the rows of `to`.
 inline SumList list_at(const KernelArguments& a, const SumListScratch& parts, float* to) {
   return {scratch_at<Item>(a, parts.items),
           scratch_at<Item>(a, parts.spare),
@@ -57,17 +57,17 @@ inline SumList list_at(const KernelArguments& a, const SumListScratch& parts, fl
           parts.width};
 }
 
-// A stable sort by the digits of targets, from the last one. A pass counts all digits first; then it takes the items
-// chunk by chunk through shared memory, where a thread's are neighbours: a warp for each digit finds how many come
-// before each thread's, and the items move. Device memory is read in order, because a lane that reads its own
-// neighbours there takes the time of a whole warp.
+// A stable sort by the digits of targets, from the last one. A pass counts all digits first; then it moves the items
+// chunk by chunk through shared memory, where each thread's items are neighbours: for each digit, one warp counts how
+// many items come before each thread's. Device memory is read in order, because a lane that reads neighbouring items
+// there takes as long as a whole warp.
 inline constexpr unsigned kSortThreads = 512, kDigitBits = 4, kDigits = 1U << kDigitBits;
 static_assert(kSortThreads / kWarp == kDigits);
-inline constexpr unsigned kLaneThreads = kSortThreads / kWarp;  // whose counts one lane adds up
+inline constexpr unsigned kLaneThreads = kSortThreads / kWarp;  // threads whose counts one lane adds up
 inline constexpr unsigned kThreadItems = 4, kSortChunk = kSortThreads * kThreadItems;
 
 struct DigitCounts {
-  // After each kLaneThreads threads a place is left free, so that lanes that add up neighbours meet different banks.
+  // After every kLaneThreads threads one place is left free, so that lanes that add up neighbours use different banks.
   std::uint16_t before[kDigits * (kSortThreads + kWarp)];  // of a chunk
   unsigned totals[kDigits], begins[kDigits];               // of a chunk; where the next item of a digit goes
   Item items[kSortThreads * (kThreadItems + 1)];           // a chunk's; a place is left free for the banks here, too
@@ -81,7 +81,7 @@ __device__ inline unsigned digit_of(const Item& item, unsigned shift) {
   return static_cast<unsigned>(item.target) >> shift & (kDigits - 1);
 }
 
-// Returns how many items have a target. All threads of the block come.
+// Returns how many items have a target. All threads of the block must call it.
 template <typename Read>
 __device__ std::int64_t sort_pass(const Read& read, std::int64_t count, unsigned shift, Item* to, DigitCounts& counts) {
   const unsigned thread = threadIdx.x, warp = thread / kWarp, lane = lane_index();
@@ -138,7 +138,7 @@ __device__ std::int64_t sort_pass(const Read& read, std::int64_t count, unsigned
   return length;
 }
 
-// A block a list. Source: count(list) and item(list, index) of what is to be sorted.
+// One block per list. Source has count(list) and item(list, index) of the items to sort.
 template <typename Source, int kLists>
 __global__ void __launch_bounds__(kSortThreads, 1) sort_items(Source source, SumLists<kLists> lists) {
   PLIMSOLL_SHARED DigitCounts counts;
@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(kSortThreads, 1) sort_items(Source source, Sum
   if (lane_index() == 0) largest_of[threadIdx.x / kWarp] = largest;
   __syncthreads();
   for (const std::int32_t each : largest_of) largest = std::max(largest, each);
-  // Two passes at a time, there and back.
+  // Two passes at a time, to the other buffer and back.
   for (unsigned shift = 0; shift == 0 || (shift < 32 && largest >> shift != 0); shift += 2 * kDigitBits) {
     if (shift == 0) {
       count = sort_pass([&](std::int64_t i) { return source.item(which, i); }, count, shift, list.spare, counts);
@@ -168,7 +168,7 @@ __global__ void __launch_bounds__(kSortThreads, 1) sort_items(Source source, Sum
   if (threadIdx.x == 0) *list.length = static_cast<std::int32_t>(count);
 }
 
-// A warp a chunk and N columns a lane; blockIdx.z: the list.
+// One warp per chunk and N columns per lane; blockIdx.z is the list.
 template <int N, int kLists>
 __global__ void sum_chunks(const float* dy, SumLists<kLists> lists) {
   constexpr int kAtOnce = 8;
@@ -206,7 +206,7 @@ __global__ void sum_chunks(const float* dy, SumLists<kLists> lists) {
   }
 }
 
-// A block for each chunk in which a target begins that goes on behind it: tail and heads are added up.
+// One block for each chunk in which a target begins that continues after it: adds up its tail and heads.
 template <int N, int kLists>
 __global__ void sum_parts(SumLists<kLists> lists) {
   PLIMSOLL_SHARED double sums[kRowWarps][kWarp * N];

@@ -9,7 +9,7 @@ namespace plimsoll::cuda {
 
 namespace {
 
-// Those after which the process's context is of no more use ("sticky" in NVIDIA's CUDA Programming Guide).
+// The errors after which the process's context is unusable ("sticky" in NVIDIA's CUDA Programming Guide).
 bool ends_the_context(cudaError_t error) {
   switch (error) {
     case cudaErrorECCUncorrectable:
@@ -38,7 +38,7 @@ void check_cuda(cudaError_t error, std::string_view doing) {
                        .found = cudaGetErrorString(error),
                        .remedy = "plimsoll doctor shows the device and its driver"});
   }
-  cudaGetLastError();  // else the next kernel's start would be taken for what failed
+  cudaGetLastError();  // else the next launch would report this error
   throw EnvironmentError({.what = fmt::format("the GPU refused: {}", doing),
                           .found = cudaGetErrorString(error),
                           .remedy = "plimsoll doctor shows the device, its driver and who holds its memory"});

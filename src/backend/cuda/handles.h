@@ -1,4 +1,4 @@
-// Errors of the CUDA runtime as typed errors, and owners of what it gives: streams, events, memory.
+// Errors of the CUDA runtime as typed errors, and owners of its streams, events and memory.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@
 
 namespace plimsoll::cuda {
 
-// Throws EnvironmentError with the runtime's words; `doing` names what was asked for. DeviceError for what a kernel did
-// before, or the device: it comes late, with whatever is asked next, and nothing runs any more.
+// Throws EnvironmentError with the runtime's message; `doing` names the attempt. Throws DeviceError for an earlier
+// error of a kernel or of the device: that is reported late, by whatever call comes next, and nothing runs any more.
 void check_cuda(cudaError_t error, std::string_view doing);
 
 template <auto kDestroy>
@@ -41,7 +41,7 @@ class Event {
  public:
   Event();
   cudaEvent_t get() const { return event_.get(); }
-  // Marks what the stream was given so far.
+  // Marks all earlier work of the stream.
   void record(cudaStream_t stream) const;
   void wait() const;
   // Returns the device's time from another event to this one; both must have happened.
@@ -51,10 +51,10 @@ class Event {
   std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, Destroy<cudaEventDestroy>> event_;
 };
 
-// The host's memory that the device reads and writes by itself.
+// Host memory that the device can read and write directly (pinned).
 class PinnedBytes {
  public:
-  // Throws EnvironmentError if the host does not give it; `purpose` names it.
+  // Throws EnvironmentError if the host refuses it; `purpose` names its use.
   PinnedBytes(std::size_t bytes, std::string_view purpose);
   std::span<std::byte> bytes() const { return {data_.get(), bytes_}; }
 
@@ -63,10 +63,10 @@ class PinnedBytes {
   std::size_t bytes_;
 };
 
-// The device's memory, undefined.
+// Device memory with undefined content.
 class DeviceBytes {
  public:
-  // Throws EnvironmentError if the device has it not.
+  // Throws EnvironmentError if the device does not have it.
   explicit DeviceBytes(std::size_t bytes);
   std::span<std::byte> bytes() const { return {data_.get(), bytes_}; }
 

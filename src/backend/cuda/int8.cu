@@ -1,5 +1,5 @@
-// linear_int8: both operands' rows are rounded to codes, a warp a row; then a warp takes a row of the product and its
-// lanes a column each. It defines the op on a GPU and is not fast: plans for GPUs have no such node
+// linear_int8: both operands' rows are rounded to codes, one warp per row; then one warp computes a row of the product,
+// one column per lane. It defines the op on a GPU and is not fast: plans for GPUs have no such node
 // (Backend::multiplies_int8).
 #include "backend/cuda/decode.h"
 #include "backend/cuda/kernels.h"

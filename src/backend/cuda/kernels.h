@@ -1,4 +1,4 @@
-// How kernels are made, one file a group of ops.
+// Makes the kernels, one file per group of ops.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,8 @@ std::unique_ptr<Kernel> make_adamw(const Context& context, const Graph& graph, c
 std::unique_ptr<Kernel> make_collective(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_adafactor(const Context& context, const Graph& graph, const Node& node);
 
-// Fills `count` elements of F32, BF16 or F16 with numbers of the standard normal distribution, the same for a seed.
+// Fills `count` elements of F32, BF16 or F16 with numbers of the standard normal distribution, the same ones for the
+// same seed.
 void fill_normal(const Context& context, DType dtype, void* to, std::int64_t count, std::uint32_t seed);
 
 }  // namespace plimsoll::cuda

@@ -1,4 +1,4 @@
-// Launches of kernels share this. Only files that a CUDA compiler, or the emulator, compiles include it.
+// What files that launch kernels share. Only files that a CUDA compiler, or the emulator, compiles include it.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace plimsoll::cuda {
 
-// A kernel whose `run` is a function of the arguments that starts kernels on the context's stream.
+// A kernel whose `run` is a function of the arguments that launches kernels on the context's stream.
 template <typename Body>
 class LaunchKernel final : public Kernel {
  public:
@@ -31,7 +31,7 @@ std::unique_ptr<Kernel> make_launch(std::size_t scratch_bytes, Body body) {
   return std::make_unique<LaunchKernel<Body>>(scratch_bytes, std::move(body));
 }
 
-// make(T{}) with the C++ type of a floating dtype.
+// Calls make(T{}) with the C++ type of a floating dtype.
 template <typename Make>
 std::unique_ptr<Kernel> for_floating(DType dtype, const Make& make) {
   if (dtype == DType::kBF16) return make(Bf16{});
@@ -40,11 +40,11 @@ std::unique_ptr<Kernel> for_floating(DType dtype, const Make& make) {
   return make(float{});
 }
 
-// The leading rows of a matrix that are real: the count lies on the device and is read there, so that the host need not
-// know.
+// The leading rows of a matrix that are real: the count is on the device and read there, so that the host need not know
+// it.
 struct Rows {
   const std::int32_t* count;       // nullptr: all
-  std::int64_t capacity, columns;  // capacity: as far as the host knows how few they are
+  std::int64_t capacity, columns;  // capacity: the bound that the host knows
 
   __device__ std::int64_t real() const { return count == nullptr ? capacity : *count; }
   __device__ std::int64_t elements() const { return real() * columns; }
@@ -65,8 +65,8 @@ T* output(const KernelArguments& a, std::size_t index) {
   return a.outputs[index].data<T>();
 }
 
-// Blocks of `threads` that have `work` items, one a thread, but no more than fill any device several times: loops take
-// the rest.
+// Returns how many blocks of `threads` cover `work` items, one per thread, but no more than fill any device several
+// times: loops do the rest.
 inline unsigned blocks_for(std::int64_t work, unsigned threads) {
   constexpr std::int64_t kMost = 4096;
   return static_cast<unsigned>(std::min(kMost, (work + threads - 1) / threads));

@@ -1,12 +1,12 @@
-// linear, linear_add and linear's two gradients: cuBLASLt's products (matmul.h), or our own (product.h) where it has
-// none, between kernels that bring operands into one type.
+// linear, linear_add and linear's two gradients: cuBLASLt's products (matmul.h), or our own (product.h) if it has none,
+// after kernels that convert operands to one type.
 //
-// In halves cuBLASLt wants weight and bias in the rows' type: what is wider, or coded, is rounded to it in scratch,
-// once a run. Rows that it would be slow with are padded there (MatmulShape::pitch_a).
+// For halves, cuBLASLt wants weight and bias in the rows' type: wider or coded ones are rounded to it in scratch, once
+// per run. Rows that it would be slow with are padded there (MatmulShape::pitch_a).
 //
 // The host knows a bound of the rows, not their number. Products over all rows below it may leave anything in rows of
-// outputs that are not real. A sum over rows must not meet them: where sizes/tails.h does not know better,
-// linear_weight_grad fills them with zeros first, in place where nobody was promised these rows, else in a copy.
+// outputs that are not real. A sum over rows must not include them: unless sizes/tails.h says that they are harmless,
+// linear_weight_grad fills them with zeros first, in place if no other node relies on these rows, else in a copy.
 #include <algorithm>
 
 #include "backend/cuda/decode.h"
@@ -38,7 +38,7 @@ __global__ void decode(const std::uint8_t* weight, T* to, std::int64_t rows, std
   }
 }
 
-// Zeros in the rows that are not real; the others copied, if they are elsewhere.
+// Writes zeros to the rows that are not real; copies the others if they are elsewhere.
 template <typename T>
 struct Tail {
   const T* from;
@@ -55,7 +55,7 @@ __global__ void fill_tails(Tail<T> a, Tail<T> b) {
   }
 }
 
-// to[rows][pitch] = from[rows][columns], a pack a thread; zeros behind the real rows.
+// to[rows][pitch] = from[rows][columns], one pack per thread; zeros after the real rows.
 template <typename T>
 __global__ void pad_rows(const T* from, T* to, Rows rows, std::int64_t pitch) {
   constexpr int kPack = 8;
@@ -71,7 +71,7 @@ __global__ void pad_rows(const T* from, T* to, Rows rows, std::int64_t pitch) {
     }
   }
 }
-// to[rows][columns] = from[rows][pitch], of all rows below the bound.
+// to[rows][columns] = from[rows][pitch], for all rows below the bound.
 template <typename T>
 __global__ void unpad_rows(const T* from, T* to, Rows rows, std::int64_t pitch) {
   for (std::int64_t row = blockIdx.y; row < rows.capacity; row += gridDim.y) {
@@ -80,7 +80,7 @@ __global__ void unpad_rows(const T* from, T* to, Rows rows, std::int64_t pitch) 
     }
   }
 }
-// A grid whose blocks take `items` elements of a row each.
+// Returns a grid whose blocks take `items` elements of a row each.
 Launch row_grid(const Rows& rows, std::int64_t items) {
   constexpr std::int64_t kMostBlocks = 65535;
   return {.blocks = static_cast<unsigned>((rows.columns + items - 1) / items),
@@ -92,7 +92,7 @@ void start_padding(const Context& context, const T* from, T* to, const Rows& row
   launch(context.stream(), pad_rows<T>, row_grid(rows, 8 * kThreads), from, to, rows, pitch);
 }
 
-// Sets a sum to zero unless it is kept: what it held may be anything, NaN too.
+// Sets a sum to zero unless it is kept: its old content may be anything, even NaN.
 __global__ void forget(float* sum, const std::int32_t* keep, std::int64_t count) {
   if (*keep != 0) return;
   for (std::int64_t i = first_item(); i < count; i += item_stride()) sum[i] = 0;
@@ -104,7 +104,8 @@ std::byte* aligned_scratch(const KernelArguments& a) {
   return a.scratch.data() + (round_up(address, kWorkspaceAlignment) - address);
 }
 
-// y[n, columns] = x[n, inner] weight (+ bias) (+ addend): linear, linear_add and linear_input_grad. T: of x and y.
+// y[n, columns] = x[n, inner] weight (+ bias) (+ addend): linear, linear_add and linear_input_grad. T is the type of x
+// and y.
 template <typename T, bool kTransposedWeight>
 class RowProduct {
  public:
@@ -188,7 +189,7 @@ class RowProduct {
   Matmuls::Announced product_{};
 };
 
-// dw[M, K] = dy[n, M]^T x[n, K] (+ sum, in dw's bytes, unless keep is 0); dw is F32. T: of dy and x.
+// dw[M, K] = dy[n, M]^T x[n, K] (+ sum, in dw's bytes, unless keep is 0); dw is F32. T is the type of dy and x.
 template <typename T>
 class WeightGradient {
  public:
@@ -225,7 +226,7 @@ class WeightGradient {
     }
     std::byte* const scratch = aligned_scratch(a);
     const auto tail = [&](std::size_t i) {
-      // Rows that are not real are the kernel's to write (graph/op.h).
+      // The kernel may write rows that are not real (graph/op.h).
       T* const from = const_cast<T*>(input<T>(a, i));
       return Tail<T>{from, form_.copies[i] ? reinterpret_cast<T*>(scratch + form_.copy_at[i]) : from,
                      rows_of(a, a.inputs[i])};

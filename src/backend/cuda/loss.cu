@@ -1,7 +1,7 @@
 // The losses: each computes the sum and its gradient in one pass. A warp takes a row at a time, in double, and a block
-// adds up the losses of kSumRows rows; but where a row is scores of a vocabulary, a block takes it, and its
-// exponentials are floats, which are added up in double: a chunk of such rows would else keep few warps busy for
-// milliseconds. One block adds up what blocks have left.
+// adds up the losses of kSumRows rows; but if a row is scores of a vocabulary, a block takes it, and its exponentials
+// are floats, which are added up in double: otherwise a chunk of such rows would keep a few warps busy for
+// milliseconds. One block adds up the sums of all blocks.
 #include "backend/cuda/blocks.h"
 #include "backend/cuda/packs.h"
 #include "backend/cuda/rows.h"
@@ -12,14 +12,14 @@ namespace {
 
 constexpr std::int32_t kIgnoredLabel = -100;
 
-// As the CPU has them.
+// The same as on the CPU.
 struct ClassShares {
   double smoothing, gamma;
   const float* weights;  // nullptr: all 1
   __device__ double weight(std::int64_t c) const { return weights == nullptr ? 1.0 : double{weights[c]}; }
 };
 
-// Who takes a row. Every thread gets what is returned.
+// Who takes a row: a warp or a block. Every thread gets the returned values.
 struct WarpRow {
   static constexpr unsigned kThreads = kWarp, kBlockThreads = kRowThreads;
   static constexpr int kPack = 1;                                       // elements that a thread reads at once
@@ -46,7 +46,7 @@ struct BlockRow {
   __device__ static float exponential(float x) { return expf(x); }
   __device__ static float difference(float a, float b) { return a - b; }
 };
-// The first row of this warp, or block, and how far its next ones are.
+// Return the first row of this warp or block, and the distance to its next ones.
 template <typename Taker>
 __device__ std::int64_t first_taken() {
   return static_cast<std::int64_t>(blockIdx.x) * Taker::kAtOnce + Taker::number();
@@ -55,14 +55,14 @@ template <typename Taker>
 __device__ std::int64_t taken_stride() {
   return static_cast<std::int64_t>(gridDim.x) * Taker::kAtOnce;
 }
-// start(WarpRow{}), or start(BlockRow{}) with as many elements as rows of T allow.
+// Calls start(WarpRow{}), or start(BlockRow{}) with as many elements per read as rows of T allow.
 template <typename T, typename Start>
 void for_taker(std::int64_t classes, const Start& start) {
   if (!has_many_classes(classes)) return start(WarpRow{});
   for_pack<T>(classes, [&](auto pack) { start(BlockRow<pack()>{}); });
 }
 
-// function(class, value) for each of the thread's.
+// Calls function(class, value) for each of the thread's elements.
 template <typename Taker, typename T, typename Function>
 __device__ void for_classes(const T* row, std::int64_t classes, const Function& function) {
   constexpr int N = Taker::kPack;
@@ -94,7 +94,7 @@ struct SoftmaxSum {
   double sum;
   __device__ double logarithm(double temperature = 1) const { return double{largest} / temperature + log(sum); }
 };
-// In one pass: what was added up to a smaller element than the largest is scaled.
+// Computed in one pass: the sum so far is scaled when a larger element comes.
 template <typename Taker, typename T>
 __device__ SoftmaxSum softmax_sum_of(const T* row, std::int64_t classes, double temperature = 1) {
   using Number = typename Taker::Number;
@@ -122,7 +122,7 @@ __device__ SoftmaxSum softmax_sum_of(const T* row, std::int64_t classes, double 
   return {of_row, Taker::sum(sum)};
 }
 
-// The row's loss. gradient may be logits.
+// Returns the row's loss. gradient may be logits.
 template <typename Taker, typename T>
 __device__ double cross_entropy_row(const T* logits, std::int32_t label, double scale, const ClassShares& shares,
                                     T* gradient, std::int64_t classes) {
@@ -158,7 +158,7 @@ __device__ double cross_entropy_row(const T* logits, std::int32_t label, double 
   return loss;
 }
 
-// partial[block] = the sum of the losses of its rows, which every thread that takes one has.
+// partial[block] = the sum of the losses of its rows; every thread that takes a row has its loss.
 template <typename Taker>
 __device__ void leave_losses(double loss, double* partial) {
   if constexpr (Taker::kRows > 1) loss = block_sum<Taker::kBlockThreads>(Taker::thread() == 0 ? loss : 0);
@@ -184,10 +184,10 @@ __global__ void cross_entropy(const T* logits, const std::int32_t* labels, const
   leave_losses<Taker>(loss, partial);
 }
 
-// The number of the first class that has the most.
+// Returns the number of the first class that has the largest value.
 template <typename Taker, typename T>
 __device__ std::int64_t first_that_is(float largest, const T* row, std::int64_t classes) {
-  // Numbers of classes are exact in a float up to 2^24, and the largest negative one is the smallest.
+  // Class numbers up to 2^24 are exact in a float, and the largest negated number belongs to the smallest class.
   float negative = -static_cast<float>(classes);
   for_classes<Taker>(row, classes, [&](std::int64_t c, float value) {
     if (value == largest) negative = fmaxf(negative, -static_cast<float>(c));
@@ -321,7 +321,7 @@ __global__ void span_cross_entropy(const float* logits, const std::int32_t* posi
     if (row == position) of_position = logit;
   }
   const double log_sum_exp = double{largest} + log(warp_sum(sum)), scale = *loss_scale;
-  of_position = warp_sum(of_position);  // one lane's, and zeros
+  of_position = warp_sum(of_position);  // one lane has it, the others zeros
   for (std::int64_t row = lane_index(); row < rows; row += kWarp) {
     const double probability = exp(double{from[row * columns]} - log_sum_exp);
     to[row * columns] = static_cast<float>(scale * (probability - (row == position ? 1.0 : 0.0)));

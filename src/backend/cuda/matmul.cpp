@@ -20,9 +20,9 @@ namespace {
 
 constexpr int kMostCandidates = 16;
 constexpr double kTie = 1.02;
-// An algorithm that takes so much longer than the best in its second run is not run again.
+// An algorithm that takes this many times as long as the best in its second run is not run again.
 constexpr float kHopeless = 1.5F;
-// The others run for so long, within these numbers of times.
+// The others run for this long, but at least and at most these numbers of times.
 constexpr float kTimedMilliseconds = 1;
 constexpr int kLeastRuns = 2, kMostRuns = 20;
 constexpr float kWakeMilliseconds = 100;
@@ -40,7 +40,7 @@ std::string text_of(const LtAlgorithm& algorithm) {
   return text;
 }
 
-// Throws DataError for a text that is none.
+// Throws DataError for a text that is not an algorithm.
 std::optional<LtAlgorithm> algorithm_of(const std::string& text, const std::string& where) {
   if (text == kOwnKernel) return std::nullopt;
   LtAlgorithm algorithm{};
@@ -58,11 +58,11 @@ std::optional<LtAlgorithm> algorithm_of(const std::string& text, const std::stri
                    .remedy = std::string(kRemoveTable)});
 }
 
-// The capacity, a half and a quarter of it.
+// The capacity over each of these is tuned.
 constexpr std::int64_t kTunedParts[] = {1, 2, 4};
 std::int64_t part_of(std::int64_t capacity, std::int64_t part) { return (capacity + part - 1) / part; }
 
-// The smallest of them that is not below `size`.
+// Returns the smallest of the tuned sizes that is not below `size`.
 std::int64_t tuned_size(std::int64_t capacity, std::int64_t size) {
   std::int64_t result = capacity;
   for (const std::int64_t part : kTunedParts) {
@@ -142,7 +142,7 @@ std::optional<LtAlgorithm> Matmuls::algorithm_for(const MatmulShape& at_capacity
                        .allowed = fmt::format("an algorithm of {}", device()),
                        .remedy = std::string(kRemoveTable)});
     }
-    // It runs at the next size above, but not at this one.
+    // The algorithm runs at the next larger tuned size, but not at this one.
   }
   const std::vector<LtCandidate> proposed = candidates(shape, product);
   if (proposed.empty()) return std::nullopt;
@@ -159,7 +159,7 @@ std::unique_ptr<Matmuls::Product> Matmuls::describe(const MatmulShape& shape) co
   set(kLtOperationA, shape.transposed_b ? kLtTransposed : kLtPlain);
   set(kLtOperationB, shape.transposed_a ? kLtTransposed : kLtPlain);
   set(kLtEpilogue, shape.bias ? kLtBiasEpilogue : kLtNoEpilogue);
-  // The library is asked with a pointer's alignment; the pointer itself comes with each run.
+  // The library is asked with the pointer's alignment; the pointer itself is passed at each run.
   if (shape.bias) set(kLtBiasPointer, reinterpret_cast<const void*>(kAlignmentBytes));
   // The library's matrices are ours transposed: its columns are our rows.
   const auto layout = [&](LtLayout& to, DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t pitch) {
@@ -187,7 +187,7 @@ std::vector<LtCandidate> Matmuls::candidates(const MatmulShape& shape, const Pro
   int count = 0, status = kLtSuccess;
   try {
     set(kLtWorkspaceBytes, std::uint64_t{shape.workspace_bytes()});
-    // Partial sums in F32 alone: in a half's type they would be rounded more than once.
+    // Allow only partial sums in F32: in a half's type they would be rounded more than once.
     set(kLtReductionMask, kLtReduceInComputeType);
     for (const int operand : {kLtAlignmentA, kLtAlignmentB, kLtAlignmentC, kLtAlignmentD}) {
       set(operand, static_cast<std::uint32_t>(kAlignmentBytes));
@@ -226,8 +226,8 @@ void Matmuls::run(const Announced& product, std::int64_t size, const MatmulBuffe
   check(ready.algorithm.has_value(), "cuBLASLt has an algorithm for a product that is run by it");
   MatmulBuffers in_place = buffers;
   if (shape.adds && buffers.addend != buffers.c) {
-    // Some of its algorithms round otherwise where they read the addend from elsewhere, and a result must not depend on
-    // where the plan puts tensors.
+    // Some of its algorithms round differently if the addend is not in the result's buffer, and a result must not
+    // depend on where the plan puts tensors.
     check_cuda(cudaMemcpyAsync(buffers.c, buffers.addend, bytes_of(shape.result, shape.rows * shape.columns),
                                cudaMemcpyDeviceToDevice, context_.stream()),
                "a copy of what a product is added to");
@@ -260,8 +260,8 @@ void Matmuls::prepare(std::span<const std::int64_t> bounds) {
   }
 }
 
-// Sets of buffers for the same product, with numbers in their operands: as many as are larger than L2 together, so that
-// in turn each is read from memory, as in a step. None if `memory` has no room for one.
+// Returns sets of buffers for the same product, with numbers in their operands: enough sets to exceed L2 together, so
+// that each is read from memory in its turn, as in a step. Returns none if `memory` has no room for one.
 std::vector<MatmulBuffers> Matmuls::buffers_to_time(const MatmulShape& shape, std::span<std::byte> memory) const {
   struct Part {
     DType dtype;
@@ -310,7 +310,7 @@ float Matmuls::milliseconds(const MatmulShape& shape, const Product& product, co
       static_cast<int>(std::clamp(kTimedMilliseconds / std::max(once, 1e-3F), float{kLeastRuns}, float{kMostRuns})));
 }
 
-// A device that was idle runs at a fraction of its clock rate at first: what is timed first would seem slow.
+// A device that was idle runs at a fraction of its clock rate at first, so that the first timings would be too long.
 void Matmuls::wake(std::span<std::byte> memory) {
   if (memory.empty() || std::exchange(is_awake_, true)) return;
   const Event begin, end;
@@ -345,7 +345,7 @@ std::optional<LtAlgorithm> Matmuls::fastest(const MatmulShape& shape, std::span<
 std::size_t Matmuls::tune(std::span<std::byte> memory) {
   const auto begin = std::chrono::steady_clock::now();
   std::size_t count = 0;
-  // The largest first: there is most to win, should time run out.
+  // The largest comes first: it has the most to gain if time runs out.
   for (const std::int64_t part : kTunedParts) {
     for (const Announced& product : announced()) {
       const MatmulShape shape = product->with(part_of(product->size(), part));
@@ -384,7 +384,7 @@ bool Matmuls::use(const Choices& choices, const std::string& where) {
     read[name] = {.algorithm = algorithm_of(text, fmt::format("{}, '{}'", where, name)), .where = where};
   }
   if (choices.device != device()) return choices.device.empty();
-  read.merge(choices_);  // what is there already, where the table says nothing
+  read.merge(choices_);  // keeps earlier choices that the table does not replace
   choices_ = std::move(read);
   products_.clear();
   return true;

@@ -1,15 +1,14 @@
-// Matrix products of fixed shapes by cuBLASLt: the one place that knows how it is asked.
+// Matrix products of fixed shapes by cuBLASLt; only this file and its source know the library's interface.
 //
 // A product's algorithm is the first that the library's heuristic proposes; after `tune`, the fastest of its proposals,
-// or what a table that was taken over says: for one version of the library and one device, results with the same
-// algorithm are the same bits. Where the library proposes none, `can_run` is false and the caller multiplies by a
-// kernel of its own.
+// or what a given table says: for one version of the library and one device, results with the same algorithm are the
+// same bits. If the library proposes none, `can_run` is false and the caller multiplies by a kernel of its own.
 //
-// The host knows a bound of the rows alone, so a product is prepared for each bound that occurs: when it first runs, or
-// before, by `prepare`. Bounds should be few. Only that first time allocates (on the host). An algorithm is chosen for
-// the capacity, a half and a quarter of it, which takes 1.75 times as long as the capacity alone, where sixteen bounds
-// would take 8.5 times; a bound between them is multiplied by the algorithm of the next above. So a table depends on
-// capacities only, not on which rows have occurred.
+// The host knows only a bound of the rows, so a product is prepared for each bound that occurs: when it first runs, or
+// before, by `prepare`. Bounds should be few. Only that first time allocates (on the host). Algorithms are chosen for
+// the capacity, a half and a quarter of it, which takes 1.75 times as long as for the capacity alone (for sixteen
+// bounds it would take 8.5 times as long); a bound between them uses the algorithm of the next larger one. So a table
+// depends on capacities only, not on which rows have occurred.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +28,7 @@
 
 namespace plimsoll::cuda {
 
-// Buffers lie on the device, aligned to kAlignmentBytes, the workspace to kWorkspaceAlignment.
+// Buffers are on the device, aligned to kAlignmentBytes, the workspace to kWorkspaceAlignment.
 struct MatmulBuffers {
   const void* a = nullptr;
   const void* b = nullptr;
@@ -41,7 +40,7 @@ struct MatmulBuffers {
 
 class Matmuls {
  public:
-  // A node's product as large as it can be. It is announced for as long as this lives.
+  // A node's product at its largest size. It is announced for as long as this lives.
   using Announced = std::shared_ptr<const MatmulShape>;
 
   Matmuls(const Context& context, const CublasLt& library);
@@ -50,21 +49,21 @@ class Matmuls {
   Matmuls& operator=(const Matmuls&) = delete;
 
   Announced announce(const MatmulShape& at_capacity);
-  // Every announced product at each bound: ready to run, then.
+  // Makes every announced product ready to run at each bound.
   void prepare(std::span<const std::int64_t> bounds);
   // Chooses an algorithm for every announced product that no table knows: the fastest of the library's proposals, each
-  // timed in `memory`, whose contents are lost, on normally distributed numbers that do not lie in L2; among those
-  // within 2 % of the fastest, the library's first. A product that does not fit into `memory`, or is left after
+  // timed in `memory`, whose contents are lost, on normally distributed numbers that are not in L2; among those within
+  // 2 % of the fastest, the library's first. A product that does not fit into `memory`, or is not timed within
   // kMostSeconds, gets the library's first proposal. Returns how many products were timed.
   std::size_t tune(std::span<std::byte> memory);
 
-  // True if a product can run whose bounded size is now `size`, at most its capacity's.
+  // True if a product can run with `size` as its bounded size, which is at most its capacity.
   bool can_run(const Announced& product, std::int64_t size);
-  // Runs it. Throws EnvironmentError where the library fails.
+  // Runs it. Throws EnvironmentError if the library fails.
   void run(const Announced& product, std::int64_t size, const MatmulBuffers& buffers);
 
-  // As Backend has them, by the products' names; nothing for those that were neither tuned nor taken over. An algorithm
-  // that does not run here is a DataError, naming `where`, when `tune` or a run meets it.
+  // See Backend; keys are the products' names, and products that were neither tuned nor given are left out. When `tune`
+  // or a run needs a given algorithm that does not run here, it throws DataError naming `where`.
   Choices choices() const;
   bool use(const Choices& choices, const std::string& where);
 
@@ -74,7 +73,7 @@ class Matmuls {
   struct Product;
   struct Choice {
     std::optional<LtAlgorithm> algorithm{};  // none: the caller's own kernel
-    std::string where;                       // it was read from; empty: chosen here
+    std::string where;                       // where it was read from; empty: chosen here
   };
 
   Product& at(const MatmulShape& at_capacity, std::int64_t size);
@@ -99,7 +98,7 @@ class Matmuls {
   std::map<MatmulShape, std::weak_ptr<const MatmulShape>> announced_;
   std::map<std::pair<MatmulShape, std::int64_t>, std::unique_ptr<Product>> products_;  // by capacity and size
   std::map<std::string, Choice> choices_;
-  bool is_awake_ = false;  // the device, as far as `tune` knows
+  bool is_awake_ = false;  // whether the device is, as far as `tune` knows
 };
 
 }  // namespace plimsoll::cuda

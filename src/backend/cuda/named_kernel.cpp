@@ -40,7 +40,7 @@ class NamedKernel final : public Kernel {
     const Range range(name_);
     kernel_->run(arguments);
   }
-  // All calls are of the same backend, whose kernels all have names then.
+  // All calls are of the same backend, so all its kernels have names.
   std::function<void()> join(std::span<const KernelCall> calls) const override {
     std::vector<KernelCall> inner(calls.begin(), calls.end());
     for (KernelCall& call : inner) call.kernel = static_cast<const NamedKernel*>(call.kernel)->kernel_.get();

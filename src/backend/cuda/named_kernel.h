@@ -1,6 +1,6 @@
-// Ranges in a profile: with a profiler attached (nsys sets NVTX_INJECTION64_PATH), what a node's kernel starts stands
-// in a range by the op's and the node's name, so that the profile reads like the graph. Without one, kernels are as
-// before.
+// Ranges in a profile: with a profiler attached (nsys sets NVTX_INJECTION64_PATH), the launches of a node's kernel are
+// in a range named after the op and the node, so that the profile reads like the graph. Without a profiler, kernels are
+// unchanged.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,6 @@
-// NCCL, loaded where a run has several GPUs: the library is neither linked nor shipped, and a build needs none of its
-// headers. Declared here is what the backend calls, as NVIDIA documents it; the values are the same in all versions 2.
+// NCCL, loaded if a run has several GPUs: the library is neither linked nor shipped, and a build needs none of its
+// headers. The functions that the backend calls are declared here, as NVIDIA documents them; the values are the same in
+// all versions 2.x.
 #pragma once
 
 #include <array>
@@ -39,7 +40,7 @@ struct Nccl {
   int (*destroy)(NcclComm) = nullptr;
 };
 
-// "2.22.3"
+// Returns "2.22.3".
 std::string nccl_version_text(int version);
 
 // Loads the first library of `names` (sonames or paths) that can be loaded; it stays loaded. Throws EnvironmentError,

@@ -1,5 +1,5 @@
-// Normally distributed numbers, as weights and activations are: zeros take less power to multiply, so that a device
-// that multiplies them runs at a higher clock rate than in training.
+// Normally distributed numbers, like weights and activations: zeros take less power to multiply, so a device that
+// multiplies zeros runs at a higher clock rate than in training.
 #include <cmath>
 
 #include "backend/cuda/launch.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 
-// Two of each pair of words (Box and Muller 1958), so four a thread.
+// Two numbers from each pair of words (Box and Muller 1958), so four per thread.
 template <typename T>
 __global__ void normal_numbers(T* to, std::int64_t count, std::uint32_t seed) {
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;

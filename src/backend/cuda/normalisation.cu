@@ -1,6 +1,6 @@
-// layer_norm, affine, layer_norm_grad: a warp a row, each lane neighbours of one pack at a time; the mean comes first,
-// and then the squares around it, as in the reference. A row is read once, if a warp can hold it. Sums over rows are
-// taken in blocks of rows whose number does not depend on the device, then over the blocks in order, so that they
+// layer_norm, affine, layer_norm_grad: one warp per row, each lane one pack of neighbours at a time; the mean comes
+// first, and then the squares around it, as in the reference. A row is read once, if a warp can hold it. Sums over rows
+// are taken in blocks of rows whose number does not depend on the device, then over the blocks in order, so that they
 // repeat bit for bit.
 #include "backend/cuda/column_sums.h"
 #include "backend/cuda/packs.h"
@@ -12,7 +12,7 @@
 namespace plimsoll::cuda {
 namespace {
 
-// function(first column) for each of the lane's packs in a row.
+// Calls function(first column) for each of the lane's packs in a row.
 template <int N, typename Function>
 __device__ void for_each_pack_of_row(std::int64_t width, const Function& function) {
   for (std::int64_t c = lane_index() * N; c < width; c += kWarp * N) function(c);
@@ -28,7 +28,7 @@ __device__ void store_affine(const float (&normalized)[N], const float* gamma, c
   store(sum, N, y);
 }
 
-// A row is normalized from this: x, or residual + x, x after dropout where there are keys.
+// The row that is normalized: x, or residual + x; x after dropout if there are keys.
 template <typename T>
 struct NormInput {
   const T *x, *residual;  // residual: nullptr without one
@@ -46,15 +46,14 @@ struct NormInput {
   }
 };
 
-// (value - mean - away) / sigma. `away` is what rounding left between the mean and that number (Chan, Golub, LeVeque
-// 1983, the corrected two-pass algorithm); no float may hold their sum. In the sum of squares it is less than the
-// rounding.
+// (value - mean - away) / sigma. `away` is the rounding error of the mean (Chan, Golub, LeVeque 1983, the corrected
+// two-pass algorithm); a float may not be able to hold mean + away. In the sum of squares it is less than the rounding.
 struct Spread {
   float mean, away, inverse_sigma;
   __device__ float operator()(float value) const { return (value - mean - away) * inverse_sigma; }
 };
 
-// A warp holds a row in kPacks packs a lane.
+// A warp holds a row in kPacks packs per lane.
 template <int N, int kPacks, typename T>
 __global__ void __launch_bounds__(kRowThreads) layer_norm(NormInput<T> in, const float* gamma, const float* beta, T* y,
                                                           T* normalized, float* rstd, Rows rows, float eps) {
@@ -94,7 +93,7 @@ __global__ void __launch_bounds__(kRowThreads) layer_norm(NormInput<T> in, const
   clear_tail(normalized, rows);
 }
 
-// The same of rows that no warp can hold: they are read three times, from the cache.
+// The same for rows that no warp can hold: they are read three times, from the cache.
 template <int N, typename T>
 __global__ void layer_norm_of_wide_rows(NormInput<T> in, const float* gamma, const float* beta, T* y, T* normalized,
                                         float* rstd, Rows rows, float eps) {
@@ -161,11 +160,11 @@ struct NormGradient {
 };
 
 // With g = dy gamma and z = normalized: dx = rstd (g - mean(g) - z mean(g z)). dx may lie in dy's or normalized's
-// bytes; partial[block][kSums][width] gets the sums over the block's rows of dy z, of dy, and of the gradient of what
-// was normalized, or dropped before.
+// bytes; partial[block][kSums][width] gets the sums over the block's rows of dy z, of dy, and of the gradient of the
+// normalized sum, or of x before dropout.
 //
-// Two warps take a row, in kPacks packs of four a lane, so that the sums leave registers for enough warps; they read
-// their next row, as it lies in memory, while they compute with one. Which rows a block takes depends on nothing, so
+// Two warps take a row, in kPacks packs of four per lane, so that the sums leave registers for enough warps; they read
+// the next row, unconverted, while they compute with the current one. The assignment of rows to blocks is fixed, so
 // that sums repeat.
 template <int kPacks, int kSums, typename T>
 __global__ void __launch_bounds__(kRowThreads, kPacks < 4 ? 2 : 1)
@@ -173,7 +172,7 @@ __global__ void __launch_bounds__(kRowThreads, kPacks < 4 ? 2 : 1)
   constexpr int N = 4, kLanes = kRowThreads / kNormGradRows;
   static_assert(kLanes == 2 * kWarp && kSums <= kNormGradRows);
   PLIMSOLL_SHARED float parts[kNormGradRows][kSums][kLanes * N];
-  PLIMSOLL_SHARED float halves[2][kRowWarps][2];  // of a row's sums of g and g z, in turns
+  PLIMSOLL_SHARED float halves[2][kRowWarps][2];  // of a row's sums of g and g z, alternating
   const std::int64_t width = rows.columns, real = rows.real(), step = kNormGradBlocks * kNormGradRows;
   const unsigned warp = threadIdx.x / kWarp, slot = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
   const auto column = [&](int p) { return (static_cast<std::int64_t>(p) * kLanes + lane) * N; };
@@ -259,7 +258,7 @@ __global__ void __launch_bounds__(kRowThreads, kPacks < 4 ? 2 : 1)
       for (int i = 0; i < N; ++i) parts[slot][which][lane * N + i] = sum[which][p][i];
     }
     __syncthreads();
-    if (slot < kSums && column(p) < width) {  // two warps for each of them
+    if (slot < kSums && column(p) < width) {  // two warps for each of the sums
       float sums[N];
       for (int i = 0; i < N; ++i) sums[i] = parts[0][slot][lane * N + i];
       for (unsigned part = 1; part < kNormGradRows; ++part) {
@@ -271,7 +270,7 @@ __global__ void __launch_bounds__(kRowThreads, kPacks < 4 ? 2 : 1)
   }
 }
 
-// The same of wider rows, but for the sums, which other kernels make.
+// The same for wider rows, without the sums, which other kernels compute.
 template <int N, typename T>
 __global__ void layer_norm_input_grad(NormGradient<T> of, Rows rows) {
   const std::int64_t width = rows.columns, count = rows.real();
@@ -309,7 +308,7 @@ __global__ void layer_norm_input_grad(NormGradient<T> of, Rows rows) {
   if (of.dropped != nullptr) clear_tail(of.dropped, rows);
 }
 
-// partial[block][2][width]: sums over the block's rows of dy z and of dy.
+// partial[block][2][width] gets the sums over the block's rows of dy z and of dy.
 template <int N, typename T>
 __global__ void layer_norm_partial_sums(const T* dy, const T* normalized, float* partial, Rows rows) {
   const std::int64_t width = rows.columns;
@@ -325,7 +324,7 @@ __global__ void layer_norm_partial_sums(const T* dy, const T* normalized, float*
                           });
 }
 
-// The sums over rows go here: those of dy z, of dy, and of the gradient of x, or nullptr.
+// Where the sums over rows go: those of dy z, of dy, and of the gradient of x, or nullptr.
 struct NormSums {
   float *dgamma, *dbeta, *of_x;
 };
@@ -347,7 +346,7 @@ RowDropout row_dropout(const KernelArguments& a, const LayerNormForm& form, cons
           .scale = static_cast<float>(dropout_scale(attributes.dropout_p))};
 }
 
-// make(packs), packs() being a number of packs of N that hold a row of `width` elements.
+// Calls make(packs), where packs() is a number of packs of N that hold a row of `width` elements.
 template <int N, typename Make>
 void for_packs_of_row(std::int64_t width, const Make& make) {
   constexpr int kMost = 1024 / (static_cast<int>(kWarp) * N);

@@ -1,16 +1,16 @@
-// Neighbours that a thread reads and writes in one go, or one by one where a tensor ends within them.
+// Neighbouring elements that a thread reads and writes at once, or one by one if the tensor ends within them.
 #pragma once
 
 #include "backend/cuda/device.h"
 
 namespace plimsoll::cuda {
 
-// The first `count` of N; `from` lies on a multiple of their bytes. Zeros behind them.
+// Loads the first `count` of N elements, then zeros; `from` is aligned to the bytes of all N.
 template <int N, typename T>
 __device__ inline Pack<T, N> read_pack(const T* from, int count = N) {
   if (count == N) return *reinterpret_cast<const Pack<T, N>*>(from);
   Pack<T, N> pack{};
-  for (int i = 0; i < N; ++i) {  // whose end is known, so that the pack stays in registers
+  for (int i = 0; i < N; ++i) {  // the bound is constant, so that the pack stays in registers
     if (i < count) pack.at[i] = from[i];
   }
   return pack;
@@ -41,8 +41,8 @@ __device__ inline void store(const float (&from)[N], int count, T* to) {
   write_pack(pack, count, to);
 }
 
-// make(pack), pack() being the most elements of T that are read in one go, 16 bytes, where rows of `width` elements,
-// one behind the other, are whole packs of so many; else 4 or 1.
+// Calls make(pack), where pack() is how many elements of T are read at once: 16 bytes if contiguous rows of `width`
+// elements are whole packs of that size, else 4 elements or 1.
 template <typename T = float, typename Make>
 void for_pack(std::int64_t width, const Make& make) {
   if constexpr (sizeof(T) == 2) {

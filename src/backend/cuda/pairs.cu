@@ -1,4 +1,4 @@
-// pair_scores and its gradient, a warp a pair or a row; join_pairs and its gradient, a warp a row.
+// pair_scores and its gradient take one warp per pair or row; join_pairs and its gradient take one warp per row.
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/rows.h"
 
@@ -9,7 +9,7 @@ struct PairSizes {
   std::int64_t rows, group, width, classes;  // n, E, P, C
 };
 
-// A warp a pair: its lanes share the products.
+// One warp per pair: its lanes share the products.
 __global__ void pair_scores(const float* heads, const float* tails, const float* head_terms, const float* tail_terms,
                             float* y, PairSizes s) {
   for (std::int64_t pair = first_row(); pair < s.rows * s.group; pair += row_stride()) {
@@ -26,8 +26,8 @@ __global__ void pair_scores(const float* heads, const float* tails, const float*
   }
 }
 
-// A warp a row, and its lanes a column each. kAsHead: the gradient of the row as a head, otherwise as a tail. dy lies
-// `step` apart from one of the group's rows to the next. What dy has no part of is passed over by the whole warp.
+// One warp per row, and one column per lane. kAsHead: the gradient of the row as a head, otherwise as a tail. In dy,
+// one row of the group is `step` elements after the previous one. The whole warp skips pairs whose dy is 0.
 template <bool kAsHead>
 __global__ void pair_scores_grad(const float* dy, const float* others, float* drows, float* dterms, PairSizes s) {
   const std::int64_t step = (kAsHead ? 1 : s.group) * s.classes;

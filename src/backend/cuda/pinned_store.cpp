@@ -26,7 +26,7 @@ void PinnedStore::begin(const TransferRequest& request) {
   };
   ready_.record(context_.stream());
   follow(ready_);
-  // A read of a place waits for what is on its way there, and a write for what still reads it.
+  // A read waits for transfers that still write to its place, and a write for transfers that still read it.
   const std::uint64_t end = request.offset + request.bytes.size();
   Begun* own = nullptr;
   for (Begun& other : begun_) {

@@ -1,5 +1,5 @@
-// Offloaded tensors in the host's memory, pinned: they come on one stream and go on another while kernels compute, so
-// that the device copies both ways at once.
+// Offloaded tensors in pinned host memory: one stream copies them to the host and another one back while kernels
+// compute, so that the device copies both ways at once.
 #pragma once
 
 #include <vector>
@@ -11,11 +11,11 @@ namespace plimsoll::cuda {
 
 class PinnedStore final : public OffloadStore {
  public:
-  // Throws EnvironmentError if the host does not give the memory. `context` outlives it.
+  // Throws EnvironmentError if the host refuses the memory. `context` must outlive this object.
   PinnedStore(const Context& context, std::uint64_t bytes, std::size_t tickets);
   ~PinnedStore() override;
 
-  // A transfer waits for the kernels that were started before it; kernels started after `wait` wait for it. The host
+  // A transfer waits for the kernels that were launched before it; kernels launched after `wait` wait for it. The host
   // waits for neither, and both may be recorded.
   void begin(const TransferRequest& request) override;
   void wait(std::int64_t ticket) override;
@@ -26,9 +26,9 @@ class PinnedStore final : public OffloadStore {
   const Context& context_;
   PinnedBytes data_;
   Stream here_, there_;      // to the host, to the device
-  Event ready_;              // what a transfer moves, or takes the place of
+  Event ready_;              // the data that a transfer moves, or overwrites, is ready
   std::vector<Event> done_;  // by ticket
-  // Tickets that were begun and not waited for, and the places from the first to the last that each is of.
+  // Tickets that were begun and not waited for, each with the range of places that its transfers cover.
   struct Begun {
     std::int64_t ticket;
     std::uint64_t begin, end;

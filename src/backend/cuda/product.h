@@ -1,5 +1,5 @@
-// A product by a kernel of our own, for what cuBLASLt proposes no algorithm for. Sums are in F32, in one order whatever
-// the device, and rounded once.
+// A matrix product by our own kernel, for products that cuBLASLt proposes no algorithm for. Sums are in F32, in the
+// same order on every device, and rounded once.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace plimsoll::cuda {
 
-// c[rows, columns] = a b (+ bias) (+ addend). Of the number of real rows, `count` on the device, either `rows` or
-// `inner` is a bound; nullptr: they are exact.
+// c[rows, columns] = a b (+ bias) (+ addend). Either `rows` or `inner` is a bound of the number of real rows, which is
+// `count` on the device; if that is nullptr, both are exact.
 template <typename T, typename C>
 struct OwnProduct {
   const T* a = nullptr;
@@ -25,10 +25,10 @@ struct OwnProduct {
 
 constexpr unsigned kProductThreads = 256;
 constexpr unsigned kProductTile = 64;   // rows and columns of c a block computes …
-constexpr unsigned kProductDepth = 16;  // … so many of `inner` at a time
+constexpr unsigned kProductDepth = 16;  // … this many of `inner` at a time
 constexpr unsigned kProductEach = 4;    // rows and columns of a thread
-// Sums of kProductDepth products are summed in groups, and these in turn: rounding errors grow by the longest of the
-// three and not by the product.
+// Sums of kProductDepth products are summed in groups, and the groups' sums in turn: rounding errors grow with the
+// longest of the three sums, not with their product.
 constexpr std::int64_t kProductGroup = 16 * kProductDepth;
 
 // tile[inner][outer] of a matrix stored [outer, inner], or else [inner, outer]; zeros beyond its ends.
@@ -54,7 +54,7 @@ __global__ void own_product(OwnProduct<T, C> p) {
   const std::int64_t inner = p.count != nullptr && p.counts_inner ? real : p.inner;
   const std::int64_t first_row = static_cast<std::int64_t>(blockIdx.y) * kProductTile;
   const std::int64_t first_column = static_cast<std::int64_t>(blockIdx.x) * kProductTile;
-  const std::int64_t depth_end = first_row < rows ? inner : 0;  // behind the real rows are zeros (sizes/tails.h)
+  const std::int64_t depth_end = first_row < rows ? inner : 0;  // zeros after the real rows (sizes/tails.h)
 
   constexpr unsigned kAcross = kProductTile / kProductEach;
   const unsigned at_row = threadIdx.x / kAcross * kProductEach, at_column = threadIdx.x % kAcross * kProductEach;

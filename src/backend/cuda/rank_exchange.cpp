@@ -12,7 +12,7 @@
 namespace plimsoll::cuda {
 namespace {
 
-// How long somebody who has lost another rank waits for a message of what happened to it.
+// How long a rank that has lost another one waits for a message about what happened to it.
 constexpr std::chrono::seconds kPatienceForReason(5);
 // The bytes of a first message.
 constexpr std::size_t kHelloBytes = 256;
@@ -89,7 +89,7 @@ void RankExchange::check_nccl(int result, const char* doing) const {
                  "NCCL_SOCKET_IFNAME names the interface to use"});
 }
 
-// All of each with each, as exchanges do.
+// Every rank sends to every other one, as exchanges do.
 void RankExchange::say_hello() {
   const DeviceBytes hello(kHelloBytes * 2 * static_cast<std::size_t>(ranks()));
   const std::span<std::byte> bytes = hello.bytes();
@@ -189,7 +189,7 @@ void RankExchange::watch(std::chrono::steady_clock::duration waited) {
 
 void RankExchange::throw_lost(const std::string& found) {
   abort();
-  // The rank that has failed says why, or its connection tells which one it is.
+  // The failed rank says why it failed, or its connection shows which one it is.
   const auto end = std::chrono::steady_clock::now() + kPatienceForReason;
   while (std::chrono::steady_clock::now() < end) {
     for (int i = 0; i < 64; ++i) ranks_.poll();

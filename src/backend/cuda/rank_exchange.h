@@ -1,5 +1,5 @@
-// RankExchange: moves tensors between the GPUs of a run's ranks, by NCCL, on a stream of its own, while the stream of
-// kernels goes on. The messages of one rank to another meet in the order in which both begin them.
+// RankExchange: moves tensors between the GPUs of a run's ranks, by NCCL, on its own stream, while the stream of
+// kernels continues. The messages from one rank to another are matched in the order in which both begin them.
 //
 // Invariant: the host waits for no message, and a recorded step may contain exchanges, if all ranks record it.
 //
@@ -27,9 +27,9 @@ namespace plimsoll::cuda {
 
 class RankExchange {
  public:
-  // Connects the GPUs of all ranks; every rank makes one at the same time. `ranks` brings them NCCL's id, tells of
-  // ranks that fail, and, like `context`, outlives this object. Sends something to everybody, because NCCL takes its
-  // memory at the first message, which may not be captured. Throws EnvironmentError if two ranks have one GPU or
+  // Connects the GPUs of all ranks; every rank makes one at the same time. `ranks` distributes NCCL's id, reports ranks
+  // that fail, and, like `context`, must outlive this object. Sends something to every rank, because NCCL allocates its
+  // memory at the first message, which may not be captured. Throws EnvironmentError if two ranks have the same GPU or
   // different versions of NCCL, or if NCCL does not connect them.
   RankExchange(const Context& context, const Nccl& nccl, Communicator& ranks, std::chrono::milliseconds timeout);
   ~RankExchange();
@@ -40,28 +40,29 @@ class RankExchange {
   int ranks() const { return ranks_.size(); }
   Communicator& communicator() const { return ranks_; }
   cudaStream_t stream() const { return stream_.get(); }
-  // The memory of the device that NCCL has taken for the connections.
+  // Returns the device memory that NCCL has taken for the connections.
   std::size_t device_bytes() const { return device_bytes_; }
-  // How many exchanges were begun, which says whether a recorded step has any.
+  // Returns how many exchanges were begun, which shows whether a recorded step has any.
   std::uint64_t begun() const { return begun_; }
 
   // Makes room for this ticket.
   void reserve(std::int64_t ticket);
 
   void begin();
-  // `rows`: see Communicator::send. Neither may be empty.
+  // `rows`: see Communicator::send. Messages must not be empty.
   void send(std::span<const std::byte> bytes, int to, bool rows = false);
   void receive(std::span<std::byte> bytes, int from, bool rows = false);
-  // What follows may travel apart from what came before: NCCL limits what travels together. All ranks say so at the
-  // same places, with the most messages, to each other rank and from it, until the next such place.
+  // Allows the following messages to be sent in another group than the previous ones: NCCL limits the size of a group.
+  // All ranks call it at the same places, with the largest number of messages to any other rank, or from it, until the
+  // next call.
   void next(int messages);
-  // Kernels that are started on stream() from here on find what has arrived so far.
+  // Kernels that are launched on stream() from here on can read what has arrived so far.
   void flush() { close_group(); }
   void end(std::int64_t ticket);
   void wait(std::int64_t ticket) const;
 
-  // For a host that has waited so long for the device: throws RankError if another rank has failed, or if the time is
-  // up. The device is then free of whatever waits for other ranks.
+  // Called by a host that has waited this long for the device: throws RankError if another rank has failed, or if the
+  // time is up. The device then no longer waits for other ranks.
   void watch(std::chrono::steady_clock::duration waited);
   void abort() noexcept;
 
@@ -79,10 +80,10 @@ class RankExchange {
   std::string library_;  // "NCCL 2.22.3"
   NcclComm comm_ = nullptr;
   Stream stream_;
-  Event ready_;                               // what is sent, or takes the place of
+  Event ready_;                               // the data to be sent, or overwritten, is ready
   std::vector<std::unique_ptr<Event>> done_;  // by ticket
   bool in_group_ = false;
-  int calls_ = 0;  // that may be in the group; the same number on all ranks
+  int calls_ = 0;  // at most, in the open group; the same number on all ranks
   std::uint64_t begun_ = 0;
   std::size_t device_bytes_ = 0;
 };

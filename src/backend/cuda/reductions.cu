@@ -22,10 +22,10 @@ std::unique_ptr<Kernel> make_bias_grad(const Context& context, const TensorType&
 constexpr int kPack = 4;
 static_assert(kSumElements == std::int64_t{kRowThreads} * kPack * 8, "a block adds up eight packs of each thread");
 
-// One start sums the squares of several tensors: a block belongs to one of them.
+// One launch sums the squares of several tensors: a block belongs to one of them.
 struct Squares {
   const float* x;
-  double* partial;  // a sum for each block; of a tensor of one block, the result
+  double* partial;  // a sum for each block; for a tensor of one block, the result
   double* squares;
   std::int64_t elements;
   unsigned first_block;
@@ -34,9 +34,9 @@ struct SquaresList {
   Squares at[kMostSquares];
   int count;
   const std::int32_t* row_count;  // of a single tensor, or nullptr
-  std::int64_t columns;           // then of its rows
+  std::int64_t columns;           // of those rows
 
-  // The tensor of a block.
+  // Returns the tensor of a block.
   __device__ const Squares& of(unsigned block) const {
     int low = 0, high = count;
     while (high - low > 1) {
@@ -68,7 +68,7 @@ __global__ void partial_squares(const PLIMSOLL_IN_PLACE SquaresList list) {
   if (threadIdx.x == 0) of.partial[block] = sum;
 }
 
-// A block a tensor.
+// One block per tensor.
 __global__ void whole_squares(const PLIMSOLL_IN_PLACE SquaresList list) {
   const Squares& of = list.at[blockIdx.x];
   const double sum = block_sum_of<kRowThreads>(of.partial, element_sum_blocks(list.elements(of)));
@@ -81,11 +81,11 @@ std::unique_ptr<Kernel> make_sum_squares(const Context& context, const Graph& gr
   }
   const SumSquaresScratch scratch(graph, node);
   return make_launch(scratch.layout.bytes(), [&context, partials = scratch.partials](const KernelArguments& a) {
-    // Where rows of a single tensor are counted, the host knows a bound of them.
+    // If the rows of a single tensor are counted, the host knows a bound of them.
     const Rows rows = rows_of(a, a.inputs[0]);
     const auto square = [&](std::size_t t) {
       const std::int64_t elements = a.row_count == nullptr ? a.inputs[t].elements() : rows.capacity * rows.columns;
-      const bool at_once = element_sum_blocks(elements) <= 1 && a.row_count == nullptr;  // as of most parameters
+      const bool at_once = element_sum_blocks(elements) <= 1 && a.row_count == nullptr;  // as for most parameters
       auto* const squares = output<double>(a, t);
       return Squares{.x = input<float>(a, t),
                      .partial = at_once ? squares : scratch_at<double>(a, partials[t]),
@@ -119,15 +119,15 @@ std::unique_ptr<Kernel> make_sum_squares(const Context& context, const Graph& gr
   });
 }
 
-// The addresses of so many sums of squares are handed over with a launch.
+// One launch takes the addresses of this many sums of squares.
 constexpr std::size_t kAddresses = kMostAddedSquares;
 struct Addresses {
   const double* at[kAddresses];
   unsigned count;
 };
 
-// Thread 0 gets sum, or 0 where it is the first, plus what lies at the addresses, in order. One block of kAddresses
-// threads.
+// Thread 0 gets sum (or 0 for the first launch) plus the numbers at the addresses, in order. Launched as one block of
+// kAddresses threads.
 __device__ double added_squares(const Addresses& squares, const double* sum, bool is_first) {
   PLIMSOLL_SHARED double values[kAddresses];
   if (threadIdx.x < squares.count) values[threadIdx.x] = *squares.at[threadIdx.x];
@@ -142,7 +142,8 @@ __global__ void add_squares(Addresses squares, double* sum, bool is_first) {
   if (threadIdx.x == 0) *sum = total;
 }
 
-// The norm of all, of which the last are given: as torch.nn.utils.clip_grad_norm_ computes it, in double, rounded once.
+// Computes the norm of all squares, of which it gets the last ones, as torch.nn.utils.clip_grad_norm_ does, in double,
+// rounded once.
 __global__ void gradient_norm(Addresses squares, const double* sum, bool is_first, const float* max_grad_norm,
                               const float* unscale_by, float* norm_to, float* clip_to) {
   const double total = added_squares(squares, sum, is_first);

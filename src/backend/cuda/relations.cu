@@ -1,4 +1,4 @@
-// relation_loss, a warp a head of a row: its scores are computed again in each pass, so that none is ever in memory.
+// relation_loss, one warp per head of a row: scores are computed again in each pass, so that they are never in memory.
 #include "backend/cuda/blocks.h"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/rows.h"
@@ -18,7 +18,7 @@ struct RelationSizes {
 struct SampleRows {
   std::int64_t begin, end;
 };
-// Those of the sample that has the row; none for a row beyond the last sample.
+// Returns the rows of the sample that has this row; none for a row beyond the last sample.
 __device__ inline SampleRows sample_of(const std::int32_t* offsets, std::int64_t samples, std::int64_t row) {
   for (std::int64_t b = 0; b < samples; ++b) {
     if (row < offsets[b + 1]) return {offsets[b], offsets[b + 1]};
@@ -32,7 +32,7 @@ __device__ inline float dot(const float* a, const float* b, std::int64_t width) 
   return sum;
 }
 
-// The logarithm of the sum of exponentials of the row's scores, in every lane.
+// Returns the logarithm of the sum of exponentials of the row's scores, in every lane.
 __device__ inline float log_sum_of(const float* head, std::int64_t stride, std::int64_t width, std::int64_t row,
                                    SampleRows sample, float factor) {
   const float* const of_row = head + row * stride;
@@ -76,7 +76,7 @@ __global__ void relations(const float* x, const float* teacher, const std::int32
   }
 }
 
-// A score belongs to two rows; its slopes as either's differ by the sums that they are divided by.
+// A score belongs to two rows; its derivatives for the two differ in the sums that they are divided by.
 __global__ void relations_grad(const float* x, const float* teacher, const std::int32_t* offsets, const float* log_sums,
                                const float* loss_scale, float* gradient, RelationSizes s) {
   const std::int64_t width = s.columns / s.heads, wide = s.teacher_columns / s.heads;

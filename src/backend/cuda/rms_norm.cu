@@ -21,7 +21,7 @@ __device__ void for_each_pack(std::int64_t width, const Function& function) {
   for (std::int64_t c = lane_index() * N; c < width; c += kWarp * N) function(c);
 }
 
-// normalized may lie in x's bytes. y is made of what normalized holds once it is rounded.
+// normalized may lie in x's bytes. y is computed from the rounded `normalized`.
 template <int N, typename T>
 __global__ void rms_norm(const T* x, const float* gamma, T* y, T* normalized, float* rstd, Groups of, float eps) {
   const std::int64_t count = of.real();
@@ -80,7 +80,7 @@ __global__ void rms_norm_input_grad(const T* dy, const T* normalized, const floa
   clear_tail(dx, of.rows);
 }
 
-// partial[block][columns of a row]: sums over the block's rows of dy z.
+// partial[block][columns of a row] gets the sums over the block's rows of dy z.
 template <int N, typename T>
 __global__ void rms_norm_partial_sums(const T* dy, const T* normalized, float* partial, Rows rows) {
   sum_rows_of_block<1, N>(rows, kSumRows, partial + static_cast<std::int64_t>(blockIdx.x) * rows.columns,

@@ -9,7 +9,7 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 
-// function(row, angle) for the real rows, spread over the grid.
+// Calls function(row, angle) for the real rows, spread over the grid.
 template <typename Function>
 __device__ void for_each_angle(const Rows& rows, std::int64_t half, const Function& function) {
   const std::int64_t work = rows.real() * half, stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;

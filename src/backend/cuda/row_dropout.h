@@ -1,4 +1,4 @@
-// Dropout of packs of a row; base/dropout.h has the rule.
+// Dropout for packs of a row; base/dropout.h has the rule.
 #pragma once
 
 #include "backend/cuda/launch.h"
@@ -12,7 +12,7 @@ struct RowDropout {
   std::uint32_t site = 0, threshold = 0;
   float scale = 1;
 
-  // The random bits of the eight columns around `column`.
+  // Returns the random bits of the eight columns around `column`.
   __device__ PhiloxOutput words(std::int64_t row, std::int64_t column) const {
     return dropout_words({static_cast<std::uint32_t>(row_keys[2 * row + 1]), static_cast<std::uint32_t>(column / 8),
                           site, static_cast<std::uint32_t>(row_keys[2 * row])},
@@ -20,7 +20,7 @@ struct RowDropout {
   }
   __device__ float kept(float value, std::uint32_t bits) const { return bits >= threshold ? value * scale : 0.0F; }
 
-  // What is left of N neighbours of a row, from `column` on, a multiple of N.
+  // Returns N neighbours of a row after dropout, from `column` on, a multiple of N.
   template <int N>
   __device__ void apply(std::int64_t row, std::int64_t column, float (&values)[N]) const {
     static_assert(N == 1 || N == 4 || N == 8);
@@ -37,7 +37,7 @@ struct RowDropout {
     } else {
       const auto which = static_cast<unsigned>(column % 8);
 #pragma unroll
-      for (unsigned i = 0; i < 8; ++i) {  // whose end is known, so that the words stay in registers
+      for (unsigned i = 0; i < 8; ++i) {  // the bound is constant, so that the words stay in registers
         if (i == which) values[0] = kept(values[0], dropout_bits(drawn, i));
       }
     }

@@ -1,10 +1,10 @@
-// Gradients of an embedding as (ids ascending, count, rows): embedding_row_grad makes one, merge_row_grads adds two.
+// Gradients of an embedding as (ids ascending, count, rows): embedding_row_grad computes one, merge_row_grads adds two.
 #include "backend/cuda/grouped_sums.h"
 
 namespace plimsoll::cuda {
 namespace {
 
-// Targets of sorted items, ids so far, become numbers of the distinct ids. One block.
+// Replaces the targets of sorted items, which are ids, by the numbers of the distinct ids. Launched as one block.
 __global__ void __launch_bounds__(kSortThreads)
     number_ids(SumLists<1> lists, std::int32_t* distinct, std::int32_t* distinct_count) {
   const SumList& list = lists.at[0];
@@ -42,7 +42,7 @@ std::unique_ptr<Kernel> make_embedding_row_grad(const Context& context, const Te
   });
 }
 
-// The first of ascending ids that is not below `id`.
+// Returns the first of ascending ids that is not below `id`.
 __device__ std::int32_t lower_bound(const std::int32_t* ids, std::int32_t count, std::int32_t id) {
   std::int32_t low = 0;
   while (count > 0) {
@@ -57,9 +57,9 @@ __device__ std::int32_t lower_bound(const std::int32_t* ids, std::int32_t count,
   return low;
 }
 
-// The rows of one gradient are merged into those of another, where they lie. First is found where each row of the
-// result comes from. Then rows are made in tiles, from the last one, each in two launches: what moves is read into
-// scratch, and then written; so that nothing is written that is still to be read, whatever the blocks' order. No row
+// Merges the rows of one gradient into those of another, in place. First it finds where each row of the result comes
+// from. Then it makes the rows in tiles, beginning with the last, each in two launches: one reads the rows that move
+// into scratch, the other writes them; so nothing is overwritten before it is read, whatever the blocks' order. No row
 // moves towards the first.
 struct Merge {
   const std::int32_t *sum_ids, *sum_count, *keep;
@@ -87,7 +87,7 @@ __global__ void find_places(Merge m) {
   }
 }
 
-// One block.
+// Launched as one block.
 __global__ void __launch_bounds__(kSortThreads) count_news(Merge m) {
   const std::int32_t count = *m.count, share = (count + static_cast<std::int32_t>(kSortThreads) - 1) /
                                                static_cast<std::int32_t>(kSortThreads);

@@ -1,4 +1,4 @@
-// inverse_row_norms: one over the norms of the rows of weight + factor b a, a warp a row, without a tensor of the
+// inverse_row_norms: one over the norms of the rows of weight + factor b a, one warp per row, without a tensor of the
 // weight's size.
 #include "backend/cuda/decode.h"
 #include "backend/cuda/rows.h"
@@ -6,7 +6,7 @@
 namespace plimsoll::cuda {
 namespace {
 
-// element(row, column): of the weight.
+// element(row, column) returns the weight's element.
 template <typename Element>
 __global__ void inverse_row_norms(Element element, const float* a, const float* b, float* inverse, std::int64_t rows,
                                   std::int64_t width, std::int64_t rank, float factor) {

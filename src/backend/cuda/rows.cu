@@ -27,7 +27,8 @@ struct GatherSource {
   }
 };
 
-// y[row] = x[first + row] for the real rows of x, which *part counts, and zeros behind them. rows: of x, in units.
+// y[row] = x[first + row] for the real rows of x, which *part counts, and zeros after them. `rows` are those of x, in
+// units.
 template <typename Unit>
 __global__ void take_rows(const Unit* x, std::int64_t first, std::int64_t count, Unit* y, std::int32_t* part,
                           Rows rows) {
@@ -82,7 +83,7 @@ std::unique_ptr<Kernel> make_join_rows(const Context& context, const TensorType&
   });
 }
 
-// A patch is read in runs, a row of it in a channel each.
+// A patch is read in runs; each is one of its rows in one channel.
 struct PatchShape {
   std::int64_t channels, down, across;  // patches of an image
   std::int64_t size, run, line;         // rows of a patch; units of a run and of a row of the image
@@ -122,7 +123,7 @@ std::unique_ptr<Kernel> make_patchify(const Context& context, const TensorType& 
   });
 }
 
-// make_source(unit, units of a row): what each of the output's rows, of `row_bytes`, is a copy of.
+// make_source(unit, units of a row) says what each of the output's rows, of `row_bytes`, is a copy of.
 template <typename MakeSource>
 std::unique_ptr<Kernel> make_copy(const Context& context, const TensorType& x, const MakeSource& make_source) {
   const std::size_t row_bytes = static_cast<std::size_t>(x.shape[1]) * dtype_bytes(x.dtype);
@@ -155,7 +156,7 @@ __global__ void visual_embedding(const T* patches, const T* cls, const T* positi
   }
 }
 
-// A warp a token and columns: its rows, one of each sample, are copied and summed on the way.
+// One warp per token and group of columns: copies its rows, one of each sample, and sums them at the same time.
 template <int N, typename T>
 __global__ void visual_embedding_grad(const T* dy, T* dpatches, T* dcls, T* dpositions, Rows rows,
                                       std::int64_t visual) {
@@ -202,7 +203,7 @@ std::unique_ptr<Kernel> make_visual_embedding_grad(const Context& context, std::
 }
 
 struct HeadsShape {
-  std::int64_t first, second;  // columns of a head
+  std::int64_t first, second;  // columns per head
   float first_factor, second_factor;
 };
 
@@ -218,7 +219,7 @@ struct HeadsColumn {
   }
 };
 
-// N columns a lane, all of one part; rows.columns are those of both. `second` may be nullptr.
+// N columns per lane, all of one part; rows.columns are those of both. `second` may be nullptr.
 template <int N, typename T>
 __global__ void concat_heads(const T* first, const T* second, T* y, Rows rows, HeadsShape shape, std::int64_t heads) {
   const std::int64_t count = rows.real();

@@ -1,4 +1,4 @@
-// Kernels that take a row with each warp, and copies of rows.
+// Kernels in which each warp takes a row, and copies of rows.
 #pragma once
 
 #include "backend/cuda/launch.h"
@@ -8,7 +8,7 @@ namespace plimsoll::cuda {
 
 inline constexpr unsigned kRowThreads = 256, kRowWarps = kRowThreads / kWarp;
 
-// The warp's first row, and how far its next ones are.
+// Return the warp's first row, and the distance to its next ones.
 __device__ inline std::int64_t first_row() {
   return static_cast<std::int64_t>(blockIdx.x) * kRowWarps + threadIdx.x / kWarp;
 }
@@ -17,21 +17,22 @@ __device__ inline unsigned lane_index() { return threadIdx.x % kWarp; }
 
 inline unsigned row_blocks(std::int64_t rows) { return blocks_for(rows, kRowWarps); }
 
-// Zeros in this warp's rows from `row` on, of those behind the real ones that products read and write (sizes/tails.h).
+// Writes zeros to this warp's rows from `row` on, after the real ones, as far as products read and write
+// (sizes/tails.h).
 template <typename T>
 __device__ void clear_rows(T* y, const Rows& rows, std::int64_t row, std::int64_t end, std::int64_t stride) {
   for (; row < end; row += stride) {
     for (std::int64_t c = lane_index(); c < rows.columns; c += kWarp) y[row * rows.columns + c] = from_float<T>(0);
   }
 }
-// The same where warps take rows from first_row() on.
+// Does the same if warps take rows from first_row() on.
 template <typename T>
 __device__ void clear_tail(T* y, const Rows& rows) {
   const std::int64_t behind = rows.real() - first_row(),
                      turns = behind > 0 ? (behind + row_stride() - 1) / row_stride() : 0;
   clear_rows(y, rows, first_row() + turns * row_stride(), rows.capacity, row_stride());
 }
-// The same where a block takes `each` rows, and its warps every eighth of them.
+// Does the same if a block takes `each` rows, and its warps every eighth of them.
 template <typename T>
 __device__ void clear_tail_of_block(T* y, const Rows& rows, std::int64_t each) {
   const std::int64_t first = blockIdx.x * each, real = rows.real();
@@ -39,8 +40,9 @@ __device__ void clear_tail_of_block(T* y, const Rows& rows, std::int64_t each) {
   clear_rows(y, rows, (first > real ? first : real) + threadIdx.x / kWarp, end, kRowWarps);
 }
 
-// to[sum][width]: kSums sums over rows [blockIdx.x * each, ... + each), those that are real, of N columns a lane; a
-// warp takes every eighth row. add(row, column, sums) adds a row's to the lane's. All threads of the block come.
+// to[sum][width]: kSums sums over rows [blockIdx.x * each, ... + each), those that are real, with N columns per lane; a
+// warp takes every eighth row. add(row, column, sums) adds a row's values to the lane's sums. All threads of the block
+// must call it.
 template <int kSums, int N, typename Add>
 __device__ void sum_rows_of_block(const Rows& rows, std::int64_t each, float* to, const Add& add,
                                   unsigned column_block = blockIdx.y) {
@@ -65,9 +67,9 @@ __device__ void sum_rows_of_block(const Rows& rows, std::int64_t each, float* to
   }
 }
 
-// Sums over the rows of values[rows][width], a lane a column and a block kWarp of them; to(column, sum) gets each. Its
-// warps take turns with the rows, and read several at once: one that took them all would wait for memory as often. All
-// kColumnThreads of a block come.
+// Sums over the rows of values[rows][width], one column per lane and kWarp columns per block; to(column, sum) gets
+// each. The block's warps share the rows, and each reads several at once: a single warp would wait for memory at every
+// row. All kColumnThreads of a block must call it.
 inline constexpr unsigned kColumnThreads = 512, kColumnWarps = kColumnThreads / kWarp;
 template <typename To>
 __device__ inline void sum_columns(const float* values, std::int64_t rows, std::int64_t width, const To& to) {
@@ -95,10 +97,10 @@ __device__ inline void sum_columns(const float* values, std::int64_t rows, std::
 }
 inline unsigned column_blocks(std::int64_t width) { return static_cast<unsigned>((width + kWarp - 1) / kWarp); }
 
-// A copy moves bytes, of whatever type, in units as large as all rows and parts of rows are multiples of.
+// A copy moves bytes of any type, in the largest unit that divides all rows and parts of rows.
 using Unit16 = Pack<std::uint32_t, 4>;
 
-// make(unit, bytes of it): what parts of `bytes` are copied in.
+// Calls make(unit, its bytes) with the unit in which parts of `bytes` are copied.
 template <typename Make>
 void for_unit(std::size_t bytes, const Make& make) {
   if (bytes % 16 == 0) {
@@ -110,7 +112,7 @@ void for_unit(std::size_t bytes, const Make& make) {
   }
 }
 
-// The row that another one is copied from; it is zeros where there is none.
+// The row that another one is copied from; zeros if there is none.
 template <typename Unit>
 struct RowSource {
   const Unit* from;
@@ -127,7 +129,7 @@ __global__ void copy_rows(Source source, Unit* y, Rows rows) {
   }
 }
 
-// Into the first output.
+// Copies into the first output.
 template <typename Unit, typename Source>
 void launch_copy(const Context& context, const KernelArguments& a, const Source& source) {
   Rows rows = rows_of(a, a.outputs[0]);

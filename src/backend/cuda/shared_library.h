@@ -9,12 +9,12 @@
 
 namespace plimsoll::cuda {
 
-// What to say where a library cannot be had.
+// Texts for messages if a library is missing.
 struct LibraryTexts {
   std::string name;       // "NCCL"
   std::string purpose;    // "which moves tensors between GPUs"
   std::string where{};    // the option that asks for it, or empty
-  std::string allowed{};  // what of it would do, or empty
+  std::string allowed{};  // what library would do, or empty
   std::string remedy;
 };
 
@@ -24,7 +24,7 @@ class SharedLibrary {
       : handle_(handle), file_(std::move(file)), texts_(texts) {}
 
   const std::string& file() const { return file_; }
-  // Throws EnvironmentError where the library has no such function.
+  // Throws EnvironmentError if the library has no such function.
   template <typename Function>
   void find(const char* name, Function& function) const {
     function = reinterpret_cast<Function>(symbol(name));
@@ -42,8 +42,9 @@ class SharedLibrary {
 // among Python's packages (base/installed.h).
 std::vector<std::string> library_names(const char* variable, std::initializer_list<const char*> sonames);
 
-// Opens them in turn until use(library) returns an empty text, or else why the library is of no use; the library stays
-// open. Throws EnvironmentError, which says what was tried, if there is none; `use` may throw, too.
+// Opens them in turn until use(library) accepts one by returning an empty text; otherwise the text says why the library
+// is of no use. The library stays open. Throws EnvironmentError, which says what was tried, if there is none; `use` may
+// throw, too.
 void open_library(std::span<const std::string> names, const LibraryTexts& texts,
                   const std::function<std::string(const SharedLibrary&)>& use);
 

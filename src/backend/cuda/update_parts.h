@@ -1,7 +1,8 @@
-// What updates of parameters share (graph/update_form.h): parameters whole or split, gradients dense or by rows.
+// What the kernels that update parameters share (graph/update_form.h): parameters whole or split, gradients dense or by
+// rows.
 //
-// The halves of a split parameter and the codes of a moment are those of the reference to the bit, which a float that
-// is rounded otherwise would miss by chance: products and sums are not fused (cmake/PlimsollTargets.cmake).
+// The halves of a split parameter and the codes of a moment are those of the reference to the bit, which a float with
+// another rounding would sometimes miss: so products and sums are not fused (cmake/PlimsollTargets.cmake).
 #pragma once
 
 #include "backend/cuda/launch.h"
@@ -11,7 +12,7 @@
 
 namespace plimsoll::cuda {
 
-// True if the update is to be left out, because its factor of gradients is not a number.
+// True if the update must be skipped, because its factor of gradients is NaN.
 __device__ inline bool is_skipped(const float* clip) { return *clip != *clip; }
 
 // A parameter, whole or (whole = nullptr) split.
@@ -20,14 +21,14 @@ struct Parameter {
   std::uint16_t* high;
   std::int16_t* low;
 
-  // From now on the first element is the one that had that number.
+  // Makes that element the first one.
   void advance(std::int64_t elements) {
     whole = whole == nullptr ? nullptr : whole + elements;
     high = high == nullptr ? nullptr : high + elements;
     low = low == nullptr ? nullptr : low + elements;
   }
 
-  // `count` of N elements from `at` on.
+  // Loads `count` of N elements from `at` on.
   template <int N>
   __device__ void load_from(std::int64_t at, int count, float (&to)[N]) const {
     if (whole != nullptr) return load(whole + at, count, to);
@@ -63,7 +64,7 @@ struct Gradient {
 
   __device__ std::int64_t rows() const { return ids == nullptr ? table_rows : *count; }
   __device__ std::int64_t table_row(std::int64_t row) const { return ids == nullptr ? row : ids[row]; }
-  // The first row whose id is not below that of the table's.
+  // Returns the first row whose id is not below that of the table's.
   __device__ std::int64_t find(std::int64_t table_row) const {
     if (ids == nullptr) return table_row;
     std::int64_t low = 0, high = *count;

@@ -1,9 +1,10 @@
-// Products of small matrices by one warp, from shared memory and registers: tensor cores for halves, plain arithmetic
-// for float. Sums lie in registers as the mma instructions lay them out, in both: of block n of 8 columns, lane l holds
-// in sums[n][0], [1] row l / 4, columns 8n + 2 (l % 4) and the next, in [2], [3] the same of row l / 4 + 8.
+// Products of small matrices by one warp, from shared memory and registers: by tensor cores for halves, by plain
+// arithmetic for float. For both, sums lie in registers in the layout of the mma instructions: for block n of 8
+// columns, lane l holds row l / 4, columns 8n + 2 (l % 4) and the next, in sums[n][0] and [1], and the same columns of
+// row l / 4 + 8 in [2] and [3].
 //
-// Matrices in shared memory are row-major with rows leading<T, K>() apart, so that neither way of reading them meets a
-// bank twice. Instructions: NVIDIA's PTX ISA, "Matrix multiply-accumulate operation using mma instruction", m16n8k16.
+// Matrices in shared memory are row-major with rows leading<T, K>() apart, so that neither way of reading them has bank
+// conflicts. Instructions: NVIDIA's PTX ISA, "Matrix multiply-accumulate operation using mma instruction", m16n8k16.
 #pragma once
 
 #include <type_traits>
@@ -12,7 +13,7 @@
 
 namespace plimsoll::cuda {
 
-// Distance in elements between the rows of a matrix of `columns` in shared memory.
+// Returns the distance in elements between the rows of a matrix of `columns` in shared memory.
 template <typename T>
 PLIMSOLL_HOST_DEVICE constexpr int leading(int columns) {
   return columns + static_cast<int>(16 / sizeof(T));
@@ -24,16 +25,16 @@ PLIMSOLL_HOST_DEVICE constexpr int leading(int columns) {
 template <typename T>
 __device__ inline void mma(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]);
 
-// Four 8x8 matrices of halves; lanes 8i to 8i + 7 name the rows of matrix i, which goes to to[i]: two neighbours of a
-// row, or, transposed, of a column.
+// Loads four 8x8 matrices of halves; lanes 8i to 8i + 7 give the rows of matrix i, which goes to to[i]: two neighbours
+// of a row, or, transposed, of a column.
 template <bool kTransposed, typename T>
 __device__ inline void load_matrices(const T* row, std::uint32_t (&to)[4]);
 
-// 16, 8 or 4 bytes from global to shared memory, zeros where `real` is false; done when wait_for_copies says so.
+// Copies 16, 8 or 4 bytes from global to shared memory, or zeros if `real` is false; done when wait_for_copies returns.
 template <int kBytes>
 __device__ inline void copy_async(void* shared, const void* global, bool real);
 __device__ inline void commit_copies();
-// Until all groups but the `kPending` last ones that were committed are there, for this thread.
+// Waits until all of this thread's committed groups except the last `kPending` have arrived.
 template <int kPending>
 __device__ inline void wait_for_copies();
 
@@ -77,8 +78,8 @@ __device__ inline void mma<F16>(float (&c)[4], const std::uint32_t (&a)[4], cons
 #endif
 }
 
-// Turing has no bfloat16: each lane collects what it needs from those that hold it. Slow, and a function of its own
-// lest it be written out at every product.
+// Turing has no bfloat16: each lane collects what it needs from the lanes that hold it. This is slow, and a separate
+// function so that it is not inlined at every product.
 template <typename T>
 __device__ __noinline__ float4 mma_by_shuffles(float4 c, uint4 a, uint2 b) {
   const unsigned lane = threadIdx.x % kWarp, group = lane / 4, column = lane % 4 * 2;
@@ -132,7 +133,7 @@ __device__ inline void copy_async(void* shared, const void* global, bool real) {
   static_assert(kBytes == 16 || kBytes == 8 || kBytes == 4);
 #if __CUDA_ARCH__ >= 800
   const unsigned to = shared_address(shared), size = real ? kBytes : 0;
-  if constexpr (kBytes == 16) {  // past the L1 cache, which takes no others
+  if constexpr (kBytes == 16) {  // past the L1 cache, which supports only this size
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(size) : "memory");
   } else {
     asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;" ::"r"(to), "l"(global), "r"(size), "n"(kBytes)
@@ -158,7 +159,7 @@ __device__ inline void wait_for_copies() {
 
 // --- products --------------------------------------------------------------------------------------------------------
 
-// Two halves, the first in the low bits.
+// Packs two halves, the first in the low bits.
 template <typename T>
 __device__ inline std::uint32_t pair_of(float first, float second) {
   return from_float<T>(first).bits | static_cast<std::uint32_t>(from_float<T>(second).bits) << 16;
@@ -275,7 +276,7 @@ __device__ inline void store_scores(T* to, const float (&sums)[kBlocks][4]) {
   }
 }
 
-// sums[16, 8 kBlocks] += a[16, 16]^T b[16, 8 kBlocks], both in shared memory with rows so far apart.
+// sums[16, 8 kBlocks] += a[16, 16]^T b[16, 8 kBlocks], both in shared memory, with rows kLeadingA and kLeadingB apart.
 template <int kLeadingA, int kLeadingB, int kBlocks>
 __device__ inline void add_transposed_product(float (&sums)[kBlocks][4], const float* a, const float* b) {
   const int lane = static_cast<int>(threadIdx.x % kWarp), row = lane / 4, column = lane % 4 * 2;

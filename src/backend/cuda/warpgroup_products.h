@@ -1,9 +1,9 @@
-// Products of matrices by a warpgroup, four warps whose first thread's number is a multiple of 128, as Hopper's tensor
-// cores make them: operands are read from shared memory by the cores themselves, and the warps go on until they wait.
-// Instructions: NVIDIA's PTX ISA, "Asynchronous warpgroup-level matrix instructions", m64n64k16 (sm_90a alone).
+// Products of matrices by a warpgroup, four warps whose first thread's number is a multiple of 128, by Hopper's tensor
+// cores: the cores read operands from shared memory themselves, and the warps continue until they wait. Instructions:
+// NVIDIA's PTX ISA, "Asynchronous warpgroup-level matrix instructions", m64n64k16 (sm_90a alone).
 //
 // Tiles are [64][64] halves, rows of 128 bytes, in shared memory that begins at a multiple of 1,024 bytes; a row's
-// pieces of 16 bytes are swizzled so that neither rows nor columns meet a bank twice: piece p of row r lies at p ^ r %
+// pieces of 16 bytes are swizzled so that neither rows nor columns have bank conflicts: piece p of row r is at p ^ r %
 // 8 (CU_TENSOR_MAP_SWIZZLE_128B). Sums lie in registers as those of warp_products.h do, a warp's 16 rows in each.
 #pragma once
 
@@ -15,11 +15,11 @@ inline constexpr int kGroupTile = 64, kGroupElements = kGroupTile * kGroupTile;
 inline constexpr int kGroupThreads = 4 * static_cast<int>(kWarp);
 inline constexpr int kGroupBlocks = kGroupTile / 8;
 
-// A thread's place in its warpgroup, and its warp's.
+// Return the place of a thread in its warpgroup, and of its warp.
 __device__ inline int group_thread() { return static_cast<int>(threadIdx.x) % kGroupThreads; }
 __device__ inline int group_warp() { return group_thread() / static_cast<int>(kWarp); }
-// Its group's number in the block, which the compiler knows to be the same for all lanes: what follows from it, as the
-// tiles of a product do, it computes once for the warp.
+// Returns the number of its group in the block, which the compiler knows to be the same for all lanes, so that it
+// computes what depends on it, such as the tiles of a product, once per warp.
 __device__ inline int group_number() {
   return __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kGroupThreads, 0);
 }
@@ -31,14 +31,16 @@ PLIMSOLL_HOST_DEVICE constexpr int group_offset(int row, int column) {
 using GroupSums = float[kGroupBlocks][4];
 using GroupPairs = std::uint32_t[kGroupTile / 16][4];  // rounded sums, as an operand
 
-// How an operand lies in its tile: a row of it, whose products are added up, in a row of the tile, or in a column.
+// How an operand lies in its tile: a row of the operand, over which products are summed, is a row of the tile, or a
+// column.
 enum class InTile { kRows, kColumns };
 
-// Before a product: what the threads wrote to shared memory is seen by the tensor cores (a barrier of the threads
-// follows), and their registers' sums (products follow).
+// Called before a product: makes visible to the tensor cores what the threads wrote to shared memory (a barrier of the
+// threads must follow), and the sums in their registers (products must follow).
 __device__ inline void show_to_tensor_cores();
 __device__ inline void begin_products();
-// Behind products: they are a group. wait_for_products returns when all groups but the last kPending are complete.
+// Called after products: makes them a group. wait_for_products returns when all groups except the last kPending are
+// complete.
 __device__ inline void commit_products();
 template <int kPending>
 __device__ inline void wait_for_products();
@@ -61,7 +63,7 @@ inline void wait_for_products() {
 }
 
 namespace emulated {
-// Two neighbours along what is added up, from k on, of an operand's row.
+// Returns two neighbours, from k on, of an operand's row, along which products are summed.
 template <typename T, InTile kIn>
 std::uint32_t pair_at(const T* tile, int row, int k) {
   const auto at = [&](int of_k) {
@@ -125,15 +127,16 @@ __device__ inline void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
-// The lower half of what describes a swizzled tile (PTX ISA, "Matrix descriptor format"): where it begins. The upper
-// half is the same for all: 1,024 bytes from eight of its rows to the next eight. The leading offset, between tiles
-// side by side, is not used.
+// Returns the lower half of a swizzled tile's descriptor (PTX ISA, "Matrix descriptor format"): where the tile begins.
+// The upper half is the same for all: 1,024 bytes from eight of its rows to the next eight. The leading offset, between
+// tiles side by side, is not used.
 template <typename T>
 __device__ inline std::uint32_t tile_descriptor(const T* tile) {
   return std::uint32_t{1} << 16 | (shared_address(tile) & 0x3FFFF) / 16;
 }
 inline constexpr std::uint32_t kUpperDescriptor = std::uint32_t{1} << 30 | 1024 / 16;  // swizzled by 128 bytes
-// A descriptor grows by this for an operand's next 16 elements along what is added up: 32 bytes of a row, or 16 rows.
+// A descriptor grows by this for an operand's next 16 elements along the summed dimension: 32 bytes of a row, or 16
+// rows.
 template <InTile kIn>
 constexpr std::uint32_t kNextSixteen = kIn == InTile::kRows ? 32 / 16 : 16 * 128 / 16;
 
@@ -198,7 +201,7 @@ __device__ inline void start_product(GroupSums& sums, const GroupPairs& a, const
   for (int k = 0; k < kGroupTile / 16; ++k) start_sixteen<T, kB>(sums, a[k], of_b + k * kNextSixteen<kB>);
 }
 
-#else  // code for other architectures, which is never started
+#else  // code for other architectures, which is never launched
 
 __device__ inline void show_to_tensor_cores() {}
 __device__ inline void begin_products() {}
@@ -239,7 +242,7 @@ __device__ inline void store_pairs(T* tile, const GroupPairs& pairs) {
     }
   }
 #elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  // Four matrices of eight rows at a time, of which a lane says where one of the rows begins (PTX ISA, "stmatrix").
+  // Stores four matrices of eight rows at a time; each lane gives the beginning of one row (PTX ISA, "stmatrix").
   const int row = group_warp() * 16 + lane / 8 % 2 * 8 + lane % 8, beside = lane / 16 * 8;
 #pragma unroll
   for (int k = 0; k < kGroupTile / 16; ++k) {
@@ -249,7 +252,7 @@ __device__ inline void store_pairs(T* tile, const GroupPairs& pairs) {
                  : "memory");
   }
 #else
-  static_cast<void>(lane);  // code for other architectures, which is never started
+  static_cast<void>(lane);  // code for other architectures, which is never launched
 #endif
 }
 

@@ -146,8 +146,8 @@ void attention(const KernelArguments& a, const AttentionForm& form, const Attent
 // With o = output, p[i,j] = exp(s[i,j] - log_sum_exp[i]):
 //   dv_j = sum_i p m do_i;  ds[i,j] = p (m do_i.v_j - do_i.o_i);
 //   dq_i = sum_j ds k_j / sqrt(d);  dk_j = sum_i ds q_i / sqrt(d);  dtable[bin] = sum over its (i,j) of ds / sqrt(d).
-// do_i.o_i is the softmax's sum over j of p dp (Dao et al. 2022, FlashAttention, appendix B.4); dropout leaves it true.
-// The scratch holds 2 n doubles, sums of dk and dv of a head, then the sums of the three tables.
+// do_i.o_i is the softmax's sum over j of p dp (Dao et al. 2022, FlashAttention, appendix B.4); this holds with
+// dropout, too. The scratch holds 2 n doubles, sums of dk and dv of a head, then the sums of the three tables.
 template <typename T>
 void attention_grad(const KernelArguments& a, const AttentionForm& form, const AttentionAttributes& attributes) {
   const AttentionInputs<T> in(a.inputs, form, attributes);
@@ -225,7 +225,7 @@ void attention_grad(const KernelArguments& a, const AttentionForm& form, const A
   }
 }
 
-// Looks up what made_biases would otherwise be read from.
+// Computes the biases that nodes with made_biases read.
 template <typename T>
 void attention_bias(const KernelArguments& a, const AttentionForm& form, const AttentionAttributes& attributes) {
   const auto offsets = a.inputs[form.sample_offsets()].span<const std::int32_t>();

@@ -1,4 +1,4 @@
-// contrastive_loss, and what lets its gradient be computed chunk by chunk: put_rows and cached_gradient.
+// contrastive_loss, and the ops by which its gradient is computed chunk by chunk: put_rows and cached_gradient.
 #include <algorithm>
 #include <cmath>
 
@@ -49,7 +49,7 @@ void contrastive_loss(const KernelArguments& a, double temperature) {
     log_sum[row] = of_partner + std::log(sum);
     loss += std::log(sum) / 2;
   }
-  // The slope of what `row` adds to the loss, by its score with `other`.
+  // The derivative of `row`'s share of the loss by its score with `other`.
   const auto slope = [&](std::int64_t row, std::int64_t other, double of_score) {
     if (!counts(row) || !meets(row, other)) return 0.0;
     return (std::exp(of_score - log_sum[row]) - (other == partner(row) ? 1 : 0)) / 2;
@@ -58,7 +58,7 @@ void contrastive_loss(const KernelArguments& a, double temperature) {
     for (std::int64_t c = 0; c < width; ++c) grad[row][c] = T{0};
   }
   for (std::int64_t row = 0; row < rows; ++row) {
-    double along = 0;  // of the gradient by the row divided by its length, along that row
+    double along = 0;  // of the gradient with respect to the row divided by its length, along that row
     const auto of_unit = [&](std::int64_t c) {
       double sum = 0;
       for (std::int64_t other = partner(row) % 2; other < rows; other += 2) {

@@ -54,7 +54,7 @@ double tanh_gelu_slope(double x) {
   return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * of_argument;
 }
 
-// The gradients may lie in the bytes of what they are of, or of dy.
+// The gradients may lie in the bytes of their own inputs, or of dy.
 template <typename T>
 void silu_multiply_grad(const KernelArguments& a) {
   const T *dy = a.inputs[0].data<T>(), *gate = a.inputs[1].data<T>(), *x = a.inputs[2].data<T>();

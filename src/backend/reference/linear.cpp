@@ -1,4 +1,4 @@
-// linear, in whole numbers too, linear_add and linear's three gradients.
+// linear and linear_int8, linear_add and linear's three gradients.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -37,7 +37,7 @@ void linear_add(const KernelArguments& a) {
   }
 }
 
-// A row's largest magnitude in float, NaN where the row is not finite. Backends agree on every code because each
+// Returns a row's largest magnitude in float, NaN if the row is not finite. Backends agree on every code because each
 // computes exactly this.
 template <typename T>
 float largest_magnitude(const T* row, std::int64_t columns) {
@@ -55,7 +55,7 @@ double code_of(T element, float largest) {
   return std::nearbyint(static_cast<float>(element) * inverse);
 }
 
-// Writes the codes of a matrix's first rows, and behind each row's codes the factor that makes numbers of them.
+// Writes the codes of a matrix's first rows, and after each row's codes the factor that turns them into numbers.
 template <typename T>
 void encode_rows(const Matrix<const T>& from, std::int64_t rows, double* to) {
   for (std::int64_t row = 0; row < rows; ++row) {

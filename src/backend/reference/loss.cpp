@@ -62,9 +62,9 @@ void cross_entropy_part(const KernelArguments& a, std::int64_t first) {
 
 // CrossEntropyAttributes has the formula; rows whose label is -100 have no loss and gradient 0. grad may alias logits.
 //
-// The loss of a row is the sum over classes c of share_c l_c with l_c = log_sum_exp - logits_c, so its derivative by
-// logits_k is (sum of shares) p_k - share_k. With a gamma it is w (1 - p)^gamma l of the label's p = exp(-l), whose
-// derivative by l is w ((1 - p)^gamma + gamma p (1 - p)^(gamma - 1) l).
+// The loss of a row is the sum over classes c of share_c l_c with l_c = log_sum_exp - logits_c, so its derivative with
+// respect to logits_k is (sum of shares) p_k - share_k. With a gamma it is w (1 - p)^gamma l of the label's p =
+// exp(-l), whose derivative by l is w ((1 - p)^gamma + gamma p (1 - p)^(gamma - 1) l).
 template <typename T>
 void cross_entropy(const KernelArguments& a, const CrossEntropyAttributes& attributes) {
   const Matrix<const T> logits(a.inputs[0]);

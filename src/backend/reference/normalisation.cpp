@@ -18,7 +18,7 @@ void affine_row(const T* x, const T* gamma, const T* beta, T* y, std::int64_t wi
   }
 }
 
-// What base/dropout.h does to the elements of a row; without keys among the inputs nothing.
+// Applies base/dropout.h to the elements of a row; does nothing without keys among the inputs.
 template <typename T>
 class RowDropout {
  public:

@@ -30,7 +30,7 @@ void pair_scores(const KernelArguments& a, std::int64_t group) {
   });
 }
 
-// The sum of each output element, in double: the element is one of d inputs[1..], by its row and column.
+// Sums each output element in double: the element is one of d inputs[1..], by its row and column.
 template <typename T>
 void pair_scores_grad(const KernelArguments& a, std::int64_t group) {
   const Matrix<const T> dy(a.inputs[0]), heads(a.inputs[1]), tails(a.inputs[2]);
@@ -38,7 +38,7 @@ void pair_scores_grad(const KernelArguments& a, std::int64_t group) {
   const std::int64_t width = heads.columns(), classes = dy.columns();
   for (std::int64_t row = 0; row < heads.rows(); ++row) {
     const std::int64_t first = row / group * group;
-    // These give dy of the pair in which this row is the head, or the tail, and row `other` the other end.
+    // Return the dy of the pair in which this row is the head, or the tail, and row `other` is the other end.
     const auto as_head = [&](std::int64_t other, std::int64_t c) { return double{dy[row * group + other - first][c]}; };
     const auto as_tail = [&](std::int64_t other, std::int64_t c) { return double{dy[other * group + row - first][c]}; };
     for (std::int64_t c = 0; c < classes; ++c) {

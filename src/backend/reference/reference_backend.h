@@ -1,4 +1,4 @@
-// ReferenceBackend: every op of the catalogue as simple loops, the reference with which other backends are compared.
+// ReferenceBackend: implements every op of the catalogue by simple loops; other backends are compared with it.
 //
 // A graph is entirely in F32 or entirely in F64 (scalars that the catalogue types as f32 or f64 keep their type). Every
 // sum runs in double and in index order, so results do not depend on a machine or on threads. The loops are the

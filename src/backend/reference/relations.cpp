@@ -1,4 +1,4 @@
-// relation_loss, as its formula has it: every matrix of relations is computed whole, a row at a time.
+// relation_loss, directly by its formula: every matrix of relations is computed completely, a row at a time.
 #include <algorithm>
 #include <cmath>
 #include <vector>

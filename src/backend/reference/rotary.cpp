@@ -6,7 +6,7 @@
 namespace plimsoll::reference {
 namespace {
 
-// The angle is a float, whatever the type: transformers computes it so.
+// The angle is a float, whatever the type, as in transformers.
 template <typename T>
 void rotary_table(const KernelArguments& a) {
   const std::int32_t* const positions = a.inputs[0].data<std::int32_t>();

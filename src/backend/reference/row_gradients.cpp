@@ -1,4 +1,4 @@
-// Gradients of an embedding as (ids ascending, count, rows): embedding_row_grad makes one, merge_row_grads adds two.
+// Gradients of an embedding as (ids ascending, count, rows): embedding_row_grad computes one, merge_row_grads adds two.
 #include <algorithm>
 
 #include "backend/reference/loop_kernel.h"

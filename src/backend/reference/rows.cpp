@@ -95,7 +95,7 @@ void gather_rows(const KernelArguments& a) {
   }
 }
 
-// Head by head; without a second matrix its columns are zeros.
+// Works head by head; without a second matrix, its columns are zeros.
 template <typename T>
 void concat_heads(const KernelArguments& a, const HeadsAttributes& heads) {
   const Matrix<T> y(a.outputs[0]);

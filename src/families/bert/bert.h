@@ -19,7 +19,7 @@ namespace plimsoll {
 struct BertKind {
   std::string_view model_type, class_name, prefix;
   std::int64_t vocab_size = 0, pad_token_id = 0;  // the defaults of `transformers`
-  // Positions begin behind the padding token's (tensor/input_spec.h), whose row of the table gets no gradient.
+  // Positions begin after the padding token's (tensor/input_spec.h), whose row of the table gets no gradient.
   bool positions_after_padding = false;
   bool has_pooler = false;  // between the first row and the class of a page
 };
@@ -31,7 +31,7 @@ struct BertConfig : BertValues {
   BertKind kind;
 };
 
-// DataError for a value that is missing, senseless or more than kernels take, naming the key.
+// Throws DataError naming the key for a value that is missing, makes no sense or exceeds what kernels support.
 BertConfig read_bert(const ConfigReader& reader, const BertKind& kind);
 void write_bert(const BertConfig& config, nlohmann::json& object);
 

@@ -70,7 +70,8 @@ class Gpt2Encoder final : public Encoder {
         ParameterSpec& weight = specs[specs.size() - 2];
         weight.transposed = true;
         weight.file_shape = {map.in, map.out};
-        // What is added to the residual stream, 2 n_layer times, begins smaller (Radford et al. 2019, 2.3).
+        // Maps whose output is added to the residual stream, which is 2 n_layer times, begin with smaller weights
+        // (Radford et al. 2019, 2.3).
         const double share = map.name.ends_with("c_proj") ? std::sqrt(2 * static_cast<double>(c.n_layer)) : 1;
         weight.normal_std = c.initializer_range / share;
       }
@@ -106,7 +107,7 @@ class Gpt2Encoder final : public Encoder {
                  builder.lookup(kPositions, builder.input(input::kPositionIds), {}, rows), rows);
     hidden = builder.drop("transformer.drop", hidden, c.embd_pdrop, keys, rows);
     hidden = cast(graph, "transformer.cast", hidden, builder.encoder_dtype(), rows);
-    // x + dropout(W y + b).
+    // Returns x + dropout(W y + b).
     const auto residual = [&](const std::string& name, const char* map, ValueId y, ValueId x) {
       y = builder.dense(fmt::format("{}.{}", name, map), y, rows);
       return add(graph, name + ".add", x, builder.drop(name + ".dropout", y, c.resid_pdrop, keys, rows), rows);
@@ -139,7 +140,7 @@ class Gpt2Encoder final : public Encoder {
  private:
   static std::string layer_name(std::int64_t layer) { return fmt::format("transformer.h.{}.", layer); }
 
-  // In the order of `transformers`.
+  // Returns the maps in the order of `transformers`.
   std::vector<LinearMap> maps_of(std::int64_t i) const {
     const std::string layer = layer_name(i);
     const std::int64_t d = config_.n_embd, f = config_.inner();

@@ -90,7 +90,7 @@ class LayoutLMEncoder final : public Encoder {
   std::set<std::string> layer_outputs() const override { return bert_layer_outputs(layers_); }
 
  private:
-  // The sum of all tables' rows.
+  // Returns the sum of all tables' rows.
   ValueId embed(ModelBuilder& builder, ValueId rows) const {
     Graph& graph = builder.graph();
     const auto lookup = [&](const char* table, std::string_view ids, EmbeddingAttributes attributes) {

@@ -1,4 +1,4 @@
-// LayoutLM (Xu et al. 2019): BERT whose embeddings also have the corners and sizes of words' boxes added to them.
+// LayoutLM (Xu et al. 2019): BERT with the corners and sizes of words' boxes also added to its embeddings.
 //
 // `transformers` gives every LayoutLM a pooler; here only the classifier of pages has one, because nothing else reads it.
 //
@@ -21,7 +21,7 @@ struct LayoutLMConfig : BertValues {
   std::int64_t max_2d_position_embeddings = 1024;
 };
 
-// DataError for a value that is missing, senseless or more than kernels take, naming the key.
+// Throws DataError naming the key for a value that is missing, makes no sense or exceeds what kernels support.
 LayoutLMConfig read_layoutlm(const ConfigReader& reader);
 void write_layoutlm(const LayoutLMConfig& config, nlohmann::json& object);
 

@@ -24,7 +24,7 @@ void read_patch_size(const json& object, const ConfigReader& reader, LayoutLMv3C
   reader.integer("patch_size", config.patch_size, 1, 1024);
 }
 
-// Half of the bins are for each direction, half of those for exact distances, the others for logarithms beyond these.
+// Each direction has half of the bins; half of these are for exact distances, the others for larger ones by logarithm.
 void check_bins(const ConfigReader& reader, const char* key, std::int64_t bins, const char* distance_key,
                 std::int64_t distance) {
   if (bins % 4 != 0) reader.fail(key, "bins are halved twice", "a multiple of 4");

@@ -24,7 +24,7 @@ BertLayers layers_of(const LayoutLMv3Config& c) {
   return layers;
 }
 
-// The tables that the config asks for.
+// Returns the tables that the config asks for.
 std::vector<std::string> table_names(const LayoutLMv3Config& c) {
   std::vector<std::string> names;
   if (c.has_relative_attention_bias) names.emplace_back("rel_pos_bias");
@@ -33,7 +33,7 @@ std::vector<std::string> table_names(const LayoutLMv3Config& c) {
 }
 
 std::string shared_table(const std::string& name) { return fmt::format("{}encoder.{}.weight", kRoot, name); }
-// Of a pruned layer, with a row for each head that it has left.
+// Returns the name of a pruned layer's table, which has a row for each remaining head.
 std::string own_table(const std::string& name, std::int64_t layer) {
   return fmt::format("{}encoder.layer.{}.attention.self.{}.weight", kRoot, layer, name);
 }
@@ -81,7 +81,7 @@ std::vector<ParameterSpec> base_specs(const LayoutLMv3Config& c, const ModelOpti
   return specs;
 }
 
-// Builds the encoder room by room.
+// Builds the encoder for one capacity.
 class EncoderGraph {
  public:
   EncoderGraph(const LayoutLMv3Config& config, ModelBuilder& builder)

@@ -40,7 +40,7 @@ struct LayoutLMv3Config : BertValues {
   }
 };
 
-// DataError for a value that is missing, senseless or more than kernels take, naming the key.
+// Throws DataError naming the key for a value that is missing, makes no sense or exceeds what kernels support.
 LayoutLMv3Config read_layoutlmv3(const ConfigReader& reader);
 void write_layoutlmv3(const LayoutLMv3Config& config, nlohmann::json& object);
 

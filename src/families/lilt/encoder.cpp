@@ -21,7 +21,7 @@ std::string layer_prefix(std::int64_t layer) { return fmt::format("lilt.encoder.
 struct LayerMap {
   std::string_view module;
   std::int64_t out, in;
-  bool normed;      // a LayerNorm of the output's width comes behind it, "….LayerNorm" where the map is "….dense"
+  bool normed;      // a LayerNorm of the output's width follows: "….LayerNorm" if the map is "….dense"
   bool last_layer;  // the last layer uses it
 };
 LayerShape shape_of(const LiltConfig& c, std::int64_t layer) {
@@ -32,7 +32,7 @@ std::vector<LayerMap> layer_maps(const LiltConfig& c, std::int64_t layer) {
   const LayerShape shape = shape_of(c, layer);
   const std::int64_t d = c.hidden_size, f = shape.intermediate_size, layout = c.layout_size(),
                      layout_f = shape.layout_intermediate_size;
-  // The columns of the layer's heads.
+  // The columns of the layer's heads, of text and of layout.
   const std::int64_t a = shape.attention_heads * c.head_size(), b = shape.attention_heads * c.layout_head_size();
   return {{"attention.self.query", a, d, false, true},
           {"attention.self.key", a, d, false, true},
@@ -49,7 +49,7 @@ std::vector<LayerMap> layer_maps(const LiltConfig& c, std::int64_t layer) {
 }
 
 struct Streams {
-  ValueId text, layout;  // layout: kNoValue behind the last layer
+  ValueId text, layout;  // layout: kNoValue after the last layer
 };
 
 // Appends the embeddings and the layers of both streams.
@@ -76,7 +76,7 @@ class LiltGraph {
     return builder_.lookup(table, builder_.input(ids), attributes, rows_);
   }
 
-  // The end of both embeddings.
+  // Ends both embeddings.
   ValueId normed(const std::string& prefix, ValueId x) {
     x = builder_.norm(prefix + "LayerNorm", x, config_.layer_norm_eps, rows_);
     x = builder_.drop(prefix + "dropout", x, config_.hidden_dropout_prob, context_.row_keys, rows_);
@@ -148,7 +148,7 @@ class LiltGraph {
     return {.text = parts.first, .layout = parts.second};
   }
 
-  // dense, dropout, add, LayerNorm: the second half of both sublayers.
+  // Applies dense, dropout, add and LayerNorm: the second half of both sublayers.
   ValueId residual(const std::string& name, ValueId x, ValueId skip) {
     ValueId y = builder_.dense(name + ".dense", x, rows_);
     y = builder_.drop(name + ".dropout", y, config_.hidden_dropout_prob, context_.row_keys, rows_);
@@ -228,7 +228,7 @@ class LiltEncoder final : public Encoder {
     return specs;
   }
 
-  // Those that are used: an adapter of another one could learn nothing.
+  // Returns only the maps that are used: an adapter of another one could learn nothing.
   std::vector<LinearMap> linear_maps() const override {
     std::vector<LinearMap> linear;
     for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
@@ -240,7 +240,7 @@ class LiltEncoder final : public Encoder {
     return linear;
   }
 
-  // Both streams share their heads. Each has a feed-forward network of its own, the layout's not in the last layer.
+  // Both streams share their heads. Each has its own feed-forward network, except the layout's in the last layer.
   std::vector<PrunableUnits> prunable() const override {
     using Kind = PrunableUnits::Kind;
     std::vector<PrunableUnits> all;
@@ -288,7 +288,7 @@ class LiltEncoder final : public Encoder {
   std::int64_t rows(const ModelCapacity& capacity) const override { return capacity.text_rows; }
   Encoded encode(ModelBuilder& builder) const override { return LiltGraph(config_, builder).build(); }
 
-  // Both streams'.
+  // Returns those of both streams.
   std::set<std::string> layer_outputs() const override {
     std::set<std::string> names;
     for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {

@@ -24,7 +24,7 @@ const char* name_of(RotaryForm::Type type) {
   return "";
 }
 
-// The object that says how positions are scaled: `rope_parameters`, or `rope_scaling` of older files.
+// Reads the object that says how positions are scaled: `rope_parameters`, or `rope_scaling` in older files.
 RotaryForm read_rotary(const ConfigReader& reader) {
   RotaryForm form;
   reader.number("rope_theta", form.theta, 1, 1e12);
@@ -114,7 +114,7 @@ LlamaConfig read_llama(const ConfigReader& reader, const LlamaKind& kind) {
   reader.integer("intermediate_size", c.intermediate_size, 1, kMillion);
   reader.integer("num_hidden_layers", c.num_hidden_layers, 1, 1000);
   reader.integer("num_attention_heads", c.num_attention_heads, 1, 10000);
-  // A file that names no heads of keys has as many as of queries (Llama), or the default's (Qwen).
+  // A file without the number of key heads has as many as query heads (Llama), or the default (Qwen).
   c.num_key_value_heads = kind.model_type == "llama" ? c.num_attention_heads : 32;
   reader.integer("num_key_value_heads", c.num_key_value_heads, 1, 10000);
   if (c.num_attention_heads % c.num_key_value_heads != 0) {

@@ -114,7 +114,7 @@ class LlamaEncoder final : public Encoder {
     for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {
       const std::string layer = layer_name(i), self = layer + "self_attn", mlp = layer + "mlp";
       ValueId normal = builder.rms_norm(layer + "input_layernorm", hidden, c.rms_norm_eps, rows);
-      // Queries or keys: mapped, normalised head by head where the family does, and turned.
+      // Returns queries or keys: mapped, normalised head by head if the family does that, and rotated.
       const auto turned = [&](const char* map, const char* norm) {
         ValueId x = builder.dense(fmt::format("{}.{}", self, map), normal, rows);
         const std::string name = fmt::format("{}.{}", self, norm);
@@ -156,7 +156,7 @@ class LlamaEncoder final : public Encoder {
     if (map.name.starts_with(mlp)) return config_.mlp_bias;
     return map.name == attention + "o_proj" ? config_.attention_bias : config_.has_bias_of_qkv();
   }
-  // In the order of `transformers`.
+  // Returns the maps in the order of `transformers`.
   std::vector<LinearMap> maps_of(std::int64_t i) const {
     const LlamaConfig& c = config_;
     const std::string layer = layer_name(i), attention = layer + "self_attn.", mlp = layer + "mlp.";

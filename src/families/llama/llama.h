@@ -1,7 +1,7 @@
 // Llama (Touvron et al. 2023) and the decoders that are built like it: Qwen2, with biases of queries, keys and values,
 // and Qwen3, which normalises the heads of queries and keys. A layer is attention, in which a row sees no later one of
 // its sample, and a feed-forward network with a gate (Shazeer 2020), each with RMSNorm before it and a residual sum
-// behind it; positions turn queries and keys (Su et al. 2021).
+// after it; positions rotate queries and keys (Su et al. 2021).
 //
 // Letters: B samples, N packed rows, all of text, D columns, E columns of a head.
 //
@@ -25,7 +25,7 @@ struct LlamaKind {
   std::int64_t head_dim = 0;          // 0: hidden_size / num_attention_heads
   bool has_bias_of_qkv = false;       // always; otherwise as `attention_bias` says, of all four maps
   bool reads_attention_bias = false;  // and `mlp_bias` of Llama
-  bool normalises_heads = false;      // of queries and keys, behind their maps
+  bool normalises_heads = false;      // of queries and keys, after their maps
 };
 LlamaKind llama_kind();
 LlamaKind qwen2_kind();
@@ -37,8 +37,8 @@ struct RotaryForm {
   Type type = Type::kDefault;
   double theta = 10000;
   double factor = 1;
-  // kLlama3 leaves wavelengths that are shorter than the original length over high_freq_factor as they are, stretches
-  // those longer than it over low_freq_factor by `factor`, and others in part.
+  // kLlama3 keeps wavelengths shorter than (original length / high_freq_factor), stretches those longer than (original
+  // length / low_freq_factor) by `factor`, and those in between by less.
   double low_freq_factor = 1, high_freq_factor = 4;
   std::int64_t original_max_position_embeddings = 8192;
 
@@ -52,7 +52,7 @@ struct LlamaConfig {
   std::int64_t intermediate_size = 0;     // F
   std::int64_t num_hidden_layers = 32;    // L
   std::int64_t num_attention_heads = 32;  // H
-  std::int64_t num_key_value_heads = 32;  // each serves H / this many neighbouring heads
+  std::int64_t num_key_value_heads = 32;  // each serves H / (this number) neighbouring heads
   std::int64_t head_dim = 0;              // E
   std::int64_t max_position_embeddings = 0;
   double initializer_range = 0.02;
@@ -67,11 +67,11 @@ struct LlamaConfig {
   bool has_bias_of_qkv() const { return kind.has_bias_of_qkv || attention_bias; }
 };
 
-// DataError for a value that is missing, senseless or more than kernels take, naming the key.
+// Throws DataError naming the key for a value that is missing, makes no sense or exceeds what kernels support.
 LlamaConfig read_llama(const ConfigReader& reader, const LlamaKind& kind);
 void write_llama(const LlamaConfig& config, nlohmann::json& object);
 
-// Radians a position for each of the E / 2 pairs of columns, as `transformers` computes them, in floats.
+// Returns the radians per position for each of the E / 2 pairs of columns, computed in floats as in `transformers`.
 std::vector<float> rotary_frequencies(const RotaryForm& form, std::int64_t head_dim);
 
 std::shared_ptr<const Encoder> llama_encoder(const LlamaConfig& config);

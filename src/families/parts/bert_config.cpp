@@ -12,7 +12,7 @@ using nlohmann::json;
 
 namespace {
 
-// Reads `pruned_layers`: an object for each layer, with the numbers that it has left.
+// Reads `pruned_layers`: an object for each layer, with the numbers of its remaining units.
 void read_pruned_layers(const ConfigReader& reader, BertValues& v) {
   constexpr const char* kKey = "pruned_layers";
   if (!reader.has(kKey)) return;
@@ -66,7 +66,7 @@ void read_bert_values(const ConfigReader& reader, BertValues& v, bool positions_
   reader.integer("type_vocab_size", v.type_vocab_size, 1, 1000);
   reader.number("initializer_range", v.initializer_range, 0, 100);
   reader.number("layer_norm_eps", v.layer_norm_eps, 1e-20, 1);
-  // Tokens' positions may begin behind its row of the table.
+  // Tokens' positions may begin after its row of the table.
   const std::int64_t last = v.vocab_size - 1;
   reader.integer("pad_token_id", v.pad_token_id, 0,
                  positions_after_padding ? std::min(last, v.max_position_embeddings - 2) : last);

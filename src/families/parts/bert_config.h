@@ -1,4 +1,4 @@
-// BertValues: what the config.json of BERT and of its relatives have in common, by their names there.
+// BertValues: what the config.json files of BERT and of its relatives have in common, by the names there.
 //
 //   BertValues values;
 //   read_bert_values(ConfigReader(object, "model/config.json"), values, false);
@@ -27,7 +27,7 @@ struct BertValues {
   double layer_norm_eps = 1e-12;
   std::int64_t pad_token_id = 0;
 
-  // By layer, of a model that pruning has given layers of widths of their own (model_config.h); empty: all are whole.
+  // The layers of a pruned model, whose widths differ (model_config.h); empty: all layers are whole.
   std::vector<LayerShape> pruned_layers{};
 
   std::int64_t head_size() const { return hidden_size / num_attention_heads; }
@@ -35,18 +35,19 @@ struct BertValues {
 };
 
 // Keys that are absent keep their values. `positions_after_padding`: the padding token has a row of the table of
-// positions, too (tensor/input_spec.h). DataError for a value that is senseless or more than kernels take.
+// positions, too (tensor/input_spec.h). Throws DataError for a value that makes no sense or exceeds what kernels
+// support.
 void read_bert_values(const ConfigReader& reader, BertValues& values, bool positions_after_padding);
 void write_bert_values(const BertValues& values, nlohmann::json& object);
 
-// Reads max_2d_position_embeddings, the rows of a family's tables of boxes: enough for thousandths of a page, and no
-// more than sizes are looked up in (graph/box_size.h).
+// Reads max_2d_position_embeddings, the rows of a family's tables of boxes: enough for coordinates in thousandths of a
+// page, and at most as many as sizes can use (graph/box_size.h).
 void read_coordinates(const ConfigReader& reader, std::int64_t& rows);
 
-// The shapes of all layers; `layout_intermediate_size`: of a whole layer's second stream.
+// Returns the shapes of all layers; `layout_intermediate_size` is that of a whole layer's second stream.
 std::vector<LayerShape> layer_shapes(const BertValues& values, std::int64_t layout_intermediate_size = 0);
 
-// The layers of such a model, of parameters "PREFIX.encoder.layer.…".
+// Returns the layers of such a model, of parameters "PREFIX.encoder.layer.…".
 BertLayers bert_layers(std::string_view prefix, const BertValues& values);
 
 }  // namespace plimsoll

@@ -15,12 +15,12 @@ const LayerShape& shape_of(const BertLayers& form, std::int64_t layer) {
   return form.layers[static_cast<std::size_t>(layer)];
 }
 
-// Columns of a layer's queries, keys and values: those of its heads side by side.
+// Returns the columns of a layer's queries, keys and values: those of its heads side by side.
 std::int64_t attention_width(const BertLayers& form, std::int64_t layer) {
   return shape_of(form, layer).attention_heads * form.head_size;
 }
 
-// dense, dropout, add, LayerNorm: the second half of both sublayers.
+// Applies dense, dropout, add and LayerNorm: the second half of both sublayers.
 ValueId residual(ModelBuilder& builder, const BertLayers& form, const LayerInputs& inputs, const std::string& name,
                  ValueId x, ValueId skip) {
   ValueId y = builder.dense(name + ".dense", x, inputs.rows);

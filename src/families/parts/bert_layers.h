@@ -1,5 +1,5 @@
 // The layers of BERT, which many families have under the same names: self-attention, then a feed-forward network, each
-// with dropout, a residual sum and LayerNorm behind it (Devlin et al. 2018). They differ in what attention sees.
+// followed by dropout, a residual sum and LayerNorm (Devlin et al. 2018). Families differ in what attention sees.
 //
 //   add_bert_layers(specs, form);
 //   const ValueId hidden = append_bert_layers(builder, form, embedded, {.context = context, .rows = rows});
@@ -35,14 +35,14 @@ struct BertLayers {
   std::int64_t hidden_size = 768, head_size = 64;
   double hidden_dropout = 0.1, attention_dropout = 0.1;
   double layer_norm_eps = 1e-12;
-  // What attention's node has beside heads and dropout: distances of biases, the longest sample.
+  // What attention's node has besides heads and dropout: distances of biases, the longest sample.
   AttentionAttributes attention{};
 };
 
 struct LayerInputs {
   AttentionContext context;
   ValueId rows;  // how many rows are used
-  // By layer, where layers have tables of biases of their own; empty: `context` is that of every layer.
+  // By layer, if layers have their own tables of biases; empty: all layers use `context`.
   std::vector<AttentionContext> own_contexts{};
 };
 
@@ -51,7 +51,7 @@ void add_bert_layers(std::vector<ParameterSpec>& specs, const BertLayers& form);
 ValueId append_bert_layers(ModelBuilder& builder, const BertLayers& form, ValueId hidden, const LayerInputs& inputs);
 std::vector<LinearMap> bert_linear_maps(const BertLayers& form);
 std::vector<PrunableUnits> bert_prunable(const BertLayers& form);
-// The nodes that end the layers.
+// Returns the nodes that end the layers.
 std::set<std::string> bert_layer_outputs(const BertLayers& form);
 
 }  // namespace plimsoll

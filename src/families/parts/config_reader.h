@@ -15,7 +15,7 @@ namespace plimsoll {
 
 class ConfigReader {
  public:
-  // `object` outlives the reader; `where` is the file.
+  // `object` must outlive the reader; `where` is the file.
   ConfigReader(const nlohmann::json& object, std::string where) : object_(object), where_(std::move(where)) {}
 
   [[noreturn]] void fail(std::string_view key, std::string_view what, std::string allowed,

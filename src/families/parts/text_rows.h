@@ -1,4 +1,5 @@
-// What encoders have in common whose rows are all rows of text: nothing is packed between them and nothing is gathered.
+// What encoders whose rows are all text rows have in common: no other rows are packed between them, and none are
+// gathered.
 //
 //   std::vector<InputSpec> inputs = text_row_inputs(capacity, true);     // with boxes
 //   const LayerInputs layers = text_row_context(builder);
@@ -12,13 +13,14 @@
 
 namespace plimsoll {
 
-// The arrays that such an encoder reads for a capacity; `boxes`: bbox too; without `types`: no token_type_ids.
+// Returns the arrays that such an encoder reads for a capacity; with `boxes` also bbox, without `types` no
+// token_type_ids.
 std::vector<InputSpec> text_row_inputs(const ModelCapacity& capacity, bool boxes, bool types = true);
 
-// What attention and dropout take of them.
+// Returns what attention and dropout need to know about the rows.
 LayerInputs text_row_context(const ModelBuilder& builder);
 
-// Gives all parameters the config's spread of random numbers and row of padding.
+// Gives all parameters the config's standard deviation for initial values, and its row of padding.
 void initialise_as(const BertValues& values, std::vector<ParameterSpec>& specs);
 
 }  // namespace plimsoll

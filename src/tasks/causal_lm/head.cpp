@@ -36,7 +36,7 @@ class LanguageHead : public Head {
   std::string_view scoring_weight() const override { return form_.weight; }
 
  protected:
-  // The type of rows and scores. In BF16 they are those of torch.autocast; the loss is computed in F32 all the same.
+  // Returns the type of rows and scores: in BF16, as with torch.autocast; the loss is always computed in F32.
   static DType scoring_type(const ModelBuilder& builder) {
     return builder.encoder_dtype() == DType::kBF16 ? DType::kBF16 : builder.wide_dtype();
   }
@@ -46,7 +46,7 @@ class LanguageHead : public Head {
   std::int64_t vocab_size_;  // V
 };
 
-// Its logits are those of each sample's last row alone: what comes next.
+// Its logits are those of each sample's last row only, for the next token.
 class NextTokenHead final : public LanguageHead {
  public:
   using LanguageHead::LanguageHead;

@@ -9,7 +9,7 @@
 namespace plimsoll {
 namespace {
 
-// These are sums over learned tokens.
+// Sums over learned tokens.
 struct TokenSums {
   double loss = 0;
   std::uint64_t tokens = 0, right = 0;
@@ -23,7 +23,7 @@ struct TokenSums {
   double mean_loss() const { return tokens == 0 ? 0 : loss / static_cast<double>(tokens); }
   double accuracy() const { return tokens == 0 ? 0 : static_cast<double>(right) / static_cast<double>(tokens); }
 
-  // Adds a window. `scores` is the head's output, two numbers a row.
+  // Adds a window. `scores` is the head's output, two numbers per row.
   [[nodiscard]] bool add(const Batch& batch, std::int64_t sample, const TensorView& scores) {
     const std::int32_t* const labels = batch.tensor(input::kLabels).data<std::int32_t>();
     for (std::int64_t row = batch.first_text_row(sample); row < batch.first_text_row(sample + 1); ++row) {

@@ -1,4 +1,4 @@
-// A language model's results say how likely the learned tokens of texts are.
+// A language model's results: how likely the learned tokens of texts are.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,8 @@
 
 namespace plimsoll {
 
-// Perplexity, exp of the mean loss of a token (Jelinek et al. 1977), and the share of tokens that were the likeliest.
+// Scores perplexity, exp of the mean loss of a token (Jelinek et al. 1977), and the share of tokens that were the
+// likeliest.
 std::unique_ptr<Scorer> token_scorer();
 std::unique_ptr<Predictions> text_predictions();
 

@@ -26,7 +26,7 @@ class CausalLanguageModel final : public Task {
   std::string_view target_name() const override { return "text"; }
   std::vector<std::string_view> keys() const override { return {"text", "prompt", "completion", "messages"}; }
   SeenTargets seen_in(const PageSource&, const TaskConfig& config) const override {
-    return {.config = config};  // whose labels mean nothing
+    return {.config = config};  // whose labels are not used
   }
   std::optional<Problem> find_unknown_label(const PageSource&, const LabelSet&) const override { return std::nullopt; }
   std::shared_ptr<const Targets> targets(const TaskConfig&, bool) const override { return next_token_targets(); }

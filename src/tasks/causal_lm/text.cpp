@@ -25,7 +25,7 @@ constexpr const char* kForms = "`text`, or `prompt` and `completion`, or `messag
                                      .remedy = "give each message a `role` and a `content`, which are texts"});
 }
 
-// What is written down of a conversation, in parts.
+// Returns the text of a conversation, in parts.
 std::vector<std::string> read_messages(const nlohmann::json& messages, const Page& page, const ChatForm* chat) {
   if (chat == nullptr) {
     throw PageError("no-chat-template",
@@ -58,12 +58,12 @@ bool has_list(const nlohmann::json& json, const char* key) {
   return found != json.end() && found->is_array();
 }
 
-// `prompt` and `completion` are lists of messages, as in data sets for TRL.
+// True if `prompt` and `completion` are lists of messages, as in data sets for TRL.
 bool is_asked_and_answered(const nlohmann::json& json) {
   return has_list(json, "prompt") || has_list(json, "completion");
 }
 
-// Their text in two parts. Earlier answers, which a prompt may have, are not learnt.
+// Returns their text in two parts. Earlier answers, which a prompt may have, are not learnt.
 std::vector<std::string> read_asked_and_answered(const nlohmann::json& json, const Page& page, const ChatForm* chat) {
   constexpr const char* kLists = "a list of messages, as the other is; or both texts";
   for (const char* key : {"prompt", "completion"}) {
@@ -87,7 +87,7 @@ std::vector<std::string> read_asked_and_answered(const nlohmann::json& json, con
   return parts;
 }
 
-// Those of the templates of Llama, Qwen, SmolLM, Mistral, Gemma, Granite and OpenAI's models.
+// The roles in the templates of Llama, Qwen, SmolLM, Mistral, Gemma, Granite and OpenAI's models.
 constexpr std::array<std::string_view, 13> kRoles = {"system", "user",    "assistant",  "tool",    "function",
                                                      "model",  "ipython", "developer",  "context", "document",
                                                      "tools",  "control", "environment"};
@@ -198,10 +198,10 @@ class NextTokenTargets final : public Targets {
   }
 
  private:
-  // Calls body(row of the window, the token that is learnt there, which is the next one).
+  // Calls body(row of the window, the token that is learnt there, that is, the next one).
   template <typename Body>
   static void for_each_learnt(const PageWindow& window, const Body& body) {
-    // Every second part, the last among them.
+    // Every second part is learned, including the last.
     const std::size_t learned = (window.page.words.size() - 1) % 2;
     const Window& cut = window.windows[window.index];
     for (std::int32_t token = cut.begin; token + 1 < cut.end; ++token) {

@@ -21,7 +21,7 @@ class PairOutput : public Predictions {
   }
   void end_page() override {}
 
-  // The first page, and what was found of the pair as a caption.
+  // Draws the first page, with what was found for the pair as a caption.
   AnnotatedPage drawing(const Page& page, BoxFormat) const override {
     AnnotatedPage picture{.image = page.image, .caption = caption()};
     const std::string& label = pair_of(page).label;

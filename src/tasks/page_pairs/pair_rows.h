@@ -14,7 +14,7 @@
 
 namespace plimsoll {
 
-// A sample's row of f32[B, C].
+// Returns a sample's row of f32[B, C].
 inline std::span<const float> row_of(const TensorView& logits, std::int64_t sample) {
   const auto width = static_cast<std::size_t>(logits.shape()[1]);
   return logits.span<float>().subspan(static_cast<std::size_t>(sample) * width, width);
@@ -22,12 +22,12 @@ inline std::span<const float> row_of(const TensorView& logits, std::int64_t samp
 inline bool is_finite(std::span<const float> row) {
   return std::ranges::all_of(row, [](float value) { return std::isfinite(value); });
 }
-// Whether it is the first page of its pair, whose row of logits the pair has.
+// Returns whether it is the first page of its pair; the pair's logits are in that page's row.
 inline bool is_first_of_pair(const Batch& batch, std::int64_t sample) {
   return batch.references()[static_cast<std::size_t>(sample)].window == 0;
 }
 
-// The row divided by its length.
+// Returns the row divided by its length.
 inline std::vector<float> unit_of(std::span<const float> row) {
   const double squares = std::inner_product(row.begin(), row.end(), row.begin(), 0.0, std::plus<>(),
                                             [](double a, double b) { return a * b; });

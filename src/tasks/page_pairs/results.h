@@ -9,7 +9,8 @@ namespace plimsoll {
 
 std::unique_ptr<Scorer> pair_class_scorer(const TaskConfig& config);
 std::unique_ptr<Scorer> preference_scorer();
-// Keeps an embedding of each page of the data, D floats, beside what every scorer keeps: recall compares all with all.
+// Keeps an embedding of each page of the data, D floats, besides what every scorer keeps, because recall compares all
+// pages with all.
 std::unique_ptr<Scorer> similarity_scorer(const Dataset& data);
 
 std::unique_ptr<Predictions> pair_class_predictions(const TaskConfig& config, const PredictionOptions& options);

@@ -11,7 +11,8 @@
 namespace plimsoll {
 namespace {
 
-// Accuracy; F1 of the second label where there are two (scikit-learn's f1_score of label 1), else the mean of all.
+// Scores accuracy, and F1 of the second label if there are two (scikit-learn's f1_score of label 1), else the mean over
+// all labels.
 class PairClassScorer final : public Scorer {
  public:
   explicit PairClassScorer(const TaskConfig& config)
@@ -69,7 +70,7 @@ class PairClassScorer final : public Scorer {
   double loss_ = 0;
 };
 
-// Pairwise accuracy: how many pairs have the higher score for the better page; equal scores are wrong.
+// Scores pairwise accuracy: how many pairs have the higher score for the better page; equal scores are wrong.
 class PreferenceScorer final : public Scorer {
  public:
   void begin_page(std::uint32_t) override {}
@@ -85,7 +86,7 @@ class PreferenceScorer final : public Scorer {
     margins_ += margin_;
     calibration_.add(1 / (1 + std::exp(-std::abs(margin_))), margin_ > 0);
   }
-  // -log sigmoid(margin), whatever the margin is.
+  // Computes -log sigmoid(margin) without overflow for any margin.
   double page_loss() const override { return std::max(-margin_, 0.0) + std::log1p(std::exp(-std::abs(margin_))); }
   Scores scores() const override {
     const double pairs = static_cast<double>(std::max<std::uint64_t>(pairs_, 1));
@@ -102,9 +103,8 @@ class PreferenceScorer final : public Scorer {
   CalibrationError calibration_;
 };
 
-// Recall at k: of the pages that have another page of their group in the data, how many have one among the k most
-// similar of all other pages. Accuracy: of the pairs' labels, with the threshold for the cosine that is right most
-// often.
+// Scores recall at k: of the pages that have another page of their group in the data, how many have one among the k
+// most similar of all other pages. Scores accuracy of the pairs' labels, with the best threshold for the cosine.
 class SimilarityScorer final : public Scorer {
  public:
   explicit SimilarityScorer(const Dataset& data) : pairs_(*data.options().pairs) {}
@@ -152,7 +152,7 @@ class SimilarityScorer final : public Scorer {
   }
 
  private:
-  // The share of pairs that are right, and the least cosine that counts as linked.
+  // Returns the share of pairs that are right, and the smallest cosine that counts as belonging together.
   std::pair<double, double> best_threshold() const {
     if (cosines_.empty()) return {0, 0};
     std::vector<std::pair<double, bool>> sorted = cosines_;

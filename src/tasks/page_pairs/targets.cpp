@@ -83,7 +83,7 @@ class ClassPairTargets final : public PairTargets {
   std::vector<std::string> labels_;
 };
 
-// The first page is the better one.
+// The target is that the first page is the better one.
 class PreferenceTargets final : public PairTargets {
  public:
   void encode(const Pairs&, std::size_t, int side, bool, EncodedExample& out) const override {
@@ -107,7 +107,7 @@ class PreferenceTargets final : public PairTargets {
 class SimilarityTargets final : public PairTargets {
  public:
   bool trains_on(const Pairs& pairs, std::size_t pair) const override { return pairs.label(pair) == "1"; }
-  // Which pages a loss of similarities compares depends on how batches are cut, so that evaluation has none.
+  // Which pages a loss of similarities compares depends on how batches are cut, so evaluation has no such loss.
   void encode(const Pairs& pairs, std::size_t pair, int side, bool trains, EncodedExample& out) const override {
     const std::int32_t group = pairs.group(side == 0 ? pairs[pair].a : pairs[pair].b);
     out.targets.assign(1, trains ? group : kIgnoredLabel);

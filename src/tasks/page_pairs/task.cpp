@@ -15,7 +15,7 @@ class PairTask : public Task {
   std::string_view target_name() const override { return "pair"; }
   bool reads_pairs() const override { return true; }
   bool takes_texts() const override { return true; }
-  // Labels are as typed or as the model has them; the pairs say only which number each has.
+  // Labels are those of the command line or of the model; the pairs contain only their numbers.
   SeenTargets seen_in(const PageSource&, const TaskConfig& config) const override {
     SeenTargets seen{.config = config};
     if (seen.config.labels.empty()) seen.config.labels = unnamed_labels();

@@ -6,7 +6,7 @@
 namespace plimsoll {
 namespace {
 
-// Whole numbers as they were read: 12 and not 12.0.
+// Writes whole numbers as they were read: 12 and not 12.0.
 nlohmann::json box_json(const Box& box) {
   nlohmann::json json = nlohmann::json::array();
   for (const double value : box) {

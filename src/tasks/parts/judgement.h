@@ -1,4 +1,5 @@
-// How predictions are judged beside right and wrong: whether confidences can be believed, and what is taken for what.
+// Measures of predictions other than right and wrong: whether confidences can be trusted, and which labels are
+// confused.
 //
 //   CalibrationError calibration;
 //   calibration.add(0.93, true);
@@ -20,18 +21,18 @@ namespace plimsoll {
 struct LabelCounts {
   std::uint64_t gold = 0, predicted = 0, right = 0;
 
-  // Each score is 0 where nothing was predicted, was to be found, or was right.
+  // A score is 0 if nothing was predicted, nothing was to be found, or nothing was right.
   Scores::Label score(std::string name) const;
 };
 
 // Expected calibration error: predictions are sorted into 15 bins of equal width by confidence, and each bin adds the
-// distance between its mean confidence and its share of right ones, weighted by its size (Guo et al., "On Calibration
-// of Modern Neural Networks", 2017).
+// distance between its mean confidence and its share of correct predictions, weighted by its size (Guo et al., "On
+// Calibration of Modern Neural Networks", 2017).
 class CalibrationError {
  public:
   // `confidence` from 0 to 1.
   void add(double confidence, bool right);
-  // From 0 to 1; nothing without predictions.
+  // Returns a number from 0 to 1; nothing without predictions.
   std::optional<double> value() const;
 
  private:
@@ -42,15 +43,15 @@ class CalibrationError {
   std::array<Bin, 15> bins_;
 };
 
-// -log softmax(logits)[wanted].
+// Returns -log softmax(logits)[wanted].
 double cross_entropy_of(std::span<const float> logits, std::size_t wanted);
 
-// How often each of `names` is taken for each.
+// Counts how often each of `names` is taken for each other.
 class ConfusionCounts {
  public:
   explicit ConfusionCounts(std::vector<std::string> names);
   void add(std::size_t gold, std::size_t predicted);
-  // The names that occur.
+  // Returns the matrix of the names that occur.
   Scores::Confusion matrix() const;
 
  private:

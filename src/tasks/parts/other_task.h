@@ -1,4 +1,4 @@
-// Data of one task that is read for another: a page without targets often has the keys of the task that was meant.
+// Data of one task that is read for another one: a page without targets often has the keys of the intended task.
 //
 //   problem.remedy = remedy_with_task(page, "label the page, or omit it");
 #pragma once

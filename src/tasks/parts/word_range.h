@@ -15,9 +15,9 @@ struct WordRange {
   std::size_t begin = 0, end = 0;
 };
 
-// Nothing for a value without both numbers, for an empty range, and for one that leaves the page's words.
+// Returns nothing for a value without both numbers, for an empty range, and for one that leaves the page's words.
 std::optional<WordRange> read_word_range(const nlohmann::json& value, std::size_t words);
-// These say what messages allow of every page, and what one found on a page of so many words.
+// What messages allow for any page, and what they say was found on a page of this many words.
 inline constexpr const char* kAllowedWordRange = "0 <= start_word < end_word <= the number of the page's words";
 std::string found_word_range(const nlohmann::json& value, std::size_t words);
 

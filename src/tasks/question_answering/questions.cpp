@@ -113,7 +113,7 @@ class QuestionReader final : public TargetReader {
     return true;
   }
 
-  // As `predict` writes that the page has no answer.
+  // Returns whether the answer is what `predict` writes for "the page has no answer".
   static bool says_none(const json& answer) {
     return answer.is_object() && answer.value("text", json()) == "" && !answer.contains("start_word");
   }

@@ -8,19 +8,19 @@
 
 namespace plimsoll {
 
-// Words [begin, end) of the page; `text` as the data spells it, or else those words.
+// Words [begin, end) of the page; `text` is as in the data, or else these words.
 struct Answer {
   std::string text;
   std::size_t begin = 0, end = 0;
 };
 
 struct Question {
-  std::string id;  // the page's and a number where the data gives none
+  std::string id;  // if the data gives none, the page's id and a number
   std::string text;
-  // Empty: the page has no answer. Nothing is known where `answered` is false.
+  // Empty: the page has no answer, or, if `answered` is false, it is unknown.
   std::vector<Answer> answers{};
   bool answered = false;
-  bool unread = false;  // answers are given that cannot be read, which faults say
+  bool unread = false;  // some answers could not be read, which is reported as a fault
 };
 
 // `questions` of a page: [{"id", "question", "answers": [{"text", "start_word", "end_word"}]}]; end_word is exclusive.
@@ -31,12 +31,12 @@ struct PageQuestions final : PageTarget {
   std::size_t size() const override { return questions.size(); }
   std::size_t positives() const override;
 };
-// nullptr: the page has none.
+// Returns nullptr if the page has none.
 const PageQuestions* questions_of(const Page& page);
 
 const TargetReader& question_reader();
 
-// The words' text, separated by spaces.
+// Returns the words' text, separated by spaces.
 std::string text_of(const Page& page, std::size_t begin, std::size_t end);
 
 }  // namespace plimsoll

@@ -111,7 +111,7 @@ class AnswerScorer final : public Scorer {
   void add(const std::string& predicted, double confidence, const Question& question) {
     std::vector<std::string> gold;
     for (const Answer& answer : question.answers) gold.push_back(answer.text);
-    if (gold.empty()) gold.emplace_back();  // right where nothing is predicted
+    if (gold.empty()) gold.emplace_back();  // correct if nothing is predicted
     Group& group = question.answers.empty() ? without_ : with_;
     ++group.questions;
     const auto best = [&](const auto& score) {
@@ -183,7 +183,7 @@ class AnswerOutput final : public Predictions {
   }
 
  private:
-  static constexpr std::size_t kListed = 5;  // answers that are written without --return-all-scores
+  static constexpr std::size_t kListed = 5;  // answers written without --return-all-scores
 
   static nlohmann::json span_json(const Page& page, const SpanCandidate& span, const std::string& label) {
     return field_json(page, {.name = label, .begin = span.begin, .end = span.end},

@@ -37,7 +37,7 @@ std::vector<std::string> words_of(std::string_view text) {
   return words;
 }
 
-// Characters in lower case, without white space at both ends.
+// Returns the characters in lower case, without white space at both ends.
 std::vector<char32_t> characters(std::string_view text) {
   while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
   while (!text.empty() && is_space(text.back())) text.remove_suffix(1);

@@ -8,7 +8,7 @@
 namespace plimsoll {
 namespace {
 
-// The rows that may begin or end a span with the largest logits of `column`, the largest first.
+// Returns the rows with the largest logits of `column` among those that may begin or end a span, the largest first.
 std::vector<std::size_t> best_rows(std::span<const float> logits, std::span<const std::int32_t> words,
                                    std::size_t column) {
   std::vector<std::size_t> rows;

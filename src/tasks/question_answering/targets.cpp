@@ -35,8 +35,8 @@ Problem no_answers_problem(const Page& page, const Question& question) {
           .remedy = "add its answers, or omit the question"};
 }
 
-// A model that finds the words of a span is scored by the answers' texts. It is right if they match one of them, so
-// that an answer may be spelled in several ways.
+// A model that finds the words of a span is scored by the answers' texts. It is right if the words match one of them,
+// since an answer may have several spellings.
 void check_texts(const Page& page, const Question& question, Findings& findings) {
   for (const Answer& answer : question.answers) {
     const std::string words = text_of(page, answer.begin, answer.end);

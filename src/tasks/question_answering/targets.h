@@ -1,4 +1,4 @@
-// What windows of a page are trained towards for each of its questions.
+// The targets of a page's windows for each of its questions.
 #pragma once
 
 #include <memory>
@@ -7,9 +7,9 @@
 
 namespace plimsoll {
 
-// `with_answers`: false for prediction, which asks the questions alone. The targets of an example are the rows of its
-// answer's first and last token; those of its first token where the window does not hold the whole answer, or the page
-// has none (as `transformers`' run_qa trains). Of several answers, the first.
+// `with_answers` is false for prediction, which only asks the questions. The targets of an example are the rows of its
+// answer's first and last token, or twice the row of its first token if the window does not hold the whole answer or
+// the page has none (as in `transformers`' run_qa). If there are several answers, the first counts.
 std::shared_ptr<const Targets> answer_targets(bool with_answers);
 
 }  // namespace plimsoll

@@ -24,7 +24,7 @@ class QuestionAnswering final : public Task {
   const TargetReader* reader() const override { return &question_reader(); }
   bool asks() const override { return true; }
   std::string_view target_name() const override { return "question"; }
-  // The two labels that `transformers` gives every such model; they stand for start and end.
+  // The two labels that `transformers` gives every such model; they mean start and end.
   std::vector<std::string> unnamed_labels() const override { return {"LABEL_0", "LABEL_1"}; }
   std::optional<Problem> refused_labels(const TaskConfig& config) const override {
     if (config.num_labels() == static_cast<std::int64_t>(unnamed_labels().size())) return std::nullopt;

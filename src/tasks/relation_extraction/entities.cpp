@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kUnnamed = "entity";  // the label of an entity that has none
+constexpr const char* kUnnamed = "entity";  // the label of an entity without one
 
 bool is_text(const json& value) {
   return value.is_string() && invalid_utf8_offset(value.get_ref<const std::string&>()) == std::string_view::npos;
@@ -38,12 +38,12 @@ class Reading {
     }
     for (std::size_t i = 0; i < list.size(); ++i) {
       const std::string where = fmt::format("`{}`, number {}", key, i);
-      // The number of an entity with a fault stays taken, so that links to others mean what they say.
+      // An entity with a fault keeps its number, so that links to the others stay correct.
       add(list[i], where, read_span(list[i], where));
     }
   }
 
-  // The annotation of a page as FUNSD's files have it.
+  // Reads the annotation of a page in FUNSD's format.
   void read_form(const json& form) {
     std::size_t word = 0;
     for (std::size_t i = 0; i < form.size(); ++i) {
@@ -68,7 +68,7 @@ class Reading {
     }
   }
 
-  // The runs of words that `labels` mark. Names alone tell the scheme, so numbers are passed over.
+  // Reads the runs of words that `labels` mark. Only names show the scheme, so numbers are skipped.
   void read_labels(const json& labels) {
     std::vector<std::string> names;
     for (const json& label : labels) {
@@ -104,7 +104,8 @@ class Reading {
     }
   }
 
-  // `linking` of the entities read. Entities that were left out (FUNSD has some without words) take their links along.
+  // Reads `linking` of the entities. The links of entities that were left out (FUNSD has some without words) are left
+  // out, too.
   void read_linking() {
     const auto links = [](const Item& item) {
       return item.value->is_object() && item.value->contains("linking") && !item.value->at("linking").is_null();
@@ -151,7 +152,7 @@ class Reading {
     values.erase(std::unique(values.begin(), values.end()), values.end());
   }
 
-  // False: the label cannot be read. An entity without one keeps the name that all such have.
+  // Returns false if the label cannot be read. An entity without a label keeps kUnnamed.
   bool read_label(const json& item, const std::string& where, Entity& entity) {
     const json label = item.is_object() ? item.value("label", json()) : json();
     entity.labelled = !label.is_null();
@@ -196,8 +197,8 @@ class Reading {
     result_.entities.push_back(std::move(entity));
   }
 
-  // False: not every entity can be told by its id, which is reported. An entity without an id has its place in the
-  // list.
+  // Returns false, and reports it, if not every entity can be identified by its id. The id of an entity without one is
+  // its place in the list.
   bool read_ids() {
     bool good = true;
     for (std::size_t i = 0; i < items_.size(); ++i) {
@@ -241,7 +242,7 @@ class Reading {
 
   const Page& page_;
   PageFaults* faults_;
-  bool unread_ = false;  // the value of the key is no list of entities
+  bool unread_ = false;  // the value of the key is not a list of entities
   PageEntities result_;
   std::vector<Item> items_;
   std::map<std::int64_t, std::optional<std::size_t>> by_id_;

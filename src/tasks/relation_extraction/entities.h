@@ -19,29 +19,28 @@ struct Entity {
   std::optional<double> confidence{};  // of predicted ones
   bool labelled = true;                // false: the page names no label for it
 
-  // Whether it could be read; a fault says what is wrong with another one.
+  // Returns whether it could be read; if not, a fault says what is wrong.
   bool is_read() const { return begin < end; }
 };
 
-// From an entity to another one, by their numbers on the page: from a question to its answer.
+// A link from one entity to another, by their numbers on the page: from a question to its answer.
 using Link = std::pair<std::size_t, std::size_t>;
 
-// `entities` of a page: [{"label", "start_word", "end_word"}]; end_word is exclusive. Where the page has none, its
-// `fields` (what `predict` writes of labelled words), or the entities that `labels` of its words form. `links` of a
-// page:
-// [[from, to]]; or `linking` of an entity, as FUNSD has it: pairs of the entities' `id`, of which a page's file names
-// each twice. A file of FUNSD itself is read too.
+// `entities` of a page: [{"label", "start_word", "end_word"}]; end_word is exclusive. If the page has none, its
+// `fields` (what `predict` writes for labelled words), or the entities that its words' `labels` form. `links` of a
+// page: [[from, to]]; or `linking` of an entity, as in FUNSD: pairs of the entities' `id`, each of which a page's file
+// has twice. FUNSD's own files are read, too.
 struct PageEntities final : PageTarget {
   std::vector<Entity> entities;
   std::vector<Link> links{};     // each once, ascending
-  std::vector<Link> repeated{};  // those that `links` of the page names again
-  // Of `linking`, the ids of links that no two entities of the page have; each once, ascending.
+  std::vector<Link> repeated{};  // links that the page's `links` names more than once
+  // Ids in `linking` that do not name two entities of the page; each pair once, ascending.
   std::vector<std::pair<std::int64_t, std::int64_t>> dangling{};
-  bool linked = false;  // the page says which links there are; there may be none
+  bool linked = false;  // the page says which links it has, possibly none
 
   std::size_t size() const override { return links.size(); }
 };
-// nullptr: the page has none.
+// Returns nullptr if the page has none.
 const PageEntities* entities_of(const Page& page);
 
 const TargetReader& entity_reader();

@@ -36,7 +36,7 @@ class LinkHead final : public Head {
       add_linear(specs, std::string(part) + ".3", half, hidden_size, kHead);
     }
     for (ParameterSpec& spec : specs) spec.normal_std = std_;
-    // nn.Bilinear's own beginning, which is also uniform within 1 / sqrt(P).
+    // Initialized like nn.Bilinear, which is also uniform within 1 / sqrt(P).
     add_spec(specs, kBilinear, {kClasses * half, half}, Init::kKaimingUniform, kHead);
     specs.back().file_shape = {kClasses, half, half};
     add_spec(specs, kLinearWeight, {kClasses, 2 * half}, Init::kNormal, kHead);
@@ -62,7 +62,7 @@ class LinkHead final : public Head {
   HeadValues append(ModelBuilder& builder, const Encoded& encoded) const override {
     Graph& graph = builder.graph();
     const ValueId states = cast(graph, "rows.cast", encoded.hidden, builder.wide_dtype(), kNoValue);
-    // Two entities may begin at the same token, so their gradients are summed as those of a table's rows are.
+    // Two entities may begin at the same token, so their gradients are summed like those of a table's rows.
     ValueId entities = embedding(graph, "entities", states, builder.input(kEntityTokens),
                                  {.table_rows = graph.type(states).shape[0]}, kNoValue);
     entities = builder.drop("entities.dropout", entities, dropout_, builder.input(input::kItemKeys), kNoValue);

@@ -1,4 +1,4 @@
-// Which entities of a page are linked, put together from the pairs of its windows.
+// Finds the links between a page's entities from the pairs of its windows.
 //
 //   PageLinks links(config);
 //   links.begin_page(7);  links.add_window(batch, sample, logits);
@@ -18,11 +18,11 @@
 
 namespace plimsoll {
 
-// Between entities of which labels there may be links: those of config.link_labels; of any, if it names none.
+// The labels of entities between which there may be links: those of config.link_labels, or any if it names none.
 class LinkLabels {
  public:
   explicit LinkLabels(const TaskConfig& config);
-  // Labels by number.
+  // Labels are given by number.
   bool may_link(std::int32_t from, std::int32_t to) const { return pairs_.empty() || pairs_.contains({from, to}); }
 
  private:
@@ -41,19 +41,20 @@ class PageLinks {
   explicit PageLinks(const TaskConfig& config) : labels_(config) {}
 
   void begin_page(std::uint32_t page);
-  // `logits` f32[B E E, 2]. False: those of a pair are not finite.
+  // `logits` f32[B E E, 2]. Returns false if a pair's logits are not finite.
   [[nodiscard]] bool add_window(const Batch& batch, std::int64_t sample, const TensorView& logits);
   std::uint32_t page() const { return page_; }
-  // Mean cross-entropy of the page's pairs that have a label.
+  // Returns the mean cross-entropy of the page's pairs that have a label.
   double loss() const { return loss_terms_ == 0 ? 0 : loss_ / static_cast<double>(loss_terms_); }
-  // Every pair that a window scored and that may be linked, ascending. Of several windows, the mean of the
-  // probabilities.
+  // Returns every pair that a window scored and that may be linked, ascending; if several windows scored it, with the
+  // mean of the probabilities.
   std::vector<ScoredLink> scored(const PageEntities& entities) const;
-  // Those at or above a half.
+  // Returns the pairs with a probability of at least a half.
   std::vector<ScoredLink> found(const PageEntities& entities) const;
 
  private:
-  // An entity as windows name it: the word where it begins, and how many of the same word come before it.
+  // Identifies an entity in windows: the word where it begins, and how many entities that begin at the same word come
+  // before it.
   using Key = std::pair<std::int32_t, std::int32_t>;
   struct Sum {
     double probabilities = 0;

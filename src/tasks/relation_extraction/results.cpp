@@ -84,7 +84,7 @@ class LinkOutput final : public Predictions {
       for (const Entity& entity : entities->entities) {
         nlohmann::json field = field_json(page, {.name = entity.label, .begin = entity.begin, .end = entity.end},
                                           static_cast<float>(entity.confidence.value_or(1)));
-        if (!entity.confidence) field.erase("confidence");  // it was given
+        if (!entity.confidence) field.erase("confidence");  // the entity was given, not predicted
         fields.push_back(std::move(field));
       }
       for (const ScoredLink& link : links_.found(*entities)) {

@@ -7,8 +7,8 @@
 
 namespace plimsoll {
 
-// Precision, recall and F1 of links, over all and by the labels that they join; a link between entities that no window
-// holds together is missed.
+// Scores precision, recall and F1 of links, over all and by the labels that they join; a link between entities that are
+// never in the same window is missed.
 std::unique_ptr<Scorer> link_scorer(const TaskConfig& config, const Dataset& data);
 std::unique_ptr<Predictions> link_predictions(const TaskConfig& config, const PredictionOptions& options);
 

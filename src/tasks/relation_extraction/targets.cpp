@@ -155,13 +155,14 @@ class LinkTargets final : public Targets {
  private:
   struct Placed {
     std::size_t entity = 0;
-    std::int32_t token = 0;  // its first, from the window's beginning
+    std::int32_t token = 0;  // its first token, counted from the window's beginning
   };
 
-  // Entities that overlap may share a first token because words before it have none; one of them is told by it.
+  // Overlapping entities may share a first token, because words before it have no tokens; if they begin at different
+  // words, only the first is kept.
   static std::vector<Placed> entities_in(const PageWindow& window, const PageEntities& page) {
     const Window& span = window.windows[window.index];
-    std::map<std::int32_t, std::size_t> begins;  // the word at which the entities of a token begin
+    std::map<std::int32_t, std::size_t> begins;  // the word at which entities with this first token begin
     std::vector<Placed> placed;
     for (std::size_t e = 0; e < page.entities.size(); ++e) {
       const std::int32_t token = first_token(page.entities[e], window.tokens);
@@ -197,7 +198,7 @@ class LinkTargets final : public Targets {
                             most_)};
   }
 
-  std::optional<LabelSet> labels_;  // none while it is not known which there are
+  std::optional<LabelSet> labels_;  // nothing while the labels are unknown
   LinkLabels pairs_;
   bool with_links_;
   std::int64_t most_;  // E

@@ -1,4 +1,4 @@
-// What windows of a page are trained towards: which of their entities are linked.
+// The targets of a page's windows: which of their entities are linked.
 #pragma once
 
 #include <memory>
@@ -10,12 +10,12 @@
 
 namespace plimsoll {
 
-// An entity belongs to the windows that hold its first token; a pair counts where both belong, and where links join
-// such labels (config.link_labels). `with_links`: false for prediction, which needs the entities alone. The rows of
-// first tokens say in `predicts` at which word their entity begins. Entities come in the page's order.
+// An entity belongs to the windows that hold its first token; a pair counts if both belong to the window and links may
+// join their labels (config.link_labels). `with_links` is false for prediction, which only needs the entities. In
+// `predicts`, the rows of first tokens say at which word their entity begins. Entities come in the page's order.
 std::shared_ptr<const Targets> link_targets(const TaskConfig& config, bool with_links);
 
-// The first entity of the page whose label the set lacks, as a problem.
+// Returns the first entity of the page whose label is not in the set, as a problem.
 std::optional<Problem> find_unknown_entity(const Page& page, const LabelSet& labels);
 
 }  // namespace plimsoll

@@ -28,7 +28,7 @@ class RelationExtraction final : public Task {
  public:
   std::string_view name() const override { return "relation-extraction"; }
   std::string_view architecture() const override { return "RelationExtraction"; }
-  // PEFT has no type of its own for it.
+  // PEFT has no type for it.
   std::string_view adapter_type() const override { return "FEATURE_EXTRACTION"; }
 
   ModelDefinition model(std::shared_ptr<const Encoder> encoder, const TaskConfig& config) const override {
@@ -39,7 +39,7 @@ class RelationExtraction final : public Task {
   bool has_classes(const TaskConfig&) const override { return true; }  // linked, or not
   bool asks() const override { return true; }
   std::string_view target_name() const override { return "link"; }
-  // Labels of entities, and which of them links join. A model that has been trained keeps the pairs that it knows.
+  // Finds the labels of entities, and which of them links join. A trained model keeps its pairs of labels.
   SeenTargets seen_in(const PageSource& pages, const TaskConfig& config) const override {
     std::set<std::string> labels;
     std::set<std::pair<std::string, std::string>> pairs(config.link_labels.begin(), config.link_labels.end());

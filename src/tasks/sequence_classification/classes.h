@@ -1,5 +1,4 @@
-// The class of a page from its windows: the mean of their logits; and scores over a data set, as scikit-learn computes
-// them.
+// The class of a page by the mean of its windows' logits, and scores over a data set, as scikit-learn computes them.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +14,9 @@ namespace plimsoll {
 class LogitMean {
  public:
   void begin_page();
-  // `logits` f32[B, C]. False: not finite.
+  // `logits` f32[B, C]. Returns false if they are not finite.
   [[nodiscard]] bool add_window(const TensorView& logits, std::int64_t sample);
-  // [C]; empty before the first window.
+  // Returns [C]; empty before the first window.
   std::vector<double> mean() const;
 
  private:
@@ -25,9 +24,9 @@ class LogitMean {
   std::int64_t windows_ = 0;
 };
 
-// What a page's logits say: a probability for each class (softmax, or a sigmoid each), or the number.
+// Turns a page's logits into a probability for each class (softmax, or a sigmoid each), or into the number.
 std::vector<double> class_probabilities(const std::vector<double>& logits, ClassProblem problem);
-// The classes predicted: the likeliest one, or all at or above a half.
+// Returns the predicted classes: the likeliest one, or all with a probability of at least a half.
 std::vector<std::int32_t> predicted_classes(const std::vector<double>& logits, ClassProblem problem);
 
 std::unique_ptr<Scorer> class_scorer(const TaskConfig& config);

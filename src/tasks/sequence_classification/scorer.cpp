@@ -8,8 +8,8 @@
 namespace plimsoll {
 namespace {
 
-// Accuracy: the pages whose classes are all right. Macro F1: the mean over the classes that occur in data or
-// predictions; micro F1: of all classes' counts together (scikit-learn, f1_score).
+// Accuracy counts the pages whose classes are all right. Macro F1 is the mean over the classes that occur in data or
+// predictions; micro F1 is computed from all classes' counts together (scikit-learn, f1_score).
 class ClassScorer final : public Scorer {
  public:
   explicit ClassScorer(const TaskConfig& config)
@@ -75,7 +75,7 @@ void ClassScorer::end_page() {
 
 void ClassScorer::judge(const std::vector<double>& logits, const std::vector<std::int32_t>& predicted) {
   const std::vector<double> probabilities = class_probabilities(logits, problem_);
-  // Of a probability that rounds to 0 the loss would be infinite.
+  // The loss of a probability that rounds to 0 would be infinite.
   const auto loss = [](double probability) { return -std::log(std::max(probability, 1e-300)); };
   if (problem_ == ClassProblem::kSingleLabel) {
     const auto wanted = static_cast<std::size_t>(gold_.front());

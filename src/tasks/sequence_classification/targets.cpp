@@ -80,7 +80,7 @@ class PageLabelReader final : public TargetReader {
   static bool read_name(const nlohmann::json& value, std::string& name) {
     if (!value.is_string()) return false;
     name = value.get<std::string>();
-    if (is_non_finite(name)) return false;  // Python wrote it for a number that is missing
+    if (is_non_finite(name)) return false;  // Python wrote it for a missing number
     return name.find_first_not_of(" \t\r\n") != std::string::npos &&
            invalid_utf8_offset(name) == std::string_view::npos;
   }
@@ -205,7 +205,7 @@ class PageLabelTargets final : public Targets {
     throw PageError("label-kind", other_problem(page, label, problem_));
   }
 
-  // One for a single label.
+  // Returns one id for a single label.
   std::vector<std::int32_t> ids_of(const Page& page, const PageLabel& label) const {
     plimsoll::check(labels_.has_value(), "classes have numbers once the labels are known");
     const bool single = problem_ == ClassProblem::kSingleLabel;
@@ -242,7 +242,7 @@ ClassProblem natural_problem(const PageLabel& label) {
   return std::holds_alternative<std::string>(label.value) ? ClassProblem::kSingleLabel : ClassProblem::kMultiLabel;
 }
 
-// The labels of a data set, sorted by what they are.
+// The labels of a data set, sorted by kind.
 class LabelKinds {
  public:
   void add(const Page& page) {
@@ -265,7 +265,7 @@ class LabelKinds {
   bool are_numbers_below(std::size_t count) const {
     return names_.empty() && all_whole_ && largest_ >= 0 && static_cast<std::size_t>(largest_) < count;
   }
-  // What most labels are; of several, the first.
+  // Returns the kind of most labels; the first of several.
   ClassProblem usual() const {
     ClassProblem most = order_.front();
     for (const ClassProblem each : order_) most = counts_.at(each) > counts_.at(most) ? each : most;
@@ -284,7 +284,7 @@ class LabelKinds {
     if (classes.empty()) classes = {"LABEL_0"};  // of regression, and where every list is empty
     return classes;
   }
-  // What is said of the choice where nobody made it.
+  // Returns what the user should know about the choice if it was not made by an option.
   Findings said_of(ClassProblem problem, const std::string& where) const {
     if (problem == ClassProblem::kMultiLabel) return alone_;
     Findings findings;
@@ -301,7 +301,7 @@ class LabelKinds {
   }
 
  private:
-  static constexpr int kMostNumbers = 32;  // more are hardly the numbers of classes
+  static constexpr int kMostNumbers = 32;  // more numbers than this are hardly classes
 
   static Problem alone_problem(const Page& page, const PageLabel& label) {
     return {.what = "a page's label is a name where most are lists: it is taken as a list of one",
@@ -315,8 +315,8 @@ class LabelKinds {
     return found == names_.end() ? std::set<std::string>() : found->second;
   }
 
-  std::map<ClassProblem, std::uint64_t> counts_;  // of labels that are as the problem has them
-  std::vector<ClassProblem> order_;               // in which they occur first
+  std::map<ClassProblem, std::uint64_t> counts_;  // of labels that fit each problem
+  std::vector<ClassProblem> order_;               // in the order of their first occurrence
   std::map<ClassProblem, std::set<std::string>> names_;
   std::set<std::int64_t> numbers_;
   std::int64_t largest_ = -1;
@@ -367,7 +367,7 @@ SeenTargets page_labels_in(const PageSource& pages, const TaskConfig& config) {
   const ClassProblem problem = given ? class_problem(config) : kinds.usual();
   SeenTargets seen{.config = config};
   seen.config.problem_type = class_problem_name(problem);
-  // Numbers mean the classes that the model has, if it has so many.
+  // Numbers mean the model's classes, if it has enough.
   const bool keeps = problem == ClassProblem::kSingleLabel && kinds.are_numbers_below(config.labels.size());
   if (!keeps) seen.config.labels = kinds.classes(problem);
   if (!given) seen.findings = kinds.said_of(problem, listed(pages.paths()));

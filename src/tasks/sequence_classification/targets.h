@@ -1,4 +1,4 @@
-// What a page's `label` is, and what windows of the page are trained towards.
+// What a page's `label` is, and the targets of its windows.
 #pragma once
 
 #include <memory>
@@ -17,19 +17,19 @@ namespace plimsoll {
 struct PageLabel final : PageTarget {
   std::variant<std::string, std::vector<std::string>, double> value;
 
-  // The names, one or more; none for a number.
+  // Returns the names, one or more; none for a number.
   std::vector<std::string> names() const;
-  std::size_t positives() const override;  // none of an empty list
+  std::size_t positives() const override;  // an empty list has none
 };
-// nullptr: the page has none.
+// Returns nullptr if the page has none.
 const PageLabel* label_of(const Page& page);
 
 const TargetReader& page_label_reader();
 std::shared_ptr<const Targets> page_label_targets(const TaskConfig& config);
 
-// The classes of the data set, in alphabetical order, and its problem type. Unless `config` says the problem, it is
-// what most labels are, and findings say what may have been meant otherwise; where it does, numbers may be classes too.
-// Labels that do not suit it are passed over. If no page has a label, throws the first fault, or DataError.
+// Returns the classes of the data set, in alphabetical order, and its problem type. Unless `config` names the problem,
+// most labels decide it, and findings say what else may have been meant; if `config` names it, numbers may be classes,
+// too. Labels that do not fit it are skipped. If no page has a label, throws the first fault, or DataError.
 SeenTargets page_labels_in(const PageSource& pages, const TaskConfig& config);
 
 Problem unknown_class_problem(const Page& page, const std::string& name, const LabelSet& labels);

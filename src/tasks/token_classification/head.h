@@ -1,4 +1,4 @@
-// The head that labels tokens, as `transformers` has it for token classification.
+// The head that labels tokens, as in `transformers` for token classification.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace plimsoll {
 
-// The model of that encoder for C labels. Its head reads `labels` i32[Nt], -100 where there is none; it gives logits
-// f32[Nt, C] and the sum of cross-entropies.
+// Returns that encoder's model for C labels. Its head reads `labels` i32[Nt], -100 if there is none; its outputs are
+// logits f32[Nt, C] and the sum of cross-entropies.
 ModelDefinition token_classification(std::shared_ptr<const Encoder> encoder, std::int64_t labels,
                                      const LossOptions& loss = {});
 

@@ -19,7 +19,7 @@
 
 namespace plimsoll {
 
-// In place of a predicted label: nothing was predicted for the word. It is outside every entity.
+// Replaces a predicted label if nothing was predicted for the word, which is then outside every entity.
 inline constexpr std::int32_t kNoPrediction = -1;
 
 struct EntityScores {
@@ -46,11 +46,11 @@ class EntityMetrics {
   // be kNoPrediction. Throws InternalError on different lengths or ids outside the label set.
   void add_page(std::span<const std::int32_t> gold, std::span<const std::int32_t> predicted);
 
-  // Over all types together: seqeval's "micro avg".
+  // Returns the scores over all types together: seqeval's "micro avg".
   EntityScores overall() const;
-  // Types that occurred as gold or predicted entities, sorted by name, as in seqeval's report.
+  // Returns the types that occurred as gold or predicted entities, sorted by name, as in seqeval's report.
   std::vector<Labelled> per_type() const;
-  // As newly made.
+  // Resets it to its initial state.
   void reset();
 
  private:

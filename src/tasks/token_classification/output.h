@@ -1,4 +1,4 @@
-// What `predict` writes and draws of a page's words.
+// What `predict` writes and draws for a page's words.
 #pragma once
 
 #include <memory>

@@ -19,8 +19,8 @@ Scores::Label label_scores(const std::string& name, const EntityScores& scores) 
       .name = name, .precision = scores.precision, .recall = scores.recall, .f1 = scores.f1, .support = scores.support};
 }
 
-// A word without a prediction (no tokens, or cut off) is a missed word: its label counts, and nothing was predicted for
-// it.
+// A word without a prediction (no tokens, or cut off) is a missed word: its label counts, and its prediction is
+// kNoPrediction.
 class EntityScorer final : public Scorer {
  public:
   EntityScorer(const TaskConfig& config, const Dataset& data)

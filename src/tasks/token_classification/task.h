@@ -1,4 +1,4 @@
-// Labels of words: BIO tags of fields, mostly, scored as entities.
+// Labels of words: mostly BIO tags of fields, scored as entities.
 #pragma once
 
 #include "tasks/task.h"

@@ -9,7 +9,7 @@
 namespace plimsoll {
 namespace {
 
-// The index of the largest logit, and its softmax probability.
+// Returns the index of the largest logit, and its softmax probability.
 std::pair<std::int32_t, float> likeliest(std::span<const float> logits) {
   std::size_t best = 0;
   for (std::size_t c = 1; c < logits.size(); ++c) {

@@ -1,4 +1,4 @@
-// Merges the windows of a page into one prediction a word: each word is predicted in the one window that owns it.
+// Merges the windows of a page into one prediction per word: each word is predicted in the one window that owns it.
 //
 //   WordMerger words;
 //   words.begin_page(7);  words.add_window(batch, sample, logits);  use(words.page());
@@ -16,9 +16,9 @@ struct WordPredictions {
   std::uint32_t page = 0;            // index in the data set's source
   std::vector<std::int32_t> labels;  // by word: the likeliest label, kNoPrediction for a word without tokens
   std::vector<float> probabilities;  // of that label
-  std::vector<std::int32_t> gold;    // the data's label, -100 where there is none
+  std::vector<std::int32_t> gold;    // the data's label, -100 if there is none
   double loss = 0;                   // sum of cross-entropies over the words that have a label
-  std::int64_t loss_terms = 0;       // so many words
+  std::int64_t loss_terms = 0;       // how many words these are
   std::vector<float> scores;         // of every label, [words, labels], 0 for a word without tokens; if asked for
 };
 
@@ -27,7 +27,7 @@ class WordMerger {
   explicit WordMerger(bool all_scores = false) : all_scores_(all_scores) {}
 
   void begin_page(std::uint32_t page);
-  // `logits` f32[Nt, C]. False: those of a word are not finite.
+  // `logits` f32[Nt, C]. Returns false if a word's are not finite.
   [[nodiscard]] bool add_window(const Batch& batch, std::int64_t sample, const TensorView& logits);
   const WordPredictions& page() const { return page_; }
 

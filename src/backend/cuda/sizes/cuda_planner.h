@@ -18,7 +18,7 @@ namespace plimsoll {
 
 struct AssumedGpu {
   std::size_t memory_bytes = 0;  // 0: unknown
-  // The memory of the device that context, kernels and cuBLASLt take. A context usually takes 300 to 600 MiB.
+  // The device memory that the context, kernels and cuBLASLt take. A context usually takes 300 to 600 MiB.
   std::size_t reserved_bytes = kGiB;
   // The driver and the libraries add this much to the process on the host.
   std::size_t host_bytes = 512 * kMiB;

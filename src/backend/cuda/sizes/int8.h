@@ -1,4 +1,4 @@
-// The scratch of linear_int8: the codes of both operands, and what a code of each row stands for.
+// The scratch of linear_int8: the codes of both operands, and the value of a code of 1 in each row.
 #pragma once
 
 #include <cstddef>

@@ -77,7 +77,7 @@ void lookup(Counted& c) {
         2 * c.written(0) + static_cast<double>(c.in(c.node.op == Op::kEmbedding ? 1 : 4).bytes()));
 }
 
-// The kernel of our own multiplies floats, whatever its operands are.
+// Our own kernel multiplies floats, whatever its operands are.
 void product(Counted& c, bool own, const MatmulShape& shape, double bytes) {
   KernelWork& work = c.add(own ? "own_product" : "cublasLt", WorkKind::kProducts, bytes);
   work.flops =
@@ -85,8 +85,8 @@ void product(Counted& c, bool own, const MatmulShape& shape, double bytes) {
   work.of_halves = is_half(shape.operands) && !own;
 }
 
-// cuBLASLt has no products of halves with rows of an odd number of elements; the kernel of our own computes these,
-// where rows are not padded.
+// cuBLASLt has no products of halves whose rows have an odd number of elements; if rows are not padded, our own kernel
+// computes these.
 bool library_takes(const MatmulShape& shape) {
   const auto even = [](DType type, std::int64_t pitch) { return !is_half(type) || pitch % 2 == 0; };
   return even(shape.operands, shape.pitch_a()) &&
@@ -114,7 +114,7 @@ void row_product(Counted& c) {
 
 void weight_gradient(Counted& c) {
   const WeightGradientForm form(c.graph, c.node);
-  // The sum that it keeps is not touched by `forget`, but in the first micro-batch.
+  // `forget` touches the sum only in the first micro-batch.
   if (c.node.inputs.size() > 3) c.add("forget", WorkKind::kProducts, 0);
   const bool own = !library_takes(form.shape);
   const bool pads = form.shape.pads_a();
@@ -127,7 +127,7 @@ void weight_gradient(Counted& c) {
   product(c, own, form.shape, c.read(0) + c.read(1) + (form.has_sum ? 2 : 1) * c.written(0));
 }
 
-// Pairs of a row and a key of its sample, by each head: rows are spread evenly over the samples.
+// Returns the pairs of a row and a key of its sample, for all heads; rows are spread evenly over the samples.
 double scores(const Counted& c, const AttentionShape& shape) {
   const double n = static_cast<double>(c.in(shape.form.key_mask()).shape[0]);
   return (shape.causal ? 0.5 : 1) * shape.heads * n * n / std::max(1, shape.samples);
@@ -155,7 +155,8 @@ void make_biases(Counted& c, WorkKind kind, const AttentionShape& shape, double 
 void attention_bias(Counted& c) {
   make_biases(c, WorkKind::kAttention, attention_shape(c.graph, c.node), c.all_read() + c.written(0));
 }
-// Makes the matrix of biases that attention reads, if the node has not got one; returns its bytes, or 0.
+// Counts the making of the matrix of biases that attention reads, unless the node has one as an input; returns its
+// bytes, or 0.
 double own_biases(Counted& c, WorkKind kind, const AttentionShape& shape) {
   if (shape.bias_stride == 0) return 0;
   const double bytes = static_cast<double>(bytes_of(c.in(shape.form.q()).dtype, 1)) * scores(c, shape);
@@ -166,7 +167,7 @@ double own_biases(Counted& c, WorkKind kind, const AttentionShape& shape) {
 void attention(Counted& c) {
   const AttentionShape shape = attention_shape(c.graph, c.node);
   const double biases = own_biases(c, WorkKind::kAttention, shape);
-  const double made = shape.form.made_biases ? c.read(shape.form.biases()) : 0;  // of which those of scores are read
+  const double made = shape.form.made_biases ? c.read(shape.form.biases()) : 0;  // those for scores are read
   attention_kernel(c, "attention", WorkKind::kAttention, shape, 2, c.all_read() - made + c.all_written() + biases,
                    CountedWork::kScores);
 }
@@ -183,7 +184,7 @@ void attention_grad(Counted& c) {
   const double sums = (of_tables ? 5.0 : 3.0) * static_cast<double>(scratch.row_sums) * sizeof(float);
   const double partials = static_cast<double>(scratch.partials) * sizeof(float);
   const double tile_sums = static_cast<double>(scratch.tile_sums) * sizeof(float);
-  // The heads of samples that are computed at once find their sums of dq in L2.
+  // The heads of samples that run at the same time find their sums of dq in L2.
   const double dq_sums = 2.0 * static_cast<double>(scratch.dq_sums) * sizeof(float);
   const double tensor = c.read(0);
   // doutput, output, the sums; then doutput, q, k, v and what they give.

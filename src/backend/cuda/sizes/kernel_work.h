@@ -1,12 +1,11 @@
-// This says what a node starts on a GPU, and how much work that is: arithmetic of matrix products, bytes of device
-// memory, and numbers that a kernel spends a known count of instructions on. Counted from shapes alone, so a GPU that
-// is absent can be planned for; roofline.h turns the work into time.
+// The kernels that a node launches on a GPU, and their work: arithmetic of matrix products, bytes of device memory, and
+// numbers that a kernel spends a known count of instructions on. They are counted from shapes alone, so that a run can
+// be planned without the GPU; roofline.h turns the work into time.
 //
 //   for (const KernelWork& kernel : kernel_work(graph, node)) starts += kernel.starts;
 //
-// Every tensor counts once for each kernel that reads or writes it, with all rows real: what is read again while it is
-// in L2 costs no device memory. Starts are those of the emulator, for every op case
-// (test/backend/kernel_work_test.cpp).
+// Every tensor counts once for each kernel that reads or writes it, with all rows real: reading again from L2 costs no
+// device memory. The launches are the same as the emulator's, for every op case (test/backend/kernel_work_test.cpp).
 #pragma once
 
 #include <string_view>
@@ -16,12 +15,12 @@
 
 namespace plimsoll::cuda {
 
-// Sums by kind count a kernel among one of these.
+// Sums by kind count a kernel under one of these.
 enum class WorkKind : std::uint8_t {
   kProducts,
   kAttention,
   kAttentionGrad,
-  kElementwise,  // and the rows that are moved
+  kElementwise,  // and moves of rows
   kNormalisation,
   kReductions,  // gradients of biases, norms
   kEmbeddings,
@@ -32,8 +31,8 @@ enum class WorkKind : std::uint8_t {
 inline constexpr std::size_t kWorkKinds = 10;
 std::string_view work_kind_name(WorkKind kind);
 
-// Where instructions may take longer than memory and products, a kernel spends them on these: how many on each is
-// counted in its machine code (tools/kernel_instructions.py).
+// What a kernel spends its instructions on, if they may take longer than memory and products; how many it spends on
+// each is counted in its machine code (tools/kernel_instructions.py).
 enum class CountedWork : std::uint8_t {
   kNone,
   kBiases,
@@ -53,14 +52,15 @@ struct KernelWork {
   bool of_halves = false;  // they are products of halves, which tensor cores compute
   double bytes = 0;        // of device memory, read and written
   CountedWork counted = CountedWork::kNone;
-  CountedWork counted_by_groups = CountedWork::kNone;  // in its stead where the GPU has warpgroups, unless kNone
+  CountedWork counted_by_groups = CountedWork::kNone;  // used instead if the GPU has warpgroups, unless kNone
   double count = 0;  // scores, or values
 };
 
-// In the order of their starts. Updates count as if they were alone; neighbours are started together.
+// Returns the kernels in the order of their launches. Each update counts as if it were alone; neighbours are launched
+// together.
 std::vector<KernelWork> kernel_work(const Graph& graph, const Node& node);
 
-// How many neighbouring updates of AdamW one start may take.
+// How many neighbouring updates of AdamW one launch may do.
 inline constexpr int kMostJoinedUpdates = 20;
 
 }  // namespace plimsoll::cuda

@@ -12,7 +12,7 @@
 namespace plimsoll::cuda {
 namespace {
 
-constexpr std::int64_t kPadded = 1024;  // rows of fewer elements are not worth the copy
+constexpr std::int64_t kPadded = 1024;  // the copy does not pay for rows of fewer elements
 constexpr std::int64_t kPack = 8;       // halves in 16 bytes
 
 std::int64_t padded(DType type, std::int64_t columns) {

@@ -12,47 +12,48 @@
 
 namespace plimsoll::cuda {
 
-// Which size of a product is the number of rows of a step, of which the host knows a bound.
+// The size of a product that is a step's number of rows, of which the host knows only a bound.
 enum class Bounded : std::uint8_t { kRows, kInner };
 
 // c[rows, columns] = a b (+ bias) (+ addend), row-major; summed in F32, rounded once.
 struct MatmulShape {
   std::int64_t rows = 0, columns = 0, inner = 0;
   DType operands = DType::kF32;  // of a and b: F32, BF16 or F16
-  DType result = DType::kF32;    // of c, bias and addend: F32 or the operands' type, for cuBLASLt has no other bias
+  DType result = DType::kF32;    // of c, bias and addend: F32 or the operands' type, because cuBLASLt has no other bias
   bool transposed_a = false;     // a is stored [inner, rows], else [rows, inner]
   bool transposed_b = false;     // b is stored [columns, inner], else [inner, columns]
   bool bias = false;             // + bias[columns] on every row
-  bool adds = false;             // + addend[rows, columns], which may be c and is not padded, nor is c then
+  bool adds = false;             // + addend[rows, columns], which may be c; then neither is padded
   Bounded bounded = Bounded::kRows;
   friend auto operator<=>(const MatmulShape&, const MatmulShape&) = default;
 
-  // Returns the size that is bounded, and the same product with another such size.
+  // Return the size that is bounded, and the same product with another such size.
   std::int64_t size() const { return bounded == Bounded::kRows ? rows : inner; }
   MatmulShape with(std::int64_t size) const;
 
-  // Elements of a row of a and of c as cuBLASLt is given them. It has no products of halves with rows of an odd number
-  // of elements, and slow ones where rows do not begin at 16 bytes: rows of many elements, such as scores of a
-  // vocabulary, are padded.
+  // Return the elements from row to row of a and of c as passed to cuBLASLt. It has no products of halves whose rows
+  // have an odd number of elements, and only slow ones if rows are not aligned to 16 bytes, so rows of many elements,
+  // such as scores of a vocabulary, are padded.
   std::int64_t pitch_a() const;
   std::int64_t pitch_c() const;
   bool pads_a() const { return pitch_a() != (transposed_a ? rows : inner); }
   bool pads_c() const { return pitch_c() != columns; }
 
-  // "4096x3072x768 BF16>BF16 tb bias": its name in a table of choices.
+  // Returns its name in a table of choices: "4096x3072x768 BF16>BF16 tb bias".
   std::string name() const;
-  // Returns what an algorithm may use beside its operands, to split sums over `inner`: room for sixteen partial sums of
-  // small results. It grows with rows, so that a bound never needs more than the capacity does.
+  // Returns the bytes that an algorithm may use besides its operands, to split sums over `inner`: room for sixteen
+  // partial sums of small results. They grow with the rows, so that a smaller bound never needs more than the capacity
+  // does.
   std::size_t workspace_bytes() const;
 };
 
 inline constexpr std::size_t kMostWorkspaceBytes = std::size_t{32} << 20, kLeastWorkspaceBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kWorkspaceAlignment = 256;
 
-// Parts of a kernel's scratch on kWorkspaceAlignment, which is more than scratch comes with.
+// Parts of a kernel's scratch, aligned to kWorkspaceAlignment, which is more than scratch itself has.
 class ProductScratch {
  public:
-  // The offset of a new part from where the scratch is aligned.
+  // Returns the offset of a new part, counted from where the scratch is aligned.
   std::size_t add(std::size_t bytes);
   std::size_t bytes() const;
 
@@ -77,9 +78,9 @@ struct WeightGradientForm {
   WeightGradientForm(const Graph& graph, const Node& node);
 
   bool has_sum = false;
-  bool fills = false;  // rows that are not real are filled with zeros first: the operands may hold anything there
+  bool fills = false;  // rows that are not real, and may hold anything, are filled with zeros first
   MatmulShape shape{};
-  std::array<bool, 2> copies{};  // of dy and x: zeros are not filled in where they lie, but in a copy; dy may be padded
+  std::array<bool, 2> copies{};  // of dy and x: zeros are filled in a copy instead of in place; dy may be padded
   ProductScratch scratch{};
   std::array<std::size_t, 2> copy_at{};
   std::size_t workspace_at = 0;

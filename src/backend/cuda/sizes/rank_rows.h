@@ -1,5 +1,5 @@
 // The scratch of all_to_all_rows_begin on a GPU: a message has room for as many rows as a rank may ask for, because the
-// host does not know how many it has, and the rows of one owner arrive here before they join the others.
+// host does not know how many there are, and the rows from one owner arrive here before they are moved to their places.
 #pragma once
 
 #include <cstddef>

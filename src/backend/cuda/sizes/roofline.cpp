@@ -30,7 +30,7 @@ ModelledKernel modelled(std::string_view node, const KernelWork& work, const Gpu
   return {.node = node, .work = work, .seconds = busy + gaps, .limit = limit};
 }
 
-// Coded moments or whole ones, by rows or not: one start takes updates of one form.
+// Returns a number for the update's form (coded moments or not, by rows or not): one launch takes updates of one form.
 int form_number(const Graph& graph, const Node& node) {
   const UpdateForm form = update_form(graph, node);
   return (form.coded ? 2 : 0) + (form.by_rows ? 1 : 0);
@@ -38,7 +38,7 @@ int form_number(const Graph& graph, const Node& node) {
 
 bool is_adamw(const Node& node) { return node.op == Op::kAdamW || node.op == Op::kAdamWRows; }
 
-// Updates in a row: those of a form are started together, as many as one start takes.
+// Joins consecutive updates: those of one form are launched together, as many as one launch takes.
 void join(const Graph& graph, std::vector<ModelledKernel>& kernels, std::size_t first,
           std::span<const Node* const> nodes) {
   std::array<int, 4> taken{};

@@ -1,5 +1,5 @@
 // The time of a step on a GPU, as a model: each kernel takes as long as the slowest of its matrix products, its device
-// memory and its instructions, and a gap follows each start. gpu_rates.h has what that takes for granted.
+// memory and its instructions, and a gap follows each launch. gpu_rates.h has the assumed figures.
 //
 //   StepModel model = model_step(graph, *find_gpu("h200"));
 //   model.seconds();   model.starts();   model.kinds[0].seconds;
@@ -14,10 +14,10 @@
 
 namespace plimsoll::cuda {
 
-// Returns nullptr for a name that is none of kGpuRates.
+// Returns nullptr if kGpuRates does not have the name.
 const GpuRates* find_gpu(std::string_view name);
 
-// Instructions that a thread of a GPU spends on a score or a value, counted in the machine code of sm_90
+// Returns the instructions that a thread of a GPU spends on a score or a value, counted in the machine code of sm_90
 // (tools/kernel_instructions.py, which writes instructions.inc).
 double instructions_each(CountedWork counted);
 
@@ -25,7 +25,7 @@ enum class Limit : std::uint8_t { kProducts, kMemory, kInstructions, kGap };
 std::string_view limit_name(Limit limit);
 
 struct ModelledKernel {
-  std::string_view node;  // the graph's name, which outlives this
+  std::string_view node;  // the graph's name, which must outlive this
   KernelWork work;
   double seconds = 0;  // gaps included
   Limit limit = Limit::kGap;
@@ -44,8 +44,8 @@ struct StepModel {
   double flops() const, seconds() const;
 };
 
-// The kernels of one run of the graph, with all rows real. Neighbouring updates are started together, as
-// a recorded step's are.
+// Models the kernels of one run of the graph, with all rows real. Neighbouring updates are launched together, as in a
+// recorded step.
 StepModel model_step(const Graph& graph, const GpuRates& gpu);
 
 }  // namespace plimsoll::cuda

@@ -5,7 +5,7 @@
 namespace plimsoll::cuda {
 namespace {
 
-// Starts are kept in 32 bits.
+// Offsets of rows are kept in 32 bits.
 const TensorType& checked(const TensorType& dy) {
   check(dy.dtype == DType::kF32 && dy.shape.elements() <= std::numeric_limits<std::int32_t>::max(),
         "a gradient of an embedding is F32 of at most 2^31 elements");

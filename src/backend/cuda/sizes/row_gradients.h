@@ -32,7 +32,7 @@ struct SumListScratch {
   std::size_t items, spare, length, heads, tails;
 };
 
-// embedding_grad and embedding_row_grad: one list. Throws InternalError where starts do not fit into 32 bits.
+// embedding_grad and embedding_row_grad have one list. Throws InternalError if starts do not fit into 32 bits.
 struct EmbeddingGradScratch {
   explicit EmbeddingGradScratch(const TensorType& dy);
 
@@ -40,7 +40,7 @@ struct EmbeddingGradScratch {
   SumListScratch list;
 };
 
-// spatial_embedding_grad: lists for the tables x, y, h and w; each row looks x and y up twice.
+// spatial_embedding_grad has lists for the tables x, y, h and w; each row looks up x and y twice.
 struct SpatialGradScratch {
   SpatialGradScratch(const TensorType& dy, const SpatialAttributes& attributes);
 
@@ -53,7 +53,7 @@ struct Origin {
   std::int32_t old_row, added_row;  // -1: none
 };
 
-// merge_row_grads: rows move in tiles, of which there are kTiles.
+// merge_row_grads moves rows in kTiles tiles.
 struct MergeScratch {
   static constexpr std::int64_t kTiles = 8;
 

@@ -1,4 +1,4 @@
-// The memory of a GPU that a node's kernel and a run's arena need beside tensors. Computing it needs neither a GPU nor
+// The GPU memory that a node's kernel and a run's arena need besides tensors. Computing it needs neither a GPU nor
 // CUDA; kernels are made with the same numbers.
 #pragma once
 

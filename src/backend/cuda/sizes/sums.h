@@ -19,21 +19,21 @@ constexpr std::int64_t element_sum_blocks(std::int64_t elements) {
   return (elements + kSumElements - 1) / kSumElements;
 }
 
-// This is Backend::fewest_loss_rows. Each chunk reads and writes the whole gradient of a vocabulary's weight, so that
-// with fewer rows its product waits for the memory.
+// This is Backend::fewest_loss_rows. Each chunk reads and writes the whole gradient of a vocabulary's weight, so with
+// fewer rows its product would wait for memory.
 inline constexpr std::int64_t kLossRows = 256;
-// Rows of more classes are a vocabulary's: a block takes one at a time, and leaves its loss.
+// Rows of more classes are a vocabulary's: a block takes one at a time, and stores its loss.
 constexpr bool has_many_classes(std::int64_t classes) { return classes > 512; }
 constexpr std::int64_t loss_blocks(std::int64_t rows, std::int64_t classes) {
   return has_many_classes(classes) ? rows : row_sum_blocks(rows);
 }
 
-// Whether one kernel makes both dx and the sums over rows of layer_norm_grad: a warp holds whole rows, and the sums of
-// their columns, in registers.
+// True if one kernel computes both dx and the sums over rows of layer_norm_grad: a warp holds whole rows, and the sums
+// of their columns, in registers.
 constexpr bool holds_rows(std::int64_t width) { return width % 4 == 0 && width <= 1024; }
 
-// Its blocks: each takes four rows at a time, and at most so many share the rows, two for each multiprocessor of a
-// large GPU; where sums are of another kernel's, as above.
+// The number of its blocks: each takes four rows at a time, and at most kNormGradBlocks share the rows, two for each
+// multiprocessor of a large GPU; if another kernel computes the sums, as above.
 inline constexpr std::int64_t kNormGradRows = 4, kNormGradBlocks = 256;
 constexpr std::int64_t norm_grad_blocks(std::int64_t rows, std::int64_t width) {
   if (!holds_rows(width)) return row_sum_blocks(rows);
@@ -41,7 +41,7 @@ constexpr std::int64_t norm_grad_blocks(std::int64_t rows, std::int64_t width) {
   return blocks < kNormGradBlocks ? blocks : kNormGradBlocks;
 }
 
-// How many tensors one start casts: it has 4 KiB of arguments.
+// How many tensors one launch casts: it has 4 KiB of arguments.
 inline constexpr int kMostCasts = 160;
 // float [blocks][width]
 std::size_t column_sums_scratch_bytes(const TensorType& dy);
@@ -50,8 +50,8 @@ std::size_t layer_norm_grad_scratch_bytes(const TensorType& dy, bool column_sums
 // double [blocks]
 std::size_t cross_entropy_scratch_bytes(const TensorType& logits);
 std::size_t span_cross_entropy_scratch_bytes(const TensorType& positions);  // double [samples][columns]
-// contrastive_loss keeps here its rows divided by their lengths, the lengths, the logarithms of the rows' sums, what
-// each row adds to the loss.
+// contrastive_loss keeps here its rows divided by their lengths, the lengths, the logarithms of the rows' sums, and
+// what each row adds to the loss.
 struct ContrastiveScratch {
   explicit ContrastiveScratch(const TensorType& x)
       : units(layout.add<float>(x.shape.elements())),
@@ -69,9 +69,9 @@ struct SumSquaresScratch {
   ScratchLayout layout;
   std::vector<std::size_t> partials{};  // double [blocks] of each tensor
 };
-// How many tensors one start sums, and of how many one start adds up the blocks: it has 4 KiB of arguments.
+// How many tensors one launch sums, and for how many tensors one launch adds up the blocks: it has 4 KiB of arguments.
 inline constexpr int kMostSquares = 96;
-// How many of their sums one start of gradient_norm adds up.
+// How many of their sums one launch of gradient_norm adds up.
 inline constexpr std::size_t kMostAddedSquares = 256;
 // double [1]
 inline constexpr std::size_t kGradientNormScratchBytes = sizeof(double);

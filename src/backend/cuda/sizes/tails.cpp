@@ -7,7 +7,7 @@
 namespace plimsoll::cuda {
 namespace {
 
-// These kernels write zeros behind the real rows of all outputs that count rows, whatever their inputs hold there.
+// These kernels write zeros after the real rows of all outputs that count rows, whatever their inputs hold there.
 constexpr OpTable<bool> kClearsTail = {
     {Op::kAdd, true},           {Op::kMultiply, true},      {Op::kScale, true},
     {Op::kDropout, true},       {Op::kGelu, true},          {Op::kGeluGrad, true},
