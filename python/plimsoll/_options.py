@@ -30,7 +30,7 @@ class CheckOptions(TypedDict, total=False):
     data: Union[Path, Sequence[Path]]
     """Pages: a JSONL file (image, words, boxes, and labels, label, questions, or entities and links, as the task has it), or a folder with annotations/ and images/ (FUNSD). Several files, or a pattern such as 'train-*.jsonl', are read as one"""
     pages: Union[Path, Sequence[Path]]
-    """For tasks that read pairs: the pages that the pairs of --data and --eval-data name by their ids (a, b); without it, pairs hold their pages"""
+    """For tasks that read pairs: the pages that the pairs of --data and --eval-data name by their ids (a, b); without it, pairs contain their pages"""
     box_format: Union[str, Sequence[str]]
     """Unit of the boxes in the data: pixel, or 1000 (0 to 1000 from edge to edge) (default: pixel)"""
     segment_boxes: bool
@@ -56,7 +56,7 @@ class CheckOptions(TypedDict, total=False):
     timeout: float
     """Seconds after which a process that says nothing counts as failed (default: 600)"""
     rendezvous: Union[str, Sequence[str]]
-    """Where the processes that torchrun has started meet: an address of rank 0's machine and a free port (default: MASTER_ADDR and the port behind MASTER_PORT)"""
+    """Where the processes that torchrun has started meet: an address of rank 0's machine and a free port (default: MASTER_ADDR and the port after MASTER_PORT)"""
     decode_images: bool
     """Decode every image, not only its header: finds damaged, blank and BGR images"""
     places: int
@@ -103,7 +103,7 @@ class TrainOptions(TypedDict, total=False):
     data: Union[Path, Sequence[Path]]
     """Pages: a JSONL file (image, words, boxes, and labels, label, questions, or entities and links, as the task has it), or a folder with annotations/ and images/ (FUNSD). Several files, or a pattern such as 'train-*.jsonl', are read as one"""
     pages: Union[Path, Sequence[Path]]
-    """For tasks that read pairs: the pages that the pairs of --data and --eval-data name by their ids (a, b); without it, pairs hold their pages"""
+    """For tasks that read pairs: the pages that the pairs of --data and --eval-data name by their ids (a, b); without it, pairs contain their pages"""
     box_format: Union[str, Sequence[str]]
     """Unit of the boxes in the data: pixel, or 1000 (0 to 1000 from edge to edge) (default: pixel)"""
     segment_boxes: bool
@@ -143,7 +143,7 @@ class TrainOptions(TypedDict, total=False):
     recompute: Literal["auto", "none", "layers"]
     """Activations recomputed in backward: auto (as many as the budget requires), none, or layers (all but each layer's output) (default: auto)"""
     grad_cache: Literal["auto", "on", "off"]
-    """Of pairs: embed the pages of an update first, then go backward page by page, so that an update of any size fits (GradCache): auto (where it does not fit otherwise), on or off (default: auto)"""
+    """For pairs: embed the pages of an update first, then go backward page by page, so that an update of any size fits (GradCache): auto (if it does not fit otherwise), on or off (default: auto)"""
     gradient_checkpointing: bool
     """The same as --recompute layers"""
     update_mode: Literal["auto", "after-backward", "in-backward", "head-in-parts", "two-passes"]
@@ -155,7 +155,7 @@ class TrainOptions(TypedDict, total=False):
     timeout: float
     """Seconds after which a process that says nothing counts as failed (default: 600)"""
     rendezvous: Union[str, Sequence[str]]
-    """Where the processes that torchrun has started meet: an address of rank 0's machine and a free port (default: MASTER_ADDR and the port behind MASTER_PORT)"""
+    """Where the processes that torchrun has started meet: an address of rank 0's machine and a free port (default: MASTER_ADDR and the port after MASTER_PORT)"""
     zero_stage: Literal["auto", "0", "1", "2", "3"]
     """What each process keeps only a part of: 0 nothing, 1 the optimizer's state, 2 gradients too, 3 parameters too; auto: the lowest that fits the budget (default: auto)"""
     gradient_sync: Literal["auto", "update", "micro-batch"]
@@ -239,7 +239,7 @@ class TrainOptions(TypedDict, total=False):
     layers_to_transform: Union[str, Sequence[str]]
     """Numbers of the encoder's layers that get adapters, from 0, separated by commas (default: all)"""
     modules_to_save: Union[str, Sequence[str]]
-    """Modules that train in full beside the adapters and are saved with them, separated by commas, by the end of their names, such as LayerNorm or layer.11. Linear layers within them get no adapter; the head is trained and saved in any case"""
+    """Modules that train in full besides the adapters and are saved with them, separated by commas, by the end of their names, such as LayerNorm or layer.11. Linear layers within them get no adapter; the head is trained and saved in any case"""
     use_rslora: bool
     """Scale adapters by alpha / sqrt(rank) (rank-stabilized LoRA)"""
     use_dora: bool
@@ -253,7 +253,7 @@ class TrainOptions(TypedDict, total=False):
     load_in_4bit: bool
     """Store them in 4 bits: NormalFloat (nf4), as in QLoRA"""
     distil_from: Path
-    """Directory of a trained model, the teacher: what it computes of each page is learnt beside the labels. It reads and predicts the same as the model that learns; both are in one plan"""
+    """Directory of a trained model, the teacher: its outputs for each page are learnt besides the labels. It reads and predicts the same as the model that learns; both are in one plan"""
     teacher_cache: Path
     """Directory of a file that keeps what the teacher computes of each page, so that its weights need no memory, and its computation no time, while the student trains. It is computed before the first update, and again only for another teacher, other data or another precision; the plan says how large it is"""
     distil_logits: float
@@ -285,7 +285,7 @@ class TrainOptions(TypedDict, total=False):
     eval_steps: float
     """Evaluate every N updates (0: after each epoch; with --eval-strategy steps as --logging-steps; below 1: a fraction of all updates) (default: 0)"""
     eval_delay: float
-    """No evaluation before so many updates, or epochs if there is one after each (default: 0)"""
+    """No evaluation before this many updates, or epochs if there is one after each (default: 0)"""
     eval_on_start: bool
     """Evaluate before the first update too"""
     early_stopping_patience: int
@@ -293,7 +293,7 @@ class TrainOptions(TypedDict, total=False):
     early_stopping_threshold: float
     """By how much the metric must be better to count, for --early-stopping-patience (default: 0)"""
     greater_is_better: Union[str, Sequence[str]]
-    """True or False: whether the larger --metric-for-best-model is the better (default: as it is)"""
+    """True or False: whether a larger --metric-for-best-model is better (default: as for that metric)"""
     events: Path
     """Write what happens to this file, one JSON object per line (docs/json.md); - for standard output, as --json does"""
     report_to: Union[str, Sequence[str]]
@@ -446,7 +446,7 @@ class EvalOptions(TypedDict, total=False):
     data: Union[Path, Sequence[Path]]
     """Pages: a JSONL file (image, words, boxes, and labels, label, questions, or entities and links, as the task has it), or a folder with annotations/ and images/ (FUNSD). Several files, or a pattern such as 'train-*.jsonl', are read as one"""
     pages: Union[Path, Sequence[Path]]
-    """For tasks that read pairs: the pages that the pairs of --data and --eval-data name by their ids (a, b); without it, pairs hold their pages"""
+    """For tasks that read pairs: the pages that the pairs of --data and --eval-data name by their ids (a, b); without it, pairs contain their pages"""
     box_format: Union[str, Sequence[str]]
     """Unit of the boxes in the data: pixel, or 1000 (0 to 1000 from edge to edge) (default: pixel)"""
     segment_boxes: bool
@@ -474,7 +474,7 @@ class EvalOptions(TypedDict, total=False):
     per_device_eval_batch_size: int
     """Maximum number of pages processed at once (0: 8 on a GPU; 2 on a CPU, which is no faster with more) (default: 0)"""
     bf16: bool
-    """Compute in bfloat16 and hold weight matrices so, in half the memory; scores differ a little"""
+    """Compute in bfloat16 and keep weight matrices in it, in half the memory; scores differ a little"""
     load_in_8bit: bool
     """Hold the encoder's weights in 8 bits, in blocks of 64, and multiply in 8 bits where the processor does so faster (AVX512_VNNI)"""
     load_in_4bit: bool
@@ -486,9 +486,9 @@ class EvalOptions(TypedDict, total=False):
     timeout: float
     """Seconds after which a process that says nothing counts as failed (default: 600)"""
     rendezvous: Union[str, Sequence[str]]
-    """Where the processes that torchrun has started meet: an address of rank 0's machine and a free port (default: MASTER_ADDR and the port behind MASTER_PORT)"""
+    """Where the processes that torchrun has started meet: an address of rank 0's machine and a free port (default: MASTER_ADDR and the port after MASTER_PORT)"""
     worst: int
-    """List so many pages, those with the highest loss (default: 0)"""
+    """List this many pages, those with the highest loss (default: 0)"""
     draw: Path
     """Directory for pictures of these pages with what was found on them"""
 
@@ -537,7 +537,7 @@ class PredictOptions(TypedDict, total=False):
     data: Union[Path, Sequence[Path]]
     """Pages: a JSONL file (image, words, boxes, and labels, label, questions, or entities and links, as the task has it), or a folder with annotations/ and images/ (FUNSD). Several files, or a pattern such as 'train-*.jsonl', are read as one"""
     pages: Union[Path, Sequence[Path]]
-    """For tasks that read pairs: the pages that the pairs of --data and --eval-data name by their ids (a, b); without it, pairs hold their pages"""
+    """For tasks that read pairs: the pages that the pairs of --data and --eval-data name by their ids (a, b); without it, pairs contain their pages"""
     box_format: Union[str, Sequence[str]]
     """Unit of the boxes in the data: pixel, or 1000 (0 to 1000 from edge to edge) (default: pixel)"""
     segment_boxes: bool
@@ -575,7 +575,7 @@ class PredictOptions(TypedDict, total=False):
     pdf_reader: Literal["auto", "poppler", "pypdfium2"]
     """Who reads PDF files: poppler (its programs), pypdfium2 (pip install plimsoll[pdf]), auto (Poppler where it is installed, else pypdfium2) (default: auto)"""
     keep_rotation: bool
-    """Do not turn pages that lie on a side or upside down"""
+    """Do not turn pages that are sideways or upside down"""
     device: Union[str, Sequence[str]]
     """Device to compute on: cpu, cuda, or cuda:N for GPU number N (default: cpu, even if there is a GPU)"""
     enforce_eager: bool
@@ -591,7 +591,7 @@ class PredictOptions(TypedDict, total=False):
     per_device_eval_batch_size: int
     """Maximum number of pages processed at once (0: 8 on a GPU; 2 on a CPU, which is no faster with more) (default: 0)"""
     bf16: bool
-    """Compute in bfloat16 and hold weight matrices so, in half the memory; scores differ a little"""
+    """Compute in bfloat16 and keep weight matrices in it, in half the memory; scores differ a little"""
     load_in_8bit: bool
     """Hold the encoder's weights in 8 bits, in blocks of 64, and multiply in 8 bits where the processor does so faster (AVX512_VNNI)"""
     load_in_4bit: bool
@@ -603,7 +603,7 @@ class PredictOptions(TypedDict, total=False):
     timeout: float
     """Seconds after which a process that says nothing counts as failed (default: 600)"""
     rendezvous: Union[str, Sequence[str]]
-    """Where the processes that torchrun has started meet: an address of rank 0's machine and a free port (default: MASTER_ADDR and the port behind MASTER_PORT)"""
+    """Where the processes that torchrun has started meet: an address of rank 0's machine and a free port (default: MASTER_ADDR and the port after MASTER_PORT)"""
     output: Path
     """File with a line a page: its words, what was found, and fields (default: standard output); - for standard output"""
     format: Literal["jsonl", "json", "csv"]
@@ -615,7 +615,7 @@ class PredictOptions(TypedDict, total=False):
     draw: Path
     """Directory for images of the pages with the predicted fields drawn on them"""
     draw_pdf: Path
-    """PDF file with the same pictures, a page each"""
+    """PDF file with the same pictures, one per page"""
     draw_limit: int
     """Draw at most this many pages (0: all) (default: 0)"""
 
@@ -680,23 +680,23 @@ class GenerateOptions(TypedDict, total=False):
     base_model: Path
     """Directory of the base model, if --model is an adapter (default: the one named in adapter_config.json)"""
     prompt: Union[str, Sequence[str]]
-    """Text to go on with; may be repeated"""
+    """Text to continue; may be repeated"""
     chat: bool
-    """Each --prompt is what a user says, written by the model's chat template"""
+    """Each --prompt is a user's message, formatted by the model's chat template"""
     data: Path
-    """File with a JSON object a line, each with a `prompt`, or with the `messages` of a conversation"""
+    """File with a JSON object per line, each with a `prompt`, or with the `messages` of a conversation"""
     max_new_tokens: int
-    """Most tokens that a text grows by (default: 64)"""
+    """Most tokens to add to a text (default: 64)"""
     do_sample: bool
-    """Draw each token; otherwise the likeliest is taken"""
+    """Draw each token at random; otherwise take the likeliest"""
     temperature: float
     """Scores are divided by it before a draw (default: 1)"""
     top_k: int
-    """Draw among so many of the likeliest tokens (0: all) (default: 50)"""
+    """Draw among this many of the likeliest tokens (0: all) (default: 50)"""
     top_p: float
     """Draw among the likeliest tokens that have this probability together (default: 1)"""
     repetition_penalty: float
-    """Scores of tokens that the text has are divided by it (default: 1)"""
+    """Scores of tokens that the text already has are divided by it (default: 1)"""
     seed: int
     """Seed of the draws (default: 42)"""
     device: Union[str, Sequence[str]]
@@ -714,7 +714,7 @@ class GenerateOptions(TypedDict, total=False):
     per_device_eval_batch_size: int
     """Maximum number of texts written at once (default: 8)"""
     bf16: bool
-    """Compute in bfloat16 and hold weight matrices so, in half the memory; scores differ a little"""
+    """Compute in bfloat16 and keep weight matrices in it, in half the memory; scores differ a little"""
     load_in_8bit: bool
     """Hold the encoder's weights in 8 bits, in blocks of 64, and multiply in 8 bits where the processor does so faster (AVX512_VNNI)"""
     load_in_4bit: bool
@@ -722,7 +722,7 @@ class GenerateOptions(TypedDict, total=False):
     float_activations: bool
     """With either: round weights alone, and multiply in F32 on every machine"""
     output: Path
-    """File with a line a prompt: prompt, completion, tokens, finish_reason (default: standard output); - for standard output"""
+    """File with a line per prompt: prompt, completion, tokens, finish_reason (default: standard output); - for standard output"""
 
 
 GENERATE: Dict[str, Option] = {
@@ -789,7 +789,7 @@ class ServeOptions(TypedDict, total=False):
     per_device_eval_batch_size: int
     """Maximum number of pages processed at once (0: 8 on a GPU; 2 on a CPU, which is no faster with more) (default: 0)"""
     bf16: bool
-    """Compute in bfloat16 and hold weight matrices so, in half the memory; scores differ a little"""
+    """Compute in bfloat16 and keep weight matrices in it, in half the memory; scores differ a little"""
     load_in_8bit: bool
     """Hold the encoder's weights in 8 bits, in blocks of 64, and multiply in 8 bits where the processor does so faster (AVX512_VNNI)"""
     load_in_4bit: bool
@@ -862,7 +862,7 @@ class PlanOptions(TrainOptions, total=False):
     svg: Path
     """Draw the sweep as an SVG chart into this file; - for standard output"""
     ranks: int
-    """Plan for so many processes, without starting them: the bytes of each, and the time of an update with what they exchange"""
+    """Plan for this many processes, without starting them: the bytes of each, and the time of an update with what they exchange"""
     devices_per_node: int
     """Number of these processes on each machine, which share its network (default: 1)"""
     network: Union[str, Sequence[str]]
@@ -870,7 +870,7 @@ class PlanOptions(TrainOptions, total=False):
     local_network: Union[str, Sequence[str]]
     """Speed between two processes of a machine (default: 4GB/s on processors, 25GB/s between GPUs)"""
     network_latency: float
-    """Time that a message takes beside its bytes, in microseconds (default: 20)"""
+    """Time that a message takes in addition to its bytes, in microseconds (default: 20)"""
     sweep_ranks: bool
     """Print a table of 1, 2, 4 ... processes, up to --ranks or 1024: what each needs, and the speed of all together"""
 

@@ -185,7 +185,7 @@ OutputFile::OutputFile(const std::filesystem::path& path) : path_(path) {
   if (is_special_file(path)) {
     const int own = own_descriptor(link_target(path));
     descriptor_ = own >= 0 ? ::fcntl(own, F_DUPFD_CLOEXEC, 0) : ::open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC);
-    if (descriptor_ < 0) throw_write_error(path, "write to what is no regular file", errno);
+    if (descriptor_ < 0) throw_write_error(path, "write to a special file", errno);
     return;
   }
   path_ = link_target(path);

@@ -89,7 +89,7 @@ OffloadFile::Opened OffloadFile::open_again(const OutsidePiece& piece) {
     file = {.descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC), .direct = false};
   }
   if (file.descriptor < 0) {
-    throw EnvironmentError({.what = "a weight file cannot be opened again, to be read where it is",
+    throw EnvironmentError({.what = "a weight file cannot be opened again to read the weights from it",
                             .where = piece.file.string(),
                             .found = std::strerror(errno),
                             .allowed = "a file that can be read, and /proc",

@@ -41,7 +41,7 @@ constexpr std::array<Harmless, 14> kHarmless = {{
     {"corda_config", "only init_lora_weights \"corda\" reads it, which is refused"},
     {"ensure_weight_tying", "a head that is tied to a saved embedding is that embedding here"},
     {"eva_config", "it set the adapter's initial weights, which have been trained since"},
-    {"fan_in_fan_out", "PEFT, too, goes by the class of the layer, whatever this says"},
+    {"fan_in_fan_out", "PEFT, too, uses the class of the layer and not this key"},
     {"inference_mode", "it says what PEFT trains, not what the adapter computes"},
     {"layers_pattern",
      "it only finds the layers that layers_to_transform counts, and the file's tensors say which those were"},

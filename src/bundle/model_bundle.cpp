@@ -108,11 +108,11 @@ void refuse_other_quantization(const ModelConfig& config, const std::string& whe
   const nlohmann::json method = quantization.value("quant_method", nlohmann::json("bitsandbytes"));
   if (method == "bitsandbytes") return;
   throw DataError(
-      {.what = "the model is quantized in a form that is not read",
+      {.what = "the model is quantized in a form that is not supported",
        .where = where,
        .found = fmt::format("\"quant_method\": {}", method.dump()),
        .allowed = "weights in floats, or in 4 bits as bitsandbytes has them",
-       .remedy = "take the model that this one was made of; --load-in-4bit holds its frozen weights in 4 bits"});
+       .remedy = "take the model that this one was made from; --load-in-4bit holds its frozen weights in 4 bits"});
 }
 
 // Reads the config of a model directory. An unknown kind of head counts as no head: until set_task says otherwise, the

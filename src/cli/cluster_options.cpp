@@ -77,8 +77,8 @@ void ClusterOptions::set_network(OpSpeeds& speeds, std::int64_t size, bool on_gp
 void add_cluster_options(Command* command, ClusterOptions& o) {
   command->heading("Cluster");
   whole_number(command->add_option("--ranks", o.ranks,
-                                   "Plan for so many processes, without starting them: the bytes of each, and the time "
-                                   "of an update with what they exchange"),
+                                   "Plan for this many processes, without starting them: the bytes of each, and the "
+                                   "time of an update with what they exchange"),
                1, kMostRanks)
       ->type_name("N");
   whole_number(command->add_option("--devices-per-node", o.per_node,
@@ -95,7 +95,7 @@ void add_cluster_options(Command* command, ClusterOptions& o) {
                    "Speed between two processes of a machine (default: 4GB/s on processors, 25GB/s between GPUs)")
       ->type_name("SPEED");
   number(command->add_option("--network-latency", o.latency_microseconds,
-                             "Time that a message takes beside its bytes, in microseconds"),
+                             "Time that a message takes in addition to its bytes, in microseconds"),
          0, 1e6)
       ->type_name("US")
       ->capture_default_str();

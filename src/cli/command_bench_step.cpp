@@ -94,8 +94,8 @@ void add_bench_step(CLI::App& app, Invocation& invocation) {
                    "(default: on the CPU recompute only the cheapest values, on a GPU nothing)")
       ->type_name("SIZE");
   whole_number(command->add_option("--concurrent-products", options->forks,
-                                   "With --device cuda: products that nothing needs at once run beside what follows "
-                                   "them, N of them, which keep their operands in memory; same numbers"),
+                                   "With --device cuda: N products whose results are not needed at once run in "
+                                   "parallel with later kernels, and keep their operands in memory; same numbers"),
                0, 64)
       ->capture_default_str();
   command->add_flag("--profile", options->profile, "Print the time of each op");

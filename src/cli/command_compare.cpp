@@ -84,8 +84,8 @@ void check_sides(const CompareOptions& compare) {
   if (a == b) {
     if (first.task().reads_text() && first.tokenizer->fingerprint() != second.tokenizer->fingerprint()) {
       log_warning(
-          "the models have different tokenizers: each loss and perplexity is over the tokens of its own, and says "
-          "little of the other");
+          "the models have different tokenizers: each loss and perplexity is over the model's own tokens, so they "
+          "cannot be compared");
     }
     return;
   }

@@ -115,7 +115,7 @@ void add_convert(CLI::App& app, Invocation& invocation) {
   std::vector<std::string> from, to;
   for (const InputFormat& format : input_formats()) from.emplace_back(format.name);
   for (const OutputFormat& format : output_formats()) to.emplace_back(format.name);
-  one_of(command->add_option("--from", options.from, "The files' format, where it is not to be recognised"), from)
+  one_of(command->add_option("--from", options.from, "The files' format, if it is not to be detected"), from)
       ->type_name("FORMAT");
   command
       ->add_option("--images", convert->images,
@@ -123,7 +123,7 @@ void add_convert(CLI::App& app, Invocation& invocation) {
       ->type_name("DIR");
   command
       ->add_option("--predictions", convert->predictions,
-                   "What predict wrote of the same pages: its labels stand beside those of the data")
+                   "Output of predict for the same pages: its labels are written beside those of the data")
       ->type_name("FILE");
   one_of(command->add_option("--box-format", convert->box_format,
                              "Unit of the boxes of pages: pixel, or 1000 (0 to 1000 from edge to edge)"),
@@ -131,18 +131,18 @@ void add_convert(CLI::App& app, Invocation& invocation) {
       ->type_name("FORMAT")
       ->capture_default_str();
   number(command->add_option("--dpi", options.dpi,
-                             "Pixels an inch where boxes are in inches or millimetres and a page has no picture"),
+                             "Pixels per inch, if boxes are in inches or millimetres and a page has no picture"),
          1, 10000)
       ->capture_default_str();
   number(command->add_option("--min-confidence", convert->least_confidence,
-                             "Leave out words of which an OCR engine is less certain, in per cent"),
+                             "Leave out words that an OCR engine is less sure of, in per cent"),
          0, 100)
       ->capture_default_str();
   command->add_flag("--segment-boxes", options.segment_boxes,
                     "Each word gets the box of its line or field, as LayoutLMv3 was pretrained");
   command
       ->add_option("--labels", convert->labels,
-                   "Label names, separated by commas or in a file: of labels that are numbers, and for the labelling "
+                   "Label names, separated by commas or in a file: for labels that are numbers, and for the labelling "
                    "configuration those that no page has yet")
       ->type_name("NAMES");
   command->heading("Output");
@@ -156,7 +156,7 @@ void add_convert(CLI::App& app, Invocation& invocation) {
       ->type_name("FILE");
   command
       ->add_option("--image-url", options.image_url,
-                   "What stands before a picture's path, from the output's folder, in Label Studio's tasks")
+                   "What precedes a picture's path, relative to the output's folder, in Label Studio's tasks")
       ->type_name("PREFIX")
       ->capture_default_str();
   command->add_option("--model-version", options.model_version, "Name of the predictions in Label Studio")

@@ -127,7 +127,7 @@ void add_eval(CLI::App& app, Invocation& invocation) {
   add_quantization_options(command, *options);
   add_launcher_options(command, options->ranks);
   command->heading("Output");
-  whole_number(command->add_option("--worst", eval->worst, "List so many pages, those with the highest loss"), 0)
+  whole_number(command->add_option("--worst", eval->worst, "List this many pages, those with the highest loss"), 0)
       ->capture_default_str();
   command->add_option("--draw", eval->draw_dir, "Directory for pictures of these pages with what was found on them")
       ->type_name("DIR");

@@ -54,7 +54,7 @@ struct GenerationPrompt {
 };
 
 [[noreturn]] void fail_conversation(const std::string& where, std::string fault) {
-  throw DataError({.what = "the messages are no conversation",
+  throw DataError({.what = "the messages are not a conversation",
                    .where = where,
                    .found = std::move(fault),
                    .allowed = R"([{"role": "user", "content": "…"}, …])",
@@ -105,10 +105,10 @@ std::vector<GenerationPrompt> read_prompts(const std::string& path) {
       throw DataError({.what = "a line has no prompt",
                        .where = where,
                        .found = object.is_discarded() ? "no valid JSON"
-                                : has_text            ? "`text`, which is learnt whole"
+                                : has_text            ? "`text`, which is for training"
                                                       : "neither a `prompt` nor `messages`",
                        .allowed = R"(an object such as {"prompt": "Once"})",
-                       .remedy = has_text ? "name what the model is to go on with `prompt`"
+                       .remedy = has_text ? "rename the text that the model is to continue `prompt`"
                                           : "give each line a `prompt`, or the `messages` of a conversation"});
     }
   }
@@ -117,7 +117,7 @@ std::vector<GenerationPrompt> read_prompts(const std::string& path) {
 
 std::vector<GenerationPrompt> prompts_of(const GenerateOptions& options) {
   if (options.prompts.empty() == options.data.empty()) {
-    throw UsageError({.what = options.data.empty() ? "there is nothing to go on with" : "prompts come from two places",
+    throw UsageError({.what = options.data.empty() ? "there is nothing to continue" : "prompts come from two places",
                       .where = "--prompt, --data",
                       .found = options.data.empty() ? "neither" : "both",
                       .allowed = "one of them",
@@ -141,7 +141,7 @@ std::vector<GenerationPrompt> prompts_of(const GenerateOptions& options) {
                      .where = options.data,
                      .found = "no line",
                      .allowed = R"(lines such as {"prompt": "Once"})",
-                     .remedy = "write a line for each text to go on with"});
+                     .remedy = "write a line for each text to continue"});
   }
   return prompts;
 }
@@ -160,7 +160,7 @@ std::vector<std::vector<std::int32_t>> encoded(const ModelBundle& bundle, std::v
       throw DataError({.what = "the model has no chat template",
                        .where = bundle.origin,
                        .found = "no chat_template in tokenizer_config.json, nor a chat_template.jinja",
-                       .allowed = "texts to go on with",
+                       .allowed = "texts to continue",
                        .remedy = "pass a `prompt`, or put a chat_template.jinja beside the model's tokenizer"});
     }
     if (chats) prompts[i].text = bundle.chat->prompt(prompts[i].messages);
@@ -280,23 +280,23 @@ void add_generate(CLI::App& app, Invocation& invocation) {
   GenerationOptions& form = generate->form;
   add_model_options(command, *options, false);
   command->heading("Prompts");
-  command->add_option("--prompt", generate->prompts, "Text to go on with; may be repeated")->type_name("TEXT");
+  command->add_option("--prompt", generate->prompts, "Text to continue; may be repeated")->type_name("TEXT");
   command->add_flag("--chat", generate->chats,
-                    "Each --prompt is what a user says, written by the model's chat template");
+                    "Each --prompt is a user's message, formatted by the model's chat template");
   command
       ->add_option("--data", generate->data,
-                   "File with a JSON object a line, each with a `prompt`, or with the `messages` of a conversation")
+                   "File with a JSON object per line, each with a `prompt`, or with the `messages` of a conversation")
       ->type_name("FILE");
   command->heading("Texts");
-  whole_number(command->add_option("--max-new-tokens", form.max_new_tokens, "Most tokens that a text grows by"), 1,
+  whole_number(command->add_option("--max-new-tokens", form.max_new_tokens, "Most tokens to add to a text"), 1,
                1 << 20)
       ->capture_default_str();
-  command->add_flag("--do-sample", form.sampling.do_sample, "Draw each token; otherwise the likeliest is taken");
+  command->add_flag("--do-sample", form.sampling.do_sample, "Draw each token at random; otherwise take the likeliest");
   number(command->add_option("--temperature", form.sampling.temperature, "Scores are divided by it before a draw"), 0,
          1e6, true)
       ->capture_default_str();
   whole_number(
-      command->add_option("--top-k", form.sampling.top_k, "Draw among so many of the likeliest tokens (0: all)"), 0,
+      command->add_option("--top-k", form.sampling.top_k, "Draw among this many of the likeliest tokens (0: all)"), 0,
       1 << 24)
       ->capture_default_str();
   number(command->add_option("--top-p", form.sampling.top_p,
@@ -304,7 +304,7 @@ void add_generate(CLI::App& app, Invocation& invocation) {
          0, 1, true)
       ->capture_default_str();
   number(command->add_option("--repetition-penalty", form.sampling.repetition_penalty,
-                             "Scores of tokens that the text has are divided by it"),
+                             "Scores of tokens that the text already has are divided by it"),
          0, 1e6, true)
       ->capture_default_str();
   whole_number(command->add_option("--seed", generate->seed, "Seed of the draws"), 0)->capture_default_str();
@@ -318,9 +318,9 @@ void add_generate(CLI::App& app, Invocation& invocation) {
   add_quantization_options(command, *options);
   command->heading("Output");
   add_output_file(command, "--output", generate->output,
-                  "File with a line a prompt: prompt, completion, tokens, finish_reason (default: standard output)");
+                  "File with a line per prompt: prompt, completion, tokens, finish_reason (default: standard output)");
   command->footer(
-      "What generation_config.json says holds where no option does; a warning names what is not done. A text\n"
+      "generation_config.json applies where no option does; a warning names what is not supported. A text\n"
       "ends at a token that ends texts (eos_token_id), or at --max-new-tokens. One prompt's text is printed as it\n"
       "comes; several are written as lines. Keys and values of all texts that are written at once are planned,\n"
       "as weights are.\n"

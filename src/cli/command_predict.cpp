@@ -365,13 +365,13 @@ void add_predict(CLI::App& app, Invocation& invocation) {
       ->add_option("--draw", predict->draw_dir,
                    "Directory for images of the pages with the predicted fields drawn on them")
       ->type_name("DIR");
-  command->add_option("--draw-pdf", predict->draw_pdf, "PDF file with the same pictures, a page each")
+  command->add_option("--draw-pdf", predict->draw_pdf, "PDF file with the same pictures, one per page")
       ->type_name("FILE");
   whole_number(command->add_option("--draw-limit", predict->draw_limit, "Draw at most this many pages (0: all)"), 0)
       ->capture_default_str();
   command->footer(
       "One line per page, in the order of the data. `fields` has what was found, whatever the task: label,\n"
-      "text, box (boxes: of its words), confidence, start_word, end_word (not included). Beside it stand, by\n"
+      "text, box (boxes: of its words), confidence, start_word, end_word (not included). Besides, there are, by\n"
       "task, `labels` and `probabilities` of words (those of `unpredicted_words` have none), `label` and\n"
       "`confidence` of the page, `questions` with their answers, or `entities` and `links`. See\n"
       "docs/predictions.md. Labels in the data are not needed; if there are any, --draw marks the\n"

@@ -338,10 +338,10 @@ void add_prune(CLI::App& app, Invocation& invocation) {
   command->heading("Pruning");
   number(
       command->add_option("--sparsity", options->sparsity,
-                          "Share of the layers' arithmetic that goes, or is of zeros where heads are stored as such"),
+                          "Share of the layers' arithmetic to remove, or to make zero where heads are stored as such"),
       0, 1);
   number(command->add_option("--to-flops", options->to_flops,
-                             "Share of the layers' arithmetic that stays at most, zeros counted"),
+                             "Largest share of the layers' arithmetic to keep, counting zeros"),
          0, 1);
   number(command->add_option("--to-seconds", options->to_seconds, "Most seconds a page, as predicted for this machine"),
          0, 1e300, true);
@@ -356,15 +356,15 @@ void add_prune(CLI::App& app, Invocation& invocation) {
                1, 1 << 20)
       ->capture_default_str();
   whole_number(command->add_option("--reconstruction-windows", options->reconstruction_windows,
-                                   "Most windows that the weights that stay are solved for on"),
+                                   "Most windows on which the remaining weights are solved for"),
                1, 1 << 20)
       ->capture_default_str();
   whole_number(command->add_option("--seed", run.train.seed, "Draws these windows; and the training's random seed"), 0)
       ->capture_default_str();
   run.train.num_train_epochs = 0;
   number(command->add_option("--epochs", run.train.num_train_epochs,
-                             "Then train the pruned model for so many passes over the data, with the model before as "
-                             "its teacher (0: do not). --output-dir becomes a run's directory, as of train"),
+                             "Then train the pruned model for this many passes over the data, with the original model "
+                             "as its teacher (0: do not). --output-dir becomes a run's directory, as with train"),
          0, 1e6)
       ->capture_default_str();
   command->heading("Output");

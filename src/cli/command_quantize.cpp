@@ -36,7 +36,7 @@ void refuse_unsuitable(const ModelBundle& bundle) {
                       .where = "--model",
                       .found = bundle.origin,
                       .allowed = "weights of F32, F16 or BF16",
-                      .remedy = "use the model as it is, or quantize the one that it was made of"});
+                      .remedy = "use the model as it is, or quantize the one that it was made from"});
   }
 }
 
@@ -89,8 +89,8 @@ void add_quantize(CLI::App& app, Invocation& invocation) {
       ->required();
   command->footer(
       "The encoder's weight matrices become NormalFloat (nf4) in blocks of 64, as in QLoRA; embeddings, norms and\n"
-      "heads stay as they are. The directory is one of `transformers`, which needs bitsandbytes for it. Plimsoll\n"
-      "holds these weights as they are in the file, in 4 bits, wherever they do not train:\n"
+      "heads are unchanged. `transformers` can load the directory with bitsandbytes. Plimsoll keeps these\n"
+      "weights in 4 bits, as in the file, wherever they do not train:\n"
       "\n"
       "  plimsoll quantize --model llama --output-dir llama-4bit\n"
       "  plimsoll train --model llama-4bit --lora-rank 16 --data train.jsonl --output-dir adapter");

@@ -71,8 +71,8 @@ void add_report(CLI::App& app, Invocation& invocation) {
   command->footer(
       "The file needs no network and no other file. It shows the arena as a map of bytes over the step's\n"
       "time, predicted and measured memory, loss, scores, learning rate, gradient norm and speed, each\n"
-      "label, the worst pages with what was found on them, and what the checks found; a table stands\n"
-      "behind each chart. What a run has not written yet, or no longer has, is said in the report.\n"
+      "label, the worst pages with what was found on them, and what the checks found; each\n"
+      "chart has a table. The report says what a run has not written yet, or no longer has.\n"
       "See docs/report.md; plimsoll plan --html FILE draws the map before a run.");
   command->callback(
       [&invocation, options] { invocation.action = [&invocation, options] { run_report(invocation, *options); }; });

@@ -150,7 +150,7 @@ void run_trim(Invocation& invocation, TrimOptions& trim) {
                   unseen_share));
   if (bundle.task().reads_text()) {
     print_line(
-        "losses and perplexities of the two models are over different vocabularies, so they do not tell which is "
+        "losses and perplexities of the two models are over different vocabularies, so they do not show which is "
         "better");
   }
   if (unseen) print_line(unseen_text(*unseen));
@@ -164,7 +164,7 @@ void add_trim(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<TrimOptions>();
   add_model_options(command, options->run, false);
   add_data_options(command, options->run);
-  add_evaluation_data_option(command, options->run, "Pages of which to tell how trimming changes them");
+  add_evaluation_data_option(command, options->run, "Pages to report the effect of trimming on");
   command->heading("Output");
   command->add_option("--output-dir", options->output_dir, "Hugging Face model directory to write")
       ->type_name("DIR")

@@ -153,7 +153,7 @@ class ConfigReader : public CLI::Config {
                         .where = fmt::format("--config {}, line {}, column {}", file, error.line(), error.column()),
                         .found = fmt::format("{} ({})", in_quotes(line.substr(0, 60)), error.what()),
                         .allowed = "name = value: max_steps = 1000, bf16 = true, optim = \"adafactor\"",
-                        .remedy = "fix this line; text takes quotes, and each name stands once"});
+                        .remedy = "fix this line; text needs quotes, and each name may occur once"});
     }
   }
 
@@ -201,7 +201,7 @@ class ConfigReader : public CLI::Config {
                         .remedy = "fix the JSON: usually it is an extra comma or an unclosed bracket"});
     }
     if (const std::optional<std::string> key = repeated_key(text)) {
-      throw UsageError({.what = "a key stands twice in an object of the config file",
+      throw UsageError({.what = "a key occurs twice in an object of the config file",
                         .where = place,
                         .found = in_quotes(*key),
                         .allowed = "each key once",

@@ -95,7 +95,7 @@ DeviceOptions device_of_rank(const DeviceOptions& options, const Launch& launch)
     throw UsageError({.what = "several ranks of a machine cannot use one GPU",
                       .where = "--device",
                       .found = fmt::format("{}, and {} ranks on this machine", options.device, launch.local_size),
-                      .allowed = "cuda, which is a GPU of its own for each rank, or one rank on a machine",
+                      .allowed = "cuda, with one GPU per rank, or one rank per machine",
                       .remedy = "pass --device cuda"});
   }
   // A launcher may show each rank only its own GPU.
@@ -160,7 +160,7 @@ Device open_device_to_plan(const Invocation& invocation, const DeviceOptions& op
     throw UsageError({.what = "the memory of the GPU to plan for is not known",
                       .where = fmt::format("--device {}", options.device),
                       .found = fmt::format("{}, and neither --device-memory nor --budget", reason),
-                      .allowed = "--device-memory SIZE where no GPU can be asked",
+                      .allowed = "--device-memory SIZE if there is no GPU to ask",
                       .remedy = "pass the memory of the GPU that will train, such as --device-memory 24GiB"});
   }
   return assume_gpu(options, memory_bytes, std::move(reason));

@@ -9,7 +9,7 @@ void add_distillation_options(Command* command, RunOptions& o) {
   command->heading("Distillation");
   command
       ->add_option("--distil-from", o.teacher.model,
-                   "Directory of a trained model, the teacher: what it computes of each page is learnt beside the "
+                   "Directory of a trained model, the teacher: its outputs for each page are learnt besides the "
                    "labels. It reads and predicts the same as the model that learns; both are in one plan")
       ->type_name("DIR");
   command

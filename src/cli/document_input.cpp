@@ -138,7 +138,7 @@ void add_document_options(Command* command, DocumentInput& input) {
          {"auto", "poppler", "pypdfium2"})
       ->type_name("NAME")
       ->capture_default_str();
-  command->add_flag("--keep-rotation", input.keep_rotation, "Do not turn pages that lie on a side or upside down");
+  command->add_flag("--keep-rotation", input.keep_rotation, "Do not turn pages that are sideways or upside down");
 }
 
 std::string documents_fingerprint(const DocumentInput& input) {

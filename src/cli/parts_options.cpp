@@ -76,7 +76,7 @@ void add_adapter_options(Command* command, RunOptions& o) {
   command
       ->add_option(
           "--modules-to-save", o.saved_modules,
-          "Modules that train in full beside the adapters and are saved with them, separated by commas, by the "
+          "Modules that train in full besides the adapters and are saved with them, separated by commas, by the "
           "end of their names, such as LayerNorm or layer.11. Linear layers within them get no adapter; the "
           "head is trained and saved in any case")
       ->type_name("LIST");
@@ -122,7 +122,7 @@ void add_bench_parts_options(Command* command, RunOptions& o) {
 void add_quantization_options(Command* command, RunOptions& o) {
   o.memory.may_quantize = true;
   command->add_flag("--bf16", o.precision.bf16,
-                    "Compute in bfloat16 and hold weight matrices so, in half the memory; scores differ a little");
+                    "Compute in bfloat16 and keep weight matrices in it, in half the memory; scores differ a little");
   command->add_flag("--load-in-8bit", o.load_in_8bit,
                     "Hold the encoder's weights in 8 bits, in blocks of 64, and multiply in 8 bits where the processor "
                     "does so faster (AVX512_VNNI)");

@@ -53,7 +53,7 @@ void add_launcher_options(Command* command, RankRequest& o) {
   command
       ->add_option("--rendezvous", o.rendezvous,
                    "Where the processes that torchrun has started meet: an address of rank 0's machine and a free port "
-                   "(default: MASTER_ADDR and the port behind MASTER_PORT)")
+                   "(default: MASTER_ADDR and the port after MASTER_PORT)")
       ->type_name("HOST:PORT");
 }
 
@@ -178,7 +178,7 @@ bool tell_ranks(Invocation& invocation, const Problem& problem, ExitCode code) {
   const std::optional<std::string> told =
       told_meanwhile(ranks, ranks.rank() == 0 ? std::chrono::milliseconds(0) : kPatience);
   if (told && told->ends_with(problem.what)) {
-    if (ranks.rank() == 0) log_info(*told + " (it has told where)");
+    if (ranks.rank() == 0) log_info(*told + " (that rank has reported where)");
     return false;
   }
   ranks.fail(problem, code);

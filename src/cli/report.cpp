@@ -136,7 +136,7 @@ std::string plan_table(const RunPlan& plan) {
                 ? fmt::format("\n  offloaded to a file of {} in {}: ", size, plan.offload_directory.string())
                 : fmt::format("\n  offloaded to {} of the host's memory: ", size);
     text += offloaded_text(plan.offload);
-    text += fmt::format("\n  an update reads {} of it and writes {}: about {:.2g} s, beside the computation",
+    text += fmt::format("\n  an update reads {} of it and writes {}: about {:.2g} s, in parallel with the computation",
                         format_bytes(static_cast<std::size_t>(plan.transfers.read_bytes)),
                         format_bytes(static_cast<std::size_t>(plan.transfers.written_bytes)), plan.transfer_seconds);
   }

@@ -247,7 +247,7 @@ void RunOptions::resolve_strategies() {
     eval_data.clear();
   }
   if (train.eval_strategy == IntervalStrategy::kSteps && train.eval_steps == 0 && train.logging_steps == 0) {
-    throw UsageError({.what = "evaluations are to come every so many updates, and nothing says how many",
+    throw UsageError({.what = "evaluations are to come after a number of updates, and nothing says how many",
                       .where = "--eval-strategy",
                       .found = "steps, without --eval-steps, and --logging-steps 0",
                       .remedy = "pass --eval-steps N"});
@@ -344,9 +344,9 @@ ModelBundle open_evaluated_model(const RunOptions& options) {
   } else if (bundle.quantized) {
     bundle.options.freeze = {"*"};
   } else if (options.float_activations) {
-    throw UsageError({.what = "activations are rounded with quantized weights alone",
+    throw UsageError({.what = "activations are rounded only with quantized weights",
                       .where = "--float-activations",
-                      .found = "weights as they are",
+                      .found = "weights that are not quantized",
                       .allowed = "--float-activations with --load-in-8bit or --load-in-4bit",
                       .remedy = "omit --float-activations"});
   }

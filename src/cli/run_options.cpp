@@ -21,7 +21,7 @@ void add_files_option(Command* command, RunOptions& o) {
       ->add_option(
           "--pages", o.pages_files,
           "For tasks that read pairs: the pages that the pairs of --data and --eval-data name by their ids (a, "
-          "b); without it, pairs hold their pages")
+          "b); without it, pairs contain their pages")
       ->type_name("FILE");
 }
 
@@ -153,8 +153,8 @@ void add_batch_options(Command* command, RunOptions& o) {
       ->type_name("WHICH")
       ->capture_default_str();
   one_of(command->add_option("--grad-cache", o.grad_cache,
-                             "Of pairs: embed the pages of an update first, then go backward page by page, so that an "
-                             "update of any size fits (GradCache): auto (where it does not fit otherwise), on or off"),
+                             "For pairs: embed the pages of an update first, then go backward page by page, so that an "
+                             "update of any size fits (GradCache): auto (if it does not fit otherwise), on or off"),
          {"auto", "on", "off"})
       ->type_name("WHICH")
       ->capture_default_str();

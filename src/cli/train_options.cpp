@@ -82,7 +82,7 @@ void add_log_options(Command* command, RunOptions& o) {
          0)
       ->capture_default_str();
   number(command->add_option("--eval-delay", t.eval_delay,
-                             "No evaluation before so many updates, or epochs if there is one after each"),
+                             "No evaluation before this many updates, or epochs if there is one after each"),
          0)
       ->capture_default_str();
   command->add_flag("--eval-on-start", t.eval_on_start, "Evaluate before the first update too");
@@ -96,7 +96,7 @@ void add_log_options(Command* command, RunOptions& o) {
       ->capture_default_str();
   command
       ->add_option("--greater-is-better", o.greater_is_better,
-                   "True or False: whether the larger --metric-for-best-model is the better (default: as it is)")
+                   "True or False: whether a larger --metric-for-best-model is better (default: as for that metric)")
       ->type_name("BOOL");
   command
       ->add_option(

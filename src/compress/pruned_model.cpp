@@ -33,7 +33,7 @@ PrunedModel::PrunedModel(const ModelBundle& bundle, const std::vector<WeighedUni
   json config = config_json(bundle.config);
   const bool pruned_before = config.contains(kLayersKey);
   if (layout == PrunedLayout::kTransformers && pruned_before) {
-    throw UsageError({.what = "the model has layers of widths of their own already, which transformers cannot have",
+    throw UsageError({.what = "the model's layers already have different widths, which transformers cannot load",
                       .where = "--layout",
                       .found = fmt::format("transformers, of {}", bundle.origin),
                       .allowed = "plimsoll for this model",

@@ -301,7 +301,7 @@ PagePaths convert_inputs(const std::vector<std::string>& given) {
            .where = folder.string(),
            .found = "no file of JSON, XML, HTML or TSV",
            .allowed = "files of " + input_format_names(),
-           .remedy = "name the folder that holds the results themselves, or a pattern: 'results/*/*.json'"});
+           .remedy = "name the folder that directly contains the results, or a pattern: 'results/*/*.json'"});
     }
     files.insert(files.end(), inside.begin(), inside.end());
   }

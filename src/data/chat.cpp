@@ -65,7 +65,7 @@ std::vector<std::string> ChatForm::turns(const json& messages) const {
     if (messages[i].at("role") != "assistant") continue;
     const std::string prompt = text(messages, i, true), whole = text(messages, i + 1, false);
     if (!whole.starts_with(prompt)) {
-      throw DataError({.what = "the chat template writes an answer otherwise than it asks for one",
+      throw DataError({.what = "the chat template formats an answer differently from its request",
                        .found = fmt::format("message {}", i),
                        .allowed = "a template whose text with the answer begins with the text that asks for it",
                        .remedy = kRemedy});
@@ -80,7 +80,7 @@ std::vector<std::string> ChatForm::turns(const json& messages) const {
     before = is_one_text ? whole : std::string();
   }
   if (parts.empty()) {
-    throw DataError({.what = "nobody answers in a conversation",
+    throw DataError({.what = "a conversation has no answer",
                      .found = "no message of the role \"assistant\"",
                      .allowed = "at least one, which is what is learnt",
                      .remedy = "omit the conversation, or add the answer"});

@@ -206,7 +206,7 @@ void DataSetChecker::check_scheme() {
       return;
     case LabelScheme::kPlain:
       report_.findings.add(Severity::kInfo, "label-scheme",
-                           {.what = "the labels have no B- or I-: each name is a type of its own, and consecutive "
+                           {.what = "the labels have no B- or I-: each name is a separate type, and consecutive "
                                     "words with the same label are one entity",
                             .where = where,
                             .found = in_quotes(odd_label(names))});
@@ -238,7 +238,7 @@ void DataSetChecker::check_box_habits() {
   const bool thousandths = options_.box_format == BoxFormat::k1000;
   if (thousandths && boxes_.small_pages >= kFewestPages && boxes_.small_pages == boxes_.small_pages_filled) {
     report_.findings.add(Severity::kWarning, "box-pixels",
-                         {.what = "all boxes look like pixels where thousandths of the page were expected",
+                         {.what = "all boxes look like pixels, but thousandths of the page were expected",
                           .where = where,
                           .found = fmt::format("no box beyond its image's own pixels on {} of less than 900",
                                                counted(boxes_.small_pages, "image")),

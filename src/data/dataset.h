@@ -57,7 +57,7 @@ struct EncodedExample {
   std::vector<std::int32_t> labels;    // at a word's first token; -100 elsewhere
   std::vector<std::int32_t> predicts;  // the word whose prediction is read here, kNoWord elsewhere: a word's first
                                        // token in the window that owns it
-  std::int32_t pair_begin = 0;         // the first token behind the prompt and its separators; 0: there is no prompt
+  std::int32_t pair_begin = 0;         // the first token after the prompt and its separators; 0: there is no prompt
   std::vector<std::int32_t> targets;   // of the task (data/targets.h); empty: none
   std::int64_t loss_terms = 0;
 };

@@ -57,7 +57,7 @@ std::string scheme_note(std::span<const std::string> names) {
   switch (label_scheme(names)) {
     case LabelScheme::kPlain:
       return fmt::format(
-          "the labels have no B- or I- ({}): each name is a type of its own, and consecutive words with the same label "
+          "the labels have no B- or I- ({}): each name is a separate type, and consecutive words with the same label "
           "are one entity",
           in_quotes(odd_label(names)));
     case LabelScheme::kMixed:

@@ -183,7 +183,7 @@ void PageChecker::check_page_boxes(const Page& page) {
     ++block_->counts.word_pages;
     block_->word_level.add(
         Severity::kWarning, "word-boxes",
-        {.what = options_.segments_known ? "a page has word boxes, though its file tells which words form a segment"
+        {.what = options_.segments_known ? "a page has word boxes, though its file says which words form a segment"
                                          : "a page has word boxes, but most pages have segment boxes",
          .where = place(page),
          .found = counted(page.words.size(), "word") + ", no two in a row with the same box",
@@ -349,7 +349,7 @@ std::size_t PageChecker::idle_windows(const Page& page) {
   }
   if (idle == 0) return 0;
   add(Severity::kWarning, "prompt-cut",
-      {.what = "a completion stands in another window than the beginning of its prompt, and is learnt without it",
+      {.what = "a completion is in another window than the beginning of its prompt, and is learnt without it",
        .where = place(page),
        .found =
            fmt::format("{} of {} hold nothing to learn, and are left out", idle, counted(windows_.size(), "window")),

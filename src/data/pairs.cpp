@@ -110,7 +110,7 @@ void Pairs::read_line(std::string_view text, Pair pair, Form form, const Ids& id
     if (!found->is_string() && !found->is_number_integer()) {
       return refuse(pair_error("wrong-type", "a pair's page is not an id", fmt::format("{}, `{}`", at, key),
                                shown(*found), "the id of a page",
-                               "write the id of one of --pages; or omit --pages, where pairs hold their pages"));
+                               "write the id of one of --pages; or omit --pages if pairs contain their pages"));
     }
     const std::string id = found->is_string() ? found->get<std::string>() : found->dump();
     const auto page = ids.find(id);
@@ -223,7 +223,7 @@ void Pairs::check(bool ordered, Findings& findings) const {
     findings.add(
         contradicts && !ordered ? Severity::kError : Severity::kWarning,
         contradicts ? "pair-contradiction" : "pair-twice",
-        {.what = contradicts ? "two pairs contradict each other" : "a pair stands twice; it counts twice",
+        {.what = contradicts ? "two pairs contradict each other" : "a pair occurs twice; it counts twice",
          .where = place(pair),
          .found = contradicts && ordered ? "the other order at " + place(at->second)
                   : contradicts ? fmt::format("label {} here, {} at {}", label(pair).empty() ? "none" : label(pair),

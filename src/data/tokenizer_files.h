@@ -46,7 +46,7 @@ struct AddedToken {
 struct SpecialTokens {
   std::int32_t bos = kNoToken;   // <s> or [CLS], in front of a page
   std::int32_t pad = kNoToken;   // <pad> or [PAD]
-  std::int32_t eos = kNoToken;   // </s> or [SEP], behind a page
+  std::int32_t eos = kNoToken;   // </s> or [SEP], after a page
   std::int32_t unk = kNoToken;   // <unk> or [UNK]; may be kNoToken: bytes are never unknown
   std::int32_t mask = kNoToken;  // <mask> or [MASK]; may be kNoToken
   // eos_token, the end of a text that a decoder learns to write; kNoToken for other models.

@@ -124,7 +124,7 @@ void read_bpe(TokenizerReading& reading, const json& file) {
     const bool empty = section_type(*normalizer) == "Sequence" && normalizer->at("normalizers").empty();
     std::get<BpeOptions>(reading.definition.model).composes = section_type(*normalizer) == "NFC";
     if (!empty && section_type(*normalizer) != "NFC") {
-      reading.refuse("the tokenizer normalises text", section_type(*normalizer), "NFC, or no normalizer beside BPE",
+      reading.refuse("the tokenizer normalises text", section_type(*normalizer), "with BPE, the normalizer NFC or none",
                      kOwnTokenizer);
     }
   }
@@ -134,7 +134,7 @@ void read_bpe(TokenizerReading& reading, const json& file) {
   if (!split) {
     reading.refuse("the tokenizer splits text with another pattern",
                    pre_tokenizer.is_null() ? "no pre_tokenizer" : pre_tokenizer.dump().substr(0, 200),
-                   "pre_tokenizer ByteLevel with use_regex, or behind Split by the pattern of Llama 3 or Qwen",
+                   "pre_tokenizer ByteLevel with use_regex, or after Split by the pattern of Llama 3 or Qwen",
                    kOwnTokenizer);
   }
   BpeOptions& options = std::get<BpeOptions>(reading.definition.model);

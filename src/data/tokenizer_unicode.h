@@ -67,7 +67,7 @@ class UnicodeTables {
   static const UnicodeTables& instance();
 
   std::uint8_t flags(char32_t code_point) const { return flags_[code_point]; }
-  // Returns the canonical decomposition (NFD): every character that has parts is replaced by them, and the marks behind
+  // Returns the canonical decomposition (NFD): every character that has parts is replaced by them, and the marks after
   // a character are sorted by their combining class.
   std::u32string decompose(const std::u32string& text) const;
   // Returns the canonical composition (NFC): decomposed, then composed again as far as possible.

@@ -14,7 +14,7 @@ namespace plimsoll {
 namespace {
 
 std::string listed(std::vector<MemoryItem> items) {
-  items.push_back({.name = "beside them, what varies between runs", .bytes = kVariationBytes});
+  items.push_back({.name = "besides them, what varies between runs", .bytes = kVariationBytes});
   std::string text;
   for (const MemoryItem& item : items) {
     if (item.bytes > 0) text += fmt::format("\n             {:<42}{:>10}", item.name, format_bytes(item.bytes));

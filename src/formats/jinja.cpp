@@ -135,7 +135,7 @@ class Renderer {
       return;
     }
     const Value* const space = find(s.names[0]);
-    if (space == nullptr || !space->members) throw JinjaFault{"a member is set of what is no namespace", s.names[0]};
+    if (space == nullptr || !space->members) throw JinjaFault{"a member is set on a non-namespace", s.names[0]};
     (*space->members)[s.names[1]] = std::move(value);
   }
 

@@ -169,7 +169,7 @@ class Parser {
       if (take("=")) {
         made.expressions.push_back(expression());
       } else if (!made.expressions.empty()) {
-        fail("a parameter without a default stands behind one that has it", made.names.back());
+        fail("a parameter without a default follows one with a default", made.names.back());
       }
     }
     end_tag();

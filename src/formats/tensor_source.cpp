@@ -113,7 +113,7 @@ void refuse_placeholder(const InputFile& file) {
     throw DataError({.what = "this is a web page, not the weights",
                      .where = file.path().string(),
                      .remedy = "download the file itself (on Hugging Face: the 'resolve' address, "
-                               "not the 'blob' one), signed in where the model asks for it"});
+                               "not the 'blob' one), signed in if the model requires it"});
   }
 }
 

@@ -52,10 +52,10 @@ TensorType ShapeRule::key_value_type(const TensorType& q) const {
   const AttentionAttributes& of = attention_attributes(node_);
   const std::int64_t shared = key_value_heads(of);
   require(of.heads > 0 && q.shape[1] % of.heads == 0, "splits D into whole heads");
-  require(shared > 0 && of.heads % shared == 0, "has a head of k and v for whole groups of heads");
-  require(!of.column_sums || shared == of.heads, "has column sums where each head has k and v of its own");
+  require(shared > 0 && of.heads % shared == 0, "has one head of k and v for each group of heads");
+  require(!of.column_sums || shared == of.heads, "has column sums only if each head has its own k and v");
   require((!of.causal && shared == of.heads) || (!of.position_bias && !of.spatial_bias),
-          "has no biases where it is causal or heads share keys");
+          "has no biases if it is causal or heads share keys");
   return {q.dtype, {q.shape[0], q.shape[1] / of.heads * shared}};
 }
 
@@ -83,7 +83,7 @@ void ShapeRule::require_attention_context(std::int64_t n, DType f) const {
 void ShapeRule::require_layer_norm_dropout(std::int64_t n) const {
   const double p = attributes<LayerNormAttributes>().dropout_p;
   const bool drops = count() > LayerNormForm::kRowKeys;
-  require(p >= 0 && p < 1 && drops == (p > 0), "has p in [0, 1), and keys where it is not 0");
+  require(p >= 0 && p < 1 && drops == (p > 0), "has p in [0, 1), and keys if it is not 0");
   if (!drops) return;
   inputs(LayerNormForm::kDropoutKey + 1);
   expect(LayerNormForm::kRowKeys, i32({n, 2}));

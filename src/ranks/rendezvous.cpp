@@ -335,7 +335,7 @@ void receive_visits(Door& door, std::vector<Meeting>& all, int first, const Rend
       for (int r = first; r < static_cast<int>(all.size()); ++r) {
         if (is_missing(r, false) || is_missing(r, true)) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", r);
       }
-      throw_problem("not all ranks have come to where they meet", place, fmt::format("without ranks {}", missing),
+      throw_problem("not all ranks have come to the meeting address", place, fmt::format("without ranks {}", missing),
                     "all of them within --timeout",
                     "look at those ranks' own messages; a firewall may be between the machines");
     }
@@ -432,7 +432,7 @@ Rendezvous find_rendezvous(const std::string& typed, const ReadVariable& read) {
     int port = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
     if (error == std::errc() && end == text.data() + text.size() && port > 0 && port < 65536) return port;
-    throw UsageError({.what = "the port where the ranks are to meet is none",
+    throw UsageError({.what = "the port where the ranks are to meet is invalid",
                       .where = where,
                       .found = fmt::format("'{}'", text),
                       .allowed = "a number from 1 to 65535"});
@@ -442,7 +442,7 @@ Rendezvous find_rendezvous(const std::string& typed, const ReadVariable& read) {
     std::string host = colon == std::string::npos ? "" : typed.substr(0, colon);
     if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
     if (host.empty()) {
-      throw UsageError({.what = "the address where the ranks are to meet is none",
+      throw UsageError({.what = "the address where the ranks are to meet is invalid",
                         .where = "--rendezvous",
                         .found = fmt::format("'{}'", typed),
                         .allowed = "HOST:PORT, such as node1:29400 or [fe80::1]:29400"});
@@ -458,7 +458,7 @@ Rendezvous find_rendezvous(const std::string& typed, const ReadVariable& read) {
                       .remedy = "start the command by torchrun or mpirun, or pass --rendezvous"});
   }
   const int master = port_of(*port, "MASTER_PORT");
-  return {.host = *host, .port = master == 65535 ? master - 1 : master + 1, .from = "the port behind MASTER_PORT"};
+  return {.host = *host, .port = master == 65535 ? master - 1 : master + 1, .from = "the port after MASTER_PORT"};
 }
 
 std::vector<Meeting> meet(const Launch& launch, const Rendezvous& place, const MeetingOptions& options) {

@@ -165,8 +165,8 @@ Json memory_charts(const std::vector<RunFacts>& runs) {
   if (!has_steps(runs)) return Json::array();
   const std::string thinned = thinned_text(runs);
   const bool on_device = std::ranges::any_of(runs, is_on_device);
-  const std::string caption = on_device ? "Resident memory of the host, beside the device's."
-                                        : "Resident memory as measured while the run went on.";
+  const std::string caption = on_device ? "Resident memory of the host, in addition to the device's."
+                                        : "Resident memory as measured during the run.";
   return {chart_json(runs, {.id = "memory",
                             .title = "Planned and measured",
                             .caption = caption + (thinned.empty() ? "" : " " + thinned),

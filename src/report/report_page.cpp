@@ -51,8 +51,8 @@ Json notes_of(const std::vector<RunFacts>& runs, const std::vector<std::string>&
     if (!runs[r].is_plan && !runs[r].finished) {
       notes.push_back({{"run", runs.size() > 1 ? names[r] : ""},
                        {"text",
-                        "The run has no summary: it goes on, or was interrupted. A checkpoint of it goes on with "
-                        "--resume-from-checkpoint latest."}});
+                        "The run has no summary: it is still running, or was interrupted. A checkpoint of it continues "
+                        "with --resume-from-checkpoint latest."}});
     }
   }
   return notes;

@@ -97,7 +97,7 @@ class Task {
   // Returns true if a page may be one running text when the model sees neither boxes nor image, because the task does
   // not refer to single words.
   virtual bool takes_texts() const { return false; }
-  // Returns the keys by which a page is recognized to have its targets.
+  // Returns the keys by which a page is recognised to have its targets.
   virtual std::vector<std::string_view> keys() const { return {reader()->key()}; }
   // Returns the data's targets, as far as its pages can be read. If no page has a target, throws the first fault, or
   // DataError if there is none.

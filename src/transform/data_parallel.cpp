@@ -45,7 +45,7 @@ class RankSum {
     for (const auto& [parameter, gradient] : gradients_) {
       const ValueId complete = gradient.by_rows() ? gradient.rows : gradient.dense;
       check(!read.contains(complete), [&] {
-        return fmt::format("the gradient of '{}' is read by nobody before it is summed", graph_.value(parameter).name);
+        return fmt::format("nothing reads the gradient of '{}' before it is summed", graph_.value(parameter).name);
       });
       parameters_of_.emplace(complete, parameter);
     }

@@ -282,7 +282,7 @@ TEST_F(CudaGpu, RefusesWhatIsNotFreeAndNamesWhoHoldsIt) {
                                   "(process 1) 70.0 GiB", "9.50 GiB or less", "--budget"});
   machine().nvml = {};
   CudaBackend blind;
-  expect_error<EnvironmentError>([&] { blind.allocate(20 * kGiB); }, {"held by nobody that can be seen from here"});
+  expect_error<EnvironmentError>([&] { blind.allocate(20 * kGiB); }, {"held by processes not visible from here"});
 }
 
 }  // namespace

@@ -161,7 +161,7 @@ TEST_F(CheckTest, WordBoxesAreSaidAsTheyAre) {
     }
     return std::string();
   };
-  EXPECT_EQ(what(true), "a page has word boxes, though its file tells which words form a segment");
+  EXPECT_EQ(what(true), "a page has word boxes, though its file says which words form a segment");
   EXPECT_EQ(what(false), "every word has a box of its own");
 }
 

@@ -105,7 +105,7 @@ auto made_by_library(const Make& make) {
     throw EnvironmentError({.what = "oneDNN cannot prepare a matrix product",
                             .where = "libdnnl",
                             .found = error.what(),
-                            .remedy = "free memory on this machine; where enough is free, report it with config.json"});
+                            .remedy = "free memory on this machine; if enough is free, report it with config.json"});
   }
 }
 

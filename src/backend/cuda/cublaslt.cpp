@@ -20,7 +20,7 @@ const LibraryTexts& cublaslt_texts() {
       .remedy =
           "install cuBLAS 12 or 13 (it comes with the CUDA toolkit, or: pip install nvidia-cublas, whose file is "
           "found in the environment of the program and in the active one), put its folder into LD_LIBRARY_PATH, "
-          "or name the file in PLIMSOLL_CUBLASLT; where a version does not start, the driver may be too old for "
+          "or name the file in PLIMSOLL_CUBLASLT; if a version does not start, the driver may be too old for "
           "it: plimsoll doctor shows it"};
   return kTexts;
 }

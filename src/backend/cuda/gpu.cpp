@@ -157,7 +157,7 @@ void Gpu::check_room(std::size_t bytes) const {
       {.what = "the GPU has less free memory than the run is going to take",
        .where = name_,
        .found = fmt::format("{} to allocate; {} free of {}; held by {}", format_bytes(bytes), format_bytes(now.free),
-                            format_bytes(now.total), holders.empty() ? "nobody that can be seen from here" : holders),
+                            format_bytes(now.total), holders.empty() ? "processes not visible from here" : holders),
        .allowed = fmt::format("{} or less", format_bytes(now.free)),
        .remedy =
            fmt::format("end what is not needed, or leave --budget out: the run is then planned for what is free")});

@@ -128,7 +128,7 @@ class QuestionReader final : public TargetReader {
                         .where = fmt::format("{}, {}", place(page), where),
                         .found = found_word_range(value, page.words.size()),
                         .allowed = kAllowedWordRange,
-                        .remedy = "count words from 0; end_word is the one behind the answer. A question without an "
+                        .remedy = "count words from 0; end_word is the one after the answer. A question without an "
                                   "answer on the page has \"answers\": []"}));
       return false;
     }

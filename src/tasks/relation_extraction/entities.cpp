@@ -182,7 +182,7 @@ class Reading {
                                           .where = fmt::format("{}, {}", place(page_), where),
                                           .found = found_word_range(value, page_.words.size()),
                                           .allowed = kAllowedWordRange,
-                                          .remedy = "count words from 0; end_word is the one behind the entity"}));
+                                          .remedy = "count words from 0; end_word is the one after the entity"}));
       return {.label = kUnnamed};
     }
     entity.begin = range->begin;

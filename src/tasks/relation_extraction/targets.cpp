@@ -193,7 +193,7 @@ class LinkTargets final : public Targets {
             .found = fmt::format("{} of the page's {} entities", found, entities_of(page)->entities.size()),
             .allowed = fmt::format("at most {}", most_),
             .remedy =
-                fmt::format("pass --max-length {}: windows of so many tokens hold fewer entities; or set max_entities "
+                fmt::format("pass --max-length {}: windows of that length have fewer entities; or set max_entities "
                             "in the model's config.json",
                             most_)};
   }

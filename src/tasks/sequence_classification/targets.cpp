@@ -42,7 +42,7 @@ class PageLabelReader final : public TargetReader {
            PageError("label-range", {.what = "a page's label is a number too large to train on",
                                      .where = fmt::format("{}, `label`", place(page)),
                                      .found = shown(*found),
-                                     .allowed = fmt::format("-{0:g} to {0:g}: floats hold their squares", kLargest),
+                                     .allowed = fmt::format("-{0:g} to {0:g}: their squares fit into floats", kLargest),
                                      .remedy = "correct the number, or scale all of them"}));
     return unread_target();
   }
@@ -304,7 +304,7 @@ class LabelKinds {
   static constexpr int kMostNumbers = 32;  // more numbers than this are hardly classes
 
   static Problem alone_problem(const Page& page, const PageLabel& label) {
-    return {.what = "a page's label is a name where most are lists: it is taken as a list of one",
+    return {.what = "a page's label is a name, but most are lists: it is taken as a list of one",
             .where = place(page),
             .found = shown_label(label),
             .allowed = "a list of classes' names",
