@@ -28,7 +28,8 @@ _BAD_PAGES, _BAD_MACHINE, _UNRECOGNISED = 3, 5, 7  # exit codes beside which the
 class _Files:
     """Data of a call as files: what is no path is written to a temporary folder that lives as long as the call."""
 
-    def __init__(self) -> None:
+    def __init__(self, command: str) -> None:
+        self.command = command
         self.directory: Optional[tempfile.TemporaryDirectory[str]] = None
 
     def options(self, options: Dict[str, Any]) -> Dict[str, Any]:
@@ -47,7 +48,9 @@ class _Files:
         found: Dict[str, Any] = {name: written.path}
         if options.get("box_format") is None and written.box_format:
             found["box_format"] = written.box_format
-        if name == "data" and written.labels and "labels" not in options:
+        # Pages name their labels; a command that takes their order makes a head of it.
+        takes_labels = "labels" in _options_of(self.command)
+        if name == "data" and written.labels and takes_labels and "labels" not in options:
             found["labels"] = written.labels
         return found
 
@@ -56,12 +59,18 @@ class _Files:
             self.directory.cleanup()
 
 
+def _options_of(command: str) -> Mapping[str, Any]:
+    from ._options import OPTIONS
+
+    return OPTIONS[command]
+
+
 def _is_paths(data: Any) -> bool:
     return isinstance(data, (list, tuple)) and bool(data) and all(isinstance(each, (str, os.PathLike)) for each in data)
 
 
 def _call(command: str, options: Dict[str, Any], accepted: tuple[int, ...] = (0,)) -> Dict[str, Any]:
-    files = _Files()
+    files = _Files(command)
     try:
         return run_json(arguments_of(command, files.options(options)), accepted)
     finally:
@@ -95,7 +104,7 @@ def train(*, callbacks: Iterable[Callback] = (), progress: Optional[bool] = None
     `callbacks` are called with each event. `progress`: a bar; default: where nobody iterates over the events there is
     one on a terminal or in a notebook.
     """
-    files = _Files()
+    files = _Files("train")
     try:
         line = arguments_of("train", files.options(dict(options)))
         return Run(line, os.fspath(options["output_dir"]), callbacks, _shows(progress), files.directory)
@@ -114,7 +123,7 @@ class Predictions:
     """The pages of `predict` as they are done, in the data's order: dicts, as docs/predictions.md has them."""
 
     def __init__(self, options: Dict[str, Any], command: str = "predict"):
-        self._files = _Files()
+        self._files = _Files(command)
         try:
             self._process = Process([*arguments_of(command, self._files.options(options)), "--json"])
         except BaseException:

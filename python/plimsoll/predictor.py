@@ -47,6 +47,8 @@ class Predictor:
         `data` is what `predict` takes: a path, dicts, or a data set. A page that cannot be read is left out, with a
         warning. Raises DataError if all are refused.
         """
+        if isinstance(data, (list, tuple)) and not data:
+            return []
         with self._lock, tempfile.TemporaryDirectory(prefix="plimsoll-") as folder:
             request: Dict[str, Any] = {}
             if isinstance(data, (str, os.PathLike)):

@@ -39,6 +39,10 @@ def executable() -> str:
     """Returns the path of `plimsoll`: $PLIMSOLL, else the one in this package, else PATH's."""
     given = os.environ.get("PLIMSOLL")
     if given:
+        if not os.access(given, os.X_OK):
+            raise EnvironmentFailure("$PLIMSOLL names no program", where="PLIMSOLL", found=given,
+                                     allowed="the path of a built plimsoll",
+                                     remedy="correct the variable, or unset it to use the package's program", exit_code=5)
         return given
     if BUNDLED.is_file():
         return str(BUNDLED)
@@ -167,7 +171,7 @@ def arguments_of(command: str, options: Dict[str, Any]) -> List[str]:
         if isinstance(value, dict):
             value = json.dumps(value)
         if option.type == "flag":
-            line.append(f"{option.option}={'true' if value else 'false'}")
+            line.append(f"{option.option}={_truth(value, name)}")
             continue
         several = isinstance(value, (list, tuple))
         values = [_text(each, option.type) for each in value] if several else [_text(value, option.type)]
@@ -181,6 +185,19 @@ def arguments_of(command: str, options: Dict[str, Any]) -> List[str]:
         else:
             line.append(f"{option.option}={','.join(values)}")
     return line
+
+
+def _truth(value: Any, name: str) -> str:
+    """Returns a flag's value as the command line has it: True, 1 and "yes" say the same there. Raises UsageError."""
+    from .errors import UsageError
+
+    text = str(value).lower()  # NumPy's booleans, too
+    if text in ("true", "yes", "t", "y", "1"):
+        return "true"
+    if text in ("false", "no", "f", "n", "0"):
+        return "false"
+    raise UsageError("a keyword has an invalid value", where=name, found=repr(value), allowed="True or False",
+                     remedy="pass a boolean", exit_code=2)
 
 
 def _text(value: Any, kind: str) -> str:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -119,6 +120,19 @@ class Commands(PackageTest):
         self.assertEqual(line, ["train", "--bf16=true", "--truncate=false", "--learning-rate=5e-05",
                                 "--budget=1073741824b", "--data=a b.jsonl", "--data=-c", "--labels=O,B-X",
                                 "--stride=-1"])
+
+    def test_flags_take_what_the_command_line_takes(self):
+        for value, text in ((True, "true"), ("False", "false"), ("no", "false"), (0, "false"), ("1", "true")):
+            self.assertEqual(arguments_of("train", {"bf16": value}), ["train", f"--bf16={text}"])
+        for value in ("nope", 2, []):
+            with self.assertRaises(plimsoll.UsageError):
+                arguments_of("train", {"bf16": value})
+
+    def test_a_program_that_is_not_there_is_named(self):
+        with unittest.mock.patch.dict(os.environ, {"PLIMSOLL": "/nowhere/plimsoll"}):
+            with self.assertRaises(plimsoll.EnvironmentFailure) as caught:
+                plimsoll.plan(**TINY, data=self.train_file)
+        self.assertEqual(caught.exception.found, "/nowhere/plimsoll")
 
     def test_keywords_of_training_arguments_are_taken_as_they_are(self):
         arguments = {"torch_compile": True, "accelerator_config": {"split_batches": False}, "report_to": ["jsonl"],
@@ -365,7 +379,11 @@ class Datasets(PackageTest):
             "bboxes": datasets.Sequence(datasets.Sequence(datasets.Value("float64"))),
             "ner_tags": datasets.Sequence(datasets.ClassLabel(names=names)), "image": datasets.Image()})
         data = datasets.Dataset.from_dict(rows, features=features)
-        self.train("dataset", data=data, box_format="pixel").wait()
+        run = self.train("dataset", data=data, box_format="pixel")
+        run.wait()
+        scores = plimsoll.evaluate(model=self.root / "dataset", data=data, box_format="pixel")
+        self.assertGreaterEqual(scores.scores["f1"], 0)
+        self.assertEqual(len(list(plimsoll.predict(model=self.root / "dataset", data=data, box_format="pixel"))), len(data))
         self.train("same", labels=names).wait()
         self.assertEqual((self.root / "dataset" / "model.safetensors").read_bytes(),
                          (self.root / "same" / "model.safetensors").read_bytes())

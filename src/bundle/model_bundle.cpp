@@ -44,11 +44,17 @@ void check_tokenizer(const ModelBundle& bundle, const std::string& where) {
 }
 
 // Returns the template in tokenizer_config.json, or the one named "default" if there is a list.
-std::string template_in(const nlohmann::json& config) {
+std::string template_in(const nlohmann::json& config, const std::string& where) {
   const auto found = config.find("chat_template");
-  if (found == config.end()) return {};
+  if (found == config.end() || found->is_null()) return {};
   if (found->is_string()) return found->get<std::string>();
-  if (!found->is_array()) return {};
+  if (!found->is_array()) {
+    throw DataError({.what = "a chat template is not text",
+                     .where = where,
+                     .found = found->dump().substr(0, 60),
+                     .allowed = "a Jinja template, or a list of named ones",
+                     .remedy = "copy the tokenizer's files again"});
+  }
   for (const nlohmann::json& each : *found) {
     const auto text = [&](const char* key) {
       const nlohmann::json value = each.is_object() ? each.value(key, nlohmann::json()) : nlohmann::json();
@@ -77,9 +83,8 @@ std::shared_ptr<const ChatForm> read_chat_form(const std::filesystem::path& toke
   if (!own.empty()) {
     return std::make_shared<ChatForm>(read_text_file(own, kMaxCompanionBytes), own.string(), std::move(tokens));
   }
-  const std::string text = template_in(config);
-  return text.empty() ? nullptr
-                      : std::make_shared<ChatForm>(text, path.string() + ", key \"chat_template\"", std::move(tokens));
+  const std::string where = path.string() + ", key \"chat_template\"", text = template_in(config, where);
+  return text.empty() ? nullptr : std::make_shared<ChatForm>(text, where, std::move(tokens));
 }
 
 bool is_directory(const std::string& path) {
@@ -104,7 +109,14 @@ ModelBundle open_preset(const std::string& name, const std::string& tokenizer) {
 // Refuses weights in a form that is not read here, by the name that their config has for it.
 void refuse_other_quantization(const ModelConfig& config, const std::string& where) {
   const nlohmann::json quantization = config.source.value("quantization_config", nlohmann::json());
-  if (!quantization.is_object()) return;
+  if (quantization.is_null()) return;
+  if (!quantization.is_object()) {
+    throw DataError({.what = "the form of the model's quantized weights is not an object",
+                     .where = where,
+                     .found = quantization.dump().substr(0, 60),
+                     .allowed = "an object, as bitsandbytes writes it, or null",
+                     .remedy = "copy the model directory again"});
+  }
   const nlohmann::json method = quantization.value("quant_method", nlohmann::json("bitsandbytes"));
   if (method == "bitsandbytes") return;
   throw DataError(

@@ -25,6 +25,7 @@
 #include "cli/config_file.h"
 #include "cli/manual.h"
 #include "cli/option_table.h"
+#include "cli/outputs.h"
 #include "cli/rank_options.h"
 #include "cli/usage.h"
 #include "fit/fit.h"
@@ -112,6 +113,7 @@ void check_config_file(const std::vector<std::string>& arguments) {
     const bool apart = arguments[i] == kOption && i + 1 < arguments.size();
     if (!joined && !apart) continue;
     const std::string path = joined ? arguments[i].substr(kOption.size() + 1) : arguments[i + 1];
+    add_common_input({std::string(kOption), path});
     if (!is_special_file(path)) continue;
     throw UsageError({.what = "not a regular file",
                       .where = std::string(kOption),

@@ -167,12 +167,24 @@ Problem unknown_option_problem(const CLI::App& command, const std::string& given
 namespace {
 
 UsageError unexpected_argument(const std::string& argument, const std::string& after, bool after_flag) {
+  const std::string list = after.empty() || after_flag ? "" : "; several values are joined with commas";
   return UsageError({.what = after.empty() ? fmt::format("unexpected argument '{}'", argument)
                                            : fmt::format("unexpected argument '{}' after {}", argument, after),
                      .where = "command line",
                      .found = argument,
                      .allowed = after_flag ? fmt::format("{0}, {0} True or {0} False", after) : "--option value",
-                     .remedy = "omit it, or write the option before it; a value with spaces needs quotes"});
+                     .remedy = "omit it, or write the option before it; a value with spaces needs quotes" + list});
+}
+
+// Options have two dashes here: "-max_steps", or "-o".
+UsageError single_dash(const CLI::App& command, const std::string& argument) {
+  std::string name = "-" + argument.substr(0, argument.find('='));
+  std::replace(name.begin(), name.end(), '_', '-');
+  const bool is_known = command.get_option_no_throw(name) != nullptr;
+  Problem problem = unknown_option_problem(command, argument, "command line");
+  problem.remedy = is_known ? fmt::format("write two dashes: {}", name)
+                            : fmt::format("options have long names: see plimsoll {} --help", command.get_name());
+  return UsageError(std::move(problem));
 }
 
 }  // namespace
@@ -207,6 +219,9 @@ void check_arguments(const CLI::App& app, const std::vector<std::string>& argume
     }
     if (!argument.starts_with("-") && !has_positionals(*command)) {
       throw unexpected_argument(argument, after, after_flag);
+    }
+    if (argument.size() > 1 && argument[0] == '-' && argument[1] != '-' && argument != "-h") {
+      throw single_dash(*command, argument);
     }
     if (!argument.starts_with("--") || argument.size() == 2) continue;
     const std::string name = argument.substr(0, argument.find('='));

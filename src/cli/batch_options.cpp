@@ -69,11 +69,11 @@ void add_batch_size_options(Command* command, BatchOptions& options) {
   whole_number(
       command->add_option("--per-device-train-batch-size", options.per_device_train_batch_size,
                           "Pages per update, before multiplication by --gradient-accumulation-steps (default: 8)"),
-      0, kMostPages);
+      1, kMostPages);
   whole_number(
       command->add_option("--gradient-accumulation-steps", options.gradient_accumulation_steps,
                           "Multiplies --per-device-train-batch-size to give the pages per update (default: 1)"),
-      0, kMostPages);
+      1, kMostPages);
   whole_number(command->add_option("--train-batch-size", options.train_batch_size,
                                    "Total pages per update (the effective batch), instead of the two options above"),
                1, kMostPages);

@@ -88,6 +88,16 @@ std::string fix_text(const FixReport& fixed, const std::string& out) {
   return text;
 }
 
+// What train would refuse of the weights' names and shapes; values are not read.
+void add_weight_fault(const ModelBundle& bundle, Findings& findings) {
+  if (bundle.weights == nullptr) return;
+  try {
+    check_weights(bundle);
+  } catch (const DataError& error) {
+    findings.add(Severity::kError, "weights-unusable", error.problem());
+  }
+}
+
 void run_check(Invocation& invocation, CheckCommand& command) {
   RunOptions& options = command.run;
   options.resolve();
@@ -108,7 +118,8 @@ void run_check(Invocation& invocation, CheckCommand& command) {
                        .share = page_share(invocation),
                        .on_progress = [&bar](std::size_t done, std::size_t pages) { bar.draw(done, pages); }};
   const auto start = Clock::now();
-  const DataCheck check = check_data(bundle, options.model, request);
+  DataCheck check = check_data(bundle, options.model, request);
+  add_weight_fault(bundle, check.findings);
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
   const std::uint64_t pages = check.train.pages + (check.evaluation ? check.evaluation->pages : 0);
   const double pages_per_second = static_cast<double>(pages) / std::max(seconds, 1e-9);

@@ -57,7 +57,7 @@ void run_convert(const Invocation& invocation, ConvertCommand& command) {
     options.label_config = std::filesystem::path(options.output).replace_extension(".config.xml");
   }
   options.inputs = convert_inputs(command.inputs);
-  std::vector<NamedPath> read = {{"--predictions", options.predictions}};
+  std::vector<NamedPath> read = {{"--predictions", options.predictions}, {"--labels", command.labels}};
   for (const std::filesystem::path& path : options.inputs) read.push_back({"--input", path});
   refuse_replacing({{"--output", options.output}, {"--label-config", options.label_config}}, read);
   const ConvertSummary summary = convert(options);
@@ -75,7 +75,10 @@ void run_convert(const Invocation& invocation, ConvertCommand& command) {
   }
   print_line(fmt::format("{}, written to {}{}", counts_text(summary), options.output.string(),
                          config.empty() ? "" : ", with the labelling configuration " + config));
-  if (options.to == "pages") {
+  if (options.to == "pages" && summary.labelled_pages == 0) {
+    print_line(fmt::format("next: label the words to train on them, or plimsoll predict --model MODEL --data {}",
+                           options.output.string()));
+  } else if (options.to == "pages") {
     print_line(fmt::format("next: plimsoll check --model MODEL --data {}", options.output.string()));
   }
 }

@@ -166,6 +166,13 @@ std::vector<std::vector<std::int32_t>> encoded(const ModelBundle& bundle, std::v
     if (chats) prompts[i].text = bundle.chat->prompt(prompts[i].messages);
     if (!chats && encoder.text_begin_id != kNoToken) ids.push_back(encoder.text_begin_id);
     encoder.encode_text(prompts[i].text, ids);
+    if (ids.empty() && chats) {
+      throw DataError({.what = "the chat template writes nothing for a conversation",
+                       .where = bundle.origin,
+                       .found = fmt::format("an empty text for {}", prompts[i].where),
+                       .allowed = "a template that writes the messages",
+                       .remedy = "correct chat_template.jinja, or chat_template in tokenizer_config.json"});
+    }
     if (ids.empty()) {
       throw DataError({.what = "a prompt has no tokens",
                        .where = prompts[i].where,

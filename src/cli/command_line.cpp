@@ -116,12 +116,12 @@ void Command::callback(std::function<void()> chosen) { parsed_.callback(std::mov
 
 std::size_t Command::count(const std::string& option) const { return parsed_.count(option); }
 
-nlohmann::json Command::values() const {
+nlohmann::json Command::values(bool given_alone) const {
   static const std::set<std::string> kNotOfTheRun = {"help", "config", "json", ""};
   nlohmann::json options = nlohmann::json::object();
   for (const CLI::Option* option : std::as_const(parsed_).get_options()) {
     std::string name = option->get_single_name();
-    if (kNotOfTheRun.contains(name)) continue;
+    if (kNotOfTheRun.contains(name) || (given_alone && option->count() == 0)) continue;
     std::replace(name.begin(), name.end(), '-', '_');
     options[name] = value_of(*option);
   }

@@ -69,7 +69,7 @@ class Command {
   std::size_t count(const std::string& option) const;
   // Returns every option by its Hugging Face name, with the value that was given or its default: {"learning_rate":
   // 5e-05, …}.
-  nlohmann::json values() const;
+  nlohmann::json values(bool given_alone = false) const;
 
  private:
   Option* keep(CLI::Option* option);

@@ -31,6 +31,7 @@
 #include "request/fit_request.h"
 #include "request/open_data.h"
 #include "request/plan_json.h"
+#include "train/evaluation.h"
 
 namespace plimsoll {
 namespace {
@@ -167,6 +168,7 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
   ModelBundle bundle = open_model(options.model.model, options.model.tokenizer, options.model.base_model);
   options.resolve_padding(bundle.facts());
   set_task_and_labels(bundle, options.model);
+  if (!options.train.metric_for_best_model.empty()) metric_name(bundle, options.train.metric_for_best_model);
   if (resume) refuse_other_family(bundle, *resume);
   choose_trained_parts(bundle, options.parts);
   const RunPages pages = open_run_pages(bundle, options.model, options.data, options.eval_data);

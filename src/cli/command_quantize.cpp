@@ -44,6 +44,7 @@ void run_quantize(Invocation& invocation, QuantizeCommand& typed) {
   refuse_replacing({{"--output-dir", typed.output_dir}}, typed.run.inputs());
   const ModelBundle bundle = open_trained_model(typed.run.model.model, typed.run.model.tokenizer);
   refuse_unsuitable(bundle);
+  check_weights(bundle);
   verify_weights(bundle);
   const QuantizedModel quantized(bundle, typed.use_double_quant);
   if (quantized.matrices() == 0) {

@@ -452,7 +452,9 @@ void run_training(Invocation& invocation, RunOptions& options, const BeforeTrain
   choose_trained_parts(bundle, options.parts);
   if (!before) refuse_finished_run();
   const fs::path file = options.events == "-" || !invocation.is_first() ? fs::path() : fs::path(options.events);
-  refuse_replacing({{"--events", file}}, options.inputs());
+  std::vector<NamedPath> inputs = options.inputs();
+  inputs.push_back({"--resume-from-checkpoint", resume.value_or(fs::path())});
+  refuse_replacing({{"--events", file}}, inputs);
   RunEvents events(invocation.json, file);
   try {
     if (!done_before.is_null()) events.write("prune", done_before);

@@ -54,17 +54,33 @@ class ConfigReader : public CLI::Config {
         refuse_other_section(*command, entry, place);
         CLI::ConfigItem item{
             .parents = {command->get_name()}, .name = option.substr(2), .inputs = inputs_of(entry, place)};
-        const CLI::Option* const known = command->get_option_no_throw(option);
+        const bool is_typed_alone = option == "--config" || option == "--help" || option == "--version";
+        const CLI::Option* const known = is_typed_alone ? nullptr : command->get_option_no_throw(option);
+        if (is_typed_alone) {
+          throw UsageError({.what = fmt::format("{} stands in the config file", option),
+                            .where = place,
+                            .found = text_of(entry.value).substr(0, 60),
+                            .allowed = fmt::format("{} on the command line alone", option),
+                            .remedy = "remove it"});
+        }
         if (known == nullptr) {
           if (passes_over(command->get_name(), option, fmt::format("{}", fmt::join(item.inputs, " ")), place)) continue;
           throw UsageError(unknown_option_problem(*command, option, place));
+        }
+        if (const auto before = places_.find(option); before != places_.end()) {
+          throw UsageError({.what = "an option stands twice in the config file",
+                            .where = place,
+                            .found = fmt::format("{}, which stands at {}, too", entry.name, before->second),
+                            .allowed = "each option once; underscores and dashes are the same",
+                            .remedy = "remove one of them"});
         }
         if (is_flag(*known)) {
           const std::optional<bool> truth = truth_of(text_of(entry.value));
           if (!truth) throw bad_value(option + ", " + place, text_of(entry.value), "true or false");
           item.inputs = {*truth ? "true" : "false"};
         }
-        if (known->get_items_expected_max() <= 1) item.inputs = {fmt::format("{}", fmt::join(item.inputs, ","))};
+        refuse_no_path(*known, entry, option + ", " + place);
+        if (known->get_items_expected_max() <= 1) item.inputs = {joined(item.inputs)};
         places_[option] = place;
         items.push_back(std::move(item));
       }
@@ -93,6 +109,14 @@ class ConfigReader : public CLI::Config {
                       .remedy = "use one config file per command"});
   }
 
+  // A name with a comma stands in a list in JSON.
+  static std::string joined(const std::vector<std::string>& names) {
+    const bool plain = names.size() == 1 || std::ranges::none_of(names, [](const std::string& name) {
+                         return name.find(',') != std::string::npos;
+                       });
+    return plain ? fmt::format("{}", fmt::join(names, ",")) : Json(names).dump();
+  }
+
   // A list is the same as names separated by commas: --labels O,B-TOTAL,I-TOTAL.
   static std::vector<std::string> inputs_of(const Entry& entry, const std::string& place) {
     if (entry.value.is_object() && !takes_object(entry.name)) {
@@ -106,6 +130,19 @@ class ConfigReader : public CLI::Config {
     std::vector<std::string> inputs;
     for (const Json& part : entry.value) inputs.push_back(text_of(part));
     return inputs;
+  }
+
+  // {"cache": true} is no file that is called "true".
+  static void refuse_no_path(const CLI::Option& option, const Entry& entry, const std::string& where) {
+    const std::string type = type_word(option);
+    const bool latest = option.get_name() == "--resume-from-checkpoint" && entry.value.is_boolean();
+    if (latest || (type != "FILE" && type != "DIR" && type != "PATH")) return;
+    const auto is_text = [](const Json& value) {
+      return value.is_string() && value.get_ref<const std::string&>().find('\0') == std::string::npos;
+    };
+    const Json list = entry.value.is_array() ? entry.value : Json::array({entry.value});
+    if (std::ranges::all_of(list, is_text)) return;
+    throw bad_value(where, entry.value.dump().substr(0, 60), "a path, in quotes");
   }
 
   // Options of TrainingArguments and LoraConfig that are objects.
@@ -207,7 +244,12 @@ class ConfigReader : public CLI::Config {
                         .allowed = "each key once",
                         .remedy = "remove one of them"});
     }
-    return entries_of(Json::parse(text), {});  // ordered, because the first matching pattern counts
+    const Json parsed = Json::parse(text);
+    // A run's args.json says which options were given, and so repeats it.
+    if (parsed.contains("given") && parsed["given"].is_object() && parsed.contains("fingerprints")) {
+      return entries_of(parsed["given"], {});
+    }
+    return entries_of(parsed, {});  // ordered, because the first matching pattern counts
   }
 
   const CLI::App& app_;

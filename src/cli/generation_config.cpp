@@ -78,7 +78,9 @@ void name_what_is_not_done(const json& config) {
                    .where = fmt::format("{}/{}, key \"{}\"", model, kFile, key),
                    .found = found.dump().substr(0, 60),
                    .allowed = allowed,
-                   .remedy = "mend it there, or pass the option of that name"});
+                   .remedy = std::string_view(key) == "eos_token_id"
+                                 ? "mend it there"
+                                 : "mend it there, or pass the option of that name"});
 }
 
 json read_file(const ModelBundle& bundle) {

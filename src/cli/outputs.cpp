@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/work_folder.h"
+#include "bundle/adapter_config.h"
 #include "train/run_directory.h"
 
 namespace plimsoll {
@@ -53,6 +54,26 @@ std::vector<fs::path> files_read_from(const fs::path& directory) {
     for (fs::path& path : files_in(directory / folder)) files.push_back(std::move(path));
   }
   return files;
+}
+
+// The same, and what is read from the base model of an adapter, or beside a tokenizer.json.
+std::vector<fs::path> files_read_for(const NamedPath& named) {
+  std::error_code error;
+  const bool is_file = named.option == "--tokenizer" && fs::is_regular_file(named.path, error);
+  const fs::path input = is_file ? fs::absolute(named.path).parent_path() : named.path;
+  std::vector<fs::path> files = files_read_from(input);
+  if (!fs::is_regular_file(input / kAdapterConfigFile, error)) return files;
+  try {
+    for (fs::path& file : files_read_from(adapter_base(input))) files.push_back(std::move(file));
+  } catch (const DataError&) {
+    // Whoever opens the adapter says what is wrong with it.
+  }
+  return files;
+}
+
+std::vector<NamedPath>& common_inputs() {
+  static std::vector<NamedPath> inputs;
+  return inputs;
 }
 
 bool is_there(const NamedPath& output) {
@@ -98,14 +119,18 @@ void write_mark(const fs::path& mark, const std::string& command) {
 
 }  // namespace
 
+void add_common_input(NamedPath input) { common_inputs().push_back(std::move(input)); }
+
 void refuse_replacing(const std::vector<NamedPath>& outputs, const std::vector<NamedPath>& inputs) {
+  std::vector<NamedPath> all = inputs;
+  all.insert(all.end(), common_inputs().begin(), common_inputs().end());
   for (const NamedPath& output : outputs) {
     if (!is_there(output)) continue;
-    for (const NamedPath& input : inputs) {
+    for (const NamedPath& input : all) {
       if (input.path.empty()) continue;
       const std::string name = fmt::format("the input ({})", input.option);
       if (is_same(output.path, input.path)) refuse(output, name);
-      for (const fs::path& file : files_read_from(input.path)) {
+      for (const fs::path& file : files_read_for(input)) {
         if (is_same(output.path, file)) refuse(output, fmt::format("{}, a file of {}", file.string(), name));
       }
     }

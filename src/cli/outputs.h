@@ -23,6 +23,9 @@ struct NamedPath {
 // input's directory: a model's, a run's, or the annotations and images of a data set.
 void refuse_replacing(const std::vector<NamedPath>& outputs, const std::vector<NamedPath>& inputs);
 
+// Adds an input to those of every later call: what is read whatever the command.
+void add_common_input(NamedPath input);
+
 // Does the same for pages' images, once the pages are known.
 void refuse_replacing_images(const std::vector<NamedPath>& outputs, const PageSource& pages);
 

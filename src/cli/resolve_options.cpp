@@ -226,6 +226,9 @@ void RunOptions::resolve_reports() {
   }
   const std::vector<std::string> names = names_in(report_to);
   const bool jsonl = std::ranges::find(names, "jsonl") != names.end() || std::ranges::find(names, "all") != names.end();
+  if (jsonl && !events.empty()) {
+    log_warning(fmt::format("--report-to jsonl changes nothing beside --events: all events go to {}", events));
+  }
   if (jsonl && events.empty() && !train.output_dir.empty()) events = (train.output_dir / "events.jsonl").string();
 }
 
@@ -251,6 +254,9 @@ void RunOptions::resolve_strategies() {
                       .where = "--eval-strategy",
                       .found = "steps, without --eval-steps, and --logging-steps 0",
                       .remedy = "pass --eval-steps N"});
+  }
+  if (train.load_best_model_at_end && train.save_strategy == IntervalStrategy::kNo) {
+    log_info("--load-best-model-at-end saves a checkpoint whenever an evaluation is the best so far");
   }
   if (!eval_data.empty()) return;
   const std::string found = train.eval_strategy == IntervalStrategy::kNo ? "--eval-strategy no" : "no --eval-data";

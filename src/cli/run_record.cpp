@@ -47,6 +47,7 @@ nlohmann::json run_record(const Command& command, const ModelBundle& bundle, con
                           const Dataset* evaluation, const std::string& device) {
   nlohmann::json record = {{"plimsoll", PLIMSOLL_VERSION},
                            {"options", command.values()},
+                           {"given", command.values(true)},
                            {"machine", {{"processor", processor_name()}, {"device", device}}},
                            {"labels", bundle.config.task.labels},
                            {"fingerprints",

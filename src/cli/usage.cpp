@@ -65,7 +65,8 @@ UsageError bad_value(const std::string& option, const std::string& found, std::s
   return UsageError({.what = "an option has an invalid value",
                      .where = option,
                      .found = fmt::format("'{}'", found),
-                     .allowed = std::move(allowed)});
+                     .allowed = std::move(allowed),
+                     .remedy = "correct the value; --help describes the option"});
 }
 
 Option* whole_number(Option* option, std::int64_t low, std::int64_t high) {
@@ -107,7 +108,12 @@ Option* one_of(Option* option, std::vector<std::string> names) {
   return option->check(
       [option, names = std::move(names)](const std::string& text) {
         if (std::find(names.begin(), names.end(), text) != names.end()) return;
-        throw bad_value(option->name(), text, fmt::format("{}", fmt::join(names, ", ")));
+        UsageError error = bad_value(option->name(), text, fmt::format("{}", fmt::join(names, ", ")));
+        const std::string meant = nearest(lower_case(text), names);
+        if (meant.empty()) throw error;
+        Problem problem = error.problem();
+        problem.remedy = fmt::format("did you mean {}?", meant);
+        throw UsageError(std::move(problem));
       },
       list, kChoiceOption);
 }

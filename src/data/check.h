@@ -10,18 +10,19 @@
 // Kinds, stable for machines. Errors: whatever PageError and ImageError name ("bad-json", "repeated-key",
 // "missing-key", "wrong-type", "counts-differ", "box-shape", "not-finite", "not-utf8", "label-numbers",
 // "label-unknown", "label-scheme", "size-unknown", "image-missing", "image-unreadable", "image-kind",
-// "image-too-large"), "page-unreadable", "box-outside", "labels-missing", "label-missing", "label-kind",
-// "label-range", "questions-missing", "answers-missing", "answer-outside", "prompt-too-long", "entities-missing",
-// "entity-outside", "duplicate-entity", "completion-cut", "too-many-entities", "links-missing", "link-outside",
-// "pair-unknown-page", "pair-ambiguous-page", "pair-same-page", "pair-without-page", "pair-contradiction" (a warning
-// of rankings), "empty-page", "page-too-long", "token-outside", "tokenizer-size", and "duplicate-id" (a warning
-// where labels are not required). Warnings: "box-inverted", "box-fractions", "box-thousandths", "box-pixels",
-// "box-order", "box-constant", "box-mirrored", "word-boxes", "image-size", "image-turned", "image-damaged",
-// "image-blank", "image-bgr", "word-without-tokens", "words-lost", "tokens-lost", "prompt-cut", "window-ignored",
-// "tokenizer-size", "tag-order", "label-unused", "label-untrained", "label-alone", "label-not-read", "role-unknown",
-// "class-dominant", "nothing-to-learn", "answer-text", "duplicate-question", "pair-twice", "entities-overlap",
-// "entity-unlabelled", "link-twice", "link-nowhere", "duplicate-page", "page-in-both", "words-shattered". Infos:
-// "long-page", "word-boxes", "label-scheme" (names without tags; IOB1), "labels-whole".
+// "image-too-large"), "page-unreadable", "weights-unusable", "box-outside", "labels-missing", "label-missing",
+// "label-kind", "label-range", "questions-missing", "answers-missing", "answer-outside", "prompt-too-long",
+// "entities-missing", "entity-outside", "duplicate-entity", "completion-cut", "too-many-entities", "links-missing",
+// "link-outside", "pair-unknown-page", "pair-ambiguous-page", "pair-same-page", "pair-without-page",
+// "pair-contradiction" (a warning of rankings), "empty-page", "page-too-long", "token-outside", "tokenizer-size",
+// and "duplicate-id" (a warning where labels are not required). Warnings: "box-inverted", "box-fractions",
+// "box-thousandths", "box-pixels", "box-order", "box-constant", "box-mirrored", "word-boxes", "image-size",
+// "image-turned", "image-damaged", "image-blank", "image-bgr", "word-without-tokens", "words-lost", "tokens-lost",
+// "prompt-cut", "window-ignored", "tokenizer-size", "tag-order", "label-unused", "label-untrained",
+// "label-misspelt", "label-alone", "label-not-read", "role-unknown", "class-dominant", "nothing-to-learn",
+// "answer-text", "answer-cut", "duplicate-question", "pair-twice", "entities-overlap", "entity-unlabelled",
+// "link-twice", "link-cut", "link-nowhere", "duplicate-page", "page-in-both", "words-shattered". Infos: "long-page",
+// "word-boxes", "label-scheme" (names without tags; IOB1), "labels-whole".
 #pragma once
 
 #include <algorithm>
@@ -108,8 +109,14 @@ struct BadPage {
   Problem problem{};
 };
 
+// The most words of a page, and of pages that follow one another and name the same document.
+struct PageSizes {
+  std::uint64_t page_words = 0, document_words = 0;
+};
+
 struct CheckReport : CheckCounts {
   Findings findings;
+  PageSizes sizes{};
   std::map<std::string, std::uint64_t> labels;  // occurrences, on words or pages
   // Hash of words and boxes -> page, for pages with enough of them; sorted.
   std::vector<std::pair<std::uint64_t, std::uint32_t>> contents;

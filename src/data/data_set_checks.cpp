@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/counted.h"
+#include "base/nearest.h"
 
 namespace plimsoll {
 namespace {
@@ -26,6 +27,18 @@ std::set<std::string> entities_in(const std::map<std::string, std::uint64_t>& la
   std::set<std::string> entities;
   for (const auto& [label, count] : labels) entities.insert(entity_of(label, scheme));
   return entities;
+}
+
+std::string without_digits(std::string name) {
+  std::erase_if(name, [](char c) { return c >= '0' && c <= '9'; });
+  return name;
+}
+
+// True for "TOTLA" beside "TOTAL", but not for names that a number tells apart.
+bool may_be_misspelt(const std::string& name, const std::string& known) {
+  constexpr std::size_t kShort = 5, kLong = 8;
+  if (name.size() < kShort || without_digits(name) == without_digits(known)) return false;
+  return edit_distance(name, known) <= (name.size() < kLong ? 1U : 2U);
 }
 
 // Pages with equal hashes are compared after they have been read again.
@@ -94,7 +107,15 @@ void DataSetChecker::add(const BlockReport& block) {
   boxes_.include(block.boxes);
   for (const auto& [label, count] : block.labels) report_.labels[label] += count;
   report_.bad_pages.insert(report_.bad_pages.end(), block.bad_pages.begin(), block.bad_pages.end());
-  for (const PageFacts& page : block.pages) check_twice(page);
+  for (const PageFacts& page : block.pages) {
+    check_twice(page);
+    // Pages of a document follow one another.
+    document_words_ = page.words + (page.document != 0 && page.document == document_ ? document_words_ : 0);
+    document_ = page.document;
+    PageSizes& sizes = report_.sizes;
+    sizes.page_words = std::max(sizes.page_words, page.words);
+    if (document_ != 0) sizes.document_words = std::max(sizes.document_words, document_words_);
+  }
 }
 
 void DataSetChecker::check_twice(const PageFacts& page) {
@@ -168,6 +189,7 @@ void DataSetChecker::check_labels() {
                             .remedy = "add pages that have it, or remove it from the label set"});
     }
   }
+  check_spelling();
   for (const auto& [label, count] : report_.labels) {
     if (100 * count <= kDominantPercent * all) continue;
     report_.findings.add(
@@ -178,6 +200,29 @@ void DataSetChecker::check_labels() {
                               100.0 * static_cast<double>(count) / static_cast<double>(all), counted(all, unit)),
          .allowed = fmt::format("at most {} %", kDominantPercent),
          .remedy = "check that labels were read correctly; use F1 per label, because accuracy is meaningless here"});
+  }
+}
+
+// A misspelt label would become a class of its own in a new head.
+void DataSetChecker::check_spelling() {
+  constexpr std::uint64_t kMost = 5, kTimes = 20;
+  const LabelScheme scheme =
+      scheme_of(options_.labels != nullptr ? options_.labels->names() : names_of(report_.labels));
+  std::map<std::string, std::uint64_t> counts;
+  for (const auto& [label, count] : report_.labels) counts[entity_of(label, scheme)] += count;
+  for (const auto& [rare, few] : counts) {
+    if (few > kMost) continue;
+    for (const auto& [known, many] : counts) {
+      if (many < kTimes * few || !may_be_misspelt(rare, known)) continue;
+      report_.findings.add(
+          Severity::kWarning, "label-misspelt",
+          {.what = "a rare label is spelt nearly like a usual one",
+           .where = listed(source_.paths()),
+           .found = fmt::format("{} ({}), beside {} ({})", rare, counted(few, "time"), known, counted(many, "time")),
+           .allowed = "one spelling of each label",
+           .remedy = fmt::format("correct it to {}, unless it is meant", known)});
+      break;
+    }
   }
 }
 

@@ -23,6 +23,7 @@ class DataSetChecker {
   void check_twice(const PageFacts& page);
   LabelScheme scheme_of(const std::vector<std::string>& names) const;
   void check_labels();
+  void check_spelling();
   void check_scheme();
   void check_targets();
   void check_box_habits();
@@ -33,6 +34,7 @@ class DataSetChecker {
   CheckReport report_;
   Findings word_level_, inside_first_;
   BoxExtent boxes_;
+  std::uint64_t document_ = 0, document_words_ = 0;                  // of the last page
   std::unordered_map<std::uint64_t, std::uint32_t> ids_, contents_;  // hash -> first page that has it
 };
 

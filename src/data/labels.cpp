@@ -99,8 +99,17 @@ LabelSet LabelSet::parse(const std::string& list_or_file) {
   }
   const std::string text = is_file ? read_text_file(list_or_file, kLongestLabelConfigBytes) : list_or_file;
   std::vector<std::string> names;
+  // A list in JSON, whose names may have commas.
+  const auto is_text = [](const Json& name) { return name.is_string(); };
+  if (const Json list = parse_json(text); list.is_array() && std::all_of(list.begin(), list.end(), is_text)) {
+    return LabelSet(list.get<std::vector<std::string>>(), is_file ? list_or_file : "--labels");
+  }
+  // So may names that have lines of their own.
+  const std::string all = trimmed(text);
+  const bool has_lines = is_file && all.find('\n') != std::string::npos && all.find(",\n") == std::string::npos;
+  const char* const separators = has_lines ? "\n" : is_file ? ",\n" : ",";
   for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find_first_of(is_file ? ",\n" : ",", begin), text.size());
+    const std::size_t end = std::min(text.find_first_of(separators, begin), text.size());
     std::string name = trimmed(std::string_view(text).substr(begin, end - begin));
     // Blank lines in a file are ignored; an empty name in a list is a mistake that must be reported.
     if (!name.empty() || !is_file) names.push_back(std::move(name));

@@ -30,7 +30,7 @@ class LabelSet {
   // occurs twice.
   LabelSet(std::vector<std::string> names, std::string_view where);
 
-  // Parses "O,B-X,I-X", or reads a file with one name per line (or commas). Throws UsageError.
+  // Parses "O,B-X,I-X" or ["O", "B-X"], or reads a file with such a list or one name per line. Throws UsageError.
   static LabelSet parse(const std::string& list_or_file);
   // Reads `id2label` (or else `label2id`) of a config.json; nullopt if it has neither. Throws DataError if the numbers
   // have gaps, the names repeat, or the two contradict each other.

@@ -107,7 +107,9 @@ void PageChecker::check_page(Page& page, std::size_t index) {
   block_->counts.words += page.words.size();
   block_->pages.push_back({.index = static_cast<std::uint32_t>(index),
                            .id = std::hash<std::string>()(page.id),
-                           .content = content_hash(page)});
+                           .content = content_hash(page),
+                           .document = page.document.empty() ? 0 : std::hash<std::string>()(page.document),
+                           .words = page.words.size()});
   // An empty scan has nothing to learn from, but it has a prediction.
   if (page.words.empty() && (options_.labels_required || (page.is_text && options_.texts_required))) {
     add(Severity::kError, "empty-page",
@@ -310,11 +312,11 @@ void PageChecker::check_tokens(const Page& page) {
   cut_windows(tokens_, options_.windows, windows_);
   CheckCounts& counts = block_->counts;
   counts.tokens += tokens_.ids.size();
-  for (std::size_t w = 0; options_.targets && w < windows_.size(); ++w) {
-    options_.targets->check_window({.page = page, .tokens = tokens_, .windows = windows_, .index = w},
-                                   block_->findings);
-  }
   const std::uint64_t behind_prompts = windows_behind_prompts(page);
+  if (behind_prompts == 0 && options_.targets) {
+    options_.targets->check_windows({.page = page, .tokens = tokens_, .windows = windows_}, options_.labels_required,
+                                    block_->findings);
+  }
   counts.windows += behind_prompts > 0 ? behind_prompts : windows_.size() - idle_windows(page);
   counts.longest_page_tokens = std::max<std::uint64_t>(counts.longest_page_tokens, tokens_.ids.size());
   for (std::size_t word = 0; word < tokens_.first_of_word.size(); ++word) {
@@ -376,6 +378,8 @@ std::uint64_t PageChecker::windows_behind_prompts(const Page& page) {
     if (const std::optional<WindowOptions> room = prompt.room(options_.windows)) {
       cut_windows(tokens_, *room, cut);
       windows += cut.size();
+      options_.targets->check_windows({.page = page, .tokens = tokens_, .windows = cut, .item = item},
+                                      options_.labels_required, block_->findings);
     } else {
       add(Severity::kError, "prompt-too-long", prompt_too_long_problem(page, item, prompt, options_.windows));
     }

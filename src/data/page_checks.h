@@ -22,8 +22,10 @@ namespace plimsoll {
 // What the checks on the whole data set need to know about a page that could be read.
 struct PageFacts {
   std::uint32_t index = 0;
-  std::uint64_t id = 0;       // hash
-  std::uint64_t content = 0;  // hash of words and boxes; 0: too few words to distinguish pages
+  std::uint64_t id = 0;        // hash
+  std::uint64_t content = 0;   // hash of words and boxes; 0: too few words to distinguish pages
+  std::uint64_t document = 0;  // hash of its name; 0: it has none
+  std::uint64_t words = 0;
 };
 
 // The report on a block of consecutive pages.

@@ -4,12 +4,15 @@
 
 #include <nlohmann/json.hpp>
 
+#include "data/page_source.h"
+
 namespace plimsoll {
 
 std::string shown(const nlohmann::json& value) {
   constexpr std::size_t kLongest = 60;
   // `replace` makes sure that a message can be shown even if its text is not UTF-8.
   std::string text = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  if (const std::string_view name = non_finite_name(value); !name.empty()) text = name;
   if (text.size() > kLongest) {
     std::size_t end = kLongest;
     while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;

@@ -27,6 +27,9 @@ constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 constexpr Box kUnreadBox = {kNoNumber, kNoNumber, kNoNumber, kNoNumber};
 constexpr const char* kUnreadWord = "?";
 
+// Puts NaN, Infinity and -Infinity between `before` and `after`; keeps the rest.
+std::string replace_non_finite(std::string_view text, std::string_view before, std::string_view after);
+
 // Replaces bytes that are not UTF-8 by private-use characters, U+F0080 to U+F00FF, so that the words that hold them can
 // be found again after the JSON is parsed.
 class RepairedText {
@@ -82,6 +85,12 @@ Json parse_object(std::string_view text, const Page& page, const LineForm& form)
                                  .remedy = "correct the line, or write the file with a JSON library"});
   }
   Json json;
+  if (text.find('\0') != std::string_view::npos) {  // the parser would take it for the end
+    throw PageError("bad-json", {.what = "a line has a NUL byte",
+                                 .where = fmt::format("{}, byte {}", place(page), text.find('\0')),
+                                 .allowed = form.form,
+                                 .remedy = "the file is damaged: write or copy it again"});
+  }
   try {
     json = Json::parse(text);
   } catch (const Json::parse_error& error) {
@@ -101,8 +110,8 @@ Json parse_object(std::string_view text, const Page& page, const LineForm& form)
                                                          "JSONL)",
                                                          form.name)});
     }
-    const std::string quoted = quote_non_finite(text);
-    if (!cut && quoted != text) return parse_object(quoted, page, form);
+    const std::string marked = replace_non_finite(text, R"({"":")", R"("})");
+    if (!cut && marked != text) return parse_object(marked, page, form);
     throw PageError("bad-json", {.what = cut ? "JSON ends too early" : "not valid JSON",
                                  .where = fmt::format("{}, near byte {} of {}", place(page), at, text.size()),
                                  .found = in_quotes(tail),
@@ -204,11 +213,7 @@ std::vector<std::string> whole_text(const Page& page, const Json& text) {
 // Shows the numbers as in the file: NaN without the quotes that were added for parsing.
 std::string shown_numbers(const Json& box) {
   std::string text;
-  for (const Json& number : box) {
-    const bool named =
-        number.is_string() && std::ranges::find(kNonFinite, number.get<std::string>()) != std::end(kNonFinite);
-    text += (text.empty() ? "" : ", ") + (named ? number.get<std::string>() : shown(number));
-  }
+  for (const Json& number : box) text += (text.empty() ? "" : ", ") + shown(number);
   return text.size() > 60 ? shown(box) : "[" + text + "]";
 }
 
@@ -229,7 +234,7 @@ Box parse_box(const Json& value, const std::string& where, PageFaults* faults) {
   Box box{};
   for (std::size_t i = 0; i < 4; ++i) {
     const Json& number = value[i];
-    if (number.is_string() && std::ranges::find(kNonFinite, number.get<std::string>()) != std::end(kNonFinite)) {
+    if (!non_finite_name(number).empty()) {
       return fail("not-finite", "a coordinate is not finite (NaN or Infinity)", "finite numbers",
                   "check the program that computed it, and write the page again");
     }
@@ -328,9 +333,17 @@ std::string name_of(const Json& object, const char* key, const Page& page, PageF
 
 }  // namespace
 
-bool is_non_finite(std::string_view text) { return std::ranges::find(kNonFinite, text) != std::end(kNonFinite); }
+std::string quote_non_finite(std::string_view text) { return replace_non_finite(text, "\"", "\""); }
 
-std::string quote_non_finite(std::string_view text) {
+std::string_view non_finite_name(const Json& value) {
+  if (!value.is_object() || value.size() != 1 || !value.contains("") || !value.at("").is_string()) return {};
+  const auto* const name = std::ranges::find(kNonFinite, value.at("").get_ref<const std::string&>());
+  return name == std::end(kNonFinite) ? std::string_view() : *name;
+}
+
+namespace {
+
+std::string replace_non_finite(std::string_view text, std::string_view before, std::string_view after) {
   std::string out;
   bool in_string = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -342,7 +355,7 @@ std::string quote_non_finite(std::string_view text) {
       const auto* const name =
           std::ranges::find_if(kNonFinite, [&](std::string_view each) { return text.substr(i).starts_with(each); });
       if (name != std::end(kNonFinite)) {
-        out += fmt::format("\"{}\"", *name);
+        out.append(before).append(*name).append(after);
         i += name->size() - 1;
         continue;
       }
@@ -351,6 +364,8 @@ std::string quote_non_finite(std::string_view text) {
   }
   return out;
 }
+
+}  // namespace
 
 nlohmann::json parse_json_line(std::string_view text, const std::filesystem::path& file, std::size_t line,
                                const LineForm& form) {

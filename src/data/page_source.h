@@ -100,8 +100,8 @@ std::optional<PageError> read_as_far_as_possible(const PageSource& pages, const 
 
 // Turns NaN, Infinity and -Infinity, which Python writes and JSON does not allow, into strings; keeps the rest.
 std::string quote_non_finite(std::string_view json);
-// Returns true for the strings that it makes from these.
-bool is_non_finite(std::string_view text);
+// A page's JSON has these as {"": "NaN"}, so that nobody takes one for a text. Returns the name; empty for other values.
+std::string_view non_finite_name(const nlohmann::json& value);
 
 // Says in messages what a line of JSONL holds: "page", and an example of its JSON.
 struct LineForm {

@@ -110,8 +110,9 @@ class Targets {
   // without a target is an error.
   virtual void check(const Page& page, bool required, Findings& findings,
                      std::map<std::string, std::uint64_t>& labels) const = 0;
-  // Does the same for one of the page's windows.
-  virtual void check_window(const PageWindow&, Findings&) const {}
+  // Does the same for the windows into which a page, or an item of it, is cut; `index` means nothing here. `required`
+  // as above.
+  virtual void check_windows(const PageWindow&, bool /*required*/, Findings&) const {}
   // Returns what is wrong with a data set without errors from which nothing can be learned, if that is so. The
   // place is added by the caller.
   virtual std::optional<Problem> nothing_to_learn(const TargetCounts&) const { return std::nullopt; }

@@ -381,6 +381,8 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
     run.arena_bytes = std::max(run.arena_bytes, program.plan.arena_bytes());
     if (largest == nullptr || program.plan.arena_bytes() > largest->plan.arena_bytes()) largest = &program;
   }
+  // Estimates with and without a network overlap other work, so their difference may exceed the exchange itself.
+  run.exchange_wait_seconds = std::min(run.exchange_wait_seconds, run.exchange_seconds);
   run.transfer_seconds = transfer_seconds(run.transfers, request.speeds);
   run.items = persistent_items(run.layout, request.step);
   for (MemoryItem& item : explain_peak(largest->plan)) {
@@ -394,6 +396,7 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
                                         {"labels of an update's pages", collected},
                                         {"scores of the next tokens", score_bytes(run)},
                                         {"drawing of pictures", request.drawing_bytes},
+                                        {"predictions of a page or document", request.prediction_bytes},
                                         {"offload thread and its buffer", to_file ? kOffloadThreadBytes : 0},
                                         {"messages between processes", rank_buffer_bytes(run)},
                                         {"reserve for libraries", kReserveBytes + backend.library_bytes()}};

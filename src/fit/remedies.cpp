@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -230,6 +231,7 @@ std::vector<Change> known_changes(const FitRequest& request, bool on_device) {
       [](FitRequest& r) { return take_optimizer(r, OptimizerKind::kAdamW8bit); });
   add("optimizer", "Adafactor keeps only row and column means", "--optim adafactor", Effect::kNumerics,
       [](FitRequest& r) { return take_optimizer(r, OptimizerKind::kAdafactor); });
+  changes.back().as_mild = true;
   // Its time is estimated with the speeds of the requested precision.
   const std::string narrowed = request.trains ? "the encoder's activations" : "weights and activations";
   add("precision", narrowed + " in bfloat16", "--bf16", Effect::kNumerics, [](FitRequest& r) {
@@ -293,6 +295,7 @@ std::vector<Remedy> find_remedies(const FitRequest& request, const PlanSummary& 
     std::optional<PlanSummary> plan = std::nullopt;
   };
   struct Found {
+    std::string kind;
     Remedy remedy;
     FitRequest trial;
   };
@@ -334,19 +337,21 @@ std::vector<Remedy> find_remedies(const FitRequest& request, const PlanSummary& 
   };
   std::vector<Change> not_enough;
   for (const Change& change : known_changes(request, smallest.on_device)) {
-    if (std::find(kinds.begin(), kinds.end(), change.kind) != kinds.end()) continue;
+    if (!change.as_mild && std::find(kinds.begin(), kinds.end(), change.kind) != kinds.end()) continue;
     Trial trial = try_change(change);
     if (trial.outcome == Outcome::kTooLarge) not_enough.push_back(change);
     if (trial.outcome != Outcome::kFits) continue;
     kinds.push_back(change.kind);
-    found.push_back({.remedy = remedy_of(change, trial), .trial = std::move(trial.request)});
+    found.push_back({.kind = change.kind, .remedy = remedy_of(change, trial), .trial = std::move(trial.request)});
   }
   std::stable_sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
     const auto key = [](const Remedy& r) {
-      return std::tuple(slowness(r), r.effect, -static_cast<double>(r.saved_bytes));
+      return std::tuple(r.effect == Effect::kModel, slowness(r), r.effect, -static_cast<double>(r.saved_bytes));
     };
     return key(a.remedy) < key(b.remedy);
   });
+  std::set<std::string> seen;
+  std::erase_if(found, [&seen](const Found& each) { return !seen.insert(each.kind).second; });
   // An estimate may promise what packing does not reach, so a remedy is named only after it was planned completely.
   std::vector<Remedy> named;
   std::vector<Found*> rest;

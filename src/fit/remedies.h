@@ -36,6 +36,7 @@ struct Change {
   std::string flags;  // "--max-grad-norm 0", "without --eval-data"
   Effect effect = Effect::kNone;
   std::function<bool(FitRequest&)> apply;  // false: the change has no effect here
+  bool as_mild = false;                    // as mild as those of its kind before it: the cheapest of them is named
 };
 // Returns every known change, the mildest of each kind first. `request` says what the flags must repeat to leave the
 // other settings unchanged; `on_device` is RunPlan's.
@@ -54,9 +55,9 @@ struct Remedy {
 int slowness(const Remedy& remedy);
 
 // Returns at most `count` changes that make the run fit its budget, the cheapest first: by least slowness, then least
-// change to results, then most bytes saved. One whose change to results is the least is always included, however slow.
-// If no single change to this model is enough, the first of the list is a combination of such, where one is.
-// `smallest` is the smallest plan of the request, which does not fit.
+// change to results, then most bytes saved; another model comes last. One whose change to results is the least is
+// always included, however slow. If no single change to this model is enough, the first of the list is a combination of
+// such, where one is. `smallest` is the smallest plan of the request, which does not fit.
 std::vector<Remedy> find_remedies(const FitRequest& request, const PlanSummary& smallest, Backend& backend,
                                   std::size_t count = 3);
 

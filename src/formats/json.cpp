@@ -29,6 +29,16 @@ bool nests_too_deep(std::string_view text) {
   return false;
 }
 
+namespace {
+
+// The library takes a NUL byte for the text's end, whatever follows.
+nlohmann::json parse_flat(std::string_view text) {
+  if (text.find('\0') != std::string_view::npos) return nlohmann::json(nlohmann::json::value_t::discarded);
+  return nlohmann::json::parse(text, nullptr, false);
+}
+
+}  // namespace
+
 nlohmann::json parse_json(std::string_view text, const std::string& where) {
   if (nests_too_deep(text)) {
     throw DataError({.what = "JSON nests deeper than in any file of its kind",
@@ -37,12 +47,11 @@ nlohmann::json parse_json(std::string_view text, const std::string& where) {
                      .allowed = fmt::format("at most {}", kMaxJsonDepth),
                      .remedy = "the file is damaged or was made to mislead: get it again"});
   }
-  return nlohmann::json::parse(text, nullptr, false);
+  return parse_flat(text);
 }
 
 nlohmann::json parse_json(std::string_view text) {
-  if (nests_too_deep(text)) return nlohmann::json(nlohmann::json::value_t::discarded);
-  return nlohmann::json::parse(text, nullptr, false);
+  return nests_too_deep(text) ? nlohmann::json(nlohmann::json::value_t::discarded) : parse_flat(text);
 }
 
 std::string json_fault(const nlohmann::json::exception& error) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "base/counted.h"
@@ -40,7 +41,15 @@ std::vector<std::string> near_matches(const std::string& pattern, const std::vec
     if (matches_any(other)) return {other};
   }
   std::vector<std::pair<std::size_t, std::string>> by_distance;
-  for (const ParameterSpec& spec : specs) by_distance.emplace_back(distance(pattern, spec.name), spec.name);
+  std::set<std::string> candidates;
+  for (const ParameterSpec& spec : specs) {
+    candidates.insert(spec.name);
+    for (std::size_t dot = spec.name.find('.'); pattern.ends_with('*') && dot != std::string::npos;
+         dot = spec.name.find('.', dot + 1)) {
+      candidates.insert(spec.name.substr(0, dot + 1) + "*");
+    }
+  }
+  for (const std::string& name : candidates) by_distance.emplace_back(distance(pattern, name), name);
   std::sort(by_distance.begin(), by_distance.end());
   std::vector<std::string> names;
   for (std::size_t i = 0; i < std::min<std::size_t>(3, by_distance.size()); ++i) names.push_back(by_distance[i].second);

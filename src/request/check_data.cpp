@@ -180,27 +180,40 @@ void log_findings(const Findings& findings) {
   for (const std::string& line : findings.to_lines(Severity::kInfo)) log_info(line);
 }
 
+namespace {
+
+// Names the files in which an error may be: pairs, and pages that they name.
+std::string files_of(const PageSource& pages, const Pairs* pairs) {
+  const std::string paths = listed(pages.paths());
+  if (pairs == nullptr || listed(pairs->paths()) == paths) return paths;
+  return listed(pairs->paths()) + " and " + paths;
+}
+
+}  // namespace
+
 DataCheck refuse_bad_data(const ModelBundle& bundle, const RunPages& pages, const CheckRequest& request) {
   const LabelSet labels(bundle.config.task.labels, "the model's labels");
   DataCheck result = check_with(bundle, pages, request, &labels, true);
   for (const std::string& line : result.findings.to_lines(Severity::kWarning)) log_warning(line);
   if (result.findings.count(Severity::kError) > 0) {
-    const std::string train = listed(pages.train->paths());
-    throw result.findings.to_error(pages.evaluation == nullptr ? train
-                                                               : train + " and " + listed(pages.evaluation->paths()));
+    std::string files = files_of(*pages.train, pages.train_pairs.get());
+    if (pages.evaluation != nullptr) files += " and " + files_of(*pages.evaluation, pages.evaluation_pairs.get());
+    throw result.findings.to_error(files);
   }
   return result;
 }
 
-std::vector<SkippedPage> find_bad_pages(const ModelBundle& bundle, const RunPages& pages, const CheckRequest& request) {
+std::vector<SkippedPage> find_bad_pages(const ModelBundle& bundle, const RunPages& pages, const CheckRequest& request,
+                                        PageSizes& sizes) {
   const DataCheck result = check_with(bundle, pages, request, nullptr, false);
+  sizes = result.train.sizes;
   for (const std::string& line : result.findings.to_lines(Severity::kWarning)) log_warning(line);
   const std::size_t bad = result.train.bad_pages.size();
   const std::size_t all = pages.train_pairs ? pages.train_pairs->size() : pages.train->size();
   // If every page of a shard is bad, other shards may still have good ones.
   const bool all_bad = bad == all && !request.data.range;
   if (result.findings.count(Severity::kError) > 0 && (bad == 0 || all_bad)) {
-    throw result.findings.to_error(listed(pages.train->paths()));
+    throw result.findings.to_error(files_of(*pages.train, pages.train_pairs.get()));
   }
   std::vector<SkippedPage> skipped;
   for (const BadPage& page : result.train.bad_pages) skipped.push_back({.page = page.page, .problem = page.problem});

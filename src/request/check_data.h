@@ -61,6 +61,8 @@ void log_findings(const Findings& findings);
 DataCheck refuse_bad_data(const ModelBundle& bundle, const RunPages& pages, const CheckRequest& request);
 // Does the same before a prediction, where a bad page affects only itself: returns the pages with an error, in their
 // order. Throws DataError if there are no others.
-std::vector<SkippedPage> find_bad_pages(const ModelBundle& bundle, const RunPages& pages, const CheckRequest& request);
+// `sizes` is set to those of all pages.
+std::vector<SkippedPage> find_bad_pages(const ModelBundle& bundle, const RunPages& pages, const CheckRequest& request,
+                                        PageSizes& sizes);
 
 }  // namespace plimsoll

@@ -227,6 +227,7 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
   request.may_quantize = memory.may_quantize;
   request.least_window = memory.least_window;
   request.drawing_bytes = memory.drawing_bytes;
+  request.prediction_bytes = memory.prediction_bytes;
   request.budget_bytes = resolve_budget(memory);
   request.budget_option = memory.budget_option;
   request.host_budget_bytes = memory.host_budget_bytes;

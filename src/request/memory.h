@@ -38,7 +38,7 @@ struct MemoryRequest {
   bool resumes = false;                       // FitRequest's members of these names
   bool may_quantize = false;
   std::int64_t least_window = 0;
-  std::size_t drawing_bytes = 0;
+  std::size_t drawing_bytes = 0, prediction_bytes = 0;
   // With ranks (fit/fit.h, transform/data_parallel.h).
   std::optional<int> zero_stage{};
   std::optional<bool> sums_each_micro_batch{};

@@ -91,9 +91,11 @@ std::unique_ptr<Dataset> open_dataset(const ModelBundle& bundle, const DataReque
 }
 
 std::unique_ptr<Dataset> open_to_predict(const ModelBundle& bundle, const DataRequest& request,
-                                         std::vector<SkippedPage>& bad) {
+                                         std::vector<SkippedPage>& bad, PageSizes* sizes) {
   const RunPages pages = open_pages_of(bundle, request, false);
-  bad = find_bad_pages(bundle, pages, {.data = request, .threads = reading_threads()});
+  PageSizes found;
+  bad = find_bad_pages(bundle, pages, {.data = request, .threads = reading_threads()}, found);
+  if (sizes != nullptr) *sizes = found;
   if (request.range && bad.size() == pages.train->size()) return nullptr;
   return open_checked(bundle, request, pages.train, pages.train_pairs, false, false, indices_of(bad, false));
 }

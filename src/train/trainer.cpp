@@ -346,7 +346,10 @@ void Trainer::finish(Interrupt& interrupt) {
   updates_.close();
   if (schedule_.save_every() > 0) saver_.save_due(state_);
   const bool takes_best = options_.load_best_model_at_end && state_.best_metric && state_.best_step != state_.step;
-  if (takes_best) memory_.fill_parameters_from(checkpoint_path(options_.output_dir, state_.best_step));
+  if (takes_best) {
+    memory_.fill_parameters_from(checkpoint_path(options_.output_dir, state_.best_step));
+    log_info(fmt::format("the model of update {} was the best, and is the one that is saved", state_.best_step));
+  }
   saver_.save_model();
   if (takes_best && data_.evaluation != nullptr) evaluate_best(interrupt);
 }

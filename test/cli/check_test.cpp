@@ -28,6 +28,18 @@ TEST_F(Check, CleanPagesPass) {
   EXPECT_GT(report.at("pages_per_second"), 0);
 }
 
+// `train` would refuse them, whatever the data.
+TEST_F(Check, WeightsThatDoNotFitTheConfigAreAnError) {
+  ASSERT_EQ(run({"init", "--model", "layoutlmv3-tiny", "--output-dir", path("model")}).code, 0);
+  nlohmann::json config = nlohmann::json::parse(file_bytes(at("model/config.json")));
+  config["intermediate_size"] = 512;
+  write_bytes(at("model/config.json"), config.dump());
+  const Outcome outcome =
+      run({"check", "--model", path("model"), "--data", path("pages/train.jsonl"), "--labels", "O,B-TOTAL"});
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_THAT(outcome.out, testing::AllOf(testing::HasSubstr("[weights-unusable]"), testing::HasSubstr("512")));
+}
+
 TEST_F(Check, WarningsAreCounted) {
   std::vector<nlohmann::json> pages = read_pages("train.jsonl");
   pages.push_back(pages[0]);

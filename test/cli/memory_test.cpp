@@ -209,6 +209,34 @@ TEST_F(MemoryTest, EveryRemedyThatIsPrintedWorks) {
   EXPECT_THAT(run(with_budget(runs.back(), least - 4)).err, testing::HasSubstr(". --load-in-8bit"));
 }
 
+// The line of a document is written once all its pages are predicted, and a page's line has all its words.
+TEST_F(MemoryTest, PredictionHoldsDocumentsWithinTheBudget) {
+  if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer's resident set is not the program's";
+  ASSERT_EQ(
+      run({"init", "--model", "roberta-tiny", "--labels", "O,B-X,I-X,B-Y,I-Y", "--output-dir", path("texts")}).code, 0);
+  const auto page = [](std::size_t words) {
+    return nlohmann::json{{"words", std::vector<std::string>(words, "word")},
+                          {"boxes", std::vector<std::vector<int>>(words, {100, 200, 300, 400})},
+                          {"width", 1000},
+                          {"height", 1000}};
+  };
+  std::vector<nlohmann::json> document(600, page(40)), large = {page(25'000)};
+  for (nlohmann::json& each : document) each["document"] = "report.pdf";
+  write_pages("document.jsonl", document);
+  write_pages("large.jsonl", large);
+  for (const char* name : {"pages/document.jsonl", "pages/large.jsonl"}) {
+    for (const bool scores : {false, true}) {
+      Arguments arguments = {"predict",         "--model",   path("texts"), "--data",   path(name), "--output",
+                             path("out.jsonl"), "--threads", "1",           "--budget", "20MiB"};
+      if (scores) arguments.emplace_back("--return-all-scores");
+      const std::size_t named = smallest_budget(with_budget(arguments, 20));
+      const Measured measured = measure(with_budget(arguments, named / kMiB));
+      EXPECT_EQ(measured.outcome.code, 0) << name << measured.outcome.err;
+      EXPECT_LE(measured.peak_bytes, named) << name << " scores " << scores;
+    }
+  }
+}
+
 TEST_F(MemoryTest, PredictionDrawsLargePagesWithinTheBudget) {
   if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer's resident set is not the program's";
   draw_pages();

@@ -63,6 +63,11 @@ TEST_F(Outputs, AnInputIsNotReplacedHoweverItIsSpelt) {
   expect_refused(predict(data, path("link.jsonl")), "--output", "the input (--data)");
   expect_refused(predict(path("model/config.json"), data), "--output", "the input (--model)");
   expect_refused(predict(path("model/model.safetensors"), data), "--output", "the input (--model)");
+  write_bytes(at("options.json"), R"({"threads": 1})");
+  refresh();
+  Arguments by_file = predict(path("options.json"), data);
+  by_file.insert(by_file.end(), {"--config", path("options.json")});
+  expect_refused(by_file, "--output", "the input (--config)");
   const std::string image = read_pages("validation.jsonl").front()["image"];
   expect_refused(predict(path("pages/" + image), data), "--output", "the image of ");
   expect_refused({"check", "--model", "layoutlmv3-tiny", "--data", data, "--fix", path("hard.jsonl")}, "--fix",

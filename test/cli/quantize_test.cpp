@@ -201,6 +201,13 @@ TEST_F(Quantize, RefusesWhatCannotBe) {
   fs::remove(at("floats/checksums.json"));
   write_bytes(at("floats/config.json"), other.dump());
   expect_message(run(train(path("floats"), "run")), 3, {"quantization_config", "gptq", "--load-in-4bit"});
+  other["quantization_config"] = "gelu";
+  write_bytes(at("floats/config.json"), other.dump());
+  expect_message(quantize("floats", "again"), 3, {"quantization_config", "gelu"});
+  other.erase("quantization_config");
+  other["intermediate_size"] = 2 * other["intermediate_size"].get<int>();
+  write_bytes(at("floats/config.json"), other.dump());
+  expect_message(quantize("floats", "again"), 3, {"model.safetensors", "another shape"});
 }
 
 }  // namespace

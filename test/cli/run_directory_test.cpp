@@ -194,6 +194,11 @@ TEST_F(RunDirectory, ArgsJsonHasAllOptionsAndAResumeSaysWhatChanged) {
   EXPECT_EQ(record.at("options").at("seed"), 42);
   EXPECT_EQ(record.at("options").at("bf16"), false);
   EXPECT_EQ(record.at("options").at("model"), "layoutlmv3-tiny");
+  EXPECT_EQ(record.at("given").at("warmup_ratio"), 0.5);
+  EXPECT_FALSE(record.at("given").contains("seed"));
+  // It repeats the run.
+  ASSERT_EQ(run({"train", "--config", path("run/args.json"), "--output-dir", path("again")}).code, 0);
+  EXPECT_TRUE(file_bytes(at("again/model.safetensors")) == file_bytes(at("run/model.safetensors")));
   EXPECT_EQ(record.at("fingerprints").at("data").at("pages"), 4);
   EXPECT_EQ(record.at("fingerprints").at("tokenizer").get<std::string>().size(), 16U);
   EXPECT_TRUE(record.at("plimsoll").is_string());

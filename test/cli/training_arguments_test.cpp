@@ -39,6 +39,30 @@ TEST_F(TrainingArguments, DefaultsPassWithoutAWord) {
   EXPECT_EQ(outcome.err, "");
 }
 
+// Fields that transformers 4 wrote and 5 no longer has, at their defaults.
+TEST_F(TrainingArguments, OfAnEarlierVersionPassToo) {
+  nlohmann::json config = defaults_;
+  config.update({{"adafactor", false},
+                 {"fp16_backend", "auto"},
+                 {"fp16_opt_level", "O1"},
+                 {"fsdp_min_num_params", 0},
+                 {"group_by_length", false},
+                 {"half_precision_backend", "auto"},
+                 {"mp_parameters", ""},
+                 {"no_cuda", false},
+                 {"past_index", -1},
+                 {"push_to_hub_token", "<X>"},
+                 {"push_to_hub_model_id", nullptr},
+                 {"save_safetensors", true},
+                 {"sharded_ddp", nlohmann::json::array()},
+                 {"use_ipex", false},
+                 {"use_mps_device", false}});
+  const Outcome outcome = plan(config);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  config["group_by_length"] = true;
+  expect_message(plan(config), 2, {"--group-by-length", "pass --train-sampling-strategy group_by_length"});
+}
+
 TEST_F(TrainingArguments, EveryFieldIsTakenNeedlessOrRefusedWithAReason) {
   for (const auto& [name, field] : fields_.items()) {
     nlohmann::json config = defaults_;

@@ -100,6 +100,12 @@ TEST_F(Usage, MisspeltNamesAreNamedAndCorrected) {
                  {"unknown option --xyzzy", "Plimsoll has no equivalent; see plimsoll synth --help"});
   expect_message(run({"trian"}), 2, {"did you mean plimsoll train?"});
   expect_message(run({"--json", "check"}), 2, {"before the command"});
+  expect_message(run({"train", "--threads", "1", "-o", "run"}), 2, {"unknown option -o", "--help"});
+  expect_message(run({"train", "-max_steps", "2"}), 2, {"-max_steps", "two dashes: --max-steps"});
+  expect_message(run({"train", "--report-to", "tensorboard", "wandb"}), 2, {"'wandb' after --report-to", "commas"});
+  expect_message(run({"train", "--lr-scheduler-type", "COSINE"}), 2, {"did you mean cosine?"});
+  expect_message(run({"train", "--optim", "AdamW"}), 2, {"did you mean adamw"});
+  expect_message(run({"train", "--per-device-train-batch-size", "0"}), 2, {"--per-device-train-batch-size", "from 1"});
   expect_message(run({}), 2, {"synth, ocr, check, plan, train"});
   write_bytes(at("wrong.toml"), "validation_fractoin = 0.5\n");
   expect_message(run({"synth", "--output", path("x"), "--config", path("wrong.toml")}), 2,
@@ -128,6 +134,11 @@ TEST_F(Usage, AFaultOfAConfigFileIsNamedWithItsLine) {
       {"a.toml", "[train]\nlora_rank = 3\n\n[predict]\nmax_steps = 4\n", toml + ", line 5"},
       {"a.toml", "[other]\nmax_steps = 4\n", toml + ", line 1, \"other\""},
       {"a.json", R"({"max_steps": 3, "max_steps": 4})", json},
+      {"a.json", R"({"max_steps": 3, "max-steps": 4})", "an option stands twice"},
+      {"a.json", R"({"cache": true})", "--cache, " + json},
+      {"a.json", R"({"cache": "a\u0000b"})", "a path, in quotes"},
+      {"a.json", R"({"config": "other.json"})", "--config stands in the config file"},
+      {"a.json", std::string("{}\0{", 4), "not a JSON object"},
       {"a.json", R"({"max_steps": "few"})", "--max-steps, " + json},
       {"a.json", R"({"train": {"bf16": "perhaps"}})", "--bf16, " + json},
       {"a.json", R"({"predict": {"bf16": true}})", "[predict]"},

@@ -50,7 +50,7 @@ TEST(ChatForm, WhatCannotBeLearntIsRefused) {
   expect_error<DataError>([&] { chat.turns(json::array({message("user", "a")})); }, {"assistant"});
   const ChatForm other("{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}?{% endif %}",
                        "here", {});
-  expect_error<DataError>([&] { other.turns(json::array({message("user", "a"), message("assistant", "b")})); }, {"otherwise"});
+  expect_error<DataError>([&] { other.turns(json::array({message("user", "a"), message("assistant", "b")})); }, {"differently"});
   const ChatForm broken("{% what %}", "here", {});
   expect_error<DataError>([&] { broken.turns(json::array({message("user", "a"), message("assistant", "b")})); }, {"what", "here"});
   EXPECT_EQ(fault_in_messages(json::array({message("user", "a")})), std::nullopt);

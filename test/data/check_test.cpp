@@ -125,7 +125,7 @@ TEST_F(CheckTest, SaysHowLabelsAreRead) {
   EXPECT_THAT(infos("O,B-X,I-X", R"("I-X", "B-X", "I-X", "O", "I-X")"), testing::HasSubstr("IOB1"));
   EXPECT_EQ(orders("O,B-X,I-X", R"("I-X", "B-X", "O", "B-X", "I-X")").size(), 1U);
   EXPECT_EQ(infos("O,B-X,I-X", R"("I-X", "B-X", "O", "B-X", "I-X")"), "");
-  EXPECT_THAT(infos("O,X", R"("X", "X", "X", "O", "O")"), testing::HasSubstr("type of its own"));
+  EXPECT_THAT(infos("O,X", R"("X", "X", "X", "O", "O")"), testing::HasSubstr("separate type"));
 
   const std::string bioes = "O,B-X,I-X,E-X,S-X,B-Y,I-Y,E-Y,S-Y", bilou = "O,B-X,I-X,L-X,U-X";
   EXPECT_THAT(orders(bioes, R"("B-X", "I-X", "E-X", "S-Y", "S-X")"), testing::IsEmpty());
@@ -140,6 +140,24 @@ TEST_F(CheckTest, SaysHowLabelsAreRead) {
   EXPECT_THAT(found(orders(bilou, R"("I-X", "L-X", "B-X", "U-X", "B-X")")),
               testing::ElementsAre("I-X after the beginning", "U-X after B-X", "the page's end after B-X"));
   EXPECT_THAT(found(orders("O,I-X,E-X", R"("E-X", "I-X", "E-X", "E-X", "O")")), testing::IsEmpty());  // IOE
+}
+
+// In a new head a misspelt label would be a class of its own.
+TEST_F(CheckTest, SaysThatARareLabelMayBeMisspelt) {
+  const auto misspelt = [this](const std::string& rare, const std::string& usual, int times) {
+    labels_ = LabelSet::parse("O,B-" + rare + ",B-" + usual);
+    std::string text;
+    for (int i = 0; i < 120; ++i) {
+      text += page("page" + std::to_string(i), "[0, 0, 10, 10]", "B-" + (i < times ? rare : usual));
+    }
+    return run(text).findings.count("label-misspelt");
+  };
+  EXPECT_EQ(misspelt("TOTLA", "TOTAL", 1), 1U);
+  EXPECT_EQ(misspelt("COMPNAY", "COMPANY", 5), 1U);
+  EXPECT_EQ(misspelt("TOTLA", "TOTAL", 6), 0U);    // as often as that, it is meant
+  EXPECT_EQ(misspelt("DATE", "RATE", 1), 0U);      // short words are often alike
+  EXPECT_EQ(misspelt("LINE12", "LINE13", 1), 0U);  // a number tells them apart
+  EXPECT_EQ(misspelt("ADDRESS", "COMPANY", 1), 0U);
 }
 
 // Where the file tells segments, all pages may have words' boxes.

@@ -30,7 +30,7 @@ TEST(LabelScheme, SaysHowPlainAndMixedNamesAreRead) {
   EXPECT_THAT(scheme_note(Names{"O", "B-A", "I-A"}), IsEmpty());
   EXPECT_THAT(scheme_note(Names{"O", "B-A", "U-A"}), IsEmpty());
   EXPECT_THAT(scheme_note(Names{"O", "RATE"}), HasSubstr("\"RATE\""));
-  EXPECT_THAT(scheme_note(Names{"O", "RATE"}), HasSubstr("type of its own"));
+  EXPECT_THAT(scheme_note(Names{"O", "RATE"}), HasSubstr("separate type"));
   EXPECT_THAT(scheme_note(Names{"O", "B-A", "RATE"}), HasSubstr("\"RATE\""));
   EXPECT_THAT(scheme_note(Names{"O", "E-A", "L-A"}), HasSubstr("\"L-A\""));
 }

@@ -22,6 +22,10 @@ TEST(Labels, ParsesListsAndFiles) {
   EXPECT_EQ(labels.find("B-Y"), std::nullopt);
   const ScratchFolder folder;
   EXPECT_EQ(LabelSet::parse(folder.write("labels.txt", "O\nB-X\r\n\nI-X\n").string()), labels);
+  EXPECT_EQ(LabelSet::parse(R"(["O", "B-X", "I-X"])"), labels);
+  EXPECT_EQ(LabelSet::parse(folder.write("commas.txt", "O,B-X,\nI-X\n").string()), labels);
+  EXPECT_EQ(LabelSet::parse(folder.write("lines.txt", "O\nB-Total, net\n").string()).name(1), "B-Total, net");
+  EXPECT_EQ(LabelSet::parse(R"(["O", "B-Total, net"])").name(1), "B-Total, net");
   EXPECT_THROW(LabelSet::parse("O,B-X,B-X"), UsageError);
   EXPECT_THROW(LabelSet::parse("O,,B-X"), UsageError);
   EXPECT_THROW(LabelSet::parse(""), UsageError);

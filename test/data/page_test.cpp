@@ -112,6 +112,11 @@ TEST(PageJson, SaysWhatIsWrongAndWhere) {
 
   const auto nan = parse_error(R"({"image": "a", "words": ["A"], "boxes": [[NaN, 0, 1, 1]]})");
   EXPECT_EQ(nan.kind(), "not-finite");
+  const auto word = parse_error(R"({"image": "a", "words": ["A", NaN], "boxes": [[0, 0, 1, 1], [0, 0, 1, 1]]})");
+  EXPECT_EQ(word.kind(), "wrong-type");
+  EXPECT_EQ(word.problem().found, "NaN");
+  EXPECT_EQ(parse_error(R"({"id": -Infinity, "image": "a", "words": [], "boxes": []})").problem().found, "-Infinity");
+  EXPECT_EQ(parse_error(std::string(R"({"image": "a", "words": [], "boxes": []})") + '\0' + "x").kind(), "bad-json");
   EXPECT_EQ(parse_error(R"({"image": "a", "words": ["A"], "boxes": [[1e999, 0, 1, 1]]})").kind(), "not-finite");
 
   const auto missing = parse_error(R"({"image": "a", "wordz": [], "boxes": []})");

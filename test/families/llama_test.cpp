@@ -125,6 +125,7 @@ TEST(Llama, RefusesWhatTheGraphDoesNotCompute) {
   };
   refused({{"hidden_act", "gelu"}}, "hidden_act");
   refused({{"use_sliding_window", true}}, "use_sliding_window");
+  refused({{"partial_rotary_factor", 0.5}}, "partial_rotary_factor");
   refused({{"layer_types", {"full_attention", "sliding_attention"}}}, "layer_types");
   refused({{"num_key_value_heads", 5}}, "num_key_value_heads");
   refused({{"rope_parameters", {{"rope_type", "yarn"}}}}, "rope_type");

@@ -107,6 +107,9 @@ TEST(Remedies, AreSortedByTimeThenByWhatTheyChange) {
     EXPECT_LE(remedies[i].needed_bytes, request.budget_bytes);
     if (i == 0) continue;
     const int before = slowness(remedies[i - 1]), here = slowness(remedies[i]);
+    const bool changes_model = remedies[i].effect == Effect::kModel;
+    if (changes_model && remedies[i - 1].effect != Effect::kModel) continue;  // another model comes last
+    EXPECT_EQ(changes_model, remedies[i - 1].effect == Effect::kModel);
     EXPECT_LE(before, here);
     if (before == here) {
       EXPECT_LE(remedies[i - 1].effect, remedies[i].effect);

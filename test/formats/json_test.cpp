@@ -28,6 +28,8 @@ TEST(Json, SaysByDiscardingThatATextIsNone) {
   for (const char* text : {"", "{", "[1,]", "nul", "\xFF", "\"\\"}) {
     EXPECT_TRUE(parse_json(text, "here").is_discarded()) << text;
   }
+  // The library would end at a NUL byte.
+  EXPECT_TRUE(parse_json(std::string_view("{}\0garbage", 10), "here").is_discarded());
 }
 
 TEST(Json, DiscardsWhatNestsTooDeepWhereNoPlaceIsGiven) {

@@ -159,6 +159,18 @@ TEST_F(Questions, WithFaultsHaveOneFindingEach) {
   EXPECT_EQ(kinds(page({"one"}, nullptr)), (Kinds{{"questions-missing", 1}}));
 }
 
+// Such a question would be learnt as one that the page does not answer.
+TEST_F(Questions, WhoseAnswerNoWindowHoldsAreSaid) {
+  const std::vector<std::string> words(60, "word");
+  const json asked = page(words, {{{"question", "q"}, {"answers", {answer(0, 59)}}}});
+  const auto cut = [&](int length) {
+    return checked(open({asked}), answer_targets(true), {.max_length = length, .stride = 0})
+        .findings.count("answer-cut");
+  };
+  EXPECT_EQ(cut(32), 1U);
+  EXPECT_EQ(cut(512), 0U);
+}
+
 // Words are compared as the score compares them; one of the texts has to match.
 TEST_F(Questions, WhoseTextsAreNotTheirWordsAreSaid) {
   const auto found = [this](const std::vector<json>& answers) {

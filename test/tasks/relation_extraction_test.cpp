@@ -207,6 +207,17 @@ TEST_F(Entities, WithoutALabelAmongOthersAreSaid) {
   EXPECT_EQ(said({page({"a", "b"}, {unlabelled, unlabelled}, json::array()), form()}), 2U);
 }
 
+TEST_F(Entities, OfALinkThatNoWindowHoldsAreSaid) {
+  std::vector<std::string> words(60, "word");
+  const json far = page(words, {entity("key", 0, 1), entity("value", 1, 2), entity("value", 59, 60)}, {{0, 1}, {0, 2}});
+  const auto cut = [&](int length) {
+    return checked(open({far}), link_targets(config_, true), {.max_length = length, .stride = 0})
+        .findings.count("link-cut");
+  };
+  EXPECT_EQ(cut(16), 1U);
+  EXPECT_EQ(cut(512), 0U);
+}
+
 TEST_F(Entities, ThatShareWordsAndLinksThatComeTwiceAreSaid) {
   json twice = form();
   twice["links"] = {{0, 1}, {0, 2}, {0, 1}};

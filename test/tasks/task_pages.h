@@ -35,12 +35,13 @@ class TaskPages : public testing::Test {
   }
   // What `check` says of pages with targets.
   static CheckReport checked(const std::shared_ptr<const TokenizedPages>& pages,
-                             const std::shared_ptr<const Targets>& targets) {
+                             const std::shared_ptr<const Targets>& targets, const WindowOptions& windows = {}) {
     return check_pages(*pages, {.parts = kTextAlone,
                                 .labels_required = true,
                                 .words_labelled = false,
                                 .targets = targets,
-                                .tokens = pages.get()});
+                                .tokens = pages.get(),
+                                .windows = windows});
   }
   // The number of findings of each kind.
   static std::map<std::string, std::uint64_t> kinds_in(const Findings& findings) {

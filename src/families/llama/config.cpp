@@ -136,6 +136,7 @@ LlamaConfig read_llama(const ConfigReader& reader, const LlamaKind& kind) {
   reader.boolean("tie_word_embeddings", c.tie_word_embeddings);
   reader.integer("pad_token_id", c.pad_token_id, -1, c.vocab_size - 1);
   reader.require("hidden_act", "silu", "another activation than SiLU is not supported");
+  reader.require("partial_rotary_factor", 1.0, "rotary positions on a part of a head are not supported");
   reader.require("use_sliding_window", false, "sliding windows of attention are not supported");
   if (reader.has("layer_types")) {
     for (const json& type : reader.object().at("layer_types")) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "base/counted.h"
 #include "data/dataset.h"
@@ -77,14 +78,7 @@ class AnswerTargets final : public Targets {
     out.targets.assign(2, 0);
     out.loss_terms = 2;
     if (question.answers.empty()) return;
-    const Answer& answer = question.answers.front();
-    std::int32_t first = kNoWord, last = kNoWord;
-    for (std::int32_t token = 0; token < static_cast<std::int32_t>(window.tokens.words.size()); ++token) {
-      const auto word = static_cast<std::size_t>(window.tokens.words[static_cast<std::size_t>(token)]);
-      if (word < answer.begin || word >= answer.end) continue;
-      if (first == kNoWord) first = token;
-      last = token;
-    }
+    const auto [first, last] = tokens_of(question.answers.front(), window.tokens);
     if (first == kNoWord || first < span.begin || last >= span.end) return;  // no tokens, or not all of them here
     const auto row = [&](std::int32_t token) {
       return static_cast<std::int32_t>(window.first_row) + token - span.begin;
@@ -115,6 +109,26 @@ class AnswerTargets final : public Targets {
     }
   }
 
+  void check_windows(const PageWindow& page_windows, bool required, Findings& findings) const override {
+    const PageQuestions* const questions = questions_of(page_windows.page);
+    if (!required || questions == nullptr || page_windows.item >= questions->questions.size()) return;
+    const Question& question = questions->questions[page_windows.item];
+    if (question.unread || question.answers.empty()) return;
+    const auto [first, last] = tokens_of(question.answers.front(), page_windows.tokens);
+    if (first == kNoWord) return;  // words without tokens are reported as such
+    const auto holds = [first = first, last = last](const Window& window) {
+      return first >= window.begin && last < window.end;
+    };
+    if (std::ranges::any_of(page_windows.windows, holds)) return;
+    findings.add(Severity::kWarning, "answer-cut",
+                 {.what = "no window holds a whole answer, so its question is learnt as one without an answer",
+                  .where = place_of(page_windows.page, question),
+                  .found = fmt::format("{} in {}", counted(last - first + 1, "token"),
+                                       counted(page_windows.windows.size(), "window")),
+                  .allowed = "the whole answer in one window",
+                  .remedy = "pass a larger --max-length, or a larger --stride, by which windows overlap"});
+  }
+
   std::optional<Problem> nothing_to_learn(const TargetCounts& counts) const override {
     if (counts.positives > 0) return std::nullopt;
     const bool none = counts.targets == 0;
@@ -126,6 +140,18 @@ class AnswerTargets final : public Targets {
   }
 
  private:
+  // Returns the answer's first and last token on the page; kNoWord if it has none.
+  static std::pair<std::int32_t, std::int32_t> tokens_of(const Answer& answer, const PageTokens& tokens) {
+    std::int32_t first = kNoWord, last = kNoWord;
+    for (std::int32_t token = 0; token < static_cast<std::int32_t>(tokens.words.size()); ++token) {
+      const auto word = static_cast<std::size_t>(tokens.words[static_cast<std::size_t>(token)]);
+      if (word < answer.begin || word >= answer.end) continue;
+      if (first == kNoWord) first = token;
+      last = token;
+    }
+    return {first, last};
+  }
+
   bool with_answers_;
 };
 

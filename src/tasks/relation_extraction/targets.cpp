@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/counted.h"
 #include "data/dataset.h"
@@ -137,11 +138,33 @@ class LinkTargets final : public Targets {
     }
   }
 
-  void check_window(const PageWindow& window, Findings& findings) const override {
-    const PageEntities* const page = entities_of(window.page);
-    const std::size_t found = page == nullptr ? 0 : entities_in(window, *page).size();
-    if (found <= static_cast<std::size_t>(most_)) return;
-    findings.add(Severity::kError, "too-many-entities", too_many_problem(window.page, found));
+  void check_windows(const PageWindow& page_windows, bool required, Findings& findings) const override {
+    const Page& page = page_windows.page;
+    const PageEntities* const entities = entities_of(page);
+    if (entities == nullptr) return;
+    std::set<Link> apart(entities->links.begin(), entities->links.end());
+    std::erase_if(apart, [entities](const Link& link) {  // what could not be read is reported as such
+      return !entities->entities[link.first].is_read() || !entities->entities[link.second].is_read();
+    });
+    PageWindow window = page_windows;
+    for (window.index = 0; window.index < window.windows.size(); ++window.index) {
+      std::set<std::size_t> here;
+      for (const Placed& placed : entities_in(window, *entities)) here.insert(placed.entity);
+      if (here.size() > static_cast<std::size_t>(most_)) {
+        findings.add(Severity::kError, "too-many-entities", too_many_problem(page, here.size()));
+      }
+      std::erase_if(apart,
+                    [&here](const Link& link) { return here.contains(link.first) && here.contains(link.second); });
+    }
+    if (!required) return;
+    for (const auto& [from, to] : apart) {
+      findings.add(Severity::kWarning, "link-cut",
+                   {.what = "no window holds both entities of a link, so it is not learnt",
+                    .where = place(page),
+                    .found = fmt::format("[{}, {}] in {}", from, to, counted(window.windows.size(), "window")),
+                    .allowed = "both in one window",
+                    .remedy = "pass a larger --max-length, or a larger --stride, by which windows overlap"});
+    }
   }
 
   std::optional<Problem> nothing_to_learn(const TargetCounts& counts) const override {
@@ -188,14 +211,14 @@ class LinkTargets final : public Targets {
   }
 
   Problem too_many_problem(const Page& page, std::size_t found) const {
-    return {.what = "a window holds too many entities",
-            .where = place(page),
-            .found = fmt::format("{} of the page's {} entities", found, entities_of(page)->entities.size()),
-            .allowed = fmt::format("at most {}", most_),
-            .remedy =
-                fmt::format("pass --max-length {}: windows of that length have fewer entities; or set max_entities "
-                            "in the model's config.json",
-                            most_)};
+    return {
+        .what = "a window holds too many entities",
+        .where = place(page),
+        .found = fmt::format("{} of the page's {} entities", found, entities_of(page)->entities.size()),
+        .allowed = fmt::format("at most {}", most_),
+        .remedy = fmt::format("pass --max-length {}: windows of that length have fewer entities; or set max_entities "
+                              "in the model's config.json",
+                              most_)};
   }
 
   std::optional<LabelSet> labels_;  // nothing while the labels are unknown

@@ -80,7 +80,6 @@ class PageLabelReader final : public TargetReader {
   static bool read_name(const nlohmann::json& value, std::string& name) {
     if (!value.is_string()) return false;
     name = value.get<std::string>();
-    if (is_non_finite(name)) return false;  // Python wrote it for a missing number
     return name.find_first_not_of(" \t\r\n") != std::string::npos &&
            invalid_utf8_offset(name) == std::string_view::npos;
   }
