@@ -212,6 +212,7 @@ TEST_F(MemoryTest, EveryRemedyThatIsPrintedWorks) {
 // The line of a document is written once all its pages are predicted, and a page's line has all its words.
 TEST_F(MemoryTest, PredictionHoldsDocumentsWithinTheBudget) {
   if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer's resident set is not the program's";
+  draw_pages();
   ASSERT_EQ(
       run({"init", "--model", "roberta-tiny", "--labels", "O,B-X,I-X,B-Y,I-Y", "--output-dir", path("texts")}).code, 0);
   const auto page = [](std::size_t words) {
