@@ -127,7 +127,7 @@ class AllGatherBegin final : public CollectiveKernel {
   bool from_shards_;
 };
 
-// What arrives needs no further work.
+// Ends an exchange whose data need no further work when they arrive.
 class ArrivalEnd final : public CollectiveKernel {
  public:
   using CollectiveKernel::CollectiveKernel;

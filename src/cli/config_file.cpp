@@ -50,45 +50,50 @@ class ConfigReader : public CLI::Config {
     // The options are those of the command that was given.
     for (const CLI::App* const command : app_.get_subcommands()) {
       for (const Entry& entry : is_json ? from_json(text, file) : from_toml(text, file)) {
-        const std::string option = with_dashes("--" + entry.name), place = place_of(file, entry.line);
-        refuse_other_section(*command, entry, place);
-        CLI::ConfigItem item{
-            .parents = {command->get_name()}, .name = option.substr(2), .inputs = inputs_of(entry, place)};
-        const bool is_typed_alone = option == "--config" || option == "--help" || option == "--version";
-        const CLI::Option* const known = is_typed_alone ? nullptr : command->get_option_no_throw(option);
-        if (is_typed_alone) {
-          throw UsageError({.what = fmt::format("{} stands in the config file", option),
-                            .where = place,
-                            .found = text_of(entry.value).substr(0, 60),
-                            .allowed = fmt::format("{} on the command line alone", option),
-                            .remedy = "remove it"});
+        if (std::optional<CLI::ConfigItem> item = item_of(*command, entry, place_of(file, entry.line))) {
+          items.push_back(std::move(*item));
         }
-        if (known == nullptr) {
-          if (passes_over(command->get_name(), option, fmt::format("{}", fmt::join(item.inputs, " ")), place)) continue;
-          throw UsageError(unknown_option_problem(*command, option, place));
-        }
-        if (const auto before = places_.find(option); before != places_.end()) {
-          throw UsageError({.what = "an option stands twice in the config file",
-                            .where = place,
-                            .found = fmt::format("{}, which stands at {}, too", entry.name, before->second),
-                            .allowed = "each option once; underscores and dashes are the same",
-                            .remedy = "remove one of them"});
-        }
-        if (is_flag(*known)) {
-          const std::optional<bool> truth = truth_of(text_of(entry.value));
-          if (!truth) throw bad_value(option + ", " + place, text_of(entry.value), "true or false");
-          item.inputs = {*truth ? "true" : "false"};
-        }
-        refuse_no_path(*known, entry, option + ", " + place);
-        if (known->get_items_expected_max() <= 1) item.inputs = {joined(item.inputs)};
-        places_[option] = place;
-        items.push_back(std::move(item));
       }
     }
     return items;
   }
 
  private:
+  // Returns what CLI11 is told of an entry; nothing if the command ignores such an option. Throws UsageError.
+  std::optional<CLI::ConfigItem> item_of(const CLI::App& command, const Entry& entry, const std::string& place) const {
+    refuse_other_section(command, entry, place);
+    const std::string option = with_dashes("--" + entry.name), where = option + ", " + place;
+    CLI::ConfigItem item{.parents = {command.get_name()}, .name = option.substr(2), .inputs = inputs_of(entry, place)};
+    if (option == "--config" || option == "--help" || option == "--version") {
+      throw UsageError({.what = fmt::format("{} stands in the config file", option),
+                        .where = place,
+                        .found = text_of(entry.value).substr(0, 60),
+                        .allowed = fmt::format("{} on the command line alone", option),
+                        .remedy = "remove it"});
+    }
+    const CLI::Option* const known = command.get_option_no_throw(option);
+    if (known == nullptr) {
+      const std::string value = fmt::format("{}", fmt::join(item.inputs, " "));
+      if (passes_over(command.get_name(), option, value, place)) return std::nullopt;
+      throw UsageError(unknown_option_problem(command, option, place));
+    }
+    if (const auto [before, is_new] = places_.emplace(option, place); !is_new) {
+      throw UsageError({.what = "an option stands twice in the config file",
+                        .where = place,
+                        .found = fmt::format("{}, which stands at {}, too", entry.name, before->second),
+                        .allowed = "each option once; underscores and dashes are the same",
+                        .remedy = "remove one of them"});
+    }
+    refuse_no_path(*known, entry, where);
+    if (is_flag(*known)) {
+      const std::optional<bool> truth = truth_of(text_of(entry.value));
+      if (!truth) throw bad_value(where, text_of(entry.value), "true or false");
+      item.inputs = {*truth ? "true" : "false"};
+    }
+    if (known->get_items_expected_max() <= 1) item.inputs = {joined(item.inputs)};
+    return item;
+  }
+
   static std::string with_dashes(std::string name) {
     std::replace(name.begin(), name.end(), '_', '-');
     return name;

@@ -108,11 +108,9 @@ Option* one_of(Option* option, std::vector<std::string> names) {
   return option->check(
       [option, names = std::move(names)](const std::string& text) {
         if (std::find(names.begin(), names.end(), text) != names.end()) return;
-        UsageError error = bad_value(option->name(), text, fmt::format("{}", fmt::join(names, ", ")));
+        Problem problem = bad_value(option->name(), text, fmt::format("{}", fmt::join(names, ", "))).problem();
         const std::string meant = nearest(lower_case(text), names);
-        if (meant.empty()) throw error;
-        Problem problem = error.problem();
-        problem.remedy = fmt::format("did you mean {}?", meant);
+        if (!meant.empty()) problem.remedy = fmt::format("did you mean {}?", meant);
         throw UsageError(std::move(problem));
       },
       list, kChoiceOption);

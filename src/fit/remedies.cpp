@@ -300,7 +300,6 @@ std::vector<Remedy> find_remedies(const FitRequest& request, const PlanSummary& 
     FitRequest trial;
   };
   std::vector<Found> found;
-  std::vector<std::string> kinds;  // the kinds of those found
   TrialProcess process(request);
   const auto is_true = [&](const FitRequest& changed) {
     return process.run(changed, [&](const FitRequest& trial) { return try_fit(trial, backend).has_value(); });
@@ -337,11 +336,10 @@ std::vector<Remedy> find_remedies(const FitRequest& request, const PlanSummary& 
   };
   std::vector<Change> not_enough;
   for (const Change& change : known_changes(request, smallest.on_device)) {
-    if (!change.as_mild && std::find(kinds.begin(), kinds.end(), change.kind) != kinds.end()) continue;
+    if (!change.as_mild && std::ranges::find(found, change.kind, &Found::kind) != found.end()) continue;
     Trial trial = try_change(change);
     if (trial.outcome == Outcome::kTooLarge) not_enough.push_back(change);
     if (trial.outcome != Outcome::kFits) continue;
-    kinds.push_back(change.kind);
     found.push_back({.kind = change.kind, .remedy = remedy_of(change, trial), .trial = std::move(trial.request)});
   }
   std::stable_sort(found.begin(), found.end(), [](const Found& a, const Found& b) {

@@ -11,23 +11,10 @@
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "base/nearest.h"
 
 namespace plimsoll {
 namespace {
-
-// Returns how many letters to add, drop or change to turn one into the other (Levenshtein).
-std::size_t distance(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> before(b.size() + 1), now(b.size() + 1);
-  std::iota(before.begin(), before.end(), 0U);
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    now[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      now[j] = std::min({before[j] + 1, now[j - 1] + 1, before[j - 1] + (a[i - 1] == b[j - 1] ? 0U : 1U)});
-    }
-    std::swap(before, now);
-  }
-  return before.back();
-}
 
 // Returns what a pattern that matches nothing was probably meant to be.
 std::vector<std::string> near_matches(const std::string& pattern, const std::vector<ParameterSpec>& specs,
@@ -49,7 +36,7 @@ std::vector<std::string> near_matches(const std::string& pattern, const std::vec
       candidates.insert(spec.name.substr(0, dot + 1) + "*");
     }
   }
-  for (const std::string& name : candidates) by_distance.emplace_back(distance(pattern, name), name);
+  for (const std::string& name : candidates) by_distance.emplace_back(edit_distance(pattern, name), name);
   std::sort(by_distance.begin(), by_distance.end());
   std::vector<std::string> names;
   for (std::size_t i = 0; i < std::min<std::size_t>(3, by_distance.size()); ++i) names.push_back(by_distance[i].second);

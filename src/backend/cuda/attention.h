@@ -1,4 +1,4 @@
-// What attention and its gradient on the GPU share (attention.cu, attention_grad.cu). Both compute a head's scores tile
+// Attention and its gradient on the GPU share this (attention.cu, attention_grad.cu). Both compute a head's scores tile
 // by tile in the registers of a block's warps, and never store a tile.
 //
 // A block takes Form::kRows rows of one sample and head, 16 per warp, and walks over the other side of the sample,
@@ -161,12 +161,12 @@ class SharedPieces {
   int bytes_ = 0;
 };
 
-// What the sums of bias tables need to know of a row: its position, x and y.
+// Holds what the sums of bias tables need of a row: its position, x and y.
 struct alignas(16) RowFacts {
   std::int32_t coordinates[kTables];
   std::int32_t unused;
 };
-// What the gradient needs to know of a query. The log of its sum of exp is a pair, a float and its rounding error: one
+// Holds what the gradient needs of a query. The log of its sum of exp is a pair, a float and its rounding error: one
 // float alone would lose the bits by which large scores differ.
 struct alignas(16) QueryFacts {
   float log_sum_exp2, delta, log_sum_rest2;  // log_sum_exp2 is infinite if there is no row or all its keys are masked

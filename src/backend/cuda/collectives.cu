@@ -248,7 +248,7 @@ class AllGatherBegin final : public Collective {
   bool from_shards_;
 };
 
-// What arrives needs no further work.
+// Ends an exchange whose data need no further work when they arrive.
 class ArrivalEnd final : public Collective {
  public:
   using Collective::Collective;
