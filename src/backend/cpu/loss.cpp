@@ -112,7 +112,8 @@ double sum_over_blocks(const KernelArguments& a, std::int64_t rows, const OfRow&
   return sum;
 }
 
-// Holds what kSoftmaxSums outputs for a row. The sum is rounded here, too, so that the gradient in parts has the same bits.
+// Holds what kSoftmaxSums outputs for a row. The sum is rounded here, too, so that the gradient in parts has the same
+// bits.
 struct RowSums {
   float largest, sum;
   double loss(float of_label) const { return double{largest} + std::log(double{sum}) - double{of_label}; }
