@@ -43,7 +43,6 @@ bool SpanSearch::add_window(std::span<const float> logits, std::span<const std::
   null_score_ = any_ ? std::min(null_score_, null_score) : null_score;
   any_ = true;
   const std::vector<std::size_t> starts = best_rows(logits, words, 0), ends = best_rows(logits, words, 1);
-  std::vector<SpanCandidate> spans = spans_;
   for (const std::size_t start : starts) {
     for (const std::size_t end : ends) {
       if (end < start || end - start >= kMostTokens) continue;
@@ -51,18 +50,17 @@ bool SpanSearch::add_window(std::span<const float> logits, std::span<const std::
                                .end = static_cast<std::size_t>(words[end]) + 1,
                                .score = double{logits[2 * start]} + logits[2 * end + 1]};
       const auto same = std::ranges::find_if(
-          spans, [&](const SpanCandidate& other) { return other.begin == span.begin && other.end == span.end; });
-      if (same == spans.end()) {
-        spans.push_back(span);
+          spans_, [&](const SpanCandidate& other) { return other.begin == span.begin && other.end == span.end; });
+      if (same == spans_.end()) {
+        spans_.push_back(span);
       } else {
         same->score = std::max(same->score, span.score);
       }
     }
   }
-  std::sort(spans.begin(), spans.end(), better);
-  if (spans.size() > kBest) spans.resize(kBest);
-  // A page may have thousands of questions, so no capacity is kept.
-  spans_.assign(spans.begin(), spans.end());
+  std::sort(spans_.begin(), spans_.end(), better);
+  if (spans_.size() > kBest) spans_.resize(kBest);
+  spans_.shrink_to_fit();  // a page may have thousands of questions
   return true;
 }
 
