@@ -46,16 +46,16 @@ class ConfigReader : public CLI::Config {
     const std::string file = fmt::format("{}", fmt::join(app_.get_config_ptr()->results(), ", "));
     const std::size_t first = text.find_first_not_of(" \t\r\n");
     const bool is_json = first != std::string::npos && text[first] == '{';
-    std::vector<CLI::ConfigItem> items;
+    std::vector<CLI::ConfigItem> read;
     // The options are those of the command that was given.
     for (const CLI::App* const command : app_.get_subcommands()) {
       for (const Entry& entry : is_json ? from_json(text, file) : from_toml(text, file)) {
         if (std::optional<CLI::ConfigItem> item = item_of(*command, entry, place_of(file, entry.line))) {
-          items.push_back(std::move(*item));
+          read.push_back(std::move(*item));
         }
       }
     }
-    return items;
+    return read;
   }
 
  private:

@@ -128,13 +128,13 @@ void read_generation_config(const ModelBundle& bundle, const Command& command, G
   // Reads a number with the same limits as the option; `open`: `low` itself is not allowed.
   const auto number = [&](const char* key, const char* option, auto& value, double low, double high, bool open,
                           const char* allowed) {
-    using Value = std::remove_reference_t<decltype(value)>;
+    using Number = std::remove_reference_t<decltype(value)>;
     const auto found = config.find(key);
     if (command.count(option) > 0 || found == config.end() || found->is_null()) return;
-    const bool right = std::is_integral_v<Value> ? found->is_number_integer() : found->is_number();
+    const bool right = std::is_integral_v<Number> ? found->is_number_integer() : found->is_number();
     const double given = right ? found->get<double>() : low - 1;
     if ((open ? given <= low : given < low) || given > high) refuse(bundle.origin, key, *found, allowed);
-    value = found->get<Value>();
+    value = found->get<Number>();
   };
   SamplingOptions& sampling = form.sampling;
   const json do_sample = config.value("do_sample", json());
