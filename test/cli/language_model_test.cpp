@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/bytes.h"
 #include "cli/program_fixture.h"
 #include "formats/safetensors.h"
 #include "harness/paths.h"
@@ -207,12 +208,21 @@ TEST_F(LanguageModel, WeightsInAFileChangeNoBit) {
     ASSERT_EQ(outcome.code, 0) << outcome.out << outcome.err;
     Arguments offloads = arguments("file");
     offloads.insert(offloads.end(), {"--offload", path(".")});
-    outcome = run(with_smallest_budget(std::move(offloads)));
-    ASSERT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+    offloads = with_smallest_budget(std::move(offloads));
+    std::string& budget = *(std::ranges::find(offloads, "--budget") + 1);
+    json summary;
+    // The process may hold less by now than when the budget was named, and then there is no need to offload.
+    for (int tries = 0; tries < 8; ++tries) {
+      outcome = run(offloads);
+      if (tries > 0 && outcome.code == 4) break;
+      ASSERT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+      summary = json::parse(file_bytes(at("file/summary.json")));
+      if (summary.at(each.offloaded) > 0 || !kResidentSetIsSteady) break;
+      budget = std::to_string(std::stoll(budget) - kMiB);
+    }
     EXPECT_TRUE(file_bytes(at("file/" + std::string(each.saved))) ==
                 file_bytes(at("memory/" + std::string(each.saved))))
         << each.options.back();
-    const json summary = json::parse(file_bytes(at("file/summary.json")));
     // A process that holds more anyway has a smallest budget in which there is no need to.
     if (kResidentSetIsSteady) {
       EXPECT_GT(summary.at(each.offloaded), 0) << each.options.back();
