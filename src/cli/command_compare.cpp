@@ -149,6 +149,8 @@ void run_compare(Invocation& invocation, CompareOptions& compare) {
   RunOptions& options = compare.run;
   options.runs = true;
   options.resolve();
+  options.memory.written.emplace();
+  options.memory.keeps_found = true;
   check_sides(compare);
   const Device device = open_run_device(invocation, options);
   std::array<Side, 2> sides{Side{.model = compare.models[0]}, Side{.model = compare.models[1]}};

@@ -155,8 +155,7 @@ void refuse_for_pairs(const ModelBundle& bundle, const PredictOptions& predict) 
 void predict_and_write(Invocation& invocation, RunOptions& options, const PredictOptions& predict, Backend& backend,
                        const ModelBundle& bundle, const ReadInput* read, const std::vector<std::string>& earlier_ids,
                        OutputFile* file, bool is_part, Predicted& predicted) {
-  PageSizes sizes;
-  const auto dataset = open_to_predict(bundle, options.data, predicted.skipped, &sizes);
+  const auto dataset = open_to_predict(bundle, options.data, predicted.skipped);
   if (dataset == nullptr) return;
   refuse_replacing_images({{"--output", predict.output}, {"--draw-pdf", predict.draw_pdf}}, dataset->source());
   // Labels in the data, if any, are only drawn as right or wrong. Drawing needs boxes and images, whatever the model
@@ -173,8 +172,7 @@ void predict_and_write(Invocation& invocation, RunOptions& options, const Predic
     pictures.emplace(invocation, predict.draw_dir, "predict", predict.draw_pdf);
     for (const std::string& id : earlier_ids) pictures->pass(id);
   }
-  const std::size_t scored = predict.form.all_scores ? bundle.config.task.labels.size() : 0;
-  options.memory.prediction_bytes = DocumentLines::bytes(sizes, scored);
+  options.memory.written = predict.form;
   FitRequest request = fit_request(bundle, options.train, nullptr, dataset.get(), options.memory);
   Session session(plan_of(invocation, request, backend), backend, std::nullopt, invocation.ranks.get());
   load_model(bundle, options.train.seed, [&](const std::string& name) { return session.parameter(name); });

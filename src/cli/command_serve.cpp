@@ -34,7 +34,7 @@ class WarmModel {
     if (session_) {
       const ModelCapacity capacity = session_->planned(ProgramKind::kEvaluate).capacity;
       if (request.evaluation_text_rows(capacity.samples) <= capacity.text_rows &&
-          request.loader_bytes(capacity) <= loader_bytes_) {
+          request.loader_bytes(capacity) <= loader_bytes_ && request.result_bytes <= result_bytes_) {
         return *session_;
       }
       session_.reset();  // the next one needs its memory
@@ -50,6 +50,7 @@ class WarmModel {
     session_.emplace(plan ? std::move(*plan) : fit(request, backend_), backend_);
     load_model(bundle_, 0, [this](const std::string& name) { return session_->parameter(name); });
     loader_bytes_ = request.loader_bytes(session_->planned(ProgramKind::kEvaluate).capacity);
+    result_bytes_ = request.result_bytes;
     return *session_;
   }
 
@@ -58,7 +59,7 @@ class WarmModel {
   const ModelBundle& bundle_;
   Backend& backend_;
   std::optional<Session> session_;
-  std::size_t loader_bytes_ = 0;
+  std::size_t loader_bytes_ = 0, result_bytes_ = 0;
 };
 
 void print_compact(const nlohmann::json& object) {
@@ -124,6 +125,7 @@ void answer(const std::string& line, const RunOptions& options, const ModelBundl
 
 void run_serve(const Invocation& invocation, RunOptions& options, const PredictionOptions& form) {
   options.resolve();
+  options.memory.written = form;
   const Device device = open_run_device(invocation, options);
   const ModelBundle bundle = open_evaluated_model(options);
   tell_trained_windows(options, bundle, "predicts");

@@ -3,17 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/bytes.h"
-
 namespace plimsoll {
-
-std::size_t DocumentLines::bytes(const PageSizes& sizes, std::size_t labels) {
-  // A word that is a field by itself, with boxes, as values and as text; a document has its fields twice. The numbers
-  // are measured, and a test of predict compares them with its resident set.
-  constexpr std::size_t kWord = 1800, kScore = 120, kFew = kMiB;
-  const std::size_t all = std::max(sizes.page_words, 2 * sizes.document_words) * (kWord + labels * kScore);
-  return all < kFew ? 0 : all;
-}
 
 void DocumentLines::add(const Page& page, nlohmann::json line) {
   if (page.document != document_) finish();

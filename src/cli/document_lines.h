@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "data/check.h"
 #include "data/page.h"
 
 namespace plimsoll {
@@ -17,10 +16,6 @@ namespace plimsoll {
 class DocumentLines {
  public:
   explicit DocumentLines(std::function<void(const nlohmann::json&)> write) : write_(std::move(write)) {}
-
-  // Returns the bytes that the lines of pages of these sizes take at most; 0 if they are few. `labels`: how many scores
-  // the line has for each word.
-  static std::size_t bytes(const PageSizes& sizes, std::size_t labels);
 
   void add(const Page& page, nlohmann::json line);
   // Writes the last document, after the last page.

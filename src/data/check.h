@@ -39,6 +39,7 @@
 #include "data/findings.h"
 #include "data/labels.h"
 #include "data/page_share.h"
+#include "data/page_sizes.h"
 #include "data/page_source.h"
 #include "data/targets.h"
 #include "data/tokenized_pages.h"
@@ -107,11 +108,6 @@ struct BoxExtent {
 struct BadPage {
   std::uint32_t page = 0;
   Problem problem{};
-};
-
-// The most words of a page, and of pages that follow one another and name the same document.
-struct PageSizes {
-  std::uint64_t page_words = 0, document_words = 0;
 };
 
 struct CheckReport : CheckCounts {

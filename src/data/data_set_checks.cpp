@@ -110,11 +110,13 @@ void DataSetChecker::add(const BlockReport& block) {
   for (const PageFacts& page : block.pages) {
     check_twice(page);
     // Pages of a document follow one another.
-    document_words_ = page.words + (page.document != 0 && page.document == document_ ? document_words_ : 0);
+    if (page.document == 0 || page.document != document_) document_size_ = {};
+    document_size_ += page.size;
     document_ = page.document;
     PageSizes& sizes = report_.sizes;
-    sizes.page_words = std::max(sizes.page_words, page.words);
-    if (document_ != 0) sizes.document_words = std::max(sizes.document_words, document_words_);
+    sizes.all += page.size;
+    sizes.page.include(page.size);
+    if (document_ != 0) sizes.document.include(document_size_);
   }
 }
 

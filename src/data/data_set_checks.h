@@ -34,7 +34,8 @@ class DataSetChecker {
   CheckReport report_;
   Findings word_level_, inside_first_;
   BoxExtent boxes_;
-  std::uint64_t document_ = 0, document_words_ = 0;                  // of the last page
+  std::uint64_t document_ = 0;                                       // of the last page
+  PageSize document_size_{};                                         // up to it
   std::unordered_map<std::uint64_t, std::uint32_t> ids_, contents_;  // hash -> first page that has it
 };
 

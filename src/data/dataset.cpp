@@ -460,19 +460,26 @@ std::uint64_t Dataset::host_bytes() const {
 }
 
 std::uint64_t Dataset::workers_host_bytes(int threads, std::uint64_t decoding_bytes) const {
-  // Pages are parsed before the workers start, but a page whose packed bytes are damaged is parsed by a worker.
+  // Pages are parsed before the workers start; if packed bytes are damaged, one thread at a time parses their page,
+  // packs it in memory and unpacks it.
   constexpr std::uint64_t kThreadBytes = 256 * 1024;
   const auto count = static_cast<std::uint64_t>(threads);
   const std::uint64_t decode_bytes = image_limits_.decode_bytes;
+  const std::uint64_t unpacking = pages_->unpacking_bytes();
+  const std::uint64_t parsing = std::max(pages_->parsing_bytes(), pages_->mapped_bytes() + unpacking);
   // Counts the picture that an augmentation reads, and a copy of the result, which it blurs.
   const int scale = options_.augment ? Augmentation::kOversampling : 1;
   const std::uint64_t augmenting_bytes =
       options_.augment ? (static_cast<std::uint64_t>(scale * scale) + 1) * processor_.pixel_count() : 0;
   // A cache does not lower this: a page whose entry is damaged is decoded from its image.
   return std::min(count * decode_bytes, std::max(decode_bytes, decoding_bytes)) +
-         count * (pages_->mapped_bytes() + (cache_ ? cache_->mapped_bytes() : 0)) +
+         count * (pages_->mapped_bytes() + (cache_ ? cache_->mapped_bytes() : 0)) + parsing + (count - 1) * unpacking +
          count * (augmenting_bytes + (options_.parts.image ? processor_.host_bytes(image_limits_, scale) : 0) +
-                  pages_->parsing_bytes() + kThreadBytes);
+                  kThreadBytes);
+}
+
+std::uint64_t Dataset::reading_bytes() const {
+  return (options_.pairs ? 2U : 1U) * (pages_->mapped_bytes() + pages_->unpacking_bytes());
 }
 
 }  // namespace plimsoll

@@ -21,6 +21,7 @@
 #include "data/image_processor.h"
 #include "data/labels.h"
 #include "data/page_cache.h"
+#include "data/page_sizes.h"
 #include "data/page_source.h"
 #include "data/pairs.h"
 #include "data/targets.h"
@@ -91,6 +92,8 @@ struct DatasetOptions {
   // The augmentation seed: each epoch sees its pages slightly changed (data/augment.h). It excludes a cache, which
   // keeps pages unchanged.
   std::optional<std::uint64_t> augment{};
+  // The pages' sizes, as the checks found them; only the memory plan uses them.
+  PageSizes sizes{};
   // Pages, ascending, that will not be loaded: their text is read, but their images are not.
   std::vector<std::uint32_t> skipped{};
   // Pages, ascending, that have an error and are not read: they have no examples.
@@ -158,6 +161,8 @@ class Dataset {
   // batches when they share a ByteGate of `decoding_bytes`.
   std::uint64_t host_bytes() const;
   std::uint64_t workers_host_bytes(int threads, std::uint64_t decoding_bytes) const;
+  // Returns the most bytes that one thread holds when it reads a page of `source()`.
+  std::uint64_t reading_bytes() const;
 
  private:
   bool is_skipped(std::size_t page) const;

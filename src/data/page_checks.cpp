@@ -101,6 +101,15 @@ void PageChecker::add(Severity severity, std::string_view kind, Problem problem)
   block_->findings.add(severity, kind, std::move(problem));
 }
 
+namespace {
+
+PageSize size_of(const Page& page) {
+  const std::uint64_t subjects = page.target == nullptr ? 0 : page.target->subjects();
+  return {.words = page.words.size(), .subjects = subjects, .pairs = subjects * subjects};
+}
+
+}  // namespace
+
 void PageChecker::check_page(Page& page, std::size_t index) {
   ++block_->counts.pages;
   block_->counts.texts += page.is_text ? 1U : 0U;
@@ -109,7 +118,7 @@ void PageChecker::check_page(Page& page, std::size_t index) {
                            .id = std::hash<std::string>()(page.id),
                            .content = content_hash(page),
                            .document = page.document.empty() ? 0 : std::hash<std::string>()(page.document),
-                           .words = page.words.size()});
+                           .size = size_of(page)});
   // An empty scan has nothing to learn from, but it has a prediction.
   if (page.words.empty() && (options_.labels_required || (page.is_text && options_.texts_required))) {
     add(Severity::kError, "empty-page",

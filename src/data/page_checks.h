@@ -16,6 +16,7 @@
 #include "data/box_checks.h"
 #include "data/check.h"
 #include "data/label_scheme.h"
+#include "data/page_sizes.h"
 
 namespace plimsoll {
 
@@ -25,7 +26,7 @@ struct PageFacts {
   std::uint64_t id = 0;        // hash
   std::uint64_t content = 0;   // hash of words and boxes; 0: too few words to distinguish pages
   std::uint64_t document = 0;  // hash of its name; 0: it has none
-  std::uint64_t words = 0;
+  PageSize size{};
 };
 
 // The report on a block of consecutive pages.

@@ -37,6 +37,8 @@ class PageTarget {
   virtual std::size_t size() const { return 1; }
   // Returns for how many of them there is something to find: questions that have an answer.
   virtual std::size_t positives() const { return size(); }
+  // Returns for how many things results are kept: questions, or entities between which links are sought.
+  virtual std::size_t subjects() const { return size(); }
   // Returns true if a running text already contains its beginning and ending tokens, so that none are added.
   virtual bool frames_text() const { return false; }
 };

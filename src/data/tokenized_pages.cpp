@@ -102,7 +102,10 @@ Page TokenizedPages::read(std::size_t index, PageFaults* faults) const {
 Page TokenizedPages::read(std::size_t index, PageTokens& tokens, PageFaults* faults) const {
   PackedPage packed;
   const auto unpack = [&](std::span<const std::byte> bytes) { packed = unpack_page(bytes, reading_.target); };
-  if (!file_->read(index, unpack)) unpack(make(index));
+  if (!file_->read(index, unpack)) {
+    const std::lock_guard lock(parsing_);
+    unpack(make(index));
+  }
   if (faults == nullptr && !packed.faults.empty()) throw std::move(packed.faults.front());
   for (PageError& fault : packed.faults) faults->push_back(std::move(fault));
   if (packed.broken) throw std::move(*packed.broken);

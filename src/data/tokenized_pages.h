@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -50,8 +51,11 @@ class TokenizedPages final : public PageSource {
   // Returns the page with its tokens.
   Page read(std::size_t index, PageTokens& tokens, PageFaults* faults = nullptr) const;
   std::span<const std::filesystem::path> paths() const override { return source_->paths(); }
-  // Counts the tokens, too; the file's size bounds those of any page.
+  // Counts the tokens, too; the size of the packed page bounds them.
   std::uint64_t parsing_bytes() const override { return source_->parsing_bytes() + 3 * mapped_bytes(); }
+  // Returns the most bytes of a page in memory, with its tokens: a word of one character takes 12 bytes packed, and 112
+  // as two strings, a box and a token.
+  std::uint64_t unpacking_bytes() const { return 10 * mapped_bytes(); }
   std::uint64_t host_bytes() const override { return source_->host_bytes() + file_->host_bytes(); }
   void add_to_key(CacheKey& key) const override { source_->add_to_key(key); }
 
@@ -66,6 +70,7 @@ class TokenizedPages final : public PageSource {
   WordEncoder encoder_;
   ReadOptions reading_;
   std::unique_ptr<const PageCache> file_;
+  mutable std::mutex parsing_;  // lets one thread at a time parse a damaged page
 };
 
 }  // namespace plimsoll

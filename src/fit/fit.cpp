@@ -396,7 +396,7 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
                                         {"labels of an update's pages", collected},
                                         {"scores of the next tokens", score_bytes(run)},
                                         {"drawing of pictures", request.drawing_bytes},
-                                        {"predictions of a page or document", request.prediction_bytes},
+                                        {"results of a page or document", request.result_bytes},
                                         {"offload thread and its buffer", to_file ? kOffloadThreadBytes : 0},
                                         {"messages between processes", rank_buffer_bytes(run)},
                                         {"reserve for libraries", kReserveBytes + backend.library_bytes()}};

@@ -121,9 +121,9 @@ struct FitRequest {
   std::int64_t update_text_rows = 0;
   // The bytes that the loader holds for micro-batches of that capacity, including its largest decode.
   std::function<std::size_t(const ModelCapacity&)> loader_bytes;
-  std::size_t drawing_bytes = 0;     // bytes that drawing a page needs besides the loader
-  std::size_t prediction_bytes = 0;  // bytes of the largest line of predictions, until it is written
-  std::size_t budget_bytes = 0;      // 0: no limit; of the device's memory if it has its own
+  std::size_t drawing_bytes = 0;  // bytes that drawing a page needs besides the loader
+  std::size_t result_bytes = 0;   // bytes of what is found on the largest page or document, until it is written
+  std::size_t budget_bytes = 0;   // 0: no limit; of the device's memory if it has its own
   BudgetOption budget_option{};
   // In a run on such a device, the budget of the host's memory; 0: no limit.
   std::size_t host_budget_bytes = 0;

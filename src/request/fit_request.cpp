@@ -34,6 +34,26 @@ std::int64_t rounded_rows(std::int64_t rows) {
   return static_cast<std::int64_t>(round_up(static_cast<std::size_t>(std::max<std::int64_t>(rows, 1)), kRowStep));
 }
 
+// Returns the bytes of what is found on the largest page or document of an evaluation; 0 if they are few, which the
+// reserve for libraries has room for.
+std::size_t result_bytes(const ModelBundle& bundle, const Dataset& evaluation, const MemoryRequest& memory) {
+  constexpr std::size_t kFew = kMiB, kHashes = 2 * sizeof(std::uint64_t);  // a list of hashes doubles as it grows
+  const Task& task = bundle.task();
+  const PageSizes& sizes = evaluation.options().sizes;
+  std::size_t bytes = task.scoring_bytes(sizes.page);
+  if (memory.written) {
+    const auto written = [&](const PageSize& size) {
+      return task.prediction_bytes(size, bundle.config.task, *memory.written);
+    };
+    // A document has its fields twice.
+    bytes += std::max(written(sizes.page), 2 * written(sizes.document));
+  }
+  if (memory.keeps_found) bytes += kHashes * std::max(sizes.all.words, sizes.all.pairs);
+  // Scorers that look at the page, and predictions, read it once more.
+  if (memory.written || task.scoring_bytes(sizes.page) > 0) bytes += evaluation.reading_bytes();
+  return bytes < kFew ? 0 : bytes;
+}
+
 // A loss that compares the examples of an update is computed for all of them at once.
 void compare_whole_updates(const TrainOptions& options, const FitRequest& request) {
   const std::int64_t batch = request.train_batch_size;
@@ -227,7 +247,7 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
   request.may_quantize = memory.may_quantize;
   request.least_window = memory.least_window;
   request.drawing_bytes = memory.drawing_bytes;
-  request.prediction_bytes = memory.prediction_bytes;
+  if (evaluation != nullptr) request.result_bytes = result_bytes(bundle, *evaluation, memory);
   request.budget_bytes = resolve_budget(memory);
   request.budget_option = memory.budget_option;
   request.host_budget_bytes = memory.host_budget_bytes;

@@ -9,6 +9,7 @@
 #include "backend/backend.h"
 #include "data/loader.h"
 #include "fit/fit.h"
+#include "tasks/task.h"
 
 namespace plimsoll {
 
@@ -38,7 +39,9 @@ struct MemoryRequest {
   bool resumes = false;                       // FitRequest's members of these names
   bool may_quantize = false;
   std::int64_t least_window = 0;
-  std::size_t drawing_bytes = 0, prediction_bytes = 0;
+  std::size_t drawing_bytes = 0;
+  std::optional<PredictionOptions> written{};  // what an evaluation also predicts, page by page
+  bool keeps_found = false;                    // and keeps a hash of to the end (train/comparison.h)
   // With ranks (fit/fit.h, transform/data_parallel.h).
   std::optional<int> zero_stage{};
   std::optional<bool> sums_each_micro_batch{};

@@ -25,7 +25,8 @@ void say_scheme(const ModelBundle& bundle) {
 
 std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataRequest& request,
                                       const std::shared_ptr<const TokenizedPages>& pages,
-                                      const std::shared_ptr<const Pairs>& pairs, bool with_labels, bool owned_only,
+                                      const std::shared_ptr<const Pairs>& pairs, const PageSizes& sizes,
+                                      bool with_labels, bool owned_only,
                                       const std::vector<std::uint32_t>& skipped = {}) {
   DatasetOptions options{.parts = page_parts(bundle.facts()),
                          .box_format = request.box_format,
@@ -38,6 +39,7 @@ std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataReque
   if (with_labels) options.class_weights = bundle.config.task.loss.class_weights;
   options.label_owned_words_only = owned_only;
   options.pairs = pairs;
+  options.sizes = sizes;
   options.trains = with_labels && !owned_only;
   if (pairs != nullptr && with_labels) options.pair_targets = bundle.task().pair_targets(bundle.config.task);
   // A run that continues without some pages keeps their places; a prediction does not.
@@ -86,18 +88,17 @@ RunPages open_pages_of(const ModelBundle& bundle, const DataRequest& request, bo
 std::unique_ptr<Dataset> open_dataset(const ModelBundle& bundle, const DataRequest& request, bool owned_only) {
   say_scheme(bundle);
   const RunPages pages = open_pages_of(bundle, request, true);
-  refuse_bad_data(bundle, pages, {.data = request, .threads = reading_threads()});
-  return open_checked(bundle, request, pages.train, pages.train_pairs, true, owned_only);
+  const DataCheck checked = refuse_bad_data(bundle, pages, {.data = request, .threads = reading_threads()});
+  return open_checked(bundle, request, pages.train, pages.train_pairs, checked.train.sizes, true, owned_only);
 }
 
 std::unique_ptr<Dataset> open_to_predict(const ModelBundle& bundle, const DataRequest& request,
-                                         std::vector<SkippedPage>& bad, PageSizes* sizes) {
+                                         std::vector<SkippedPage>& bad) {
   const RunPages pages = open_pages_of(bundle, request, false);
-  PageSizes found;
-  bad = find_bad_pages(bundle, pages, {.data = request, .threads = reading_threads()}, found);
-  if (sizes != nullptr) *sizes = found;
+  PageSizes sizes;
+  bad = find_bad_pages(bundle, pages, {.data = request, .threads = reading_threads()}, sizes);
   if (request.range && bad.size() == pages.train->size()) return nullptr;
-  return open_checked(bundle, request, pages.train, pages.train_pairs, false, false, indices_of(bad, false));
+  return open_checked(bundle, request, pages.train, pages.train_pairs, sizes, false, false, indices_of(bad, false));
 }
 
 RunData open_run_data(ModelBundle& bundle, const DataRequest& request, const RunPages& pages,
@@ -112,15 +113,15 @@ RunData open_run_data(ModelBundle& bundle, const DataRequest& request, const Run
   DataCheck checked = refuse_bad_data(bundle, pages, check);
   set_class_weights(bundle, options.class_weights, checked.train.labels);
   if (options.class_weights.balanced) log_info("class weights: " + class_weights_text(bundle.config.task));
-  RunData data{.train = open_checked(bundle, request, pages.train, pages.train_pairs, true, false,
+  RunData data{.train = open_checked(bundle, request, pages.train, pages.train_pairs, checked.train.sizes, true, false,
                                      indices_of(options.skipped, false)),
                .evaluation = nullptr,
                .findings = std::move(checked.findings)};
   if (pages.evaluation == nullptr) return data;
   DataRequest held_out = request;
   held_out.augment.reset();
-  data.evaluation = open_checked(bundle, held_out, pages.evaluation, pages.evaluation_pairs, true, true,
-                                 indices_of(options.skipped, true));
+  data.evaluation = open_checked(bundle, held_out, pages.evaluation, pages.evaluation_pairs, checked.evaluation->sizes,
+                                 true, true, indices_of(options.skipped, true));
   return data;
 }
 

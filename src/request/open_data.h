@@ -18,9 +18,8 @@ namespace plimsoll {
 std::unique_ptr<Dataset> open_dataset(const ModelBundle& bundle, const DataRequest& request, bool owned_only);
 // Does the same for prediction, which needs no labels and continues without pages that have an error: `bad` lists them.
 // Returns nullptr if the request's range has no other pages.
-// `sizes`, unless it is nullptr, is set to those of all pages.
 std::unique_ptr<Dataset> open_to_predict(const ModelBundle& bundle, const DataRequest& request,
-                                         std::vector<SkippedPage>& bad, PageSizes* sizes = nullptr);
+                                         std::vector<SkippedPage>& bad);
 
 // The data of a run, whose pages are already open; those to train on and those to evaluate on are also checked against
 // each other.

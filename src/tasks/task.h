@@ -18,6 +18,7 @@
 #include "data/batch.h"
 #include "data/findings.h"
 #include "data/labels.h"
+#include "data/page_sizes.h"
 #include "data/page_source.h"
 #include "data/pairs.h"
 #include "data/targets.h"
@@ -121,6 +122,11 @@ class Task {
   // Returns the names of the metrics that `scorer` gives, in its order.
   virtual std::vector<std::string> metrics(const TaskConfig& config) const = 0;
   virtual std::unique_ptr<Scorer> scorer(const TaskConfig& config, const Dataset& data) const = 0;
+  // Return the most bytes that a scorer keeps for a page of this size, and the most that its predictions take, with
+  // their JSON as values and as text. The numbers behind them are measured, and tests compare them with the resident
+  // set.
+  virtual std::size_t scoring_bytes(const PageSize&) const { return 0; }
+  virtual std::size_t prediction_bytes(const PageSize&, const TaskConfig&, const PredictionOptions&) const { return 0; }
   virtual std::unique_ptr<Predictions> predictions(const TaskConfig& config,
                                                    const PredictionOptions& options) const = 0;
 };

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/philox.h"
 
 namespace plimsoll {
@@ -43,19 +44,20 @@ bool finds_something(const json& line) {
   return std::ranges::any_of(std::array{"links", "questions", "labels", "label"},
                              [&](const char* key) { return line.contains(key); });
 }
-std::vector<std::string> found_in(const json& line) {
-  std::vector<std::string> found;
+std::vector<std::uint64_t> found_in(const json& line) {
+  std::vector<std::uint64_t> found;
+  const auto add = [&found](const std::string& text) { found.push_back(hash_bytes(std::as_bytes(std::span(text)))); };
   if (line.contains("links")) {
-    for (const json& link : line["links"]) found.push_back(link.dump());
+    for (const json& link : line["links"]) add(link.dump());
   } else if (line.contains("questions")) {
     for (const json& question : line["questions"]) {
       const json& answers = question.at("answers");
-      found.push_back(answers.empty() ? std::string() : answers.front().value("text", ""));
+      add(answers.empty() ? std::string() : answers.front().value("text", ""));
     }
   } else if (line.contains("labels")) {
-    for (const json& label : line["labels"]) found.push_back(label.dump());
+    for (const json& label : line["labels"]) add(label.dump());
   } else if (line.contains("label")) {
-    found.push_back(line["label"].dump());
+    add(line["label"].dump());
   }
   return found;
 }
@@ -126,14 +128,14 @@ std::optional<double> agreement(const PagesRead& a, const PagesRead& b) {
   if (a.form != b.form || a.form == PagesRead::Form::kNumbers) return std::nullopt;
   std::size_t equal = 0, all = 0;
   for (std::size_t page = 0; page < a.found.size(); ++page) {
-    const std::vector<std::string>&first = a.found[page], &second = b.found[page];
+    const std::vector<std::uint64_t>&first = a.found[page], &second = b.found[page];
     if (a.form == PagesRead::Form::kList) {
       check(first.size() == second.size(), "both models answer the same questions");
       for (std::size_t i = 0; i < first.size(); ++i) equal += first[i] == second[i] ? 1U : 0U;
       all += first.size();
       continue;
     }
-    std::set<std::string> either(first.begin(), first.end());
+    std::set<std::uint64_t> either(first.begin(), first.end());
     either.insert(second.begin(), second.end());
     equal += first.size() + second.size() - either.size();
     all += either.size();

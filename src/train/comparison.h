@@ -23,9 +23,9 @@ namespace plimsoll {
 struct PagesRead {
   Scores scores;
   std::vector<Scores::Quotient> first{};  // of the first metric, by page
-  // What was found, by page, as texts that can be compared: one per word, class, question or link. A language model
+  // What was found, by page, as hashes that can be compared: one per word, class, question or link. A language model
   // finds only numbers.
-  std::vector<std::vector<std::string>> found{};
+  std::vector<std::vector<std::uint64_t>> found{};
   enum class Form : std::uint8_t { kList, kSet, kNumbers } form = Form::kList;  // numbers are never quite equal
   double seconds = 0;
 };

@@ -209,19 +209,77 @@ TEST_F(MemoryTest, EveryRemedyThatIsPrintedWorks) {
   EXPECT_THAT(run(with_budget(runs.back(), least - 4)).err, testing::HasSubstr(". --load-in-8bit"));
 }
 
+// A page of so many words, each in the same box.
+nlohmann::json page_of_words(std::size_t words) {
+  return {{"words", std::vector<std::string>(words, "word")},
+          {"boxes", std::vector<std::vector<int>>(words, {100, 200, 300, 400})},
+          {"width", 1000},
+          {"height", 1000}};
+}
+
+// What is found on a page is kept until it is scored or written, and grows with its questions, or with the square of
+// its entities.
+TEST_F(MemoryTest, WhatIsFoundOnAPageStaysWithinTheBudget) {
+  if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer's resident set is not the program's";
+  draw_pages();
+  nlohmann::json asked = page_of_words(60), linked = page_of_words(400), labelled = page_of_words(30'000);
+  for (int i = 0; i < 1'000; ++i) {
+    asked["questions"].push_back({{"id", "q" + std::to_string(i)},
+                                  {"question", "What is the total " + std::to_string(i) + "?"},
+                                  {"answers", {{{"text", "word"}, {"start_word", i % 60}, {"end_word", i % 60 + 1}}}}});
+  }
+  for (int i = 0; i < 200; ++i) {
+    linked["entities"].push_back(
+        {{"label", i % 2 == 0 ? "question" : "answer"}, {"start_word", 2 * i}, {"end_word", 2 * i + 1}});
+    if (i % 2 == 0) linked["links"].push_back({i, i + 1});
+  }
+  labelled["labels"] = std::vector<std::string>(labelled["words"].size(), "O");
+  write_pages("asked.jsonl", {asked});
+  write_pages("linked.jsonl", {linked});
+  write_pages("labelled.jsonl", {labelled});
+  const auto make = [&](const std::string& name, const Arguments& more) {
+    for (const char* copy : {"", "-2"}) {
+      Arguments arguments = {"init", "--output-dir", path(name + copy)};
+      arguments.insert(arguments.end(), more.begin(), more.end());
+      ASSERT_EQ(run(arguments).code, 0);
+    }
+  };
+  make("answers", {"--model", "layoutlm-tiny", "--task", "question-answering"});
+  make("links", {"--model", "lilt-tiny", "--task", "relation-extraction", "--labels", "question,answer"});
+  make("labels", {"--model", "roberta-tiny", "--labels", "O,B-X"});
+  struct Case {
+    const char *command, *model, *data;
+    bool all_scores = false;
+  };
+  const Case cases[] = {
+      {"eval", "answers", "asked"},         {"predict", "answers", "asked"}, {"predict", "answers", "asked", true},
+      {"compare", "answers", "asked"},      {"eval", "links", "linked"},     {"predict", "links", "linked"},
+      {"predict", "links", "linked", true}, {"compare", "links", "linked"},  {"compare", "labels", "labelled"}};
+  for (const Case& each : cases) {
+    Arguments arguments = {each.command, "--data", path(std::string("pages/") + each.data + ".jsonl"), "--threads", "1",
+                           "--budget",   "20MiB"};
+    if (arguments.front() == "compare") {
+      arguments.insert(arguments.end(), {path(each.model), path(std::string(each.model) + "-2"), "--rounds", "1"});
+    } else {
+      arguments.insert(arguments.end(), {"--model", path(each.model)});
+    }
+    if (arguments.front() == "predict") arguments.insert(arguments.end(), {"--output", path("found.jsonl")});
+    if (each.all_scores) arguments.emplace_back("--return-all-scores");
+    const std::size_t named = smallest_budget(with_budget(arguments, 20));
+    const Measured measured = measure(with_budget(arguments, named / kMiB));
+    EXPECT_EQ(measured.outcome.code, 0) << each.command << " " << each.model << measured.outcome.err;
+    EXPECT_LE(measured.peak_bytes, named) << each.command << " " << each.model << " scores " << each.all_scores;
+    fs::remove(at("found.jsonl"));
+  }
+}
+
 // The line of a document is written once all its pages are predicted, and a page's line has all its words.
 TEST_F(MemoryTest, PredictionHoldsDocumentsWithinTheBudget) {
   if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer's resident set is not the program's";
   draw_pages();
   ASSERT_EQ(
       run({"init", "--model", "roberta-tiny", "--labels", "O,B-X,I-X,B-Y,I-Y", "--output-dir", path("texts")}).code, 0);
-  const auto page = [](std::size_t words) {
-    return nlohmann::json{{"words", std::vector<std::string>(words, "word")},
-                          {"boxes", std::vector<std::vector<int>>(words, {100, 200, 300, 400})},
-                          {"width", 1000},
-                          {"height", 1000}};
-  };
-  std::vector<nlohmann::json> document(600, page(40)), large = {page(25'000)};
+  std::vector<nlohmann::json> document(600, page_of_words(40)), large = {page_of_words(25'000)};
   for (nlohmann::json& each : document) each["document"] = "report.pdf";
   write_pages("document.jsonl", document);
   write_pages("large.jsonl", large);

@@ -12,6 +12,7 @@
 
 namespace plimsoll {
 
+inline constexpr std::size_t kPageJsonBytesPerWord = 500;  // with a box, as values and as text
 // Returns the beginning of every line of `predict`'s output: id and words, and image, size and boxes if the data gives
 // them, so that another model can read the line as a page.
 nlohmann::json page_json(const Page& page);

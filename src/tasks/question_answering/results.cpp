@@ -151,7 +151,7 @@ class AnswerOutput final : public Predictions {
     for_questions(page, [&](const Question& question, const std::vector<SpanCandidate>& best) {
       nlohmann::json answers = nlohmann::json::array();
       for (const SpanCandidate& span : best) {
-        if (!options_.all_scores && answers.size() == kListed) break;
+        if (!options_.all_scores && answers.size() == kListedAnswers) break;
         answers.push_back(span.is_null() ? nlohmann::json{{"text", ""}, {"confidence", span.probability}}
                                          : span_json(page, span, question.id));
       }
@@ -183,8 +183,6 @@ class AnswerOutput final : public Predictions {
   }
 
  private:
-  static constexpr std::size_t kListed = 5;  // answers written without --return-all-scores
-
   static nlohmann::json span_json(const Page& page, const SpanCandidate& span, const std::string& label) {
     return field_json(page, {.name = label, .begin = span.begin, .end = span.end},
                       static_cast<float>(span.probability));

@@ -2,10 +2,12 @@
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "tasks/parts/fields.h"
 #include "tasks/parts/other_task.h"
 #include "tasks/question_answering/head.h"
 #include "tasks/question_answering/questions.h"
 #include "tasks/question_answering/results.h"
+#include "tasks/question_answering/spans.h"
 #include "tasks/question_answering/targets.h"
 
 namespace plimsoll {
@@ -61,6 +63,16 @@ class QuestionAnswering final : public Task {
     return {"f1", "exact_match", "anls", "f1_with_answer", "f1_without_answer"};
   }
   std::unique_ptr<Scorer> scorer(const TaskConfig&, const Dataset& data) const override { return answer_scorer(data); }
+  std::size_t scoring_bytes(const PageSize& page) const override { return page.subjects * kSearchBytes; }
+  // Each answer is written like a field, with the boxes of its words.
+  std::size_t prediction_bytes(const PageSize& page, const TaskConfig&,
+                               const PredictionOptions& options) const override {
+    constexpr std::size_t kQuestion = 800, kAnswer = 1200, kWord = 200;
+    const std::size_t answers = 1 + (options.all_scores ? SpanSearch::kBest + 1 : kListedAnswers);
+    const std::size_t words = std::min<std::size_t>(page.words, SpanSearch::kMostTokens);
+    return page.words * kPageJsonBytesPerWord +
+           page.subjects * (kSearchBytes + kQuestion + answers * (kAnswer + words * kWord));
+  }
   std::unique_ptr<Predictions> predictions(const TaskConfig&, const PredictionOptions& options) const override {
     return answer_predictions(options);
   }

@@ -39,6 +39,7 @@ struct PageEntities final : PageTarget {
   bool linked = false;  // the page says which links it has, possibly none
 
   std::size_t size() const override { return links.size(); }
+  std::size_t subjects() const override { return entities.size(); }
 };
 // Returns nullptr if the page has none.
 const PageEntities* entities_of(const Page& page);

@@ -29,6 +29,8 @@ class LinkLabels {
   std::set<std::pair<std::int32_t, std::int32_t>> pairs_;
 };
 
+inline constexpr std::size_t kPairBytes = 200;  // of a pair of entities, while its page is read and scored
+
 struct ScoredLink {
   std::size_t from = 0, to = 0;  // entities of the page
   double probability = 0;

@@ -7,9 +7,11 @@
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "tasks/parts/fields.h"
 #include "tasks/parts/other_task.h"
 #include "tasks/relation_extraction/entities.h"
 #include "tasks/relation_extraction/head.h"
+#include "tasks/relation_extraction/links.h"
 #include "tasks/relation_extraction/results.h"
 #include "tasks/relation_extraction/targets.h"
 
@@ -89,6 +91,14 @@ class RelationExtraction final : public Task {
   std::vector<std::string> metrics(const TaskConfig&) const override { return {"f1", "precision", "recall"}; }
   std::unique_ptr<Scorer> scorer(const TaskConfig& config, const Dataset& data) const override {
     return link_scorer(config, data);
+  }
+  std::size_t scoring_bytes(const PageSize& page) const override { return page.pairs * kPairBytes; }
+  // The words of entities are written twice, and any pair may be a link.
+  std::size_t prediction_bytes(const PageSize& page, const TaskConfig&,
+                               const PredictionOptions& options) const override {
+    constexpr std::size_t kEntity = 1600, kLink = 250, kScore = 700;
+    return page.words * 2 * kPageJsonBytesPerWord + page.subjects * kEntity +
+           page.pairs * (kPairBytes + kLink + (options.all_scores ? kScore : 0));
   }
   std::unique_ptr<Predictions> predictions(const TaskConfig& config, const PredictionOptions& options) const override {
     return link_predictions(config, options);

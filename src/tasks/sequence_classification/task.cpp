@@ -1,6 +1,7 @@
 #include "tasks/sequence_classification/task.h"
 
 #include "base/counted.h"
+#include "tasks/parts/fields.h"
 #include "tasks/sequence_classification/classes.h"
 #include "tasks/sequence_classification/head.h"
 #include "tasks/sequence_classification/targets.h"
@@ -59,6 +60,9 @@ class SequenceClassification final : public Task {
   }
   std::unique_ptr<Scorer> scorer(const TaskConfig& config, const Dataset&) const override {
     return class_scorer(config);
+  }
+  std::size_t prediction_bytes(const PageSize& page, const TaskConfig&, const PredictionOptions&) const override {
+    return page.words * kPageJsonBytesPerWord;
   }
   std::unique_ptr<Predictions> predictions(const TaskConfig& config, const PredictionOptions& options) const override {
     return class_predictions(config, options);

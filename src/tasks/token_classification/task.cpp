@@ -150,6 +150,12 @@ class TokenClassification final : public Task {
   std::unique_ptr<Scorer> scorer(const TaskConfig& config, const Dataset& data) const override {
     return std::make_unique<EntityScorer>(config, data);
   }
+  std::size_t scoring_bytes(const PageSize& page) const override { return page.words * 24; }
+  // A word that is a field by itself, with its box and scores.
+  std::size_t prediction_bytes(const PageSize& page, const TaskConfig& config,
+                               const PredictionOptions& options) const override {
+    return page.words * (1800 + (options.all_scores ? config.labels.size() * 120 : 0));
+  }
   std::unique_ptr<Predictions> predictions(const TaskConfig& config, const PredictionOptions& options) const override {
     return word_predictions(config, options);
   }
