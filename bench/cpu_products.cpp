@@ -126,8 +126,9 @@ void run(int threads, int repetitions, DType dtype, Sgemm blas) {
       const TensorView x_view({dtype, {kCapacity, k}}, floats(*x)), dy_view({dtype, {kCapacity, m}}, floats(*y));
       const TensorView weight_view({dtype, {m, k}}, floats(*weight)), bias_view({DType::kF32, {m}}, floats(*bias));
       const TensorView dw_view({DType::kF32, {m, k}}, floats(*dweight));
-      const auto add = [&](const Node& node, std::vector<TensorView> inputs, TensorView output, const Matmul& library,
-                           const float* a, const float* b, float* c, std::function<void()> by_blas) {
+      const auto add = [&](const Node& node, std::vector<TensorView> inputs, TensorView output,
+                           const std::shared_ptr<const Matmul>& library, const float* a, const float* b, float* c,
+                           std::function<void()> by_blas) {
         kernels.push_back(backend.prepare(graph, node));
         check(kernels.back()->scratch_bytes() <= scratch->bytes().size(), "the benchmark's scratch is large enough");
         const Kernel* const kernel = kernels.back().get();
@@ -136,7 +137,7 @@ void run(int threads, int repetitions, DType dtype, Sgemm blas) {
             [=, &scratch] {
               kernel->run({.inputs = inputs, .outputs = {&output, 1}, .scratch = scratch->bytes(), .row_count = &rows});
             },
-            [=, &library, &scratch] { library.run(a, b, nullptr, c, scratch->bytes().data()); },
+            [=, &scratch] { library->run(a, b, nullptr, c, scratch->bytes().data()); },
             blas == nullptr ? nullptr : std::move(by_blas)};
       };
       constexpr int kRowMajor = 101, kPlain = 111, kTransposed = 112;  // of CBLAS

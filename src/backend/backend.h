@@ -138,6 +138,8 @@ class Backend {
   virtual std::string_view name() const = 0;
   // Throws InternalError for an op or dtype that this backend does not know.
   virtual std::unique_ptr<Kernel> prepare(const Graph& graph, const Node& node) = 0;
+  // Frees what belongs to no kernel that is alive, such as generated code.
+  virtual void release_unused() {}
   // Makes the one large allocation of a run and touches every page. Throws EnvironmentError naming the requested size.
   virtual std::unique_ptr<DeviceMemory> allocate(std::size_t bytes) = 0;
   // Returns a recorder for one program; nullptr if kernels are launched one by one.

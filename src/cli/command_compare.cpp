@@ -14,6 +14,7 @@
 #include "cli/report.h"
 #include "cli/run_options.h"
 #include "cli/usage.h"
+#include "fit/phases.h"
 #include "request/fit_request.h"
 #include "request/open_data.h"
 #include "train/comparison.h"
@@ -45,6 +46,7 @@ struct Side {
   std::size_t predicted_peak_bytes = 0;
   PagesRead read{};
   double seconds_per_page = 0;  // the least of all rounds
+  std::size_t held_bytes = 0;   // of the process when the evaluation was planned first
 };
 
 std::uint64_t weight_bytes(const ModelBundle& bundle) {
@@ -56,8 +58,17 @@ std::uint64_t weight_bytes(const ModelBundle& bundle) {
   return bytes;
 }
 
+// Runs before either model: the second one may be larger.
+void plan_side(const Invocation& invocation, const RunOptions& options, const Device& device, Side& side) {
+  const ModelBundle bundle = open_evaluated_model(options);
+  const auto dataset = open_dataset(bundle, options.data, true);
+  FitRequest request = fit_request(bundle, options.train, nullptr, dataset.get(), options.memory);
+  side.held_bytes = held_bytes(plan_of(invocation, request, *device.backend));
+}
+
 // Evaluates the model once; the first time it also describes it.
-void evaluate_side(const Invocation& invocation, const RunOptions& options, const Device& device, Side& side) {
+void evaluate_side(const Invocation& invocation, RunOptions options, const Device& device, Side& side) {
+  options.memory.held_bytes = side.held_bytes;
   const ModelBundle bundle = open_evaluated_model(options);
   const auto dataset = open_dataset(bundle, options.data, true);
   FitRequest request = fit_request(bundle, options.train, nullptr, dataset.get(), options.memory);
@@ -154,6 +165,10 @@ void run_compare(Invocation& invocation, CompareOptions& compare) {
   check_sides(compare);
   const Device device = open_run_device(invocation, options);
   std::array<Side, 2> sides{Side{.model = compare.models[0]}, Side{.model = compare.models[1]}};
+  const auto planned = [&](std::size_t side) {
+    return [&, side] { plan_side(invocation, compare.of_side(side), device, sides[side]); };
+  };
+  check_phases({planned(0), planned(1)});
   for (std::int64_t round = 0; round < compare.rounds; ++round) {
     for (std::size_t side = 0; side < sides.size(); ++side) {
       evaluate_side(invocation, compare.of_side(side), device, sides[side]);

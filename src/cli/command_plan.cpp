@@ -22,6 +22,7 @@
 #include "cli/teacher_cache.h"
 #include "cli/usage.h"
 #include "cli/worst_pictures.h"
+#include "fit/phases.h"
 #include "fit/rank_fit.h"
 #include "report/memory_viz.h"
 #include "report/read_run.h"
@@ -185,7 +186,6 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
   if (saved) keep_micro_batch(options, *resume, *saved);
   refuse_replacing_images(plan_options.outputs(), train->source());
   const TeacherCache teacher(options, bundle, *train, backend);
-  teacher.check(backend);
   WorstPictures::plan(options, evaluation.get());
   const auto request_of = [&](std::int64_t ranks) {
     const ClusterOptions& cluster = plan_options.cluster;
@@ -201,6 +201,7 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
     return request;
   };
   if (plan_options.cluster.sweeps) {
+    teacher.check(backend);
     if (!invocation.json && !device.summary.empty()) print_line(device.summary);
     return print_rank_sweep(invocation, plan_options.cluster, options, static_cast<std::int64_t>(train->size()),
                             request_of, backend);
@@ -208,11 +209,13 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
   FitRequest request = request_of(options.train.ranks);
   const std::optional<KeptCut> kept = options.memory.kept_cut;
   if (plan_options.sweeps()) {
+    teacher.check(backend);
     if (kept) keep_cut(request, *kept);
     return print_sweep(invocation, plan_options, request, device);
   }
   if (!invocation.json && !device.summary.empty()) print_line(device.summary);
-  RunPlan plan = plan_of(invocation, request, backend, kept);
+  RunPlan plan;
+  check_phases({[&] { teacher.check(backend); }, [&] { plan = plan_of(invocation, request, backend, kept); }});
   const std::int64_t updates = updates_of(options.train, *train);
   nlohmann::json json = plan_json(plan, plan.programs);
   json["updates"] = updates;

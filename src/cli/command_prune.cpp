@@ -25,6 +25,7 @@
 #include "cli/train_run.h"
 #include "cli/usage.h"
 #include "compress/prune.h"
+#include "fit/phases.h"
 #include "formats/json.h"
 #include "request/fit_request.h"
 #include "request/open_data.h"
@@ -274,7 +275,9 @@ void prune_and_train(Invocation& invocation, const Command& command, PruneComman
     pruning.check = [&](const ModelBundle& smaller) {
       RunOptions trial = training;
       take_teacher(trial, smaller);
-      fit(fit_request(smaller, trial.train, dataset.get(), nullptr, trial.memory), *device.backend);
+      const RunPlan plan =
+          fit(fit_request(smaller, trial.train, dataset.get(), nullptr, trial.memory), *device.backend);
+      training.memory.held_bytes = held_bytes(plan);
     };
     const fs::path directory = training.train.output_dir / kPrunedModel;
     Pruned pruned;

@@ -30,6 +30,7 @@
 #include "cli/train_run.h"
 #include "cli/usage.h"
 #include "cli/worst_pictures.h"
+#include "fit/phases.h"
 #include "formats/json.h"
 #include "request/arena_json.h"
 #include "request/check_data.h"
@@ -234,6 +235,17 @@ class RunFiles final : public TrainObserver {
   std::function<void()> write_;
 };
 
+// Plans a run, and the teacher's work before it, and keeps what the process held.
+void plan_ahead(const Invocation& invocation, RunOptions& options, const ModelBundle& bundle, const RunData& data,
+                const TeacherCache& teacher, Backend& backend) {
+  FitRequest request = fit_request(bundle, options.train, data.train.get(), data.evaluation.get(), options.memory);
+  check_phases(
+      {[&] { options.memory.held_bytes = held_bytes(plan_of(invocation, request, backend, options.memory.kept_cut)); },
+       [&] {
+         if (invocation.is_first()) teacher.check(backend);
+       }});
+}
+
 // Plans and runs, from the beginning or from a checkpoint.
 void train_planned(const Invocation& invocation, RunOptions& options, const ModelBundle& bundle, const RunData& data,
                    const Device& device, const std::optional<fs::path>& resume, RunEvents& events) {
@@ -243,9 +255,7 @@ void train_planned(const Invocation& invocation, RunOptions& options, const Mode
   Backend& backend = *device.backend;
   const TeacherCache teacher(options, bundle, *train, backend);
   if (teacher.exists()) {
-    FitRequest trial = fit_request(bundle, options.train, train, evaluation, options.memory);
-    plan_of(invocation, trial, backend,
-            options.memory.kept_cut);  // what does not fit is reported before the teacher's work
+    plan_ahead(invocation, options, bundle, data, teacher, backend);
     if (invocation.is_first() && !invocation.json) print_line(teacher.line());
     teacher.compute(invocation, device);
   }
@@ -395,9 +405,9 @@ void train_with(const Invocation& invocation, RunOptions& options, ModelBundle& 
   RunOptions fallback = options;
   fallback.train.precision = options.fp16_fallback == "bf16" ? DType::kBF16 : DType::kF32;
   const TeacherCache of_its_precision(fallback, bundle, *data.train, *device.backend);
-  FitRequest of_fallback =
-      fit_request(bundle, fallback.train, data.train.get(), data.evaluation.get(), fallback.memory);
-  plan_of(invocation, of_fallback, *device.backend);
+  const TeacherCache teacher(options, bundle, *data.train, *device.backend);
+  check_phases({[&] { plan_ahead(invocation, options, bundle, data, teacher, *device.backend); },
+                [&] { plan_ahead(invocation, fallback, bundle, data, of_its_precision, *device.backend); }});
   try {
     train_planned(invocation, options, bundle, data, device, resume, events);
   } catch (const ScaleCollapsedError& error) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string_view>
 
 #include "base/bytes.h"
@@ -13,6 +14,7 @@
 #include "compress/mask_gradients.h"
 #include "compress/mask_search.h"
 #include "compress/reconstruction.h"
+#include "fit/phases.h"
 #include "fit/session.h"
 #include "request/fit_request.h"
 
@@ -28,7 +30,11 @@ class Pruning {
   Pruned run(const std::function<void(const SaveModel& save)>& write) {
     keys_per_row_ = pass("", 0).keys_per_row();
     result_.groups = weigh_units(*bundle_.config.encoder, keys_per_row_);
-    if (options_.check) options_.check(Smaller(*this, search(0)).model.bundle());
+    check_phases({[&] { weighing_held_bytes_ = held_bytes(fit(weighing_request(masked_model()), backend_)); },
+                  [&] { plan_reconstruction(); },
+                  [&] {
+                    if (options_.check) options_.check(Smaller(*this, search(0)).model.bundle());
+                  }});
     weigh();
     result_.before = costs_of(bundle_);
     const double share = choose_share();
@@ -88,12 +94,36 @@ class Pruning {
     return request;
   }
 
-  void weigh() {
+  ModelBundle masked_model() const {
     ModelBundle masked = bundle_;
     masked.options.masked_maps = masked_maps(*bundle_.config.encoder);
+    return masked;
+  }
+  FitRequest weighing_request(const ModelBundle& masked) {
     FitRequest request = request_of(masked);
     request.differentiates = true;
-    const Session session(fit(request, backend_), backend_);
+    if (weighing_held_bytes_ > 0) hold_at_most(request, weighing_held_bytes_);
+    return request;
+  }
+
+  // Plans it as if nothing were removed. On a device with its own memory, what the whole model takes there is not known
+  // before it is there.
+  void plan_reconstruction() {
+    FitRequest request = request_of(bundle_);
+    const PlanSummary whole = smallest_plan(request, backend_);
+    if (whole.on_device) return;
+    const Reconstruction::Bytes own =
+        Reconstruction::most_bytes(result_.groups, *bundle_.config.encoder, rows_of(request), backend_);
+    request.process_bytes = [&] { return resident_bytes() + whole.arena_bytes + own.host + own.device; };
+    reconstruction_held_bytes_ = held_bytes(fit(request, backend_));
+  }
+  std::int64_t rows_of(const FitRequest& request) const {
+    return bundle_.config.encoder->rows({.samples = 1, .text_rows = request.evaluation_text_rows(1)});
+  }
+
+  void weigh() {
+    const ModelBundle masked = masked_model();
+    const Session session(fit(weighing_request(masked), backend_), backend_);
     load_model(masked, 0, [&](const std::string& name) { return session.parameter(name); });
     result_.windows = measure_mask_gradients(session, pass("weighing windows", options_.windows), result_.groups);
     if (result_.windows > 0) return;
@@ -166,13 +196,22 @@ class Pruning {
     const ModelBundle& bundle = smaller.layers.bundle;
     const std::map<std::string, std::string>& sources = smaller.layers.sources;
     const FitRequest request = request_of(bundle_);
-    const std::int64_t rows =
-        bundle_.config.encoder->rows({.samples = 1, .text_rows = request.evaluation_text_rows(1)});
     // Each plan counts what the process already holds, so that together they stay within the budget.
-    Reconstruction reconstruction(smaller.groups, smaller.masks, *bundle.config.encoder, rows, backend_, {});
-    const Session whole(fit(request, backend_), backend_);
+    std::optional<Reconstruction> reconstruction;
+    reconstruction.emplace(smaller.groups, smaller.masks, *bundle.config.encoder, rows_of(request), backend_,
+                           Reconstruction::Options());
+    FitRequest of_whole = request;
+    if (of_whole.budget_bytes > 0) {  // The pruned one needs its own share.
+      of_whole.budget_bytes -=
+          std::min(of_whole.budget_bytes - 1, smallest_plan(request_of(bundle), backend_).arena_bytes);
+    }
+    const Session whole(fit(of_whole, backend_), backend_);
     load_model(bundle_, 0, [&](const std::string& name) { return whole.parameter(name); });
-    const Session pruned(fit(request_of(bundle), backend_), backend_);
+    FitRequest of_pruned = request_of(bundle);
+    if (reconstruction_held_bytes_ > 0) hold_at_most(of_pruned, reconstruction_held_bytes_);
+    RunPlan planned = fit(of_pruned, backend_);
+    const std::size_t held = held_bytes(planned), grown = resident_bytes() - std::min(resident_bytes(), held);
+    const Session pruned(std::move(planned), backend_);
     std::map<std::string, std::string> now;
     for (const auto& [name, source] : sources) now[source] = name;
     std::vector<ParameterSpec> specs = bundle_.specs();
@@ -180,11 +219,14 @@ class Pruning {
     load_parameters(specs, bundle_.source(0), [&](const std::string& name) { return pruned.parameter(now.at(name)); });
     // The last plan knows how much all of this takes; the rest of the budget is for windows' states.
     const RunPlan& plan = pruned.plan();
-    const std::size_t free = plan.on_device || plan.predicted_peak_bytes > plan.budget_bytes
-                                 ? 0
-                                 : plan.budget_bytes - plan.predicted_peak_bytes;
-    reconstruction.run(whole, pruned, sources, pass("solving for weights, windows", options_.reconstruction_windows),
-                       free);
+    const std::size_t needed = plan.predicted_peak_bytes + grown + kVariationBytes;
+    const std::size_t free = plan.on_device || needed > plan.budget_bytes ? 0 : plan.budget_bytes - needed;
+    reconstruction->run(whole, pruned, sources, pass("solving for weights, windows", options_.reconstruction_windows),
+                        free);
+    // Its memory is enough for writing.
+    reconstruction.reset();
+    backend_.release_unused();
+    release_free_heap();
     write([&](const std::filesystem::path& directory) {
       return smaller.model.save(directory, [&](const ParameterSpec& spec, std::int64_t first, std::span<float> values) {
         pruned.parameter(spec.name).read(first, values);
@@ -198,6 +240,8 @@ class Pruning {
   Backend& backend_;
   double keys_per_row_ = 0;
   std::size_t held_bytes_ = resident_bytes();  // before anything is planned
+  // When these were planned first, with the whole model in memory.
+  std::size_t weighing_held_bytes_ = 0, reconstruction_held_bytes_ = 0;
   Pruned result_;
 };
 

@@ -213,38 +213,72 @@ class Reconstruction::Windows {
 // backend multiplies the rows of a window; windows are added up in double precision.
 class Reconstruction::Normal {
  public:
-  // `shapes` has the columns and outputs of every map. The largest map does not always need the most: products of few
-  // columns have different scratch.
-  Normal(std::int64_t rows, const std::set<std::pair<std::int64_t, std::int64_t>>& shapes, Backend& backend)
-      : rows_(rows), backend_(backend) {
-    std::size_t arena_bytes = 0, gram = 0, right = 0;
-    for (const auto& [columns, outputs] : shapes) {
-      prepare_for(columns, outputs);
-      arena_bytes = std::max(arena_bytes, plan_.arena_bytes());
-      gram = std::max(gram, as_size(columns * columns));
-      right = std::max(right, as_size(outputs * columns));
+  struct Shape {
+    std::int64_t in = 0, columns = 0, outputs = 0;  // of a map: all its input columns, and those of its equations
+    friend auto operator<=>(const Shape&, const Shape&) = default;
+  };
+  using Shapes = std::set<Shape>;
+
+  // `shapes` has those of every map. The largest map does not always need the most: products of few columns have
+  // different scratch.
+  Normal(std::int64_t rows, const Shapes& shapes, Backend& backend) : rows_(rows), backend_(backend) {
+    const Sizes sizes = sizes_of(rows, shapes, backend);
+    gram_.resize(sizes.gram);
+    right_.resize(sizes.right);
+    weights.resize(sizes.weights);
+    x.resize(sizes.x);
+    columns.resize(sizes.columns);
+    target.resize(sizes.target);
+    sum.resize(sizes.target);
+    memory_ = backend.allocate(sizes.arena_bytes);
+  }
+
+  // Buffers of the host that a map uses while its equations are made: its weights, a window's rows of its input, all
+  // columns and those of its equations, and of the two models' outputs.
+  std::vector<float> weights, x, columns, target, sum;
+
+  struct Sizes {
+    std::size_t arena_bytes = 0, gram = 0, right = 0, weights = 0, x = 0, columns = 0, target = 0;  // numbers, but one
+
+    Bytes bytes() const {
+      return {.host = (gram + right) * sizeof(double) + (weights + x + columns + 2 * target) * sizeof(float),
+              .device = arena_bytes};
     }
-    gram_.resize(gram);
-    right_.resize(right);
-    memory_ = backend.allocate(arena_bytes);
-    bind();
+  };
+  static Sizes sizes_of(std::int64_t rows, const Shapes& shapes, Backend& backend) {
+    Sizes sizes;
+    const auto include = [](std::size_t& size, std::int64_t count) { size = std::max(size, as_size(count)); };
+    for (const auto& [in, columns, outputs] : shapes) {
+      sizes.arena_bytes = std::max(sizes.arena_bytes, Products(rows, columns, outputs, backend).plan.arena_bytes());
+      include(sizes.gram, columns * columns);
+      include(sizes.right, outputs * columns);
+      include(sizes.weights, outputs * in);
+      include(sizes.x, rows * in);
+      include(sizes.columns, rows * columns);
+      include(sizes.target, rows * outputs);
+    }
+    return sizes;
   }
 
   // Begins the equations of a map, which has one of the constructor's shapes.
   void begin(std::int64_t columns, std::int64_t outputs) {
     if (columns != columns_ || outputs != outputs_) {
       program_.reset();
-      prepare_for(columns, outputs);
-      check(plan_.arena_bytes() <= memory_->bytes().size(), "every map was planned first");
-      bind();
+      products_ = Products();
+      backend_.release_unused();
+      products_ = Products(rows_, columns, outputs, backend_);
+      check(products_.plan.arena_bytes() <= memory_->bytes().size(), "every map was planned first");
+      program_.emplace(std::move(products_.prepared), products_.plan, *memory_);
+      columns_ = columns;
+      outputs_ = outputs;
     }
     gram_.assign(as_size(columns * columns), 0);
     right_.assign(as_size(outputs * columns), 0);
   }
   // x [n, K] and r [n, M]; rows of zeros add nothing.
   void add(std::span<const float> x, std::span<const float> r) {
-    program_->tensor(x_).write(std::as_bytes(x));
-    program_->tensor(r_).write(std::as_bytes(r));
+    program_->tensor(products_.x).write(std::as_bytes(x));
+    program_->tensor(products_.r).write(std::as_bytes(r));
     program_->run();
     const auto add_up = [&](ValueId value, std::vector<double>& sums) {
       std::size_t i = 0;
@@ -253,8 +287,8 @@ class Reconstruction::Normal {
         for (std::size_t j = 0; j < bytes.size() / sizeof(float); ++j) sums[i++] += double{floats[j]};
       });
     };
-    add_up(gram_value_, gram_);
-    add_up(right_value_, right_);
+    add_up(products_.gram, gram_);
+    add_up(products_.right, right_);
   }
   std::span<const double> solve(double ridge) {
     solve_ridge(gram_, right_, columns_, ridge);
@@ -264,32 +298,35 @@ class Reconstruction::Normal {
  private:
   static std::size_t as_size(std::int64_t count) { return static_cast<std::size_t>(count); }
 
-  void prepare_for(std::int64_t columns, std::int64_t outputs) {
-    columns_ = columns;
-    outputs_ = outputs;
-    Graph graph;
-    x_ = graph.add_input("x", {DType::kF32, {rows_, columns}});
-    r_ = graph.add_input("missing", {DType::kF32, {rows_, outputs}});
-    const auto products = [&](const char* name, ValueId a) {
-      const ValueId value = add_single(graph, {.op = Op::kLinearWeightGrad, .name = name, .inputs = {a, x_}});
-      graph.mark_output(value);
-      return value;
-    };
-    gram_value_ = products("gram", x_);
-    right_value_ = products("right", r_);
-    prepared_ = prepare(std::move(graph), backend_);
-    PersistentLayout layout;
-    layout.add(prepared_.graph);
-    plan_ = plan_memory(prepared_.graph, prepared_.scratch_bytes(), layout);
-  }
-  void bind() { program_.emplace(std::move(prepared_), plan_, *memory_); }
+  // The two products of a map's equations.
+  struct Products {
+    Products() = default;
+    Products(std::int64_t rows, std::int64_t columns, std::int64_t outputs, Backend& backend) {
+      Graph graph;
+      x = graph.add_input("x", {DType::kF32, {rows, columns}});
+      r = graph.add_input("missing", {DType::kF32, {rows, outputs}});
+      const auto product = [&](const char* name, ValueId a) {
+        const ValueId value = add_single(graph, {.op = Op::kLinearWeightGrad, .name = name, .inputs = {a, x}});
+        graph.mark_output(value);
+        return value;
+      };
+      gram = product("gram", x);
+      right = product("right", r);
+      prepared = prepare(std::move(graph), backend);
+      PersistentLayout layout;
+      layout.add(prepared.graph);
+      plan = plan_memory(prepared.graph, prepared.scratch_bytes(), layout);
+    }
+
+    ValueId x = kNoValue, r = kNoValue, gram = kNoValue, right = kNoValue;
+    PreparedGraph prepared;
+    MemoryPlan plan;
+  };
 
   const std::int64_t rows_;
   Backend& backend_;
   std::int64_t columns_ = 0, outputs_ = 0;
-  ValueId x_ = kNoValue, r_ = kNoValue, gram_value_ = kNoValue, right_value_ = kNoValue;
-  PreparedGraph prepared_;
-  MemoryPlan plan_;
+  Products products_;
   std::unique_ptr<DeviceMemory> memory_;
   std::optional<Program> program_;
   std::vector<double> gram_, right_;
@@ -300,7 +337,7 @@ Reconstruction::Reconstruction(const std::vector<WeighedUnits>& groups, const Ma
     : backend_(backend), options_(options), rows_(rows), layer_ends_(encoder.layer_outputs()) {
   std::map<std::string, LinearMap> computed;
   for (LinearMap& map : encoder.linear_maps()) computed[map.name] = std::move(map);
-  std::set<std::pair<std::int64_t, std::int64_t>> shapes;
+  Normal::Shapes shapes;
   for (std::size_t g = 0; g < groups.size(); ++g) {
     for (const PrunableUnits::Stream& stream : groups[g].units.streams) {
       if (!computed.contains(stream.consumer)) continue;
@@ -311,11 +348,24 @@ Reconstruction::Reconstruction(const std::vector<WeighedUnits>& groups, const Ma
       for (std::int64_t c = 0; c < map.in; ++c) {
         if (masks[g][static_cast<std::size_t>(c / stream.width)]) map.kept.push_back(c);
       }
-      shapes.emplace(std::ssize(map.kept) + 1, map.out);
+      shapes.insert({.in = map.in, .columns = std::ssize(map.kept) + 1, .outputs = map.out});
       maps_.push_back(std::move(map));
     }
   }
   normal_ = std::make_unique<Normal>(rows, shapes, backend);
+}
+
+Reconstruction::Bytes Reconstruction::most_bytes(const std::vector<WeighedUnits>& groups, const Encoder& encoder,
+                                                 std::int64_t rows, Backend& backend) {
+  std::set<std::string> pruned;
+  for (const WeighedUnits& group : groups) {
+    for (const PrunableUnits::Stream& stream : group.units.streams) pruned.insert(stream.consumer);
+  }
+  Normal::Shapes shapes;
+  for (const LinearMap& map : encoder.linear_maps()) {
+    if (pruned.contains(map.name)) shapes.insert({.in = map.in, .columns = map.in + 1, .outputs = map.out});
+  }
+  return Normal::sizes_of(rows, shapes, backend).bytes();
 }
 
 Reconstruction::~Reconstruction() = default;
@@ -384,7 +434,11 @@ void Reconstruction::run(const Session& whole, const Session& pruned, const std:
 void Reconstruction::solve_map(const Step& step, const Session& pruned, Windows& windows) {
   const Map& map = *step.map;
   const ParameterPlace weight = pruned.parameter(map.name + ".weight"), bias = pruned.parameter(map.name + ".bias");
-  std::vector<float> weights(static_cast<std::size_t>(map.out * map.in)), biases(static_cast<std::size_t>(map.out));
+  std::vector<float>&weights = normal_->weights, &x = normal_->x, &columns = normal_->columns,
+  &target = normal_->target;
+  std::vector<float>& sum = normal_->sum;
+  std::vector<float> biases(static_cast<std::size_t>(map.out));
+  weights.resize(static_cast<std::size_t>(map.out * map.in));
   weight.read(0, weights);
   bias.read(0, biases);
   const auto in = static_cast<std::size_t>(map.in), out = static_cast<std::size_t>(map.out), kept = map.kept.size();
@@ -396,7 +450,7 @@ void Reconstruction::solve_map(const Step& step, const Session& pruned, Windows&
   weight.write(0, weights);
 
   normal_->begin(static_cast<std::int64_t>(kept) + 1, map.out);
-  std::vector<float> x, target, sum, columns(static_cast<std::size_t>(rows_) * (kept + 1));
+  columns.resize(static_cast<std::size_t>(rows_) * (kept + 1));
   windows.run(step, [&](const Walk& of_whole, Walk& of_pruned) {
     of_whole.output(step.whole_end, target);
     of_pruned.to(step.linear);
@@ -430,7 +484,8 @@ void Reconstruction::solve_map(const Step& step, const Session& pruned, Windows&
 void Reconstruction::solve_norm(const Step& step, const Session& pruned, Windows& windows) {
   const ParameterPlace weight = pruned.parameter(step.norm + ".weight"), bias = pruned.parameter(step.norm + ".bias");
   const auto width = static_cast<std::size_t>(pruned.persistent(step.norm + ".weight").elements());
-  std::vector<float> weights(width), biases(width), from, target;
+  std::vector<float> weights(width), biases(width);
+  std::vector<float>&from = normal_->sum, &target = normal_->target;
   weight.read(0, weights);
   bias.read(0, biases);
   // By column: sums over rows of the pruned model's x and the whole one's y.

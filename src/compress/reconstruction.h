@@ -33,6 +33,13 @@ class Reconstruction {
                  Backend& backend, const Options& options);
   ~Reconstruction();
 
+  // Returns the bytes that an object holds of the host's memory and of the device's, if every unit is kept.
+  struct Bytes {
+    std::size_t host = 0, device = 0;
+  };
+  static Bytes most_bytes(const std::vector<WeighedUnits>& groups, const Encoder& encoder, std::int64_t rows,
+                          Backend& backend);
+
   // `whole` and `pruned` have the program kEvaluate for one window, each with its parameters loaded: `pruned` has the
   // remaining layers, and `sources` names the whole model's parameter for each of its own. Stores in `pruned` the
   // weights that were solved for, with zeros in the removed columns. For as many windows as fit into `kept_bytes`,

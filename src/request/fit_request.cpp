@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/offload_file.h"
 #include "data/sampler.h"
+#include "fit/phases.h"
 #include "model/grad_cache.h"
 #include "request/teacher.h"
 #include "tasks/tasks.h"
@@ -37,7 +38,7 @@ std::int64_t rounded_rows(std::int64_t rows) {
 // Returns the bytes of what is found on the largest page or document of an evaluation; 0 if they are few, which the
 // reserve for libraries has room for.
 std::size_t result_bytes(const ModelBundle& bundle, const Dataset& evaluation, const MemoryRequest& memory) {
-  constexpr std::size_t kFew = kMiB, kHashes = 2 * sizeof(std::uint64_t);  // a list of hashes doubles as it grows
+  constexpr std::size_t kFew = kMiB;
   const Task& task = bundle.task();
   const PageSizes& sizes = evaluation.options().sizes;
   std::size_t bytes = task.scoring_bytes(sizes.page);
@@ -48,7 +49,12 @@ std::size_t result_bytes(const ModelBundle& bundle, const Dataset& evaluation, c
     // A document has its fields twice.
     bytes += std::max(written(sizes.page), 2 * written(sizes.document));
   }
-  if (memory.keeps_found) bytes += kHashes * std::max(sizes.all.words, sizes.all.pairs);
+  if (memory.keeps_found) {
+    // Those of two models, in lists that double as they grow.
+    constexpr std::size_t kPage = sizeof(std::vector<std::uint64_t>) + sizeof(Scores::Quotient);
+    bytes += 4 * (std::max({sizes.all.words, sizes.all.subjects, sizes.all.pairs}) * sizeof(std::uint64_t) +
+                  evaluation.source().size() * kPage);
+  }
   // Scorers that look at the page, and predictions, read it once more.
   if (memory.written || task.scoring_bytes(sizes.page) > 0) bytes += evaluation.reading_bytes();
   return bytes < kFew ? 0 : bytes;
@@ -246,6 +252,7 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
   request.resumes = memory.resumes;
   request.may_quantize = memory.may_quantize;
   request.least_window = memory.least_window;
+  if (memory.held_bytes) hold_at_most(request, *memory.held_bytes);
   request.drawing_bytes = memory.drawing_bytes;
   if (evaluation != nullptr) request.result_bytes = result_bytes(bundle, *evaluation, memory);
   request.budget_bytes = resolve_budget(memory);

@@ -39,6 +39,8 @@ struct MemoryRequest {
   bool resumes = false;                       // FitRequest's members of these names
   bool may_quantize = false;
   std::int64_t least_window = 0;
+  // What the process held when all phases of a command were planned (fit/phases.h); nothing: what it holds now.
+  std::optional<std::size_t> held_bytes{};
   std::size_t drawing_bytes = 0;
   std::optional<PredictionOptions> written{};  // what an evaluation also predicts, page by page
   bool keeps_found = false;                    // and keeps a hash of to the end (train/comparison.h)

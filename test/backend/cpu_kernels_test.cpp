@@ -9,12 +9,14 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/amx_emulator.h"
 #include "backend/backend_suite.h"
 #include "backend/compare.h"
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/dnnl_matmul.h"
 #include "backend/new_counter.h"
 #include "backend/reference/reference_backend.h"
 #include "base/bytes.h"
@@ -90,6 +92,21 @@ void expect_products_agree(std::int32_t rows, std::int64_t capacity, std::int64_
 }
 
 // A coded weight of so many elements is decoded and multiplied tile by tile, the last tile narrower, both ways.
+// Each has its own generated code, so those of plans that were not chosen must not stay.
+TEST(CpuProducts, AreFreedWithTheLastKernel) {
+  MatmulCache cache(GeneralProducts::kNever);
+  const MatmulShape shape{.rows = 16, .columns = 32, .inner = 48};
+  std::shared_ptr<const Matmul> kept = cache.matmul(shape);
+  const std::weak_ptr<const Matmul> left = cache.matmul({.rows = 32, .columns = 32, .inner = 48});
+  EXPECT_FALSE(left.expired());
+  cache.release_unused();
+  EXPECT_TRUE(left.expired());
+  EXPECT_EQ(cache.matmul(shape), kept);
+  const std::weak_ptr<const Matmul> last = std::exchange(kept, nullptr);
+  cache.release_unused();
+  EXPECT_TRUE(last.expired());
+}
+
 TEST(CpuProducts, TilesOfCodedWeights) {
   constexpr std::int64_t kRows = 300, kCapacity = 310, kInner = 700, kColumns = 400;
   const OpCase coded = {"coded", [](CaseBuilder& b) {

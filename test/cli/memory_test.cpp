@@ -209,6 +209,45 @@ TEST_F(MemoryTest, EveryRemedyThatIsPrintedWorks) {
   EXPECT_THAT(run(with_budget(runs.back(), least - 4)).err, testing::HasSubstr(". --load-in-8bit"));
 }
 
+// A command that runs several plans makes all of them before the first one runs.
+TEST_F(MemoryTest, ANamedBudgetIsEnoughForAllPhases) {
+  if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer's resident set is not the program's";
+  draw_pages();
+  make_model();
+  ASSERT_EQ(
+      run({"init", "--model", "layoutlmv3-small", "--labels",
+           "O,B-ADDRESS,I-ADDRESS,B-COMPANY,I-COMPANY,B-DATE,I-DATE,B-TOTAL,I-TOTAL", "--output-dir", path("larger")})
+          .code,
+      0);
+  const std::string validation = path("pages/validation.jsonl");
+  const auto of_model = [&](Arguments all, const Arguments& more) {
+    *(std::find(all.begin(), all.end(), "--model") + 1) = path("model");
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  const std::vector<Arguments> commands = {
+      {"compare", path("model"), path("larger"), "--data", validation, "--budget", "1GiB", "--threads", "1"},
+      {"prune", "--model", path("model"), "--data", validation, "--to-flops", "0.9", "--output-dir", path("run"),
+       "--budget", "1GiB", "--threads", "1"},
+      {"prune", "--model", path("model"), "--data", validation, "--to-flops", "0.9", "--epochs", "1", "--output-dir",
+       path("run"), "--budget", "1GiB", "--threads", "1"},
+      of_model(train_arguments("run"), {"--max-steps", "1", "--distil-from", path("model"), "--teacher-cache",
+                                        path("taught"), "--optim", "adafactor", "--freeze", "layoutlmv3.*"}),
+      of_model(train_arguments("run"), {"--max-steps", "1", "--fp16", "--fp16-fallback", "fp32"})};
+  for (const Arguments& command : commands) {
+    fs::remove_all(at("run"));
+    const std::size_t named = smallest_budget(with_budget(command, 20));
+    const Measured measured = measure(with_budget(command, named / kMiB));
+    EXPECT_EQ(measured.outcome.code, 0) << testing::PrintToString(command) << measured.outcome.err;
+    EXPECT_LE(measured.peak_bytes, named) << testing::PrintToString(command);
+  }
+  // The second model is refused before the first one is evaluated.
+  const std::size_t of_first = smallest_budget(with_budget(eval_arguments(), 20)) / kMiB;
+  const Outcome refused = run(with_budget(commands.front(), of_first + 4));
+  EXPECT_EQ(refused.code, 4);
+  EXPECT_THAT(refused.err, Not(HasSubstr("pages/s")));
+}
+
 // A page of so many words, each in the same box.
 nlohmann::json page_of_words(std::size_t words) {
   return {{"words", std::vector<std::string>(words, "word")},

@@ -183,6 +183,27 @@ TEST_F(CheckTest, WordBoxesAreSaidAsTheyAre) {
   EXPECT_EQ(what(false), "every word has a box of its own");
 }
 
+// Pages that follow one another and name the same document make it up.
+TEST_F(CheckTest, MeasuresPagesAndDocuments) {
+  const auto pages = [](std::initializer_list<std::pair<int, const char*>> all) {
+    std::string text;
+    for (const auto& [words, document] : all) {
+      nlohmann::json page = {{"image", image_file("rgb.png")},
+                             {"words", std::vector<std::string>(static_cast<std::size_t>(words), "AB")},
+                             {"boxes", std::vector<std::vector<int>>(static_cast<std::size_t>(words), {0, 0, 10, 10})},
+                             {"width", 61},
+                             {"height", 47}};
+      if (*document != 0) page["document"] = document;
+      text += page.dump() + "\n";
+    }
+    return text;
+  };
+  const PageSizes sizes = run(pages({{3, ""}, {2, "a"}, {4, "a"}, {5, "b"}, {1, "a"}, {3, "a"}, {9, ""}})).sizes;
+  EXPECT_EQ(sizes.page.words, 9U);
+  EXPECT_EQ(sizes.document.words, 6U);
+  EXPECT_EQ(sizes.all.words, 27U);
+}
+
 TEST_F(CheckTest, NullIsNoImage) {
   const Findings findings = run(R"({"image": null, "words": ["a"], "boxes": [[0, 0, 1, 1]]})"
                                 "\n")

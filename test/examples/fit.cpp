@@ -6,6 +6,7 @@
 #include "cli/speeds.h"
 #include "fit/choices.h"
 #include "fit/explanation.h"
+#include "fit/phases.h"
 #include "fit/remedies.h"
 #include "fit/session.h"
 
@@ -17,6 +18,10 @@ void of_choices(const FitRequest& request, Backend& backend) {
 
 void of_explanation(const FitRequest& request, Backend& backend) {
 #include "fit/explanation.h.inc"
+}
+
+void of_phases(const FitRequest& weighing, const FitRequest& training, Backend& backend) {
+#include "fit/phases.h.inc"
 }
 
 void of_remedies(const FitRequest& request, const PlanSummary& smallest, Backend& backend) {

@@ -229,6 +229,10 @@ TEST_F(Entities, ThatShareWordsAndLinksThatComeTwiceAreSaid) {
             (std::map<std::string, std::uint64_t>{{"entities-overlap", 2}, {"link-twice", 1}}));
   EXPECT_EQ(report.findings.count(Severity::kWarning), 3U);
   EXPECT_EQ(report.targets, 2U);
+  // What is found about each pair of entities is kept until the page is scored.
+  const std::uint64_t entities = twice["entities"].size();
+  EXPECT_EQ(report.sizes.page.subjects, entities);
+  EXPECT_EQ(report.sizes.page.pairs, entities * entities);
 }
 
 TEST_F(Entities, FromWhichNothingCanBeLearnedAreSaid) {

@@ -53,9 +53,9 @@ class CodedProduct final : public Kernel {
         MatmulShape shape = tile_parts_.shape;
         shape.rows = rows;
         shape.columns = columns;
-        const Matmul& product = cache.matmul(shape);
-        library_bytes = std::max(library_bytes, product.scratch_bytes());
-        return &product;
+        auto product = cache.matmul(shape);
+        library_bytes = std::max(library_bytes, product->scratch_bytes());
+        return product;
       });
     };
     if (general_ == nullptr) {

@@ -191,6 +191,8 @@ CpuBackend::CpuBackend(int threads, GeneralProducts general)
 
 CpuBackend::~CpuBackend() = default;
 
+void CpuBackend::release_unused() { matmuls_->release_unused(); }
+
 std::unique_ptr<Kernel> CpuBackend::prepare(const Graph& graph, const Node& node) {
   if (is_transfer(node.op)) return make_transfer_kernel(node);
   if (is_collective(node.op)) return make_collective_kernel(node);

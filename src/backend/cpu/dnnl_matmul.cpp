@@ -248,8 +248,8 @@ class DnnlGeneralProduct final : public GeneralProduct {
 struct MatmulCache::Library {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
-  std::map<MatmulShape, std::unique_ptr<Matmul>> matmuls{};
-  std::map<std::tuple<std::int64_t, std::int64_t, bool, DType>, std::unique_ptr<WeightPacking>> packings{};
+  std::map<MatmulShape, std::shared_ptr<const Matmul>> matmuls{};
+  std::map<std::tuple<std::int64_t, std::int64_t, bool, DType>, std::shared_ptr<const WeightPacking>> packings{};
 
   GeneralProducts general = GeneralProducts::kWhereFaster;
   std::optional<bool> general_f32{};  // MatmulCache::has_general_f32, once asked
@@ -288,23 +288,25 @@ bool multiplies_int8() { return has_isa(dnnl::cpu_isa::avx512_core_vnni); }
 
 MatmulCache::MatmulCache(GeneralProducts general)
     : library_(made_by_library([] { return std::make_unique<Library>(); })) {
+  // This cache replaces oneDNN's own, which would keep the code of a thousand products until the process ends.
+  dnnl::set_primitive_cache_capacity(0);
   library_->general = general;
   if (general == GeneralProducts::kNever) library_->general_f32 = false;
 }
 MatmulCache::~MatmulCache() = default;
 
-const Matmul& MatmulCache::matmul(const MatmulShape& shape) {
+std::shared_ptr<const Matmul> MatmulCache::matmul(const MatmulShape& shape) {
   const auto known = library_->matmuls.find(shape);
-  if (known != library_->matmuls.end()) return *known->second;
+  if (known != library_->matmuls.end()) return known->second;
   check(shape.row_stride == 0, "prepared products store dense rows");
   auto made = made_by_library([&] {
     const Description b = shape.packed_b ? library_->packed_layout(shape.inner, shape.columns, shape.operands)
                                          : matrix(shape.inner, shape.columns, shape.transposed_b, shape.operands);
-    auto product = std::make_unique<DnnlMatmul>(library_->engine, library_->stream, shape, b);
+    auto product = std::make_shared<const DnnlMatmul>(library_->engine, library_->stream, shape, b);
     if (product->is_general()) library_->make_general_code(shape.operands);
     return product;
   });
-  return *library_->matmuls.emplace(shape, std::move(made)).first->second;
+  return library_->matmuls.emplace(shape, std::move(made)).first->second;
 }
 
 bool MatmulCache::has_general_f32() {
@@ -335,22 +337,29 @@ std::unique_ptr<GeneralProduct> MatmulCache::general(const MatmulShape& largest,
   return std::make_unique<BlockedProduct>(*kernel, largest, omp_get_max_threads());
 }
 
-const WeightPacking* MatmulCache::packing(std::int64_t inner, std::int64_t columns, bool transposed_b, DType dtype) {
+void MatmulCache::release_unused() {
+  const auto is_unused = [](const auto& entry) { return entry.second.use_count() == 1; };
+  std::erase_if(library_->matmuls, is_unused);
+  std::erase_if(library_->packings, is_unused);
+}
+
+std::shared_ptr<const WeightPacking> MatmulCache::packing(std::int64_t inner, std::int64_t columns, bool transposed_b,
+                                                          DType dtype) {
   const std::tuple key{inner, columns, transposed_b, dtype};
   const auto known = library_->packings.find(key);
-  if (known != library_->packings.end()) return known->second.get();
-  auto made = made_by_library([&]() -> std::unique_ptr<WeightPacking> {
+  if (known != library_->packings.end()) return known->second;
+  auto made = made_by_library([&]() -> std::shared_ptr<const WeightPacking> {
     const Description from = matrix(inner, columns, transposed_b, dtype);
     const Description to = library_->packed_layout(inner, columns, dtype);
     // Given a plain layout, transposed or not, oneDNN repacks the matrix itself, as fast as a copy made here would be.
     const bool plain = to == from || to == matrix(inner, columns, !transposed_b, dtype);
     if (transposed_b && dtype == DType::kF32 && TransposedPacking::makes(to, inner, columns)) {
-      return std::make_unique<TransposedPacking>(inner, columns);
+      return std::make_shared<const TransposedPacking>(inner, columns);
     }
     if (plain) return nullptr;
-    return std::make_unique<DnnlPacking>(library_->engine, library_->stream, from, to);
+    return std::make_shared<const DnnlPacking>(library_->engine, library_->stream, from, to);
   });
-  return library_->packings.emplace(key, std::move(made)).first->second.get();
+  return library_->packings.emplace(key, std::move(made)).first->second;
 }
 
 }  // namespace plimsoll

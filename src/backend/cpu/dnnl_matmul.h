@@ -1,12 +1,12 @@
 // Matrix products of fixed shapes by oneDNN. Only this file and its source know the library, in versions 2 and 3.
 //
 // A `Matmul` is prepared once and then runs on any buffers; it allocates nothing itself, and the caller provides its
-// scratch. A `MatmulCache` keeps one object per shape, shared by all kernels of a backend. It is not reentrant: the
+// scratch. A `MatmulCache` has one object per shape, shared by all kernels of a backend. It is not reentrant: the
 // objects hold the buffers of the product that is running.
 //
 //   MatmulCache cache;
-//   const Matmul& product = cache.matmul({.rows = 256, .columns = 3072, .inner = 768, .transposed_b = true});
-//   product.run(x, weight, nullptr, y, scratch);            // y[256, 3072] = x[256, 768] weight[3072, 768]^T
+//   const auto product = cache.matmul({.rows = 256, .columns = 3072, .inner = 768, .transposed_b = true});
+//   product->run(x, weight, nullptr, y, scratch);            // y[256, 3072] = x[256, 768] weight[3072, 768]^T
 #pragma once
 
 #include <cstddef>
@@ -63,9 +63,13 @@ class MatmulCache {
   // gradient. The number of the weight's rows must not affect the choice, because a part of a vocabulary must give the
   // same bits as the whole.
   std::unique_ptr<GeneralProduct> general(const MatmulShape& largest, std::int64_t n, std::int64_t k);
-  // Both live as long as the cache. `packing` returns nullptr if b's own layout is as good for oneDNN as any other.
-  const Matmul& matmul(const MatmulShape& shape);
-  const WeightPacking* packing(std::int64_t inner, std::int64_t columns, bool transposed_b, DType dtype = DType::kF32);
+  // `packing` returns nullptr if b's own layout is as good for oneDNN as any other.
+  std::shared_ptr<const Matmul> matmul(const MatmulShape& shape);
+  std::shared_ptr<const WeightPacking> packing(std::int64_t inner, std::int64_t columns, bool transposed_b,
+                                               DType dtype = DType::kF32);
+  // Frees what nobody else holds. Each product has its own generated code, so those of plans that were not chosen take
+  // MiB.
+  void release_unused();
 
  private:
   struct Library;

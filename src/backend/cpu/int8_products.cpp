@@ -145,9 +145,9 @@ class Int8Product final : public Kernel {
       products_.fill(1, chunk_, [&](std::int64_t rows) {
         MatmulShape shape = parts_.shape;
         shape.rows = rows;
-        const Matmul& product = cache.matmul(shape);
-        library_bytes = std::max(library_bytes, product.scratch_bytes());
-        return &product;
+        auto product = cache.matmul(shape);
+        library_bytes = std::max(library_bytes, product->scratch_bytes());
+        return product;
       });
     }
     ScratchLayout layout;

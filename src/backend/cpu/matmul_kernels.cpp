@@ -138,9 +138,9 @@ class RowProduct final : public Kernel {
       shape.rows = rows;
       shape.transposed_b = shape.transposed_b && !packed;
       shape.packed_b = packed;
-      const Matmul& product = cache.matmul(shape);
-      library_bytes = std::max(library_bytes, product.scratch_bytes());
-      return &product;
+      auto product = cache.matmul(shape);
+      library_bytes = std::max(library_bytes, product->scratch_bytes());
+      return product;
     };
     plain_.fill(1, packing_ == nullptr ? chunk_ : std::min(chunk_, kFewRows),
                 [&](std::int64_t rows) { return product_over(rows, false); });
@@ -156,8 +156,8 @@ class RowProduct final : public Kernel {
   std::int64_t capacity_, inner_, columns_;
   std::unique_ptr<GeneralProduct> general_;  // or nullptr, and products are prepared
   std::int64_t chunk_;
-  const WeightPacking* packing_ = nullptr;  // used above kFewRows rows
-  Ladder plain_{chunk_}, packed_{chunk_};   // for b as it is, and for b packed
+  std::shared_ptr<const WeightPacking> packing_;  // used above kFewRows rows
+  Ladder plain_{chunk_}, packed_{chunk_};         // for b as it is, and for b packed
   RowParts parts_{};
   std::size_t weight_at_ = 0, packed_at_ = 0, x_at_ = 0, y_at_ = 0, scratch_bytes_ = 0;
 };
@@ -221,9 +221,9 @@ class WeightGradient final : public Kernel {
   void prepare(MatmulCache& cache, ScratchLayout& layout) {
     std::size_t library_bytes = 0;
     const auto product_over = [&](std::int64_t rows, bool on_top) {
-      const Matmul& product = cache.matmul(shape_over(rows, on_top));
-      library_bytes = std::max(library_bytes, product.scratch_bytes());
-      return &product;
+      auto product = cache.matmul(shape_over(rows, on_top));
+      library_bytes = std::max(library_bytes, product->scratch_bytes());
+      return product;
     };
     writing_.fill(1, chunk_, [&](std::int64_t rows) { return product_over(rows, false); });
     const bool adds_groups = has_sum_ || chunk_ < capacity_;

@@ -51,7 +51,7 @@ class Ladder {
  private:
   static constexpr std::int64_t kLargeGroups = 16;  // at most, roughly
   std::int64_t group_;
-  std::map<std::int64_t, const Matmul*> products_{};
+  std::map<std::int64_t, std::shared_ptr<const Matmul>> products_{};
 };
 
 // Returns the address of element `index`.
