@@ -181,7 +181,8 @@ void remove_unfinished_files() {
   for (const std::filesystem::path& path : unfinished()) ::unlink(path.c_str());
 }
 
-OutputFile::OutputFile(const std::filesystem::path& path) : path_(path) {
+// Delegates, so that an exception in its body runs the destructor.
+OutputFile::OutputFile(const std::filesystem::path& path) : OutputFile(path, -1) {
   if (is_special_file(path)) {
     const int own = own_descriptor(link_target(path));
     descriptor_ = own >= 0 ? ::fcntl(own, F_DUPFD_CLOEXEC, 0) : ::open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC);
@@ -198,7 +199,8 @@ OutputFile::OutputFile(const std::filesystem::path& path) : path_(path) {
 // A killed process may have left the file; nobody holds its lock then, and it is overwritten. If another process
 // renames or removes it meanwhile, the name may refer to another file than the one opened; then this tries again.
 void OutputFile::open_aside() {
-  const std::filesystem::path aside = aside_path(path_);
+  std::filesystem::path aside = aside_path(path_);
+  listed_ = std::filesystem::absolute(aside);
   for (;;) {
     descriptor_ = ::open(aside.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (descriptor_ < 0) throw_write_error(path_, "create a file", errno);
@@ -213,10 +215,10 @@ void OutputFile::open_aside() {
     if (is_named(descriptor_, aside)) break;
     ::close(std::exchange(descriptor_, -1));
   }
-  aside_ = aside;
+  aside_ = std::move(aside);
   {
     const std::lock_guard lock(unfinished_mutex);
-    unfinished().insert(std::filesystem::absolute(aside_));
+    unfinished().insert(listed_);
   }
   if (::ftruncate(descriptor_, 0) != 0) throw_write_error(path_, "create a file", errno);
 }
@@ -238,7 +240,7 @@ OutputFile::~OutputFile() {
 
 void OutputFile::forget_aside() {
   const std::lock_guard lock(unfinished_mutex);
-  unfinished().erase(std::filesystem::absolute(aside_));
+  unfinished().erase(listed_);
   aside_.clear();
 }
 

@@ -85,7 +85,8 @@ class OutputFile {
   void forget_aside();
 
   std::filesystem::path path_;
-  std::filesystem::path aside_{};  // empty: `path` is written directly
+  std::filesystem::path aside_{};   // empty: `path` is written directly
+  std::filesystem::path listed_{};  // the same among unfinished files; made first, since destructors do not allocate
   int descriptor_ = -1;
   Hasher hasher_;
   std::uint64_t written_bytes_ = 0;
