@@ -53,7 +53,7 @@ def metrics(directory):
 def results(directory):
     """Returns the files of a finished run, without values that always differ between runs."""
     files = digests(directory)
-    for name in ("metrics.jsonl", "summary.json", "plan.json", "args.json"):
+    for name in ("metrics.jsonl", "summary.json", "plan.json", "arena.json", "args.json"):
         files[name] = "there" if name in files else "missing"
     return files
 

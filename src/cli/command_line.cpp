@@ -116,6 +116,11 @@ void Command::callback(std::function<void()> chosen) { parsed_.callback(std::mov
 
 std::size_t Command::count(const std::string& option) const { return parsed_.count(option); }
 
+bool Command::changed(const std::string& option) const {
+  const CLI::Option* const found = std::as_const(parsed_).get_option_no_throw(option);
+  return found != nullptr && found->count() > 0 && value_of(*found) != value_of(found->get_default_str());
+}
+
 nlohmann::json Command::values(bool given_alone) const {
   static const std::set<std::string> kNotOfTheRun = {"help", "config", "json", ""};
   nlohmann::json options = nlohmann::json::object();

@@ -67,6 +67,8 @@ class Command {
 
   // Returns how often an option was given, on the command line or in a config file.
   std::size_t count(const std::string& option) const;
+  // Returns whether an option was given a value that is not its default. False if the command does not have it.
+  bool changed(const std::string& option) const;
   // Returns every option by its Hugging Face name, with the value that was given or its default: {"learning_rate":
   // 5e-05, …}.
   nlohmann::json values(bool given_alone = false) const;

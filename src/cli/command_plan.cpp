@@ -12,6 +12,7 @@
 #include "cli/explain_text.h"
 #include "cli/first_lines.h"
 #include "cli/gpu_model.h"
+#include "cli/idle_options.h"
 #include "cli/rank_options.h"
 #include "cli/report.h"
 #include "cli/resume.h"
@@ -170,6 +171,7 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
   options.resolve_padding(bundle.facts());
   set_task_and_labels(bundle, options.model);
   if (!options.train.metric_for_best_model.empty()) metric_name(bundle, options.train.metric_for_best_model);
+  tell_idle_options(options, bundle);
   if (resume) refuse_other_family(bundle, *resume);
   choose_trained_parts(bundle, options.parts);
   const RunPages pages = open_run_pages(bundle, options.model, options.data, options.eval_data);

@@ -16,6 +16,7 @@
 #include "cli/command.h"
 #include "cli/devices.h"
 #include "cli/first_lines.h"
+#include "cli/idle_options.h"
 #include "cli/outputs.h"
 #include "cli/page_bar.h"
 #include "cli/report.h"
@@ -458,6 +459,7 @@ void run_training(Invocation& invocation, RunOptions& options, const BeforeTrain
   refuse_replacing({{"--output-dir", output_dir}}, {{"the adapter's base model", bundle.base}});
   options.resolve_padding(bundle.facts());
   set_task_and_labels(bundle, options.model);
+  if (invocation.is_first()) tell_idle_options(options, bundle);
   if (resume) refuse_other_family(bundle, *resume);
   choose_trained_parts(bundle, options.parts);
   if (!before) refuse_finished_run();

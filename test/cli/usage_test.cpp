@@ -487,6 +487,34 @@ TEST_F(Usage, LeversThatContradictEachOther) {
   EXPECT_THAT(plan({"--gradient-checkpointing"}).out, testing::HasSubstr("recomputed in backward"));
 }
 
+TEST_F(Usage, OptionsWithoutEffectAreSaid) {
+  draw_pages();
+  const auto told = [&](const Arguments& more) {
+    Arguments all = {"plan", "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"), "--budget", "1GiB"};
+    all.insert(all.end(), more.begin(), more.end());
+    const Outcome outcome = run(all);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.err;
+  };
+  const std::pair<Arguments, const char*> idle[] = {
+      {{"--distil-hidden", "0.5"}, "--distil-hidden changes nothing without --distil-from"},
+      {{"--teacher-bits", "4"}, "--teacher-bits changes nothing without --distil-from"},
+      {{"--eval-delay", "3"}, "--eval-delay changes nothing without --eval-data"},
+      {{"--metric-for-best-model", "loss"}, "--metric-for-best-model changes nothing without --eval-data"},
+      {{"--greater-is-better", "True"}, "--greater-is-better changes nothing without --eval-data"},
+      {{"--early-stopping-threshold", "0.1"}, "changes nothing without --early-stopping-patience"},
+      {{"--optim", "adafactor", "--adam-beta2", "0.98"}, "--adam-beta2 changes nothing with --optim adafactor"},
+      {{"--logging-dir", path("logs")}, "--logging-dir changes nothing without --report-to tensorboard"},
+      {{"--zero-stage", "2"}, "--zero-stage changes nothing in one process"},
+      {{"--temperature", "0.2"}, "--temperature changes nothing for token-classification"},
+      {{"--pages", path("pages/train.jsonl")}, "--pages changes nothing for token-classification"}};
+  for (const auto& [options, line] : idle) EXPECT_THAT(told(options), testing::HasSubstr(line));
+  // A script that passes every default asks for nothing.
+  EXPECT_THAT(told({"--adam-beta1", "0.90", "--adam-epsilon", "1e-08", "--optim", "adafactor", "--eval-delay", "0",
+                    "--distil-temperature", "2", "--teacher-bits", "8", "--temperature", "0.05"}),
+              Not(testing::HasSubstr("changes nothing")));
+}
+
 TEST_F(Usage, TheOptimizerIsChosenByName) {
   draw_pages();
   write_bytes(at("run.toml"), "optim = \"adafactor\"\n");

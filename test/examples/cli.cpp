@@ -18,6 +18,7 @@
 #include "cli/field_output.h"
 #include "cli/generation_config.h"
 #include "cli/gpu_model.h"
+#include "cli/idle_options.h"
 #include "cli/option_table.h"
 #include "cli/outputs.h"
 #include "cli/page_bar.h"
@@ -50,6 +51,10 @@ void of_batch_options() {
 
 void of_generation_config(const ModelBundle& bundle, const Command& command) {
 #include "cli/generation_config.h.inc"
+}
+
+void of_idle_options(const RunOptions& options, const ModelBundle& bundle) {
+#include "cli/idle_options.h.inc"
 }
 
 void of_toml() {
