@@ -124,8 +124,9 @@ nlohmann::json to_json(const Side& side) {
 }
 
 std::string table(const Side& a, const Side& b) {
-  const std::array names = {std::filesystem::path(a.model).filename().string(),
-                            std::filesystem::path(b.model).filename().string()};
+  std::array names = {std::filesystem::path(a.model).filename().string(),
+                      std::filesystem::path(b.model).filename().string()};
+  if (names[0] == names[1]) names = {"A: " + names[0], "B: " + names[1]};  // a model and its quantized form
   const std::size_t width = std::max({std::size_t{26}, names[0].size() + 2, names[1].size() + 2});
   const auto row = [&](std::string_view name, const std::string& of_a, const std::string& of_b, std::string_view note) {
     return fmt::format("{:<24}{:>{}}{:>{}}{:>14}\n", name, of_a, width, of_b, width, note);

@@ -10,7 +10,6 @@
 
 #include "base/counted.h"
 #include "base/error.h"
-#include "base/work_folder.h"
 #include "bundle/model_bundle.h"
 #include "bundle/model_place.h"
 #include "cli/command.h"
@@ -44,8 +43,7 @@ void run_init(const Invocation& invocation, const InitOptions& options) {
                       .allowed = fmt::format("1 to {}", layer_count(bundle)),
                       .remedy = "omit it to keep all layers"});
   }
-  make_model_directory(options.output_dir, "--output-dir");
-  const DirectoryLock lock(options.output_dir, "--output-dir");
+  const ModelDirectory directory(options.output_dir, "--output-dir");
   std::map<std::string, std::vector<float>> values;
   for (const ParameterSpec& spec : bundle.specs()) {
     values[spec.name].resize(static_cast<std::size_t>(spec.shape.elements()));

@@ -2,7 +2,6 @@
 
 #include "base/counted.h"
 #include "base/error.h"
-#include "base/work_folder.h"
 #include "bundle/adapter.h"
 #include "bundle/model_place.h"
 #include "cli/command.h"
@@ -27,8 +26,7 @@ void run_merge(const Invocation& invocation, const MergeOptions& options) {
   refuse_replacing({{"--output-dir", options.output_dir}},
                    {{"--adapter", options.adapter}, {"--model", bundle.base}, {"--tokenizer", options.tokenizer}});
   check_weights(bundle, MissingHead::kRefused);
-  make_model_directory(options.output_dir, "--output-dir");
-  const DirectoryLock lock(options.output_dir, "--output-dir");
+  const ModelDirectory directory(options.output_dir, "--output-dir");
   write_model(options.output_dir, [&](const std::filesystem::path& aside) { return merge_adapter(aside, bundle); });
   const LoraOptions& lora = bundle.options.lora;
   if (invocation.json) {

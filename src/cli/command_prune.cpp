@@ -15,7 +15,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/process.h"
-#include "base/work_folder.h"
 #include "bundle/model_place.h"
 #include "cli/command.h"
 #include "cli/outputs.h"
@@ -319,8 +318,7 @@ void run_prune(Invocation& invocation, const Command& command, PruneCommand& typ
   const Device device = open_run_device(invocation, options);
   const ModelBundle bundle = open_evaluated_model(options);
   const auto dataset = open_to_prune(bundle, options);
-  make_model_directory(typed.output_dir, "--output-dir");
-  const DirectoryLock lock(typed.output_dir, "--output-dir");
+  const ModelDirectory directory(typed.output_dir, "--output-dir");
   options.memory.speeds = machine_speeds(device, DType::kF32, options.memory.budget_bytes);
   Pruned pruned;
   const json told = prune_into(typed.output_dir, invocation, typed, bundle, *dataset,

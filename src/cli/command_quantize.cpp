@@ -5,7 +5,6 @@
 #include "base/bytes.h"
 #include "base/counted.h"
 #include "base/error.h"
-#include "base/work_folder.h"
 #include "bundle/model_place.h"
 #include "cli/command.h"
 #include "cli/outputs.h"
@@ -53,8 +52,7 @@ void run_quantize(Invocation& invocation, QuantizeCommand& typed) {
                       .found = bundle.origin,
                       .allowed = "linear layers of the encoder whose inputs are a multiple of 64"});
   }
-  make_model_directory(typed.output_dir, "--output-dir");
-  const DirectoryLock lock(typed.output_dir, "--output-dir");
+  const ModelDirectory directory(typed.output_dir, "--output-dir");
   write_model(typed.output_dir, [&](const std::filesystem::path& aside) { return quantized.save(aside); });
   if (invocation.json) {
     return print_json({{"matrices", quantized.matrices()},

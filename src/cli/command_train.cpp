@@ -435,10 +435,11 @@ void run_training(Invocation& invocation, RunOptions& options, const BeforeTrain
   invocation.json = invocation.json || options.events == "-";
   connect_ranks(invocation, options.ranks, options.ranks.launch.size > 1 ? &interrupt_on_signals() : nullptr);
   const fs::path output_dir = options.train.output_dir;
+  std::optional<NewDirectory> directory;  // a refusal leaves none behind
   std::optional<DirectoryLock> lock;
   if (invocation.is_first()) {
     check_output_dir(options);
-    make_directory(output_dir, "--output-dir");
+    directory.emplace(output_dir, "--output-dir");
     lock.emplace(output_dir, "--output-dir");
     recover_run_directory(output_dir);
   }

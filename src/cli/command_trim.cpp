@@ -102,9 +102,8 @@ void run_trim(Invocation& invocation, TrimOptions& trim) {
   const TokenCounts counts = count_tokens(*before, bundle.facts().vocab_size);
   bar.clear();
 
-  make_model_directory(trim.output_dir, "--output-dir");
-  const DirectoryLock lock(trim.output_dir, "--output-dir");
-  const TrimmedModel trimmed(bundle, counts, make_work_directory(trim.output_dir, kTokenizerFolder));
+  ModelDirectory directory(trim.output_dir, "--output-dir");
+  const TrimmedModel trimmed(bundle, counts, directory.work_directory(kTokenizerFolder));
   trimmed.verify(*before, *open(trimmed.bundle(), options.data.data));
   std::optional<Unseen> unseen;
   if (!options.eval_data.empty()) {

@@ -172,13 +172,39 @@ void make_directory_of(const fs::path& path, const std::string& option, const st
   write_mark(mark, command);
 }
 
-void make_model_directory(const fs::path& path, const std::string& option) {
+NewDirectory::NewDirectory(fs::path path, const std::string& option) : path_(std::move(path)) {
+  std::error_code error;
+  made_ = !fs::exists(path_, error) && !error;
+  make_directory(path_, option);
+}
+
+NewDirectory::~NewDirectory() {
+  if (made_) ::rmdir(path_.c_str());  // fails if it is not empty
+}
+
+namespace {
+
+const fs::path& without_files(const fs::path& path, const std::string& option) {
   std::error_code error;
   if (fs::is_directory(path, error) && !looks_empty(path)) {
     refuse_directory(path, option, "the directory holds files already, and no model is written over them",
                      "a new or empty directory");
   }
-  make_directory(path, option);
+  return path;
+}
+
+}  // namespace
+
+ModelDirectory::ModelDirectory(const fs::path& path, const std::string& option)
+    : path_(path), directory_(without_files(path, option), option), lock_(path, option) {}
+
+ModelDirectory::~ModelDirectory() {
+  for (const std::string& name : work_) discard_work_directory(path_, name);
+}
+
+fs::path ModelDirectory::work_directory(const std::string& name) {
+  work_.push_back(name);
+  return make_work_directory(path_, name);
 }
 
 }  // namespace plimsoll

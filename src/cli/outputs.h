@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/work_folder.h"
 #include "data/page_source.h"
 
 namespace plimsoll {
@@ -36,7 +37,37 @@ void make_directory(const std::filesystem::path& path, const std::string& option
 // unless an earlier call for that command created it, which a mark in it shows.
 void make_directory_of(const std::filesystem::path& path, const std::string& option, const std::string& command);
 
-// Does the same for a model's directory: throws UsageError if there are files in it.
-void make_model_directory(const std::filesystem::path& path, const std::string& option);
+// A directory that is removed again if it was made here and is empty in the end, because the command failed. A lock on
+// it must end before.
+class NewDirectory {
+ public:
+  // Throws as make_directory does.
+  NewDirectory(std::filesystem::path path, const std::string& option);
+  ~NewDirectory();
+  NewDirectory(const NewDirectory&) = delete;
+  NewDirectory& operator=(const NewDirectory&) = delete;
+
+ private:
+  std::filesystem::path path_;
+  bool made_;
+};
+
+// Makes and locks a model's directory. Throws UsageError if there are files in it.
+class ModelDirectory {
+ public:
+  ModelDirectory(const std::filesystem::path& path, const std::string& option);
+  ~ModelDirectory();
+  ModelDirectory(const ModelDirectory&) = delete;
+  ModelDirectory& operator=(const ModelDirectory&) = delete;
+
+  // Makes a folder in its work folder (base/work_folder.h), for as long as this object.
+  std::filesystem::path work_directory(const std::string& name);
+
+ private:
+  std::filesystem::path path_;
+  NewDirectory directory_;
+  DirectoryLock lock_;
+  std::vector<std::string> work_{};
+};
 
 }  // namespace plimsoll

@@ -30,11 +30,15 @@ class Pruning {
   Pruned run(const std::function<void(const SaveModel& save)>& write) {
     keys_per_row_ = pass("", 0).keys_per_row();
     result_.groups = weigh_units(*bundle_.config.encoder, keys_per_row_);
-    check_phases({[&] { weighing_held_bytes_ = held_bytes(fit(weighing_request(masked_model()), backend_)); },
-                  [&] { plan_reconstruction(); },
-                  [&] {
-                    if (options_.check) options_.check(Smaller(*this, search(0)).model.bundle());
-                  }});
+    // Before units are weighed, the model's size is known well, but not which of them it keeps; with other targets,
+    // only the smallest size is. The training, which needs the most, is planned first: what other plans leave in the
+    // process varies.
+    const double expected = options_.seconds_per_page || options_.peak_bytes ? 0 : options_.flops_share;
+    check_phases({[&] {
+                    if (options_.check) options_.check(Smaller(*this, search(expected)).model.bundle());
+                  },
+                  [&] { weighing_held_bytes_ = held_bytes(fit(weighing_request(masked_model()), backend_)); },
+                  [&] { plan_reconstruction(); }});
     weigh();
     result_.before = costs_of(bundle_);
     const double share = choose_share();

@@ -54,6 +54,8 @@ TEST_F(Compare, AModelDoesNotDifferFromItself) {
   EXPECT_EQ(told.at("difference"), 0);
   EXPECT_EQ(told.at("difference_interval"), json::array({0.0, 0.0}));
   EXPECT_EQ(told.at("agreement"), 1);
+  // Its columns are told apart.
+  EXPECT_THAT(compare("b", "b", {"--load-in-8bit"}).out, testing::ContainsRegex("A: b +B: b"));
 }
 
 TEST_F(Compare, PrintsATable) {

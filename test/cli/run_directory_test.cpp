@@ -186,6 +186,39 @@ TEST_F(RunDirectory, ALimitOnFilesIsFoundBeforeTheFirstUpdate) {
   EXPECT_FALSE(fs::exists(at("run/metrics.jsonl")));
 }
 
+TEST_F(RunDirectory, AFailedCommandLeavesNoEmptyDirectory) {
+  draw_pages();
+  make_model();
+  const std::string pages = path("pages/train.jsonl"), model = path("model");
+  const Arguments commands[] = {
+      {"init", "--model", "layoutlmv3-tiny", "--output-dir", path("new")},
+      {"quantize", "--model", model, "--output-dir", path("new")},
+      {"trim", "--model", model, "--data", pages, "--output-dir", path("new")},
+      {"prune", "--model", model, "--data", pages, "--to-flops", "0.5", "--output-dir", path("new"), "--threads", "1"}};
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit small = before;
+  small.rlim_cur = 1 << 20;  // smaller than the weights
+  for (const Arguments& command : commands) {
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+    const Outcome failed = run(command);
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+    EXPECT_EQ(failed.code, 5) << command.front() << failed.err;
+    EXPECT_FALSE(fs::exists(at("new"))) << command.front();
+    // One that was there stays.
+    fs::create_directory(at("new"));
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+    EXPECT_EQ(run(command).code, 5) << command.front();
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+    EXPECT_TRUE(fs::is_empty(at("new"))) << command.front();
+    fs::remove_all(at("new"));
+  }
+  Arguments refused = train_arguments("new", {"--max-steps", "1"});
+  *(std::find(refused.begin(), refused.end(), "--budget") + 1) = "20MiB";
+  EXPECT_EQ(run(refused).code, 4);
+  EXPECT_FALSE(fs::exists(at("new")));
+}
+
 TEST_F(RunDirectory, ArgsJsonHasAllOptionsAndAResumeSaysWhatChanged) {
   ASSERT_EQ(run(train_arguments("run", {"--max-steps", "2", "--save-steps", "2", "--warmup-ratio", "0.5"})).code, 0);
   const nlohmann::json record = nlohmann::json::parse(file_bytes(at("run/args.json")));
