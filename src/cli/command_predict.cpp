@@ -306,7 +306,10 @@ void run_predict(Invocation& invocation, RunOptions& options, const PredictOptio
   const Device device = open_run_device(invocation, options);
   const ModelBundle bundle = open_evaluated_model(options);
   refuse_for_pairs(bundle, predict);
-  if (invocation.is_first()) tell_trained_windows(options, bundle, "predicts");
+  if (invocation.is_first()) {
+    tell_trained_windows(options, bundle, "predicts");
+    tell_idle_document_options(*predict.command, predict.input);
+  }
   if (bundle.task().reads_text() && predict.format == "csv") {
     throw UsageError({.what = "a table holds the fields of pages, and a text has none",
                       .where = "--format",

@@ -141,6 +141,15 @@ void add_document_options(Command* command, DocumentInput& input) {
   command->add_flag("--keep-rotation", input.keep_rotation, "Do not turn pages that are sideways or upside down");
 }
 
+void tell_idle_document_options(const Command& command, const DocumentInput& input) {
+  if (!input.files.empty()) return;
+  for (const char* name :
+       {"--images", "--language", "--tessdata-dir", "--page-layout", "--enlarge", "--min-confidence", "--drop-specks",
+        "--word-order", "--dpi", "--ignore-pdf-text", "--pdf-reader", "--keep-rotation"}) {
+    if (command.changed(name)) log_warning(fmt::format("{} changes nothing without --input", name));
+  }
+}
+
 std::string documents_fingerprint(const DocumentInput& input) {
   Hasher hasher;
   for (const fs::path& file : find_documents(input.files)) {

@@ -37,6 +37,8 @@ struct DocumentInput {
 
 // Adds --input and how it is read. The heading is "Documents".
 void add_document_options(Command* command, DocumentInput& input);
+// Warns of those that say how documents are read, if none is.
+void tell_idle_document_options(const Command& command, const DocumentInput& input);
 
 // Returns what identifies a set of documents: their names and sizes, in their order.
 std::string documents_fingerprint(const DocumentInput& input);

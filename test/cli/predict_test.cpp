@@ -128,6 +128,22 @@ TEST_F(Predict, EveryPageHasALine) {
   EXPECT_EQ(lines().size(), pages.size());
 }
 
+TEST_F(Predict, OptionsOnDocumentsNeedDocuments) {
+  draw_pages();
+  make_model();
+  const Arguments plain = {"predict",  "--model",        path("model"), "--data", path("pages/validation.jsonl"),
+                           "--output", path("out.jsonl")};
+  Arguments idle = plain, usual = plain;
+  idle.insert(idle.end(), {"--language", "deu", "--keep-rotation", "--dpi", "200"});
+  usual.insert(usual.end(), {"--language", "eng", "--dpi", "300"});
+  const Outcome told = run(idle);
+  EXPECT_EQ(told.code, 0) << told.err;
+  for (const char* option : {"--language", "--keep-rotation", "--dpi"}) {
+    EXPECT_THAT(told.err, testing::HasSubstr(std::string(option) + " changes nothing without --input"));
+  }
+  EXPECT_THAT(run(usual).err, testing::Not(testing::HasSubstr("changes nothing")));
+}
+
 TEST_F(Predict, ABadPageCostsThatPageAlone) {
   make_model();
   std::vector<json> pages = read_pages("train.jsonl");
