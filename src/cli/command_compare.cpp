@@ -74,9 +74,10 @@ void evaluate_side(const Invocation& invocation, RunOptions options, const Devic
   FitRequest request = fit_request(bundle, options.train, nullptr, dataset.get(), options.memory);
   Session session(plan_of(invocation, request, *device.backend), *device.backend);
   load_model(bundle, options.train.seed, [&](const std::string& name) { return session.parameter(name); });
-  PagesRead read = read_pages(session, bundle, *dataset, loader_options(options.memory));
-  const double per_page = read.seconds / static_cast<double>(std::max<std::size_t>(1, read.first.size()));
-  if (!side.task.empty()) {
+  const bool first = side.task.empty();  // later rounds are only timed
+  PagesRead read = read_pages(session, bundle, *dataset, loader_options(options.memory), first);
+  const double per_page = read.seconds / static_cast<double>(std::max<std::size_t>(1, read.pages));
+  if (!first) {
     side.seconds_per_page = std::min(side.seconds_per_page, per_page);
     return;
   }

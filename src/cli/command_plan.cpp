@@ -171,7 +171,7 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
   options.resolve_padding(bundle.facts());
   set_task_and_labels(bundle, options.model);
   if (!options.train.metric_for_best_model.empty()) metric_name(bundle, options.train.metric_for_best_model);
-  tell_idle_options(options, bundle);
+  tell_idle_options(options, bundle, plan_options.cluster.sweeps || plan_options.cluster.ranks > 1);
   if (resume) refuse_other_family(bundle, *resume);
   choose_trained_parts(bundle, options.parts);
   const RunPages pages = open_run_pages(bundle, options.model, options.data, options.eval_data);

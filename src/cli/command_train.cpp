@@ -399,12 +399,13 @@ void train_with(const Invocation& invocation, RunOptions& options, ModelBundle& 
     keep_micro_batch(options, *resume, saved);
   }
 
-  if (options.fp16_fallback == "none" || options.train.precision != DType::kF16) {
+  const std::optional<DType> fallback_precision = options.fallback_precision();
+  if (!fallback_precision) {
     return train_planned(invocation, options, bundle, data, device, resume, events);
   }
   // The run can only be sure to finish if its fallback fits, too.
   RunOptions fallback = options;
-  fallback.train.precision = options.fp16_fallback == "bf16" ? DType::kBF16 : DType::kF32;
+  fallback.train.precision = *fallback_precision;
   const TeacherCache of_its_precision(fallback, bundle, *data.train, *device.backend);
   const TeacherCache teacher(options, bundle, *data.train, *device.backend);
   check_phases({[&] { plan_ahead(invocation, options, bundle, data, teacher, *device.backend); },
@@ -460,7 +461,7 @@ void run_training(Invocation& invocation, RunOptions& options, const BeforeTrain
   refuse_replacing({{"--output-dir", output_dir}}, {{"the adapter's base model", bundle.base}});
   options.resolve_padding(bundle.facts());
   set_task_and_labels(bundle, options.model);
-  if (invocation.is_first()) tell_idle_options(options, bundle);
+  if (invocation.is_first()) tell_idle_options(options, bundle, false);
   if (resume) refuse_other_family(bundle, *resume);
   choose_trained_parts(bundle, options.parts);
   if (!before) refuse_finished_run();

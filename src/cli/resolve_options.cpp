@@ -280,6 +280,11 @@ void RunOptions::resolve_strategies() {
         "a run cannot stop early without evaluation data");
 }
 
+std::optional<DType> RunOptions::fallback_precision() const {
+  if (fp16_fallback == "none" || train.precision != DType::kF16) return std::nullopt;
+  return fp16_fallback == "bf16" ? DType::kBF16 : DType::kF32;
+}
+
 std::vector<NamedPath> RunOptions::inputs() const {
   std::vector<NamedPath> paths = {{"--model", model.model},
                                   {"--tokenizer", model.tokenizer},

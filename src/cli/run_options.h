@@ -88,6 +88,8 @@ struct RunOptions {
   void set_ranks(int size);
   // Does the same as resolve, only for the options of what trains.
   void resolve_parts();
+  // Returns the precision in which a run in fp16 continues if no loss scale works; nothing: it ends.
+  std::optional<DType> fallback_precision() const;
   // Returns every path that the command reads, with the option that named it.
   std::vector<NamedPath> inputs() const;
   bool reports_to_tensorboard() const;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -30,12 +31,9 @@ class Pruning {
   Pruned run(const std::function<void(const SaveModel& save)>& write) {
     keys_per_row_ = pass("", 0).keys_per_row();
     result_.groups = weigh_units(*bundle_.config.encoder, keys_per_row_);
-    // Before units are weighed, the model's size is known well, but not which of them it keeps; with other targets,
-    // only the smallest size is. The training, which needs the most, is planned first: what other plans leave in the
-    // process varies.
-    const double expected = options_.seconds_per_page || options_.peak_bytes ? 0 : options_.flops_share;
+    // The training, which needs the most, is planned first: what other plans leave in the process varies.
     check_phases({[&] {
-                    if (options_.check) options_.check(Smaller(*this, search(expected)).model.bundle());
+                    if (options_.check) options_.check(Smaller(*this, expected_masks()).model.bundle());
                   },
                   [&] { weighing_held_bytes_ = held_bytes(fit(weighing_request(masked_model()), backend_)); },
                   [&] { plan_reconstruction(); }});
@@ -95,6 +93,7 @@ class Pruning {
     FitRequest request = fit_request(bundle, options_.evaluation, nullptr, &dataset_, options_.memory);
     request.train_batch_size = 1;
     request.micro_batch_size = 1;
+    request.result_bytes = 0;  // nothing is scored
     return request;
   }
 
@@ -138,6 +137,17 @@ class Pruning {
                       .remedy = "pass the training data with --data"});
   }
 
+  // Returns masks of the size that is asked for, before it is known which units are worth keeping: as if each were
+  // worth what it costs. With other targets than a share, only the smallest size is known.
+  Masks expected_masks() const {
+    if (options_.seconds_per_page || options_.peak_bytes) return search(0);
+    std::vector<WeighedUnits> groups = result_.groups;
+    for (WeighedUnits& group : groups) {
+      group.gradients.assign(static_cast<std::size_t>(group.units.units), static_cast<float>(std::sqrt(group.cost)));
+    }
+    return search_masks(groups, options_.flops_share,
+                        {.layout = options_.layout, .nonzero_share = options_.nonzero_share});
+  }
   Masks search(double share) const { return search(share, options_.nonzero_share); }
   Masks search(double share, double nonzero_share) const {
     return search_masks(result_.groups, share, {.layout = options_.layout, .nonzero_share = nonzero_share});
@@ -205,22 +215,23 @@ class Pruning {
     reconstruction.emplace(smaller.groups, smaller.masks, *bundle.config.encoder, rows_of(request), backend_,
                            Reconstruction::Options());
     FitRequest of_whole = request;
-    if (of_whole.budget_bytes > 0) {  // The pruned one needs its own share.
-      of_whole.budget_bytes -=
-          std::min(of_whole.budget_bytes - 1, smallest_plan(request_of(bundle), backend_).arena_bytes);
+    const PlanSummary smallest = smallest_plan(request_of(bundle), backend_);
+    if (!smallest.on_device) {  // the pruned one needs its own share
+      of_whole.process_bytes = [&] { return resident_bytes() + smallest.arena_bytes; };
     }
     const Session whole(fit(of_whole, backend_), backend_);
     load_model(bundle_, 0, [&](const std::string& name) { return whole.parameter(name); });
     FitRequest of_pruned = request_of(bundle);
     if (reconstruction_held_bytes_ > 0) hold_at_most(of_pruned, reconstruction_held_bytes_);
     RunPlan planned = fit(of_pruned, backend_);
-    const std::size_t held = held_bytes(planned), grown = resident_bytes() - std::min(resident_bytes(), held);
+    const std::size_t held = held_bytes(planned), now = resident_bytes(), grown = now - std::min(now, held);
     const Session pruned(std::move(planned), backend_);
-    std::map<std::string, std::string> now;
-    for (const auto& [name, source] : sources) now[source] = name;
+    std::map<std::string, std::string> named;
+    for (const auto& [name, source] : sources) named[source] = name;
     std::vector<ParameterSpec> specs = bundle_.specs();
-    std::erase_if(specs, [&](const ParameterSpec& spec) { return !now.contains(spec.name); });
-    load_parameters(specs, bundle_.source(0), [&](const std::string& name) { return pruned.parameter(now.at(name)); });
+    std::erase_if(specs, [&](const ParameterSpec& spec) { return !named.contains(spec.name); });
+    load_parameters(specs, bundle_.source(0),
+                    [&](const std::string& name) { return pruned.parameter(named.at(name)); });
     // The last plan knows how much all of this takes; the rest of the budget is for windows' states.
     const RunPlan& plan = pruned.plan();
     const std::size_t needed = plan.predicted_peak_bytes + grown + kVariationBytes;

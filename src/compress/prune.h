@@ -34,8 +34,9 @@ struct PruneOptions {
   MemoryRequest memory{};
   // Called with what is being done, and how much of it is done.
   std::function<void(const std::string& what, std::int64_t done, std::int64_t all)> on_progress{};
-  // Called with a model of the size that is asked for, or the smallest possible one if that is unknown, before anything
-  // is weighed, and with the chosen one, before its weights are solved for. An exception from it ends the work.
+  // Called with a model of about the size that is asked for, or the smallest possible one if that is unknown, before
+  // anything is weighed, and with the chosen one, before its weights are solved for. An exception from it ends the
+  // work.
   std::function<void(const ModelBundle& smaller)> check{};
 };
 

@@ -238,7 +238,8 @@ class Reconstruction::Normal {
   std::vector<float> weights, x, columns, target, sum;
 
   struct Sizes {
-    std::size_t arena_bytes = 0, gram = 0, right = 0, weights = 0, x = 0, columns = 0, target = 0;  // numbers, but one
+    std::size_t arena_bytes = 0, gram = 0, right = 0, weights = 0, x = 0, columns = 0,
+                target = 0;  // all but the first in numbers
 
     Bytes bytes() const {
       return {.host = (gram + right) * sizeof(double) + (weights + x + columns + 2 * target) * sizeof(float),

@@ -133,6 +133,7 @@ bool Dataset::is_skipped(std::size_t page) const {
 }
 
 std::size_t Dataset::read_page(std::size_t index, Scratch& scratch) const {
+  scratch.page = {};  // not two pages at once
   scratch.page = pages_->read(index, scratch.tokens);
   Page& page = scratch.page;
   if (is_skipped(index)) {

@@ -104,8 +104,16 @@ void PageChecker::add(Severity severity, std::string_view kind, Problem problem)
 namespace {
 
 PageSize size_of(const Page& page) {
-  const std::uint64_t subjects = page.target == nullptr ? 0 : page.target->subjects();
-  return {.words = page.words.size(), .subjects = subjects, .pairs = subjects * subjects};
+  // A text is one word; of its bytes as JSON, as many as a page's words have count as one.
+  constexpr std::uint64_t kWordBytes = 128;
+  std::uint64_t bytes = 0;
+  for (const std::string& word : page.words) bytes += word.size();
+  PageSize size{.words = page.words.size() + bytes / kWordBytes};
+  if (page.target == nullptr) return size;
+  size.subjects = page.target->subjects();
+  size.subject_words = page.target->subject_words();
+  size.pairs = size.subjects * size.subjects;
+  return size;
 }
 
 }  // namespace

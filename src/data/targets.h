@@ -39,6 +39,8 @@ class PageTarget {
   virtual std::size_t positives() const { return size(); }
   // Returns for how many things results are kept: questions, or entities between which links are sought.
   virtual std::size_t subjects() const { return size(); }
+  // Returns how many words these have together, if their words are written with them.
+  virtual std::size_t subject_words() const { return 0; }
   // Returns true if a running text already contains its beginning and ending tokens, so that none are added.
   virtual bool frames_text() const { return false; }
 };

@@ -50,10 +50,10 @@ std::size_t result_bytes(const ModelBundle& bundle, const Dataset& evaluation, c
     bytes += std::max(written(sizes.page), 2 * written(sizes.document));
   }
   if (memory.keeps_found) {
-    // Those of two models, in lists that double as they grow.
-    constexpr std::size_t kPage = sizeof(std::vector<std::uint64_t>) + sizeof(Scores::Quotient);
-    bytes += 4 * (std::max({sizes.all.words, sizes.all.subjects, sizes.all.pairs}) * sizeof(std::uint64_t) +
-                  evaluation.source().size() * kPage);
+    // Those of two models. The lists of pages double as they grow, and each page's is an allocation of its own.
+    constexpr std::size_t kPage = sizeof(std::vector<std::uint64_t>) + sizeof(Scores::Quotient), kAllocation = 32;
+    bytes += 2 * (std::max({sizes.all.words, sizes.all.subjects, sizes.all.pairs}) * sizeof(std::uint64_t) +
+                  evaluation.source().size() * (3 * kPage + kAllocation));
   }
   // Scorers that look at the page, and predictions, read it once more.
   if (memory.written || task.scoring_bytes(sizes.page) > 0) bytes += evaluation.reading_bytes();

@@ -43,7 +43,7 @@ struct MemoryRequest {
   std::optional<std::size_t> held_bytes{};
   std::size_t drawing_bytes = 0;
   std::optional<PredictionOptions> written{};  // what an evaluation also predicts, page by page
-  bool keeps_found = false;                    // and keeps a hash of to the end (train/comparison.h)
+  bool keeps_found = false;                    // and of which it keeps a hash to the end (train/comparison.h)
   // With ranks (fit/fit.h, transform/data_parallel.h).
   std::optional<int> zero_stage{};
   std::optional<bool> sums_each_micro_batch{};

@@ -160,7 +160,9 @@ FitRequest teaching_request(const TrainOptions& options, const Dataset& data, co
   alone.teacher = nullptr;
   MemoryRequest its = memory;
   its.micro_batch_size.reset();
+  its.held_bytes.reset();  // that is the student's
   FitRequest request = fit_request(*options.teacher, alone, nullptr, &data, its);
+  request.result_bytes = 0;  // nothing is scored
   for (const TaughtValue& value : file.values()) request.step.kept_values.insert(value.name);
   return request;
 }

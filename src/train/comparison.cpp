@@ -93,7 +93,7 @@ ConfidenceInterval bootstrap(std::size_t pages, const std::function<double(const
 }  // namespace
 
 PagesRead read_pages(const Session& session, const ModelBundle& bundle, const Dataset& dataset,
-                     const LoaderOptions& loader) {
+                     const LoaderOptions& loader, bool keeps) {
   const auto begin = std::chrono::steady_clock::now();
   const std::unique_ptr<Scorer> scorer = bundle.task().scorer(bundle.config.task, dataset);
   const std::unique_ptr<Predictions> predictions = bundle.task().predictions(bundle.config.task, {});
@@ -101,13 +101,17 @@ PagesRead read_pages(const Session& session, const ModelBundle& bundle, const Da
   PagesRead read;
   Scores::Quotient before;
   predict_pages(session, bundle.definition(), dataset, loader, both, {}, [&](std::uint32_t page) {
-    const Scores::Quotient now = scorer->scores().first;
-    read.first.push_back({now.above - before.above, now.below - before.below});
+    const Scores::Quotient now = scorer->scores().first, of_page{now.above - before.above, now.below - before.below};
     before = now;
+    ++read.pages;
     const json line = predictions->to_json(dataset.source().read(page));
     if (line.contains("value") || !finds_something(line)) read.form = PagesRead::Form::kNumbers;
     if (line.contains("links")) read.form = PagesRead::Form::kSet;
-    read.found.push_back(found_in(line));
+    std::vector<std::uint64_t> found = found_in(line);
+    if (!keeps) return;
+    found.shrink_to_fit();
+    read.first.push_back(of_page);
+    read.found.push_back(std::move(found));
   });
   read.scores = scorer->scores();
   read.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -22,6 +22,7 @@ namespace plimsoll {
 
 struct PagesRead {
   Scores scores;
+  std::size_t pages = 0;
   std::vector<Scores::Quotient> first{};  // of the first metric, by page
   // What was found, by page, as hashes that can be compared: one per word, class, question or link. A language model
   // finds only numbers.
@@ -30,9 +31,10 @@ struct PagesRead {
   double seconds = 0;
 };
 
-// Evaluates and predicts all pages that have a window. Throws as predict_pages does.
+// Evaluates and predicts all pages that have a window. Without `keeps` it only counts them and their time, and scores
+// them together. Throws as predict_pages does.
 PagesRead read_pages(const Session& session, const ModelBundle& bundle, const Dataset& dataset,
-                     const LoaderOptions& loader);
+                     const LoaderOptions& loader, bool keeps = true);
 
 inline constexpr std::size_t kDraws = 2000;
 struct ConfidenceInterval {

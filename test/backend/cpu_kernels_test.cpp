@@ -91,7 +91,6 @@ void expect_products_agree(std::int32_t rows, std::int64_t capacity, std::int64_
   expect_identical(built.graph, again, found);
 }
 
-// A coded weight of so many elements is decoded and multiplied tile by tile, the last tile narrower, both ways.
 // Each has its own generated code, so those of plans that were not chosen must not stay.
 TEST(CpuProducts, AreFreedWithTheLastKernel) {
   MatmulCache cache(GeneralProducts::kNever);
@@ -107,6 +106,7 @@ TEST(CpuProducts, AreFreedWithTheLastKernel) {
   EXPECT_TRUE(last.expired());
 }
 
+// A coded weight of so many elements is decoded and multiplied tile by tile, the last tile narrower, both ways.
 TEST(CpuProducts, TilesOfCodedWeights) {
   constexpr std::int64_t kRows = 300, kCapacity = 310, kInner = 700, kColumns = 400;
   const OpCase coded = {"coded", [](CaseBuilder& b) {

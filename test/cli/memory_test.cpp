@@ -231,6 +231,29 @@ TEST_F(MemoryTest, ANamedBudgetIsEnoughForAllPhases) {
        "--budget", "1GiB", "--threads", "1"},
       {"prune", "--model", path("model"), "--data", validation, "--to-flops", "0.9", "--epochs", "1", "--output-dir",
        path("run"), "--budget", "1GiB", "--threads", "1"},
+      {"prune",
+       "--model",
+       path("model"),
+       "--data",
+       path("pages/train.jsonl"),
+       "--to-flops",
+       "0.8",
+       "--layout",
+       "plimsoll",
+       "--epochs",
+       "1",
+       "--eval-data",
+       validation,
+       "--fp16",
+       "--fp16-fallback",
+       "fp32",
+       "--augment",
+       "--output-dir",
+       path("run"),
+       "--budget",
+       "1GiB",
+       "--threads",
+       "1"},
       of_model(train_arguments("run"), {"--max-steps", "1", "--distil-from", path("model"), "--teacher-cache",
                                         path("taught"), "--optim", "adafactor", "--freeze", "layoutlmv3.*"}),
       of_model(train_arguments("run"), {"--max-steps", "1", "--fp16", "--fp16-fallback", "fp32"})};
@@ -298,7 +321,7 @@ TEST_F(MemoryTest, WhatIsFoundOnAPageStaysWithinTheBudget) {
     Arguments arguments = {each.command, "--data", path(std::string("pages/") + each.data + ".jsonl"), "--threads", "1",
                            "--budget",   "20MiB"};
     if (arguments.front() == "compare") {
-      arguments.insert(arguments.end(), {path(each.model), path(std::string(each.model) + "-2"), "--rounds", "1"});
+      arguments.insert(arguments.end(), {path(each.model), path(std::string(each.model) + "-2")});
     } else {
       arguments.insert(arguments.end(), {"--model", path(each.model)});
     }

@@ -194,7 +194,9 @@ TEST_F(RunDirectory, AFailedCommandLeavesNoEmptyDirectory) {
       {"init", "--model", "layoutlmv3-tiny", "--output-dir", path("new")},
       {"quantize", "--model", model, "--output-dir", path("new")},
       {"trim", "--model", model, "--data", pages, "--output-dir", path("new")},
-      {"prune", "--model", model, "--data", pages, "--to-flops", "0.5", "--output-dir", path("new"), "--threads", "1"}};
+      {"prune", "--model", model, "--data", pages, "--to-flops", "0.5", "--output-dir", path("new"), "--threads", "1"},
+      {"prune", "--model", model, "--data", pages, "--to-flops", "0.5", "--epochs", "1", "--output-dir", path("new"),
+       "--threads", "1"}};
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   rlimit small = before;

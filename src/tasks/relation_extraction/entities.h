@@ -40,6 +40,11 @@ struct PageEntities final : PageTarget {
 
   std::size_t size() const override { return links.size(); }
   std::size_t subjects() const override { return entities.size(); }
+  std::size_t subject_words() const override {
+    std::size_t words = 0;
+    for (const Entity& entity : entities) words += entity.end > entity.begin ? entity.end - entity.begin : 0;
+    return words;
+  }
 };
 // Returns nullptr if the page has none.
 const PageEntities* entities_of(const Page& page);

@@ -93,11 +93,11 @@ class RelationExtraction final : public Task {
     return link_scorer(config, data);
   }
   std::size_t scoring_bytes(const PageSize& page) const override { return page.pairs * kPairBytes; }
-  // The words of entities are written twice, and any pair may be a link.
+  // The words of entities are written again with each, and any pair may be a link.
   std::size_t prediction_bytes(const PageSize& page, const TaskConfig&,
                                const PredictionOptions& options) const override {
     constexpr std::size_t kEntity = 1600, kLink = 250, kScore = 700;
-    return page.words * 2 * kPageJsonBytesPerWord + page.subjects * kEntity +
+    return (page.words + page.subject_words) * kPageJsonBytesPerWord + page.subjects * kEntity +
            page.pairs * (kPairBytes + kLink + (options.all_scores ? kScore : 0));
   }
   std::unique_ptr<Predictions> predictions(const TaskConfig& config, const PredictionOptions& options) const override {

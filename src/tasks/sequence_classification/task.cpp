@@ -61,8 +61,10 @@ class SequenceClassification final : public Task {
   std::unique_ptr<Scorer> scorer(const TaskConfig& config, const Dataset&) const override {
     return class_scorer(config);
   }
-  std::size_t prediction_bytes(const PageSize& page, const TaskConfig&, const PredictionOptions&) const override {
-    return page.words * kPageJsonBytesPerWord;
+  std::size_t prediction_bytes(const PageSize& page, const TaskConfig& config,
+                               const PredictionOptions& options) const override {
+    constexpr std::size_t kScore = 300;  // with its label's name
+    return page.words * kPageJsonBytesPerWord + (options.all_scores ? config.labels.size() * kScore : 0);
   }
   std::unique_ptr<Predictions> predictions(const TaskConfig& config, const PredictionOptions& options) const override {
     return class_predictions(config, options);
