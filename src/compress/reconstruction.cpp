@@ -225,17 +225,20 @@ class Reconstruction::Normal {
     const Sizes sizes = sizes_of(rows, shapes, backend);
     gram_.resize(sizes.gram);
     right_.resize(sizes.right);
-    weights.resize(sizes.weights);
-    x.resize(sizes.x);
-    columns.resize(sizes.columns);
-    target.resize(sizes.target);
-    sum.resize(sizes.target);
+    buffers.weights.resize(sizes.weights);
+    buffers.x.resize(sizes.x);
+    buffers.columns.resize(sizes.columns);
+    buffers.target.resize(sizes.target);
+    buffers.sum.resize(sizes.target);
     memory_ = backend.allocate(sizes.arena_bytes);
   }
 
   // Buffers of the host that a map uses while its equations are made: its weights, a window's rows of its input, all
   // columns and those of its equations, and of the two models' outputs.
-  std::vector<float> weights, x, columns, target, sum;
+  struct Buffers {
+    std::vector<float> weights, x, columns, target, sum;
+  };
+  Buffers buffers;
 
   struct Sizes {
     std::size_t arena_bytes = 0, gram = 0, right = 0, weights = 0, x = 0, columns = 0,
@@ -435,9 +438,9 @@ void Reconstruction::run(const Session& whole, const Session& pruned, const std:
 void Reconstruction::solve_map(const Step& step, const Session& pruned, Windows& windows) {
   const Map& map = *step.map;
   const ParameterPlace weight = pruned.parameter(map.name + ".weight"), bias = pruned.parameter(map.name + ".bias");
-  std::vector<float>&weights = normal_->weights, &x = normal_->x, &columns = normal_->columns,
-  &target = normal_->target;
-  std::vector<float>& sum = normal_->sum;
+  Normal::Buffers& buffers = normal_->buffers;
+  std::vector<float>&weights = buffers.weights, &x = buffers.x, &columns = buffers.columns, &target = buffers.target,
+  &sum = buffers.sum;
   std::vector<float> biases(static_cast<std::size_t>(map.out));
   weights.resize(static_cast<std::size_t>(map.out * map.in));
   weight.read(0, weights);
@@ -486,7 +489,7 @@ void Reconstruction::solve_norm(const Step& step, const Session& pruned, Windows
   const ParameterPlace weight = pruned.parameter(step.norm + ".weight"), bias = pruned.parameter(step.norm + ".bias");
   const auto width = static_cast<std::size_t>(pruned.persistent(step.norm + ".weight").elements());
   std::vector<float> weights(width), biases(width);
-  std::vector<float>&from = normal_->sum, &target = normal_->target;
+  std::vector<float>&from = normal_->buffers.sum, &target = normal_->buffers.target;
   weight.read(0, weights);
   bias.read(0, biases);
   // By column: sums over rows of the pruned model's x and the whole one's y.
