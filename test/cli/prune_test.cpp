@@ -9,6 +9,7 @@
 
 #include "formats/safetensors.h"
 #include "program_fixture.h"
+#include "support/sanitizer.h"
 
 namespace plimsoll {
 namespace {
@@ -249,7 +250,9 @@ TEST_F(Prune, TrainingThatDoesNotFitIsRefusedBeforeAnythingIsWeighed) {
                          "0.5",          "--epochs",    "1",         "--budget", "40MiB"};
   const Outcome outcome = run(arguments);
   EXPECT_EQ(outcome.code, 4) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr("the teacher's parameters"));  // it is the training that does not fit
+  if (kResidentSetIsSteady) {
+    EXPECT_THAT(outcome.err, HasSubstr("the teacher's parameters"));  // it is the training that needs the most
+  }
   EXPECT_FALSE(fs::exists(at("small/pruned")));
 }
 
