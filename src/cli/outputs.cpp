@@ -196,15 +196,15 @@ const fs::path& without_files(const fs::path& path, const std::string& option) {
 }  // namespace
 
 ModelDirectory::ModelDirectory(const fs::path& path, const std::string& option)
-    : path_(path), directory_(without_files(path, option), option), lock_(path, option) {}
+    : directory_(without_files(path, option), option), lock_(path, option) {}
 
 ModelDirectory::~ModelDirectory() {
-  for (const std::string& name : work_) discard_work_directory(path_, name);
+  for (const std::string& name : work_) discard_work_directory(directory_.path(), name);
 }
 
 fs::path ModelDirectory::work_directory(const std::string& name) {
   work_.push_back(name);
-  return make_work_directory(path_, name);
+  return make_work_directory(directory_.path(), name);
 }
 
 }  // namespace plimsoll

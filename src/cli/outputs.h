@@ -47,6 +47,8 @@ class NewDirectory {
   NewDirectory(const NewDirectory&) = delete;
   NewDirectory& operator=(const NewDirectory&) = delete;
 
+  const std::filesystem::path& path() const { return path_; }
+
  private:
   std::filesystem::path path_;
   bool made_;
@@ -64,7 +66,6 @@ class ModelDirectory {
   std::filesystem::path work_directory(const std::string& name);
 
  private:
-  std::filesystem::path path_;
   NewDirectory directory_;
   DirectoryLock lock_;
   std::vector<std::string> work_{};

@@ -209,12 +209,11 @@ class Pruning {
   void reconstruct(const Smaller& smaller, const std::function<void(const SaveModel& save)>& write) {
     const ModelBundle& bundle = smaller.layers.bundle;
     const std::map<std::string, std::string>& sources = smaller.layers.sources;
-    const FitRequest request = request_of(bundle_);
+    FitRequest of_whole = request_of(bundle_);
     // Each plan counts what the process already holds, so that together they stay within the budget.
     std::optional<Reconstruction> reconstruction;
-    reconstruction.emplace(smaller.groups, smaller.masks, *bundle.config.encoder, rows_of(request), backend_,
+    reconstruction.emplace(smaller.groups, smaller.masks, *bundle.config.encoder, rows_of(of_whole), backend_,
                            Reconstruction::Options());
-    FitRequest of_whole = request;
     const PlanSummary smallest = smallest_plan(request_of(bundle), backend_);
     if (!smallest.on_device) {  // the pruned one needs its own share
       of_whole.process_bytes = [&] { return resident_bytes() + smallest.arena_bytes; };
