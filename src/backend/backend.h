@@ -80,9 +80,12 @@ class Kernel {
   virtual std::size_t scratch_bytes() const { return 0; }
   virtual void run(const KernelArguments& arguments) const = 0;
   // Returns a function that does the same as all these calls, with the same bits, in fewer kernel launches, or nothing
-  // if there is none. One of the calls is this kernel's, and none writes what another reads or writes. The function
-  // needs the kernels, but not the memory of `calls`.
-  virtual std::function<void()> join([[maybe_unused]] std::span<const KernelCall> calls) const { return {}; }
+  // if there is none. The function is given KernelArguments::row_bound; the calls' own is ignored. One of the calls is
+  // this kernel's. None writes what another reads or writes, except that the scratch of all but the last may lie over
+  // anything: the calls either run at once, with the last one's scratch, or one by one in their order. The function
+  // needs the kernels and what the arguments point to, but not the memory of `calls`.
+  using JoinedCalls = std::function<void(std::int64_t row_bound)>;
+  virtual JoinedCalls join([[maybe_unused]] std::span<const KernelCall> calls) const { return {}; }
 };
 
 // One allocation of a backend, freed with the object.
@@ -181,6 +184,8 @@ class Backend {
   // Returns the fewest rows of F32 in a chunk of a vocabulary's scores; of halves, a chunk has at least twice as many
   // (transform/chunked_loss.h). It depends on nothing else, since another chunk size would give other bits.
   virtual std::int64_t fewest_loss_rows() const { return 64; }
+  // True if neighbouring products may become one (graph/product_batches.h), so that it pays to bring them together.
+  virtual bool batches_products() const { return false; }
   // True if attention computes the whole matrix of its biases each time, so that keeping it saves time.
   virtual bool keeps_attention_biases() const { return false; }
   // True if linear_input_grad with an addend takes less time than linear_input_grad and then add, for rows and a weight

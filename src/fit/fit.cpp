@@ -45,6 +45,7 @@ StepOptions step_options(const FitRequest& request, const Levers& levers, const 
       options.model.rounds_activations || (options.teacher && options.teacher->model.rounds_activations);
   options.int8_products = rounds && backend.multiplies_int8();
   options.adds_to_products = backend.adds_to_products(options.precision);
+  options.batches_products = backend.batches_products();
   options.rounds_parameters = backend.rounds_parameters();
   options.fewest_loss_rows = backend.fewest_loss_rows();
   options.keeps_attention_biases = levers.keeps_biases;

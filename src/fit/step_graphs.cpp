@@ -12,6 +12,7 @@
 #include "transform/chunked_loss.h"
 #include "transform/early_updates.h"
 #include "transform/fused_rows.h"
+#include "transform/gathered_products.h"
 #include "transform/head_parts.h"
 #include "transform/int8_products.h"
 #include "transform/joined_sums.h"
@@ -369,6 +370,10 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
   if (kind == ProgramKind::kStep && options.update != UpdateMode::kAfterBackward) {
     if (options.update == UpdateMode::kTwoPasses) graph = repeat_backward(graph);
     graph = update_early(graph);
+  }
+  // What is moved up waits for its update; where updates come early, gradients are meant to die soon.
+  if (options.batches_products && (kind != ProgramKind::kStep || options.update == UpdateMode::kAfterBackward)) {
+    graph = gather_products(graph);
   }
   if (kind != ProgramKind::kAccumulate) graph = join_sums(graph);
   // This comes last, because ranks update different parameters, but must exchange in one order.

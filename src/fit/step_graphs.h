@@ -86,6 +86,7 @@ struct StepOptions {
   RankOptions ranks{};                              // the processes that train together
   bool int8_products = false;                       // ModelOptions::rounds_activations pays
   bool adds_to_products = false;                    // Backend::adds_to_products of the rows' type
+  bool batches_products = false;                    // Backend::batches_products
   bool rounds_parameters = false;                   // Backend::rounds_parameters
   std::int64_t fewest_loss_rows = kFewestLossRows;  // Backend::fewest_loss_rows
   bool keeps_attention_biases = false;              // made once per program (transform/attention_biases.h)

@@ -6,13 +6,14 @@
 #include <limits>
 #include <set>
 
+#include "graph/product_batches.h"
 #include "graph/update_form.h"
 #include "ranks/communicator.h"
 
 namespace plimsoll {
 namespace {
 
-// True if none of the calls writes bytes that another one reads or writes.
+// True if none of the calls writes bytes that another one reads or writes; of scratch, the last one's counts.
 bool are_independent(std::span<const KernelCall> calls) {
   struct Part {
     const std::byte *begin, *end;
@@ -28,7 +29,7 @@ bool are_independent(std::span<const KernelCall> calls) {
     const KernelArguments& a = calls[call].arguments;
     for (const TensorView& input : a.inputs) add(input.raw(), input.bytes(), false);
     for (const TensorView& output : a.outputs) add(output.raw(), output.bytes(), true);
-    add(a.scratch.data(), a.scratch.size(), true);
+    if (call + 1 == calls.size()) add(a.scratch.data(), a.scratch.size(), true);
   }
   std::ranges::sort(parts, {}, &Part::begin);
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -84,7 +85,7 @@ Program::Program(PreparedGraph prepared, MemoryPlan plan, const DeviceMemory& me
   const auto first = std::ranges::find_if(graph.nodes(), [](const Node& node) { return is_parameter_update(node.op); });
   first_update_ = static_cast<std::size_t>(first - graph.nodes().begin());
   if (prepared_.recorder != nullptr) {
-    join_updates();
+    join_neighbours();
     for (std::size_t n = 0; n < plan_.joins.size(); ++n) {
       if (plan_.joins[n] != kNoNode) forks_.push_back(n);
     }
@@ -94,21 +95,42 @@ Program::Program(PreparedGraph prepared, MemoryPlan plan, const DeviceMemory& me
   if (ranks_ != nullptr && exchanges && !memory.is_host()) levels_.resize(static_cast<std::size_t>(ranks_->size()));
 }
 
-// A step has many parameter updates, most of them small. Neighbouring updates that do not touch each other's bytes may
-// run in any order.
-void Program::join_updates() {
+// A step has many parameter updates, most of them small, and products that read the same rows. Neighbours that do not
+// touch each other's bytes may run in any order.
+void Program::join_neighbours() {
   const std::deque<Node>& nodes = graph().nodes();
-  const auto joins = [&](std::size_t n) { return is_parameter_update(nodes[n].op) && nodes[n].row_count == kNoValue; };
-  for (std::size_t first = 0, end = 0; first < nodes.size(); first = std::max(end, first + 1)) {
-    std::vector<KernelCall> calls;
-    for (end = first; end < nodes.size() && joins(end); ++end) {
-      const Call& call = calls_[end];
-      calls.push_back({.kernel = prepared_.kernels[end].get(),
-                       .arguments = {.inputs = call.inputs, .outputs = call.outputs, .scratch = call.scratch}});
+  const auto updates = [&](std::size_t n) {
+    return n < nodes.size() && is_parameter_update(nodes[n].op) && nodes[n].row_count == kNoValue;
+  };
+  for (std::size_t first = 0; first < nodes.size();) {
+    std::size_t end = first, least = first + 2;
+    if (updates(first)) {
+      while (updates(end)) ++end;
+      least = std::max(least, end);
+    } else {
+      end += batched_products(graph(), first);
     }
-    if (calls.size() < 2 || !are_independent(calls)) continue;
-    if (auto run = calls.front().kernel->join(calls)) joined_.push_back({first, end, std::move(run)});
+    const std::size_t behind = least > first + 2 ? end : first + 1;
+    while (end >= least && !join(first, end)) --end;
+    first = end >= least ? end : behind;
   }
+}
+
+bool Program::join(std::size_t first, std::size_t end) {
+  std::vector<KernelCall> calls;
+  for (std::size_t n = first; n < end; ++n) {
+    if (!plan_.joins.empty() && plan_.joins[n] != kNoNode) return false;  // it forks
+    const Call& call = calls_[n];
+    calls.push_back(
+        {.kernel = prepared_.kernels[n].get(),
+         .arguments = {
+             .inputs = call.inputs, .outputs = call.outputs, .scratch = call.scratch, .row_count = call.row_count}});
+  }
+  if (!are_independent(calls)) return false;
+  Kernel::JoinedCalls run = calls.front().kernel->join(calls);
+  if (!run) return false;
+  joined_.push_back({first, end, std::move(run)});
+  return true;
 }
 
 std::size_t Program::counter_of(const Node& node) {
@@ -187,7 +209,8 @@ void Program::run_all(std::int64_t level) const {
   for (const Joined& joined : joined_) {
     run_to(joined.first);
     join_before(joined.end);
-    joined.run();
+    joined.run(row_bound(joined.first, level));
+    if (ranks_ != nullptr) ranks_->poll();
     n = joined.end;
   }
   run_to(calls_.size());
@@ -221,6 +244,11 @@ void Program::wait() const {
   if (!arena_->is_host()) arena_->read(arena_->bytes().data(), {&any, 1});  // a read waits for all kernels
 }
 
+std::int64_t Program::row_bound(std::size_t node, std::int64_t level) const {
+  const std::size_t counter = calls_[node].counter;
+  return counter == kNoCounter ? std::numeric_limits<std::int64_t>::max() : bound_at(row_counts_[counter], level);
+}
+
 void Program::run_node(std::size_t node, std::int64_t level) const {
   const Call& call = calls_[node];
   prepared_.kernels[node]->run({.inputs = call.inputs,
@@ -229,8 +257,7 @@ void Program::run_node(std::size_t node, std::int64_t level) const {
                                 .row_count = call.row_count,
                                 .transfers = transfers_,
                                 .ranks = ranks_,
-                                .row_bound = call.counter == kNoCounter ? std::numeric_limits<std::int64_t>::max()
-                                                                        : bound_at(row_counts_[call.counter], level)});
+                                .row_bound = row_bound(node, level)});
   if (ranks_ != nullptr) ranks_->poll();
 }
 

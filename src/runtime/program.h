@@ -43,10 +43,10 @@ class Program {
   const MemoryPlan& plan() const { return plan_; }
   std::size_t node_count() const { return calls_.size(); }
 
-  // Runs every node in order. If the backend records kernels, consecutive updates may become one kernel, with the same
-  // bits. Not reentrant: kernels share the arena. If the host cannot read the arena, the number of rows is what
-  // set_rows said, rounded up to one of kRowLevels fractions of the capacity, so that the work grows with the real rows
-  // and a device that records has few variants to record.
+  // Runs every node in order. If the backend records kernels, consecutive updates or products may become one kernel,
+  // with the same bits. Not reentrant: kernels share the arena. If the host cannot read the arena, the number of rows
+  // is what set_rows said, rounded up to one of kRowLevels fractions of the capacity, so that the work grows with the
+  // real rows and a device that records has few variants to record.
   void run() const;
   // Does the same, but stops between two nodes and returns false if `interrupt` is pending and no parameter has been
   // changed yet. From first_update() on the run is finished. A recorded program is one call and is not interrupted.
@@ -95,13 +95,17 @@ class Program {
   // Nodes [first, end) joined into one call.
   struct Joined {
     std::size_t first, end;
-    std::function<void()> run;
+    Kernel::JoinedCalls run;
   };
 
-  void join_updates();
+  void join_neighbours();
+  // Makes one call of nodes [first, end), if the backend has one and they touch no bytes of each other.
+  bool join(std::size_t first, std::size_t end);
   // Runs every node, or launches it.
   void run_all(std::int64_t level) const;
   std::size_t counter_of(const Node& node);
+  // What the host knows of the rows that the node counts, at that level.
+  std::int64_t row_bound(std::size_t node, std::int64_t level) const;
   void run_node(std::size_t node, std::int64_t level) const;
   // Returns the smallest level at which no count exceeds its fraction.
   std::int64_t row_level() const;

@@ -10,9 +10,11 @@
 #include "backend/compare.h"
 #include "backend/cuda/cublaslt.h"
 #include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/matmul_buffers.h"
 #include "backend/cuda/shared_library.h"
 #include "backend/op_case.h"
 #include "backend/reference/reference_backend.h"
+#include "base/bytes.h"
 #include "cublaslt_emulator.h"
 #include "cuda_emulator.h"
 #include "support/expect_error.h"
@@ -29,6 +31,7 @@ class CudaProducts : public testing::Test {
     cuda_emulator::set_lt_version(130100);
     cuda_emulator::refuse_rows_below(0);
     cuda_emulator::need_workspace(0);
+    cuda_emulator::refuse_batches(false);
   }
 };
 
@@ -97,6 +100,12 @@ TEST(CublasLt, IsDeclaredAsItIs) {
   }
   EXPECT_EQ(set(lt.set_operation, operation, cuda::kLtBiasPointer, pointer), cuda::kLtSuccess);
   EXPECT_EQ(set(lt.set_operation, operation, cuda::kLtBiasPointer, 0), cuda::kLtInvalidValue);
+  EXPECT_EQ(set(lt.set_operation, operation, cuda::kLtBiasStride, std::int64_t{768}), cuda::kLtSuccess);
+  EXPECT_EQ(set(lt.set_operation, operation, cuda::kLtBiasStride, 768), cuda::kLtInvalidValue);
+  EXPECT_EQ(set(lt.set_layout, layout, cuda::kLtBatchCount, 3), cuda::kLtSuccess);
+  EXPECT_EQ(set(lt.set_layout, layout, cuda::kLtBatchCount, std::int64_t{3}), cuda::kLtInvalidValue);
+  EXPECT_EQ(set(lt.set_layout, layout, cuda::kLtBatchStride, std::int64_t{768}), cuda::kLtSuccess);
+  EXPECT_EQ(set(lt.set_layout, layout, cuda::kLtBatchStride, 768), cuda::kLtInvalidValue);
   EXPECT_EQ(set(lt.set_preference, preference, cuda::kLtWorkspaceBytes, std::uint64_t{1}), cuda::kLtSuccess);
   EXPECT_EQ(set(lt.set_preference, preference, cuda::kLtWorkspaceBytes, 1), cuda::kLtInvalidValue);
   for (const int attribute :
@@ -254,7 +263,7 @@ TEST_F(CudaProducts, RefuseChoicesThatMakeNoSense) {
        {std::string(), good.substr(1), "g" + good.substr(1), "+" + good.substr(1), good + "0"}) {
     choice = bad;
     expect_error<DataError>([&] { backend.use_choices(choices, "a/file"); },
-                            {"a/file", "20x40x24", "'" + bad + "'", "128 hexadecimal digits"});
+                            {"a/file", "20x40x24", "'" + bad + "'", "128 hexadecimal digits", "one at a time"});
   }
   choice = std::string(15, '0') + "9" + good.substr(16);  // an algorithm that does not exist
   backend.use_choices(choices, "a/file");
@@ -304,6 +313,77 @@ TEST_F(CudaProducts, GoByTheLibraryWhereAChoiceNeedsMoreWorkspaceThanFewerRowsHa
   backend.tune(*backend.allocate(32 << 20));
   EXPECT_EQ(algorithm_of(built, backend, {.bound_slack = 20}), 1);  // 525 rows: 16 x 525 x 128 x 4 bytes
   EXPECT_EQ(algorithm_of(built, backend, {.bound_slack = 0}), 0);
+}
+
+// Returns buffers of a product whose parts lie at these multiples of kAlignmentBytes.
+cuda::MatmulBuffers buffers_at(std::byte* memory, int a, int b, int c) {
+  const auto at = [&](int part) { return memory + static_cast<std::size_t>(part) * kAlignmentBytes; };
+  return {.a = at(a), .b = at(b), .c = at(c)};
+}
+
+TEST(MatmulStrides, AreConstantDistancesThatAreNotNegative) {
+  alignas(kAlignmentBytes) std::array<std::byte, 40 * kAlignmentBytes> memory{};
+  const auto strides = [&](std::initializer_list<std::array<int, 3>> parts) {
+    std::vector<cuda::MatmulBuffers> all;
+    for (const auto& [a, b, c] : parts) all.push_back(buffers_at(memory.data(), a, b, c));
+    return cuda::strides_of(all);
+  };
+  const auto found = strides({{0, 5, 20}, {0, 7, 25}, {0, 9, 30}});
+  ASSERT_TRUE(found.has_value());
+  constexpr auto kUnit = static_cast<std::int64_t>(kAlignmentBytes);
+  EXPECT_EQ(found->a, 0);
+  EXPECT_EQ(found->b, 2 * kUnit);
+  EXPECT_EQ(found->bias, 0);
+  EXPECT_EQ(found->c, 5 * kUnit);
+  EXPECT_TRUE(strides({{3, 5, 20}, {9, 30, 39}}).has_value());  // any two, in this order
+  EXPECT_FALSE(strides({{9, 5, 20}, {3, 30, 39}}).has_value());
+  EXPECT_FALSE(strides({{0, 5, 20}, {0, 7, 25}, {0, 8, 30}}).has_value());
+  EXPECT_FALSE(strides({{0, 5, 20}, {1, 7, 25}, {1, 9, 30}}).has_value());
+  std::vector<cuda::MatmulBuffers> odd = {buffers_at(memory.data(), 0, 5, 20), buffers_at(memory.data(), 0, 7, 25)};
+  odd[1].b = static_cast<const std::byte*>(odd[1].b) + 4;
+  EXPECT_FALSE(cuda::strides_of(odd).has_value());
+}
+
+// Calls that are joined but run one by one keep their order: the first one's scratch may lie over the second's result,
+// and that before the first one's.
+TEST_F(CudaProducts, ThatAreJoinedButNotBatchedRunInTheirOrder) {
+  Graph graph;
+  const ValueId x = graph.add_input("x", {DType::kF32, {16, 16}});
+  for (const char* name : {"first", "second"}) {
+    const ValueId weight = graph.add_parameter(std::string(name) + ".weight", {DType::kF32, {16, 16}});
+    linear(graph, name, x, weight, kNoValue, kNoValue);
+  }
+  cuda_emulator::set_product_times(5, 1, 5);  // algorithm 1 fills its whole workspace
+  CudaBackend backend;
+  std::vector<std::unique_ptr<Kernel>> kernels;
+  for (const Node& node : graph.nodes()) kernels.push_back(backend.prepare(graph, node));
+  const std::size_t scratch_bytes = kernels[0]->scratch_bytes(), matrix_bytes = 16 * 16 * sizeof(float);
+  const std::unique_ptr<DeviceMemory> memory = backend.allocate(4 * scratch_bytes + 16 * matrix_bytes);
+  cuda_emulator::refuse_batches(true);
+  backend.tune(*memory);
+  std::byte* const base = memory->bytes().data();
+  // x, both weights, then the second's result in the first's scratch, the first's result, the second's scratch.
+  const auto view = [&](std::size_t at) { return TensorView({DType::kF32, {16, 16}}, base + at); };
+  const std::size_t first_scratch = 4 * matrix_bytes, first_result = first_scratch + scratch_bytes + matrix_bytes;
+  const std::size_t second_result = first_scratch + 512, second_scratch = first_result + 4 * matrix_bytes;
+  for (const std::size_t at : {std::size_t{0}, matrix_bytes, 2 * matrix_bytes}) {
+    for (float& value : view(at).span<float>()) value = 1;
+  }
+  const std::vector<TensorView> inputs[] = {{view(0), view(2 * matrix_bytes)}, {view(0), view(matrix_bytes)}};
+  const std::vector<TensorView> results[] = {{view(first_result)}, {view(second_result)}};
+  const std::size_t scratch[] = {first_scratch, second_scratch};
+  std::vector<KernelCall> calls;
+  for (std::size_t i = 0; i < 2; ++i) {
+    calls.push_back({.kernel = kernels[i].get(),
+                     .arguments = {.inputs = inputs[i],
+                                   .outputs = results[i],
+                                   .scratch = memory->bytes().subspan(scratch[i], scratch_bytes)}});
+  }
+  const Kernel::JoinedCalls joined = kernels[0]->join(calls);
+  ASSERT_TRUE(joined);
+  joined(16);
+  backend.wait();
+  for (const auto& result : results) EXPECT_THAT(result[0].span<float>(), testing::Each(16.0F));
 }
 
 // Runs every case with an exact and a near bound, as in a real run: rows up to the bound are multiplied, and no row

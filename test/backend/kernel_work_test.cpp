@@ -115,5 +115,22 @@ TEST(Roofline, AProductTakesTheSlowerOfArithmeticAndMemory) {
   EXPECT_EQ(cuda::find_gpu("h300"), nullptr);
 }
 
+// Three maps of the same rows are one launch, and the arithmetic and bytes of three; a fourth, of fewer columns, is alone.
+TEST(Roofline, ABatchOfProductsIsLaunchedOnce) {
+  Graph graph;
+  const ValueId x = graph.add_input("x", {DType::kBF16, {512, 256}});
+  for (const std::int64_t columns : {256, 256, 256, 128}) {
+    const std::string name = "map" + std::to_string(graph.nodes().size());
+    const ValueId weight = graph.add_parameter(name + ".weight", {DType::kBF16, {columns, 256}});
+    graph.mark_output(graph.add_node({.op = Op::kLinear, .name = name, .inputs = {x, weight}})[0]);
+  }
+  const cuda::StepModel model = cuda::model_step(graph, *cuda::find_gpu("h200"));
+  ASSERT_EQ(model.kernels.size(), 4U);
+  EXPECT_EQ(model.starts(), 2);
+  EXPECT_EQ(model.kernels[0].work.starts, 1);
+  EXPECT_EQ(model.kernels[2].work.bytes, model.kernels[0].work.bytes);
+  EXPECT_EQ(model.flops(), 2.0 * 512 * 256 * (3 * 256 + 128));
+}
+
 }  // namespace
 }  // namespace plimsoll::test

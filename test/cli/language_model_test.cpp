@@ -222,7 +222,7 @@ TEST_F(LanguageModel, WeightsInAFileChangeNoBit) {
     }
     EXPECT_TRUE(file_bytes(at("file/" + std::string(each.saved))) ==
                 file_bytes(at("memory/" + std::string(each.saved))))
-        << each.options.back();
+        << each.options.back() << summary << file_bytes(at("file/plan.json")) << file_bytes(at("memory/plan.json"));
     // A process that holds more anyway has a smallest budget in which there is no need to.
     if (kResidentSetIsSteady) {
       EXPECT_GT(summary.at(each.offloaded), 0) << each.options.back();

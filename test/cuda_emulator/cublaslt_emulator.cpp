@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "cuda_emulator.h"
@@ -13,10 +14,13 @@ struct LtHandleOpaque {};
 struct LtOperationOpaque {
   int transposed[2] = {}, epilogue = kLtNoEpilogue;
   const void* bias = nullptr;
+  std::int64_t bias_stride = 0;
 };
 struct LtLayoutOpaque {
   int type;
   std::int64_t rows, columns, pitch;
+  int count = 1;
+  std::int64_t stride = 0;
 };
 struct LtPreferenceOpaque {
   std::uint64_t workspace = 0;
@@ -36,6 +40,8 @@ constexpr int kAlgorithms = 3;
 bool refuses = false;
 std::int64_t least_rows = 0;
 std::size_t least_workspace = 0;
+bool refuses_batches = false, batches_differ = false;
+float batch_time = 1;
 float times[kAlgorithms] = {1, 1, 1};
 std::size_t the_version = 130100;
 LtCalls calls;
@@ -77,18 +83,28 @@ int sizes_of(LtOperation operation, LtLayout a, LtLayout b, LtLayout c, LtLayout
   for (const LtLayout layout : {a, b, c}) {
     if (layout->type != kLtF32 && layout->pitch % 2 != 0) return kLtNotSupported;
   }
+  for (const LtLayout layout : {a, b, c}) {
+    if (layout->count != d->count || layout->stride < 0) return kLtInvalidValue;
+  }
+  if (d->count > 1 && (refuses_batches || d->stride < d->pitch * d->columns)) return kLtNotSupported;
   return refuses ? kLtNotSupported : kLtSuccess;
 }
 
-std::size_t workspace_of(const LtAlgorithm& algorithm, const Sizes& sizes) {
+std::size_t workspace_of(const LtAlgorithm& algorithm, const Sizes& sizes, int count) {
   if (algorithm[0] != 1) return 0;
-  return std::max(least_workspace, 2 * sizeof(float) * static_cast<std::size_t>(sizes.rows * sizes.columns));
+  const auto results = static_cast<std::size_t>(count * sizes.rows * sizes.columns);
+  return std::max(least_workspace, 2 * sizeof(float) * results);
 }
 
 int set_operation(LtOperation operation, int attribute, const void* value, std::size_t bytes) {
   if (attribute == kLtBiasPointer) {
     if (bytes != sizeof(void*)) return kLtInvalidValue;
     std::memcpy(&operation->bias, value, bytes);
+    return kLtSuccess;
+  }
+  if (attribute == kLtBiasStride) {
+    if (bytes != sizeof operation->bias_stride) return kLtInvalidValue;
+    std::memcpy(&operation->bias_stride, value, bytes);
     return kLtSuccess;
   }
   if (bytes != sizeof(int)) return kLtInvalidValue;
@@ -100,6 +116,17 @@ int set_operation(LtOperation operation, int attribute, const void* value, std::
     operation->transposed[1] = number;
   } else if (attribute == kLtEpilogue && (number == kLtNoEpilogue || number == kLtBiasEpilogue)) {
     operation->epilogue = number;
+  } else {
+    return kLtInvalidValue;
+  }
+  return kLtSuccess;
+}
+
+int set_layout(LtLayout layout, int attribute, const void* value, std::size_t bytes) {
+  if (attribute == kLtBatchCount && bytes == sizeof layout->count) {
+    std::memcpy(&layout->count, value, bytes);
+  } else if (attribute == kLtBatchStride && bytes == sizeof layout->stride) {
+    std::memcpy(&layout->stride, value, bytes);
   } else {
     return kLtInvalidValue;
   }
@@ -133,7 +160,7 @@ int heuristic(LtHandle, LtOperation operation, LtLayout a, LtLayout b, LtLayout 
   for (const std::uint32_t each : preference->alignment) alignment = alignment << 16 | each;
   for (std::uint64_t number = 0; number < kAlgorithms && *returned < asked; ++number) {
     const LtAlgorithm algorithm = {number, alignment, kMagic};
-    const std::size_t workspace = workspace_of(algorithm, sizes);
+    const std::size_t workspace = workspace_of(algorithm, sizes, d->count);
     if (workspace > preference->workspace) continue;
     if (number == 1 && preference->reductions != kLtReduceInComputeType) continue;
     candidates[(*returned)++] = {.algorithm = algorithm, .workspace_bytes = workspace};
@@ -147,7 +174,7 @@ int check_algorithm(LtHandle, LtOperation operation, LtLayout a, LtLayout b, LtL
   if (const int status = sizes_of(operation, a, b, c, d, sizes); status != kLtSuccess) return status;
   if ((*algorithm)[0] >= kAlgorithms || (*algorithm)[2] != kMagic) return kLtInvalidValue;
   if ((*algorithm)[0] == 1 && sizes.columns < least_rows) return kLtNotSupported;  // rows in the row-major view
-  *result = {.workspace_bytes = workspace_of(*algorithm, sizes)};
+  *result = {.workspace_bytes = workspace_of(*algorithm, sizes, d->count)};
   return kLtSuccess;
 }
 
@@ -243,12 +270,25 @@ int matmul(LtHandle, LtOperation operation, const void* alpha, const void* a, Lt
   ++calls.products;
   ++starts();
   calls.last_algorithm = static_cast<int>((*algorithm)[0]);
-  pass_time(times[calls.last_algorithm]);
-  enqueue(stream, [sizes, operation = *operation, way = calls.last_algorithm, alpha = *static_cast<const float*>(alpha),
+  calls.batches += d_layout->count > 1 ? 1 : 0;
+  pass_time(times[calls.last_algorithm] * (d_layout->count > 1 ? batch_time : 1));
+  const int way = d_layout->count > 1 && batches_differ ? 2 : calls.last_algorithm;
+  enqueue(stream, [sizes, operation = *operation, way, alpha = *static_cast<const float*>(alpha),
                    beta = *static_cast<const float*>(beta), a, b, c, d, a_layout = *a_layout, b_layout = *b_layout,
                    c_layout = *c_layout, d_layout = *d_layout, workspace, workspace_bytes] {
-    multiply(sizes, operation, way, alpha, beta, {a, b, c}, d, {a_layout, b_layout, c_layout, d_layout}, workspace,
-             workspace_bytes);
+    for (int i = 0; i < d_layout.count; ++i) {
+      const auto at = [i](auto* first, std::int64_t stride, int type) {
+        using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(first)>>, const char, char>;
+        return static_cast<decltype(first)>(static_cast<Byte*>(first) + i * stride * (type == kLtF32 ? 4 : 2));
+      };
+      LtOperationOpaque each = operation;
+      each.bias = at(operation.bias, operation.bias_stride, d_layout.type);
+      multiply(sizes, each, way, alpha, beta,
+               {at(a, a_layout.stride, a_layout.type), at(b, b_layout.stride, b_layout.type),
+                at(c, c_layout.stride, c_layout.type)},
+               at(d, d_layout.stride, d_layout.type), {a_layout, b_layout, c_layout, d_layout}, workspace,
+               workspace_bytes);
+    }
   });
   return kLtSuccess;
 }
@@ -264,6 +304,9 @@ void set_product_times(float first, float second, float third) {
 }
 void refuse_rows_below(std::int64_t rows) { least_rows = rows; }
 void need_workspace(std::size_t bytes) { least_workspace = bytes; }
+void refuse_batches(bool refuse) { refuses_batches = refuse; }
+void sum_otherwise_in_batches(bool differ) { batches_differ = differ; }
+void set_batch_time(float factor) { batch_time = factor; }
 void set_lt_version(std::size_t version) { the_version = version; }
 
 CublasLt cublaslt() {
@@ -292,7 +335,10 @@ CublasLt cublaslt() {
   lt.set_operation = set_operation;
   lt.create_layout = [](LtLayout* layout, int type, std::uint64_t rows, std::uint64_t columns, std::int64_t pitch) {
     ++calls.descriptions;
-    *layout = new LtLayoutOpaque{type, static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns), pitch};
+    *layout = new LtLayoutOpaque{.type = type,
+                                 .rows = static_cast<std::int64_t>(rows),
+                                 .columns = static_cast<std::int64_t>(columns),
+                                 .pitch = pitch};
     return kLtSuccess;
   };
   lt.destroy_layout = [](LtLayout layout) {
@@ -300,6 +346,7 @@ CublasLt cublaslt() {
     delete layout;
     return kLtSuccess;
   };
+  lt.set_layout = set_layout;
   lt.create_preference = [](LtPreference* preference) {
     *preference = new LtPreferenceOpaque;
     return kLtSuccess;

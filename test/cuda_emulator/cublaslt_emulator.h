@@ -18,7 +18,7 @@ plimsoll::cuda::CublasLt cublaslt();
 
 struct LtCalls {
   int descriptions = 0, heuristics = 0, products = 0;  // descriptions of operations and layouts that are not freed
-  int last_algorithm = -1;
+  int last_algorithm = -1, batches = 0;                // batches: calls for several products at once
 };
 LtCalls& lt_calls();
 
@@ -30,6 +30,12 @@ void refuse_rows_below(std::int64_t rows);
 void need_workspace(std::size_t bytes);
 // Sets the time that a product takes with each algorithm, for events.
 void set_product_times(float first, float second, float third);
+// Makes the library have no algorithm for several products at once.
+void refuse_batches(bool refuse);
+// Several products at once have other last bits than each alone.
+void sum_otherwise_in_batches(bool differ);
+// Sets the time of several products at once, in times that of a single one.
+void set_batch_time(float factor);
 // Sets the version that the library reports.
 void set_lt_version(std::size_t version);
 

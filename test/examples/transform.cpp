@@ -7,6 +7,7 @@
 #include "transform/chunked_loss.h"
 #include "transform/distillation.h"
 #include "transform/early_updates.h"
+#include "transform/gathered_products.h"
 #include "transform/head_parts.h"
 #include "transform/int8_products.h"
 #include "transform/joined_sums.h"
@@ -37,6 +38,10 @@ void of_int8_products(Graph graph) {
 
 void of_key_value_cache(const ModelGraph& model, StepGraph& step, std::int64_t samples, std::int64_t tokens) {
 #include "transform/key_value_cache.h.inc"
+}
+
+void of_gathered_products(Graph graph) {
+#include "transform/gathered_products.h.inc"
 }
 
 void of_joined_sums(Graph graph) {

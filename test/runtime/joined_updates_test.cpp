@@ -1,11 +1,14 @@
 // Tests which nodes a program asks a backend to run as one.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "backend/reference/reference_backend.h"
+#include "graph/build.h"
+#include "graph/product_batches.h"
 #include "runtime/program.h"
 #include "transform/optimizer.h"
 
@@ -18,30 +21,33 @@ class JoiningBackend final : public Backend {
   explicit JoiningBackend(bool records) : records_(records) {}
   std::string_view name() const override { return "joining"; }
   std::unique_ptr<Kernel> prepare(const Graph&, const Node& node) override {
-    return std::make_unique<NotingKernel>(node, scratch_bytes, ran);
+    return std::make_unique<NotingKernel>(node, *this);
   }
   std::unique_ptr<DeviceMemory> allocate(std::size_t bytes) override { return near_.allocate(bytes); }
   std::unique_ptr<Recorder> make_recorder() override { return records_ ? std::make_unique<PlainRecorder>() : nullptr; }
 
-  std::size_t scratch_bytes = 0;  // that of updates
+  std::size_t scratch_bytes = 0;  // that of updates and products
+  std::size_t most_joined = 100;
   std::vector<std::string> ran;
 
  private:
   struct NotingKernel final : Kernel {
-    NotingKernel(const Node& node, std::size_t bytes, std::vector<std::string>& to)
-        : name(node.name), scratch(is_update(node) ? bytes : 0), ran(to) {}
-    static bool is_update(const Node& node) { return node.op == Op::kAdamW || node.op == Op::kAdamWRows; }
+    NotingKernel(const Node& node, JoiningBackend& of) : name(node.name), backend(of), scratch(scratch_of(node)) {}
+    std::size_t scratch_of(const Node& node) const {
+      return node.op == Op::kAdamW || is_product(node.op) ? backend.scratch_bytes : 0;
+    }
     std::size_t scratch_bytes() const override { return scratch; }
-    void run(const KernelArguments&) const override { ran.push_back(name); }
-    std::function<void()> join(std::span<const KernelCall> calls) const override {
+    void run(const KernelArguments&) const override { backend.ran.push_back(name); }
+    JoinedCalls join(std::span<const KernelCall> calls) const override {
+      if (calls.size() > backend.most_joined) return {};
       std::string all;
       for (const KernelCall& call : calls)
         all += (all.empty() ? "" : "+") + static_cast<const NotingKernel*>(call.kernel)->name;
-      return [all, this] { ran.push_back(all); };
+      return [all, this](std::int64_t) { backend.ran.push_back(all); };
     }
     std::string name;
+    JoiningBackend& backend;
     std::size_t scratch;
-    std::vector<std::string>& ran;
   };
   struct PlainRecorder final : Recorder {
     void run(std::int64_t, const std::function<void()>& start) override { start(); }
@@ -89,10 +95,62 @@ TEST(JoinedUpdates, AreNoneThatNodesStandBetween) {
   EXPECT_EQ(updates_of(three_updates(true), backend), (Names{"a.update", "b.update", "c.update"}));
 }
 
-TEST(JoinedUpdates, AreNoneThatWriteTheSameBytes) {
+// Scratch lies in the same place for each, but joined calls use only that of the last.
+TEST(JoinedUpdates, MayShareTheirScratch) {
   JoiningBackend backend(true);
-  backend.scratch_bytes = 64;  // it lies in the same place for each
-  EXPECT_EQ(updates_of(three_updates(false), backend), (Names{"a.update", "b.update", "c.update"}));
+  backend.scratch_bytes = 64;
+  EXPECT_EQ(updates_of(three_updates(false), backend), Names{"a.update+b.update+c.update"});
+}
+
+// Four maps of x, the last of another width. `spoil` may change the plan.
+std::vector<std::string> maps_of(JoiningBackend& backend, const std::function<void(MemoryPlan&)>& spoil = {}) {
+  Graph graph;
+  const ValueId x = graph.add_input("x", {DType::kF32, {6, 16}});
+  for (const std::string name : {"a", "b", "c", "d"}) {
+    const ValueId weight = graph.add_parameter(name + ".weight", {DType::kF32, {name == "d" ? 8 : 16, 16}});
+    graph.mark_output(linear(graph, name, x, weight, kNoValue, kNoValue));
+  }
+  PreparedGraph prepared = prepare(graph, backend);
+  PersistentLayout layout;
+  layout.add(prepared.graph);
+  MemoryPlan plan = plan_memory(prepared.graph, prepared.scratch_bytes(), layout);
+  if (spoil) spoil(plan);
+  const std::unique_ptr<DeviceMemory> memory = backend.allocate(plan.arena_bytes());
+  Program(std::move(prepared), plan, *memory).run();
+  return backend.ran;
+}
+
+TEST(JoinedProducts, AreThoseOfOneType) {
+  JoiningBackend backend(true);
+  EXPECT_EQ(maps_of(backend), (Names{"a+b+c", "d"}));
+}
+
+TEST(JoinedProducts, AreFewerWhereTheBackendJoinsFewer) {
+  JoiningBackend backend(true);
+  backend.most_joined = 2;
+  EXPECT_EQ(maps_of(backend), (Names{"a+b", "c", "d"}));
+  backend.ran.clear();
+  backend.most_joined = 1;
+  EXPECT_EQ(maps_of(backend), (Names{"a", "b", "c", "d"}));
+}
+
+// The last one's scratch is used while the others write: a plan may have put it over what they made or read.
+TEST(JoinedProducts, AreNoneWhoseTensorsLieInTheScratch) {
+  JoiningBackend backend(true);
+  backend.scratch_bytes = 64;
+  EXPECT_EQ(maps_of(backend), (Names{"a+b+c", "d"}));
+  backend.ran.clear();
+  const auto over_a = [](MemoryPlan& plan) { plan.scratch_offsets[2] = plan.value_offsets[2]; };  // x, a's weight, a
+  EXPECT_EQ(maps_of(backend, over_a), (Names{"a+b", "c", "d"}));
+}
+
+// A plan may put what one makes over what another has read for the last time.
+TEST(JoinedProducts, AreNoneThatWriteOverWhatOthersRead) {
+  JoiningBackend backend(true);
+  const auto over_weight = [](MemoryPlan& plan) {
+    plan.value_offsets[4] = plan.value_offsets[1];
+  };  // b over a's weight
+  EXPECT_EQ(maps_of(backend, over_weight), (Names{"a", "b+c", "d"}));
 }
 
 TEST(JoinedUpdates, AreNoneWhereKernelsAreStartedOneByOne) {

@@ -267,7 +267,7 @@ class AdamW final : public Kernel {
     start(context_, form_, {&task, 1});
   }
 
-  std::function<void()> join(std::span<const KernelCall> calls) const override {
+  JoinedCalls join(std::span<const KernelCall> calls) const override {
     struct Batch {
       UpdateForm form;
       std::vector<Task> tasks{};
@@ -280,7 +280,7 @@ class AdamW final : public Kernel {
       batch.form = kernel->form_;
       batch.tasks.push_back(kernel->task_of(call.arguments));
     }
-    return [&context = context_, batches = std::move(batches)] {
+    return [&context = context_, batches = std::move(batches)](std::int64_t) {
       for (const Batch& batch : batches) {
         for (std::span<const Task> left = batch.tasks; !left.empty();) {
           const std::size_t count = std::min(left.size(), std::size_t{kMostTasks});

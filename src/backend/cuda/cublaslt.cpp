@@ -36,6 +36,7 @@ CublasLt functions_of(const SharedLibrary& library) {
   library.find("cublasLtMatmulDescSetAttribute", lt.set_operation);
   library.find("cublasLtMatrixLayoutCreate", lt.create_layout);
   library.find("cublasLtMatrixLayoutDestroy", lt.destroy_layout);
+  library.find("cublasLtMatrixLayoutSetAttribute", lt.set_layout);
   library.find("cublasLtMatmulPreferenceCreate", lt.create_preference);
   library.find("cublasLtMatmulPreferenceDestroy", lt.destroy_preference);
   library.find("cublasLtMatmulPreferenceSetAttribute", lt.set_preference);

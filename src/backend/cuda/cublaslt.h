@@ -36,12 +36,15 @@ inline constexpr int kLtF32 = 0, kLtF16 = 2, kLtBF16 = 14;                      
 inline constexpr int kLtComputeF32 = 68;                                                         // with no TF32
 inline constexpr int kLtPlain = 0, kLtTransposed = 1;                                            // of an operand
 inline constexpr int kLtOperationA = 3, kLtOperationB = 4, kLtEpilogue = 7, kLtBiasPointer = 8;  // of an operation
+inline constexpr int kLtBiasStride = 10;                                                         // in elements
+inline constexpr int kLtBatchCount = 5, kLtBatchStride = 6;                                      // of a layout
 inline constexpr int kLtNoEpilogue = 1, kLtBiasEpilogue = 4;
 inline constexpr int kLtWorkspaceBytes = 1, kLtReductionMask = 3;  // of a preference
 inline constexpr int kLtAlignmentA = 5, kLtAlignmentB = 6, kLtAlignmentC = 7, kLtAlignmentD = 8;
 inline constexpr std::uint32_t kLtReduceInComputeType = 2;
 
-// D = alpha op(A) op(B) + beta C (+ bias[row of D]), column-major.
+// D = alpha op(A) op(B) + beta C (+ bias[row of D]), column-major; or as many such products as the layouts' batch count
+// says, each matrix a stride of elements behind the one before.
 struct CublasLt {
   std::size_t (*version)() = nullptr;  // 130100 is 13.1
   const char* (*status_name)(int status) = nullptr;
@@ -52,6 +55,7 @@ struct CublasLt {
   int (*set_operation)(LtOperation, int attribute, const void* value, std::size_t bytes) = nullptr;
   int (*create_layout)(LtLayout*, int type, std::uint64_t rows, std::uint64_t columns, std::int64_t pitch) = nullptr;
   int (*destroy_layout)(LtLayout) = nullptr;
+  int (*set_layout)(LtLayout, int attribute, const void* value, std::size_t bytes) = nullptr;
   int (*create_preference)(LtPreference*) = nullptr;
   int (*destroy_preference)(LtPreference) = nullptr;
   int (*set_preference)(LtPreference, int attribute, const void* value, std::size_t bytes) = nullptr;

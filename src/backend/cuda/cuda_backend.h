@@ -32,6 +32,7 @@ class CudaBackend final : public Backend {
   std::int64_t fewest_loss_rows() const override { return cuda::kLossRows; }
   bool keeps_attention_biases() const override { return true; }
   bool adds_to_products(DType) const override { return true; }
+  bool batches_products() const override { return true; }
   std::unique_ptr<Kernel> prepare(const Graph& graph, const Node& node) override;
   // Throws EnvironmentError, naming who holds the rest, if not enough is free.
   std::unique_ptr<DeviceMemory> allocate(std::size_t bytes) override;

@@ -8,6 +8,10 @@
 // outputs that are not real. A sum over rows must not include them: unless sizes/tails.h says that they are harmless,
 // linear_weight_grad fills them with zeros first, in place if no other node relies on these rows, else in a copy.
 #include <algorithm>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
 
 #include "backend/cuda/decode.h"
 #include "backend/cuda/launch.h"
@@ -15,6 +19,7 @@
 #include "backend/cuda/packs.h"
 #include "backend/cuda/product.h"
 #include "base/bytes.h"
+#include "graph/product_batches.h"
 
 namespace plimsoll::cuda {
 namespace {
@@ -104,6 +109,25 @@ std::byte* aligned_scratch(const KernelArguments& a) {
   return a.scratch.data() + (round_up(address, kWorkspaceAlignment) - address);
 }
 
+// Returns the product of 2, 3, ... nodes at once, as many as may follow this one.
+std::vector<Matmuls::Announced> announce_batches(Matmuls& matmuls, const Graph& graph, const Node& node,
+                                                 const MatmulShape& shape, bool is_plain) {
+  std::vector<Matmuls::Announced> batches;
+  if (!is_plain) return batches;
+  const auto here = static_cast<std::size_t>(graph.value(node.outputs[0]).producer);
+  const auto most = static_cast<std::int64_t>(batched_products(graph, here));
+  for (std::int64_t count = 2; count <= most; ++count) batches.push_back(matmuls.announce(shape.times(count)));
+  return batches;
+}
+
+// Calls of several products that may run as one.
+struct Batch {
+  Matmuls::Announced product{};
+  std::vector<KernelCall> calls{};
+  std::vector<MatmulBuffers> buffers{};  // in the order of their results' addresses
+  MatmulStrides strides{};
+};
+
 // y[n, columns] = x[n, inner] weight (+ bias) (+ addend): linear, linear_add and linear_input_grad. T is the type of x
 // and y.
 template <typename T, bool kTransposedWeight>
@@ -112,10 +136,31 @@ class RowProduct {
   RowProduct(const Context& context, Matmuls& matmuls, const Graph& graph, const Node& node)
       : context_(context), matmuls_(matmuls), weight_(graph.type(node.inputs[1])), form_(graph, node) {
     product_ = matmuls.announce(form_.shape);
+    batches_ = announce_batches(matmuls, graph, node, form_.shape, form_.is_plain());
     if (form_.shape.bias) bias_is_wide_ = graph.type(node.inputs[2]).dtype == DType::kF32;
   }
 
   std::size_t scratch_bytes() const { return form_.scratch.bytes(); }
+  bool is_plain() const { return form_.is_plain(); }
+  // Those of 2, 3, ... products at once.
+  std::span<const Matmuls::Announced> batches() const { return batches_; }
+
+  // The buffers of a plain product; `scratch` has its workspace.
+  MatmulBuffers buffers(const KernelArguments& a, std::byte* scratch) const {
+    const void* const third = a.inputs.size() == 3 ? a.inputs[2].raw() : nullptr;
+    return {.a = a.inputs[0].raw(),
+            .b = a.inputs[1].raw(),
+            .bias = form_.shape.bias ? third : nullptr,
+            .addend = form_.shape.adds ? third : nullptr,
+            .c = a.outputs[0].raw(),
+            .workspace = scratch + form_.workspace_at};
+  }
+  // Returns false, and has run nothing that matters, if the batch is not to be run as one.
+  bool run(const Batch& batch, std::int64_t row_bound) const {
+    const std::int64_t size = std::min(form_.shape.rows, row_bound);
+    return size > 0 && matmuls_.can_run(batch.product, size) &&
+           matmuls_.run_batch(batch.product, size, batch.buffers, batch.strides);
+  }
 
   void operator()(const KernelArguments& a) const {
     const MatmulShape shape = form_.shape.with(a.bound(form_.shape.rows));
@@ -129,12 +174,8 @@ class RowProduct {
     const void* const third = a.inputs.size() == 3 ? a.inputs[2].raw() : nullptr;
     if (!matmuls_.can_run(product_, shape.rows)) return own(a, shape, static_cast<const T*>(weight), third);
 
-    MatmulBuffers buffers{.a = a.inputs[0].raw(),
-                          .b = weight,
-                          .bias = shape.bias ? third : nullptr,
-                          .addend = shape.adds ? third : nullptr,
-                          .c = a.outputs[0].raw(),
-                          .workspace = scratch + form_.workspace_at};
+    MatmulBuffers buffers = this->buffers(a, scratch);
+    buffers.b = weight;
     if (form_.converts_bias) {
       launch(context_.stream(), narrow<T>, {.blocks = blocks_for(shape.columns, kThreads), .threads = kThreads},
              static_cast<const float*>(third), reinterpret_cast<T*>(scratch + form_.bias_at), shape.columns);
@@ -187,6 +228,7 @@ class RowProduct {
   RowProductForm form_;
   bool bias_is_wide_ = false;  // F32, where there is one
   Matmuls::Announced product_{};
+  std::vector<Matmuls::Announced> batches_{};
 };
 
 // dw[M, K] = dy[n, M]^T x[n, K] (+ sum, in dw's bytes, unless keep is 0); dw is F32. T is the type of dy and x.
@@ -194,21 +236,39 @@ template <typename T>
 class WeightGradient {
  public:
   WeightGradient(const Context& context, Matmuls& matmuls, const Graph& graph, const Node& node)
-      : context_(context), matmuls_(matmuls), form_(graph, node), product_(matmuls.announce(form_.shape)) {}
+      : context_(context),
+        matmuls_(matmuls),
+        form_(graph, node),
+        product_(matmuls.announce(form_.shape)),
+        batches_(announce_batches(matmuls, graph, node, form_.shape, form_.is_plain())) {}
 
   std::size_t scratch_bytes() const { return form_.scratch.bytes(); }
+  bool is_plain() const { return form_.is_plain(); }
+  std::span<const Matmuls::Announced> batches() const { return batches_; }
+
+  MatmulBuffers buffers(const KernelArguments& a, std::byte* scratch) const {
+    float* const dw = output<float>(a, 0);
+    return {.a = a.inputs[0].raw(),
+            .b = a.inputs[1].raw(),
+            .addend = form_.has_sum ? dw : nullptr,
+            .c = dw,
+            .workspace = scratch + form_.workspace_at};
+  }
+  bool run(const Batch& batch, std::int64_t row_bound) const {
+    const std::int64_t size = std::min(form_.shape.inner, row_bound);
+    if (size == 0 || !matmuls_.can_run(batch.product, size)) return false;
+    for (const KernelCall& call : batch.calls) forget_sum(call.arguments);
+    return matmuls_.run_batch(batch.product, size, batch.buffers, batch.strides);
+  }
 
   void operator()(const KernelArguments& a) const {
     const MatmulShape shape = form_.shape.with(a.bound(form_.shape.inner));
     float* const dw = output<float>(a, 0);
-    const std::int64_t count = shape.rows * shape.columns;
-    if (a.inputs.size() > 3) {
-      launch(context_.stream(), forget, {.blocks = blocks_for(count, kThreads), .threads = kThreads}, dw,
-             input<std::int32_t>(a, 3), count);
-    }
+    forget_sum(a);
     if (shape.inner == 0) {
       if (!form_.has_sum) {
-        check_cuda(cudaMemsetAsync(dw, 0, bytes_of(DType::kF32, count), context_.stream()), "zeros in a gradient");
+        check_cuda(cudaMemsetAsync(dw, 0, bytes_of(DType::kF32, shape.rows * shape.columns), context_.stream()),
+                   "zeros in a gradient");
       }
       return;
     }
@@ -241,25 +301,71 @@ class WeightGradient {
           {.blocks = blocks_for(dy.rows.capacity * wider, kThreads), .threads = kThreads, .blocks_y = pads ? 1U : 2U},
           pads ? x : dy, x);
     }
-    const MatmulBuffers buffers{.a = dy.to,
-                                .b = x.to,
-                                .addend = form_.has_sum ? dw : nullptr,
-                                .c = dw,
-                                .workspace = scratch + form_.workspace_at};
+    MatmulBuffers buffers = this->buffers(a, scratch);
+    buffers.a = dy.to;
+    buffers.b = x.to;
     matmuls_.run(product_, shape.inner, buffers);
   }
 
  private:
+  // Clears the sum that is added to unless it is kept.
+  void forget_sum(const KernelArguments& a) const {
+    if (a.inputs.size() <= 3) return;
+    const std::int64_t count = form_.shape.rows * form_.shape.columns;
+    launch(context_.stream(), forget, {.blocks = blocks_for(count, kThreads), .threads = kThreads}, output<float>(a, 0),
+           input<std::int32_t>(a, 3), count);
+  }
+
   const Context& context_;
   Matmuls& matmuls_;
   WeightGradientForm form_;
   Matmuls::Announced product_;
+  std::vector<Matmuls::Announced> batches_;
 };
 
-template <typename Body>
-std::unique_ptr<Kernel> make(Body body) {
-  const std::size_t scratch_bytes = body.scratch_bytes();
-  return make_launch(scratch_bytes, std::move(body));
+template <typename Product>
+class ProductKernel final : public Kernel {
+ public:
+  explicit ProductKernel(Product product) : product_(std::move(product)) {}
+  std::size_t scratch_bytes() const override { return product_.scratch_bytes(); }
+  void run(const KernelArguments& arguments) const override {
+    product_(arguments);
+    check_cuda(cudaGetLastError(), "the start of a kernel");
+  }
+
+  // Whether the batch runs as one is known once algorithms are chosen, which is later, and may differ between bounds.
+  JoinedCalls join(std::span<const KernelCall> calls) const override {
+    const std::span<const Matmuls::Announced> batches = product_.batches();
+    if (calls.size() < 2 || calls.size() - 2 >= batches.size()) return {};
+    for (const KernelCall& call : calls) {
+      const auto* const other = dynamic_cast<const ProductKernel*>(call.kernel);
+      if (other == nullptr || !other->product_.is_plain()) return {};
+    }
+    Batch batch{.product = batches[calls.size() - 2], .calls = {calls.begin(), calls.end()}};
+    std::byte* const scratch = aligned_scratch(calls.back().arguments);
+    for (const KernelCall& call : calls) batch.buffers.push_back(product_.buffers(call.arguments, scratch));
+    std::ranges::sort(batch.buffers, std::less<const void*>(),
+                      [](const MatmulBuffers& of) -> const void* { return of.c; });
+    const std::optional<MatmulStrides> strides = strides_of(batch.buffers);
+    if (!strides) return {};
+    batch.strides = *strides;
+    return [this, batch = std::move(batch)](std::int64_t row_bound) {
+      if (product_.run(batch, row_bound)) return;
+      for (const KernelCall& call : batch.calls) {
+        KernelArguments arguments = call.arguments;
+        arguments.row_bound = row_bound;
+        call.kernel->run(arguments);
+      }
+    };
+  }
+
+ private:
+  Product product_;
+};
+
+template <typename Product>
+std::unique_ptr<Kernel> make(Product product) {
+  return std::make_unique<ProductKernel<Product>>(std::move(product));
 }
 
 }  // namespace

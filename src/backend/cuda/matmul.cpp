@@ -26,7 +26,9 @@ constexpr float kHopeless = 1.5F;
 constexpr float kTimedMilliseconds = 1;
 constexpr int kLeastRuns = 2, kMostRuns = 20;
 constexpr float kWakeMilliseconds = 100;
-constexpr std::string_view kOwnKernel = "own kernel";
+constexpr int kBatchRounds = 5;
+constexpr std::size_t kComparedBytes = std::size_t{1} << 20;  // at a time, on the host
+constexpr std::string_view kOwnKernel = "own kernel", kApart = "one at a time";
 constexpr std::string_view kRemoveTable = "remove the table of choices; they are made again by tuning";
 
 int library_type(DType dtype) {
@@ -42,7 +44,7 @@ std::string text_of(const LtAlgorithm& algorithm) {
 
 // Throws DataError for a text that is not an algorithm.
 std::optional<LtAlgorithm> algorithm_of(const std::string& text, const std::string& where) {
-  if (text == kOwnKernel) return std::nullopt;
+  if (text == kOwnKernel || text == kApart) return std::nullopt;
   LtAlgorithm algorithm{};
   bool is_one = text.size() == 16 * algorithm.size();
   for (std::size_t i = 0; is_one && i < algorithm.size(); ++i) {
@@ -54,7 +56,7 @@ std::optional<LtAlgorithm> algorithm_of(const std::string& text, const std::stri
   throw DataError({.what = "a stored choice of an algorithm cannot be read",
                    .where = where,
                    .found = fmt::format("'{}'", text),
-                   .allowed = fmt::format("128 hexadecimal digits, or '{}'", kOwnKernel),
+                   .allowed = fmt::format("128 hexadecimal digits, '{}' or '{}'", kOwnKernel, kApart),
                    .remedy = std::string(kRemoveTable)});
 }
 
@@ -69,6 +71,37 @@ std::int64_t tuned_size(std::int64_t capacity, std::int64_t size) {
     if (part_of(capacity, part) >= size) result = part_of(capacity, part);
   }
   return result;
+}
+
+// Where the operands of a batch lie while it is tuned, in bytes from the workspace, and its results, twice.
+struct BatchPlaces {
+  explicit BatchPlaces(const MatmulShape& shape);
+  std::size_t a, b, bias, c, d, bytes;
+  MatmulStrides strides;
+};
+
+// Returns the bytes from one tensor of so many elements to the next, if they lie behind one another.
+std::size_t stride_bytes(DType dtype, std::int64_t count) {
+  return round_up(static_cast<std::size_t>(count) * dtype_bytes(dtype), kWorkspaceAlignment);
+}
+
+int set_stride(const CublasLt& library, LtLayout layout, DType dtype, std::int64_t bytes) {
+  const std::int64_t elements = bytes / static_cast<std::int64_t>(dtype_bytes(dtype));
+  return library.set_layout(layout, kLtBatchStride, &elements, sizeof elements);
+}
+
+BatchPlaces::BatchPlaces(const MatmulShape& shape) : bytes(round_up(shape.workspace_bytes(), kWorkspaceAlignment)) {
+  const auto add = [&](DType dtype, std::int64_t elements, std::int64_t& stride) {
+    const std::size_t at = bytes, each = stride_bytes(dtype, elements);
+    stride = static_cast<std::int64_t>(each);
+    bytes += static_cast<std::size_t>(shape.count) * each;
+    return at;
+  };
+  a = add(shape.operands, shape.rows * shape.inner, strides.a);
+  b = add(shape.operands, shape.inner * shape.columns, strides.b);
+  bias = add(shape.result, shape.columns, strides.bias);
+  c = add(shape.result, shape.rows * shape.columns, strides.c);
+  d = add(shape.result, shape.rows * shape.columns, strides.c);
 }
 
 }  // namespace
@@ -126,19 +159,25 @@ Matmuls::Product& Matmuls::at(const MatmulShape& at_capacity, std::int64_t size)
 std::optional<LtAlgorithm> Matmuls::algorithm_for(const MatmulShape& at_capacity, const MatmulShape& shape,
                                                   const Product& product) const {
   const MatmulShape tuned = at_capacity.with(tuned_size(at_capacity.size(), shape.size()));
-  if (const auto choice = choices_.find(tuned.name()); choice != choices_.end()) {
+  const auto choice = choices_.find(tuned.name());
+  if (shape.count > 1) {
+    if (choice == choices_.end() || !choice->second.algorithm) return std::nullopt;
+    const MatmulShape single = shape.times(1);
+    const std::optional<LtAlgorithm> alone = algorithm_for(at_capacity.times(1), single, *describe(single));
+    const bool same = alone == choice->second.algorithm && runs(shape, product, *alone);
+    return same ? alone : std::nullopt;
+  }
+  if (choice != choices_.end()) {
     const std::optional<LtAlgorithm>& algorithm = choice->second.algorithm;
     if (!algorithm) return std::nullopt;
-    LtCandidate result;
-    const int status =
-        library_.check(handle_, product.operation, product.b, product.a, product.c, product.c, &*algorithm, &result);
-    if (status == kLtSuccess && result.workspace_bytes <= shape.workspace_bytes()) return algorithm;
+    int status = kLtSuccess;
+    std::size_t workspace_bytes = 0;
+    if (runs(shape, product, *algorithm, &status, &workspace_bytes)) return algorithm;
     if (shape == tuned) {
       throw DataError({.what = "a stored choice of an algorithm does not run on this device",
                        .where = fmt::format("{}, '{}'", choice->second.where, shape.name()),
-                       .found = status == kLtSuccess
-                                    ? fmt::format("{} of workspace", format_bytes(result.workspace_bytes))
-                                    : library_.status_name(status),
+                       .found = status == kLtSuccess ? fmt::format("{} of workspace", format_bytes(workspace_bytes))
+                                                     : library_.status_name(status),
                        .allowed = fmt::format("an algorithm of {}", device()),
                        .remedy = std::string(kRemoveTable)});
     }
@@ -147,6 +186,17 @@ std::optional<LtAlgorithm> Matmuls::algorithm_for(const MatmulShape& at_capacity
   const std::vector<LtCandidate> proposed = candidates(shape, product);
   if (proposed.empty()) return std::nullopt;
   return proposed.front().algorithm;
+}
+
+// Returns whether the library can multiply so, in the workspace that the shape has.
+bool Matmuls::runs(const MatmulShape& shape, const Product& product, const LtAlgorithm& algorithm, int* status,
+                   std::size_t* workspace_bytes) const {
+  LtCandidate result;
+  const int answer =
+      library_.check(handle_, product.operation, product.b, product.a, product.c, product.c, &algorithm, &result);
+  if (status != nullptr) *status = answer;
+  if (workspace_bytes != nullptr) *workspace_bytes = result.workspace_bytes;
+  return answer == kLtSuccess && result.workspace_bytes <= shape.workspace_bytes();
 }
 
 std::unique_ptr<Matmuls::Product> Matmuls::describe(const MatmulShape& shape) const {
@@ -165,6 +215,10 @@ std::unique_ptr<Matmuls::Product> Matmuls::describe(const MatmulShape& shape) co
   const auto layout = [&](LtLayout& to, DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t pitch) {
     succeed(library_.create_layout(&to, library_type(dtype), static_cast<std::uint64_t>(columns),
                                    static_cast<std::uint64_t>(rows), pitch));
+    if (shape.count == 1) return;
+    const auto count = static_cast<std::int32_t>(shape.count);
+    succeed(library_.set_layout(to, kLtBatchCount, &count, sizeof count));
+    succeed(set_stride(library_, to, dtype, static_cast<std::int64_t>(stride_bytes(dtype, rows * pitch))));
   };
   const auto stored = [&](LtLayout& to, std::int64_t rows, std::int64_t columns, bool transposed, std::int64_t pitch) {
     if (transposed) std::swap(rows, columns);
@@ -207,7 +261,18 @@ std::vector<LtCandidate> Matmuls::candidates(const MatmulShape& shape, const Pro
 }
 
 int Matmuls::start(const MatmulShape& shape, const Product& product, const LtAlgorithm& algorithm,
-                   const MatmulBuffers& buffers) const {
+                   const MatmulBuffers& buffers, const MatmulStrides& strides) const {
+  if (shape.count > 1) {
+    const std::int64_t bias_stride = strides.bias / static_cast<std::int64_t>(dtype_bytes(shape.result));
+    for (const int status :
+         {set_stride(library_, product.a, shape.operands, strides.a),
+          set_stride(library_, product.b, shape.operands, strides.b),
+          set_stride(library_, product.c, shape.result, strides.c),
+          shape.bias ? library_.set_operation(product.operation, kLtBiasStride, &bias_stride, sizeof bias_stride)
+                     : kLtSuccess}) {
+      if (status != kLtSuccess) return status;
+    }
+  }
   if (shape.bias) {
     const int status = library_.set_operation(product.operation, kLtBiasPointer, &buffers.bias, sizeof buffers.bias);
     if (status != kLtSuccess) return status;
@@ -220,20 +285,35 @@ int Matmuls::start(const MatmulShape& shape, const Product& product, const LtAlg
 
 bool Matmuls::can_run(const Announced& product, std::int64_t size) { return at(*product, size).algorithm.has_value(); }
 
+// Some of the library's algorithms round differently if the addend is not in the result's buffer, and a result must not
+// depend on where the plan puts tensors.
+void Matmuls::copy_addend(const MatmulShape& shape, const MatmulBuffers& buffers) const {
+  if (!shape.adds || buffers.addend == buffers.c) return;
+  check_cuda(cudaMemcpyAsync(buffers.c, buffers.addend, bytes_of(shape.result, shape.rows * shape.columns),
+                             cudaMemcpyDeviceToDevice, context_.stream()),
+             "a copy of what a product is added to");
+}
+
 void Matmuls::run(const Announced& product, std::int64_t size, const MatmulBuffers& buffers) {
   const Product& ready = at(*product, size);
   const MatmulShape shape = product->with(size);
   check(ready.algorithm.has_value(), "cuBLASLt has an algorithm for a product that is run by it");
+  copy_addend(shape, buffers);
   MatmulBuffers in_place = buffers;
-  if (shape.adds && buffers.addend != buffers.c) {
-    // Some of its algorithms round differently if the addend is not in the result's buffer, and a result must not
-    // depend on where the plan puts tensors.
-    check_cuda(cudaMemcpyAsync(buffers.c, buffers.addend, bytes_of(shape.result, shape.rows * shape.columns),
-                               cudaMemcpyDeviceToDevice, context_.stream()),
-               "a copy of what a product is added to");
-    in_place.addend = buffers.c;
-  }
+  in_place.addend = buffers.c;
   check_status(start(shape, ready, *ready.algorithm, in_place), shape, "to multiply");
+}
+
+bool Matmuls::run_batch(const Announced& batch, std::int64_t size, std::span<const MatmulBuffers> buffers,
+                        const MatmulStrides& strides) {
+  const Product& ready = at(*batch, size);
+  const MatmulShape shape = batch->with(size);
+  check(ready.algorithm.has_value(), "a batch is run that was found to pay");
+  check(static_cast<std::int64_t>(buffers.size()) == shape.count, "each product of a batch has its buffers");
+  for (const MatmulBuffers& each : buffers) copy_addend(shape, each);
+  MatmulBuffers in_place = buffers.front();
+  in_place.addend = in_place.c;
+  return start(shape, ready, *ready.algorithm, in_place, strides) == kLtSuccess;
 }
 
 Matmuls::Announced Matmuls::announce(const MatmulShape& at_capacity) {
@@ -342,22 +422,129 @@ std::optional<LtAlgorithm> Matmuls::fastest(const MatmulShape& shape, std::span<
   return proposed[static_cast<std::size_t>(chosen - times.begin())].algorithm;
 }
 
+// Returns whether the device holds the same bytes at both places.
+bool Matmuls::are_same(const std::byte* a, const std::byte* b, std::size_t bytes) const {
+  std::vector<std::byte> here(std::min(bytes, kComparedBytes)), there(here.size());
+  for (std::size_t at = 0; at < bytes; at += here.size()) {
+    const std::size_t part = std::min(here.size(), bytes - at);
+    for (const auto& [to, from] : {std::pair(here.data(), a + at), {there.data(), b + at}}) {
+      check_cuda(cudaMemcpyAsync(to, from, part, cudaMemcpyDeviceToHost, context_.stream()), "a copy of a product");
+    }
+    check_cuda(cudaStreamSynchronize(context_.stream()), "a copy of a product");
+    if (!std::equal(here.begin(), here.begin() + static_cast<std::ptrdiff_t>(part), there.begin())) return false;
+  }
+  return true;
+}
+
+// Returns whether a batch by the single product's algorithm gives the same bits as the products one after the other, in
+// less time. `memory` has room for BatchPlaces.
+bool Matmuls::pays(const MatmulShape& shape, const LtAlgorithm& algorithm, std::span<std::byte> memory) const {
+  const MatmulShape single = shape.times(1);
+  const std::unique_ptr<Product> batch = describe(shape), one = describe(single);
+  const BatchPlaces places(shape);
+  const auto count = static_cast<std::size_t>(shape.count);
+  // Buffers of product i; of both, or only one, of the operands there is one for all, as where maps read the same rows.
+  const auto buffers = [&](const MatmulStrides& strides, std::size_t i, std::size_t result_at) {
+    const auto n = static_cast<std::int64_t>(i);
+    std::byte* const result = memory.data() + result_at + n * strides.c;
+    return MatmulBuffers{.a = memory.data() + places.a + n * strides.a,
+                         .b = memory.data() + places.b + n * strides.b,
+                         .bias = memory.data() + places.bias + n * strides.bias,
+                         .addend = result,
+                         .c = result,
+                         .workspace = memory.data()};
+  };
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto fill = [&](DType dtype, const void* at, std::int64_t elements) {
+      fill_normal(context_, dtype, const_cast<void*>(at), elements, static_cast<std::uint32_t>(i));
+    };
+    const MatmulBuffers of = buffers(places.strides, i, places.c);
+    fill(shape.operands, of.a, shape.rows * shape.inner);
+    fill(shape.operands, of.b, shape.inner * shape.columns);
+    fill(shape.result, of.bias, shape.columns);
+    fill(shape.result, of.c, shape.rows * shape.columns);
+    fill(shape.result, buffers(places.strides, i, places.d).c, shape.rows * shape.columns);
+  }
+  const auto apart = [&](const MatmulStrides& strides) {
+    bool started = true;
+    for (std::size_t i = 0; i < count; ++i) {
+      started &= start(single, *one, algorithm, buffers(strides, i, places.c)) == kLtSuccess;
+    }
+    return started;
+  };
+  const auto together = [&](const MatmulStrides& strides) {
+    return start(shape, *batch, algorithm, buffers(strides, 0, places.d), strides) == kLtSuccess;
+  };
+  MatmulStrides of_one_a = places.strides, of_one_b = places.strides;
+  of_one_a.a = of_one_b.b = 0;
+  for (const MatmulStrides& strides : {places.strides, of_one_a, of_one_b}) {
+    if (!apart(strides) || !together(strides)) return false;
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto* const c = static_cast<const std::byte*>(buffers(strides, i, places.c).c);
+      const auto* const d = static_cast<const std::byte*>(buffers(strides, i, places.d).c);
+      if (!are_same(c, d, bytes_of(shape.result, shape.rows * shape.columns))) return false;
+    }
+  }
+  const auto milliseconds_of = [&](const auto& run) {
+    const Event begin, end;
+    begin.record(context_.stream());
+    run(shape.transposed_a ? of_one_b : of_one_a);  // maps of the same rows, and the gradients of their weights
+    end.record(context_.stream());
+    end.wait();
+    return double{end.milliseconds_since(begin)};
+  };
+  double of_apart = 0, of_together = 0;
+  for (int round = 0; round < kBatchRounds; ++round) {
+    of_apart += milliseconds_of(apart);
+    of_together += milliseconds_of(together);
+  }
+  return kTie * of_together < of_apart;
+}
+
+// Decides whether a batch is used. Returns whether that took `memory`; nothing is decided if it is too small, or if
+// there is no algorithm for the single product.
+bool Matmuls::tune_batch(const MatmulShape& shape, std::span<std::byte> memory) {
+  const auto choice = choices_.find(shape.times(1).name());
+  if (choice == choices_.end() || !choice->second.algorithm) return false;
+  const LtAlgorithm algorithm = *choice->second.algorithm;
+  // A choice for another algorithm of the single product, which came from elsewhere, is made again.
+  const auto known = choices_.find(shape.name());
+  if (known != choices_.end() && (!known->second.algorithm || known->second.algorithm == algorithm)) return false;
+  if (!runs(shape, *describe(shape), algorithm)) {
+    choices_[shape.name()] = {};
+    return false;
+  }
+  if (BatchPlaces(shape).bytes > memory.size()) return false;
+  wake(memory);
+  choices_[shape.name()] = {.algorithm = pays(shape, algorithm, memory) ? std::optional(algorithm) : std::nullopt,
+                            .where = {}};
+  return true;
+}
+
 std::size_t Matmuls::tune(std::span<std::byte> memory) {
   const auto begin = std::chrono::steady_clock::now();
+  const auto has_time = [begin] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() < kMostSeconds;
+  };
   std::size_t count = 0;
   // The largest comes first: it has the most to gain if time runs out.
   for (const std::int64_t part : kTunedParts) {
     for (const Announced& product : announced()) {
       const MatmulShape shape = product->with(part_of(product->size(), part));
-      if (shape.size() == 0) continue;
+      if (shape.size() == 0 || shape.count > 1) continue;
       if (choices_.contains(shape.name())) {
         algorithm_for(*product, shape, *describe(shape));  // throws if it does not run
         continue;
       }
-      const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
-      bool timed = spent.count() < kMostSeconds;
+      bool timed = has_time();
       choices_[shape.name()] = {.algorithm = fastest(shape, memory, timed), .where = {}};
       if (timed) ++count;
+    }
+  }
+  for (const std::int64_t part : kTunedParts) {
+    for (const Announced& product : announced()) {
+      const MatmulShape shape = product->with(part_of(product->size(), part));
+      if (shape.size() > 0 && shape.count > 1 && has_time() && tune_batch(shape, memory)) ++count;
     }
   }
   products_.clear();
@@ -372,7 +559,8 @@ Choices Matmuls::choices() const {
       const auto choice = choices_.find(name);
       if (choice == choices_.end()) continue;
       const std::optional<LtAlgorithm>& algorithm = choice->second.algorithm;
-      choices.algorithms[name] = algorithm ? text_of(*algorithm) : std::string(kOwnKernel);
+      const std::string_view none = product->count > 1 ? kApart : kOwnKernel;
+      choices.algorithms[name] = algorithm ? text_of(*algorithm) : std::string(none);
     }
   }
   return choices;

@@ -4,6 +4,10 @@
 // or what a given table says: for one version of the library and one device, results with the same algorithm are the
 // same bits. If the library proposes none, `can_run` is false and the caller multiplies by a kernel of its own.
 //
+// Several products of one shape may be computed at once (MatmulShape::count), by the algorithm of each alone. `tune`
+// runs them both ways, and allows it if the results are the same bits, in less time: so it changes no number, and may
+// be left out where the products' operands do not lie at regular distances.
+//
 // The host knows only a bound of the rows, so a product is prepared for each bound that occurs: when it first runs, or
 // before, by `prepare`. Bounds should be few. Only that first time allocates (on the host). Algorithms are chosen for
 // the capacity, a half and a quarter of it, which takes 1.75 times as long as for the capacity alone (for sixteen
@@ -24,19 +28,10 @@
 #include "backend/backend.h"
 #include "backend/cuda/context.h"
 #include "backend/cuda/cublaslt.h"
+#include "backend/cuda/matmul_buffers.h"
 #include "backend/cuda/sizes/products.h"
 
 namespace plimsoll::cuda {
-
-// Buffers are on the device, aligned to kAlignmentBytes, the workspace to kWorkspaceAlignment.
-struct MatmulBuffers {
-  const void* a = nullptr;
-  const void* b = nullptr;
-  const void* bias = nullptr;
-  const void* addend = nullptr;
-  void* c = nullptr;
-  void* workspace = nullptr;  // workspace_bytes()
-};
 
 class Matmuls {
  public:
@@ -61,6 +56,11 @@ class Matmuls {
   bool can_run(const Announced& product, std::int64_t size);
   // Runs it. Throws EnvironmentError if the library fails.
   void run(const Announced& product, std::int64_t size, const MatmulBuffers& buffers);
+  // Runs several products at once, whose buffers lie at these strides; the first one's workspace is used. can_run says
+  // whether `tune` found this faster than one after the other, with the same bits. Returns false, and has changed at most
+  // results, if the library refuses these places.
+  bool run_batch(const Announced& batch, std::int64_t size, std::span<const MatmulBuffers> buffers,
+                 const MatmulStrides& strides);
 
   // See Backend; keys are the products' names, and products that were neither tuned nor given are left out. When `tune`
   // or a run needs a given algorithm that does not run here, it throws DataError naming `where`.
@@ -72,7 +72,7 @@ class Matmuls {
  private:
   struct Product;
   struct Choice {
-    std::optional<LtAlgorithm> algorithm{};  // none: the caller's own kernel
+    std::optional<LtAlgorithm> algorithm{};  // none: the caller's own kernel, or, of a batch, one product at a time
     std::string where;                       // where it was read from; empty: chosen here
   };
 
@@ -82,9 +82,15 @@ class Matmuls {
   std::unique_ptr<Product> describe(const MatmulShape& shape) const;
   std::vector<LtCandidate> candidates(const MatmulShape& shape, const Product& product) const;
   std::optional<LtAlgorithm> fastest(const MatmulShape& shape, std::span<std::byte> memory, bool& timed);
+  bool tune_batch(const MatmulShape& shape, std::span<std::byte> memory);
+  bool pays(const MatmulShape& shape, const LtAlgorithm& algorithm, std::span<std::byte> memory) const;
+  bool runs(const MatmulShape& shape, const Product& product, const LtAlgorithm& algorithm, int* status = nullptr,
+            std::size_t* workspace_bytes = nullptr) const;
+  bool are_same(const std::byte* a, const std::byte* b, std::size_t bytes) const;
+  void copy_addend(const MatmulShape& shape, const MatmulBuffers& buffers) const;
   void wake(std::span<std::byte> memory);
   int start(const MatmulShape& shape, const Product& product, const LtAlgorithm& algorithm,
-            const MatmulBuffers& buffers) const;
+            const MatmulBuffers& buffers, const MatmulStrides& strides = {}) const;
   std::vector<MatmulBuffers> buffers_to_time(const MatmulShape& shape, std::span<std::byte> memory) const;
   float milliseconds(const MatmulShape& shape, const Product& product, const LtAlgorithm& algorithm,
                      std::span<const MatmulBuffers> buffers, float best) const;

@@ -41,14 +41,14 @@ class NamedKernel final : public Kernel {
     kernel_->run(arguments);
   }
   // All calls are of the same backend, so all its kernels have names.
-  std::function<void()> join(std::span<const KernelCall> calls) const override {
+  JoinedCalls join(std::span<const KernelCall> calls) const override {
     std::vector<KernelCall> inner(calls.begin(), calls.end());
     for (KernelCall& call : inner) call.kernel = static_cast<const NamedKernel*>(call.kernel)->kernel_.get();
-    std::function<void()> start = kernel_->join(inner);
+    JoinedCalls start = kernel_->join(inner);
     if (!start) return {};
-    return [start = std::move(start), name = name_] {
+    return [start = std::move(start), name = name_](std::int64_t row_bound) {
       const Range range(name);
-      start();
+      start(row_bound);
     };
   }
 

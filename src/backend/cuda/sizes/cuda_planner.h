@@ -41,6 +41,7 @@ class CudaPlanner final : public Backend {
   std::unique_ptr<Recorder> make_recorder() override;
   std::optional<TransferSpeed> offload_speed() override { return gpu_.transfer; }
   bool adds_to_products(DType) const override { return true; }
+  bool batches_products() const override { return true; }
   bool rounds_parameters() const override { return true; }
   std::int64_t fewest_loss_rows() const override { return cuda::kLossRows; }
   bool keeps_attention_biases() const override { return true; }

@@ -79,7 +79,7 @@ void lookup(Counted& c) {
 
 // Our own kernel multiplies floats, whatever its operands are.
 void product(Counted& c, bool own, const MatmulShape& shape, double bytes) {
-  KernelWork& work = c.add(own ? "own_product" : "cublasLt", WorkKind::kProducts, bytes);
+  KernelWork& work = c.add(own ? "own_product" : kLibraryProduct, WorkKind::kProducts, bytes);
   work.flops =
       2.0 * static_cast<double>(shape.rows) * static_cast<double>(shape.columns) * static_cast<double>(shape.inner);
   work.of_halves = is_half(shape.operands) && !own;

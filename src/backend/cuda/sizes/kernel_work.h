@@ -44,8 +44,11 @@ enum class CountedWork : std::uint8_t {
   kGeluGrad
 };
 
+// The name of the library's products.
+inline constexpr std::string_view kLibraryProduct = "cublasLt";
+
 struct KernelWork {
-  std::string_view kernel;  // its name in the source; "cublasLt" for the library's
+  std::string_view kernel;  // its name in the source, or kLibraryProduct
   WorkKind kind = WorkKind::kElementwise;
   int starts = 1;
   double flops = 0;        // of matrix products, two a multiply-add
@@ -53,7 +56,7 @@ struct KernelWork {
   double bytes = 0;        // of device memory, read and written
   CountedWork counted = CountedWork::kNone;
   CountedWork counted_by_groups = CountedWork::kNone;  // used instead if the GPU has warpgroups, unless kNone
-  double count = 0;  // scores, or values
+  double count = 0;                                    // scores, or values
 };
 
 // Returns the kernels in the order of their launches. Each update counts as if it were alone; neighbours are launched

@@ -31,13 +31,20 @@ bool may_fill_tail(const Graph& graph, const Node& node, ValueId value) {
 }  // namespace
 
 std::string MatmulShape::name() const {
-  return fmt::format("{}x{}x{} {}>{}{}{}{}{}", rows, columns, inner, dtype_name(operands), dtype_name(result),
-                     transposed_a ? " ta" : "", transposed_b ? " tb" : "", bias ? " bias" : "", adds ? " adds" : "");
+  return fmt::format("{}x{}x{} {}>{}{}{}{}{}{}", rows, columns, inner, dtype_name(operands), dtype_name(result),
+                     transposed_a ? " ta" : "", transposed_b ? " tb" : "", bias ? " bias" : "", adds ? " adds" : "",
+                     count > 1 ? fmt::format(" x{}", count) : std::string());
 }
 
 MatmulShape MatmulShape::with(std::int64_t size) const {
   MatmulShape shape = *this;
   (bounded == Bounded::kRows ? shape.rows : shape.inner) = size;
+  return shape;
+}
+
+MatmulShape MatmulShape::times(std::int64_t products) const {
+  MatmulShape shape = *this;
+  shape.count = products;
   return shape;
 }
 

@@ -25,11 +25,16 @@ struct MatmulShape {
   bool bias = false;             // + bias[columns] on every row
   bool adds = false;             // + addend[rows, columns], which may be c; then neither is padded
   Bounded bounded = Bounded::kRows;
+  // So many of these products at once, a strided batch: each operand lies a constant number of bytes behind the same
+  // one of the product before.
+  std::int64_t count = 1;
   friend auto operator<=>(const MatmulShape&, const MatmulShape&) = default;
 
   // Return the size that is bounded, and the same product with another such size.
   std::int64_t size() const { return bounded == Bounded::kRows ? rows : inner; }
   MatmulShape with(std::int64_t size) const;
+  // Returns so many of these products at once.
+  MatmulShape times(std::int64_t products) const;
 
   // Return the elements from row to row of a and of c as passed to cuBLASLt. It has no products of halves whose rows
   // have an odd number of elements, and only slow ones if rows are not aligned to 16 bytes, so rows of many elements,
@@ -39,7 +44,7 @@ struct MatmulShape {
   bool pads_a() const { return pitch_a() != (transposed_a ? rows : inner); }
   bool pads_c() const { return pitch_c() != columns; }
 
-  // Returns its name in a table of choices: "4096x3072x768 BF16>BF16 tb bias".
+  // Returns its name in a table of choices: "4096x3072x768 BF16>BF16 tb bias", and " x3" for three at once.
   std::string name() const;
   // Returns the bytes that an algorithm may use besides its operands, to split sums over `inner`: room for sixteen
   // partial sums of small results. They grow with the rows, so that a smaller bound never needs more than the capacity
@@ -65,6 +70,9 @@ class ProductScratch {
 struct RowProductForm {
   RowProductForm(const Graph& graph, const Node& node);
 
+  // True if a node is the library's product alone, so that several nodes may be computed as one batch.
+  bool is_plain() const { return !converts_weight && !converts_bias && !shape.pads_a() && !shape.pads_c(); }
+
   MatmulShape shape{};
   bool converts_weight = false;  // it is rounded or decoded into scratch first
   bool converts_bias = false;
@@ -76,6 +84,9 @@ struct RowProductForm {
 // dw[M, K] = dy[n, M]^T x[n, K] (+ sum): linear_weight_grad.
 struct WeightGradientForm {
   WeightGradientForm(const Graph& graph, const Node& node);
+
+  // The same; the sum that is not kept is cleared before.
+  bool is_plain() const { return !fills && !shape.pads_a(); }
 
   bool has_sum = false;
   bool fills = false;  // rows that are not real, and may hold anything, are filled with zeros first

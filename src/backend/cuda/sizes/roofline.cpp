@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "backend/cuda/sizes/products.h"
 #include "base/error.h"
+#include "graph/product_batches.h"
 #include "graph/update_form.h"
 
 namespace plimsoll::cuda {
@@ -48,6 +50,13 @@ void join(const Graph& graph, std::vector<ModelledKernel>& kernels, std::size_t 
   }
 }
 
+// Returns whether a node is the library's product alone.
+bool is_plain_product(const Graph& graph, const Node& node) {
+  if (!is_product(node.op)) return false;
+  return node.op == Op::kLinearWeightGrad ? WeightGradientForm(graph, node).is_plain()
+                                          : RowProductForm(graph, node).is_plain();
+}
+
 }  // namespace
 
 const GpuRates* find_gpu(std::string_view name) {
@@ -85,9 +94,17 @@ StepModel model_step(const Graph& graph, const GpuRates& gpu) {
     if (updates.size() > 1) join(graph, model.kernels, model.kernels.size() - updates.size(), updates);
     updates.clear();
   };
-  for (const Node& node : graph.nodes()) {
+  std::size_t batch_end = 0;
+  for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
+    const Node& node = graph.nodes()[n];
     if (!is_adamw(node)) end_updates();
-    for (const KernelWork& work : kernel_work(graph, node)) model.kernels.push_back({.node = node.name, .work = work});
+    const bool in_batch = n < batch_end;
+    if (!in_batch && is_plain_product(graph, node)) batch_end = n + batched_products(graph, n);
+    for (KernelWork work : kernel_work(graph, node)) {
+      // A batch is launched once.
+      if (in_batch && work.kernel == kLibraryProduct) work.starts = 0;
+      model.kernels.push_back({.node = node.name, .work = work});
+    }
     if (is_adamw(node)) updates.push_back(&node);
   }
   end_updates();

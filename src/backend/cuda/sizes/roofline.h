@@ -44,8 +44,8 @@ struct StepModel {
   double flops() const, seconds() const;
 };
 
-// Models the kernels of one run of the graph, with all rows real. Neighbouring updates are launched together, as in a
-// recorded step.
+// Models the kernels of one run of the graph, with all rows real. Neighbouring updates, and products that may be one
+// batch, are launched together, as in a recorded step whose plan puts their operands at regular distances.
 StepModel model_step(const Graph& graph, const GpuRates& gpu);
 
 }  // namespace plimsoll::cuda
