@@ -198,9 +198,10 @@ TEST_F(LanguageModel, WeightsInAFileChangeNoBit) {
   save_in_bfloat16(at("base"));
   for (const Case& each : cases) {
     const auto arguments = [&](const std::string& name) {
-      Arguments all = train(
-          name, "texts.jsonl",
-          {"--model", path("base"), "--max-steps", "2", "--train-batch-size", "2", "--json", "--overwrite-output-dir"});
+      // Smaller micro-batches, which a small budget may choose, would sum gradients in another order.
+      Arguments all = train(name, "texts.jsonl",
+                            {"--model", path("base"), "--max-steps", "2", "--train-batch-size", "2",
+                             "--micro-batch-size", "2", "--json", "--overwrite-output-dir"});
       all.insert(all.end(), each.options.begin(), each.options.end());
       return all;
     };
@@ -222,7 +223,7 @@ TEST_F(LanguageModel, WeightsInAFileChangeNoBit) {
     }
     EXPECT_TRUE(file_bytes(at("file/" + std::string(each.saved))) ==
                 file_bytes(at("memory/" + std::string(each.saved))))
-        << each.options.back() << summary << file_bytes(at("file/plan.json")) << file_bytes(at("memory/plan.json"));
+        << each.options.back();
     // A process that holds more anyway has a smallest budget in which there is no need to.
     if (kResidentSetIsSteady) {
       EXPECT_GT(summary.at(each.offloaded), 0) << each.options.back();
