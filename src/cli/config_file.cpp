@@ -12,6 +12,7 @@
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "base/in_quotes.h"
 #include "cli/arguments.h"
 #include "cli/elsewhere.h"
 #include "cli/toml.h"

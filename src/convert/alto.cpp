@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/file.h"
+#include "base/in_quotes.h"
 #include "convert/readers.h"
 #include "convert/xml.h"
 

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/in_quotes.h"
 #include "base/log.h"
 #include "base/lower_case.h"
 #include "convert/formats.h"

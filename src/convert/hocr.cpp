@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/file.h"
+#include "base/in_quotes.h"
 #include "convert/readers.h"
 #include "convert/xml.h"
 
@@ -12,7 +13,7 @@ namespace plimsoll {
 namespace {
 
 constexpr Loss kHocrUndivided{"line has no boxes of its words, and its own is divided",
-                          "lines have no boxes of their words, and their own are divided"};
+                              "lines have no boxes of their words, and their own are divided"};
 
 constexpr Loss kLoose{"page has text outside words and lines, which is left out",
                       "pages have text outside words and lines, which is left out"};

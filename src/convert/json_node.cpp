@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/in_quotes.h"
 #include "data/page_faults.h"
 #include "formats/json.h"
 
@@ -113,24 +114,14 @@ void JsonNode::refuse(std::string what, std::string allowed, std::string remedy)
 Json parse_json_file(std::string_view text, const std::string& file) {
   Json json = parse_json(text, file);
   if (!json.is_discarded()) return json;
-  // The second parse finds the place; it happens only before an error is reported.
-  std::size_t at = text.size();
-  try {
-    [[maybe_unused]] const Json again = Json::parse(text);
-  } catch (const Json::parse_error& error) {
-    at = std::min<std::size_t>(error.byte > 0 ? error.byte - 1 : 0, text.size());
-  } catch (const Json::exception&) {
-    at = 0;  // a number beyond a double's range
-  }
-  const std::string_view before = text.substr(0, at);
-  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
-  const std::size_t line_begin = before.rfind('\n') + 1;  // 0 where there is none
-  const bool cut = at >= text.size();
-  throw DataError({.what = cut ? "JSON ends too early" : "a file is not JSON",
-                   .where = fmt::format("{}, line {}, column {}", file, line, at - line_begin + 1),
-                   .found = in_quotes(text.substr(at < 20 ? 0 : at - 20, 40)),
+  const JsonFault fault = find_json_fault(text);
+  throw DataError({.what = fault.is_cut         ? "JSON ends too early"
+                           : fault.is_too_large ? "a number is too large for a double"
+                                                : "a file is not JSON",
+                   .where = fmt::format("{}, line {}, column {}", file, fault.line, fault.column),
+                   .found = fault.found,
                    .allowed = "one whole JSON value in UTF-8",
-                   .remedy = cut ? "the file is truncated: write or copy it again" : kRemedy});
+                   .remedy = fault.is_cut ? "the file is truncated: write or copy it again" : kRemedy});
 }
 
 std::vector<JsonItem> list_items(std::string_view text) {

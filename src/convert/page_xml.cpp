@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/file.h"
+#include "base/in_quotes.h"
 #include "convert/readers.h"
 #include "convert/xml.h"
 

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/in_quotes.h"
 #include "base/lower_case.h"
 #include "data/image.h"
 

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/in_quotes.h"
 #include "convert/lines.h"
 #include "convert/readers.h"
 

@@ -8,6 +8,7 @@
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "base/in_quotes.h"
 #include "data/page.h"
 
 namespace plimsoll {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/counted.h"
+#include "base/in_quotes.h"
 #include "base/nearest.h"
 
 namespace plimsoll {

@@ -8,6 +8,7 @@
 
 #include "base/counted.h"
 #include "base/hash.h"
+#include "base/in_quotes.h"
 #include "data/labels.h"
 #include "data/tokenizer_bpe.h"
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "base/in_quotes.h"
 #include "data/page.h"
 
 namespace plimsoll {

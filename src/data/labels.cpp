@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/counted.h"
 #include "base/file.h"
+#include "base/in_quotes.h"
 #include "data/label_scheme.h"
 #include "data/page_source.h"
 #include "formats/json.h"

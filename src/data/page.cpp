@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/in_quotes.h"
+
 namespace plimsoll {
 
 std::string place(const Page& page) {
@@ -36,25 +38,6 @@ bool box_on_page(const Box1000& box) {
 
 std::string to_string(const Box& box) { return fmt::format("[{}]", fmt::join(box, ", ")); }
 std::string to_string(const Box1000& box) { return fmt::format("[{}]", fmt::join(box, ", ")); }
-
-std::string in_quotes(std::string_view text) {
-  constexpr std::size_t kLongest = 40;
-  std::size_t end = text.size();
-  if (end > kLongest) {
-    end = kLongest;
-    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;  // do not cut inside a character
-  }
-  std::string out = "\"";
-  for (const char c : text.substr(0, end)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7F) {
-      out += fmt::format("\\x{:02x}", byte);
-    } else {
-      out += c;
-    }
-  }
-  return out + (end < text.size() ? "…\"" : "\"");
-}
 
 std::size_t invalid_utf8_offset(std::string_view text) {
   const auto at = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };

@@ -80,10 +80,6 @@ class PageError : public DataError {
   std::string kind_;
 };
 
-// Returns the word in quotes, with control characters as \x.., cut after some 40 bytes, so that it is safe to print in
-// a message.
-std::string in_quotes(std::string_view text);
-
 // Returns the offset of the first byte that is not valid UTF-8 (overlong forms and surrogates included), or
 // npos.
 std::size_t invalid_utf8_offset(std::string_view text);

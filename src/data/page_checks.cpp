@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/counted.h"
+#include "base/in_quotes.h"
 #include "data/dataset.h"
 #include "data/image_checks.h"
 

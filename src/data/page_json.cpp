@@ -11,6 +11,7 @@
 #include <span>
 
 #include "base/counted.h"
+#include "base/in_quotes.h"
 #include "data/chat.h"
 #include "data/labels.h"
 #include "data/page_faults.h"
@@ -285,9 +286,10 @@ std::string label_name(const Json& value, const Page& page, std::size_t word, co
                 "pass the names in order: --labels O,B-TOTAL,I-TOTAL,…");
   }
   if (number == -100) {
-    return fail("label-unknown", "a word has the number that says that a token has no label",
-                fmt::format("0 to {} ({})", count - 1, counted(count, "label")),
-                "give each word its label, O outside every entity: which tokens of a word have none is Plimsoll's work");
+    return fail(
+        "label-unknown", "a word has the number that says that a token has no label",
+        fmt::format("0 to {} ({})", count - 1, counted(count, "label")),
+        "give each word its label, O outside every entity: which tokens of a word have none is Plimsoll's work");
   }
   if (number < 0 || number >= count) {
     return fail("label-unknown", "a label's number is not in the label set",

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "base/counted.h"
+#include "base/in_quotes.h"
 #include "data/page_faults.h"
 
 namespace plimsoll {

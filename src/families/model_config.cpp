@@ -145,11 +145,14 @@ ModelConfig read_config(const std::filesystem::path& model_dir) {
   const std::string text = read_text_file(path, 1 << 24);
   const json object = parse_json(text, path.string());
   if (object.is_discarded()) {
-    throw DataError({.what = "config.json is not valid JSON",
-                     .where = path.string(),
-                     .found = counted(text.size(), "byte") + " that end early or break off",
+    const JsonFault fault = find_json_fault(text);
+    throw DataError({.what = fault.is_cut         ? "config.json ends too early"
+                             : fault.is_too_large ? "config.json has a number that is too large for a double"
+                                                  : "config.json is not valid JSON",
+                     .where = fmt::format("{}, line {}, column {}", path.string(), fault.line, fault.column),
+                     .found = fault.found,
                      .allowed = "a JSON object as `transformers` saves it",
-                     .remedy = "copy the model directory again"});
+                     .remedy = "mend it there, or copy the model directory again"});
   }
   return parse_config(object, path.string());
 }

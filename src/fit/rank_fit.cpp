@@ -60,12 +60,33 @@ Levers parse_levers(const FitRequest& request, const nlohmann::json& json) {
 
 nlohmann::json problem_json(const Error& error) {
   const Problem& p = error.problem();
-  return {{"error", static_cast<int>(error.exit_code())},
-          {"what", p.what},
-          {"where", p.where},
-          {"found", p.found},
-          {"allowed", p.allowed},
-          {"remedy", p.remedy}};
+  nlohmann::json json = {{"error", static_cast<int>(error.exit_code())},
+                         {"what", p.what},
+                         {"where", p.where},
+                         {"found", p.found},
+                         {"allowed", p.allowed},
+                         {"remedy", p.remedy}};
+  if (const auto* const refusal = dynamic_cast<const BudgetTooSmall*>(&error)) {
+    json["smallest_budget_bytes"] = refusal->smallest_budget_bytes();
+  }
+  return json;
+}
+
+[[noreturn]] void throw_problem(const nlohmann::json& json) {
+  Problem problem{.what = json["what"],
+                  .where = json["where"],
+                  .found = json["found"],
+                  .allowed = json["allowed"],
+                  .remedy = json["remedy"]};
+  if (const auto smallest = json.find("smallest_budget_bytes"); smallest != json.end()) {
+    throw BudgetTooSmall(std::move(problem), smallest->get<std::size_t>());
+  }
+  const auto code = static_cast<ExitCode>(json["error"].get<int>());
+  if (code == ExitCode::kBudget) throw BudgetError(std::move(problem));
+  if (code == ExitCode::kUsage) throw UsageError(std::move(problem));
+  if (code == ExitCode::kData) throw DataError(std::move(problem));
+  if (code == ExitCode::kEnvironment) throw EnvironmentError(std::move(problem));
+  throw Error(code, std::move(problem));
 }
 
 // Hashes what the ranks' programs exchange, and in which order, which must be the same on all.
@@ -155,19 +176,7 @@ RunPlan fit_on_ranks(FitRequest& request, Backend& backend, Communicator& ranks,
       }
     }
     answer = nlohmann::json::parse(broadcast_text(ranks, answer.dump()));
-    if (answer.contains("error")) {
-      Problem problem{.what = answer["what"],
-                      .where = answer["where"],
-                      .found = answer["found"],
-                      .allowed = answer["allowed"],
-                      .remedy = answer["remedy"]};
-      const auto code = static_cast<ExitCode>(answer["error"].get<int>());
-      if (code == ExitCode::kBudget) throw BudgetError(std::move(problem));
-      if (code == ExitCode::kUsage) throw UsageError(std::move(problem));
-      if (code == ExitCode::kData) throw DataError(std::move(problem));
-      if (code == ExitCode::kEnvironment) throw EnvironmentError(std::move(problem));
-      throw Error(code, std::move(problem));
-    }
+    if (answer.contains("error")) throw_problem(answer);
     if (!run) run = plan_run(request, parse_levers(request, answer), backend);
     struct Need {
       std::size_t bytes, budget;
@@ -187,12 +196,13 @@ RunPlan fit_on_ranks(FitRequest& request, Backend& backend, Communicator& ranks,
     if (attempt + 1 == kTries) {
       const Need& need = needs[static_cast<std::size_t>(neediest)];
       const std::size_t mebibytes = (need.bytes + kVariationBytes) / kMiB + 1;
-      throw BudgetError(
+      throw BudgetTooSmall(
           {.what = "the run does not fit the memory budget of one of its ranks",
            .where = fmt::format("{}, rank {} on {}", request.budget_option.name, neediest, ranks.host(neediest)),
            .found = fmt::format("{}; that rank needs {}", format_bytes(need.budget), format_bytes(need.bytes)),
            .allowed = fmt::format("{} MiB or more", mebibytes),
-           .remedy = fmt::format("pass {} {}MiB", request.budget_option.name, mebibytes)});
+           .remedy = fmt::format("pass {} {}MiB", request.budget_option.name, mebibytes)},
+          mebibytes * kMiB);
     }
     excess += most + kMiB;
   }

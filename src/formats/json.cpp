@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 #include <vector>
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "base/in_quotes.h"
 
 namespace plimsoll {
 
@@ -57,6 +59,36 @@ nlohmann::json parse_json(std::string_view text) {
 std::string json_fault(const nlohmann::json::exception& error) {
   const std::string text = error.what();  // "[json.exception.type_error.302] type must be string, but is number"
   return text.starts_with('[') && text.find("] ") != std::string::npos ? text.substr(text.find("] ") + 2) : text;
+}
+
+JsonFault find_json_fault(std::string_view text) {
+  constexpr std::size_t kBefore = 20, kShown = 40;
+  JsonFault fault;
+  std::size_t at = text.find('\0'), begin = at, size = kShown;
+  if (at == std::string_view::npos) {
+    at = text.size();
+    try {
+      [[maybe_unused]] const nlohmann::json again = nlohmann::json::parse(text);
+    } catch (const nlohmann::json::parse_error& error) {
+      at = std::min<std::size_t>(error.byte > 0 ? error.byte - 1 : 0, text.size());
+    } catch (const nlohmann::json::exception& error) {
+      // "number overflow parsing '1e400'"
+      const std::string fact = json_fault(error);
+      const std::size_t quote = fact.find('\'') + 1, end = fact.rfind('\'');
+      const std::string number = quote > 0 && end > quote ? fact.substr(quote, end - quote) : std::string();
+      const std::size_t found = text.find(number);
+      fault.is_too_large = true;
+      begin = at = found == std::string_view::npos ? 0 : found;
+      size = number.size();
+    }
+    fault.is_cut = at >= text.size();
+  }
+  if (!fault.is_too_large) begin = at < kBefore ? 0 : at - kBefore;
+  const std::string_view before = text.substr(0, at);
+  fault.line = 1 + static_cast<std::size_t>(std::count(before.begin(), before.end(), '\n'));
+  fault.column = at - (before.rfind('\n') + 1) + 1;  // rfind + 1 is 0 where there is none
+  fault.found = in_quotes(text.substr(begin, size));
+  return fault;
 }
 
 std::optional<std::string> repeated_key(std::string_view text) {

@@ -28,6 +28,16 @@ nlohmann::json parse_json(std::string_view text);
 // Returns the message of an exception of the library, without its name and number.
 std::string json_fault(const nlohmann::json::exception& error);
 
+// Why a text is not JSON, and where a parser notices it; lines and columns count from 1, columns in bytes.
+struct JsonFault {
+  std::size_t line = 1, column = 1;
+  bool is_cut = false;        // the text ends too early
+  bool is_too_large = false;  // it is JSON, but a number is beyond a double's range
+  std::string found{};        // the text around the place, or the number, in quotes
+};
+// Precondition: parse_json discards the text, and it does not nest too deep. It parses once more.
+JsonFault find_json_fault(std::string_view text);
+
 // Returns the first key that an object has twice, at any depth: parsers silently keep the last. Keys are compared as
 // they are written, escapes included. Precondition: the text is JSON and does not nest too deep.
 std::optional<std::string> repeated_key(std::string_view text);

@@ -211,6 +211,15 @@ TEST_F(Ranks, ABudgetTooSmallIsRefusedByAll) {
   // It is said once, by rank 0.
   const std::size_t first = outcome.err.find("error: the run");
   EXPECT_EQ(outcome.err.find("error: the run", first + 1), std::string::npos) << outcome.err;
+
+  arguments.push_back("--json");
+  const std::string refused = run_ranks(2, arguments).out;
+  const std::string_view kKey = "\"smallest_budget_bytes\":";
+  const std::size_t at = refused.find(kKey);
+  ASSERT_NE(at, std::string::npos) << refused;
+  *std::ranges::find(arguments, "45MiB") = std::to_string(std::stoll(refused.substr(at + kKey.size())));
+  const Outcome named = run_ranks(2, arguments);
+  EXPECT_EQ(named.code, 0) << named.out << named.err;
 }
 
 TEST_F(Ranks, BadDataIsToldOnce) {

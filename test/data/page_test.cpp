@@ -6,6 +6,7 @@
 
 #include <limits>
 
+#include "base/in_quotes.h"
 #include "data/page_source.h"
 #include "data/pages_fixture.h"
 

@@ -49,5 +49,30 @@ TEST(Json, FindsAKeyThatAnObjectHasTwice) {
   EXPECT_EQ(repeated_key(R"({"": 1, "": 2})"), "");
 }
 
+TEST(Json, AFaultIsFoundWithItsPlace) {
+  const auto fault = [](std::string_view text) {
+    EXPECT_TRUE(parse_json(text).is_discarded()) << text;
+    return find_json_fault(text);
+  };
+  const JsonFault wrong = fault("{\n  \"a\": 1,\n  \"b\": nope\n}");
+  EXPECT_EQ(wrong.line, 3U);
+  EXPECT_EQ(wrong.column, 9U);  // where "no" is no longer "null"
+  EXPECT_FALSE(wrong.is_cut);
+  EXPECT_NE(wrong.found.find("nope"), std::string::npos) << wrong.found;
+  const JsonFault cut = fault("{\"a\": [1,\n 2");
+  EXPECT_TRUE(cut.is_cut);
+  EXPECT_EQ(cut.line, 2U);
+  const JsonFault large = fault("{\n\"a\": 1e400}");
+  EXPECT_TRUE(large.is_too_large);
+  EXPECT_FALSE(large.is_cut);
+  EXPECT_EQ(large.line, 2U);
+  EXPECT_EQ(large.column, 6U);
+  EXPECT_EQ(large.found, "\"1e400\"");
+  const JsonFault nul = fault(std::string_view("{}\0garbage", 10));
+  EXPECT_EQ(nul.column, 3U);
+  EXPECT_FALSE(nul.is_cut);
+  EXPECT_TRUE(fault("").is_cut);
+}
+
 }  // namespace
 }  // namespace plimsoll

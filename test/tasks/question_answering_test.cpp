@@ -156,6 +156,11 @@ TEST_F(Questions, WithFaultsHaveOneFindingEach) {
   EXPECT_EQ(kinds(answered({"yes"})), (Kinds{{"answer-outside", 1}}));
   EXPECT_EQ(kinds(answered({{"text", {"a"}}, {"answer_start", {0}}})), (Kinds{{"wrong-type", 1}}));
   EXPECT_EQ(kinds(page({"one"}, "What?")), (Kinds{{"wrong-type", 1}}));
+  for (const json& id : {json::object(), json::array({1}), json(true)}) {
+    EXPECT_EQ(kinds(page({"one"}, {{{"question", "q"}, {"id", id}, {"answers", json::array()}}})),
+              (Kinds{{"wrong-type", 1}}))
+        << id;
+  }
   EXPECT_EQ(kinds(page({"one"}, nullptr)), (Kinds{{"questions-missing", 1}}));
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "base/in_quotes.h"
 #include "base/nearest.h"
 #include "data/chat.h"
 #include "data/dataset.h"

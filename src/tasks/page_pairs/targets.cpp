@@ -7,6 +7,7 @@
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "base/in_quotes.h"
 #include "data/dataset.h"
 #include "data/packed.h"
 #include "data/page_faults.h"

@@ -89,6 +89,10 @@ class QuestionReader final : public TargetReader {
     question.text = value.at("question").get<std::string>();
     if (invalid_utf8_offset(question.text) != std::string_view::npos) return false;  // the page's reader reports it
     const json id = value.value("id", json());
+    if (!id.is_null() && !id.is_string() && !id.is_number()) {
+      report(faults, wrong_type(page, where + ", `id`", id, "a string or a number"));
+      return false;
+    }
     question.id = id.is_string() ? id.get<std::string>()
                   : id.is_null() ? fmt::format("{}-{}", page.id, index)
                                  : shown(id);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/counted.h"
+#include "base/in_quotes.h"
 #include "data/dataset.h"
 #include "tasks/parts/other_task.h"
 #include "tasks/question_answering/questions.h"

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/counted.h"
+#include "base/in_quotes.h"
 #include "data/dataset.h"
 #include "data/labels.h"
 #include "tasks/parts/other_task.h"

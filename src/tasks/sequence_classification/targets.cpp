@@ -11,6 +11,7 @@
 #include <set>
 
 #include "base/counted.h"
+#include "base/in_quotes.h"
 #include "data/dataset.h"
 #include "data/labels.h"
 #include "data/packed.h"
