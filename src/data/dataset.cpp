@@ -77,15 +77,19 @@ Problem completion_cut_problem(const Page& page, std::size_t read, std::size_t t
 
 Problem prompt_too_long_problem(const Page& page, std::size_t item, const Prompt& prompt,
                                 const WindowOptions& options) {
+  const int most = std::max(0, options.max_length - Prompt::kLeastRoom);
+  const bool can_grow = options.most_length == 0 || options.max_length < options.most_length;
   return {.what = "a question leaves no room for the page",
           .where = fmt::format("{}, question {}", place(page), item),
           .found = counted(prompt.ids.size(), "token"),
-          .allowed =
-              fmt::format("at most {}, which leaves {} of a window of {}",
-                          std::max(0, options.max_length - Prompt::kLeastRoom), Prompt::kLeastRoom, options.max_length),
-          .remedy = options.most_length == 0 || options.max_length < options.most_length
-                        ? "shorten the question, or pass a larger --max-length"
-                        : "shorten the question: the model has no longer windows"};
+          .allowed = most > 0 ? fmt::format("at most {}, which leaves {} of a window of {}", most, Prompt::kLeastRoom,
+                                            options.max_length)
+                              : fmt::format("windows of more than {} tokens, which the page needs beside its question; "
+                                            "--max-length is {}",
+                                            Prompt::kLeastRoom, options.max_length),
+          .remedy = !can_grow  ? "shorten the question: the model has no longer windows"
+                    : most > 0 ? "shorten the question, or pass a larger --max-length"
+                               : "pass a larger --max-length"};
 }
 
 ImageInfo read_page_image_info(Page& page) {

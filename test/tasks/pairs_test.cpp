@@ -2,6 +2,7 @@
 // how predictions are judged and written.
 #include "data/pairs.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -153,6 +154,24 @@ TEST_F(PairPages, OfOneGroupAreNeverEachOthersNegatives) {
   const Dataset data = data_of(pairs, similarity_targets());
   EXPECT_EQ(data.size(), 2U) << "pairs that do not belong together are not trained on";
   EXPECT_EQ(data_of(pairs, similarity_targets(), false).size(), 3U);
+}
+
+// There is nothing to tell them from: the loss would be 0 from the first update on.
+TEST_F(PairPages, OfOneGroupAloneTeachNothing) {
+  write_pages(kFivePages);
+  const auto said = [this](const std::string& lines) {
+    Findings findings;
+    std::map<std::string, std::uint64_t> labels;
+    similarity_targets()->check(*read(lines), findings, labels);
+    return findings.count("nothing-to-learn");
+  };
+  const auto pair = [](const char* a, const char* b, int label) {
+    return fmt::format(R"({{"a": "{}", "b": "{}", "label": {}}})", a, b, label) + "\n";
+  };
+  EXPECT_EQ(said(pair("p0", "p1", 1)), 1U);
+  EXPECT_EQ(said(pair("p0", "p1", 1) + pair("p1", "p2", 1) + pair("p3", "p4", 0)), 1U);
+  EXPECT_EQ(said(pair("p0", "p1", 1) + pair("p2", "p3", 1)), 0U);
+  EXPECT_EQ(said(pair("p0", "p1", 0)), 1U);
 }
 
 TEST(PairHeads, HaveTwoSamplesOfTheEncoderForEachExample) {

@@ -125,6 +125,8 @@ TEST_F(Questions, ThatLeaveNoRoomAreRefused) {
   expect_error<PageError>([&] { dataset(pages, true, {.max_length = 50, .stride = 4}); },
                           {"leaves no room", "question 0", "42 tokens", "at most 34"});
   EXPECT_EQ(dataset(pages, true, {.max_length = 58, .stride = 4}).size(), 1U);
+  expect_error<PageError>([&] { dataset(pages, true, {.max_length = 16, .stride = 4}); },
+                          {"windows of more than 16 tokens", "pass a larger --max-length"});
 }
 
 TEST_F(Questions, AreChecked) {

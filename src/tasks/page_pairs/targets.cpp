@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "base/counted.h"
@@ -116,16 +117,26 @@ class SimilarityTargets final : public PairTargets {
   }
   void check(const Pairs& pairs, Findings& findings, std::map<std::string, std::uint64_t>& labels) const override {
     pairs.check(false, findings);
+    std::set<std::int32_t> groups;  // that training learns to tell apart
     for (std::size_t pair = 0; pair < pairs.size(); ++pair) {
       if (!pairs.is_usable(pair)) continue;
       const std::string_view label = pairs.label(pair);
       if (label == "0" || label == "1") {
         ++labels[std::string(label)];
+        if (trains_on(pairs, pair)) groups.insert(pairs.group(pairs[pair].a));
       } else if (label.empty()) {
         findings.add(Severity::kError, "label-missing", no_label_problem(pairs, pair, kAllowed));
       } else {
         findings.add(Severity::kError, "label-unknown", other_label_problem(pairs, pair, kAllowed));
       }
+    }
+    if (groups.size() == 1 && findings.count(Severity::kError) == 0) {
+      findings.add(Severity::kWarning, "nothing-to-learn",
+                   {.what = "all pages that belong together are of one group",
+                    .where = listed(pairs.paths()),
+                    .found = counted(labels["1"], "pair") + " with label 1, joined by their pages",
+                    .allowed = "two groups at least: a loss of similarities tells pages of one from those of the others",
+                    .remedy = "add pairs with label 1 of other pages"});
     }
     if (labels.contains("1")) return;
     findings.add(Severity::kError, "nothing-to-learn",
