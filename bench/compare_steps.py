@@ -7,6 +7,8 @@
   bench/compare_steps.py builds --against PROGRAM  another build against this one, fp32 and bf16. Bar: this one is no slower
   bench/compare_steps.py concurrent [--batch 16]   on a GPU, bf16: products beside what follows them, one, two … at once,
                                                    against each in its turn. Bar: the same losses, and one of them is faster
+  bench/compare_steps.py batches [--batch 16]      on a GPU, bf16: neighbouring products at once against one by one. Bar: the
+                                                   same losses, and faster
 
 Each run is a separate process; the variants take turns (A B C A B C ...), so that a slow minute of the machine hits all;
 the first step of a process warms up and is not counted. The ratio is the median over rounds of the rounds' ratios.
@@ -25,7 +27,8 @@ from program import MIB, PLIMSOLL, REPOSITORY, holds, run
 KEPT = ((260, 2), (130, 12), (87, 17), (32, 27))
 FASTER = 1.6
 AT_ONCE = (1, 2, 4, 8)  # products that run beside others
-USUAL_PAGES = {"recompute": 1, "concurrent": 16}
+ON_A_GPU = ("concurrent", "batches")
+USUAL_PAGES = {"recompute": 1} | dict.fromkeys(ON_A_GPU, 16)
 
 
 def tool(name, *arguments):
@@ -35,10 +38,10 @@ def tool(name, *arguments):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("precision", "recompute", "builds", "concurrent"))
+    parser.add_argument("what", choices=("precision", "recompute", "builds", *ON_A_GPU))
     parser.add_argument("--against", type=Path)
     parser.add_argument("--shape", default="base", choices=("tiny", "small", "base", "large"))
-    parser.add_argument("--batch", type=int, help="pages of the micro-batch (default: 2, recompute: 1, concurrent: 16)")
+    parser.add_argument("--batch", type=int, help="pages of the micro-batch (default: 2, recompute: 1, on a GPU 16)")
     parser.add_argument("--length", type=int, default=512, help="T, text tokens; the image adds 197")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=3, help="counted steps a process")
@@ -54,9 +57,13 @@ def main():
         run(options.plimsoll, "init", "--model", f"layoutlmv3-{options.shape}", "--labels", "A,B,C,D,E,F,G", "--output-dir", model)
     batch = options.work / f"filled-{pages}x{options.length}.safetensors"
     tool("make_batch.py", "--batch", pages, "--length", options.length, "--labels", 7, "--fill", "--output", batch,
-         *(["--synthetic"] if options.what == "concurrent" else []))
+         *(["--synthetic"] if options.what in ON_A_GPU else []))
     if options.what == "concurrent":
-        return 0 if compare_concurrent(options, model, batch) else 1
+        variants = [("each in its turn", [])] + [(f"{count} at once", ["--concurrent-products", count]) for count in AT_ONCE]
+        return 0 if compare_on_gpu(options, model, batch, "products beside others", variants) else 1
+    if options.what == "batches":
+        variants = [("one by one", ["--single-products"]), ("neighbours at once", [])]
+        return 0 if compare_on_gpu(options, model, batch, "neighbouring products at once", variants) else 1
     if options.what == "builds":
         return 0 if all([compare_builds(options, name, flags, model, batch)
                          for name, flags in (("fp32", []), ("bf16", ["--bf16"]))]) else 1
@@ -115,20 +122,18 @@ def compare_builds(options, name, flags, model, batch):
                  "no slower", ratio <= 1)
 
 
-def compare_concurrent(options, model, batch):
-    usual = ["--device", "cuda", "--bf16"]
-    variants = [usual] + [[*usual, "--concurrent-products", count] for count in AT_ONCE]
+def compare_on_gpu(options, model, batch, what, variants):
     # The second step is recorded, and libraries settle in the first few.
-    rounds = [[timed(options, options.plimsoll, model, batch, flags, warm=4) for flags in variants]
-              for _ in range(options.rounds)]
+    rounds = [[timed(options, options.plimsoll, model, batch, ["--device", "cuda", "--bf16", *flags], warm=4)
+               for _, flags in variants] for _ in range(options.rounds)]
     best = 1.0
-    for index, count in enumerate((0, *AT_ONCE)):
+    for index, (name, _) in enumerate(variants):
         ratio = statistics.median(line[index]["seconds"] / line[0]["seconds"] for line in rounds)
         best = min(best, ratio)
-        print(f"  {count} at once: {1000 * statistics.median(line[index]['seconds'] for line in rounds):.2f} ms, {ratio:.3f} of "
+        print(f"  {name}: {1000 * statistics.median(line[index]['seconds'] for line in rounds):.2f} ms, {ratio:.3f} of "
               f"the first, {rounds[0][index]['measured_peak_bytes'] / MIB:.0f} MiB")
     good = holds("losses", "the same" if same_losses(rounds) else "differ", "the same", same_losses(rounds))
-    return holds(f"step, {options.shape}, products beside others", f"{best:.3f}", "below 1", best < 1) & good
+    return holds(f"step, {options.shape}, {what}", f"{best:.3f}", "below 1", best < 1) & good
 
 
 def same_losses(rounds):

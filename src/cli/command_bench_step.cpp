@@ -98,6 +98,10 @@ void add_bench_step(CLI::App& app, Invocation& invocation) {
                                    "parallel with later kernels, and keep their operands in memory; same numbers"),
                0, 64)
       ->capture_default_str();
+  command->add_flag(
+      "--single-products", options->run.device.single_products,
+      "With --device cuda: compute each matrix product on its own, never neighbours at once; slower, same "
+      "numbers");
   command->add_flag("--profile", options->profile, "Print the time of each op");
   command->callback(
       [&invocation, options] { invocation.action = [&invocation, options] { run_bench_step(invocation, *options); }; });

@@ -49,10 +49,11 @@ int visible_gpus() {
 #endif
 }
 
-Device open_gpu(int index, [[maybe_unused]] bool enforce_eager) {
+Device open_gpu(int index, [[maybe_unused]] const DeviceOptions& options) {
 #ifdef PLIMSOLL_HAS_CUDA
   auto backend = std::make_unique<CudaBackend>(index);
-  if (enforce_eager) backend->start_one_by_one();
+  if (options.enforce_eager) backend->start_one_by_one();
+  if (options.single_products) backend->multiply_one_by_one();
   const cuda::Gpu& gpu = backend->gpu();
   Device device{
       .backend = nullptr, .argument = fmt::format("cuda:{}", index), .name = gpu.name(), .summary = gpu.summary()};
@@ -112,7 +113,7 @@ Device open_device(const Invocation& invocation, const DeviceOptions& options) {
                       .allowed = "only one of them",
                       .remedy = "omit one of them"});
   }
-  if (gpu) return open_gpu(*gpu, options.enforce_eager);
+  if (gpu) return open_gpu(*gpu, options);
   Device device{.backend = nullptr, .argument = "cpu", .name = processor_name(), .summary = {}};
   if (options.backend == "reference") {
     device.backend = std::make_unique<ReferenceBackend>();

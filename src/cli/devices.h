@@ -16,8 +16,9 @@ namespace plimsoll {
 
 struct DeviceOptions {
   std::string device = "cpu";
-  bool enforce_eager = false;   // on a GPU, kernels are launched one by one
-  std::string backend = "cpu";  // or "reference", for commands that check numbers
+  bool enforce_eager = false;    // on a GPU, kernels are launched one by one
+  bool single_products = false;  // on a GPU, no products are computed at once
+  std::string backend = "cpu";   // or "reference", for commands that check numbers
 };
 void add_device_option(Command* command, DeviceOptions& options);
 void add_backend_option(Command* command, DeviceOptions& options);

@@ -71,6 +71,16 @@ TEST_F(CudaBatches, GiveTheSameBitsAsSingleProducts) {
     };
   });
   EXPECT_TRUE(eager.model == single.model);
+  cuda_emulator::refuse_batches(false);
+  const Outcome apart = trained("apart", [](SmallRun& run) {
+    run.make_backend = [] {
+      auto backend = std::make_unique<CudaBackend>();
+      backend->multiply_one_by_one();
+      return backend;
+    };
+  });
+  EXPECT_EQ(apart.batches, 0);
+  EXPECT_TRUE(apart.model == single.model);
   EXPECT_GT(batched.batches, 0);
   EXPECT_EQ(single.batches, 0);
   EXPECT_EQ(single.together, 0U);

@@ -181,6 +181,8 @@ cuda::Matmuls& CudaBackend::matmuls() {
   return *matmuls_;
 }
 
+void CudaBackend::multiply_one_by_one() { matmuls().run_no_batches(); }
+
 std::optional<TransferSpeed> CudaBackend::offload_speed() {
   constexpr std::size_t kBytes = std::size_t{32} << 20;
   constexpr double kTimes = 4, kLeastMilliseconds = 1e-3;

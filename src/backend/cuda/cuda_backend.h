@@ -58,6 +58,8 @@ class CudaBackend final : public Backend {
 
   // Launches kernels one by one, for debugging: no step is recorded.
   void start_one_by_one() { records_ = false; }
+  // Computes each matrix product on its own, for comparisons.
+  void multiply_one_by_one();
 
  private:
   std::unique_ptr<Kernel> make(const Graph& graph, const Node& node);

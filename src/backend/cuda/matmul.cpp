@@ -161,7 +161,7 @@ std::optional<LtAlgorithm> Matmuls::algorithm_for(const MatmulShape& at_capacity
   const MatmulShape tuned = at_capacity.with(tuned_size(at_capacity.size(), shape.size()));
   const auto choice = choices_.find(tuned.name());
   if (shape.count > 1) {
-    if (choice == choices_.end() || !choice->second.algorithm) return std::nullopt;
+    if (!batches_ || choice == choices_.end() || !choice->second.algorithm) return std::nullopt;
     const MatmulShape single = shape.times(1);
     const std::optional<LtAlgorithm> alone = algorithm_for(at_capacity.times(1), single, *describe(single));
     const bool same = alone == choice->second.algorithm && runs(shape, product, *alone);
@@ -544,11 +544,16 @@ std::size_t Matmuls::tune(std::span<std::byte> memory) {
   for (const std::int64_t part : kTunedParts) {
     for (const Announced& product : announced()) {
       const MatmulShape shape = product->with(part_of(product->size(), part));
-      if (shape.size() > 0 && shape.count > 1 && has_time() && tune_batch(shape, memory)) ++count;
+      if (batches_ && shape.size() > 0 && shape.count > 1 && has_time() && tune_batch(shape, memory)) ++count;
     }
   }
   products_.clear();
   return count;
+}
+
+void Matmuls::run_no_batches() {
+  batches_ = false;
+  products_.clear();
 }
 
 Choices Matmuls::choices() const {

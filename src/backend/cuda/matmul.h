@@ -52,6 +52,9 @@ class Matmuls {
   // kMostSeconds, gets the library's first proposal. Returns how many products were timed.
   std::size_t tune(std::span<std::byte> memory);
 
+  // Runs no batches from now on, so that what they gain can be measured.
+  void run_no_batches();
+
   // True if a product can run with `size` as its bounded size, which is at most its capacity.
   bool can_run(const Announced& product, std::int64_t size);
   // Runs it. Throws EnvironmentError if the library fails.
@@ -104,6 +107,7 @@ class Matmuls {
   std::map<MatmulShape, std::weak_ptr<const MatmulShape>> announced_;
   std::map<std::pair<MatmulShape, std::int64_t>, std::unique_ptr<Product>> products_;  // by capacity and size
   std::map<std::string, Choice> choices_;
+  bool batches_ = true;
   bool is_awake_ = false;  // whether the device is, as far as `tune` knows
 };
 
