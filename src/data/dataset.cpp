@@ -84,9 +84,9 @@ Problem prompt_too_long_problem(const Page& page, std::size_t item, const Prompt
           .found = counted(prompt.ids.size(), "token"),
           .allowed = most > 0 ? fmt::format("at most {}, which leaves {} of a window of {}", most, Prompt::kLeastRoom,
                                             options.max_length)
-                              : fmt::format("windows of more than {} tokens, which the page needs beside its question; "
+                              : fmt::format("windows of more than {}, which the page needs beside its question; "
                                             "--max-length is {}",
-                                            Prompt::kLeastRoom, options.max_length),
+                                            counted(Prompt::kLeastRoom, "token"), options.max_length),
           .remedy = !can_grow  ? "shorten the question: the model has no longer windows"
                     : most > 0 ? "shorten the question, or pass a larger --max-length"
                                : "pass a larger --max-length"};
