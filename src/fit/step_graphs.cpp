@@ -371,7 +371,7 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
     if (options.update == UpdateMode::kTwoPasses) graph = repeat_backward(graph);
     graph = update_early(graph);
   }
-  // What is moved up waits for its update; where updates come early, gradients are meant to die soon.
+  // A gradient that is made earlier waits for its update; where updates come early, gradients are meant to die soon.
   if (options.batches_products && (kind != ProgramKind::kStep || options.update == UpdateMode::kAfterBackward)) {
     graph = gather_products(graph);
   }

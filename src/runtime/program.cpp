@@ -103,16 +103,15 @@ void Program::join_neighbours() {
     return n < nodes.size() && is_parameter_update(nodes[n].op) && nodes[n].row_count == kNoValue;
   };
   for (std::size_t first = 0; first < nodes.size();) {
-    std::size_t end = first, least = first + 2;
-    if (updates(first)) {
-      while (updates(end)) ++end;
-      least = std::max(least, end);
-    } else {
-      end += batched_products(graph(), first);
+    std::size_t count = 0;
+    while (updates(first + count)) ++count;
+    if (count > 0) {  // updates are joined all or none
+      if (count > 1) join(first, first + count);
+    } else {  // of products, as many as the backend takes
+      count = batched_products(graph(), first);
+      while (count > 1 && !join(first, first + count)) --count;
     }
-    const std::size_t behind = least > first + 2 ? end : first + 1;
-    while (end >= least && !join(first, end)) --end;
-    first = end >= least ? end : behind;
+    first += count;
   }
 }
 

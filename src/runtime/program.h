@@ -104,7 +104,7 @@ class Program {
   // Runs every node, or launches it.
   void run_all(std::int64_t level) const;
   std::size_t counter_of(const Node& node);
-  // What the host knows of the rows that the node counts, at that level.
+  // Returns the bound that the host knows of the rows that the node counts, at that level.
   std::int64_t row_bound(std::size_t node, std::int64_t level) const;
   void run_node(std::size_t node, std::int64_t level) const;
   // Returns the smallest level at which no count exceeds its fraction.

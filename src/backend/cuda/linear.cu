@@ -109,25 +109,6 @@ std::byte* aligned_scratch(const KernelArguments& a) {
   return a.scratch.data() + (round_up(address, kWorkspaceAlignment) - address);
 }
 
-// Returns the product of 2, 3, ... nodes at once, as many as may follow this one.
-std::vector<Matmuls::Announced> announce_batches(Matmuls& matmuls, const Graph& graph, const Node& node,
-                                                 const MatmulShape& shape, bool is_plain) {
-  std::vector<Matmuls::Announced> batches;
-  if (!is_plain) return batches;
-  const auto here = static_cast<std::size_t>(graph.value(node.outputs[0]).producer);
-  const auto most = static_cast<std::int64_t>(batched_products(graph, here));
-  for (std::int64_t count = 2; count <= most; ++count) batches.push_back(matmuls.announce(shape.times(count)));
-  return batches;
-}
-
-// Calls of several products that may run as one.
-struct Batch {
-  Matmuls::Announced product{};
-  std::vector<KernelCall> calls{};
-  std::vector<MatmulBuffers> buffers{};  // in the order of their results' addresses
-  MatmulStrides strides{};
-};
-
 // y[n, columns] = x[n, inner] weight (+ bias) (+ addend): linear, linear_add and linear_input_grad. T is the type of x
 // and y.
 template <typename T, bool kTransposedWeight>
@@ -136,16 +117,15 @@ class RowProduct {
   RowProduct(const Context& context, Matmuls& matmuls, const Graph& graph, const Node& node)
       : context_(context), matmuls_(matmuls), weight_(graph.type(node.inputs[1])), form_(graph, node) {
     product_ = matmuls.announce(form_.shape);
-    batches_ = announce_batches(matmuls, graph, node, form_.shape, form_.is_plain());
     if (form_.shape.bias) bias_is_wide_ = graph.type(node.inputs[2]).dtype == DType::kF32;
   }
 
   std::size_t scratch_bytes() const { return form_.scratch.bytes(); }
   bool is_plain() const { return form_.is_plain(); }
-  // Those of 2, 3, ... products at once.
-  std::span<const Matmuls::Announced> batches() const { return batches_; }
-
-  // The buffers of a plain product; `scratch` has its workspace.
+  const MatmulShape& shape() const { return form_.shape; }
+  // Does what a plain product needs before it.
+  void begin(const KernelArguments&) const {}
+  // Returns the buffers of a plain product; `scratch` has its workspace.
   MatmulBuffers buffers(const KernelArguments& a, std::byte* scratch) const {
     const void* const third = a.inputs.size() == 3 ? a.inputs[2].raw() : nullptr;
     return {.a = a.inputs[0].raw(),
@@ -154,12 +134,6 @@ class RowProduct {
             .addend = form_.shape.adds ? third : nullptr,
             .c = a.outputs[0].raw(),
             .workspace = scratch + form_.workspace_at};
-  }
-  // Returns false, and has run nothing that matters, if the batch is not to be run as one.
-  bool run(const Batch& batch, std::int64_t row_bound) const {
-    const std::int64_t size = std::min(form_.shape.rows, row_bound);
-    return size > 0 && matmuls_.can_run(batch.product, size) &&
-           matmuls_.run_batch(batch.product, size, batch.buffers, batch.strides);
   }
 
   void operator()(const KernelArguments& a) const {
@@ -228,7 +202,6 @@ class RowProduct {
   RowProductForm form_;
   bool bias_is_wide_ = false;  // F32, where there is one
   Matmuls::Announced product_{};
-  std::vector<Matmuls::Announced> batches_{};
 };
 
 // dw[M, K] = dy[n, M]^T x[n, K] (+ sum, in dw's bytes, unless keep is 0); dw is F32. T is the type of dy and x.
@@ -236,16 +209,12 @@ template <typename T>
 class WeightGradient {
  public:
   WeightGradient(const Context& context, Matmuls& matmuls, const Graph& graph, const Node& node)
-      : context_(context),
-        matmuls_(matmuls),
-        form_(graph, node),
-        product_(matmuls.announce(form_.shape)),
-        batches_(announce_batches(matmuls, graph, node, form_.shape, form_.is_plain())) {}
+      : context_(context), matmuls_(matmuls), form_(graph, node), product_(matmuls.announce(form_.shape)) {}
 
   std::size_t scratch_bytes() const { return form_.scratch.bytes(); }
   bool is_plain() const { return form_.is_plain(); }
-  std::span<const Matmuls::Announced> batches() const { return batches_; }
-
+  const MatmulShape& shape() const { return form_.shape; }
+  void begin(const KernelArguments& a) const { forget_sum(a); }
   MatmulBuffers buffers(const KernelArguments& a, std::byte* scratch) const {
     float* const dw = output<float>(a, 0);
     return {.a = a.inputs[0].raw(),
@@ -253,12 +222,6 @@ class WeightGradient {
             .addend = form_.has_sum ? dw : nullptr,
             .c = dw,
             .workspace = scratch + form_.workspace_at};
-  }
-  bool run(const Batch& batch, std::int64_t row_bound) const {
-    const std::int64_t size = std::min(form_.shape.inner, row_bound);
-    if (size == 0 || !matmuls_.can_run(batch.product, size)) return false;
-    for (const KernelCall& call : batch.calls) forget_sum(call.arguments);
-    return matmuls_.run_batch(batch.product, size, batch.buffers, batch.strides);
   }
 
   void operator()(const KernelArguments& a) const {
@@ -320,28 +283,34 @@ class WeightGradient {
   Matmuls& matmuls_;
   WeightGradientForm form_;
   Matmuls::Announced product_;
-  std::vector<Matmuls::Announced> batches_;
 };
 
 template <typename Product>
 class ProductKernel final : public Kernel {
  public:
-  explicit ProductKernel(Product product) : product_(std::move(product)) {}
+  ProductKernel(Matmuls& matmuls, const Graph& graph, const Node& node, Product product)
+      : matmuls_(matmuls), product_(std::move(product)) {
+    if (!product_.is_plain()) return;
+    const auto here = static_cast<std::size_t>(graph.value(node.outputs[0]).producer);
+    const auto most = static_cast<std::int64_t>(batched_products(graph, here));
+    for (std::int64_t count = 2; count <= most; ++count) {
+      batches_.push_back(matmuls.announce(product_.shape().times(count)));
+    }
+  }
+
   std::size_t scratch_bytes() const override { return product_.scratch_bytes(); }
   void run(const KernelArguments& arguments) const override {
     product_(arguments);
     check_cuda(cudaGetLastError(), "the start of a kernel");
   }
 
-  // Whether the batch runs as one is known once algorithms are chosen, which is later, and may differ between bounds.
   JoinedCalls join(std::span<const KernelCall> calls) const override {
-    const std::span<const Matmuls::Announced> batches = product_.batches();
-    if (calls.size() < 2 || calls.size() - 2 >= batches.size()) return {};
+    if (calls.size() < 2 || calls.size() - 2 >= batches_.size()) return {};
     for (const KernelCall& call : calls) {
       const auto* const other = dynamic_cast<const ProductKernel*>(call.kernel);
       if (other == nullptr || !other->product_.is_plain()) return {};
     }
-    Batch batch{.product = batches[calls.size() - 2], .calls = {calls.begin(), calls.end()}};
+    Batch batch{.product = batches_[calls.size() - 2], .calls = {calls.begin(), calls.end()}};
     std::byte* const scratch = aligned_scratch(calls.back().arguments);
     for (const KernelCall& call : calls) batch.buffers.push_back(product_.buffers(call.arguments, scratch));
     std::ranges::sort(batch.buffers, std::less<const void*>(),
@@ -349,28 +318,43 @@ class ProductKernel final : public Kernel {
     const std::optional<MatmulStrides> strides = strides_of(batch.buffers);
     if (!strides) return {};
     batch.strides = *strides;
-    return [this, batch = std::move(batch)](std::int64_t row_bound) {
-      if (product_.run(batch, row_bound)) return;
-      for (const KernelCall& call : batch.calls) {
-        KernelArguments arguments = call.arguments;
-        arguments.row_bound = row_bound;
-        call.kernel->run(arguments);
-      }
-    };
+    return [this, batch = std::move(batch)](std::int64_t row_bound) { run_all(batch, row_bound); };
   }
 
  private:
-  Product product_;
-};
+  // Calls of several products that may run as one.
+  struct Batch {
+    Matmuls::Announced product{};
+    std::vector<KernelCall> calls{};
+    std::vector<MatmulBuffers> buffers{};  // in the order of their results' addresses
+    MatmulStrides strides{};
+  };
 
-template <typename Product>
-std::unique_ptr<Kernel> make(Product product) {
-  return std::make_unique<ProductKernel<Product>>(std::move(product));
-}
+  // Algorithms are chosen after calls are joined, and differ between bounds, so each run asks whether this is a batch.
+  void run_all(const Batch& batch, std::int64_t row_bound) const {
+    const std::int64_t size = std::min(product_.shape().size(), row_bound);
+    if (size > 0 && matmuls_.can_run(batch.product, size)) {
+      for (const KernelCall& call : batch.calls) product_.begin(call.arguments);
+      if (matmuls_.run_batch(batch.product, size, batch.buffers, batch.strides)) return;
+    }
+    for (const KernelCall& call : batch.calls) {
+      KernelArguments arguments = call.arguments;
+      arguments.row_bound = row_bound;
+      call.kernel->run(arguments);
+    }
+  }
+
+  Matmuls& matmuls_;
+  Product product_;
+  std::vector<Matmuls::Announced> batches_{};  // of 2, 3, ... products at once, as many as may follow this one
+};
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_linear(const Context& context, Matmuls& matmuls, const Graph& graph, const Node& node) {
+  const auto make = [&]<typename Product>(Product product) -> std::unique_ptr<Kernel> {
+    return std::make_unique<ProductKernel<Product>>(matmuls, graph, node, std::move(product));
+  };
   return for_floating(graph.type(node.inputs[0]).dtype, [&]<typename T>(T) -> std::unique_ptr<Kernel> {
     switch (node.op) {
       case Op::kLinear:

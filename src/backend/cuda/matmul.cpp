@@ -73,7 +73,7 @@ std::int64_t tuned_size(std::int64_t capacity, std::int64_t size) {
   return result;
 }
 
-// Where the operands of a batch lie while it is tuned, in bytes from the workspace, and its results, twice.
+// Says where the operands of a batch lie while it is tuned, in bytes from the workspace, and its results, twice.
 struct BatchPlaces {
   explicit BatchPlaces(const MatmulShape& shape);
   std::size_t a, b, bias, c, d, bytes;
@@ -170,14 +170,14 @@ std::optional<LtAlgorithm> Matmuls::algorithm_for(const MatmulShape& at_capacity
   if (choice != choices_.end()) {
     const std::optional<LtAlgorithm>& algorithm = choice->second.algorithm;
     if (!algorithm) return std::nullopt;
-    int status = kLtSuccess;
-    std::size_t workspace_bytes = 0;
-    if (runs(shape, product, *algorithm, &status, &workspace_bytes)) return algorithm;
+    if (runs(shape, product, *algorithm)) return algorithm;
     if (shape == tuned) {
+      const LtCandidate result = checked(product, *algorithm);
       throw DataError({.what = "a stored choice of an algorithm does not run on this device",
                        .where = fmt::format("{}, '{}'", choice->second.where, shape.name()),
-                       .found = status == kLtSuccess ? fmt::format("{} of workspace", format_bytes(workspace_bytes))
-                                                     : library_.status_name(status),
+                       .found = result.status == kLtSuccess
+                                    ? fmt::format("{} of workspace", format_bytes(result.workspace_bytes))
+                                    : library_.status_name(result.status),
                        .allowed = fmt::format("an algorithm of {}", device()),
                        .remedy = std::string(kRemoveTable)});
     }
@@ -188,15 +188,18 @@ std::optional<LtAlgorithm> Matmuls::algorithm_for(const MatmulShape& at_capacity
   return proposed.front().algorithm;
 }
 
-// Returns whether the library can multiply so, in the workspace that the shape has.
-bool Matmuls::runs(const MatmulShape& shape, const Product& product, const LtAlgorithm& algorithm, int* status,
-                   std::size_t* workspace_bytes) const {
+LtCandidate Matmuls::checked(const Product& product, const LtAlgorithm& algorithm) const {
   LtCandidate result;
-  const int answer =
+  const int status =
       library_.check(handle_, product.operation, product.b, product.a, product.c, product.c, &algorithm, &result);
-  if (status != nullptr) *status = answer;
-  if (workspace_bytes != nullptr) *workspace_bytes = result.workspace_bytes;
-  return answer == kLtSuccess && result.workspace_bytes <= shape.workspace_bytes();
+  result.status = status;
+  return result;
+}
+
+// Returns whether the library can multiply so, in the workspace that the shape has.
+bool Matmuls::runs(const MatmulShape& shape, const Product& product, const LtAlgorithm& algorithm) const {
+  const LtCandidate result = checked(product, algorithm);
+  return result.status == kLtSuccess && result.workspace_bytes <= shape.workspace_bytes();
 }
 
 std::unique_ptr<Matmuls::Product> Matmuls::describe(const MatmulShape& shape) const {

@@ -87,8 +87,8 @@ class Matmuls {
   std::optional<LtAlgorithm> fastest(const MatmulShape& shape, std::span<std::byte> memory, bool& timed);
   bool tune_batch(const MatmulShape& shape, std::span<std::byte> memory);
   bool pays(const MatmulShape& shape, const LtAlgorithm& algorithm, std::span<std::byte> memory) const;
-  bool runs(const MatmulShape& shape, const Product& product, const LtAlgorithm& algorithm, int* status = nullptr,
-            std::size_t* workspace_bytes = nullptr) const;
+  LtCandidate checked(const Product& product, const LtAlgorithm& algorithm) const;
+  bool runs(const MatmulShape& shape, const Product& product, const LtAlgorithm& algorithm) const;
   bool are_same(const std::byte* a, const std::byte* b, std::size_t bytes) const;
   void copy_addend(const MatmulShape& shape, const MatmulBuffers& buffers) const;
   void wake(std::span<std::byte> memory);

@@ -1,4 +1,4 @@
-// Where the operands of matrix products lie.
+// Says where the operands of matrix products lie.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace plimsoll::cuda {
 
-// In bytes, from a buffer of one product to the same one of the next.
+// Holds the distances, in bytes, from the buffers of one product to those of the next.
 struct MatmulStrides {
   std::int64_t a = 0, b = 0, bias = 0, c = 0;
 };
