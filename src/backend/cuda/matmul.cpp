@@ -73,35 +73,32 @@ std::int64_t tuned_size(std::int64_t capacity, std::int64_t size) {
   return result;
 }
 
-// Says where the operands of a batch lie while it is tuned, in bytes from the workspace, and its results, twice.
-struct BatchPlaces {
-  explicit BatchPlaces(const MatmulShape& shape);
-  std::size_t a, b, bias, c, d, bytes;
-  MatmulStrides strides;
-};
-
 // Returns the bytes from one tensor of so many elements to the next, if they lie behind one another.
 std::size_t stride_bytes(DType dtype, std::int64_t count) {
   return round_up(static_cast<std::size_t>(count) * dtype_bytes(dtype), kWorkspaceAlignment);
 }
 
+// The buffers of a product: a, b, bias and c.
+struct Part {
+  DType dtype;
+  std::int64_t count;
+  std::size_t bytes() const { return stride_bytes(dtype, count); }
+};
+std::array<Part, 4> parts_of(const MatmulShape& shape) {
+  return {{{shape.operands, (shape.transposed_a ? shape.inner : shape.rows) * shape.pitch_a()},
+           {shape.operands, shape.inner * shape.columns},
+           {shape.result, shape.columns},
+           {shape.result, shape.rows * shape.pitch_c()}}};
+}
+std::size_t set_bytes(const MatmulShape& shape) {
+  std::size_t bytes = 0;
+  for (const Part& part : parts_of(shape)) bytes += part.bytes();
+  return bytes;
+}
+
 int set_stride(const CublasLt& library, LtLayout layout, DType dtype, std::int64_t bytes) {
   const std::int64_t elements = bytes / static_cast<std::int64_t>(dtype_bytes(dtype));
   return library.set_layout(layout, kLtBatchStride, &elements, sizeof elements);
-}
-
-BatchPlaces::BatchPlaces(const MatmulShape& shape) : bytes(round_up(shape.workspace_bytes(), kWorkspaceAlignment)) {
-  const auto add = [&](DType dtype, std::int64_t elements, std::int64_t& stride) {
-    const std::size_t at = bytes, each = stride_bytes(dtype, elements);
-    stride = static_cast<std::int64_t>(each);
-    bytes += static_cast<std::size_t>(shape.count) * each;
-    return at;
-  };
-  a = add(shape.operands, shape.rows * shape.inner, strides.a);
-  b = add(shape.operands, shape.inner * shape.columns, strides.b);
-  bias = add(shape.result, shape.columns, strides.bias);
-  c = add(shape.result, shape.rows * shape.columns, strides.c);
-  d = add(shape.result, shape.rows * shape.columns, strides.c);
 }
 
 }  // namespace
@@ -343,35 +340,30 @@ void Matmuls::prepare(std::span<const std::int64_t> bounds) {
   }
 }
 
-// Returns sets of buffers for the same product, with numbers in their operands: enough sets to exceed L2 together, so
-// that each is read from memory in its turn, as in a step. Returns none if `memory` has no room for one.
-std::vector<MatmulBuffers> Matmuls::buffers_to_time(const MatmulShape& shape, std::span<std::byte> memory) const {
-  struct Part {
-    DType dtype;
-    std::int64_t count;
-    std::size_t bytes() const {
-      return round_up(static_cast<std::size_t>(count) * dtype_bytes(dtype), kWorkspaceAlignment);
-    }
-  };
-  const std::array<Part, 4> parts = {
-      {{shape.operands, (shape.transposed_a ? shape.inner : shape.rows) * shape.pitch_a()},
-       {shape.operands, shape.inner * shape.columns},
-       {shape.result, shape.columns},
-       {shape.result, shape.rows * shape.pitch_c()}}};
-  std::size_t set_bytes = 0, used = round_up(shape.workspace_bytes(), kWorkspaceAlignment);
-  for (const Part& part : parts) set_bytes += part.bytes();
-  const std::size_t wanted = 2 * context_.gpu().cache_bytes() / std::max<std::size_t>(set_bytes, 1) + 1;
+// Returns at most `wanted` sets of buffers for the same product, with numbers in them; sets lie at constant distances.
+// The numbers of a set are those of the set `distinct` before. Returns fewer, or none, if `memory` has no room.
+std::vector<MatmulBuffers> Matmuls::operand_sets(const MatmulShape& shape, std::span<std::byte> memory,
+                                                 std::size_t wanted, std::size_t distinct) const {
+  const std::array<Part, 4> parts = parts_of(shape);
+  const std::size_t each = set_bytes(shape);
+  std::size_t used = round_up(shape.workspace_bytes(), kWorkspaceAlignment);
   std::vector<MatmulBuffers> sets;
-  while (sets.size() < wanted && used + set_bytes <= memory.size()) {
+  while (sets.size() < wanted && used + each <= memory.size()) {
     std::array<std::byte*, 4> at{};
     for (std::size_t i = 0; i < parts.size(); ++i) {
       at[i] = memory.data() + used;
       used += parts[i].bytes();
-      fill_normal(context_, parts[i].dtype, at[i], parts[i].count, static_cast<std::uint32_t>(sets.size()));
+      fill_normal(context_, parts[i].dtype, at[i], parts[i].count, static_cast<std::uint32_t>(sets.size() % distinct));
     }
     sets.push_back({.a = at[0], .b = at[1], .bias = at[2], .addend = at[3], .c = at[3], .workspace = memory.data()});
   }
   return sets;
+}
+
+// Returns enough sets to exceed L2 together, so that each is read from memory in its turn, as in a step.
+std::vector<MatmulBuffers> Matmuls::buffers_to_time(const MatmulShape& shape, std::span<std::byte> memory) const {
+  const std::size_t wanted = 2 * context_.gpu().cache_bytes() / std::max<std::size_t>(set_bytes(shape), 1) + 1;
+  return operand_sets(shape, memory, wanted, wanted);
 }
 
 float Matmuls::milliseconds(const MatmulShape& shape, const Product& product, const LtAlgorithm& algorithm,
@@ -440,51 +432,36 @@ bool Matmuls::are_same(const std::byte* a, const std::byte* b, std::size_t bytes
 }
 
 // Returns whether a batch by the single product's algorithm gives the same bits as the products one after the other, in
-// less time. `memory` has room for BatchPlaces.
+// less time. `memory` has room for both.
 bool Matmuls::pays(const MatmulShape& shape, const LtAlgorithm& algorithm, std::span<std::byte> memory) const {
   const MatmulShape single = shape.times(1);
   const std::unique_ptr<Product> batch = describe(shape), one = describe(single);
-  const BatchPlaces places(shape);
   const auto count = static_cast<std::size_t>(shape.count);
-  // Buffers of product i; of both, or only one, of the operands there is one for all, as where maps read the same rows.
-  const auto buffers = [&](const MatmulStrides& strides, std::size_t i, std::size_t result_at) {
-    const auto n = static_cast<std::int64_t>(i);
-    std::byte* const result = memory.data() + result_at + n * strides.c;
-    return MatmulBuffers{.a = memory.data() + places.a + n * strides.a,
-                         .b = memory.data() + places.b + n * strides.b,
-                         .bias = memory.data() + places.bias + n * strides.bias,
-                         .addend = result,
-                         .c = result,
-                         .workspace = memory.data()};
-  };
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto fill = [&](DType dtype, const void* at, std::int64_t elements) {
-      fill_normal(context_, dtype, const_cast<void*>(at), elements, static_cast<std::uint32_t>(i));
-    };
-    const MatmulBuffers of = buffers(places.strides, i, places.c);
-    fill(shape.operands, of.a, shape.rows * shape.inner);
-    fill(shape.operands, of.b, shape.inner * shape.columns);
-    fill(shape.result, of.bias, shape.columns);
-    fill(shape.result, of.c, shape.rows * shape.columns);
-    fill(shape.result, buffers(places.strides, i, places.d).c, shape.rows * shape.columns);
-  }
+  // The first half is multiplied one by one, the second, of the same numbers, at once.
+  const std::vector<MatmulBuffers> sets = operand_sets(single, memory, 2 * count, count);
+  check(sets.size() == 2 * count, "a batch is tuned where memory has room for it");
+  const MatmulStrides distinct = *strides_of(sets);
+  // A stride of 0 is that of one operand for all, as where maps read the same rows.
   const auto apart = [&](const MatmulStrides& strides) {
     bool started = true;
     for (std::size_t i = 0; i < count; ++i) {
-      started &= start(single, *one, algorithm, buffers(strides, i, places.c)) == kLtSuccess;
+      MatmulBuffers buffers = sets[i];
+      if (strides.a == 0) buffers.a = sets[0].a;
+      if (strides.b == 0) buffers.b = sets[0].b;
+      started &= start(single, *one, algorithm, buffers) == kLtSuccess;
     }
     return started;
   };
   const auto together = [&](const MatmulStrides& strides) {
-    return start(shape, *batch, algorithm, buffers(strides, 0, places.d), strides) == kLtSuccess;
+    return start(shape, *batch, algorithm, sets[count], strides) == kLtSuccess;
   };
-  MatmulStrides of_one_a = places.strides, of_one_b = places.strides;
+  MatmulStrides of_one_a = distinct, of_one_b = distinct;
   of_one_a.a = of_one_b.b = 0;
-  for (const MatmulStrides& strides : {places.strides, of_one_a, of_one_b}) {
+  for (const MatmulStrides& strides : {distinct, of_one_a, of_one_b}) {
     if (!apart(strides) || !together(strides)) return false;
     for (std::size_t i = 0; i < count; ++i) {
-      const auto* const c = static_cast<const std::byte*>(buffers(strides, i, places.c).c);
-      const auto* const d = static_cast<const std::byte*>(buffers(strides, i, places.d).c);
+      const auto* const c = static_cast<const std::byte*>(sets[i].c);
+      const auto* const d = static_cast<const std::byte*>(sets[count + i].c);
       if (!are_same(c, d, bytes_of(shape.result, shape.rows * shape.columns))) return false;
     }
   }
@@ -517,7 +494,8 @@ bool Matmuls::tune_batch(const MatmulShape& shape, std::span<std::byte> memory) 
     choices_[shape.name()] = {};
     return false;
   }
-  if (BatchPlaces(shape).bytes > memory.size()) return false;
+  const std::size_t sets = 2 * static_cast<std::size_t>(shape.count) * set_bytes(shape);
+  if (round_up(shape.workspace_bytes(), kWorkspaceAlignment) + sets > memory.size()) return false;
   wake(memory);
   choices_[shape.name()] = {.algorithm = pays(shape, algorithm, memory) ? std::optional(algorithm) : std::nullopt,
                             .where = {}};

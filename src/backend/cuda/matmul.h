@@ -60,8 +60,8 @@ class Matmuls {
   // Runs it. Throws EnvironmentError if the library fails.
   void run(const Announced& product, std::int64_t size, const MatmulBuffers& buffers);
   // Runs several products at once, whose buffers lie at these strides; the first one's workspace is used. can_run says
-  // whether `tune` found this faster than one after the other, with the same bits. Returns false, and has changed at most
-  // results, if the library refuses these places.
+  // whether `tune` found this faster than one after the other, with the same bits. Returns false, and has changed at
+  // most results, if the library refuses these places.
   bool run_batch(const Announced& batch, std::int64_t size, std::span<const MatmulBuffers> buffers,
                  const MatmulStrides& strides);
 
@@ -94,6 +94,8 @@ class Matmuls {
   void wake(std::span<std::byte> memory);
   int start(const MatmulShape& shape, const Product& product, const LtAlgorithm& algorithm,
             const MatmulBuffers& buffers, const MatmulStrides& strides = {}) const;
+  std::vector<MatmulBuffers> operand_sets(const MatmulShape& shape, std::span<std::byte> memory, std::size_t wanted,
+                                          std::size_t distinct) const;
   std::vector<MatmulBuffers> buffers_to_time(const MatmulShape& shape, std::span<std::byte> memory) const;
   float milliseconds(const MatmulShape& shape, const Product& product, const LtAlgorithm& algorithm,
                      std::span<const MatmulBuffers> buffers, float best) const;
