@@ -390,8 +390,7 @@ void Dataset::encode(const Example& example, const Scratch& scratch, EncodedExam
   const Window& window = scratch.windows[example.window];
   const auto token_count = static_cast<std::int32_t>(tokens.ids.size());
 
-  const std::int32_t end = options_.separator_box;
-  const Box1000 separator{end, end, end, end};
+  const Box1000& separator = options_.separator_box;
   const auto add_outer = [&](std::int32_t id, const Box1000& box) {
     if (id == kNoToken) return;
     out.input_ids.push_back(id);
@@ -403,7 +402,7 @@ void Dataset::encode(const Example& example, const Scratch& scratch, EncodedExam
   out.bbox.clear();
   out.labels.clear();
   out.predicts.clear();
-  add_outer(encoder().bos_id, Box1000{});
+  add_outer(encoder().bos_id, options_.begin_box);
   const std::vector<std::int32_t>& prompt = scratch.prompt.ids;
   if (!prompt.empty()) {
     const std::size_t rows = out.input_ids.size() + prompt.size();

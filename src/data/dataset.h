@@ -73,8 +73,7 @@ struct DatasetOptions {
   PageParts parts{};  // the parts of a page that are loaded; other boxes and pixels are 0
   BoxFormat box_format = BoxFormat::kPixel;
   WindowOptions windows{};
-  // Every coordinate in the boxes of </s> and of separators (TokenForm).
-  std::int32_t separator_box = 0;
+  Box1000 begin_box{}, separator_box{};  // of <s>; of </s> and separators
   // If absent, labels are not read and every label is -100 (prediction).
   std::optional<LabelSet> labels{};
   // The task's own targets; nullptr: none.

@@ -35,10 +35,6 @@ std::unique_ptr<const TokenModel> make_model(const TokenizerDefinition& definiti
   return std::make_unique<Unigram>(own, std::get<UnigramOptions>(definition.model));
 }
 
-bool is_python_space(char32_t code_point, const CharClasses& classes) {
-  return (code_point >= 0x1C && code_point <= 0x1F) || classes(code_point) == CharClass::kSpace;
-}
-
 // Returns the start of the white space that ends text[0, end), not before `limit`.
 std::size_t strip_back(std::string_view text, std::size_t limit, std::size_t end) {
   const CharClasses& classes = CharClasses::instance();

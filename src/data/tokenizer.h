@@ -71,6 +71,9 @@ class Tokenizer {
   int pair_separators() const { return std::holds_alternative<WordPieceOptions>(definition_.model) ? 1 : 2; }
 
   const SpecialTokens& special() const { return definition_.special; }
+  // Return the boxes of special().bos and eos, if the tokenizer says them.
+  const std::optional<std::array<std::int32_t, 4>>& bos_box() const { return definition_.bos_box; }
+  const std::optional<std::array<std::int32_t, 4>>& eos_box() const { return definition_.eos_box; }
   // One more than the largest id: the model's word embedding needs this many rows.
   std::int32_t vocab_size() const { return static_cast<std::int32_t>(definition_.tokens.size()); }
 

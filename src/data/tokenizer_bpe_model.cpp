@@ -48,7 +48,31 @@ BpeModel::BpeModel(const std::vector<std::string>& tokens, const BpeOptions& opt
       whole_pieces_(whole_pieces_of(tokens, bpe_, options.split)),
       add_prefix_space_(options.add_prefix_space),
       split_(options.split),
-      composes_(options.composes) {}
+      composes_(options.composes) {
+  if (options.ignores_merges) list_other_pieces(tokens);
+}
+
+void BpeModel::list_other_pieces(const std::vector<std::string>& tokens) {
+  for (std::size_t id = 0; id < tokens.size(); ++id) {
+    const std::string bytes = alphabet_to_bytes(tokens[id]);
+    if (!bytes.empty() && whole_pieces_.find(bytes) == kNoToken) {
+      other_pieces_.emplace(bytes, static_cast<std::int32_t>(id));
+    }
+  }
+}
+
+std::int32_t BpeModel::find_piece(std::string_view piece) const {
+  const std::int32_t id = whole_pieces_.find(piece);
+  if (id != kNoToken || other_pieces_.empty()) return id;
+  const auto other = other_pieces_.find(std::string(piece));
+  return other == other_pieces_.end() ? kNoToken : other->second;
+}
+
+std::size_t BpeModel::memory_bytes() const {
+  std::size_t others = other_pieces_.bucket_count() * sizeof(void*);
+  for (const auto& [piece, id] : other_pieces_) others += sizeof(piece) + piece.capacity() + 3 * sizeof(void*);
+  return bpe_.memory_bytes() + whole_pieces_.memory_bytes() + others;
+}
 
 void BpeModel::encode_text(std::string_view text, std::vector<std::int32_t>& ids) const {
   composes_ ? encode_normalized(composed(text), ids) : encode_normalized(text, ids);
@@ -79,7 +103,7 @@ void BpeModel::encode_pieces(std::string_view text, std::vector<std::int32_t>& i
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = piece_end(text, begin, classes, split_);
     const std::string_view piece = text.substr(begin, end - begin);
-    const std::int32_t id = whole_pieces_.find(piece);
+    const std::int32_t id = find_piece(piece);
     id != kNoToken ? ids.push_back(id) : bpe_.encode(piece, ids);
     begin = end;
   }

@@ -5,6 +5,9 @@
 //   model.encode_text("TOTAL", ids);
 #pragma once
 
+#include <string>
+#include <unordered_map>
+
 #include "data/tokenizer_files.h"
 #include "data/tokenizer_model.h"
 
@@ -23,13 +26,17 @@ class BpeModel : public TokenModel {
     if (!text.empty()) encode_pieces(text, ids);
   }
   void append_text(std::string_view token, std::string& text) const override { text += alphabet_to_bytes(token); }
-  std::size_t memory_bytes() const override { return bpe_.memory_bytes() + whole_pieces_.memory_bytes(); }
+  std::size_t memory_bytes() const override;
 
  private:
   void encode_pieces(std::string_view text, std::vector<std::int32_t>& ids) const;
+  // Lists tokens that the merges must not make of a piece, but which are the piece.
+  void list_other_pieces(const std::vector<std::string>& tokens);
+  std::int32_t find_piece(std::string_view piece) const;
 
   Bpe bpe_;
-  PieceTable whole_pieces_;  // pieces that become one token
+  PieceTable whole_pieces_;                                     // pieces that become one token
+  std::unordered_map<std::string, std::int32_t> other_pieces_;  // with ignores_merges: those that the table lacks
   bool add_prefix_space_;
   SplitRules split_;
   bool composes_;

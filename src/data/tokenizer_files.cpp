@@ -113,7 +113,7 @@ ordered_json bpe_config(const TokenizerDefinition& definition, const BpeOptions&
             {"eos_token", token_text(definition, special.end_of_text)},
             {"tokenizer_class", options.characters->from_file ? "PreTrainedTokenizerFast" : "LlamaTokenizer"}};
   }
-  if (special.eos == kNoToken) return decoder_config(definition);
+  if (special.of_decoder) return decoder_config(definition);
   ordered_json config;
   // Without the key this class of `transformers` adds no space.
   if (use == TokenizerUse::kWords || options.takes_boxes) config["add_prefix_space"] = options.add_prefix_space;
@@ -167,6 +167,9 @@ ordered_json config_of(const TokenizerDefinition& definition, TokenizerUse use) 
 std::string make_tokenizer_config(const TokenizerDefinition& definition, TokenizerUse use) {
   const SpecialTokens& special = definition.special;
   ordered_json config = config_of(definition, use);
+  for (const char* role : {"bos_token", "cls_token", "eos_token", "sep_token"}) {
+    if (config.value(role, "none").empty()) config.erase(role);  // there is none
+  }
   if (special.unk != kNoToken) config["unk_token"] = token_text(definition, special.unk);
   if (special.mask != kNoToken) config["mask_token"] = token_text(definition, special.mask);
   return config.dump(2) + "\n";

@@ -16,6 +16,7 @@
 // swallowing white space.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -51,6 +52,7 @@ struct SpecialTokens {
   std::int32_t mask = kNoToken;  // <mask> or [MASK]; may be kNoToken
   // eos_token, the end of a text that a decoder learns to write; kNoToken for other models.
   std::int32_t end_of_text = kNoToken;
+  bool of_decoder = false;  // there are no tokens for classes and separators
 };
 
 struct TokenizerFile {
@@ -81,7 +83,8 @@ struct BpeOptions {
   bool add_prefix_space = true;  // in front of each word
   bool prefixes_texts = true;    // and of a whole text
   SplitRules split{};
-  bool composes = false;    // text is normalised to NFC before it is split
+  bool composes = false;        // text is normalised to NFC before it is split
+  bool ignores_merges = false;  // a piece that is a token is that token, whatever merges would make of it (Llama 3)
   bool takes_boxes = true;  // the class of `transformers` that is named in a new tokenizer_config.json asks for boxes
 };
 
@@ -109,6 +112,8 @@ struct TokenizerDefinition {
   std::variant<BpeOptions, WordPieceOptions, UnigramOptions> model{};
   std::vector<AddedToken> added{};
   SpecialTokens special{};
+  // The boxes of special.bos and special.eos, x0, y0, x1, y1; nothing if neither a file nor the class says them.
+  std::optional<std::array<std::int32_t, 4>> bos_box{}, eos_box{};
   std::vector<TokenizerFile> files{};  // as read; empty if the tokenizer came from no files
 };
 

@@ -89,7 +89,7 @@ Around read_tokenizer_json(TokenizerReading& reading, const json& file) {
   reading.part = "added_tokens";
   read_added_tokens(reading, file.value("added_tokens", json()));
   reading.part = "post_processor";
-  return read_post_processor(file.value("post_processor", json()));
+  return read_post_processor(reading, file.value("post_processor", json()));
 }
 
 // Reads the files that replace a tokenizer.json if there is none.
@@ -160,15 +160,15 @@ void read_files(TokenizerReading& reading, const Place& place) {
       (tokenizer ? std::nullopt : take_json(reading, place, "added_tokens.json")).value_or(json::object());
   const std::string model_where = reading.where;
   const json config = read_configuration(reading, place);
+  const TokenizerClass rules = tokenizer_class(reading, place, config);
   if (std::holds_alternative<BpeOptions>(reading.definition.model)) {
-    read_bpe_config(reading, config, [&] { return tokenizer_class(reading, place, config); });
+    read_bpe_config(reading, config, rules);
   } else {
-    const TokenizerClass rules = tokenizer_class(reading, place, config);
     const bool word_piece = std::holds_alternative<WordPieceOptions>(reading.definition.model);
     word_piece ? read_word_piece_config(reading, config, rules) : read_unigram_config(reading, config, rules);
   }
   read_listed_tokens(reading, config);
-  find_special_tokens(reading, config, around);
+  find_special_tokens(reading, config, around, rules);
   for (const auto& [content, id] : added_tokens.items()) {
     if (!reading.is_added(content)) {
       reading.add_token({.id = reading.small_id(id), .content = content, .normalized = true});

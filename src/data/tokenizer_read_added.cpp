@@ -1,6 +1,12 @@
 // Reads added tokens, and finds the special ones by their roles.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+#include <string_view>
+
 #include "data/tokenizer_reading.h"
 
 namespace plimsoll {
@@ -71,21 +77,33 @@ void read_listed_special_tokens(TokenizerReading& reading, const json& config) {
   }
 }
 
-// A decoder's tokenizer has no token for classes and separators: no file names one, and the vocabulary lacks the usual
-// ones.
-bool is_decoders(const TokenizerReading& reading, const json& config, const Around& around) {
-  if (!std::holds_alternative<BpeOptions>(reading.definition.model)) return false;
-  const auto names = [&](const char* role) { return config.contains(role) && !config.at(role).is_null(); };
-  const bool of_characters = std::get<BpeOptions>(reading.definition.model).characters.has_value();
-  return !names("cls_token") && !names("sep_token") && around.eos.empty() &&
-         (of_characters || reading.find(kRobertas.eos) == kNoToken);
+// The classes of encoders put their tokens around a text, whatever the post-processor says.
+bool is_encoders_class(const TokenizerClass& rules) {
+  static const std::set<std::string_view> kClasses = {"RobertaTokenizer", "LayoutLMv3Tokenizer", "LongformerTokenizer",
+                                                      "BartTokenizer"};
+  static const std::set<std::string_view> kModels = {"roberta", "layoutlmv3", "lilt", "longformer", "bart"};
+  return kClasses.contains(rules.name) || (rules.name.empty() && kModels.contains(rules.model_type));
 }
 
-// A decoder's text begins with a token only if the post-processor says so, and ends with none. Padding is masked, so
-// that any token will do.
+// A decoder's tokenizer has no token for classes and separators: no file names one, and a text does not lie between
+// two. Where neither post-processor nor class are known, its vocabulary lacks the usual ones.
+bool is_decoders(const TokenizerReading& reading, const json& config, const Around& around,
+                 const TokenizerClass& rules) {
+  if (!std::holds_alternative<BpeOptions>(reading.definition.model)) return false;
+  const auto names = [&](const char* role) { return config.contains(role) && !config.at(role).is_null(); };
+  if (names("cls_token") || names("sep_token") || (!around.before.empty() && !around.after.empty())) return false;
+  if (std::get<BpeOptions>(reading.definition.model).characters) return true;
+  const bool known = around.known && (rules.from_file || !rules.name.empty() || !rules.model_type.empty());
+  return known ? !is_encoders_class(rules) : reading.find(kRobertas.eos) == kNoToken;
+}
+
+// A decoder's text begins or ends with a token only if the post-processor says so. Padding is masked, so that any token
+// will do.
 void find_decoder_tokens(TokenizerReading& reading, const json& config, const Around& around) {
   SpecialTokens& special = reading.definition.special;
-  if (!around.bos.empty()) special.bos = reading.find(around.bos);
+  special.of_decoder = true;
+  if (!around.before.empty()) special.bos = reading.find(around.before);
+  if (!around.after.empty()) special.eos = reading.find(around.after);
   for (const char* name : {"bos_token", "eos_token", "pad_token"}) {
     const auto entry = config.find(name);
     if (entry == config.end() || entry->is_null()) continue;
@@ -106,21 +124,51 @@ void find_decoder_tokens(TokenizerReading& reading, const json& config, const Ar
   std::get<BpeOptions>(reading.definition.model).add_prefix_space = true;
 }
 
+// The tokenizers that take boxes give the tokens around a page boxes, too.
+void read_boxes(TokenizerReading& reading, const json& config, const TokenizerClass& rules) {
+  using Box = std::array<std::int32_t, 4>;
+  constexpr Box kFirst{}, kLast{1000, 1000, 1000, 1000};
+  TokenizerDefinition& definition = reading.definition;
+  if (rules.name == "LayoutXLMTokenizer" || rules.name == "LayoutLMv2Tokenizer") {
+    definition.bos_box = kFirst;
+    definition.eos_box = kLast;
+  }
+  const auto read = [&](const char* key, std::optional<Box>& box) {
+    const auto found = config.find(key);
+    if (found == config.end() || found->is_null()) return;
+    const bool is_box = found->is_array() && found->size() == 4 && std::ranges::all_of(*found, [](const json& each) {
+                          return each.is_number_integer() && each >= 0 && each <= 1000;
+                        });
+    if (!is_box) reading.refuse(fmt::format("\"{}\" is not a box", key), found->dump(), "four numbers from 0 to 1000");
+    box = found->get<Box>();
+  };
+  read("cls_token_box", definition.bos_box);
+  read("sep_token_box", definition.eos_box);
+}
+
 }  // namespace
 
-Around read_post_processor(const json& processor) {
-  Around around;
+Around read_post_processor(const TokenizerReading& reading, const json& processor) {
+  Around around{.known = true};
   std::vector<json> processors = {processor};
   if (section_type(processor) == "Sequence") processors = processor.at("processors").get<std::vector<json>>();
   for (const json& one : processors) {
     if (section_type(one) == "RobertaProcessing" || section_type(one) == "BertProcessing") {
-      around.bos = one.at("cls").at(0);
-      around.eos = one.at("sep").at(0);
+      around.before = one.at("cls").at(0);
+      around.after = one.at("sep").at(0);
     } else if (section_type(one) == "TemplateProcessing") {
+      bool behind = false;
       for (const json& part : one.at("single")) {
+        behind = behind || part.contains("Sequence");
         const auto token = part.find("SpecialToken");
         if (token == part.end()) continue;
-        (around.bos.empty() ? around.bos : around.eos) = token->at("id");
+        std::string& place = behind ? around.after : around.before;
+        if (!place.empty()) {
+          reading.refuse(fmt::format("the post-processor puts several tokens {} a text", behind ? "after" : "before"),
+                         one.at("single").dump().substr(0, 200), "one token before a text and one after it, or none",
+                         "use the tokenizer of the model");
+        }
+        place = token->at("id");
       }
     }
   }
@@ -148,16 +196,18 @@ void read_listed_tokens(TokenizerReading& reading, const json& config) {
   }
 }
 
-void find_special_tokens(TokenizerReading& reading, const json& config, const Around& around) {
+void find_special_tokens(TokenizerReading& reading, const json& config, const Around& around,
+                         const TokenizerClass& rules) {
+  read_boxes(reading, config, rules);
   const bool bert = std::holds_alternative<WordPieceOptions>(reading.definition.model);
   const UsualTokens& usual = bert ? kBerts : kRobertas;
   SpecialTokens& special = reading.definition.special;
-  if (is_decoders(reading, config, around)) {
+  if (is_decoders(reading, config, around, rules)) {
     find_decoder_tokens(reading, config, around);
     return read_listed_special_tokens(reading, config);
   }
-  special.bos = required(reading, config, "cls_token", around.bos.empty() ? usual.bos : around.bos);
-  special.eos = required(reading, config, "sep_token", around.eos.empty() ? usual.eos : around.eos);
+  special.bos = required(reading, config, "cls_token", around.before.empty() ? usual.bos : around.before);
+  special.eos = required(reading, config, "sep_token", around.after.empty() ? usual.eos : around.after);
   special.pad = required(reading, config, "pad_token", usual.pad);
   special.unk = role(reading, config, "unk_token", usual.unk);
   // LayoutXLMTokenizer's <mask> swallows the white space before it, unless a file says otherwise.
@@ -167,6 +217,11 @@ void find_special_tokens(TokenizerReading& reading, const json& config, const Ar
   for (const char* name : {"bos_token", "eos_token"}) {
     // BERT has no tokens of its own.
     if (!bert || config.contains(name)) role(reading, config, name, name == std::string("bos_token") ? "<s>" : "</s>");
+  }
+  // No class adds tokens that the file does not.
+  if (around.known && rules.from_file) {
+    if (around.before.empty()) special.bos = kNoToken;
+    if (around.after.empty()) special.eos = kNoToken;
   }
   read_listed_special_tokens(reading, config);
 }

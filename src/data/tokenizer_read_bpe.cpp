@@ -31,9 +31,10 @@ void add_merge(TokenizerReading& reading, std::string_view left, std::string_vie
 }
 
 void read_model(TokenizerReading& reading, const json& model) {
-  for (const char* name : {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "ignore_merges"}) {
+  for (const char* name : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"}) {
     reading.must_be_unset(model, name);
   }
+  std::get<BpeOptions>(reading.definition.model).ignores_merges = model.value("ignore_merges", false);
   reading.put_vocabulary(model.at("vocab"));
   const json& merges = model.at("merges");
   if (!merges.is_array()) {
@@ -159,7 +160,7 @@ void read_bpe_merges(TokenizerReading& reading, std::string_view text) {
   }
 }
 
-void read_bpe_config(TokenizerReading& reading, const json& config, const std::function<TokenizerClass()>& rules) {
+void read_bpe_config(TokenizerReading& reading, const json& config, const TokenizerClass& of) {
   using Prefix = CharacterRules::Prefix;
   BpeOptions& options = std::get<BpeOptions>(reading.definition.model);
   const auto flag = [&](const char* name, bool otherwise) {
@@ -167,7 +168,6 @@ void read_bpe_config(TokenizerReading& reading, const json& config, const std::f
     return entry != config.end() && entry->is_boolean() ? entry->get<bool>() : otherwise;
   };
   options.add_prefix_space = config.value("add_prefix_space", json(true)) != false;
-  const TokenizerClass of = rules();
   // The key does not affect a ByteLevel that follows another step; the classes that split like GPT-2 put no space in
   // front unless the key says so, whatever the file has.
   if (options.split == SplitRules{}) {
@@ -190,6 +190,11 @@ void read_bpe_config(TokenizerReading& reading, const json& config, const std::f
 }
 
 void check_bpe(const TokenizerReading& reading) {
+  const BpeOptions& options = std::get<BpeOptions>(reading.definition.model);
+  if (options.characters && options.ignores_merges) {
+    reading.refuse("the tokenizer uses an unsupported option", "\"ignore_merges\": true, and merges of characters",
+                   "\"ignore_merges\" with merges of bytes, as in Llama 3", kOwnTokenizer);
+  }
   // Without merges no token but a single byte is ever made, so a vocabulary of words must have lost them.
   constexpr std::size_t kBytesAndMore = 512;
   if (std::get<BpeOptions>(reading.definition.model).merges.empty() &&

@@ -74,9 +74,7 @@ std::string section_type(const nlohmann::json& section);
 // tokenizer_read_bpe.cpp reads byte-level BPE. `file` is the whole of tokenizer.json.
 void read_bpe(TokenizerReading& reading, const nlohmann::json& file);
 void read_bpe_merges(TokenizerReading& reading, std::string_view merges_text);
-// `rules` are those of the class, used only for BPE of characters.
-void read_bpe_config(TokenizerReading& reading, const nlohmann::json& config,
-                     const std::function<TokenizerClass()>& rules);
+void read_bpe_config(TokenizerReading& reading, const nlohmann::json& config, const TokenizerClass& rules);
 // Refuses a vocabulary that could not encode every text.
 void check_bpe(const TokenizerReading& reading);
 
@@ -96,14 +94,16 @@ void read_unigram_config(TokenizerReading& reading, const nlohmann::json& config
 void check_unigram(const TokenizerReading& reading);
 
 // tokenizer_read_added.cpp reads added and special tokens.
-// A post-processor puts these tokens around a text; they are empty if it names none.
+// What the post-processor puts around a text.
 struct Around {
-  std::string bos{}, eos{};
+  bool known = false;             // a tokenizer.json says it
+  std::string before{}, after{};  // empty: no token
 };
-Around read_post_processor(const nlohmann::json& processor);
+Around read_post_processor(const TokenizerReading& reading, const nlohmann::json& processor);
 void read_added_tokens(TokenizerReading& reading, const nlohmann::json& tokens);
 // The configuration's own list of added tokens replaces that of tokenizer.json.
 void read_listed_tokens(TokenizerReading& reading, const nlohmann::json& config);
-void find_special_tokens(TokenizerReading& reading, const nlohmann::json& config, const Around& around);
+void find_special_tokens(TokenizerReading& reading, const nlohmann::json& config, const Around& around,
+                         const TokenizerClass& rules);
 
 }  // namespace plimsoll

@@ -42,6 +42,11 @@ class CharClasses {
   std::vector<std::array<std::uint8_t, 64>> blocks_;  // two bits per code point
 };
 
+// Returns whether Python's str.split cuts a text there.
+inline bool is_python_space(char32_t code_point, const CharClasses& classes) {
+  return (code_point >= 0x1C && code_point <= 0x1F) || classes(code_point) == CharClass::kSpace;
+}
+
 // A code point and its length in bytes. `text` must be valid UTF-8 and `position` the start of a character in it.
 struct DecodedChar {
   char32_t code_point;

@@ -22,7 +22,7 @@ WordEncoder word_encoder(const std::shared_ptr<const Tokenizer>& tokenizer) {
           .eos_id = special.eos,
           .encode_prompt = [tokenizer](std::string_view text,
                                        std::vector<std::int32_t>& ids) { tokenizer->encode_question(text, ids); },
-          .pair_separators = tokenizer->pair_separators()};
+          .pair_separators = special.eos == kNoToken ? 0 : tokenizer->pair_separators()};
 }
 
 WordEncoder text_encoder(const std::shared_ptr<const Tokenizer>& tokenizer) {

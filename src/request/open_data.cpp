@@ -28,10 +28,13 @@ std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataReque
                                       const std::shared_ptr<const Pairs>& pairs, const PageSizes& sizes,
                                       bool with_labels, bool owned_only,
                                       const std::vector<std::uint32_t>& skipped = {}) {
+  // A tokenizer that says no boxes leaves them to the family.
+  const std::int32_t end = bundle.facts().token.separator_box;
   DatasetOptions options{.parts = page_parts(bundle.facts()),
                          .box_format = request.box_format,
                          .windows = window_options(request, bundle),
-                         .separator_box = bundle.facts().token.separator_box};
+                         .begin_box = bundle.tokenizer->bos_box().value_or(Box1000{}),
+                         .separator_box = bundle.tokenizer->eos_box().value_or(Box1000{end, end, end, end})};
   if (with_labels && bundle.task().labels_words()) {
     options.labels = LabelSet(bundle.config.task.labels, "the model's labels");
   }
@@ -108,6 +111,7 @@ RunData open_run_data(ModelBundle& bundle, const DataRequest& request, const Run
                      // A cache decodes every image once, when it is made.
                      .decode_images = options.decode_images && (request.cache.empty() || request.augment),
                      .skipped = options.skipped,
+                     .most_decoding_bytes = options.most_decoding_bytes,
                      .threads = reading_threads()};
   if (check.decode_images) check.on_progress = options.on_progress;
   DataCheck checked = refuse_bad_data(bundle, pages, check);

@@ -104,7 +104,8 @@ TEST(Dataset, OfBoxesAloneNeedsAPagesSize) {
                              R"({{"words": ["B"], "boxes": [[0, 0, 61, 47]], "image": "{}"}})"
                              "\n",
                              image_file("rgb.png")));
-  const Dataset data(tokenized(path, {.parts = boxes}), small_processor(), {.parts = boxes, .separator_box = 1000});
+  const Dataset data(tokenized(path, {.parts = boxes}), small_processor(),
+                     {.parts = boxes, .separator_box = {1000, 1000, 1000, 1000}});
   ASSERT_EQ(data.size(), 2U);
   Dataset::Scratch scratch;
   EncodedExample example;

@@ -118,6 +118,31 @@ TEST_F(TokenizerFiles, ADecodersFileAloneGetsTheClassThatKeepsItsRules) {
   EXPECT_EQ(again.special.pad, definition.special.pad);
 }
 
+// Published files of Llama 3 say so. The ids are those of the `tokenizers` library.
+TEST_F(TokenizerFiles, APieceThatIsATokenNeedsNoMerges) {
+  json file = json::parse(read_text_file(test_data_dir() / "tokenizers" / "llama3.json"));
+  std::string spaces;
+  for (int i = 0; i < 16; ++i) spaces += "\u0120";
+  json& vocabulary = file["model"]["vocab"];
+  vocabulary["\u0120zebra"] = 600;
+  vocabulary[spaces] = 601;
+  vocabulary["total"] = 602;
+  const auto encoded = [&](std::string_view text) {
+    Ids ids;
+    Tokenizer::from_directory(directory_).encode_text(text, ids);
+    return ids;
+  };
+  const std::string wide = std::string(17, ' ') + "x";
+  for (const bool ignores : {false, true}) {
+    file["model"]["ignore_merges"] = ignores;
+    write("tokenizer.json", file);
+    EXPECT_EQ(encoded(" zebra total"), ignores ? (Ids{600, 267, 565}) : (Ids{571, 70, 67, 319, 267, 565}));
+    EXPECT_EQ(encoded("total zebra"), ignores ? (Ids{602, 600}) : (Ids{85, 565, 571, 70, 67, 319}));
+    EXPECT_EQ(encoded("zebra"), (Ids{91, 70, 67, 319}));
+    EXPECT_EQ(encoded(wide).size(), ignores ? 3U : 18U);
+  }
+}
+
 TEST_F(TokenizerFiles, FilesReadAreWrittenBackByteForByte) {
   write("tokenizer.json", small_json().dump(3) + "\n\n");
   write("tokenizer_config.json", R"({"add_prefix_space" : true,  "my_own": 1})");
@@ -243,6 +268,60 @@ TEST_F(TokenizerFiles, PostProcessorsNameTheTokensAroundAPage) {
   EXPECT_EQ(read_tokenizer_files(directory_).special.eos, 2);
   write("tokenizer_config.json", {{"sep_token", "<unk>"}});
   EXPECT_EQ(read_tokenizer_files(directory_).special.eos, 3);
+}
+
+// `transformers` puts around a text what the file says, unless the tokenizer is of an encoder's class.
+TEST_F(TokenizerFiles, ATextHasNoTokensThatTheFileDoesNotName) {
+  const json text = {{"Sequence", {{"id", "A"}}}};
+  const json pad = {{"SpecialToken", {{"id", "<pad>"}}}}, unk = {{"SpecialToken", {{"id", "<unk>"}}}};
+  const auto with = [](const json& single) { return json{{"type", "TemplateProcessing"}, {"single", single}}; };
+  struct Case {
+    json processor;
+    std::int32_t bos, eos;
+  };
+  json file = small_json();
+  for (const char* name : {"PreTrainedTokenizerFast", "Qwen2Tokenizer", "LlamaTokenizerFast", "GPT2Tokenizer"}) {
+    write("tokenizer_config.json", {{"tokenizer_class", name}});
+    for (const Case& each : {Case{nullptr, kNoToken, kNoToken}, Case{{{"type", "ByteLevel"}}, kNoToken, kNoToken},
+                             Case{with({text}), kNoToken, kNoToken}, Case{with({pad, text}), 1, kNoToken},
+                             Case{with({text, unk}), kNoToken, 3}, Case{with({pad, text, unk}), 1, 3}}) {
+      file["post_processor"] = each.processor;
+      write("tokenizer.json", file);
+      const SpecialTokens special = read_tokenizer_files(directory_).special;
+      EXPECT_EQ(special.bos, each.bos) << name << each.processor;
+      EXPECT_EQ(special.eos, each.eos) << name << each.processor;
+    }
+  }
+  // A file that names the roles' tokens still decides which of them are used.
+  file["post_processor"] = nullptr;
+  write("tokenizer.json", file);
+  write("tokenizer_config.json",
+        {{"tokenizer_class", "PreTrainedTokenizerFast"}, {"cls_token", "<s>"}, {"sep_token", "</s>"}});
+  EXPECT_EQ(read_tokenizer_files(directory_).special.bos, kNoToken);
+  EXPECT_EQ(read_tokenizer_files(directory_).special.eos, kNoToken);
+  write("tokenizer_config.json", {{"tokenizer_class", "RobertaTokenizer"}});
+  EXPECT_EQ(read_tokenizer_files(directory_).special.bos, 0);
+  EXPECT_EQ(read_tokenizer_files(directory_).special.eos, 2);
+  file["post_processor"] = with({pad, unk, text});
+  EXPECT_THAT(refusal(file).what, testing::HasSubstr("puts several tokens before a text"));
+  file["post_processor"] = with({pad, text, unk, unk});
+  EXPECT_THAT(refusal(file).what, testing::HasSubstr("puts several tokens after a text"));
+}
+
+TEST_F(TokenizerFiles, NameTheBoxesOfTheTokensAroundAPage) {
+  using Box = std::array<std::int32_t, 4>;
+  json file = small_json();
+  write("tokenizer.json", file);
+  write("tokenizer_config.json", {{"tokenizer_class", "RobertaTokenizer"}});
+  EXPECT_FALSE(read_tokenizer_files(directory_).bos_box);
+  EXPECT_FALSE(read_tokenizer_files(directory_).eos_box);
+  write("tokenizer_config.json", {{"cls_token_box", {1, 2, 3, 4}}, {"sep_token_box", {1000, 0, 0, 1000}}});
+  EXPECT_EQ(read_tokenizer_files(directory_).bos_box, (Box{1, 2, 3, 4}));
+  EXPECT_EQ(read_tokenizer_files(directory_).eos_box, (Box{1000, 0, 0, 1000}));
+  for (const json& wrong : {json{1, 2, 3}, json{0, 0, 0, 1001}, json{0, 0, 0, 0.5}, json("none")}) {
+    write("tokenizer_config.json", {{"sep_token_box", wrong}});
+    EXPECT_THAT(refusal(file).what, testing::HasSubstr("\"sep_token_box\" is not a box"));
+  }
 }
 
 TEST_F(TokenizerFiles, IgnoresPaddingAndTruncation) {
