@@ -26,6 +26,7 @@
 #include "compress/prune.h"
 #include "fit/phases.h"
 #include "formats/json.h"
+#include "ranks/launcher.h"
 #include "request/fit_request.h"
 #include "request/open_data.h"
 #include "train/run_directory.h"
@@ -285,6 +286,11 @@ void prune_and_train(Invocation& invocation, const Command& command, PruneComman
         trial.train.precision = precision;
         take_teacher(trial, smaller);
         FitRequest request = fit_request(smaller, trial.train, data.train.get(), data.evaluation.get(), trial.memory);
+        request.has_option = [known = command.values()](const std::string& option) {
+          std::string name = option.substr(2);
+          std::ranges::replace(name, '-', '_');
+          return known.contains(name);
+        };
         // Kernels are prepared after `held` was measured.
         request.process_bytes = [held, before = resident_bytes()] {
           const std::size_t now = resident_bytes();
@@ -308,7 +314,7 @@ void prune_and_train(Invocation& invocation, const Command& command, PruneComman
         },
         pruned);
     told["targets"] = targets;
-    write_text_file(training.train.output_dir / kPruneFile, told.dump(2) + "\n");
+    write_text_file(training.train.output_dir / kPruneFile, json_text(told, 2) + "\n");
     training.model = {.model = directory.string()};
     // From here on, the training's peak is measured.
     release_free_heap();
@@ -329,7 +335,23 @@ void refuse_training_options(const Command& command, const PruneCommand& typed) 
   }
 }
 
+// Each of a launcher's processes would prune the same model into the same directory.
+void refuse_ranks(const PruneCommand& typed) {
+  const Launch launch = find_launch();
+  if (launch.size < 2) return;
+  const std::string then = typed.trains() ? ", and without --epochs; then train what it has written, with "
+                                            "--distil-from and --zero-stage 2, in several"
+                                          : "";
+  throw UsageError({.what = "a model is pruned by one process",
+                    .where = "plimsoll prune",
+                    .found = fmt::format("{} of {} ({})", counted(launch.size, "process"),
+                                         launcher_name(launch.launcher), launch.variables),
+                    .allowed = "one process",
+                    .remedy = fmt::format("start prune without {}{}", launcher_name(launch.launcher), then)});
+}
+
 void run_prune(Invocation& invocation, const Command& command, PruneCommand& typed) {
+  refuse_ranks(typed);
   prune_options(command, typed, typed.run);  // refuses invalid options before anything is read
   if (typed.trains()) return prune_and_train(invocation, command, typed);
   refuse_training_options(command, typed);

@@ -22,6 +22,13 @@
 namespace plimsoll {
 namespace {
 
+// Returns x in three digits, not less than it: a limit that a message names must be accepted.
+double rounded_up(double x) {
+  if (x == 0) return 0;
+  const double unit = std::pow(10.0, std::floor(std::log10(std::abs(x))) - 2);
+  return std::ceil(x / unit) * unit;
+}
+
 // The choices of one run of prune().
 class Pruning {
  public:
@@ -163,12 +170,13 @@ class Pruning {
   double choose_share() const {
     const double least = stored_share(search(0));
     if (options_.flops_share < least) {
-      refuse("--to-flops", fmt::format("{:.3g}", options_.flops_share), fmt::format("{:.3g} or more", least));
+      refuse("--to-flops", fmt::format("{:.3g}", options_.flops_share),
+             fmt::format("{:.3g} or more", rounded_up(least)));
     }
     const double least_nonzero = kept_share(result_.groups, search(1, 0));
     if (options_.nonzero_share < least_nonzero) {
       refuse("--sparsity", fmt::format("{:.3g}", 1 - options_.nonzero_share),
-             fmt::format("{:.3g} or less", 1 - least_nonzero));
+             fmt::format("{:.3g} or less", -rounded_up(least_nonzero - 1)));
     }
     if (!options_.seconds_per_page && !options_.peak_bytes) return options_.flops_share;
     const auto reaches = [&](const ModelCosts& costs) {
@@ -180,11 +188,11 @@ class Pruning {
     const ModelCosts smallest = costs_at(least);
     if (options_.seconds_per_page && smallest.seconds_per_page > *options_.seconds_per_page) {
       refuse("--to-seconds", fmt::format("{:.3g}", *options_.seconds_per_page),
-             fmt::format("{:.3g} or more", smallest.seconds_per_page));
+             fmt::format("{:.3g} or more", rounded_up(smallest.seconds_per_page)));
     }
     if (options_.peak_bytes && smallest.predicted_peak_bytes > *options_.peak_bytes) {
       refuse("--to-memory", format_bytes(*options_.peak_bytes),
-             fmt::format("{} MiB or more", smallest.predicted_peak_bytes / kMiB + 1));
+             fmt::format("{} MiB or more", (smallest.predicted_peak_bytes + kVariationBytes) / kMiB + 1));
     }
     constexpr int kHalvings = 10;
     double low = least, high = options_.flops_share;

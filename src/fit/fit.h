@@ -100,6 +100,8 @@ struct FitRequest {
   bool trains = true;                         // false: evaluation only
   std::vector<NamedModel> smaller_models{};   // for the same labels, to train from scratch; the largest first
   bool pretrained = false;                    // the model has pretrained weights, so adapters make sense
+  // Whether the command has that option ("--freeze"), for remedies; absent: it has all that make sense.
+  std::function<bool(const std::string& option)> has_option{};
   bool evaluates = false;
   // The programs of an evaluation also compute the gradients of what trains (ProgramKind::kGradients).
   bool differentiates = false;
@@ -151,7 +153,7 @@ struct Levers {
   std::vector<Recomputation> recompute{};  // a prefix of rank_step_recomputations
   std::vector<Offloading> offload{};       // entries of rank_step_offloads
   int zero_stage = 0;                      // with ranks: what each of them keeps (transform/data_parallel.h)
-  // How many products a device may run at once beside the nodes that follow (plan/forks.h). The search uses none,
+  // How many products a device may run concurrently with the nodes that follow (plan/forks.h). The search uses none,
   // because their gain has not been measured.
   std::size_t forks = 0;
 };

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <tuple>
 #include <utility>
 
@@ -162,6 +163,15 @@ class TrialProcess {
   std::map<DType, std::size_t> growth_;
 };
 
+// True if the command has all options of "--lora-rank 8 --load-in-4bit".
+bool has_options(const FitRequest& request, const std::string& flags) {
+  std::istringstream words(flags);
+  for (std::string word; words >> word;) {
+    if (word.starts_with("--") && !request.has_option(word)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::vector<Change> known_changes(const FitRequest& request, bool on_device) {
@@ -269,6 +279,7 @@ std::vector<Change> known_changes(const FitRequest& request, bool on_device) {
   if (request.resumes) {
     std::erase_if(changes, [](const Change& change) { return change.effect > Effect::kNoEvaluation; });
   }
+  if (request.has_option) std::erase_if(changes, [&](const Change& each) { return !has_options(request, each.flags); });
   return changes;
 }
 

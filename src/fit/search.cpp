@@ -51,7 +51,16 @@ class Search {
       : request_(request),
         backend_(backend),
         spends_memory_(request.trains && request.recompute == RecomputeMode::kAuto && backend.device_use().has_value()),
-        keeps_biases_(may_keep_biases(request, backend)) {}
+        keeps_biases_(may_keep_biases(request, backend)) {
+    // Estimates are compared, so the process is measured once: it grows with the code of what was tried before. Whole
+    // plans measure it anew.
+    estimated_.process_bytes = [this] {
+      if (!process_bytes_) process_bytes_ = request_.process_bytes();
+      return *process_bytes_;
+    };
+  }
+  Search(const Search&) = delete;
+  Search& operator=(const Search&) = delete;
 
   RunPlan run() {
     std::optional<RunPlan> run = complete(find_families());
@@ -313,6 +322,7 @@ class Search {
       return {UpdateMode::kAfterBackward};  // gradients are summed over micro-batches, so none can be consumed
     }
     if (request_.update) return {*request_.update};
+    if (!request_.trains) return {UpdateMode::kAfterBackward};  // there are no updates
     const bool alone = request_.step.ranks.ranks == 1;
     if (!request_.step.optimizer.waits_for_norm()) {
       // A GPU's library may round the products of parts differently, and bits must not depend on the budget.
@@ -343,12 +353,22 @@ class Search {
     if (levers.offload.empty()) {
       if (const auto known = estimates_.find(key); known != estimates_.end()) return known->second;
     }
-    PlanSummary run = plan_run(request_, levers, backend_, PlanDepth::kEstimate);
+    release_other_shapes(levers);
+    PlanSummary run = plan_run(estimated_, levers, backend_, PlanDepth::kEstimate);
     if (!least_of_host_ || run.host_peak_bytes < least_of_host_->host_peak_bytes) least_of_host_ = run;
     const bool is_smaller = !smallest_ || run.predicted_peak_bytes < smallest_->predicted_peak_bytes;
     if (run.fits_host() && is_smaller) smallest_ = run;
     if (levers.offload.empty()) estimates_.emplace(key, run);
     return run;
+  }
+
+  // Each size of micro-batches has products with code of their own. That of few sizes is kept while the search comes
+  // back to them; that of many, which a large batch can be cut into, would take more memory than the run.
+  void release_other_shapes(const Levers& levers) {
+    constexpr std::int64_t kFewSizes = 64;
+    const std::pair shapes(levers.micro_batch_size, levers.chunk_samples);
+    const bool changes = std::exchange(last_shapes_, shapes) != shapes;
+    if (changes && request_.train_batch_size > kFewSizes) backend_.release_unused();
   }
 
   // Returns the plan if it fits. Different orders of offloading lead to the same plans that offload everything they
@@ -516,6 +536,8 @@ class Search {
   }
 
   const FitRequest& request_;
+  FitRequest estimated_ = request_;
+  std::optional<std::size_t> process_bytes_;  // as the first estimate measured it
   Backend& backend_;
   bool spends_memory_, keeps_biases_;
   std::map<std::tuple<std::int64_t, std::int64_t, UpdateMode, std::size_t, bool, bool>, PlanSummary> estimates_;
@@ -523,6 +545,7 @@ class Search {
   std::map<Cut, std::vector<Recomputation>> rankings_;
   std::map<Cut, std::vector<Offloading>> offload_rankings_;
   std::optional<PlanSummary> smallest_, least_of_host_, least_complete_;
+  std::pair<std::int64_t, std::int64_t> last_shapes_;  // of the last estimate: micro-batch and chunk
   mutable std::optional<bool> has_large_head_;
 };
 
