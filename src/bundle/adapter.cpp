@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "bundle/adapter_config.h"
+#include "formats/json.h"
 #include "formats/safetensors.h"
 #include "model/file_values.h"
 #include "model/trained_parts.h"
@@ -25,6 +26,8 @@ using nlohmann::json;
 
 constexpr const char* kWeightsFile = "adapter_model.safetensors";
 constexpr const char* kWeightsBinFile = "adapter_model.bin";
+// In the metadata of kWeightsFile: WeightsFile::short_fingerprint of the base.
+constexpr const char* kBaseFingerprintKey = "base_fingerprint";
 
 // Returns the module of "base_model.model.<module>.lora_A.weight", or of its magnitude with DoRA; empty for other
 // names.
@@ -90,12 +93,14 @@ std::set<std::string> modules_in(const WeightsFile& weights, const ModelDefiniti
     // unused maps of LiLT's last layer.
     if (ignored.contains(module)) continue;
     if (head.contains(entry.name)) continue;
+    // A language model's head is its base's.
+    const std::string of_head = head.empty() ? std::string() : fmt::format("the head's, such as '{}', ", *head.begin());
     throw DataError({.what = "the adapter has a tensor that the model does not have",
                      .where = weights.path().string(),
                      .found = fmt::format("'{}' {}", entry.name, to_string(entry.type)),
                      .allowed = fmt::format("lora_A and lora_B of linear maps of the encoder's layers, such as '{}{}', "
-                                            "the head's, such as '{}', and what is in modules_to_save",
-                                            kAdapterPrefix, lora_a_name(*maps.begin()), *head.begin()),
+                                            "{}and what is in modules_to_save",
+                                            kAdapterPrefix, lora_a_name(*maps.begin()), of_head),
                      .remedy = "pass the base model that it was trained on with --base-model, or merge it with PEFT"});
   }
   return modules;
@@ -240,7 +245,20 @@ Adapter open_adapter(const fs::path& directory, const ModelDefinition& model) {
                      .remedy = "copy the adapter again"});
   }
   result.weights = std::make_shared<WeightsFile>(open_weights(directory / (safe ? kWeightsFile : kWeightsBinFile)));
+  if (safe) {
+    const SafetensorsMetadata metadata = SafetensorsReader(directory / kWeightsFile).metadata();
+    if (const auto known = metadata.find(kBaseFingerprintKey); known != metadata.end()) {
+      result.base_fingerprint = known->second;
+    }
+  }
   result.lora.saved = saved_in(adapter, model);
+  if (const std::string table = tied_table(model); !table.empty() && result.lora.saves(table)) {
+    refuse_adapter_key(
+        directory, "modules_to_save", {{"modules_to_save", adapter.saved}},
+        fmt::format("modules without '{}', which is the head, too: with PEFT the head would stay that of "
+                    "the base",
+                    table));
+  }
   result.lora.modules = modules_in(*result.weights, model, result.lora);
   result.lora.modules.merge(modules_asked_for(adapter, model));
   // PEFT puts no adapter into modules that train in full.
@@ -308,7 +326,7 @@ With Plimsoll: `plimsoll predict --model . --data pages.jsonl` (`--base-model DI
 
 FileSums save_adapter(const fs::path& directory, const ModelBundle& bundle, const ParameterMemory& memory) {
   FileSums sums;
-  sums[kAdapterConfigFile] = write_text_file(directory / kAdapterConfigFile, config_of(bundle).dump(2) + "\n");
+  sums[kAdapterConfigFile] = write_text_file(directory / kAdapterConfigFile, json_text(config_of(bundle), 2) + "\n");
   sums["README.md"] = write_text_file(directory / "README.md", readme(bundle));
   std::vector<ParameterSpec> saved;
   for (ParameterSpec& spec : bundle.specs()) {
@@ -316,9 +334,13 @@ FileSums save_adapter(const fs::path& directory, const ModelBundle& bundle, cons
     spec.name.insert(0, kAdapterPrefix);
     saved.push_back(std::move(spec));
   }
-  sums[kWeightsFile] = save_parameters(directory / kWeightsFile, saved, {}, [&](const std::string& name) {
+  // The directory that the config names may have another model one day.
+  SafetensorsMetadata metadata{{"format", "pt"}};
+  if (!bundle.base_fingerprint.empty()) metadata[kBaseFingerprintKey] = bundle.base_fingerprint;
+  const auto values = [&](const std::string& name) {
     return memory(name.substr(std::string_view(kAdapterPrefix).size()));
-  });
+  };
+  sums[kWeightsFile] = save_parameters(directory / kWeightsFile, saved, {}, values, metadata);
   return sums;
 }
 

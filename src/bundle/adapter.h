@@ -17,7 +17,8 @@ bool is_adapter(const std::filesystem::path& directory);
 
 struct Adapter {
   LoraOptions lora;
-  std::string base;  // base_model_name_or_path; may be empty
+  std::string base;              // base_model_name_or_path; may be empty
+  std::string base_fingerprint;  // of the base that it was trained on; empty: an adapter that PEFT has written
   std::shared_ptr<const WeightsFile> weights;
 };
 // Throws DataError for anything but an adapter of an encoder's linear maps, or for one with parts that Plimsoll does

@@ -39,7 +39,7 @@ struct Harmless {
 constexpr std::array<Harmless, 14> kHarmless = {{
     {"auto_mapping", "it names the Python class of the base model"},
     {"corda_config", "only init_lora_weights \"corda\" reads it, which is refused"},
-    {"ensure_weight_tying", "a head that is tied to a saved embedding is that embedding here"},
+    {"ensure_weight_tying", "it concerns a saved embedding that is the head, too, which is refused"},
     {"eva_config", "it set the adapter's initial weights, which have been trained since"},
     {"fan_in_fan_out", "PEFT, too, uses the class of the layer and not this key"},
     {"inference_mode", "it says what PEFT trains, not what the adapter computes"},

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <optional>
 
+#include "base/bytes.h"
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/file.h"
@@ -19,6 +21,7 @@
 #include "data/file_kind.h"
 #include "families/families.h"
 #include "formats/json.h"
+#include "model/trained_parts.h"
 #include "tasks/tasks.h"
 
 namespace plimsoll {
@@ -136,6 +139,7 @@ ModelConfig read_own_config(const std::string& directory) {
     config.task.architecture = usual_head(*config.encoder);
     config.task.problem_type.clear();
   }
+  task_of(config.task).infer(config.task);
   return config;
 }
 
@@ -168,6 +172,41 @@ void take_quantization(ModelBundle& bundle) {
   bundle.options.frozen_weights = held == Coding::kBytes ? DType::kQ8 : DType::kNF4;
   bundle.options.frozen_embedding = DType::kF32;
   bundle.options.kept_in_floats = std::move(in_floats);
+}
+
+// True if two tensors of the file have the same elements.
+bool are_equal(const WeightsFile& weights, const std::string& a, const std::string& b) {
+  const TensorEntry &first = weights.at(a), &second = weights.at(b);
+  if (first.type != second.type) return false;
+  const std::uint64_t bytes = first.type.bytes();
+  const std::size_t element = dtype_bytes(first.type.dtype);
+  check(element > 0, "a table is not coded");
+  std::vector<std::byte> of_a(64 * kKiB), of_b(64 * kKiB);
+  for (std::uint64_t done = 0; done < bytes;) {
+    const std::size_t count = std::min<std::uint64_t>(of_a.size(), bytes - done);
+    weights.read_elements(first, done / element, std::span(of_a).first(count));
+    weights.read_elements(second, done / element, std::span(of_b).first(count));
+    if (std::memcmp(of_a.data(), of_b.data(), count) != 0) return false;
+    done += count;
+  }
+  return true;
+}
+
+// A language model whose config ties its head to the word embedding, but whose file has another head, has that one:
+// `transformers` ties what is missing alone.
+void take_stored_head(ModelBundle& bundle) {
+  constexpr const char* kHead = "lm_head.weight";
+  const std::string table = tied_table(bundle.definition());
+  if (table.empty() || bundle.weights->find(kHead) == nullptr) return;
+  const std::optional<std::string> stored = name_in_weights(bundle.source(0), table);
+  if (!stored || are_equal(*bundle.weights, *stored, kHead)) return;
+  nlohmann::json object = bundle.config.source;
+  object["tie_word_embeddings"] = false;
+  ModelConfig untied = parse_config(object, bundle.weights->path().parent_path().string() + "/config.json");
+  untied.task = bundle.config.task;
+  bundle.config = std::move(untied);
+  log_info(fmt::format(
+      "the head is {} of the weight file, which is not the word embedding, though config.json ties them", kHead));
 }
 
 // Calls `open` with the directory that has the model's files; again, if those were put in place meanwhile.
@@ -218,10 +257,19 @@ ModelBundle open_with_adapter(const std::string& model, const std::string& base)
   const auto tasks = all_tasks();
   const auto named = std::ranges::find(tasks, task_type, [](const Task* task) { return task->adapter_type(); });
   if (named != tasks.end()) bundle.config.task.architecture = (*named)->architecture();
+  bundle.task().infer(bundle.config.task);
+  bundle.weights = std::make_shared<WeightsFile>(open_weights(base_place));
+  take_stored_head(bundle);
   Adapter adapter = open_adapter(model, bundle.definition());
   bundle.options.lora = std::move(adapter.lora);
   bundle.adapter = std::move(adapter.weights);
-  bundle.weights = std::make_shared<WeightsFile>(open_weights(base_place));
+  bundle.base_fingerprint = bundle.weights->short_fingerprint();
+  if (!adapter.base_fingerprint.empty() && adapter.base_fingerprint != bundle.base_fingerprint) {
+    log_warning(
+        fmt::format("{} has been trained on other weights than {} has now, so its results may be wrong; if the "
+                    "base has moved, pass --base-model DIR, otherwise train the adapter again",
+                    model, bundle.base));
+  }
   take_quantization(bundle);
   return bundle;
 }
@@ -249,8 +297,30 @@ ModelBundle open_weights_at(const std::string& model, const std::string& base) {
   ModelBundle bundle;
   bundle.config = read_own_config(model);
   bundle.weights = std::make_shared<WeightsFile>(open_weights(model));
+  take_stored_head(bundle);
   take_quantization(bundle);
   return bundle;
+}
+
+// `presets`: a preset's name would do.
+[[noreturn]] void refuse_absent(const std::string& model, bool presets) {
+  const bool is_path = model.find('/') != std::string::npos;
+  const std::string meant = is_path || !presets ? std::string() : nearest(model, preset_names());
+  // "organisation/name", a name on the hub, rather than a misspelt folder.
+  const bool on_hub = std::count(model.begin(), model.end(), '/') == 1 && model.front() != '.' &&
+                      !is_directory(std::filesystem::path(model).parent_path());
+  const std::string or_preset = presets ? fmt::format(", or a preset: {}", fmt::join(preset_names(), ", ")) : "";
+  throw UsageError(
+      {.what = "no such model",
+       .where = "--model",
+       .found = model,
+       .allowed =
+           fmt::format("a Hugging Face model directory (a folder with config.json and model.safetensors){}", or_preset),
+       .remedy =
+           meant.empty()
+               ? fmt::format("Plimsoll downloads nothing: run hf download {} --local-dir DIR, then pass --model DIR",
+                             on_hub ? model : "ORGANISATION/NAME")
+               : fmt::format("did you mean {}?", meant)});
 }
 
 ModelBundle open_model_at(const std::string& model, const std::string& tokenizer, const std::string& base) {
@@ -324,26 +394,7 @@ ModelBundle open_model(const std::string& model, const std::string& tokenizer, c
                           "preset",
                       .remedy = "pass the directory that holds config.json"});
   }
-  if (!is_directory(model)) {
-    const bool is_path = model.find('/') != std::string::npos;
-    const std::string meant = is_path ? std::string() : nearest(model, preset_names());
-    // "organisation/name", a name on the hub, rather than a misspelt folder.
-    const bool on_hub = std::count(model.begin(), model.end(), '/') == 1 && model.front() != '.' &&
-                        !is_directory(std::filesystem::path(model).parent_path());
-    throw UsageError(
-        {.what = "no such model",
-         .where = "--model",
-         .found = model,
-         .allowed =
-             fmt::format("a Hugging Face model directory (a folder with config.json and model.safetensors), or a "
-                         "preset: {}",
-                         fmt::join(preset_names(), ", ")),
-         .remedy =
-             meant.empty()
-                 ? fmt::format("Plimsoll downloads nothing: run hf download {} --local-dir DIR, then pass --model DIR",
-                               on_hub ? model : "ORGANISATION/NAME")
-                 : fmt::format("did you mean {}?", meant)});
-  }
+  if (!is_directory(model)) refuse_absent(model, true);
   return open_at_place(model, [&](const std::string& place) { return open_model_at(place, tokenizer, base); });
 }
 
@@ -355,6 +406,8 @@ ModelBundle open_trained_model(const std::string& model, const std::string& toke
                       .allowed = "a model directory: what train wrote into its --output-dir, or a Hugging Face model",
                       .remedy = "train it first: plimsoll train --model " + model + " --data FILE --output-dir DIR"});
   }
+  std::error_code error;
+  if (!std::filesystem::exists(model, error)) refuse_absent(model, false);
   return open_model(model, tokenizer, base);
 }
 

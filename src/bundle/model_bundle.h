@@ -27,7 +27,7 @@ struct ModelBundle {
   std::shared_ptr<const Tokenizer> tokenizer;
   // Texts of files that are saved unchanged, by name: a language model's generation options, its chat template.
   std::map<std::string, std::string> companions{};
-  std::shared_ptr<const ChatForm> chat{};      // nullptr: the model has no chat template
+  std::shared_ptr<const ChatForm> chat{};  // nullptr: the model has no chat template
   ImageProcessorConfig image;
   std::shared_ptr<const WeightsFile> weights;  // nullptr: a preset, from scratch
   bool quantized = false;                      // the file has codes, in which `options` hold the frozen weights
@@ -36,6 +36,7 @@ struct ModelBundle {
   std::string origin;                          // what --model said
   ModelOptions options;                        // what trains; adapters
   std::string base;                            // with adapters: where their base model is
+  std::string base_fingerprint{};              // with adapters: WeightsFile::short_fingerprint of their base model
   std::shared_ptr<const WeightsFile> adapter;  // nullptr: no adapters, or new ones
 
   const Task& task() const;

@@ -254,7 +254,7 @@ constexpr ElsewhereOption kOptions[] = {
     {"--bnb-4bit-quant-type", {}, kFourBits},
     {"--bnb-4bit-use-double-quant", {}, kDoubleQuant},
     {"--corda-config", {}, kLoraForm, Effect::kUsual},
-    {"--ensure-weight-tying", {}, "tied weights are always one weight here", Effect::kAny},
+    {"--ensure-weight-tying", {}, "an embedding that is the head, too, is refused in --modules-to-save", Effect::kAny},
     {"--eva-config", {}, kLoraForm, Effect::kUsual},
     {"--fan-in-fan-out", {}, "it is written into adapter_config.json as the model has it", Effect::kAny},
     {"--inference-mode", {}, "train trains, and predict does not", Effect::kAny},

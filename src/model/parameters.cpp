@@ -304,11 +304,12 @@ ParameterReport check_parameters(const std::vector<ParameterSpec>& specs, const 
 }
 
 FileSum save_parameters(const std::filesystem::path& path, const std::vector<ParameterSpec>& specs,
-                        const ParameterSource& original, const ParameterMemory& memory) {
+                        const ParameterSource& original, const ParameterMemory& memory,
+                        const SafetensorsMetadata& metadata) {
   std::vector<TensorDeclaration> declarations;
   declarations.reserve(specs.size());
   for (const ParameterSpec& spec : specs) declarations.push_back({spec.name, {DType::kF32, spec.file_shape}});
-  SafetensorsWriter writer(path, std::move(declarations));
+  SafetensorsWriter writer(path, std::move(declarations), metadata);
   std::vector<std::byte> staging(64 * kKiB);
   for (const ParameterSpec& spec : specs) {
     const ParameterPlace place = memory(spec.name);

@@ -71,6 +71,7 @@ void initialise_parameter(const ParameterSpec& spec, std::uint64_t seed, std::sp
 // Writes `path` (aside, synced, renamed) with each parameter in its file shape. `original` is the source of parameters
 // that memory does not hold exactly (frozen ones in BF16), which have never changed. Returns the file's sum.
 FileSum save_parameters(const std::filesystem::path& path, const std::vector<ParameterSpec>& specs,
-                        const ParameterSource& original, const ParameterMemory& memory);
+                        const ParameterSource& original, const ParameterMemory& memory,
+                        const SafetensorsMetadata& metadata = {{"format", "pt"}});
 
 }  // namespace plimsoll

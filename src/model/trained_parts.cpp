@@ -88,6 +88,11 @@ std::int64_t trained_parameter_count(const std::vector<ParameterSpec>& specs) {
   });
 }
 
+std::string tied_table(const ModelDefinition& model) {
+  const std::string table(model.shared_head()->scoring_weight());
+  return !table.empty() && model.encoder().language_head().tied ? table : std::string();
+}
+
 bool trains_head(const ModelDefinition& model, const ModelOptions& options) {
   const std::vector<ParameterSpec> specs = model.specs(options);
   return std::ranges::any_of(specs, [](const ParameterSpec& spec) { return spec.trains && spec.is_head(); });

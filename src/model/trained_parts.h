@@ -25,6 +25,10 @@ void check_trained_parts(const ModelDefinition& model, const ModelOptions& optio
 // Returns the number of elements of all parameters that train.
 std::int64_t trained_parameter_count(const std::vector<ParameterSpec>& specs);
 
+// Returns the word embedding that a language model's head is, too; empty if the head has weights of its own, or for
+// other models.
+std::string tied_table(const ModelDefinition& model);
+
 // True if a parameter of the head trains.
 bool trains_head(const ModelDefinition& model, const ModelOptions& options);
 

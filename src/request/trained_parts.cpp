@@ -22,6 +22,13 @@ std::set<std::string> chosen_to_save(const PartsRequest& request, const ModelDef
     if (spec.is_head()) head.insert(spec.name);
   }
   std::set<std::string> modules = saved_modules(names, request.saved_modules);
+  if (const std::string table = tied_table(model); !table.empty() && is_within(table, modules)) {
+    throw UsageError({.what = "the word embedding is the head, too, and cannot be saved with adapters",
+                      .where = "--modules-to-save",
+                      .found = table,
+                      .allowed = "modules without it: PEFT would leave the head as it was in the base",
+                      .remedy = "omit it from --modules-to-save, or train the whole model without --lora-rank"});
+  }
   std::erase_if(modules, [&](const std::string& module) {
     return std::ranges::all_of(
         names, [&](const std::string& name) { return !is_within(name, {module}) || head.contains(name); });
@@ -141,6 +148,7 @@ void choose_trained_parts(ModelBundle& bundle, const PartsRequest& request) {
     }
     bundle.base = std::filesystem::absolute(bundle.origin).lexically_normal().string();
     bundle.options.lora = chosen_adapters(request, bundle.definition());
+    bundle.base_fingerprint = bundle.weights->short_fingerprint();
   }
   check_trained_parts(bundle.definition(), bundle.options);
   if (bundle.quantized) refuse_training_of_codes(bundle);

@@ -88,6 +88,8 @@ class Task {
   virtual std::vector<std::string> unnamed_labels() const { return {"LABEL_0"}; }
   // Returns why there cannot be a head with these labels; nullopt if there can.
   virtual std::optional<Problem> refused_labels(const TaskConfig&) const { return std::nullopt; }
+  // Infers what a model's config.json leaves open, as `transformers` does.
+  virtual void infer(TaskConfig&) const {}
   // Returns whether its loss is a cross-entropy over classes, so that LossOptions mean something.
   virtual bool has_classes(const TaskConfig&) const { return false; }
   // Returns whether it reads words' `labels` from pages; otherwise `reader` reads the task's own keys.

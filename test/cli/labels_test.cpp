@@ -69,6 +69,22 @@ class Labels : public ProgramTest {
   }
 };
 
+// A type whose fields all have one word needs no I-: a model without it knows every label of such data.
+TEST_F(Labels, AHeadIsKeptIfTheModelKnowsEveryLabelOfTheData) {
+  relabel("short.jsonl", [](const std::string& label) { return label == "I-DATE" ? "B-DATE" : label; });
+  ASSERT_EQ(run({"init", "--model", "layoutlmv3-tiny", "--labels",
+                 "O,B-ADDRESS,I-ADDRESS,B-COMPANY,I-COMPANY,B-DATE,B-TOTAL,I-TOTAL", "--output-dir", path("short")})
+                .code,
+            0);
+  Arguments train = train_arguments("run", {"--max-steps", "1"});
+  train[2] = path("short");
+  train[4] = path("pages/short.jsonl");
+  const Outcome trained = run(train);
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_THAT(trained.out + trained.err, Not(HasSubstr("new classification head")));
+  EXPECT_EQ(json::parse(file_bytes(at("run/config.json"))).at("id2label").size(), 8U);
+}
+
 TEST_F(Labels, PlainNamesAreWholeTypesAndThatIsSaid) {
   relabel("plain.jsonl", [](const std::string& label) { return label == "O" ? label : label.substr(2); });
   const Arguments data = {"--data", path("pages/plain.jsonl")};

@@ -52,6 +52,7 @@ TEST_F(PartsTest, AdaptersAreTrainedOpenedAndMerged) {
     arguments.insert(arguments.end(), more.begin(), more.end());
     const Outcome outcome = run(arguments);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_THAT(outcome.err, testing::Not(testing::HasSubstr("other weights")));
     losses[name] = nlohmann::json::parse(outcome.out).at("loss").get<double>();
   };
   const Outcome merged = run({"merge", "--adapter", path("adapter"), "--output-dir", path("merged")});
@@ -70,6 +71,15 @@ TEST_F(PartsTest, AdaptersAreTrainedOpenedAndMerged) {
   const double before = losses["adapter"];
   evaluate("adapter", {"--base-model", path("moved")});
   EXPECT_EQ(losses["adapter"], before);
+  // Another model of that shape is where the base was.
+  ASSERT_EQ(run({"init", "--model", "layoutlmv3-tiny", "--labels", "O,B-ADDRESS,I-ADDRESS", "--seed", "7",
+                 "--output-dir", path("model")})
+                .code,
+            0);
+  const Outcome other = run(arguments);
+  EXPECT_EQ(other.code, 0) << other.err;
+  EXPECT_THAT(other.err, testing::HasSubstr("warning: " + path("adapter") + " has been trained on other weights than " +
+                                            path("model") + " has now"));
 }
 
 // PEFT's LoraConfig as options, and as the keys of a config file.

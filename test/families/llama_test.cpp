@@ -117,6 +117,23 @@ TEST(Llama, FrequenciesAreThoseOfTransformers) {
   // As files before transformers 5 say it.
   const json older = config_keys("llama", {{"rope_theta", 500000.0}, {"rope_scaling", keys.at("rope_parameters")}});
   EXPECT_EQ(read_llama(ConfigReader(older, "here"), llama_kind()).rotary, config.rotary);
+  // `rope_scaling` that was added by hand counts, an empty one does not; the length is the model's if none is named.
+  json both = older;
+  both["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 10.0}};
+  EXPECT_EQ(read_llama(ConfigReader(both, "here"), llama_kind()).rotary, config.rotary);
+  both["rope_scaling"] = json::object();
+  EXPECT_EQ(read_llama(ConfigReader(both, "here"), llama_kind()).rotary, (RotaryForm{.theta = 10}));
+  both = older;
+  both["rope_scaling"].erase("original_max_position_embeddings");
+  both["max_position_embeddings"] = 64;
+  EXPECT_EQ(read_llama(ConfigReader(both, "here"), llama_kind()).rotary, config.rotary);
+}
+
+TEST(Llama, ReadsNamesAndNullsAsTransformersDoes) {
+  const json keys =
+      config_keys("qwen2", {{"num_key_value_heads", nullptr}, {"hidden_act", "swish"}, {"rope_scaling", nullptr}});
+  const LlamaConfig config = read_llama(ConfigReader(keys, "here"), qwen2_kind());
+  EXPECT_EQ(config.num_key_value_heads, config.num_attention_heads);
 }
 
 TEST(Llama, RefusesWhatTheGraphDoesNotCompute) {
@@ -131,6 +148,10 @@ TEST(Llama, RefusesWhatTheGraphDoesNotCompute) {
   refused({{"rope_parameters", {{"rope_type", "yarn"}}}}, "rope_type");
   refused({{"rope_parameters", {{"rope_type", 3}}}}, "rope_type");
   refused({{"rope_scaling", {{"type", json::array({"linear"})}}}}, "\"type\"");
+  refused({{"rope_scaling", {{"type", "yarn"}}}, {"rope_parameters", {{"rope_type", "default"}}}}, "\"type\"");
+  refused({{"rope_parameters", {{"partial_rotary_factor", 0.5}}}}, "partial_rotary_factor");
+  refused({{"rope_parameters", {{"rope_type", "linear"}}}}, "\"factor\"");
+  refused({{"rope_parameters", {{"rope_type", "llama3"}, {"factor", 8}, {"low_freq_factor", 1}}}}, "high_freq_factor");
   refused({{"head_dim", 7}}, "head_dim");
   const ModelConfig config = config_of("llama");
   expect_error<UsageError>([&] { question_answering(config.encoder); }, {"question-answering"});

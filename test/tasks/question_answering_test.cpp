@@ -339,6 +339,10 @@ TEST(ScoresOfText, NormaliseAsSquadDoes) {
   EXPECT_DOUBLE_EQ(word_f1("x x", "x"), 2 * 0.5 / 1.5);
   EXPECT_EQ(word_f1("", ""), 1);
   EXPECT_EQ(word_f1("", "x"), 0);
+  // Python's str.lower, str.split and \b know more than ASCII.
+  EXPECT_TRUE(is_exact_match("12\u00A0EUR\u3000", "12 eur"));
+  EXPECT_EQ(normalized_answer("\u00C9T\u00C9\u2003\x1F!"), "\u00E9t\u00E9");
+  EXPECT_EQ(normalized_answer("\u20ACa b\u2013the\u2013c \u00E0 an1"), "\u20AC b\u2013 \u2013c \u00E0 an1");
 }
 
 TEST(ScoresOfText, SimilarityIsOfCharacters) {
@@ -347,6 +351,8 @@ TEST(ScoresOfText, SimilarityIsOfCharacters) {
   EXPECT_EQ(levenshtein_similarity("abcd", "abxyz"), 0);  // below a half
   EXPECT_DOUBLE_EQ(levenshtein_similarity("caf\xC3\xA9", "cafe"), 0.75);
   EXPECT_EQ(levenshtein_similarity(" x ", "X"), 1);
+  EXPECT_EQ(levenshtein_similarity("a \t b", "A\u00A0B\n"), 1);
+  EXPECT_DOUBLE_EQ(levenshtein_similarity("\u00C9t\u00E9", "\u00E9te"), 1 - 1.0 / 3);
   EXPECT_EQ(levenshtein_similarity("", ""), 1);
 }
 

@@ -24,37 +24,52 @@ const char* name_of(RotaryForm::Type type) {
   return "";
 }
 
-// Reads the object that says how positions are scaled: `rope_parameters`, or `rope_scaling` in older files.
-RotaryForm read_rotary(const ConfigReader& reader) {
+// Reads the object that says how positions are scaled. `transformers` writes `rope_parameters`; `rope_scaling`, of
+// older files or added by hand, takes its place unless it is empty. `longest`: max_position_embeddings.
+RotaryForm read_rotary(const ConfigReader& reader, std::int64_t longest) {
   RotaryForm form;
   reader.number("rope_theta", form.theta, 1, 1e12);
-  const char* const key = reader.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
+  const bool scales = reader.has("rope_scaling") && !reader.object().at("rope_scaling").empty();
+  const char* const key = scales ? "rope_scaling" : "rope_parameters";
   if (!reader.has(key)) return form;
   const json& object = reader.object().at(key);
   if (!object.is_object()) reader.fail(key, "the form of rotary positions is not an object", "an object");
   const ConfigReader own(object, "config.json, " + std::string(key));
   own.number("rope_theta", form.theta, 1, 1e12);
+  if (own.has("partial_rotary_factor")) {
+    own.require("partial_rotary_factor", 1.0, "rotary positions on a part of a head are not supported");
+  }
+  const char* const type_key = own.has("rope_type") ? "rope_type" : "type";
   std::string type = "default";
-  for (const char* const name : {"type", "rope_type"}) {
-    if (!own.has(name)) continue;
-    if (!object.at(name).is_string())
-      own.fail(name, "a value has the wrong type", "\"default\", \"linear\" or \"llama3\"");
-    type = object.at(name).get<std::string>();
+  if (own.has(type_key)) {
+    if (!object.at(type_key).is_string())
+      own.fail(type_key, "a value has the wrong type", "\"default\", \"linear\" or \"llama3\"");
+    type = object.at(type_key).get<std::string>();
   }
   using Type = RotaryForm::Type;
   const auto known = {Type::kDefault, Type::kLinear, Type::kLlama3};
   const auto* const found = std::ranges::find(known, type, [](Type each) { return std::string(name_of(each)); });
   if (found == known.end()) {
-    own.fail("rope_type", "this way of scaling rotary positions is not supported", "default, linear or llama3",
+    own.fail(type_key, "this way of scaling rotary positions is not supported", "default, linear or llama3",
              "use a model without scaled positions");
   }
   form.type = *found;
   if (form.type == Type::kDefault) return form;
+  const auto need = [&](const char* name) {
+    if (!own.has(name)) own.fail(name, "a form of rotary positions lacks one of its numbers", "a number");
+  };
+  need("factor");
   own.number("factor", form.factor, 1, 1e6);
   if (form.type != Type::kLlama3) return form;
+  need("low_freq_factor");
+  need("high_freq_factor");
   own.number("low_freq_factor", form.low_freq_factor, 1e-3, 1e6);
   own.number("high_freq_factor", form.high_freq_factor, 1e-3, 1e6);
-  own.integer("original_max_position_embeddings", form.original_max_position_embeddings, 1, 100 * kMillion);
+  form.original_max_position_embeddings = longest;
+  // A number outside the object counts before the one in it, as in `transformers`.
+  const bool outside = reader.has("original_max_position_embeddings");
+  (outside ? reader : own)
+      .integer("original_max_position_embeddings", form.original_max_position_embeddings, 1, 100 * kMillion);
   if (form.high_freq_factor <= form.low_freq_factor) {
     own.fail("high_freq_factor", "the factors of frequencies are the wrong way round", "more than low_freq_factor");
   }
@@ -114,8 +129,10 @@ LlamaConfig read_llama(const ConfigReader& reader, const LlamaKind& kind) {
   reader.integer("intermediate_size", c.intermediate_size, 1, kMillion);
   reader.integer("num_hidden_layers", c.num_hidden_layers, 1, 1000);
   reader.integer("num_attention_heads", c.num_attention_heads, 1, 10000);
-  // A file without the number of key heads has as many as query heads (Llama), or the default (Qwen).
-  c.num_key_value_heads = kind.model_type == "llama" ? c.num_attention_heads : 32;
+  // A file without the number of key heads has as many as query heads (Llama), or the default (Qwen), but null means as
+  // many for both.
+  const bool as_many = kind.model_type == "llama" || reader.object().contains("num_key_value_heads");
+  c.num_key_value_heads = as_many ? c.num_attention_heads : 32;
   reader.integer("num_key_value_heads", c.num_key_value_heads, 1, 10000);
   if (c.num_attention_heads % c.num_key_value_heads != 0) {
     reader.fail("num_key_value_heads", "heads cannot share keys evenly", "a divisor of num_attention_heads");
@@ -135,8 +152,13 @@ LlamaConfig read_llama(const ConfigReader& reader, const LlamaKind& kind) {
   if (kind.model_type == "llama") reader.boolean("mlp_bias", c.mlp_bias);
   reader.boolean("tie_word_embeddings", c.tie_word_embeddings);
   reader.integer("pad_token_id", c.pad_token_id, -1, c.vocab_size - 1);
-  reader.require("hidden_act", "silu", "another activation than SiLU is not supported");
-  reader.require("partial_rotary_factor", 1.0, "rotary positions on a part of a head are not supported");
+  // "swish" is its other name in `transformers`.
+  if (!reader.has("hidden_act") || reader.object().at("hidden_act") != "swish") {
+    reader.require("hidden_act", "silu", "another activation than SiLU is not supported");
+  }
+  if (reader.has("partial_rotary_factor")) {
+    reader.require("partial_rotary_factor", 1.0, "rotary positions on a part of a head are not supported");
+  }
   reader.require("use_sliding_window", false, "sliding windows of attention are not supported");
   if (reader.has("layer_types")) {
     for (const json& type : reader.object().at("layer_types")) {
@@ -144,7 +166,7 @@ LlamaConfig read_llama(const ConfigReader& reader, const LlamaKind& kind) {
       reader.fail("layer_types", "sliding windows of attention are not supported", "full_attention in every layer");
     }
   }
-  c.rotary = read_rotary(reader);
+  c.rotary = read_rotary(reader, c.max_position_embeddings);
   return c;
 }
 

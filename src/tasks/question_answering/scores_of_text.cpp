@@ -6,52 +6,69 @@
 #include <vector>
 
 #include "data/tokenizer_split.h"
+#include "data/tokenizer_unicode.h"
 
 namespace plimsoll {
 namespace {
 
-bool is_punctuation(char c) {
-  const auto byte = static_cast<unsigned char>(c);
-  return byte > ' ' && byte < 0x7F && !(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z');
+bool is_punctuation(char32_t c) {
+  return c > ' ' && c < 0x7F && !(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z');
 }
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-
-std::vector<std::string> words_of(std::string_view text) {
-  std::vector<std::string> words;
-  std::string word;
-  const auto end_word = [&] {
-    if (!word.empty() && word != "a" && word != "an" && word != "the") words.push_back(word);
-    word.clear();
-  };
-  for (const char c : text) {
-    if (is_space(c)) {
-      end_word();
-    } else if (!is_punctuation(c)) {
-      word += lower(c);
-    }
+// Returns the characters in lower case.
+std::u32string lower_characters(std::string_view text) {
+  const UnicodeTables& tables = UnicodeTables::instance();
+  std::u32string characters;
+  for (std::size_t at = 0; at < text.size();) {
+    const DecodedChar c = decode_utf8(text, at);
+    tables.append_lower(c.code_point, characters);
+    at += c.length;
   }
-  end_word();
+  return characters;
+}
+
+// Returns the words between white space, as Python's str.split.
+std::vector<std::u32string> split(const std::u32string& text) {
+  const CharClasses& classes = CharClasses::instance();
+  std::vector<std::u32string> words;
+  bool in_word = false;
+  for (const char32_t c : text) {
+    const bool space = is_python_space(c, classes);
+    if (!space && !in_word) words.emplace_back();
+    if (!space) words.back() += c;
+    in_word = !space;
+  }
   return words;
 }
 
-// Returns the characters in lower case, without white space at both ends.
-std::vector<char32_t> characters(std::string_view text) {
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  std::vector<char32_t> result;
-  for (std::size_t at = 0; at < text.size();) {
-    const DecodedChar c = decode_utf8(text, at);
-    result.push_back(c.code_point < 0x80 ? static_cast<char32_t>(lower(static_cast<char>(c.code_point)))
-                                         : c.code_point);
-    at += c.length;
+bool is_article(const std::u32string& word) { return word == U"a" || word == U"an" || word == U"the"; }
+
+std::vector<std::u32string> words_of(std::string_view text) {
+  std::u32string kept = lower_characters(text);
+  std::erase_if(kept, is_punctuation);
+  // Articles that are whole runs of letters and digits, as between the \b of a regular expression.
+  const CharClasses& classes = CharClasses::instance();
+  const auto in_word = [&](char32_t c) { return classes(c) == CharClass::kLetter || classes(c) == CharClass::kNumber; };
+  std::u32string without;
+  for (std::size_t at = 0; at < kept.size();) {
+    std::size_t end = at;
+    while (end < kept.size() && in_word(kept[end])) ++end;
+    const std::u32string run = kept.substr(at, end - at);
+    without += is_article(run) ? U" " : run;
+    if (end < kept.size()) without += kept[end++];
+    at = end;
   }
+  return split(without);
+}
+
+// Returns the characters in lower case, with one space between words and none around them.
+std::u32string characters(std::string_view text) {
+  std::u32string result;
+  for (const std::u32string& word : split(lower_characters(text))) result += (result.empty() ? U"" : U" ") + word;
   return result;
 }
 
-std::size_t distance(const std::vector<char32_t>& a, const std::vector<char32_t>& b) {
+std::size_t distance(const std::u32string& a, const std::u32string& b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -69,24 +86,27 @@ std::size_t distance(const std::vector<char32_t>& a, const std::vector<char32_t>
 
 std::string normalized_answer(std::string_view text) {
   std::string result;
-  for (const std::string& word : words_of(text)) result += (result.empty() ? "" : " ") + word;
+  for (const std::u32string& word : words_of(text)) {
+    if (!result.empty()) result += ' ';
+    for (const char32_t c : word) append_utf8(c, result);
+  }
   return result;
 }
 
 bool is_exact_match(std::string_view predicted, std::string_view gold) { return words_of(predicted) == words_of(gold); }
 
 double word_f1(std::string_view predicted, std::string_view gold) {
-  const std::vector<std::string> found = words_of(predicted), wanted = words_of(gold);
+  const std::vector<std::u32string> found = words_of(predicted), wanted = words_of(gold);
   if (found.empty() || wanted.empty()) return found.empty() && wanted.empty() ? 1 : 0;
-  std::map<std::string, int> left;
-  for (const std::string& word : wanted) ++left[word];
+  std::map<std::u32string, int> left;
+  for (const std::u32string& word : wanted) ++left[word];
   int common = 0;
-  for (const std::string& word : found) common += left[word]-- > 0 ? 1 : 0;
+  for (const std::u32string& word : found) common += left[word]-- > 0 ? 1 : 0;
   return 2.0 * common / static_cast<double>(found.size() + wanted.size());
 }
 
 double levenshtein_similarity(std::string_view predicted, std::string_view gold) {
-  const std::vector<char32_t> a = characters(predicted), b = characters(gold);
+  const std::u32string a = characters(predicted), b = characters(gold);
   const std::size_t longest = std::max(a.size(), b.size());
   if (longest == 0) return 1;
   const double similarity = 1 - static_cast<double>(distance(a, b)) / static_cast<double>(longest);

@@ -36,6 +36,11 @@ class SequenceClassification final : public Task {
                        "omit --labels; or, if the numbers are classes, pass --problem-type "
                        "single_label_classification"};
   }
+  void infer(TaskConfig& config) const override {
+    if (config.problem_type.empty() && config.num_labels() == 1) {
+      config.problem_type = class_problem_name(ClassProblem::kRegression);
+    }
+  }
   SeenTargets seen_in(const PageSource& pages, const TaskConfig& config) const override {
     return page_labels_in(pages, config);
   }
