@@ -5,7 +5,7 @@
   bench/compare_steps.py recompute [--batch 1]     bytes kept at the end of forward against extra time. Bar: the table in
                                                    KEPT, per page of base, S = 709
   bench/compare_steps.py builds --against PROGRAM  another build against this one, fp32 and bf16. Bar: this one is no slower
-  bench/compare_steps.py concurrent [--batch 16]   on a GPU, bf16: products beside what follows them, one, two … at once,
+  bench/compare_steps.py concurrent [--batch 16]   on a GPU, bf16: products that overlap what follows, one, two … at once,
                                                    against each in its turn. Bar: the same losses, and one of them is faster
   bench/compare_steps.py batches [--batch 16]      on a GPU, bf16: neighbouring products at once against one by one. Bar: the
                                                    same losses, and faster
@@ -26,7 +26,7 @@ from program import MIB, PLIMSOLL, REPOSITORY, holds, run
 # The most MiB kept per page, and the most extra step time in percent.
 KEPT = ((260, 2), (130, 12), (87, 17), (32, 27))
 FASTER = 1.6
-AT_ONCE = (1, 2, 4, 8)  # products that run beside others
+AT_ONCE = (1, 2, 4, 8)  # products that overlap others
 ON_A_GPU = ("concurrent", "batches")
 USUAL_PAGES = {"recompute": 1} | dict.fromkeys(ON_A_GPU, 16)
 

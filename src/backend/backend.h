@@ -105,7 +105,7 @@ class Recorder {
   virtual ~Recorder() = default;
 
   virtual void run(std::int64_t variant, const std::function<void()>& start) = 0;
-  // Within `start`: calls `run(node)`, whose kernels may run beside those that are launched later, until join(node).
+  // Within `start`: calls `run(node)`, whose kernels may run concurrently with those launched later, until join(node).
   virtual void fork(std::size_t node, const std::function<void(std::size_t)>& run) { run(node); }
   virtual void join([[maybe_unused]] std::size_t node) {}
   // Returns how long the device has worked on the launched kernels, by its own clock. Waits for their end.

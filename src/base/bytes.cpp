@@ -31,13 +31,20 @@ std::size_t parse_bytes(std::string_view text, std::string_view option) {
   }
   double factor = unit.empty() || unit == "b" ? 1 : 0;
   double binary = 1, decimal = 1;
-  for (const char* letter : {"k", "m", "g", "t"}) {
+  for (const char* letter : {"k", "m", "g", "t", "p", "e"}) {
     binary *= 1024;
     decimal *= 1000;
     if (unit == letter || unit == std::string(letter) + "ib") factor = binary;
     if (unit == std::string(letter) + "b") factor = decimal;
   }
   const double bytes = number * factor;
+  if (factor > 0 && bytes >= 9.0e18) {
+    throw UsageError({.what = "a memory size is too large",
+                      .where = std::string(option),
+                      .found = fmt::format("'{}'", text),
+                      .allowed = "less than 8,000,000 TiB",
+                      .remedy = "pass the memory that the run may use, such as 16GiB"});
+  }
   if (!(bytes >= 1) || !(bytes < 9.0e18)) throw fail("");
   return static_cast<std::size_t>(bytes);
 }

@@ -29,6 +29,7 @@
 #include "cli/rank_options.h"
 #include "cli/usage.h"
 #include "fit/fit.h"
+#include "formats/json.h"
 #include "ocr/pdf.h"
 #include "ocr/text_reader.h"
 
@@ -148,8 +149,7 @@ int report(ErrorForm form, ExitCode code, const Problem& problem,
     nlohmann::ordered_json object;
     if (form.event) object["event"] = "error";
     object["error"] = error;
-    print(output_is_standard ? stderr : stdout,
-          object.dump(form.event ? -1 : 2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    print(output_is_standard ? stderr : stdout, json_text(object, form.event ? -1 : 2) + "\n");
   }
   return static_cast<int>(code);
 }
@@ -214,9 +214,15 @@ nlohmann::json error_json(ExitCode exit_code, const Problem& problem) {
   return error;
 }
 
-void print_json(const nlohmann::json& object) {
-  print_line(object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+nlohmann::json error_json(const Error& error) {
+  nlohmann::json object = error_json(error.exit_code(), error.problem());
+  if (const auto* const budget = dynamic_cast<const BudgetTooSmall*>(&error)) {
+    object["smallest_budget_bytes"] = budget->smallest_budget_bytes();
+  }
+  return object;
 }
+
+void print_json(const nlohmann::json& object) { print_line(json_text(object, 2)); }
 
 static int parse_and_run(int argc, const char* const* argv, bool json) {
   std::vector<std::string> arguments = dashed_arguments(argc, argv);

@@ -37,6 +37,8 @@ void print_json(const nlohmann::json& object);
 // Return a problem's five fields, and those of an error with its exit code.
 nlohmann::json problem_json(const Problem& problem);
 nlohmann::json error_json(ExitCode exit_code, const Problem& problem);
+// Does the same with what a kind of error knows besides: the smallest budget of one that is too small.
+nlohmann::json error_json(const Error& error);
 // Does the same as print_line for text that has its own line feeds.
 void print_text(const std::string& text);
 // From now on nothing is printed on standard output, because another rank prints it.

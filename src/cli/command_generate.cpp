@@ -231,7 +231,7 @@ std::string line_of(const GenerationPrompt& prompt, const Continuation& found, c
                      {"completion", tokenizer.decode(found.tokens)},
                      {"tokens", found.tokens},
                      {"finish_reason", found.ended ? "stop" : "length"}};
-  return line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  return json_text(line) + "\n";
 }
 
 void run_generate(Invocation& invocation, RunOptions& options, GenerateOptions& generate) {
@@ -254,7 +254,9 @@ void run_generate(Invocation& invocation, RunOptions& options, GenerateOptions& 
   load_model(bundle, options.train.seed, [&](const std::string& name) { return session.parameter(name); });
 
   const Tokenizer& tokenizer = *bundle.tokenizer;
-  const bool streams = generate.output.empty() && !invocation.json && prompts.size() == 1;
+  // What reads a file's prompts reads a line for each, however many there are.
+  const bool streams =
+      generate.output.empty() && !invocation.json && prompts.size() == 1 && generate.data.empty();
   Typewriter typewriter(tokenizer, streams);
   std::unique_ptr<OutputFile> file;
   if (!generate.output.empty()) file = std::make_unique<OutputFile>(generate.output);

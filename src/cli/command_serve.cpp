@@ -62,8 +62,30 @@ class WarmModel {
   std::size_t loader_bytes_ = 0, result_bytes_ = 0;
 };
 
-void print_compact(const nlohmann::json& object) {
-  print_line(object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+void print_compact(const nlohmann::json& object) { print_line(json_text(object)); }
+
+constexpr std::size_t kLongestRequest = kMiB;
+
+// Reads a line of standard input; of one that is longer than kLongestRequest only the beginning, so that a request
+// cannot take more memory than the plan has. Returns the line's length; nothing at the end.
+std::optional<std::size_t> next_request(std::string& line) {
+  line.clear();
+  std::streambuf& input = *std::cin.rdbuf();
+  std::size_t length = 0;
+  using Traits = std::streambuf::traits_type;
+  for (auto c = input.sbumpc(); c != Traits::eof(); c = input.sbumpc()) {
+    if (c == '\n') return length;
+    if (++length <= kLongestRequest) line += Traits::to_char_type(c);
+  }
+  return length > 0 ? std::optional(length) : std::nullopt;
+}
+
+UsageError too_long(std::size_t bytes) {
+  return UsageError({.what = "a request is too long",
+                     .where = "standard input",
+                     .found = format_bytes(bytes),
+                     .allowed = fmt::format("at most {}", format_bytes(kLongestRequest)),
+                     .remedy = "name fewer files, or a folder's pattern such as 'pages/*.jsonl'"});
 }
 
 // Parses {"data": "pages.jsonl", "box_format": "1000"}: the files of `data`, which may be a list, and how to read them.
@@ -71,7 +93,7 @@ DataRequest request_of(const std::string& line, const DataRequest& usual) {
   const auto object = parse_json(line, "standard input");
   DataRequest request = usual;
   std::vector<std::string> files;
-  bool is_good = object.is_object();
+  bool is_good = object.is_object() && !repeated_key(line);
   const auto add_file = [&](const nlohmann::json& file) {
     is_good = is_good && file.is_string();
     if (is_good) files.push_back(file.get<std::string>());
@@ -94,7 +116,7 @@ DataRequest request_of(const std::string& line, const DataRequest& usual) {
                       .where = "standard input",
                       .found = line.substr(0, 60),
                       .allowed = R"({"data": FILE or [FILE, …], "box_format": "pixel" or "1000"} in one line)",
-                      .remedy = "write one request a line; box_format may be left out"});
+                      .remedy = "write one request a line, each key once; box_format may be left out"});
   }
   request.data = match_paths(files);
   return request;
@@ -131,12 +153,14 @@ void run_serve(const Invocation& invocation, RunOptions& options, const Predicti
   tell_trained_windows(options, bundle, "predicts");
   WarmModel model(options, bundle, *device.backend);
   print_compact({{"ready", {{"model", options.model.model}, {"task", bundle.task().name()}}}});
-  for (std::string line; std::getline(std::cin, line);) {
-    if (line.empty()) continue;
+  std::string line;
+  while (const std::optional<std::size_t> length = next_request(line)) {
+    if (*length == 0) continue;
     try {
+      if (*length > kLongestRequest) throw too_long(*length);
       answer(line, options, bundle, model, form);
     } catch (const Error& error) {
-      print_compact({{"error", error_json(error.exit_code(), error.problem())}});
+      print_compact({{"error", error_json(error)}});
     }
   }
 }

@@ -36,6 +36,7 @@
 #include "request/arena_json.h"
 #include "request/check_data.h"
 #include "request/fit_request.h"
+#include "request/memory.h"
 #include "request/open_data.h"
 #include "request/plan_json.h"
 #include "train/resume.h"
@@ -287,8 +288,8 @@ void train_planned(const Invocation& invocation, RunOptions& options, const Mode
     events.open(resumed_at);
     write_text_file(
         output_dir / "args.json",
-        run_record(*options.command, bundle, *train, evaluation, plan.on_device ? "cuda" : "cpu").dump(2) + "\n");
-    write_text_file(output_dir / "plan.json", written_plan.dump(2) + "\n");
+        json_text(run_record(*options.command, bundle, *train, evaluation, plan.on_device ? "cuda" : "cpu"), 2) + "\n");
+    write_text_file(output_dir / "plan.json", json_text(written_plan, 2) + "\n");
     write_arena_file(session, request.speeds, output_dir / "arena.json");
     write_findings(data.findings, output_dir / "findings.json");
     if (teacher.exists()) written_plan["teacher_cache"] = teacher.json();
@@ -314,7 +315,7 @@ void train_planned(const Invocation& invocation, RunOptions& options, const Mode
   if (options.reports_to_tensorboard()) {
     tensorboard.emplace(options.logging_directory(), resume ? std::optional(resumed_at) : std::nullopt);
     tensorboard->add_text("plan", plan_table(plan));
-    tensorboard->add_text("options", options.command->values().dump(2));
+    tensorboard->add_text("options", json_text(options.command->values(), 2));
   }
   Observers progress({&files, &events, &bar});
   if (tensorboard) progress.add(&*tensorboard);
@@ -335,7 +336,7 @@ void train_planned(const Invocation& invocation, RunOptions& options, const Mode
   const std::size_t measured = measured_peak_bytes(backend);
   nlohmann::json object = summary_json(plan, summary, measured);
   if (invocation.ranks != nullptr) object["ranks"] = ranks_json(*invocation.ranks, plan, measured);
-  write_text_file(output_dir / "summary.json", object.dump(2) + "\n");
+  write_text_file(output_dir / "summary.json", json_text(object, 2) + "\n");
   log_skipped_pages(summary.skipped_pages);
   events.write("end", object);
   if (invocation.json) return;
@@ -371,8 +372,12 @@ RunPages read_pages_to_train(const Invocation& invocation, const RunOptions& opt
 RunData open_data_to_train(const Invocation& invocation, const RunOptions& options, ModelBundle& bundle,
                            const RunPages& pages, const std::optional<fs::path>& resume) {
   PageBar bar("images decoded (--no-decode-images skips this)", invocation.json, true);
+  // The run is not planned yet, but must stay within its budget.
+  const bool on_cpu = options.device.device == "cpu";
+  const std::size_t budget = on_cpu ? resolve_budget(options.memory) : options.memory.host_budget_bytes;
   return open_run_data(bundle, options.data, pages,
                        {.decode_images = !options.no_decode_images,
+                        .most_decoding_bytes = budget == 0 ? 0 : budget - std::min(budget - 1, resident_bytes()),
                         .skipped = resume ? read_trainer_state(*resume).skipped_pages : std::vector<SkippedPage>(),
                         .class_weights = options.model.class_weights,
                         .on_progress = [&bar](std::size_t done, std::size_t all) { bar.draw(done, all); }});
@@ -425,7 +430,14 @@ void train_with(const Invocation& invocation, RunOptions& options, ModelBundle& 
 }  // namespace
 
 void make_room_for_run(const fs::path& output_dir, const std::optional<fs::path>& resume) {
-  if (goes_on_in(output_dir, resume)) return;
+  if (goes_on_in(output_dir, resume)) {
+    const std::int64_t step = read_trainer_state(*resume).step;
+    if (const auto aside = set_later_aside(output_dir, step)) {
+      log_warning(fmt::format("{} had gone on after step {}: its later checkpoints and its model are now in {}",
+                              output_dir.string(), step, aside->string()));
+    }
+    return;
+  }
   if (const auto aside = set_run_aside(output_dir)) log_warning(set_aside_text(output_dir, *aside));
 }
 
@@ -469,12 +481,19 @@ void run_training(Invocation& invocation, RunOptions& options, const BeforeTrain
   std::vector<NamedPath> inputs = options.inputs();
   inputs.push_back({"--resume-from-checkpoint", resume.value_or(fs::path())});
   refuse_replacing({{"--events", file}}, inputs);
+  if (!file.empty() && is_of_run(output_dir, file)) {
+    throw UsageError({.what = "the run writes this file itself",
+                      .where = "--events",
+                      .found = file.string(),
+                      .allowed = fmt::format("another file, such as {}", (output_dir / "events.jsonl").string()),
+                      .remedy = "pass another file"});
+  }
   RunEvents events(invocation.json, file);
   try {
     if (!done_before.is_null()) events.write("prune", done_before);
     train_with(invocation, options, bundle, device, resume, events);
   } catch (const Error& error) {
-    events.write_error(error.exit_code(), error.problem());
+    events.write_error(error);
     throw;
   }
 }

@@ -22,6 +22,7 @@
 #include "cli/rank_options.h"
 #include "cli/signals.h"
 #include "cli/usage.h"
+#include "formats/json.h"
 
 namespace plimsoll {
 namespace {
@@ -55,7 +56,7 @@ std::string line_of(const DocumentPage& page, const PagesPlace& place) {
   for (const double confidence : page.confidences) confidences.push_back(std::round(1000 * confidence) / 1000);
   line["boxes"] = std::move(boxes);
   line["confidences"] = std::move(confidences);
-  return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json_text(line);
 }
 
 void report_summary(const DocumentSummary& summary) {

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "formats/json.h"
+
 namespace plimsoll {
 namespace {
 
@@ -17,7 +19,7 @@ std::string cell(const nlohmann::json& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end() || found->is_null()) return "";
   if (found->is_string()) return cell(found->get<std::string>());
-  return cell(found->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  return cell(json_text(*found));
 }
 
 // Returns what is written once, before everything else.
@@ -39,7 +41,7 @@ void FieldOutput::begin() {
 void FieldOutput::add(const nlohmann::json& line) {
   begin();
   if (form_ != "csv") {
-    const std::string text = line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    const std::string text = json_text(line);
     const bool is_list = form_ == "json";
     write_(!is_list ? text + "\n" : (has_lines_ ? ",\n" : "\n") + text);
     has_lines_ = true;

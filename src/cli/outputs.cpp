@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <iterator>
+#include <span>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -117,11 +118,30 @@ void write_mark(const fs::path& mark, const std::string& command) {
                           .remedy = "check the disk's space and the directory's permissions"});
 }
 
+void refuse_twins(const std::vector<NamedPath>& outputs) {
+  std::error_code error;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const NamedPath& one = outputs[i];
+    if (one.path.empty() || one.path == "-" || is_special_file(one.path)) continue;
+    for (const NamedPath& other : std::span(outputs).subspan(i + 1)) {
+      if (other.path.empty() || fs::weakly_canonical(one.path, error) != fs::weakly_canonical(other.path, error)) {
+        continue;
+      }
+      throw UsageError({.what = "two outputs would be one file",
+                        .where = fmt::format("{}, {}", one.option, other.option),
+                        .found = other.path.string(),
+                        .allowed = "a path for each of them",
+                        .remedy = fmt::format("pass another path with {}", other.option)});
+    }
+  }
+}
+
 }  // namespace
 
 void add_common_input(NamedPath input) { common_inputs().push_back(std::move(input)); }
 
 void refuse_replacing(const std::vector<NamedPath>& outputs, const std::vector<NamedPath>& inputs) {
+  refuse_twins(outputs);
   std::vector<NamedPath> all = inputs;
   all.insert(all.end(), common_inputs().begin(), common_inputs().end());
   for (const NamedPath& output : outputs) {

@@ -20,8 +20,8 @@ struct NamedPath {
   std::filesystem::path path;
 };
 
-// Throws UsageError if an output is an input, also through symbolic and hard links, or a file that is read from an
-// input's directory: a model's, a run's, or the annotations and images of a data set.
+// Throws UsageError if two outputs are one file, or if an output is an input, also through symbolic and hard links, or
+// a file that is read from an input's directory: a model's, a run's, or the annotations and images of a data set.
 void refuse_replacing(const std::vector<NamedPath>& outputs, const std::vector<NamedPath>& inputs);
 
 // Adds an input to those of every later call: what is read whatever the command.

@@ -210,7 +210,7 @@ void PartFile::write(bool is_finished, const json& more) const {
                    {"shards", shard_.count},
                    {"identity", identity_}};
   manifest.update(more);
-  write_text_file(manifest_, manifest.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+  write_text_file(manifest_, json_text(manifest, 2) + "\n");
 }
 
 bool tell_finished(const Invocation& invocation, const PartFile& part, ShardNumber shard) {

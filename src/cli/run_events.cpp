@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/command.h"
+#include "formats/json.h"
 
 namespace plimsoll {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 std::string line_of(std::string_view event, const nlohmann::json& object) {
   nlohmann::ordered_json line = {{"event", event}};
   for (const auto& [key, value] : object.items()) line[key] = value;
-  return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json_text(line);
 }
 
 }  // namespace
@@ -70,10 +71,10 @@ void RunEvents::write_findings(const Findings& findings) {
   for (const nlohmann::json& finding : nlohmann::json::parse(findings.to_json())) write("finding", finding);
 }
 
-void RunEvents::write_error(ExitCode exit_code, const Problem& problem) {
+void RunEvents::write_error(const Error& error) {
   if (path_.empty() || (!file_ && std::filesystem::exists(path_))) return;
   open(-1);
-  write_line(line_of("error", {{"error", error_json(exit_code, problem)}}));
+  write_line(line_of("error", {{"error", error_json(error)}}));
 }
 
 void RunEvents::on_step(const StepReport& r) {

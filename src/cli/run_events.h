@@ -39,7 +39,7 @@ class RunEvents : public TrainObserver {
   void write_findings(const Findings& findings);
   // Writes only to the file: on standard output, errors are reported elsewhere. If a run fails before its file is open,
   // an existing file is left alone, because it is another run's.
-  void write_error(ExitCode exit_code, const Problem& problem);
+  void write_error(const Error& error);
 
   // Writes those updates that the run's options ask to log. Allocates nothing.
   void on_step(const StepReport& report) override;

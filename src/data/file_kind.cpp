@@ -44,6 +44,8 @@ constexpr Magic kMagic[] = {
     {"BZh"sv, 0, Format::kCompressed, "a bzip2 file"},
     {"\x28\xB5\x2F\xFD"sv, 0, Format::kCompressed, "a zstd file"},
     {"ustar"sv, 257, Format::kCompressed, "a tar archive"},
+    {"\xFF\xFE\x00\x00"sv, 0, Format::kUtf32, "text in UTF-32"},
+    {"\x00\x00\xFE\xFF"sv, 0, Format::kUtf32, "text in UTF-32"},
     {"\xFF\xFE"sv, 0, Format::kUtf16, "text in UTF-16"},
     {"\xFE\xFF"sv, 0, Format::kUtf16, "text in UTF-16"},
     {"\x93NUMPY"sv, 0, Format::kBinary, "a NumPy array"},
@@ -127,6 +129,8 @@ std::string data_remedy(const FileKind& kind, const fs::path& path) {
     case Format::kMarkup:
       return fmt::format("if it is hOCR, ALTO or PAGE, convert it: plimsoll convert --input {} --output pages.jsonl",
                          path.string());
+    case Format::kUtf32:
+      return fmt::format("convert it: iconv -f UTF-32 -t UTF-8 {} > pages.jsonl", path.string());
     case Format::kUtf16:
       return fmt::format("convert it: iconv -f UTF-16 -t UTF-8 {} > pages.jsonl", path.string());
     case Format::kWeights:

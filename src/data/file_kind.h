@@ -21,6 +21,7 @@ enum class Format : std::uint8_t {
   kMarkup,   // XML, HTML
   kWeights,  // safetensors, PyTorch
   kUtf16,
+  kUtf32,
   kBinary,  // any other binary file
 };
 

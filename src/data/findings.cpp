@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/counted.h"
+#include "formats/json.h"
 
 namespace plimsoll {
 
@@ -106,7 +107,7 @@ std::string Findings::to_json() const {
                     {"allowed", finding.first.allowed},
                     {"remedy", finding.first.remedy}});
   }
-  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+  return json_text(json, 2);
 }
 
 std::vector<std::string> Findings::to_lines(Severity severity) const {

@@ -88,15 +88,14 @@ class Fixer {
                            .where = place(page, repair.word),
                            .found = fmt::format("{} becomes {}", to_string(repair.from), to_string(repair.to))});
       if (!list_) continue;
-      list_->write(Json({{"file", page.file.string()},
-                         {"line", page.line},
-                         {"page", page.id},
-                         {"word", repair.word},
-                         {"text", page.words[repair.word]},
-                         {"kinds", repair.kinds},
-                         {"from", to_json(repair.from)},
-                         {"to", to_json(repair.to)}})
-                       .dump(-1, ' ', false, Json::error_handler_t::replace) +
+      list_->write(json_text(Json({{"file", page.file.string()},
+                                   {"line", page.line},
+                                   {"page", page.id},
+                                   {"word", repair.word},
+                                   {"text", page.words[repair.word]},
+                                   {"kinds", repair.kinds},
+                                   {"from", to_json(repair.from)},
+                                   {"to", to_json(repair.to)}})) +
                    "\n");
     }
     report_.boxes += repairs.size();

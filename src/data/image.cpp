@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdlib>
+#include <limits>
 #include <mutex>
 #include <new>
 #include <string_view>
@@ -168,6 +170,28 @@ bool holds_with_memory(std::uint64_t bytes, const Call& call) {
 
 constexpr std::uint64_t kHeaderBytes = 64 * kKiB;
 
+// Leptonica would decode the whole file for its header. The header is Windows': after 14 bytes its own size, and the
+// image's width, height (negative: from the top), planes and bits of a pixel.
+bool read_bmp_header(const InputFile& file, ImageInfo& info, int& palette) {
+  std::array<std::byte, 30> bytes{};
+  if (file.size_bytes() < bytes.size()) return false;
+  file.read_at(0, bytes);
+  const auto number = [&](std::size_t at, std::size_t count) {
+    std::uint32_t value = 0;
+    for (std::size_t i = 0; i < count; ++i) value |= std::to_integer<std::uint32_t>(bytes[at + i]) << (8 * i);
+    return value;
+  };
+  const auto height = static_cast<std::int32_t>(number(22, 4));
+  const auto bits = static_cast<int>(number(28, 2));
+  if (number(14, 4) < 40 || height == std::numeric_limits<std::int32_t>::min()) return false;
+  info.width = static_cast<int>(number(18, 4));
+  info.height = std::abs(height);
+  info.bits_per_sample = std::min(bits, 8);
+  info.samples_per_pixel = bits >= 24 ? 3 : 1;
+  palette = bits <= 8 ? 1 : 0;
+  return true;
+}
+
 struct Header {
   ImageInfo info;
   int format = IFF_UNKNOWN;
@@ -193,7 +217,8 @@ Header read_header(const fs::path& path, const InputFile& file) {
   info.format = format_name(header.format);
   int palette = 0;
   if (info.format == "jpeg") read_jpeg_header(path, info);
-  const bool read = info.format == "jpeg" || holds_with_memory(kHeaderBytes, [&] {
+  const bool is_bmp = info.format == "bmp" && read_bmp_header(file, info, palette);
+  const bool read = info.format == "jpeg" || is_bmp || holds_with_memory(kHeaderBytes, [&] {
                       return pixReadHeader(path.c_str(), &header.format, &info.width, &info.height,
                                            &info.bits_per_sample, &info.samples_per_pixel, &palette) == 0;
                     });
@@ -208,7 +233,7 @@ Header read_header(const fs::path& path, const InputFile& file) {
                       .where = path.string(),
                       .found = fmt::format("{} x {} pixels", info.width, info.height),
                       .allowed = fmt::format("at most {} million pixels", kMaxImagePixels / 1'000'000),
-                      .remedy = "scale it down: the model's input is 224 x 224"});
+                      .remedy = "scale it down: the model's input is 224 x 224, and OCR needs no more than 300 dpi"});
   }
   if (info.format == "jpeg" && info.samples_per_pixel == 4) {
     throw ImageError("image-kind", {.what = "a page's image has CMYK colours",

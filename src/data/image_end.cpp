@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <cstdlib>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -61,12 +63,30 @@ bool tiff_ends_too_early(const InputFile& file) {
   return false;
 }
 
+// Pixels that are not compressed take as many bytes as the header says, each row a multiple of four.
+bool bmp_ends_too_early(const InputFile& file) {
+  std::array<std::byte, 34> header{};
+  if (file.size_bytes() < header.size()) return true;
+  file.read_at(0, header);
+  const auto number = [&](std::size_t at, std::size_t count) {
+    std::uint64_t value = 0;
+    for (std::size_t i = 0; i < count; ++i) value |= std::to_integer<std::uint64_t>(header[at + i]) << (8 * i);
+    return value;
+  };
+  constexpr std::uint64_t kPlain = 0, kBitFields = 3;
+  if (const std::uint64_t form = number(30, 4); form != kPlain && form != kBitFields) return false;
+  const auto height = std::abs(static_cast<std::int64_t>(static_cast<std::int32_t>(number(22, 4))));
+  const std::uint64_t row = (number(18, 4) * number(28, 2) + 31) / 32 * 4;
+  return file.size_bytes() < number(10, 4) + row * static_cast<std::uint64_t>(height);
+}
+
 }  // namespace
 
 bool ends_too_early(const InputFile& file, const ImageInfo& info) {
   if (info.format == "png") return lacks_mark(file, "IEND");
   if (info.format == "jpeg") return lacks_mark(file, "\xFF\xD9");
   if (info.format == "tiff") return tiff_ends_too_early(file);
+  if (info.format == "bmp") return bmp_ends_too_early(file);
   if (info.format != "pnm") return false;
   // Pixels written as text take more than these bytes; the header takes at least seven.
   const auto bits = static_cast<std::uint64_t>(info.width) * static_cast<std::uint64_t>(info.bits_per_sample) *

@@ -22,7 +22,7 @@ DataError bad_value(const std::string& where, std::string_view key, const Json& 
                     std::string remedy = "correct the file, or download it again with the model") {
   return DataError({.what = fmt::format("unsupported {} in an image processor's configuration", key),
                     .where = where,
-                    .found = found.dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, 80),
+                    .found = json_text(found).substr(0, 80),
                     .allowed = std::move(allowed),
                     .remedy = std::move(remedy)});
 }

@@ -46,7 +46,7 @@ std::map<std::int64_t, std::string> numbered(const Json& object, bool keys_are_n
     return bad_config(path, fmt::format("{} is not a map between numbers and label names", key), found,
                       keys_are_numbers ? R"({"0": "O", "1": "B-X", …})" : R"({"O": 0, "B-X": 1, …})");
   };
-  if (!object.is_object()) throw fail(object.dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, 60));
+  if (!object.is_object()) throw fail(json_text(object).substr(0, 60));
   std::map<std::int64_t, std::string> names;
   for (const auto& item : object.items()) {
     std::int64_t number = -1;

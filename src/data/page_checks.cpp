@@ -177,7 +177,8 @@ void PageChecker::check_image(Page& page) {
                      : info.orientation != 1 ? "rotate boxes that were measured before the image was rotated"
                                              : "swap width and height"});
     }
-    if (options_.decode_images) {
+    const std::uint64_t most = options_.most_decoding_bytes;
+    if (options_.decode_images && (most == 0 || info.decode_bytes <= most)) {
       const ByteGate::Pass pass(decoding_, info.decode_bytes);
       check_pixels(page, block_->findings);
     }

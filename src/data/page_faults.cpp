@@ -5,13 +5,14 @@
 #include <nlohmann/json.hpp>
 
 #include "data/page_source.h"
+#include "formats/json.h"
 
 namespace plimsoll {
 
 std::string shown(const nlohmann::json& value) {
   constexpr std::size_t kLongest = 60;
   // `replace` makes sure that a message can be shown even if its text is not UTF-8.
-  std::string text = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  std::string text = json_text(value);
   if (const std::string_view name = non_finite_name(value); !name.empty()) text = name;
   if (text.size() > kLongest) {
     std::size_t end = kLongest;

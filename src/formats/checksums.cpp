@@ -71,7 +71,7 @@ void write_checksums(const fs::path& directory, const FileSums& sums) {
   nlohmann::json files = nlohmann::json::object();
   for (const auto& [name, sum] : sums) files[name] = {{"bytes", sum.bytes}, {"xxh3", hash_digits(sum.hash)}};
   write_text_file(directory / kChecksumsFile,
-                  nlohmann::json{{"algorithm", kAlgorithm}, {"files", files}}.dump(2) + "\n");
+                  json_text(nlohmann::json{{"algorithm", kAlgorithm}, {"files", files}}, 2) + "\n");
 }
 
 FileSums read_checksums(const fs::path& directory) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "formats/json.h"
+
 namespace plimsoll {
 
 using nlohmann::ordered_json;
@@ -9,9 +11,7 @@ using nlohmann::ordered_json;
 namespace {
 
 // Bytes that are not UTF-8, which a template may have, become U+FFFD.
-std::string dumped(const ordered_json& json) {
-  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-}
+std::string dumped(const ordered_json& json) { return json_text(json); }
 
 std::string float_text(double number) {
   const std::string text = fmt::format("{}", number);

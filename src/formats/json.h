@@ -25,6 +25,13 @@ bool nests_too_deep(std::string_view text);
 nlohmann::json parse_json(std::string_view text, const std::string& where);
 nlohmann::json parse_json(std::string_view text);
 
+// Returns the text of a value for a file or a terminal; indented if `indent` is not negative. Bytes that are not UTF-8,
+// which a path may have, become U+FFFD.
+template <typename Json>
+std::string json_text(const Json& value, int indent = -1) {
+  return value.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
 // Returns the message of an exception of the library, without its name and number.
 std::string json_fault(const nlohmann::json::exception& error);
 

@@ -209,7 +209,7 @@ enum class Op : std::uint8_t {
   kAdafactorRows,  // parameter [R,D], row mean f[R], column mean f[D], ids, count, rows, learning_rate, step, clip
                    //                                                  -> as kAdafactor; absent rows have gradient 0
   // --- offload: tensors that live in a file between their uses (transform/offload.h) ---------------------------------
-  // A transfer begins at one node and runs beside those that follow; the bytes may be used again after the node that
+  // A transfer begins at one node and overlaps those that follow; the bytes may be used again after the node that
   // waits for it.                                                                                 TransferAttributes
   kFetchBegin,  //                                                     -> the parts, whose bytes are on their way
   kFetchEnd,    // parts                                               -> parts in their bytes, arrived
@@ -217,7 +217,7 @@ enum class Op : std::uint8_t {
   kStoreEnd,    // parts                                               -> nothing: the bytes are written
   // --- ranks: what the processes of one run exchange (transform/data_parallel.h) -------------------------------------
   // Every rank has the same parts, and rank r owns the elements [bounds[r], bounds[r + 1]) of each. As with offloading,
-  // an exchange begins at one node and runs beside those that follow, and the bytes may be used again after its end.
+  // an exchange begins at one node and overlaps those that follow, and the bytes may be used again after its end.
   // Sums are taken in the order of ranks, so that they are the same bits on all.              CollectiveAttributes
   kReduceScatterBegin,  // parts f[...]                                -> parts in their bytes, being sent; staging f[s]
   kReduceScatterEnd,    // parts, staging                              -> parts in their bytes: the own elements are the

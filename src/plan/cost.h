@@ -49,7 +49,7 @@ double transfer_seconds(const TransferAttributes& transfer, bool writes, const O
 // Returns the time of moving this many bytes if nothing else runs.
 double transfer_seconds(const TransferSize& size, const OpSpeeds& speeds);
 
-// The times of transfers that run beside the computation: one at a time, or one each way.
+// The times of transfers that overlap the computation: one at a time, or one each way.
 class TransferTimes {
  public:
   explicit TransferTimes(const OpSpeeds& speeds) : speeds_(speeds) {}
@@ -76,7 +76,7 @@ ExchangeSize exchange_size(const Graph& graph, const Node& begin);
 ExchangeSize exchange_size(const Graph& graph);
 double exchange_seconds(const ExchangeSize& size, const OpSpeeds& speeds);
 
-// Estimates one run of all nodes; transfers and exchanges run beside them, one of a kind at a time, and the nodes that
+// Estimates one run of all nodes; transfers and exchanges overlap them, one of a kind at a time, and the nodes that
 // the graph names wait for them. `row_share` is the fraction of the capacity that is real, for nodes that work by rows.
 double estimate_seconds(const Graph& graph, const OpSpeeds& speeds, double row_share = 1);
 

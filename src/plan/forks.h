@@ -1,9 +1,9 @@
-// Forks: nodes of a graph that a device may run beside those that follow, since nothing needs their results soon. A
-// product of few rows, or one that does not divide evenly among a GPU's multiprocessors, leaves some of them idle; a
-// kernel launched beside it fills them.
+// Forks: nodes of a graph that a device may run concurrently with those that follow, since nothing needs their results
+// soon. A product of few rows, or one that does not divide evenly among a GPU's multiprocessors, leaves some of them
+// idle; a kernel launched at the same time fills them.
 //
-// A forked node begins in its turn and must have ended before another node, its join. Until then its inputs, outputs and
-// scratch keep their bytes: plan_memory sees to that, and validate_plan checks it. Results do not depend on it.
+// A forked node begins in its turn and must have ended before another node, its join. Until then its inputs, outputs
+// and scratch keep their bytes: plan_memory sees to that, and validate_plan checks it. Results do not depend on it.
 #pragma once
 
 #include <cstddef>

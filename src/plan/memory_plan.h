@@ -74,7 +74,7 @@ struct MemoryPlan {
 MemoryPlan estimate_memory(const Graph& graph, std::span<const std::size_t> scratch_bytes,
                            const PersistentLayout& layout, std::size_t forks = 0);
 
-// `scratch_bytes` has each node's declared scratch; up to `forks` nodes may run beside others (plan/forks.h). The
+// `scratch_bytes` has each node's declared scratch; up to `forks` nodes may overlap others (plan/forks.h). The
 // result has been checked by `validate` and `validate_plan`.
 MemoryPlan plan_memory(const Graph& graph, std::span<const std::size_t> scratch_bytes, const PersistentLayout& layout,
                        std::size_t forks = 0);

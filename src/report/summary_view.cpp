@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/counted.h"
+#include "formats/json.h"
 #include "report/views.h"
 
 namespace plimsoll::report {
@@ -132,7 +133,7 @@ std::vector<Fact> plan_facts() {
 
 std::string option_text(const Json& value, const ViewLimits& limits) {
   if (value.is_string()) return cut_text(value.get<std::string>(), limits.texts);
-  return cut_text(value.dump(-1, ' ', false, Json::error_handler_t::replace), limits.texts);
+  return cut_text(json_text(value), limits.texts);
 }
 
 Json finding_view(const FoundFault& fault, const ViewLimits& limits) {

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "data/page.h"
+#include "formats/json.h"
 
 namespace plimsoll::report {
 namespace {
@@ -16,7 +17,7 @@ constexpr const char* kReplacement = "\xEF\xBF\xBD";  // U+FFFD in UTF-8
 std::string shown_text(const Json& value) {
   if (value.is_null()) return {};
   if (value.is_string()) return value.get<std::string>();
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(value);
 }
 
 bool is_empty(const Json& value) {

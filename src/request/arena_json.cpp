@@ -13,6 +13,7 @@
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "formats/json.h"
 #include "model/grad_cache.h"
 #include "transform/optimizer.h"
 
@@ -20,9 +21,7 @@ namespace plimsoll {
 namespace {
 
 // Names come from models' files and are written as JSON text.
-std::string json_text(std::string_view text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
+std::string json_string(std::string_view text) { return json_text(nlohmann::json(text)); }
 
 // A session's programs own the graphs that their plans were made from.
 struct ArenaProgram {
@@ -54,7 +53,7 @@ void write_persistent(const RunPlan& plan, const ArenaPrograms& programs, const 
                        : !is_parameter                                                       ? "optimizer state"
                        : trains && entry.role == Role::kParameter && !trained.contains(name) ? "frozen parameter"
                                                                                              : "parameter";
-    write(fmt::format("{}\n[{},\"{}\",\"kept\",{},{}]", comma, json_text(name), kind, entry.offset,
+    write(fmt::format("{}\n[{},\"{}\",\"kept\",{},{}]", comma, json_string(name), kind, entry.offset,
                       round_up(entry.type.bytes(), kAlignmentBytes)));
     comma = ",";
   }
@@ -76,7 +75,7 @@ class ProgramWriter {
     for (const Node& node : graph_.nodes()) {
       const double seconds = is_transfer(node.op) ? transfers.waited(node, now) : speeds_.seconds(graph_, node);
       now += seconds;
-      write_(fmt::format("{}\n[{},\"{}\",\"{}\",{:.3g}]", comma, json_text(node.name), op_name(node.op),
+      write_(fmt::format("{}\n[{},\"{}\",\"{}\",{:.3g}]", comma, json_string(node.name), op_name(node.op),
                          phase_name(node.phase), seconds));
       comma = ",";
     }
@@ -85,7 +84,7 @@ class ProgramWriter {
   void write_tensors() const {
     const char* comma = "";
     for (const Buffer& buffer : plan_.buffers) {
-      write_(fmt::format("{}\n[{},\"{}\",\"{}\",{},{},{},{}]", comma, json_text(buffer.name), kind_of(buffer),
+      write_(fmt::format("{}\n[{},\"{}\",\"{}\",{},{},{},{}]", comma, json_string(buffer.name), kind_of(buffer),
                          lever_of(buffer), offset_of(buffer), buffer.life.bytes, buffer.life.begin, buffer.life.end));
       comma = ",";
     }

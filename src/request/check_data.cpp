@@ -81,6 +81,7 @@ DataCheck check_with(const ModelBundle& bundle, const RunPages& pages, const Che
                         .segments_known = all_folders(source) && !request.data.segment_boxes,
                         .decode_images = request.decode_images,
                         .decoding_bytes = request.decoding_bytes,
+                        .most_decoding_bytes = request.most_decoding_bytes,
                         .skipped = pairs ? unseen_pages(evaluation ? *pages.evaluation_pairs : *pages.train_pairs,
                                                         indices_of(request.skipped, evaluation))
                                          : indices_of(request.skipped, evaluation),

@@ -20,6 +20,7 @@ struct CheckRequest {
   bool decode_images = false;
   std::vector<SkippedPage> skipped{};                      // whose images are not read
   std::uint64_t decoding_bytes = Dataset::kDecodingBytes;  // the most bytes for decoding images at once
+  std::uint64_t most_decoding_bytes = 0;                   // as in CheckOptions
   std::size_t places_kept = Findings::kPlacesKept;
   int threads = 1;
   PageShare share{};  // the pages that each rank checks; all ranks parse all pages, and get the whole report

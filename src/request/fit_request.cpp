@@ -270,7 +270,16 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
     request.text_rows = [most_rows](std::int64_t micro) { return rounded_rows(most_rows(micro)); };
     request.update_text_rows = rounded_rows(most_rows(request.train_batch_size));
     add_chunks(options, *train, epochs, loader_options(memory), request);
-    if (request.step.definition.compares_examples()) compare_whole_updates(options, request);
+    if (request.step.definition.compares_examples()) {
+      if (options.train_batch_size < 2) {
+        throw UsageError({.what = "the loss compares each pair with the others of its update, and there are none",
+                          .where = "--train-batch-size",
+                          .found = "1 pair an update",
+                          .allowed = "2 or more; more pairs give a better model",
+                          .remedy = "pass --train-batch-size 16"});
+      }
+      compare_whole_updates(options, request);
+    }
   }
   request.outlier = [train, evaluation] {
     std::string text;

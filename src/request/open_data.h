@@ -28,8 +28,9 @@ struct RunData {
   Findings findings{};  // of the checks on both
 };
 struct RunDataOptions {
-  bool decode_images = false;          // check every page's, unless a cache decodes them
-  std::vector<SkippedPage> skipped{};  // pages that a resumed run leaves out
+  bool decode_images = false;             // check every page's, unless a cache decodes them
+  std::uint64_t most_decoding_bytes = 0;  // an image that takes more is left to the plan, which counts it; 0: no limit
+  std::vector<SkippedPage> skipped{};     // pages that a resumed run leaves out
   ClassWeightRequest class_weights{};
   std::function<void(std::size_t done, std::size_t pages)> on_progress{};  // of decoding
 };

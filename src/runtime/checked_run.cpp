@@ -173,7 +173,7 @@ std::optional<StepFault> CheckedRun::index_fault(const Node& node) const {
   return std::nullopt;
 }
 
-// A transfer that has begun would otherwise continue beside whatever runs next.
+// A transfer that has begun would otherwise continue while other nodes run.
 void CheckedRun::finish_transfers(std::size_t next) const {
   const std::deque<Node>& nodes = program_.graph().nodes();
   std::set<std::int64_t> begun;

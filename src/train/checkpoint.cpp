@@ -143,7 +143,7 @@ fs::path save_checkpoint(const fs::path& output_dir, const TrainerState& state, 
     FileSums sums = save_model(aside, bundle, original, parameters);
     if (states.begin) states.begin();
     if (!state.only_model) sums[kOptimizerFile] = write_states(aside / kOptimizerFile, state_names, states);
-    sums[kStateFile] = write_text_file(aside / kStateFile, to_json(state).dump(2) + "\n");
+    sums[kStateFile] = write_text_file(aside / kStateFile, json_text(to_json(state), 2) + "\n");
     write_checksums(aside, sums);
     sync_directory(aside);
     // The same step may have been saved before, by a run that resumed an older checkpoint.

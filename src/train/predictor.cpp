@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "data/sampler.h"
+#include "formats/json.h"
 #include "runtime/checked_run.h"
 #include "train/batch_binding.h"
 #include "train/batch_shape.h"
@@ -220,8 +221,8 @@ class SharedPrediction {
   // of parameters. All report what the rank that computed the micro-batch has found.
   [[noreturn]] void throw_fault(std::size_t member) {
     const Problem found = not_finite(program_, *binding_, *computed_, dataset_).problem();
-    const std::string text = nlohmann::json({found.what, found.where, found.found, found.allowed, found.remedy})
-                                 .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    const std::string text =
+        json_text(nlohmann::json({found.what, found.where, found.found, found.allowed, found.remedy}));
     const auto said = nlohmann::json::parse(all_gather_texts(ranks_, text).at(member)).get<std::vector<std::string>>();
     throw DivergedError(
         {.what = said.at(0), .where = said.at(1), .found = said.at(2), .allowed = said.at(3), .remedy = said.at(4)});

@@ -6,18 +6,19 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "formats/json.h"
+
 namespace plimsoll {
 namespace {
 
 std::string page_text(const BadPageError& error) {
   const Problem& p = error.problem();
-  return nlohmann::json({{"page", error.page()},
-                         {"what", p.what},
-                         {"where", p.where},
-                         {"found", p.found},
-                         {"allowed", p.allowed},
-                         {"remedy", p.remedy}})
-      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json_text(nlohmann::json({{"page", error.page()},
+                                   {"what", p.what},
+                                   {"where", p.where},
+                                   {"found", p.found},
+                                   {"allowed", p.allowed},
+                                   {"remedy", p.remedy}}));
 }
 
 BadPageError parse_page(const std::string& text) {
@@ -66,13 +67,12 @@ std::optional<StepFault> RankAgreement::first_fault(std::optional<StepFault> min
   if (alone()) return mine;
   std::string text;
   if (mine) {
-    text = nlohmann::json({{"told", fmt::format("{}, on rank {}", describe(*mine), ranks_->rank())},
-                           {"tensor", mine->tensor},
-                           {"kind", static_cast<int>(mine->kind)},
-                           {"forward", mine->forward},
-                           {"updated", mine->updated},
-                           {"place", mine->place}})
-               .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    text = json_text(nlohmann::json({{"told", fmt::format("{}, on rank {}", describe(*mine), ranks_->rank())},
+                                     {"tensor", mine->tensor},
+                                     {"kind", static_cast<int>(mine->kind)},
+                                     {"forward", mine->forward},
+                                     {"updated", mine->updated},
+                                     {"place", mine->place}}));
   }
   std::optional<StepFault> first;
   bool updated = false;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -125,6 +126,34 @@ std::set<std::string> run_files(const fs::path& output_dir) {
   return names;
 }
 
+enum class Fate : std::uint8_t { kStays, kIsCopied, kMoves };
+
+// Puts the run's entries into output_dir/earlier-N as one, and returns its path.
+fs::path put_aside(const fs::path& output_dir, const std::function<Fate(const std::string& name)>& fate) {
+  const fs::path aside = work_folder(output_dir) / kAside;
+  finish_writing_model(output_dir);
+  fs::path place;
+  for (int i = 1; place.empty() || is_there(place); ++i) place = output_dir / fmt::format("earlier-{}", i);
+  std::error_code error;
+  fs::create_directories(aside, error);
+  for (const fs::path& entry : run_entries(output_dir)) {
+    const fs::path to = aside / entry.filename();
+    const Fate its = fate(entry.filename().string());
+    if (!error && its == Fate::kMoves) fs::rename(entry, to, error);
+    if (!error && its == Fate::kIsCopied) fs::copy(entry, to, fs::copy_options::recursive, error);
+  }
+  if (!error) fs::rename(aside, place, error);
+  if (error) {
+    throw EnvironmentError({.what = "cannot move an earlier run out of the way",
+                            .where = place.string(),
+                            .found = error.message(),
+                            .remedy = "pass another --output-dir, or pass --resume-from-checkpoint latest"});
+  }
+  sync_directory(output_dir);
+  ::rmdir(work_folder(output_dir).c_str());  // fails if it is in use
+  return place;
+}
+
 }  // namespace
 
 RunDirectoryState run_directory_state(const fs::path& output_dir) {
@@ -148,28 +177,32 @@ std::vector<fs::path> run_entries(const fs::path& output_dir) {
   return found;
 }
 
-std::optional<fs::path> set_run_aside(const fs::path& output_dir) {
-  const fs::path aside = work_folder(output_dir) / kAside;
-  const bool goes_on = is_there(aside);  // a process was killed while it did this
-  if (!goes_on && list_checkpoints(output_dir).empty() && !holds_a_model(output_dir)) return std::nullopt;
-  finish_writing_model(output_dir);
-  fs::path place;
-  for (int i = 1; place.empty() || is_there(place); ++i) place = output_dir / fmt::format("earlier-{}", i);
+bool is_of_run(const fs::path& output_dir, const fs::path& file) {
   std::error_code error;
-  fs::create_directories(aside, error);
-  for (const fs::path& entry : run_entries(output_dir)) {
-    if (!error) fs::rename(entry, aside / entry.filename(), error);
-  }
-  if (!error) fs::rename(aside, place, error);
-  if (error) {
-    throw EnvironmentError({.what = "cannot move an earlier run out of the way",
-                            .where = place.string(),
-                            .found = error.message(),
-                            .remedy = "pass another --output-dir, or pass --resume-from-checkpoint latest"});
-  }
-  sync_directory(output_dir);
-  ::rmdir(work_folder(output_dir).c_str());  // fails if it is in use
-  return place;
+  const fs::path within = fs::weakly_canonical(file, error).lexically_relative(fs::weakly_canonical(output_dir, error));
+  if (within.empty() || *within.begin() == "..") return false;
+  const std::string name = within.begin()->string();
+  return name != "events.jsonl" && (run_files(output_dir).contains(name) || is_numbered(name, "checkpoint-"));
+}
+
+std::optional<fs::path> set_run_aside(const fs::path& output_dir) {
+  const bool goes_on = is_there(work_folder(output_dir) / kAside);  // a process was killed while it did this
+  if (!goes_on && list_checkpoints(output_dir).empty() && !holds_a_model(output_dir)) return std::nullopt;
+  return put_aside(output_dir, [](const std::string&) { return Fate::kMoves; });
+}
+
+std::optional<fs::path> set_later_aside(const fs::path& output_dir, std::int64_t step) {
+  const std::vector<std::int64_t> steps = list_checkpoints(output_dir);
+  if (std::ranges::none_of(steps, [step](std::int64_t each) { return each > step; })) return std::nullopt;
+  return put_aside(output_dir, [step](const std::string& name) {
+    for (const std::string_view prefix : {"checkpoint-", "nonfinite-step-"}) {
+      if (is_numbered(name, prefix)) return std::stoll(name.substr(prefix.size())) > step ? Fate::kMoves : Fate::kStays;
+    }
+    // The run that goes on needs them, and cuts its logs after that step.
+    if (name == kPrunedModel) return Fate::kStays;
+    const bool shared = name == kPruneFile || std::ranges::find(kRunFiles, name) != kRunFiles.end();
+    return shared ? Fate::kIsCopied : Fate::kMoves;
+  });
 }
 
 std::string set_aside_text(const fs::path& output_dir, const fs::path& aside) {

@@ -29,12 +29,19 @@ RunDirectoryState run_directory_state(const std::filesystem::path& output_dir);
 // Returns the files and directories that the run in output_dir wrote, including those of its model.
 std::vector<std::filesystem::path> run_entries(const std::filesystem::path& output_dir);
 
+// Returns whether a run in output_dir writes that file, which may not be there yet, for itself; not its events.
+bool is_of_run(const std::filesystem::path& output_dir, const std::filesystem::path& file);
+
 // Moves all of these to output_dir/earlier-N and returns that path, which is then a complete run's directory. Returns
 // nothing if there are neither checkpoints nor a model. If the two runs were mixed, `latest` and the limit on the
 // number of checkpoints would confuse them.
 std::optional<std::filesystem::path> set_run_aside(const std::filesystem::path& output_dir);
 
-// Returns what to tell the user about that.
+// Does the same with what the run wrote after that step, and its model, before it goes on from the checkpoint of that
+// step in another way; logs and records are copied. Returns nothing if there is no later checkpoint.
+std::optional<std::filesystem::path> set_later_aside(const std::filesystem::path& output_dir, std::int64_t step);
+
+// Returns what to tell the user about set_run_aside.
 std::string set_aside_text(const std::filesystem::path& output_dir, const std::filesystem::path& aside);
 
 // Finishes or removes what a killed run left incomplete.

@@ -22,7 +22,7 @@ struct StepBenchOptions {
   // are kept, except the cheap ones if others share the memory.
   std::optional<std::size_t> kept_bytes{};
   bool recompute_cheap = true;  // false: not even those
-  std::size_t forks = 0;        // products that a device runs beside others, at once (plan/forks.h)
+  std::size_t forks = 0;        // products that overlap others, at once (plan/forks.h)
   KnownChoices choices{};
   // Called after each step, to time something else alternately.
   std::function<void(const Graph&)> after_step{};

@@ -171,7 +171,7 @@ void write_step_record(const std::filesystem::path& directory, const StepRecord&
                                  {"recompute", recompute}}},
                                {"choices", choices_json(record.choices)},
                                {"finding", record.fault ? to_json(*record.fault) : nlohmann::json()}};
-  write_text_file(directory / kStepFile, json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  write_text_file(directory / kStepFile, json_text(json, 2) + "\n");
 }
 
 Replay replay_step(const std::filesystem::path& directory, Backend& backend) {

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "data/label_scheme.h"
+#include "formats/json.h"
 
 namespace plimsoll {
 namespace {
@@ -56,7 +57,7 @@ std::string line_of(const AnnotatedPage& drawn, const Page& page, double loss, b
                                {"scheme", scheme_name(drawn.scheme)},
                                {"words", words_json(drawn, page, has_boxes)},
                                {"links", std::move(links)}};
-  return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json_text(line);
 }
 
 }  // namespace

@@ -115,7 +115,8 @@ std::vector<OpCase> lookup_cases() {
           // These cover rows that one id gathers from near and far, and wide rows.
           Lookup{400, 333, 1, 5, -1, false}, Lookup{300, 290, 3, 12, 2, false}, Lookup{40, 37, 5, 260, -1, false},
           // More rows than a GPU's block sorts at once, and tables whose numbers have more digits.
-          Lookup{2100, 2090, 700, 3, 5, false}, Lookup{4500, 4400, 70'000, 2, -1, false}}) {
+          Lookup{2100, 2090, 700, 3, 5, false}, Lookup{300, 290, 5000, 2, -1, false},
+          Lookup{4500, 4400, 70'000, 2, -1, false}}) {
       Lookup variant = lookup;
       variant.row_gradient = row_gradient;
       cases.push_back(embedding_case(variant));

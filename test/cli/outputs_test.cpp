@@ -80,6 +80,17 @@ TEST_F(Outputs, AnInputIsNotReplacedHoweverItIsSpelt) {
   expect_refused({"grad", "--model", path("model"), "--batch", path("pages/train.jsonl"), "--output",
                   path("model/model.safetensors")},
                  "--output", "the input (--model)");
+  // Nor is one output by another.
+  expect_refused(
+      {"plan", "--model", "layoutlmv3-tiny", "--data", data, "--html", path("x"), "--memory-viz", path("pages/../x")},
+      "--html, --memory-viz", "two outputs would be one file");
+  Arguments drawn = predict(path("x"), data);
+  drawn.insert(drawn.end(), {"--draw-pdf", path("x")});
+  expect_refused(drawn, "--output, --draw-pdf", "two outputs would be one file");
+  for (const char* name : {"run/metrics.jsonl", "run/model.safetensors", "run/checkpoint-1/config.json"}) {
+    expect_refused(train_arguments("run", {"--max-steps", "1", "--events", path(name)}), "--events",
+                   "the run writes this file itself");
+  }
   // Outputs that conflict with nothing are written, also over earlier ones.
   for (int i = 0; i < 2; ++i) EXPECT_EQ(run(predict(path("model/found.jsonl"), data)).code, 0);
 }

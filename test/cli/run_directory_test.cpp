@@ -5,6 +5,7 @@
 #include <map>
 #include <thread>
 
+#include "formats/checksums.h"
 #include "program_fixture.h"
 
 namespace plimsoll {
@@ -23,6 +24,16 @@ class RunDirectory : public ProgramTest {
       }
     }
     return files;
+  }
+  // Does the same with hashes, where the files are large.
+  std::map<std::string, std::uint64_t> sums_in(const std::string& name) const {
+    std::map<std::string, std::uint64_t> sums;
+    for (const auto& entry : fs::recursive_directory_iterator(at(name))) {
+      if (entry.is_regular_file()) {
+        sums[entry.path().lexically_relative(at(name)).string()] = sum_of_file(entry.path()).hash;
+      }
+    }
+    return sums;
   }
   void flip(const std::string& name, std::size_t byte) const {
     std::string bytes = file_bytes(at(name));
@@ -65,6 +76,35 @@ TEST_F(RunDirectory, AFinishedRunIsReplacedOnlyWhenAsked) {
   Arguments onto = train_arguments("run", {"--max-steps", "1", "--overwrite-output-dir"});
   onto[2] = path("run/checkpoint-1");
   expect_message(run(onto), 2, {"would be moved away while it is read", "--model"});
+}
+
+// "latest" must mean the latest of the run that goes on, and nothing that the other one wrote may be replaced.
+TEST_F(RunDirectory, ARunThatGoesOnFromAnEarlierCheckpointSetsTheLaterOnesAside) {
+  ASSERT_EQ(run(train_arguments("run", {"--max-steps", "4", "--save-steps", "1"})).code, 0);
+  const auto before = sums_in("run");
+  const auto on_from = [&](const std::string& checkpoint, const std::string& steps) {
+    return run(train_arguments("run", {"--max-steps", steps, "--save-steps", "1", "--weight-decay", "0.1",
+                                       "--resume-from-checkpoint", checkpoint}));
+  };
+  const Outcome other = on_from(path("run/checkpoint-2"), "3");
+  ASSERT_EQ(other.code, 0) << other.err;
+  EXPECT_THAT(other.err,
+              testing::HasSubstr("had gone on after step 2: its later checkpoints and its model are now in " +
+                                 path("run/earlier-1")));
+  auto kept = sums_in("run/earlier-1");
+  for (const auto& [name, sum] : before) {
+    if (name.starts_with("checkpoint-1/") || name.starts_with("checkpoint-2/")) {
+      EXPECT_EQ(sum_of_file(at("run") / name).hash, sum) << name;
+    } else {
+      EXPECT_EQ(kept[name], sum) << name;
+    }
+  }
+  EXPECT_FALSE(fs::exists(at("run/checkpoint-4")));
+  EXPECT_NE(sum_of_file(at("run/checkpoint-3/model.safetensors")).hash, before.at("checkpoint-3/model.safetensors"));
+  const Outcome on = on_from("latest", "4");
+  ASSERT_EQ(on.code, 0) << on.err;
+  EXPECT_THAT(on.out + on.err, testing::HasSubstr("checkpoint-3"));
+  EXPECT_FALSE(fs::exists(at("run/earlier-2")));
 }
 
 TEST_F(RunDirectory, LatestOfAFinishedRunWithoutCheckpointsIsNoLeaveToReplaceIt) {

@@ -29,7 +29,9 @@ TEST_F(Serve, AnswersRequestAfterRequest) {
   const Outcome outcome = run_with_input(
       {"serve", "--model", path("model"), "--threads", "1"},
       nlohmann::json{{"data", held_out}}.dump() + "\n" + nlohmann::json{{"data", path("absent.jsonl")}}.dump() +
-          "\n{\"data\": 7}\nnothing\n\n" + nlohmann::json{{"data", {train, held_out}}, {"box_format", "pixel"}}.dump());
+          "\n{\"data\": 7}\nnothing\n\n{\"data\": \"" + std::string(2 << 20, 'x') +
+          "\"}\n{\"data\": \"a\", \"data\": \"b\"}\n" +
+          nlohmann::json{{"data", {train, held_out}}, {"box_format", "pixel"}}.dump());
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   std::istringstream lines(outcome.out);
   std::string line, answers;
@@ -40,11 +42,12 @@ TEST_F(Serve, AnswersRequestAfterRequest) {
     if (line.starts_with("{\"error\"")) {
       ++errors;
       EXPECT_FALSE(nlohmann::json::parse(line).at("error").at("what").empty());
+      EXPECT_LT(line.size(), 2000U);
     } else {
       answers += line + "\n";
     }
   }
-  EXPECT_EQ(errors, 3);
+  EXPECT_EQ(errors, 5);
   EXPECT_EQ(answers, of_held_out + done(2) + of_train + of_held_out + done(6));
 }
 

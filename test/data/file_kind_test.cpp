@@ -49,6 +49,8 @@ TEST_F(FileKindTest, IsToldByTheFirstBytesWhateverTheName) {
       {"l.xml", "\xEF\xBB\xBF<?xml version=\"1.0\"?>\n<alto/>\n", "XML or HTML",
        "hOCR, ALTO or PAGE, convert it: plimsoll convert"},
       {"m.jsonl", "\xFF\xFE{\0\"\0w\0"s, "text in UTF-16", "iconv"},
+      {"n.jsonl", "\xFF\xFE\0\0{\0\0\0"s, "text in UTF-32", "iconv -f UTF-32"},
+      {"o.jsonl", "\0\0\xFE\xFF\0\0\0{"s, "text in UTF-32", "iconv -f UTF-32"},
       {"n.safetensors", "\x40\0\0\0\0\0\0\0{\"a\": {}}"s, "a safetensors file", "--model"},
       {"o.bin", "PK\x03\x04" + tail, "weights that PyTorch saved", "--model"},
       {"p.pkl", "\x80\x04\x95" + tail, "a Python pickle", "--model"},

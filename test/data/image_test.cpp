@@ -71,7 +71,11 @@ TEST(Image, ReadsHeaders) {
   EXPECT_EQ(read_image_info(kImages / "rgb16.png").bits_per_sample, 16);
   EXPECT_EQ(read_image_info(kImages / "group4.tif").format, "tiff");
   EXPECT_EQ(read_image_info(kImages / "gray.pgm").format, "pnm");
-  EXPECT_EQ(read_image_info(kImages / "rgb.bmp").format, "bmp");
+  const ImageInfo bmp = read_image_info(kImages / "rgb.bmp");
+  EXPECT_EQ(bmp.format, "bmp");
+  const auto decoded = open_image(kImages / "rgb.bmp");
+  EXPECT_EQ(bmp.width, decoded->width());
+  EXPECT_EQ(bmp.height, decoded->height());
 }
 
 TEST(Image, RefusesWithAReason) {

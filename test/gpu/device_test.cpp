@@ -126,7 +126,7 @@ void expect_near_reference(const BuiltCase& built, CudaBackend& backend,
 }
 
 // The host only knows an upper bound of the rows.
-// Each type is a test of its own, because these take longest and run beside each other (bench/gpu_check.py).
+// Each type is a test of its own, because these take longest and run concurrently (bench/gpu_check.py).
 class OfType : public testing::TestWithParam<DType> {};
 INSTANTIATE_TEST_SUITE_P(Gpu, OfType, testing::Values(DType::kF32, DType::kBF16, DType::kF16),
                          [](const auto& test) { return std::string(dtype_name(test.param)); });
@@ -205,7 +205,7 @@ TEST(GpuStep, GradientsOfASmallNetAreNearTheReference) {
 
 // A program in the device's memory, which begins as zeros.
 struct OnDevice {
-  // `forks`: products that run beside others at once.
+  // `forks`: products that overlap others, at once.
   OnDevice(const Graph& graph, CudaBackend& backend, std::size_t forks = 0) {
     PreparedGraph prepared = prepare(graph, backend);
     PersistentLayout layout;

@@ -1,4 +1,4 @@
-// Runs a step with products beside others, on the emulated GPU: started, recorded, and started from the record.
+// Runs a step with products that overlap others, on the emulated GPU: started, recorded, and started from the record.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -156,14 +156,22 @@ __global__ void __launch_bounds__(kSortThreads, 1) sort_items(Source source, Sum
   if (lane_index() == 0) largest_of[threadIdx.x / kWarp] = largest;
   __syncthreads();
   for (const std::int32_t each : largest_of) largest = std::max(largest, each);
-  // Two passes at a time, to the other buffer and back.
-  for (unsigned shift = 0; shift == 0 || (shift < 32 && largest >> shift != 0); shift += 2 * kDigitBits) {
-    if (shift == 0) {
-      count = sort_pass([&](std::int64_t i) { return source.item(which, i); }, count, shift, list.spare, counts);
+  // As many passes as the largest target has digits, from one buffer to the other, so that the last one ends in
+  // `items`.
+  int passes = 1;
+  while (static_cast<unsigned>(passes) * kDigitBits < 32 &&
+         largest >> (static_cast<unsigned>(passes) * kDigitBits) != 0)
+    ++passes;
+  Item *to = passes % 2 == 1 ? list.items : list.spare, *from = nullptr;
+  for (int pass = 0; pass < passes; ++pass) {
+    const unsigned shift = static_cast<unsigned>(pass) * kDigitBits;
+    if (pass == 0) {
+      count = sort_pass([&](std::int64_t i) { return source.item(which, i); }, count, shift, to, counts);
     } else {
-      sort_pass([&](std::int64_t i) { return list.items[i]; }, count, shift, list.spare, counts);
+      sort_pass([&](std::int64_t i) { return from[i]; }, count, shift, to, counts);
     }
-    sort_pass([&](std::int64_t i) { return list.spare[i]; }, count, shift + kDigitBits, list.items, counts);
+    from = to;
+    to = to == list.items ? list.spare : list.items;
   }
   if (threadIdx.x == 0) *list.length = static_cast<std::int32_t>(count);
 }
