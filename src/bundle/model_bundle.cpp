@@ -370,7 +370,14 @@ const Task& ModelBundle::task() const { return task_of(config.task); }
 ModelDefinition ModelBundle::definition() const { return task().model(config.encoder, config.task); }
 
 WordEncoder ModelBundle::word_encoder() const {
-  return task().reads_text() ? text_encoder(tokenizer) : plimsoll::word_encoder(tokenizer);
+  if (task().reads_text()) return text_encoder(tokenizer);
+  WordEncoder encoder = plimsoll::word_encoder(tokenizer);
+  // A decoder's last token represents a text, and in `transformers` a token of padding is none, wherever it is. What
+  // follows the text changes nothing before it.
+  const TokenForm& form = facts().token;
+  const bool by_last = config.encoder->sequence_classifier().last_row;
+  if (by_last && form.pads && encoder.eos_id == form.pad_id) encoder.eos_id = kNoToken;
+  return encoder;
 }
 
 ModelBundle open_model(const std::string& model, const std::string& tokenizer, const std::string& base) {

@@ -20,6 +20,7 @@
 #include "cli/run_options.h"
 #include "cli/usage.h"
 #include "data/chat.h"
+#include "data/tokenizer_split.h"
 #include "fit/session.h"
 #include "formats/json.h"
 #include "request/fit_request.h"
@@ -211,14 +212,22 @@ class Typewriter {
       if (length > back) end = text.size() - back;
       break;
     }
-    if (end > printed_) print_text(text.substr(printed_, end - printed_));
+    if (end > printed_) print_text(valid(text.substr(printed_, end - printed_)));
     printed_ = std::max(printed_, end);
   }
   void finish() const {
-    if (prints_) print_text("\n");
+    if (!prints_) return;
+    const std::string text = tokenizer_.decode(tokens_);
+    print_text(valid(text.substr(std::min(printed_, text.size()))) + "\n");  // a character may never be completed
   }
 
  private:
+  // A model may write bytes that are not UTF-8; U+FFFD replaces each.
+  static std::string valid(std::string text) {
+    for (auto at = find_invalid_utf8(text); at; at = find_invalid_utf8(text)) text.replace(*at, 1, "\uFFFD");
+    return text;
+  }
+
   const Tokenizer& tokenizer_;
   bool prints_;
   std::vector<std::int32_t> tokens_;

@@ -97,13 +97,24 @@ bool is_decoders(const TokenizerReading& reading, const json& config, const Arou
   return known ? !is_encoders_class(rules) : reading.find(kRobertas.eos) == kNoToken;
 }
 
+// Returns the id of a token that the post-processor names; kNoToken if it names none.
+std::int32_t id_of(const TokenizerReading& reading, const std::string& name, std::int32_t id) {
+  if (name.empty()) return kNoToken;
+  if (id == kNoToken) id = reading.find(name);
+  if (id == kNoToken || id >= static_cast<std::int32_t>(reading.definition.tokens.size())) {
+    reading.refuse("the post-processor names a token that the vocabulary lacks", fmt::format("\"{}\", id {}", name, id),
+                   "a token of the vocabulary", "use the tokenizer of the model");
+  }
+  return id;
+}
+
 // A decoder's text begins or ends with a token only if the post-processor says so. Padding is masked, so that any token
 // will do.
 void find_decoder_tokens(TokenizerReading& reading, const json& config, const Around& around) {
   SpecialTokens& special = reading.definition.special;
   special.of_decoder = true;
-  if (!around.before.empty()) special.bos = reading.find(around.before);
-  if (!around.after.empty()) special.eos = reading.find(around.after);
+  special.bos = id_of(reading, around.before, around.before_id);
+  special.eos = id_of(reading, around.after, around.after_id);
   for (const char* name : {"bos_token", "eos_token", "pad_token"}) {
     const auto entry = config.find(name);
     if (entry == config.end() || entry->is_null()) continue;
@@ -169,6 +180,14 @@ Around read_post_processor(const TokenizerReading& reading, const json& processo
                          "use the tokenizer of the model");
         }
         place = token->at("id");
+        // The name stands for these ids, whatever the vocabulary calls them.
+        const json ids = one.value("special_tokens", json::object()).value(place, json::object()).value("ids", json());
+        if (!ids.is_array()) continue;
+        if (ids.size() != 1) {
+          reading.refuse("a special token of the post-processor is not one token", ids.dump().substr(0, 60),
+                         "\"ids\" of one token", "use the tokenizer of the model");
+        }
+        (behind ? around.after_id : around.before_id) = reading.small_id(ids[0]);
       }
     }
   }
@@ -220,8 +239,8 @@ void find_special_tokens(TokenizerReading& reading, const json& config, const Ar
   }
   // No class adds tokens that the file does not.
   if (around.known && rules.from_file) {
-    if (around.before.empty()) special.bos = kNoToken;
-    if (around.after.empty()) special.eos = kNoToken;
+    special.bos = id_of(reading, around.before, around.before_id);
+    special.eos = id_of(reading, around.after, around.after_id);
   }
   read_listed_special_tokens(reading, config);
 }

@@ -96,8 +96,9 @@ void check_unigram(const TokenizerReading& reading);
 // tokenizer_read_added.cpp reads added and special tokens.
 // What the post-processor puts around a text.
 struct Around {
-  bool known = false;             // a tokenizer.json says it
-  std::string before{}, after{};  // empty: no token
+  bool known = false;                                      // a tokenizer.json says it
+  std::string before{}, after{};                           // empty: no token
+  std::int32_t before_id = kNoToken, after_id = kNoToken;  // kNoToken: the ids are those of the texts
 };
 Around read_post_processor(const TokenizerReading& reading, const nlohmann::json& processor);
 void read_added_tokens(TokenizerReading& reading, const nlohmann::json& tokens);

@@ -302,6 +302,16 @@ TEST_F(TokenizerFiles, ATextHasNoTokensThatTheFileDoesNotName) {
   write("tokenizer_config.json", {{"tokenizer_class", "RobertaTokenizer"}});
   EXPECT_EQ(read_tokenizer_files(directory_).special.bos, 0);
   EXPECT_EQ(read_tokenizer_files(directory_).special.eos, 2);
+  // The template's ids count, not the names that stand for them.
+  write("tokenizer_config.json", {{"tokenizer_class", "PreTrainedTokenizerFast"}});
+  file["post_processor"] = with({{{"SpecialToken", {{"id", "begin"}}}}, text});
+  file["post_processor"]["special_tokens"] = {{"begin", {{"id", "begin"}, {"ids", {1}}, {"tokens", {"<pad>"}}}}};
+  write("tokenizer.json", file);
+  EXPECT_EQ(read_tokenizer_files(directory_).special.bos, 1);
+  file["post_processor"]["special_tokens"]["begin"]["ids"] = {1, 3};
+  EXPECT_THAT(refusal(file).what, testing::HasSubstr("is not one token"));
+  file["post_processor"]["special_tokens"]["begin"]["ids"] = {9999};
+  EXPECT_THAT(refusal(file).what, testing::HasSubstr("that the vocabulary lacks"));
   file["post_processor"] = with({pad, unk, text});
   EXPECT_THAT(refusal(file).what, testing::HasSubstr("puts several tokens before a text"));
   file["post_processor"] = with({pad, text, unk, unk});
