@@ -1,6 +1,7 @@
 #include "cli/app.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -340,18 +341,24 @@ int report_no_memory(bool json) {
   const auto print = [](int file, std::string_view text) {
     [[maybe_unused]] const ssize_t written = ::write(file, text.data(), text.size());
   };
-  print(STDERR_FILENO,
-        "error: out of memory\n"
-        "  found:   a failed allocation\n"
-        "  to do:   close other programs, raise a limit on this process (ulimit -v, or the container's), or pass a "
-        "smaller --budget\n");
+  // A smaller budget does not help where addresses run out: code and libraries have more than they use.
+  struct rlimit addresses {};
+  const bool limited = ::getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY;
+  print(STDERR_FILENO, "error: out of memory\n");
+  print(STDERR_FILENO, limited ? "  found:   a failed allocation, and a limit on addresses (ulimit -v)\n"
+                                 "  to do:   raise that limit: ulimit -v unlimited\n"
+                               : "  found:   a failed allocation\n"
+                                 "  to do:   close other programs, raise the container's limit, or pass a smaller "
+                                 "--budget\n");
   static_assert(static_cast<int>(ExitCode::kEnvironment) == 5);  // the text says 5
   if (json) {
     // In one line, which is also train's last event.
     print(STDOUT_FILENO,
           "{\"event\": \"error\", \"error\": {\"exit_code\": 5, \"what\": \"out of memory\", \"where\": \"\", "
-          "\"found\": \"a failed allocation\", \"allowed\": \"\", \"remedy\": \"close other programs, raise a limit on "
-          "this process (ulimit -v, or the container's), or pass a smaller --budget\"}}\n");
+          "\"found\": \"a failed allocation\", \"allowed\": \"\", \"remedy\": \"");
+    print(STDOUT_FILENO, limited ? "raise the limit on addresses: ulimit -v unlimited\"}}\n"
+                                 : "close other programs, raise the container's limit, or pass a smaller "
+                                   "--budget\"}}\n");
   }
   said = 2;
   return static_cast<int>(ExitCode::kEnvironment);

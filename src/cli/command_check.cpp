@@ -76,7 +76,7 @@ std::string verdict(const Findings& findings, std::string_view data) {
 std::string fix_text(const FixReport& fixed, const std::string& out) {
   std::string text =
       fmt::format("{}: {} of {} changed", out, counted(fixed.boxes, "box"), counted(fixed.pages, "page"));
-  text += fixed.list.empty() ? "\n" : fmt::format("; each is listed in {}\n", fixed.list.string());
+  text += fixed.list.empty() || fixed.boxes == 0 ? "\n" : fmt::format("; each is listed in {}\n", fixed.list.string());
   if (fixed.paths > 0)
     text += fmt::format("  image paths of {} are written relative to the copy\n", counted(fixed.paths, "page"));
   for (const Finding& change : fixed.changes.sorted()) {

@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -44,7 +45,16 @@ doctor::Diagnosis read_log(const std::string& path) {
   doctor::LogReader reader;
   if (file >= 0 && !standard_input) {
     struct stat info {};
-    if (::fstat(file, &info) == 0 && S_ISFIFO(info.st_mode)) wait_for_writer(file, path, reader);
+    const bool known = ::fstat(file, &info) == 0;
+    if (known && S_ISFIFO(info.st_mode)) wait_for_writer(file, path, reader);
+    if (known && S_ISCHR(info.st_mode) && ::isatty(file) == 0 && info.st_rdev != ::makedev(1, 3)) {
+      ::close(file);
+      throw DataError({.what = "this device is no log, and may never end",
+                       .where = path,
+                       .found = "a character device",
+                       .allowed = "a file, a pipe or a terminal",
+                       .remedy = "pass a readable file, or - for standard input"});
+    }
     ::fcntl(file, F_SETFL, 0);  // from here on reading waits for the writer
   }
   std::vector<char> buffer(1 << 20);

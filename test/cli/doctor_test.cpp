@@ -83,6 +83,8 @@ TEST_F(DoctorTest, SaysWhatItDoesNotKnow) {
   EXPECT_THAT(warned, HasSubstr("not recognised"));
   EXPECT_LT(warned.find("full moon"), warned.find("also seen"));
   expect_message(run({"doctor", path("missing.log")}), 3, {"cannot read the log", "missing.log", "No such file"});
+  expect_message(run({"doctor", "/dev/zero"}), 3, {"this device is no log", "/dev/zero"});
+  EXPECT_EQ(run({"doctor", "/dev/null"}).code, 7);
   expect_message(run({"doctor", "x", "--snapshot", "y"}), 2, {"both a log and a snapshot"});
 }
 

@@ -83,7 +83,7 @@ class QuestionReader final : public TargetReader {
     const std::string where = fmt::format("question {}", index);
     if (!value.is_object() || !value.contains("question") || !value.at("question").is_string() ||
         is_blank(value.at("question").get_ref<const std::string&>())) {
-      report(faults, wrong_type(page, where, value, "an object with `question`, a text of more than spaces"));
+      report(faults, wrong_type(page, where, value, "an object whose `question` is a text that is not blank"));
       return false;
     }
     question.text = value.at("question").get<std::string>();
