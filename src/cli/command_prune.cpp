@@ -19,6 +19,7 @@
 #include "cli/command.h"
 #include "cli/outputs.h"
 #include "cli/page_bar.h"
+#include "cli/rank_options.h"
 #include "cli/run_options.h"
 #include "cli/speeds.h"
 #include "cli/train_run.h"
@@ -26,7 +27,6 @@
 #include "compress/prune.h"
 #include "fit/phases.h"
 #include "formats/json.h"
-#include "ranks/launcher.h"
 #include "request/fit_request.h"
 #include "request/open_data.h"
 #include "train/run_directory.h"
@@ -335,23 +335,11 @@ void refuse_training_options(const Command& command, const PruneCommand& typed) 
   }
 }
 
-// Each of a launcher's processes would prune the same model into the same directory.
-void refuse_ranks(const PruneCommand& typed) {
-  const Launch launch = find_launch();
-  if (launch.size < 2) return;
-  const std::string then = typed.trains() ? ", and without --epochs; then train what it has written, with "
-                                            "--distil-from and --zero-stage 2, in several"
-                                          : "";
-  throw UsageError({.what = "a model is pruned by one process",
-                    .where = "plimsoll prune",
-                    .found = fmt::format("{} of {} ({})", counted(launch.size, "process"),
-                                         launcher_name(launch.launcher), launch.variables),
-                    .allowed = "one process",
-                    .remedy = fmt::format("start prune without {}{}", launcher_name(launch.launcher), then)});
-}
-
 void run_prune(Invocation& invocation, const Command& command, PruneCommand& typed) {
-  refuse_ranks(typed);
+  refuse_ranks("a model is pruned by one process",
+               typed.trains() ? ", and without --epochs; then train what it has written, with --distil-from and "
+                                "--zero-stage 2, in several"
+                              : "");
   prune_options(command, typed, typed.run);  // refuses invalid options before anything is read
   if (typed.trains()) return prune_and_train(invocation, command, typed);
   refuse_training_options(command, typed);

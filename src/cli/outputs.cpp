@@ -18,6 +18,7 @@
 #include "base/file.h"
 #include "base/work_folder.h"
 #include "bundle/adapter_config.h"
+#include "cli/rank_options.h"
 #include "train/run_directory.h"
 
 namespace plimsoll {
@@ -205,6 +206,7 @@ NewDirectory::~NewDirectory() {
 namespace {
 
 const fs::path& without_files(const fs::path& path, const std::string& option) {
+  refuse_ranks("a model directory is written by one process");
   std::error_code error;
   if (fs::is_directory(path, error) && !looks_empty(path)) {
     refuse_directory(path, option, "the directory holds files already, and no model is written over them",

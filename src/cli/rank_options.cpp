@@ -8,6 +8,7 @@
 #include <functional>
 #include <thread>
 
+#include "base/counted.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "cli/resume.h"
@@ -36,6 +37,16 @@ void RankRequest::resolve(MemoryRequest& memory) {
   if (gradient_sync != "auto") memory.sums_each_micro_batch = gradient_sync == "micro-batch";
   memory.bucket_bytes = static_cast<std::size_t>(bucket_cap_mb * static_cast<double>(kMiB));
   memory.local_ranks = launch.local_size;
+}
+
+void refuse_ranks(const std::string& what, const std::string& then) {
+  const Launch found = find_launch();
+  if (found.size < 2) return;
+  throw UsageError({.what = what,
+                    .where = found.variables,
+                    .found = fmt::format("{} of {}", counted(found.size, "process"), launcher_name(found.launcher)),
+                    .allowed = "one process",
+                    .remedy = fmt::format("start the command without {}{}", launcher_name(found.launcher), then)});
 }
 
 void add_launcher_options(Command* command, RankRequest& o) {

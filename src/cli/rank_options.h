@@ -40,6 +40,10 @@ struct RankRequest {
 
 void add_rank_options(Command* command, RankRequest& options);
 // Adds those of a command that does not train.
+// Throws UsageError if a launcher has started several processes, each of which would write the same; `then` follows the
+// remedy.
+void refuse_ranks(const std::string& what, const std::string& then = "");
+
 void add_launcher_options(Command* command, RankRequest& options);
 
 // Connects the ranks of `request.launch`, by MPI or, for GPUs whose launcher has none, by TCP; says so on standard

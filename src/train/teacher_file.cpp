@@ -100,7 +100,13 @@ std::size_t TeacherFile::number(const Batch& batch, std::int64_t sample) const {
 bool TeacherFile::is_whole() const {
   std::error_code error;
   if (!std::filesystem::exists(path_, error)) return false;
-  const SafetensorsReader reader(path_);
+  const SafetensorsReader reader = [&] {
+    try {
+      return SafetensorsReader(path_);
+    } catch (const DataError& error) {
+      throw damaged(path_, error.problem().what);
+    }
+  }();
   const TensorEntry* const records = reader.find(kRecords);
   if (records == nullptr || records->type.bytes() != bytes()) {
     throw damaged(path_, records == nullptr

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "program_fixture.h"
+#include "support/variable.h"
 
 namespace plimsoll {
 namespace {
@@ -93,6 +94,17 @@ TEST_F(Outputs, AnInputIsNotReplacedHoweverItIsSpelt) {
   }
   // Outputs that conflict with nothing are written, also over earlier ones.
   for (int i = 0; i < 2; ++i) EXPECT_EQ(run(predict(path("model/found.jsonl"), data)).code, 0);
+}
+
+// As under mpirun -n 2.
+TEST_F(Outputs, AModelIsWrittenByOneProcess) {
+  const Variable size("OMPI_COMM_WORLD_SIZE", "2"), rank("OMPI_COMM_WORLD_RANK", "0");
+  expect_message(run({"init", "--model", "layoutlmv3-tiny", "--output-dir", path("made")}), 2,
+                 {"a model directory is written by one process", "2 processes of mpirun", "without mpirun"});
+  expect_message(run({"prune", "--model", path("model"), "--data", path("pages/train.jsonl"), "--to-flops", "0.5",
+                      "--epochs", "1", "--output-dir", path("made")}),
+                 2, {"a model is pruned by one process", "without mpirun, and without --epochs", "--zero-stage 2"});
+  EXPECT_FALSE(fs::exists(at("made")));
 }
 
 TEST_F(Outputs, PicturesAreNotDrawnAmongOthers) {

@@ -7,36 +7,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <optional>
 #include <string>
-#include <utility>
 
 #include "base/child_process.h"
 #include "ocr/pdf_programs.h"
+#include "support/variable.h"
 
 namespace plimsoll::test {
-
-// Sets a variable of the environment while it lives.
-class Variable {
- public:
-  Variable(std::string name, const std::string& value) : name_(std::move(name)) {
-    if (const char* const before = std::getenv(name_.c_str())) before_ = before;
-    ::setenv(name_.c_str(), value.c_str(), 1);
-  }
-  ~Variable() {
-    if (before_) {
-      ::setenv(name_.c_str(), before_->c_str(), 1);
-    } else {
-      ::unsetenv(name_.c_str());
-    }
-  }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  std::string name_;
-  std::optional<std::string> before_{};
-};
 
 // The Python package of this checkout, while it lives.
 class PdfPython {
