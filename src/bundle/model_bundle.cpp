@@ -495,7 +495,7 @@ void check_loss(const ModelBundle& bundle) {
 
 void check_weights(const ModelBundle& bundle, MissingHead missing_head) {
   check_head(bundle);
-  const ParameterReport report = check_parameters(bundle.specs(), bundle.source(0));
+  ParameterReport report = check_parameters(bundle.specs(), bundle.source(0));
   if (!report.fresh.empty() && missing_head == MissingHead::kRefused) {
     throw DataError(
         {.what = "the weights have no classification head, so results would be random",
@@ -508,6 +508,8 @@ void check_weights(const ModelBundle& bundle, MissingHead missing_head) {
   if (!report.fresh.empty() && !bundle.fresh_head) {
     log_info("new classification head: the weights have none");
   }
+  // Published encoders have a pooler, which most heads do not use; `transformers` passes over it, too.
+  std::erase_if(report.unused, [](const std::string& name) { return name.find("pooler.dense.") != std::string::npos; });
   if (!report.unused.empty()) {
     log_warning(fmt::format(
         "{}, '{}' among them",
