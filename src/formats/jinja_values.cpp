@@ -152,7 +152,8 @@ Value method_of_text(const std::string& text, const std::string& name, const Arg
     return value != nullptr && !value->json.is_null() ? std::optional(text_in(*value)) : std::nullopt;
   };
   if (name == "strip" || name == "lstrip" || name == "rstrip") {
-    return Value(stripped(text, given(0, "chars").value_or(std::string(kPythonSpace)), name != "rstrip", name != "lstrip"));
+    return Value(
+        stripped(text, given(0, "chars").value_or(std::string(kPythonSpace)), name != "rstrip", name != "lstrip"));
   }
   if (name == "startswith" || name == "endswith") {
     const std::string part = given(0, "prefix").value_or("");
@@ -203,13 +204,30 @@ Value as_number(const Value& of, bool whole) {
   return whole ? Value(static_cast<std::int64_t>(number)) : Value(number);
 }
 
+// Returns the item's member by a path, as filters take it: "a.b", "a.0".
+Value member_at(const ordered_json& item, const Value& path) {
+  if (!path.json.is_string()) return item_of(Value(item), path);
+  const std::string text = path.json.get<std::string>();
+  Value value(item);
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find('.', begin), text.size());
+    const std::string part = text.substr(begin, end - begin);
+    constexpr std::size_t kMostDigits = 9;
+    const bool number =
+        !part.empty() && part.size() <= kMostDigits && part.find_first_not_of("0123456789") == std::string::npos;
+    value = item_of(value, number ? Value(static_cast<std::int64_t>(std::stoll(part))) : Value(part));
+    begin = end + 1;
+  }
+  return value;
+}
+
 Value select_items(const std::vector<ordered_json>& items, bool keeps, const Arguments& arguments) {
   const Value *const key = arguments.find(0, "attribute"), *const test = arguments.find(1, "test"),
                      *const against = arguments.find(2, "value");
   if (key == nullptr) fail("items are selected by nothing", "selectattr");
   ordered_json list = ordered_json::array();
   for (const ordered_json& item : items) {
-    const Value member = item_of(Value(item), *key);
+    const Value member = member_at(item, *key);
     const bool holds = test == nullptr ? is_true(member)
                                        : passes_test(member, text_in(*test), against == nullptr ? Value() : *against);
     if (holds == keeps) list.push_back(item);
@@ -250,7 +268,7 @@ Value filter_of_list(const Value& of, const std::string& name, const Arguments& 
   if (name == "map") {
     const Value* const key = arguments.find(arguments.values.size(), "attribute");
     if (key == nullptr) fail("map is understood with an attribute alone", "map");
-    for (const ordered_json& item : items) list.push_back(item_of(Value(item), *key).json);
+    for (const ordered_json& item : items) list.push_back(member_at(item, *key).json);
     return Value(std::move(list));
   }
   return select_items(items, name == "selectattr", arguments);
@@ -379,7 +397,8 @@ std::vector<ordered_json> elements_of(const JinjaValue& value) {
   } else if (value.json.is_string()) {
     const auto& text = value.json.get_ref<const std::string&>();
     const std::vector<std::size_t> begins = character_begins(text);
-    if (begins.size() > kMostJinjaItems) fail("a text is longer than any chat's", std::to_string(text.size()) + " bytes");
+    if (begins.size() > kMostJinjaItems)
+      fail("a text is longer than any chat's", std::to_string(text.size()) + " bytes");
     for (std::size_t i = 0; i + 1 < begins.size(); ++i) {
       all.emplace_back(text.substr(begins[i], begins[i + 1] - begins[i]));
     }

@@ -24,6 +24,18 @@ TEST(Jinja, ChatTemplatesGiveWhatTheyGiveInTransformers) {
   EXPECT_GT(cases, 20U);
 }
 
+// As Jinja2 does.
+TEST(Jinja, FiltersFollowPathsOfMembers) {
+  const ordered_json values = {{"a",
+                                {{{"b", {{"c", 5}}}, {"d", ordered_json::array({7, 8})}},
+                                 {{"b", {{"c", 0}}}, {"d", ordered_json::array({1, 2})}}}}};
+  EXPECT_EQ(JinjaTemplate("{{ a|map(attribute='b.c')|list }} {{ a|selectattr('b.c')|list|length }} "
+                          "{{ a|map(attribute='d.1')|list }}",
+                          "here.json")
+                .render(values),
+            "[5, 0] 1 [8, 2]");
+}
+
 void expect_refused(std::string_view text, std::initializer_list<std::string_view> parts,
                     const ordered_json& values = ordered_json::object()) {
   expect_error<DataError>([&] { JinjaTemplate(text, "here.json").render(values); }, parts);
