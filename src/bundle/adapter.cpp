@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
+#include <span>
 #include <stdexcept>
 #include <vector>
 
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "bundle/adapter_config.h"
 #include "formats/json.h"
@@ -26,7 +29,7 @@ using nlohmann::json;
 
 constexpr const char* kWeightsFile = "adapter_model.safetensors";
 constexpr const char* kWeightsBinFile = "adapter_model.bin";
-// In the metadata of kWeightsFile: WeightsFile::short_fingerprint of the base.
+// In the metadata of kWeightsFile: fingerprint_of_base.
 constexpr const char* kBaseFingerprintKey = "base_fingerprint";
 
 // Returns the module of "base_model.model.<module>.lora_A.weight", or of its magnitude with DoRA; empty for other
@@ -323,6 +326,28 @@ With Plimsoll: `plimsoll predict --model . --data pages.jsonl` (`--base-model DI
 }
 
 }  // namespace
+
+std::string fingerprint_of_base(const ModelBundle& bundle) {
+  std::array<float, 256> values{};
+  std::array<std::byte, values.size() * sizeof(double)> staging;
+  Hasher hasher;
+  for (const ParameterSpec& spec : bundle.specs()) {
+    const std::optional<std::string> name =
+        spec.in_adapter_file() ? std::nullopt : name_in_weights(bundle.source(0), spec.name);
+    if (!name) continue;
+    hasher.add_text(fmt::format("{} {}", spec.name, to_string(spec.file_shape)));
+    const TensorType& type = bundle.weights->at(*name).type;
+    if (type.dtype != DType::kF32 && type.dtype != DType::kF16 && type.dtype != DType::kBF16 &&
+        type.dtype != DType::kF64) {
+      continue;
+    }
+    const std::span<float> first =
+        std::span(values).first(std::min(values.size(), static_cast<std::size_t>(type.shape.elements())));
+    bundle.weights->read_as_f32(*name, 0, first, staging);
+    hasher.add(std::as_bytes(first));
+  }
+  return hash_digits(hasher.digest());
+}
 
 FileSums save_adapter(const fs::path& directory, const ModelBundle& bundle, const ParameterMemory& memory) {
   FileSums sums;

@@ -25,6 +25,11 @@ struct Adapter {
 // not know. Shapes are checked when parameters are loaded. `model` is the model that it belongs to.
 Adapter open_adapter(const std::filesystem::path& directory, const ModelDefinition& model);
 
+// Returns a fingerprint of the parameters that an adapter needs and does not contain: their names, shapes and first
+// values, so that models are told apart without reading them whole. It does not depend on the files' form. Of codes it
+// has no values.
+std::string fingerprint_of_base(const ModelBundle& bundle);
+
 // Writes both files. bundle.options.lora must be enabled.
 FileSums save_adapter(const std::filesystem::path& directory, const ModelBundle& bundle, const ParameterMemory& memory);
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <optional>
 
 #include "base/bytes.h"
@@ -139,7 +138,6 @@ ModelConfig read_own_config(const std::string& directory) {
     config.task.architecture = usual_head(*config.encoder);
     config.task.problem_type.clear();
   }
-  task_of(config.task).infer(config.task);
   return config;
 }
 
@@ -174,20 +172,18 @@ void take_quantization(ModelBundle& bundle) {
   bundle.options.kept_in_floats = std::move(in_floats);
 }
 
-// True if two tensors of the file have the same elements.
+// True if two tensors of the file have the same values, in whatever types.
 bool are_equal(const WeightsFile& weights, const std::string& a, const std::string& b) {
-  const TensorEntry &first = weights.at(a), &second = weights.at(b);
-  if (first.type != second.type) return false;
-  const std::uint64_t bytes = first.type.bytes();
-  const std::size_t element = dtype_bytes(first.type.dtype);
-  check(element > 0, "a table is not coded");
-  std::vector<std::byte> of_a(64 * kKiB), of_b(64 * kKiB);
-  for (std::uint64_t done = 0; done < bytes;) {
-    const std::size_t count = std::min<std::uint64_t>(of_a.size(), bytes - done);
-    weights.read_elements(first, done / element, std::span(of_a).first(count));
-    weights.read_elements(second, done / element, std::span(of_b).first(count));
-    if (std::memcmp(of_a.data(), of_b.data(), count) != 0) return false;
-    done += count;
+  const Shape& shape = weights.at(a).type.shape;
+  if (weights.at(b).type.shape != shape) return false;
+  constexpr std::int64_t kAtOnce = 16384;
+  std::vector<float> of_a(kAtOnce), of_b(kAtOnce);
+  std::vector<std::byte> staging(64 * kKiB);
+  for (std::int64_t done = 0; done < shape.elements(); done += kAtOnce) {
+    const auto count = static_cast<std::size_t>(std::min(kAtOnce, shape.elements() - done));
+    weights.read_as_f32(a, done, std::span(of_a).first(count), staging);
+    weights.read_as_f32(b, done, std::span(of_b).first(count), staging);
+    if (!std::equal(of_a.begin(), of_a.begin() + static_cast<std::ptrdiff_t>(count), of_b.begin())) return false;
   }
   return true;
 }
@@ -257,13 +253,12 @@ ModelBundle open_with_adapter(const std::string& model, const std::string& base)
   const auto tasks = all_tasks();
   const auto named = std::ranges::find(tasks, task_type, [](const Task* task) { return task->adapter_type(); });
   if (named != tasks.end()) bundle.config.task.architecture = (*named)->architecture();
-  bundle.task().infer(bundle.config.task);
   bundle.weights = std::make_shared<WeightsFile>(open_weights(base_place));
   take_stored_head(bundle);
   Adapter adapter = open_adapter(model, bundle.definition());
   bundle.options.lora = std::move(adapter.lora);
   bundle.adapter = std::move(adapter.weights);
-  bundle.base_fingerprint = bundle.weights->short_fingerprint();
+  bundle.base_fingerprint = fingerprint_of_base(bundle);
   if (!adapter.base_fingerprint.empty() && adapter.base_fingerprint != bundle.base_fingerprint) {
     log_warning(
         fmt::format("{} has been trained on other weights than {} has now, so its results may be wrong; if the "
@@ -415,12 +410,17 @@ ModelBundle open_trained_model(const std::string& model, const std::string& toke
   }
   std::error_code error;
   if (!std::filesystem::exists(model, error)) refuse_absent(model, false);
-  return open_model(model, tokenizer, base);
+  ModelBundle bundle = open_model(model, tokenizer, base);
+  // Training asks the data.
+  bundle.task().infer(bundle.config.task);
+  return bundle;
 }
 
 ModelBundle open_weights_only(const std::string& model, const std::string& base) {
   if (is_preset(model) && !is_directory(model)) return open_preset(model, "");
-  return open_at_place(model, [&](const std::string& place) { return open_weights_at(place, base); });
+  ModelBundle bundle = open_at_place(model, [&](const std::string& place) { return open_weights_at(place, base); });
+  bundle.task().infer(bundle.config.task);
+  return bundle;
 }
 
 void set_task(ModelBundle& bundle, const std::string& name, const std::string& problem_type) {

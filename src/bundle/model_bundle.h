@@ -36,7 +36,7 @@ struct ModelBundle {
   std::string origin;                          // what --model said
   ModelOptions options;                        // what trains; adapters
   std::string base;                            // with adapters: where their base model is
-  std::string base_fingerprint{};              // with adapters: WeightsFile::short_fingerprint of their base model
+  std::string base_fingerprint{};              // with adapters: fingerprint_of_base (bundle/adapter.h)
   std::shared_ptr<const WeightsFile> adapter;  // nullptr: no adapters, or new ones
 
   const Task& task() const;

@@ -336,10 +336,11 @@ void refuse_training_options(const Command& command, const PruneCommand& typed) 
 }
 
 void run_prune(Invocation& invocation, const Command& command, PruneCommand& typed) {
-  refuse_ranks("a model is pruned by one process",
-               typed.trains() ? ", and without --epochs; then train what it has written, with --distil-from and "
-                                "--zero-stage 2, in several"
-                              : "");
+  if (typed.trains()) {
+    refuse_ranks("a model is pruned by one process",
+                 ", and without --epochs; then train what it has written, with --distil-from and --zero-stage 2, in "
+                 "several");
+  }
   prune_options(command, typed, typed.run);  // refuses invalid options before anything is read
   if (typed.trains()) return prune_and_train(invocation, command, typed);
   refuse_training_options(command, typed);

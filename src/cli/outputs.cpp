@@ -18,7 +18,6 @@
 #include "base/file.h"
 #include "base/work_folder.h"
 #include "bundle/adapter_config.h"
-#include "cli/rank_options.h"
 #include "train/run_directory.h"
 
 namespace plimsoll {
@@ -125,9 +124,9 @@ void refuse_twins(const std::vector<NamedPath>& outputs) {
     const NamedPath& one = outputs[i];
     if (one.path.empty() || one.path == "-" || is_special_file(one.path)) continue;
     for (const NamedPath& other : std::span(outputs).subspan(i + 1)) {
-      if (other.path.empty() || fs::weakly_canonical(one.path, error) != fs::weakly_canonical(other.path, error)) {
-        continue;
-      }
+      const fs::path place = fs::weakly_canonical(one.path, error);
+      if (error || other.path.empty()) continue;  // whoever opens it says what is wrong
+      if (fs::weakly_canonical(other.path, error) != place || error) continue;
       throw UsageError({.what = "two outputs would be one file",
                         .where = fmt::format("{}, {}", one.option, other.option),
                         .found = other.path.string(),
@@ -206,7 +205,6 @@ NewDirectory::~NewDirectory() {
 namespace {
 
 const fs::path& without_files(const fs::path& path, const std::string& option) {
-  refuse_ranks("a model directory is written by one process");
   std::error_code error;
   if (fs::is_directory(path, error) && !looks_empty(path)) {
     refuse_directory(path, option, "the directory holds files already, and no model is written over them",

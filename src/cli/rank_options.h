@@ -40,9 +40,8 @@ struct RankRequest {
 
 void add_rank_options(Command* command, RankRequest& options);
 // Adds those of a command that does not train.
-// Throws UsageError if a launcher has started several processes, each of which would write the same; `then` follows the
-// remedy.
-void refuse_ranks(const std::string& what, const std::string& then = "");
+// Throws UsageError if a launcher has started several processes; `then` follows the remedy.
+void refuse_ranks(const std::string& what, const std::string& then);
 
 void add_launcher_options(Command* command, RankRequest& options);
 

@@ -171,9 +171,10 @@ bool holds_with_memory(std::uint64_t bytes, const Call& call) {
 constexpr std::uint64_t kHeaderBytes = 64 * kKiB;
 
 // Leptonica would decode the whole file for its header. The header is Windows': after 14 bytes its own size, and the
-// image's width, height (negative: from the top), planes and bits of a pixel.
+// image's width, height (negative: from the top), planes, bits of a pixel and compression; others than plain pixels are
+// left to Leptonica.
 bool read_bmp_header(const InputFile& file, ImageInfo& info, int& palette) {
-  std::array<std::byte, 30> bytes{};
+  std::array<std::byte, 34> bytes{};
   if (file.size_bytes() < bytes.size()) return false;
   file.read_at(0, bytes);
   const auto number = [&](std::size_t at, std::size_t count) {
@@ -183,7 +184,9 @@ bool read_bmp_header(const InputFile& file, ImageInfo& info, int& palette) {
   };
   const auto height = static_cast<std::int32_t>(number(22, 4));
   const auto bits = static_cast<int>(number(28, 2));
-  if (number(14, 4) < 40 || height == std::numeric_limits<std::int32_t>::min()) return false;
+  constexpr std::array kDepths = {1, 2, 4, 8, 16, 24, 32};
+  const bool is_plain = number(30, 4) == 0 && std::ranges::find(kDepths, bits) != kDepths.end();
+  if (number(14, 4) < 40 || !is_plain || height == std::numeric_limits<std::int32_t>::min()) return false;
   info.width = static_cast<int>(number(18, 4));
   info.height = std::abs(height);
   info.bits_per_sample = std::min(bits, 8);

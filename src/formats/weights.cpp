@@ -209,27 +209,6 @@ std::string WeightsFile::fingerprint() const {
   return hash_digits(hash);
 }
 
-std::string WeightsFile::short_fingerprint() const {
-  std::vector<const TensorEntry*> sorted;
-  sorted.reserve(entries().size());
-  for (const TensorEntry& entry : entries()) sorted.push_back(&entry);
-  std::ranges::sort(sorted, {}, &TensorEntry::name);
-  std::array<float, 256> values{};
-  std::array<std::byte, values.size() * sizeof(double)> staging;
-  Hasher hasher;
-  for (const TensorEntry* const entry : sorted) {
-    const Shape& shape = entry->type.shape;
-    hasher.add_text(fmt::format("{} {}", entry->name, to_string(shape)));
-    const DType type = entry->type.dtype;
-    if (type != DType::kF32 && type != DType::kF16 && type != DType::kBF16 && type != DType::kF64) continue;
-    const auto count = std::min(values.size(), static_cast<std::size_t>(shape.elements()));
-    const std::span<float> first = std::span(values).first(count);
-    read_as_f32(entry->name, 0, first, staging);
-    hasher.add(std::as_bytes(first));
-  }
-  return hash_digits(hasher.digest());
-}
-
 WeightsFile open_weights(const std::filesystem::path& model_dir) {
   const auto open_path = [](const std::filesystem::path& path) {
     if (!path.string().ends_with(kIndexSuffix)) return WeightsFile(open_one(path), {path});

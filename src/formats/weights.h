@@ -36,9 +36,6 @@ class WeightsFile : public TensorSource {
   const std::vector<std::filesystem::path>& files() const { return files_; }
   // Returns a fingerprint of the contents (base/hash.h), as 16 digits. Reads every file once.
   std::string fingerprint() const;
-  // Returns a fingerprint of each tensor's name, shape and first values: it tells models apart without reading them
-  // whole. It does not depend on the file format or on how the weights are cut into shards. Of codes it has no values.
-  std::string short_fingerprint() const;
 
  private:
   friend WeightsFile open_weights(const std::filesystem::path& model_dir);

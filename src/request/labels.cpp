@@ -64,7 +64,7 @@ Findings find_labels(ModelBundle& bundle, const ModelRequest& model, const PageS
   const LabelSet seen(found.config.labels, "labels of the data");
   if (has_labels(bundle) && covers(bundle.config.task.labels, seen)) return std::move(found.findings);
   // `seen` has the whole of a scheme, also the I- of a type whose fields all have one word, which a model may lack.
-  if (has_labels(bundle) &&
+  if (has_labels(bundle) && task.labels_words() &&
       !task.find_unknown_label(pages, LabelSet(bundle.config.task.labels, "the model's labels"))) {
     return std::move(found.findings);
   }

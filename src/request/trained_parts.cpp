@@ -8,6 +8,7 @@
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "bundle/adapter.h"
 #include "model/trained_parts.h"
 
 namespace plimsoll {
@@ -148,7 +149,7 @@ void choose_trained_parts(ModelBundle& bundle, const PartsRequest& request) {
     }
     bundle.base = std::filesystem::absolute(bundle.origin).lexically_normal().string();
     bundle.options.lora = chosen_adapters(request, bundle.definition());
-    bundle.base_fingerprint = bundle.weights->short_fingerprint();
+    bundle.base_fingerprint = fingerprint_of_base(bundle);
   }
   check_trained_parts(bundle.definition(), bundle.options);
   if (bundle.quantized) refuse_training_of_codes(bundle);

@@ -26,6 +26,8 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr const char* kAside = "earlier";  // in the work folder, while entries are moved there
+// The same for a part of the run; the step of the checkpoint that it goes on from follows.
+constexpr std::string_view kLater = "later-";
 constexpr std::array kRunFiles = {"metrics.jsonl", "order.jsonl", "plan.json",     "summary.json",
                                   "args.json",     "arena.json",  "findings.json", "worst.json",
                                   "events.jsonl",  "tensorboard", kReportFile};
@@ -129,18 +131,24 @@ std::set<std::string> run_files(const fs::path& output_dir) {
 enum class Fate : std::uint8_t { kStays, kIsCopied, kMoves };
 
 // Puts the run's entries into output_dir/earlier-N as one, and returns its path.
-fs::path put_aside(const fs::path& output_dir, const std::function<Fate(const std::string& name)>& fate) {
-  const fs::path aside = work_folder(output_dir) / kAside;
+fs::path put_aside(const fs::path& output_dir, const std::string& work,
+                   const std::function<Fate(const std::string& name)>& fate) {
+  const fs::path aside = work_folder(output_dir) / work;
   finish_writing_model(output_dir);
   fs::path place;
   for (int i = 1; place.empty() || is_there(place); ++i) place = output_dir / fmt::format("earlier-{}", i);
   std::error_code error;
   fs::create_directories(aside, error);
-  for (const fs::path& entry : run_entries(output_dir)) {
-    const fs::path to = aside / entry.filename();
-    const Fate its = fate(entry.filename().string());
-    if (!error && its == Fate::kMoves) fs::rename(entry, to, error);
-    if (!error && its == Fate::kIsCopied) fs::copy(entry, to, fs::copy_options::recursive, error);
+  const std::vector<fs::path> entries = run_entries(output_dir);
+  constexpr auto kAgain =
+      fs::copy_options::recursive | fs::copy_options::overwrite_existing | fs::copy_options::skip_symlinks;
+  for (const fs::path& entry : entries) {  // what can fail comes before anything is moved
+    if (error || fate(entry.filename().string()) != Fate::kIsCopied) continue;
+    fs::copy(entry, aside / entry.filename(), kAgain, error);
+  }
+  for (const fs::path& entry : entries) {
+    if (error || fate(entry.filename().string()) != Fate::kMoves) continue;
+    fs::rename(entry, aside / entry.filename(), error);
   }
   if (!error) fs::rename(aside, place, error);
   if (error) {
@@ -188,21 +196,51 @@ bool is_of_run(const fs::path& output_dir, const fs::path& file) {
 std::optional<fs::path> set_run_aside(const fs::path& output_dir) {
   const bool goes_on = is_there(work_folder(output_dir) / kAside);  // a process was killed while it did this
   if (!goes_on && list_checkpoints(output_dir).empty() && !holds_a_model(output_dir)) return std::nullopt;
-  return put_aside(output_dir, [](const std::string&) { return Fate::kMoves; });
+  return put_aside(output_dir, kAside, [](const std::string&) { return Fate::kMoves; });
 }
+
+namespace {
+
+// What becomes of an entry of a run that goes on from that step.
+Fate fate_after(std::int64_t step, const std::string& name) {
+  for (const std::string_view prefix : {"checkpoint-", "nonfinite-step-"}) {
+    if (is_numbered(name, prefix)) return std::stoll(name.substr(prefix.size())) > step ? Fate::kMoves : Fate::kStays;
+  }
+  // The run that goes on needs them, and cuts its logs after that step.
+  if (name == kPrunedModel) return Fate::kStays;
+  const bool shared = name == kPruneFile || std::ranges::find(kRunFiles, name) != kRunFiles.end();
+  return shared ? Fate::kIsCopied : Fate::kMoves;
+}
+
+fs::path put_later_aside(const fs::path& output_dir, std::int64_t step) {
+  return put_aside(output_dir, fmt::format("{}{}", kLater, step),
+                   [step](const std::string& name) { return fate_after(step, name); });
+}
+
+// Finishes what a killed process had begun to set aside, or forgets it if nothing had been moved.
+void finish_setting_aside(const fs::path& output_dir) {
+  for (const fs::path& begun : entries_of(work_folder(output_dir))) {
+    const std::string name = begun.filename().string();
+    if (!is_numbered(name, kLater)) continue;
+    const std::int64_t step = std::stoll(name.substr(kLater.size()));
+    const bool moved = std::ranges::any_of(entries_of(begun), [step](const fs::path& entry) {
+      return fate_after(step, entry.filename().string()) == Fate::kMoves;
+    });
+    if (moved) {
+      put_later_aside(output_dir, step);
+    } else {
+      std::error_code error;
+      fs::remove_all(begun, error);
+    }
+  }
+}
+
+}  // namespace
 
 std::optional<fs::path> set_later_aside(const fs::path& output_dir, std::int64_t step) {
   const std::vector<std::int64_t> steps = list_checkpoints(output_dir);
   if (std::ranges::none_of(steps, [step](std::int64_t each) { return each > step; })) return std::nullopt;
-  return put_aside(output_dir, [step](const std::string& name) {
-    for (const std::string_view prefix : {"checkpoint-", "nonfinite-step-"}) {
-      if (is_numbered(name, prefix)) return std::stoll(name.substr(prefix.size())) > step ? Fate::kMoves : Fate::kStays;
-    }
-    // The run that goes on needs them, and cuts its logs after that step.
-    if (name == kPrunedModel) return Fate::kStays;
-    const bool shared = name == kPruneFile || std::ranges::find(kRunFiles, name) != kRunFiles.end();
-    return shared ? Fate::kIsCopied : Fate::kMoves;
-  });
+  return put_later_aside(output_dir, step);
 }
 
 std::string set_aside_text(const fs::path& output_dir, const fs::path& aside) {
@@ -218,6 +256,7 @@ void recover_run_directory(const fs::path& output_dir) {
   remove_abandoned_files(output_dir,
                          [names = run_files(output_dir)](const std::string& name) { return names.contains(name); });
   if (is_there(work_folder(output_dir) / kAside)) set_run_aside(output_dir);
+  finish_setting_aside(output_dir);
   remove_torn_checkpoints(output_dir);
 }
 

@@ -97,10 +97,8 @@ TEST_F(Outputs, AnInputIsNotReplacedHoweverItIsSpelt) {
 }
 
 // As under mpirun -n 2.
-TEST_F(Outputs, AModelIsWrittenByOneProcess) {
+TEST_F(Outputs, AModelIsPrunedAndTrainedByOneProcess) {
   const Variable size("OMPI_COMM_WORLD_SIZE", "2"), rank("OMPI_COMM_WORLD_RANK", "0");
-  expect_message(run({"init", "--model", "layoutlmv3-tiny", "--output-dir", path("made")}), 2,
-                 {"a model directory is written by one process", "2 processes of mpirun", "without mpirun"});
   expect_message(run({"prune", "--model", path("model"), "--data", path("pages/train.jsonl"), "--to-flops", "0.5",
                       "--epochs", "1", "--output-dir", path("made")}),
                  2, {"a model is pruned by one process", "without mpirun, and without --epochs", "--zero-stage 2"});

@@ -107,6 +107,32 @@ TEST_F(RunDirectory, ARunThatGoesOnFromAnEarlierCheckpointSetsTheLaterOnesAside)
   EXPECT_FALSE(fs::exists(at("run/earlier-2")));
 }
 
+// As after a kill in the middle, and before anything was moved.
+TEST_F(RunDirectory, WhatAKilledProcessWasSettingAsideIsSetAside) {
+  ASSERT_EQ(run(train_arguments("run", {"--max-steps", "3", "--save-steps", "1"})).code, 0);
+  const std::uint64_t last = sums_in("run").at("checkpoint-3/model.safetensors");
+  fs::create_directories(at("run/.plimsoll/later-2"));
+  fs::copy(at("run/metrics.jsonl"), at("run/.plimsoll/later-2/metrics.jsonl"));
+  const Arguments on =
+      train_arguments("run", {"--max-steps", "3", "--resume-from-checkpoint", path("run/checkpoint-1")});
+  Arguments latest = on;
+  latest.back() = "latest";
+  EXPECT_EQ(run(latest).code, 0);
+  EXPECT_FALSE(fs::exists(at("run/earlier-1")));
+  EXPECT_FALSE(fs::exists(at("run/.plimsoll")));
+  fs::create_directories(at("run/.plimsoll/later-1"));
+  fs::copy(at("run/metrics.jsonl"), at("run/.plimsoll/later-1/metrics.jsonl"));
+  fs::rename(at("run/checkpoint-3"), at("run/.plimsoll/later-1/checkpoint-3"));
+  const Outcome resumed = run(on);
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  const auto kept = sums_in("run/earlier-1");
+  EXPECT_EQ(kept.at("checkpoint-3/model.safetensors"), last);
+  for (const char* name : {"checkpoint-2/model.safetensors", "model.safetensors", "config.json", "metrics.jsonl"}) {
+    EXPECT_TRUE(kept.contains(name)) << name;
+  }
+  EXPECT_FALSE(fs::exists(at("run/.plimsoll")));
+}
+
 TEST_F(RunDirectory, LatestOfAFinishedRunWithoutCheckpointsIsNoLeaveToReplaceIt) {
   ASSERT_EQ(run(train_arguments("run", {"--max-steps", "1", "--save-steps", "0"})).code, 0);
   const auto before = files_in("run");

@@ -215,6 +215,38 @@ TEST_F(Tasks, WholeNumbersAreSaidToBeRegression) {
   EXPECT_THAT(trained.err, testing::HasSubstr(said));
 }
 
+// The data says what is trained; a model of one label without a problem type predicts a number, as in transformers.
+TEST_F(Tasks, AHeadOfOneKindIsReplacedByOneOfAnother) {
+  const auto made = [&](const std::string& name, const Arguments& more) {
+    Arguments all = {"init",         "--model", "roberta-tiny", "--task", "sequence-classification",
+                     "--output-dir", path(name)};
+    all.insert(all.end(), more.begin(), more.end());
+    ASSERT_EQ(run(all).code, 0);
+  };
+  made("classes", {"--labels", "A,B,C"});
+  made("number", {});
+  std::vector<json> numbers, names;
+  for (int i = 0; i < 6; ++i) {
+    const std::string text = "the total is " + std::to_string(i);
+    numbers.push_back({{"text", text}, {"label", i + 0.5}});
+    names.push_back({{"text", text}, {"label", i % 2 == 0 ? "A" : "B"}});
+  }
+  write_pages("numbers.jsonl", numbers);
+  write_pages("names.jsonl", names);
+  const auto trained = [&](const std::string& model, const std::string& data) {
+    const Outcome outcome = run({"train", "--model", path(model), "--data", path("pages/" + data), "--output-dir",
+                                 path(model + "-" + data), "--max-steps", "1", "--budget", "1GiB", "--threads", "1"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.err + outcome.out;
+  };
+  EXPECT_THAT(trained("classes", "numbers.jsonl"), testing::HasSubstr("1 label (LABEL_0) replaces the model's 3"));
+  EXPECT_THAT(trained("number", "names.jsonl"), testing::HasSubstr("2 labels (A, B) replaces the model's 1"));
+  EXPECT_THAT(trained("number", "numbers.jsonl"), testing::Not(testing::HasSubstr("new classification head")));
+  const Outcome predicted = run({"predict", "--model", path("number"), "--data", path("pages/numbers.jsonl")});
+  EXPECT_EQ(predicted.code, 0) << predicted.err;
+  EXPECT_THAT(predicted.out, testing::HasSubstr("\"value\":"));
+}
+
 TEST_F(Tasks, SeveralLabelsAndNumbers) {
   retarget([](json& page, std::size_t i) {
     page["label"] = i == 0 ? json::array() : i == 1 ? json::array({"a"}) : json::array({"b", "a"});

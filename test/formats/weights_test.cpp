@@ -62,27 +62,6 @@ TEST(Weights, ReadsShards) {
   }
 }
 
-TEST(Weights, ShortFingerprintsAreOfContentsAlone) {
-  const ScratchFolder directory;
-  const auto made = [&](const std::string& name, const std::vector<std::string>& tensors, float first) {
-    write_shard(directory.path() / name, tensors, first);
-    return open_weights(directory.path() / name).short_fingerprint();
-  };
-  const std::string whole = made("whole.safetensors", {"a", "b", "c"}, 1);
-  EXPECT_EQ(whole.size(), 16U);
-  EXPECT_NE(made("others.safetensors", {"a", "b", "c"}, 2), whole);
-  EXPECT_NE(made("fewer.safetensors", {"a", "b"}, 1), whole);
-  EXPECT_NE(made("named.safetensors", {"a", "b", "d"}, 1), whole);
-  made("one.safetensors", {"c"}, 3);
-  made("two.safetensors", {"a", "b"}, 1);
-  directory.write("model.safetensors.index.json",
-                  R"({"weight_map": {"c": "one.safetensors", "b": "two.safetensors", "a": "two.safetensors"}})");
-  EXPECT_EQ(open_weights(directory.path()).short_fingerprint(), whole);
-  // Tensors that are no floats, and those of a pickle.
-  std::filesystem::copy_file(golden("state.bin"), directory.path() / "p1.bin");
-  EXPECT_EQ(open_weights(directory.path() / "p1.bin").short_fingerprint().size(), 16U);
-}
-
 // What `stored` says is where `read` reads.
 TEST(Weights, SaysWhereTensorsLieInTheirFiles) {
   const ScratchFolder directory;

@@ -340,6 +340,7 @@ TEST(ScoresOfText, NormaliseAsSquadDoes) {
   EXPECT_EQ(word_f1("", ""), 1);
   EXPECT_EQ(word_f1("", "x"), 0);
   // Python's str.lower, str.split and \b know more than ASCII.
+  EXPECT_TRUE(is_exact_match("\u039F\u0394\u039F\u03A3 \u03A3", "\u03BF\u03B4\u03BF\u03C2 \u03C3"));
   EXPECT_TRUE(is_exact_match("12\u00A0EUR\u3000", "12 eur"));
   EXPECT_EQ(normalized_answer("\u00C9T\u00C9\u2003\x1F!"), "\u00E9t\u00E9");
   EXPECT_EQ(normalized_answer("\u20ACa b\u2013the\u2013c \u00E0 an1"), "\u20AC b\u2013 \u2013c \u00E0 an1");

@@ -15,14 +15,19 @@ bool is_punctuation(char32_t c) {
   return c > ' ' && c < 0x7F && !(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z');
 }
 
-// Returns the characters in lower case.
+// Returns the characters in lower case, as Python's str.lower: a sigma that ends a word has a form of its own.
 std::u32string lower_characters(std::string_view text) {
   const UnicodeTables& tables = UnicodeTables::instance();
+  const CharClasses& classes = CharClasses::instance();
+  constexpr char32_t kSigma = U'\u03A3', kFinalSigma = U'\u03C2';
   std::u32string characters;
   for (std::size_t at = 0; at < text.size();) {
     const DecodedChar c = decode_utf8(text, at);
-    tables.append_lower(c.code_point, characters);
     at += c.length;
+    const auto is_letter = [&](char32_t each) { return classes(each) == CharClass::kLetter; };
+    const bool ends_word = c.code_point == kSigma && !characters.empty() && is_letter(characters.back()) &&
+                           (at == text.size() || !is_letter(decode_utf8(text, at).code_point));
+    ends_word ? characters.push_back(kFinalSigma) : tables.append_lower(c.code_point, characters);
   }
   return characters;
 }
