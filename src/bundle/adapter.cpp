@@ -337,10 +337,7 @@ std::string fingerprint_of_base(const ModelBundle& bundle) {
     if (!name) continue;
     hasher.add_text(fmt::format("{} {}", spec.name, to_string(spec.file_shape)));
     const TensorType& type = bundle.weights->at(*name).type;
-    if (type.dtype != DType::kF32 && type.dtype != DType::kF16 && type.dtype != DType::kBF16 &&
-        type.dtype != DType::kF64) {
-      continue;
-    }
+    if (!is_floating(type.dtype)) continue;
     const std::span<float> first =
         std::span(values).first(std::min(values.size(), static_cast<std::size_t>(type.shape.elements())));
     bundle.weights->read_as_f32(*name, 0, first, staging);

@@ -263,7 +263,7 @@ void run_generate(Invocation& invocation, RunOptions& options, GenerateOptions& 
   load_model(bundle, options.train.seed, [&](const std::string& name) { return session.parameter(name); });
 
   const Tokenizer& tokenizer = *bundle.tokenizer;
-  // What reads a file's prompts reads a line for each, however many there are.
+  // A program that passed a file expects a line for each prompt, even if there is one.
   const bool streams =
       generate.output.empty() && !invocation.json && prompts.size() == 1 && generate.data.empty();
   Typewriter typewriter(tokenizer, streams);

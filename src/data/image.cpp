@@ -6,14 +6,15 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstdlib>
 #include <limits>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <string_view>
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "data/image_bmp.h"
 #include "data/image_end.h"
 #include "data/image_jpeg.h"
 #include "data/image_orientation.h"
@@ -170,28 +171,17 @@ bool holds_with_memory(std::uint64_t bytes, const Call& call) {
 
 constexpr std::uint64_t kHeaderBytes = 64 * kKiB;
 
-// Leptonica would decode the whole file for its header. The header is Windows': after 14 bytes its own size, and the
-// image's width, height (negative: from the top), planes, bits of a pixel and compression; others than plain pixels are
-// left to Leptonica.
-bool read_bmp_header(const InputFile& file, ImageInfo& info, int& palette) {
-  std::array<std::byte, 34> bytes{};
-  if (file.size_bytes() < bytes.size()) return false;
-  file.read_at(0, bytes);
-  const auto number = [&](std::size_t at, std::size_t count) {
-    std::uint32_t value = 0;
-    for (std::size_t i = 0; i < count; ++i) value |= std::to_integer<std::uint32_t>(bytes[at + i]) << (8 * i);
-    return value;
-  };
-  const auto height = static_cast<std::int32_t>(number(22, 4));
-  const auto bits = static_cast<int>(number(28, 2));
+// Returns false for a file whose header only Leptonica knows, or whose pixels are not plain.
+bool read_plain_bmp(const InputFile& file, ImageInfo& info, int& palette) {
   constexpr std::array kDepths = {1, 2, 4, 8, 16, 24, 32};
-  const bool is_plain = number(30, 4) == 0 && std::ranges::find(kDepths, bits) != kDepths.end();
-  if (number(14, 4) < 40 || !is_plain || height == std::numeric_limits<std::int32_t>::min()) return false;
-  info.width = static_cast<int>(number(18, 4));
-  info.height = std::abs(height);
-  info.bits_per_sample = std::min(bits, 8);
-  info.samples_per_pixel = bits >= 24 ? 3 : 1;
-  palette = bits <= 8 ? 1 : 0;
+  const std::optional<BmpHeader> header = read_bmp_header(file);
+  if (!header || header->compression != 0 || std::ranges::find(kDepths, header->bits) == kDepths.end()) return false;
+  if (header->height > std::numeric_limits<int>::max()) return false;
+  info.width = static_cast<int>(header->width);
+  info.height = static_cast<int>(header->height);
+  info.bits_per_sample = std::min(header->bits, 8);
+  info.samples_per_pixel = header->bits >= 24 ? 3 : 1;
+  palette = header->bits <= 8 ? 1 : 0;
   return true;
 }
 
@@ -220,7 +210,7 @@ Header read_header(const fs::path& path, const InputFile& file) {
   info.format = format_name(header.format);
   int palette = 0;
   if (info.format == "jpeg") read_jpeg_header(path, info);
-  const bool is_bmp = info.format == "bmp" && read_bmp_header(file, info, palette);
+  const bool is_bmp = info.format == "bmp" && read_plain_bmp(file, info, palette);
   const bool read = info.format == "jpeg" || is_bmp || holds_with_memory(kHeaderBytes, [&] {
                       return pixReadHeader(path.c_str(), &header.format, &info.width, &info.height,
                                            &info.bits_per_sample, &info.samples_per_pixel, &palette) == 0;

@@ -4,11 +4,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <optional>
 #include <string_view>
 #include <vector>
 
+#include "data/image_bmp.h"
 #include "data/tiff_numbers.h"
 
 namespace plimsoll {
@@ -65,19 +65,12 @@ bool tiff_ends_too_early(const InputFile& file) {
 
 // Pixels that are not compressed take as many bytes as the header says, each row a multiple of four.
 bool bmp_ends_too_early(const InputFile& file) {
-  std::array<std::byte, 34> header{};
-  if (file.size_bytes() < header.size()) return true;
-  file.read_at(0, header);
-  const auto number = [&](std::size_t at, std::size_t count) {
-    std::uint64_t value = 0;
-    for (std::size_t i = 0; i < count; ++i) value |= std::to_integer<std::uint64_t>(header[at + i]) << (8 * i);
-    return value;
-  };
   constexpr std::uint64_t kPlain = 0, kBitFields = 3;
-  if (const std::uint64_t form = number(30, 4); form != kPlain && form != kBitFields) return false;
-  const auto height = std::abs(static_cast<std::int64_t>(static_cast<std::int32_t>(number(22, 4))));
-  const std::uint64_t row = (number(18, 4) * number(28, 2) + 31) / 32 * 4;
-  return file.size_bytes() < number(10, 4) + row * static_cast<std::uint64_t>(height);
+  const std::optional<BmpHeader> header = read_bmp_header(file);
+  if (!header || (header->compression != kPlain && header->compression != kBitFields)) return false;
+  const auto width = static_cast<std::uint64_t>(std::max(header->width, std::int64_t{0}));
+  const std::uint64_t row = (width * static_cast<std::uint64_t>(header->bits) + 31) / 32 * 4;
+  return file.size_bytes() < header->pixels_at + row * static_cast<std::uint64_t>(header->height);
 }
 
 }  // namespace

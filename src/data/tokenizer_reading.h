@@ -94,7 +94,7 @@ void read_unigram_config(TokenizerReading& reading, const nlohmann::json& config
 void check_unigram(const TokenizerReading& reading);
 
 // tokenizer_read_added.cpp reads added and special tokens.
-// What the post-processor puts around a text.
+// Holds what the post-processor puts around a text.
 struct Around {
   bool known = false;                                      // a tokenizer.json says it
   std::string before{}, after{};                           // empty: no token

@@ -100,7 +100,7 @@ struct FitRequest {
   bool trains = true;                         // false: evaluation only
   std::vector<NamedModel> smaller_models{};   // for the same labels, to train from scratch; the largest first
   bool pretrained = false;                    // the model has pretrained weights, so adapters make sense
-  // Whether the command has that option ("--freeze"), for remedies; absent: it has all that make sense.
+  // Says whether the command has that option ("--freeze"), for remedies. If it is absent, the command has all.
   std::function<bool(const std::string& option)> has_option{};
   bool evaluates = false;
   // The programs of an evaluation also compute the gradients of what trains (ProgramKind::kGradients).

@@ -54,13 +54,11 @@ class Search {
         keeps_biases_(may_keep_biases(request, backend)) {
     // Estimates are compared, so the process is measured once: it grows with the code of what was tried before. Whole
     // plans measure it anew.
-    estimated_.process_bytes = [this] {
-      if (!process_bytes_) process_bytes_ = request_.process_bytes();
-      return *process_bytes_;
+    estimated_.process_bytes = [measure = request.process_bytes, bytes = std::size_t{0}]() mutable {
+      if (bytes == 0) bytes = measure();
+      return bytes;
     };
   }
-  Search(const Search&) = delete;
-  Search& operator=(const Search&) = delete;
 
   RunPlan run() {
     std::optional<RunPlan> run = complete(find_families());
@@ -537,7 +535,6 @@ class Search {
 
   const FitRequest& request_;
   FitRequest estimated_ = request_;
-  std::optional<std::size_t> process_bytes_;  // as the first estimate measured it
   Backend& backend_;
   bool spends_memory_, keeps_biases_;
   std::map<std::tuple<std::int64_t, std::int64_t, UpdateMode, std::size_t, bool, bool>, PlanSummary> estimates_;

@@ -162,6 +162,40 @@ fs::path put_aside(const fs::path& output_dir, const std::string& work,
   return place;
 }
 
+// Returns what becomes of an entry of a run that goes on from that step.
+Fate fate_after(std::int64_t step, const std::string& name) {
+  for (const std::string_view prefix : {"checkpoint-", "nonfinite-step-"}) {
+    if (is_numbered(name, prefix)) return std::stoll(name.substr(prefix.size())) > step ? Fate::kMoves : Fate::kStays;
+  }
+  // The run that goes on needs them, and cuts its logs after that step.
+  if (name == kPrunedModel) return Fate::kStays;
+  const bool shared = name == kPruneFile || std::ranges::find(kRunFiles, name) != kRunFiles.end();
+  return shared ? Fate::kIsCopied : Fate::kMoves;
+}
+
+fs::path put_later_aside(const fs::path& output_dir, std::int64_t step) {
+  return put_aside(output_dir, fmt::format("{}{}", kLater, step),
+                   [step](const std::string& name) { return fate_after(step, name); });
+}
+
+// Finishes what a killed process had begun to set aside, or forgets it if nothing had been moved.
+void finish_setting_aside(const fs::path& output_dir) {
+  for (const fs::path& begun : entries_of(work_folder(output_dir))) {
+    const std::string name = begun.filename().string();
+    if (!is_numbered(name, kLater)) continue;
+    const std::int64_t step = std::stoll(name.substr(kLater.size()));
+    const bool moved = std::ranges::any_of(entries_of(begun), [step](const fs::path& entry) {
+      return fate_after(step, entry.filename().string()) == Fate::kMoves;
+    });
+    if (moved) {
+      put_later_aside(output_dir, step);
+    } else {
+      std::error_code error;
+      fs::remove_all(begun, error);
+    }
+  }
+}
+
 }  // namespace
 
 RunDirectoryState run_directory_state(const fs::path& output_dir) {
@@ -198,44 +232,6 @@ std::optional<fs::path> set_run_aside(const fs::path& output_dir) {
   if (!goes_on && list_checkpoints(output_dir).empty() && !holds_a_model(output_dir)) return std::nullopt;
   return put_aside(output_dir, kAside, [](const std::string&) { return Fate::kMoves; });
 }
-
-namespace {
-
-// What becomes of an entry of a run that goes on from that step.
-Fate fate_after(std::int64_t step, const std::string& name) {
-  for (const std::string_view prefix : {"checkpoint-", "nonfinite-step-"}) {
-    if (is_numbered(name, prefix)) return std::stoll(name.substr(prefix.size())) > step ? Fate::kMoves : Fate::kStays;
-  }
-  // The run that goes on needs them, and cuts its logs after that step.
-  if (name == kPrunedModel) return Fate::kStays;
-  const bool shared = name == kPruneFile || std::ranges::find(kRunFiles, name) != kRunFiles.end();
-  return shared ? Fate::kIsCopied : Fate::kMoves;
-}
-
-fs::path put_later_aside(const fs::path& output_dir, std::int64_t step) {
-  return put_aside(output_dir, fmt::format("{}{}", kLater, step),
-                   [step](const std::string& name) { return fate_after(step, name); });
-}
-
-// Finishes what a killed process had begun to set aside, or forgets it if nothing had been moved.
-void finish_setting_aside(const fs::path& output_dir) {
-  for (const fs::path& begun : entries_of(work_folder(output_dir))) {
-    const std::string name = begun.filename().string();
-    if (!is_numbered(name, kLater)) continue;
-    const std::int64_t step = std::stoll(name.substr(kLater.size()));
-    const bool moved = std::ranges::any_of(entries_of(begun), [step](const fs::path& entry) {
-      return fate_after(step, entry.filename().string()) == Fate::kMoves;
-    });
-    if (moved) {
-      put_later_aside(output_dir, step);
-    } else {
-      std::error_code error;
-      fs::remove_all(begun, error);
-    }
-  }
-}
-
-}  // namespace
 
 std::optional<fs::path> set_later_aside(const fs::path& output_dir, std::int64_t step) {
   const std::vector<std::int64_t> steps = list_checkpoints(output_dir);
