@@ -103,8 +103,8 @@ bool TeacherFile::is_whole() const {
   const SafetensorsReader reader = [&] {
     try {
       return SafetensorsReader(path_);
-    } catch (const DataError& error) {
-      throw damaged(path_, error.problem().what);
+    } catch (const DataError& torn) {
+      throw damaged(path_, torn.problem().what);
     }
   }();
   const TensorEntry* const records = reader.find(kRecords);
