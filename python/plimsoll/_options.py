@@ -28,7 +28,7 @@ class CheckOptions(TypedDict, total=False):
     base_model: Path
     """Directory of the base model, if --model is an adapter (default: the one named in adapter_config.json)"""
     data: Union[Path, Sequence[Path]]
-    """Pages: a JSONL file (image, words, boxes, and labels, label, questions, or entities and links, as the task has it), or a folder with annotations/ and images/ (FUNSD). Several files, or a pattern such as 'train-*.jsonl', are read as one"""
+    """Pages: a JSONL file (image, words, boxes, and labels, label, questions, or entities and links, as the task requires), or a folder with annotations/ and images/ (FUNSD). Several files, or a pattern such as 'train-*.jsonl', are read as one"""
     pages: Union[Path, Sequence[Path]]
     """For tasks that read pairs: the pages that the pairs of --data and --eval-data name by their ids (a, b); without it, pairs contain their pages"""
     box_format: Union[str, Sequence[str]]
@@ -36,7 +36,7 @@ class CheckOptions(TypedDict, total=False):
     segment_boxes: bool
     """FUNSD: each word gets the box of its entity, as in published results"""
     max_length: int
-    """Text tokens per window, with the first and last (0: the model's limit, at most 512) (default: 0)"""
+    """Text tokens per window, special tokens included (0: the model's limit, at most 512) (default: 0)"""
     stride: int
     """Tokens that neighbouring windows of a long page share (-1: a quarter of a window, at most 128) (default: -1)"""
     truncate: bool
@@ -44,25 +44,25 @@ class CheckOptions(TypedDict, total=False):
     cache: Path
     """Cache pages in this directory, with their tokens and resized images (about 170 KB per page), for later epochs and runs; rebuilt when data, tokenizer or options change"""
     task: Union[str, Sequence[str]]
-    """What is trained: token-classification, sequence-classification, question-answering, relation-extraction, pair-classification, pair-ranking, pair-similarity, causal-lm (default: what the model was trained for; a preset: token-classification, a decoder's causal-lm). Another than the model's gives it a new head"""
+    """Task to train for: token-classification, sequence-classification, question-answering, relation-extraction, pair-classification, pair-ranking, pair-similarity, causal-lm (default: what the model was trained for; a preset: token-classification, a decoder's causal-lm). A task other than the model's gives it a new head"""
     problem_type: Literal["single_label_classification", "multi_label_classification", "regression"]
-    """Of classes of pages: single_label_classification (a name a page), multi_label_classification (a list), regression (a number); default: as the data is"""
+    """What sequence-classification predicts: single_label_classification (one name per page), multi_label_classification (a list), regression (a number); default: inferred from the data"""
     labels: Union[str, Sequence[str]]
     """Label names in order, separated by commas or in a file (default: the model's, else the data's). Names other than the model's give it a new head"""
     eval_data: Union[Path, Sequence[Path]]
     """Evaluation pages to check, also for pages that occur in both"""
     launcher: Literal["auto", "none"]
-    """auto: work together with the other processes that mpirun, srun or torchrun has started; none: alone (default: auto)"""
+    """auto: work together with the other processes that mpirun, srun or torchrun started; none: run alone (default: auto)"""
     timeout: float
-    """Seconds after which a process that says nothing counts as failed (default: 600)"""
+    """Seconds without a message after which a process counts as failed (default: 600)"""
     rendezvous: Union[str, Sequence[str]]
-    """Where the processes that torchrun has started meet: an address of rank 0's machine and a free port (default: MASTER_ADDR and the port after MASTER_PORT)"""
+    """Where processes started by torchrun meet: an address of rank 0's machine and a free port (default: MASTER_ADDR and the port after MASTER_PORT)"""
     decode_images: bool
     """Decode every image, not only its header: finds damaged, blank and BGR images"""
     places: int
     """Number of places to list for each kind of finding (default: 5)"""
     fix: Union[str, Sequence[str]]
-    """Write a copy of --data with certain fixes to boxes: swapped corners, boxes from 0 to 1, boxes that are outside the page by a pixel; OUT.changes.jsonl lists every change; - for standard output"""
+    """Write a copy of --data with the faults mended that have only one remedy: swapped corners, boxes from 0 to 1, boxes outside the page by a pixel; OUT.changes.jsonl lists every change; - for standard output"""
 
 
 CHECK: Dict[str, Option] = {
@@ -101,7 +101,7 @@ class TrainOptions(TypedDict, total=False):
     base_model: Path
     """Directory of the base model, if --model is an adapter (default: the one named in adapter_config.json)"""
     data: Union[Path, Sequence[Path]]
-    """Pages: a JSONL file (image, words, boxes, and labels, label, questions, or entities and links, as the task has it), or a folder with annotations/ and images/ (FUNSD). Several files, or a pattern such as 'train-*.jsonl', are read as one"""
+    """Pages: a JSONL file (image, words, boxes, and labels, label, questions, or entities and links, as the task requires), or a folder with annotations/ and images/ (FUNSD). Several files, or a pattern such as 'train-*.jsonl', are read as one"""
     pages: Union[Path, Sequence[Path]]
     """For tasks that read pairs: the pages that the pairs of --data and --eval-data name by their ids (a, b); without it, pairs contain their pages"""
     box_format: Union[str, Sequence[str]]
@@ -109,7 +109,7 @@ class TrainOptions(TypedDict, total=False):
     segment_boxes: bool
     """FUNSD: each word gets the box of its entity, as in published results"""
     max_length: int
-    """Text tokens per window, with the first and last (0: the model's limit, at most 512) (default: 0)"""
+    """Text tokens per window, special tokens included (0: the model's limit, at most 512) (default: 0)"""
     stride: int
     """Tokens that neighbouring windows of a long page share (-1: a quarter of a window, at most 128) (default: -1)"""
     truncate: bool
@@ -149,25 +149,25 @@ class TrainOptions(TypedDict, total=False):
     update_mode: Literal["auto", "after-backward", "in-backward", "head-in-parts", "two-passes"]
     """When parameters are updated: after-backward, in-backward (needs --max-grad-norm 0), head-in-parts (the same, and a vocabulary's head part by part), two-passes (backward runs twice), or auto (default: auto)"""
     offload: Path
-    """Keep optimizer state, activations and weights in a temporary file in this directory if the budget requires it: gigabytes are moved per update, results do not change. With --device cuda they go to the machine's memory instead, up to --host-budget, without being asked; none forbids that"""
+    """Keep optimizer state, activations and weights in a temporary file in this directory if the budget requires it: gigabytes move per update, results do not change. With --device cuda they move to the machine's memory instead, up to --host-budget, even without this option; none forbids it"""
     launcher: Literal["auto", "none"]
-    """auto: work together with the other processes that mpirun, srun or torchrun has started; none: alone (default: auto)"""
+    """auto: work together with the other processes that mpirun, srun or torchrun started; none: run alone (default: auto)"""
     timeout: float
-    """Seconds after which a process that says nothing counts as failed (default: 600)"""
+    """Seconds without a message after which a process counts as failed (default: 600)"""
     rendezvous: Union[str, Sequence[str]]
-    """Where the processes that torchrun has started meet: an address of rank 0's machine and a free port (default: MASTER_ADDR and the port after MASTER_PORT)"""
+    """Where processes started by torchrun meet: an address of rank 0's machine and a free port (default: MASTER_ADDR and the port after MASTER_PORT)"""
     zero_stage: Literal["auto", "0", "1", "2", "3"]
-    """What each process keeps only a part of: 0 nothing, 1 the optimizer's state, 2 gradients too, 3 parameters too; auto: the lowest that fits the budget (default: auto)"""
+    """What is divided among the processes: 0 nothing, 1 optimizer state, 2 gradients too, 3 parameters too; auto: the lowest stage that fits the budget (default: auto)"""
     gradient_sync: Literal["auto", "update", "micro-batch"]
     """When gradients are summed over the processes if an update has several micro-batches: once an update, or in each micro-batch; auto: in each from stage 2 on (default: auto)"""
     ddp_bucket_cap_mb: float
-    """Size of the buckets that gradients travel in, in MiB (default: 25)"""
+    """Size of the buckets in which gradients are exchanged, in MiB (default: 25)"""
     eval_data: Union[Path, Sequence[Path]]
     """Pages for evaluation during training, in the format of --data"""
     task: Union[str, Sequence[str]]
-    """What is trained: token-classification, sequence-classification, question-answering, relation-extraction, pair-classification, pair-ranking, pair-similarity, causal-lm (default: what the model was trained for; a preset: token-classification, a decoder's causal-lm). Another than the model's gives it a new head"""
+    """Task to train for: token-classification, sequence-classification, question-answering, relation-extraction, pair-classification, pair-ranking, pair-similarity, causal-lm (default: what the model was trained for; a preset: token-classification, a decoder's causal-lm). A task other than the model's gives it a new head"""
     problem_type: Literal["single_label_classification", "multi_label_classification", "regression"]
-    """Of classes of pages: single_label_classification (a name a page), multi_label_classification (a list), regression (a number); default: as the data is"""
+    """What sequence-classification predicts: single_label_classification (one name per page), multi_label_classification (a list), regression (a number); default: inferred from the data"""
     labels: Union[str, Sequence[str]]
     """Label names in order, separated by commas or in a file (default: the model's, else the data's). Names other than the model's give it a new head"""
     num_train_epochs: float
@@ -177,7 +177,7 @@ class TrainOptions(TypedDict, total=False):
     learning_rate: float
     """Peak learning rate (default: 5e-05)"""
     layerwise_lr_decay: float
-    """Factor of the learning rate from one encoder layer to the one before it; the head has the full rate (default: 1)"""
+    """The learning rate of each encoder layer is that of the layer after it times this factor; the head has the full rate (default: 1)"""
     lr_pattern: Union[str, Sequence[str]]
     """Peak learning rates of single parameters, PATTERN=RATE with patterns as in --freeze: 'classifier.*=1e-3'. May be given several times, or as a list with commas; the last that matches counts"""
     max_steps: int
@@ -185,7 +185,7 @@ class TrainOptions(TypedDict, total=False):
     warmup_ratio: float
     """Fraction of updates used for warm-up (default: 0)"""
     warmup_steps: float
-    """Updates used for warm-up; below 1 their fraction; above 0 it overrides --warmup-ratio (default: 0)"""
+    """Updates used for warm-up, or below 1 a fraction of all updates; above 0 it overrides --warmup-ratio (default: 0)"""
     bf16: bool
     """Activations in bfloat16; weights keep full F32 precision"""
     fp16: bool
@@ -199,11 +199,11 @@ class TrainOptions(TypedDict, total=False):
     label_smoothing_factor: float
     """Fraction of a label's weight that is spread over all labels (default: 0)"""
     focal_gamma: float
-    """Focal loss: words and pages whose label is found easily weigh less, by (1 - p)^gamma (0: all weigh the same) (default: 0)"""
+    """Focal loss: where the model gives the label the probability p, the loss weighs (1 - p)^gamma, so that easy words and pages count less (0: all weigh the same) (default: 0)"""
     temperature: float
-    """pair-similarity: what cosines are divided by before they are compared; lower, and the hardest pages count more (default: 0.05)"""
+    """pair-similarity: cosine similarities are divided by this in the loss; the lower it is, the more the hardest pages count (default: 0.05)"""
     class_weights: Union[str, Sequence[str]]
-    """Weights of labels in the loss: balanced (by how often --data has each), or NAME=WEIGHT, separated by commas, or a JSON object; the others weigh 1. The loss is divided by the sum of the weights, as torch.nn.CrossEntropyLoss does. May be given several times"""
+    """Weights of labels in the loss: balanced (the rarer in --data, the more), or NAME=WEIGHT, separated by commas, or a JSON object; the others weigh 1. The loss is divided by the sum of the weights, as torch.nn.CrossEntropyLoss does. May be given several times"""
     max_grad_norm: float
     """Clip gradients to this global norm (0: no clipping) (default: 1)"""
     lr_scheduler_type: Literal["linear", "cosine", "cosine_with_restarts", "polynomial", "constant", "constant_with_warmup", "inverse_sqrt", "reduce_lr_on_plateau", "cosine_with_min_lr", "cosine_warmup_with_min_lr", "warmup_stable_decay", "greedy"]
@@ -221,9 +221,9 @@ class TrainOptions(TypedDict, total=False):
     data_seed: int
     """Random seed of the page order (-1: --seed) (default: -1)"""
     train_sampling_strategy: Literal["random", "sequential", "group_by_length"]
-    """Order of pages: random, sequential (the data's), or group_by_length (random groups, sorted by length) (default: random)"""
+    """Order of pages: random, sequential (as in the data), or group_by_length (random groups, sorted by length) (default: random)"""
     dataloader_drop_last: bool
-    """Leave out the pages at an epoch's end that fill no whole --per-device-train-batch-size"""
+    """Leave out the last pages of an epoch if they do not fill a --per-device-train-batch-size"""
     freeze: Union[str, Sequence[str]]
     """Parameters that are not trained: a pattern for whole Hugging Face names, where * is any text (dots too), ? one character, [0-5] one of a set; such as 'layoutlmv3.embeddings.*' or 'layoutlmv3.encoder.layer.[0-5].*'. May be given several times, or as a list with commas. Frozen parameters have no gradient and no optimizer state"""
     lora_rank: int
@@ -253,19 +253,19 @@ class TrainOptions(TypedDict, total=False):
     load_in_4bit: bool
     """Store them in 4 bits: NormalFloat (nf4), as in QLoRA"""
     distil_from: Path
-    """Directory of a trained model, the teacher: its outputs for each page are learnt besides the labels. It reads and predicts the same as the model that learns; both are in one plan"""
+    """Directory of a trained model, the teacher, whose outputs the student learns in addition to the labels. Both must read the same inputs and predict the same labels; one plan covers both"""
     teacher_cache: Path
-    """Directory of a file that keeps what the teacher computes of each page, so that its weights need no memory, and its computation no time, while the student trains. It is computed before the first update, and again only for another teacher, other data or another precision; the plan says how large it is"""
+    """Directory for a file of the teacher's outputs for every page, so that its weights take no memory and its forward pass no time while the student trains. The file is made before the first update, and made again only if the teacher, the data or the precision changes; the plan says how large it is"""
     distil_logits: float
-    """Factor of the loss of the teacher's predictions (0: none of it); the labels' is 1 (default: 1)"""
+    """Weight of the loss against the teacher's predictions (0: unused); the loss against the labels weighs 1 (default: 1)"""
     distil_temperature: float
-    """Temperature of both predictions (default: 2)"""
+    """Temperature of the teacher's and the student's predictions (default: 2)"""
     distil_hidden: float
-    """Factor of the mean squared difference of the layers' states, which have one width; layers of a model with fewer learn from those evenly spaced in the teacher (default: 1)"""
+    """Weight of the mean squared difference between hidden states, which must have the same width; a student with fewer layers learns from evenly spaced layers of the teacher (default: 1)"""
     distil_relations: float
-    """Factor of the loss of how tokens relate in the last layer's queries, keys and values (MiniLMv2), for models of any width (default: 1)"""
+    """Weight of the loss on how tokens relate to each other in the last layer's queries, keys and values (MiniLMv2), for models of any width (default: 1)"""
     teacher_bits: Literal["32", "8", "4"]
-    """How the teacher's weights are held: 32 (as the run computes), 8 or 4 (default: 8)"""
+    """Bits of the teacher's weights: 32 (as the run computes), 8 or 4 (default: 8)"""
     logging_strategy: Literal["no", "steps", "epoch"]
     """When to log: steps (every --logging-steps), epoch, or no (once, at the end) (default: steps)"""
     logging_steps: float
@@ -277,7 +277,7 @@ class TrainOptions(TypedDict, total=False):
     save_steps: float
     """Save a checkpoint every N updates (0: none; below 1: a fraction of all updates) (default: 500)"""
     save_only_model: bool
-    """Save checkpoints without the optimizer's state: smaller, but a run cannot be resumed from them. One that a signal asks for is complete"""
+    """Save checkpoints without the optimizer's state: smaller, but a run cannot be resumed from them. A checkpoint saved on a signal is complete all the same"""
     save_total_limit: int
     """Keep at most this many checkpoints (0: all) (default: 0)"""
     eval_strategy: Literal["no", "steps", "epoch"]
@@ -285,17 +285,17 @@ class TrainOptions(TypedDict, total=False):
     eval_steps: float
     """Evaluate every N updates (0: after each epoch; with --eval-strategy steps as --logging-steps; below 1: a fraction of all updates) (default: 0)"""
     eval_delay: float
-    """No evaluation before this many updates, or epochs if there is one after each (default: 0)"""
+    """No evaluation before this many updates, or epochs with --eval-strategy epoch (default: 0)"""
     eval_on_start: bool
     """Evaluate before the first update too"""
     early_stopping_patience: int
     """End the run after N evaluations in a row without a better metric (0: never) (default: 0)"""
     early_stopping_threshold: float
-    """By how much the metric must be better to count, for --early-stopping-patience (default: 0)"""
+    """How much better the metric must be to count as better, for --early-stopping-patience (default: 0)"""
     greater_is_better: Union[str, Sequence[str]]
     """True or False: whether a larger --metric-for-best-model is better (default: as for that metric)"""
     events: Path
-    """Write what happens to this file, one JSON object per line (docs/json.md); - for standard output, as --json does"""
+    """Write events to this file, one JSON object per line (docs/json.md); - for standard output, as --json does"""
     report_to: Union[str, Sequence[str]]
     """tensorboard (event files in --logging-dir) and jsonl (events.jsonl in --output-dir), separated by commas; all; or none (default: none)"""
     logging_dir: Path
@@ -444,7 +444,7 @@ class EvalOptions(TypedDict, total=False):
     base_model: Path
     """Directory of the base model, if --model is an adapter (default: the one named in adapter_config.json)"""
     data: Union[Path, Sequence[Path]]
-    """Pages: a JSONL file (image, words, boxes, and labels, label, questions, or entities and links, as the task has it), or a folder with annotations/ and images/ (FUNSD). Several files, or a pattern such as 'train-*.jsonl', are read as one"""
+    """Pages: a JSONL file (image, words, boxes, and labels, label, questions, or entities and links, as the task requires), or a folder with annotations/ and images/ (FUNSD). Several files, or a pattern such as 'train-*.jsonl', are read as one"""
     pages: Union[Path, Sequence[Path]]
     """For tasks that read pairs: the pages that the pairs of --data and --eval-data name by their ids (a, b); without it, pairs contain their pages"""
     box_format: Union[str, Sequence[str]]
@@ -452,7 +452,7 @@ class EvalOptions(TypedDict, total=False):
     segment_boxes: bool
     """FUNSD: each word gets the box of its entity, as in published results"""
     max_length: int
-    """Text tokens per window, with the first and last (0: the model's limit, at most 512) (default: 0)"""
+    """Text tokens per window, special tokens included (0: the model's limit, at most 512) (default: 0)"""
     stride: int
     """Tokens that neighbouring windows of a long page share (-1: a quarter of a window, at most 128) (default: -1)"""
     truncate: bool
@@ -470,27 +470,27 @@ class EvalOptions(TypedDict, total=False):
     dataloader_num_workers: int
     """Threads that load pages in the background (-1: chosen by the number of cores) (default: -1)"""
     offload: Path
-    """Keep weights in a temporary file in this directory, from which each layer's are read before they are used, if the budget requires it: slower, results do not change. With --device cuda they go to the machine's memory instead, up to --host-budget, without being asked; none forbids that"""
+    """Keep weights in a temporary file in this directory, from which each layer's are read before they are used, if the budget requires it: slower, results do not change. With --device cuda they move to the machine's memory instead, up to --host-budget, even without this option; none forbids it"""
     per_device_eval_batch_size: int
     """Maximum number of pages processed at once (0: 8 on a GPU; 2 on a CPU, which is no faster with more) (default: 0)"""
     bf16: bool
     """Compute in bfloat16 and keep weight matrices in it, in half the memory; scores differ a little"""
     load_in_8bit: bool
-    """Hold the encoder's weights in 8 bits, in blocks of 64, and multiply in 8 bits where the processor does so faster (AVX512_VNNI)"""
+    """Hold the encoder's weights in 8 bits, in blocks of 64, and multiply in 8 bits where that is faster (AVX512_VNNI)"""
     load_in_4bit: bool
     """Hold them in 4 bits: NormalFloat (nf4), as in QLoRA"""
     float_activations: bool
-    """With either: round weights alone, and multiply in F32 on every machine"""
+    """With either: quantize weights alone, and multiply in F32 on every machine"""
     launcher: Literal["auto", "none"]
-    """auto: work together with the other processes that mpirun, srun or torchrun has started; none: alone (default: auto)"""
+    """auto: work together with the other processes that mpirun, srun or torchrun started; none: run alone (default: auto)"""
     timeout: float
-    """Seconds after which a process that says nothing counts as failed (default: 600)"""
+    """Seconds without a message after which a process counts as failed (default: 600)"""
     rendezvous: Union[str, Sequence[str]]
-    """Where the processes that torchrun has started meet: an address of rank 0's machine and a free port (default: MASTER_ADDR and the port after MASTER_PORT)"""
+    """Where processes started by torchrun meet: an address of rank 0's machine and a free port (default: MASTER_ADDR and the port after MASTER_PORT)"""
     worst: int
-    """List this many pages, those with the highest loss (default: 0)"""
+    """List the pages with the highest loss, this many (default: 0)"""
     draw: Path
-    """Directory for pictures of these pages with what was found on them"""
+    """Directory for pictures of these pages with the predictions drawn on them"""
 
 
 EVAL: Dict[str, Option] = {
@@ -535,7 +535,7 @@ class PredictOptions(TypedDict, total=False):
     base_model: Path
     """Directory of the base model, if --model is an adapter (default: the one named in adapter_config.json)"""
     data: Union[Path, Sequence[Path]]
-    """Pages: a JSONL file (image, words, boxes, and labels, label, questions, or entities and links, as the task has it), or a folder with annotations/ and images/ (FUNSD). Several files, or a pattern such as 'train-*.jsonl', are read as one"""
+    """Pages: a JSONL file (image, words, boxes, and labels, label, questions, or entities and links, as the task requires), or a folder with annotations/ and images/ (FUNSD). Several files, or a pattern such as 'train-*.jsonl', are read as one"""
     pages: Union[Path, Sequence[Path]]
     """For tasks that read pairs: the pages that the pairs of --data and --eval-data name by their ids (a, b); without it, pairs contain their pages"""
     box_format: Union[str, Sequence[str]]
@@ -543,7 +543,7 @@ class PredictOptions(TypedDict, total=False):
     segment_boxes: bool
     """FUNSD: each word gets the box of its entity, as in published results"""
     max_length: int
-    """Text tokens per window, with the first and last (0: the model's limit, at most 512) (default: 0)"""
+    """Text tokens per window, special tokens included (0: the model's limit, at most 512) (default: 0)"""
     stride: int
     """Tokens that neighbouring windows of a long page share (-1: a quarter of a window, at most 128) (default: -1)"""
     truncate: bool
@@ -561,19 +561,19 @@ class PredictOptions(TypedDict, total=False):
     page_layout: Literal["auto", "block", "sparse"]
     """How text lies on a page: auto (columns are found), block (one column, read line by line, as on most receipts), sparse (words anywhere) (default: auto)"""
     enlarge: Literal["auto", "never"]
-    """Read pages with small print at twice their size: more words are right, in twice the time: auto or never (default: never)"""
+    """Read pages with small print at twice their size, which gets more words right and takes twice as long: auto or never (default: never)"""
     min_confidence: float
     """Leave out words that were read with less confidence, 0 to 1 (default: 0)"""
     drop_specks: bool
-    """Leave out words that are only lines and dots, such as _ or ~, as which specks are read"""
+    """Leave out words that are only lines and dots, such as _ or ~: what specks on a scan are read as"""
     word_order: Literal["found", "columns"]
     """found (as Tesseract or the PDF file has them) or columns (blocks side by side one after the other, tables line by line) (default: found)"""
     dpi: int
     """Dots per inch at which pages of PDF files are drawn to be read (default: 300)"""
     ignore_pdf_text: bool
-    """Read the pages of PDF files from their pictures, even if they have text"""
+    """Read the pages of PDF files by OCR, even if they contain text"""
     pdf_reader: Literal["auto", "poppler", "pypdfium2"]
-    """Who reads PDF files: poppler (its programs), pypdfium2 (pip install plimsoll[pdf]), auto (Poppler where it is installed, else pypdfium2) (default: auto)"""
+    """What reads PDF files: poppler (its programs), pypdfium2 (pip install plimsoll[pdf]), auto (Poppler where it is installed, else pypdfium2) (default: auto)"""
     keep_rotation: bool
     """Do not turn pages that are sideways or upside down"""
     device: Union[str, Sequence[str]]
@@ -587,31 +587,31 @@ class PredictOptions(TypedDict, total=False):
     dataloader_num_workers: int
     """Threads that load pages in the background (-1: chosen by the number of cores) (default: -1)"""
     offload: Path
-    """Keep weights in a temporary file in this directory, from which each layer's are read before they are used, if the budget requires it: slower, results do not change. With --device cuda they go to the machine's memory instead, up to --host-budget, without being asked; none forbids that"""
+    """Keep weights in a temporary file in this directory, from which each layer's are read before they are used, if the budget requires it: slower, results do not change. With --device cuda they move to the machine's memory instead, up to --host-budget, even without this option; none forbids it"""
     per_device_eval_batch_size: int
     """Maximum number of pages processed at once (0: 8 on a GPU; 2 on a CPU, which is no faster with more) (default: 0)"""
     bf16: bool
     """Compute in bfloat16 and keep weight matrices in it, in half the memory; scores differ a little"""
     load_in_8bit: bool
-    """Hold the encoder's weights in 8 bits, in blocks of 64, and multiply in 8 bits where the processor does so faster (AVX512_VNNI)"""
+    """Hold the encoder's weights in 8 bits, in blocks of 64, and multiply in 8 bits where that is faster (AVX512_VNNI)"""
     load_in_4bit: bool
     """Hold them in 4 bits: NormalFloat (nf4), as in QLoRA"""
     float_activations: bool
-    """With either: round weights alone, and multiply in F32 on every machine"""
+    """With either: quantize weights alone, and multiply in F32 on every machine"""
     launcher: Literal["auto", "none"]
-    """auto: work together with the other processes that mpirun, srun or torchrun has started; none: alone (default: auto)"""
+    """auto: work together with the other processes that mpirun, srun or torchrun started; none: run alone (default: auto)"""
     timeout: float
-    """Seconds after which a process that says nothing counts as failed (default: 600)"""
+    """Seconds without a message after which a process counts as failed (default: 600)"""
     rendezvous: Union[str, Sequence[str]]
-    """Where the processes that torchrun has started meet: an address of rank 0's machine and a free port (default: MASTER_ADDR and the port after MASTER_PORT)"""
+    """Where processes started by torchrun meet: an address of rank 0's machine and a free port (default: MASTER_ADDR and the port after MASTER_PORT)"""
     output: Path
-    """File with a line a page: its words, what was found, and fields (default: standard output); - for standard output"""
+    """File with one line per page: its words, the predictions, and fields (default: standard output); - for standard output"""
     format: Literal["jsonl", "json", "csv"]
-    """Form of the output: jsonl (a JSON object a line), json (one list of them), or csv (a row a field) (default: jsonl)"""
+    """Form of the output: jsonl (one JSON object per line), json (a list of them), or csv (one row per field) (default: jsonl)"""
     return_all_scores: bool
     """Also write the probability of every label for each word: `scores`, in the order of `label_names`"""
     shard: Union[str, Sequence[str]]
-    """Work on part I of N of the pages, for processes that no launcher connects, and write OUTPUT.part-I-of-N with a manifest; plimsoll merge-parts joins them"""
+    """Process part I of N of the pages, for processes started without a launcher, and write OUTPUT.part-I-of-N with a manifest; plimsoll merge-parts joins the parts"""
     draw: Path
     """Directory for images of the pages with the predicted fields drawn on them"""
     draw_pdf: Path
@@ -686,19 +686,19 @@ class GenerateOptions(TypedDict, total=False):
     data: Path
     """File with a JSON object per line, each with a `prompt`, or with the `messages` of a conversation"""
     max_new_tokens: int
-    """Most tokens to add to a text (default: 64)"""
+    """Maximum number of tokens to add to a text (default: 64)"""
     do_sample: bool
-    """Draw each token at random; otherwise take the likeliest"""
+    """Sample each token; otherwise take the most likely one"""
     temperature: float
-    """Scores are divided by it before a draw (default: 1)"""
+    """Logits are divided by this before sampling (default: 1)"""
     top_k: int
-    """Draw among this many of the likeliest tokens (0: all) (default: 50)"""
+    """Sample among this many most likely tokens (0: all) (default: 50)"""
     top_p: float
-    """Draw among the likeliest tokens that have this probability together (default: 1)"""
+    """Sample among the most likely tokens whose probabilities add up to this (default: 1)"""
     repetition_penalty: float
-    """Scores of tokens that the text already has are divided by it (default: 1)"""
+    """Logits of tokens already in the text are divided by this (negative ones multiplied) (default: 1)"""
     seed: int
-    """Seed of the draws (default: 42)"""
+    """Random seed of sampling (default: 42)"""
     device: Union[str, Sequence[str]]
     """Device to compute on: cpu, cuda, or cuda:N for GPU number N (default: cpu, even if there is a GPU)"""
     enforce_eager: bool
@@ -710,17 +710,17 @@ class GenerateOptions(TypedDict, total=False):
     dataloader_num_workers: int
     """Threads that load pages in the background (-1: chosen by the number of cores) (default: -1)"""
     offload: Path
-    """Keep weights in a temporary file in this directory, from which each layer's are read before they are used, if the budget requires it: slower, results do not change. With --device cuda they go to the machine's memory instead, up to --host-budget, without being asked; none forbids that"""
+    """Keep weights in a temporary file in this directory, from which each layer's are read before they are used, if the budget requires it: slower, results do not change. With --device cuda they move to the machine's memory instead, up to --host-budget, even without this option; none forbids it"""
     per_device_eval_batch_size: int
-    """Maximum number of texts written at once (default: 8)"""
+    """Maximum number of texts continued at once (default: 8)"""
     bf16: bool
     """Compute in bfloat16 and keep weight matrices in it, in half the memory; scores differ a little"""
     load_in_8bit: bool
-    """Hold the encoder's weights in 8 bits, in blocks of 64, and multiply in 8 bits where the processor does so faster (AVX512_VNNI)"""
+    """Hold the encoder's weights in 8 bits, in blocks of 64, and multiply in 8 bits where that is faster (AVX512_VNNI)"""
     load_in_4bit: bool
     """Hold them in 4 bits: NormalFloat (nf4), as in QLoRA"""
     float_activations: bool
-    """With either: round weights alone, and multiply in F32 on every machine"""
+    """With either: quantize weights alone, and multiply in F32 on every machine"""
     output: Path
     """File with a line per prompt: prompt, completion, tokens, finish_reason (default: standard output); - for standard output"""
 
@@ -769,7 +769,7 @@ class ServeOptions(TypedDict, total=False):
     segment_boxes: bool
     """FUNSD: each word gets the box of its entity, as in published results"""
     max_length: int
-    """Text tokens per window, with the first and last (0: the model's limit, at most 512) (default: 0)"""
+    """Text tokens per window, special tokens included (0: the model's limit, at most 512) (default: 0)"""
     stride: int
     """Tokens that neighbouring windows of a long page share (-1: a quarter of a window, at most 128) (default: -1)"""
     truncate: bool
@@ -791,11 +791,11 @@ class ServeOptions(TypedDict, total=False):
     bf16: bool
     """Compute in bfloat16 and keep weight matrices in it, in half the memory; scores differ a little"""
     load_in_8bit: bool
-    """Hold the encoder's weights in 8 bits, in blocks of 64, and multiply in 8 bits where the processor does so faster (AVX512_VNNI)"""
+    """Hold the encoder's weights in 8 bits, in blocks of 64, and multiply in 8 bits where that is faster (AVX512_VNNI)"""
     load_in_4bit: bool
     """Hold them in 4 bits: NormalFloat (nf4), as in QLoRA"""
     float_activations: bool
-    """With either: round weights alone, and multiply in F32 on every machine"""
+    """With either: quantize weights alone, and multiply in F32 on every machine"""
     return_all_scores: bool
     """Also write the probability of every label for each word: `scores`, in the order of `label_names`"""
 
@@ -848,9 +848,9 @@ class PlanOptions(TrainOptions, total=False):
     explain: bool
     """Explain the plan: every item in bytes, the tensors alive at the peak, time, the savings and costs of each option, and the effect of other budgets"""
     device_memory: Size
-    """Plan for another machine with this much memory, instead of --budget: an eighth of it, at least 512 MiB, is reserved for its system; times are this machine's. With --device cuda, plan for another GPU and reserve a twentieth of its memory; no GPU is needed here"""
+    """Plan for another machine with this much memory, instead of --budget: an eighth of it, at least 512 MiB, is reserved for its operating system; times are this machine's. With --device cuda, plan for another GPU and reserve a twentieth of its memory; no GPU is needed here"""
     gpu: Literal["h200", "h100", "a100", "l4", "rtx4090"]
-    """Plan for this GPU, which need not be here, and reserve a twentieth of its memory; with --explain, list the kernels of an update with their arithmetic, bytes and time by a model of its rates"""
+    """Plan for this GPU, whether or not this machine has it, and reserve a twentieth of its memory; with --explain, list the kernels of an update with their arithmetic, bytes and modelled time"""
     html: Path
     """Draw the plan as an HTML file for a browser: a map of the arena, bytes over the step's time; - for standard output"""
     memory_viz: Path
@@ -862,7 +862,7 @@ class PlanOptions(TrainOptions, total=False):
     svg: Path
     """Draw the sweep as an SVG chart into this file; - for standard output"""
     ranks: int
-    """Plan for this many processes, without starting them: the bytes of each, and the time of an update with what they exchange"""
+    """Plan for this many processes, without starting them: the memory of each, and the time of an update, communication included"""
     devices_per_node: int
     """Number of these processes on each machine, which share its network (default: 1)"""
     network: Union[str, Sequence[str]]
@@ -870,9 +870,9 @@ class PlanOptions(TrainOptions, total=False):
     local_network: Union[str, Sequence[str]]
     """Speed between two processes of a machine (default: 4GB/s on processors, 25GB/s between GPUs)"""
     network_latency: float
-    """Time that a message takes in addition to its bytes, in microseconds (default: 20)"""
+    """Latency of a message, in microseconds (default: 20)"""
     sweep_ranks: bool
-    """Print a table of 1, 2, 4 ... processes, up to --ranks or 1024: what each needs, and the speed of all together"""
+    """Print a table of 1, 2, 4 ... processes, up to --ranks or 1024: the memory of each, and their speed together"""
 
 
 PLAN: Dict[str, Option] = {

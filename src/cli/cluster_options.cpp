@@ -77,8 +77,8 @@ void ClusterOptions::set_network(OpSpeeds& speeds, std::int64_t size, bool on_gp
 void add_cluster_options(Command* command, ClusterOptions& o) {
   command->heading("Cluster");
   whole_number(command->add_option("--ranks", o.ranks,
-                                   "Plan for this many processes, without starting them: the bytes of each, and the "
-                                   "time of an update with what they exchange"),
+                                   "Plan for this many processes, without starting them: the memory of each, and the "
+                                   "time of an update, communication included"),
                1, kMostRanks)
       ->type_name("N");
   whole_number(command->add_option("--devices-per-node", o.per_node,
@@ -94,14 +94,13 @@ void add_cluster_options(Command* command, ClusterOptions& o) {
       ->add_option("--local-network", o.local_network,
                    "Speed between two processes of a machine (default: 4GB/s on processors, 25GB/s between GPUs)")
       ->type_name("SPEED");
-  number(command->add_option("--network-latency", o.latency_microseconds,
-                             "Time that a message takes in addition to its bytes, in microseconds"),
-         0, 1e6)
+  number(command->add_option("--network-latency", o.latency_microseconds, "Latency of a message, in microseconds"), 0,
+         1e6)
       ->type_name("US")
       ->capture_default_str();
-  command->add_flag("--sweep-ranks", o.sweeps,
-                    "Print a table of 1, 2, 4 ... processes, up to --ranks or 1024: what each needs, and the speed of "
-                    "all together");
+  command->add_flag(
+      "--sweep-ranks", o.sweeps,
+      "Print a table of 1, 2, 4 ... processes, up to --ranks or 1024: the memory of each, and their speed together");
 }
 
 void print_rank_sweep(const Invocation& invocation, const ClusterOptions& options, const RunOptions& run,

@@ -100,7 +100,7 @@ void add_bench_step(CLI::App& app, Invocation& invocation) {
       ->capture_default_str();
   command->add_flag(
       "--single-products", options->run.device.single_products,
-      "With --device cuda: compute each matrix product on its own, never neighbours at once; slower, same "
+      "With --device cuda: compute each matrix product separately, never several as a batch; slower, same "
       "numbers");
   command->add_flag("--profile", options->profile, "Print the time of each op");
   command->callback(

@@ -181,8 +181,8 @@ void add_check(CLI::App& app, Invocation& invocation) {
                1 << 20)
       ->capture_default_str();
   add_output_file(command, "--fix", options->fix,
-                  "Write a copy of --data with certain fixes to boxes: swapped corners, boxes from 0 to 1, boxes that "
-                  "are outside the page by a pixel; OUT.changes.jsonl lists every change")
+                  "Write a copy of --data with the faults mended that have only one remedy: swapped corners, boxes "
+                  "from 0 to 1, boxes outside the page by a pixel; OUT.changes.jsonl lists every change")
       ->type_name("OUT");
   command->footer(
       "Exit code 3 if there are errors (with --fix: in OUT, unless it is a pipe). train makes the same\n"

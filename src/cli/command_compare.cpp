@@ -201,8 +201,10 @@ void add_compare(CLI::App& app, Invocation& invocation) {
   Command* command = add_command(app, invocation, "compare", "Compare two models on the same pages");
   auto options = std::make_shared<CompareOptions>();
   command->heading("Models");
-  command->add_option("A", options->models[0], "Model directory, such as the one before")->type_name("DIR")->required();
-  command->add_option("B", options->models[1], "Model directory, such as the smaller one")
+  command->add_option("A", options->models[0], "Model directory, such as the original model")
+      ->type_name("DIR")
+      ->required();
+  command->add_option("B", options->models[1], "Model directory, such as a smaller model")
       ->type_name("DIR")
       ->required();
   add_data_options(command, options->run);
@@ -210,12 +212,13 @@ void add_compare(CLI::App& app, Invocation& invocation) {
   add_evaluation_size_option(command, options->run);
   add_quantization_options(command, options->run);
   command->heading("Output");
-  whole_number(command->add_option("--rounds", options->rounds, "How often each is timed"), 1, 1000)
+  whole_number(command->add_option("--rounds", options->rounds, "How many times each model is timed"), 1, 1000)
       ->capture_default_str();
   command->footer(
-      "Parameters, bytes, seconds a page and the task's first metric side by side. Its intervals, of 95 %, are\n"
-      "those of the bootstrap over pages; the difference is drawn on the same pages for both, so that it is much\n"
-      "surer than the two scores are. --bf16, --load-in-8bit and --load-in-4bit are for B alone.\n"
+      "Prints parameters, bytes, seconds per page and the task's first metric side by side, with 95 % confidence\n"
+      "intervals by a bootstrap over pages. The difference is resampled on the same pages for both, so its\n"
+      "interval is much narrower than those of the two scores. --bf16, --load-in-8bit and --load-in-4bit apply\n"
+      "to B alone.\n"
       "\n"
       "  plimsoll compare run smaller --data held-out.jsonl\n"
       "  plimsoll compare run run --load-in-8bit --data held-out.jsonl");

@@ -84,16 +84,16 @@ void run_convert(const Invocation& invocation, ConvertCommand& command) {
 }
 
 std::string footer() {
-  std::string text = "Formats that are read, each recognised by what is in a file:\n";
+  std::string text = "Input formats, which are recognised by a file's contents:\n";
   for (const InputFormat& format : input_formats()) {
     text += fmt::format("  {:<15}{}\n", format.name, format.description);
   }
-  text += "Formats that are written:\n";
+  text += "Output formats:\n";
   for (const OutputFormat& format : output_formats()) {
     text += fmt::format("  {:<15}{}\n", format.name, format.description);
   }
   return text +
-         "What a format cannot say is left out, and a warning gives its count. See docs/convert.md.\n"
+         "What a format cannot express is left out, and a warning counts it. See docs/convert.md.\n"
          "\n"
          "  plimsoll convert --input scan.hocr --output pages.jsonl\n"
          "  plimsoll convert --input 'textract/*.json' --images scans --output pages.jsonl\n"
@@ -118,7 +118,7 @@ void add_convert(CLI::App& app, Invocation& invocation) {
   std::vector<std::string> from, to;
   for (const InputFormat& format : input_formats()) from.emplace_back(format.name);
   for (const OutputFormat& format : output_formats()) to.emplace_back(format.name);
-  one_of(command->add_option("--from", options.from, "The files' format, if it is not to be detected"), from)
+  one_of(command->add_option("--from", options.from, "Format of the files (default: detected)"), from)
       ->type_name("FORMAT");
   command
       ->add_option("--images", convert->images,
@@ -138,7 +138,7 @@ void add_convert(CLI::App& app, Invocation& invocation) {
          1, 10000)
       ->capture_default_str();
   number(command->add_option("--min-confidence", convert->least_confidence,
-                             "Leave out words that an OCR engine is less sure of, in per cent"),
+                             "Leave out words with a lower OCR confidence, in per cent"),
          0, 100)
       ->capture_default_str();
   command->add_flag("--segment-boxes", options.segment_boxes,
@@ -159,10 +159,12 @@ void add_convert(CLI::App& app, Invocation& invocation) {
       ->type_name("FILE");
   command
       ->add_option("--image-url", options.image_url,
-                   "What precedes a picture's path, relative to the output's folder, in Label Studio's tasks")
+                   "Prefix of picture paths, which are relative to the output's folder, in Label Studio's tasks")
       ->type_name("PREFIX")
       ->capture_default_str();
-  command->add_option("--model-version", options.model_version, "Name of the predictions in Label Studio")
+  command
+      ->add_option("--model-version", options.model_version,
+                   "Model version that Label Studio shows for the predictions")
       ->type_name("NAME")
       ->capture_default_str();
   command->footer(footer());

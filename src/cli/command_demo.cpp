@@ -120,7 +120,7 @@ void add_demo(CLI::App& app, Invocation& invocation) {
   command->add_option("--output-dir", options->output_dir, "Directory for the pages, the run and the pictures")
       ->type_name("DIR")
       ->capture_default_str();
-  command->add_flag("--short", options->is_short, "Do less of the same: 60 pages, seconds instead of minutes");
+  command->add_flag("--short", options->is_short, "Run a smaller demo: 60 pages, seconds instead of minutes");
   command->footer(
       "Runs the commands synth, check, plan, train, predict and report, one after the other, as you would\n"
       "type them. A directory of an earlier demo is written over; its finished run moves to earlier-N.");

@@ -116,7 +116,7 @@ void run_eval(Invocation& invocation, RunOptions& options, const EvalOptions& ev
 }  // namespace
 
 void add_eval(CLI::App& app, Invocation& invocation) {
-  Command* command = add_command(app, invocation, "eval", "Compute the scores of a model, and where it is wrong");
+  Command* command = add_command(app, invocation, "eval", "Score a model, and show where it is wrong");
   auto options = std::make_shared<RunOptions>();
   auto eval = std::make_shared<EvalOptions>();
   add_model_options(command, *options, false);
@@ -127,16 +127,16 @@ void add_eval(CLI::App& app, Invocation& invocation) {
   add_quantization_options(command, *options);
   add_launcher_options(command, options->ranks);
   command->heading("Output");
-  whole_number(command->add_option("--worst", eval->worst, "List this many pages, those with the highest loss"), 0)
+  whole_number(command->add_option("--worst", eval->worst, "List the pages with the highest loss, this many"), 0)
       ->capture_default_str();
-  command->add_option("--draw", eval->draw_dir, "Directory for pictures of these pages with what was found on them")
+  command
+      ->add_option("--draw", eval->draw_dir, "Directory for pictures of these pages with the predictions drawn on them")
       ->type_name("DIR");
   command->footer(
-      "Scores of labelled words are those of seqeval over whole pages: windows are merged, and labelled words "
-      "without a\n"
-      "prediction (--truncate) count as missed. IOB1, IOB2 and BIOES labels are read as in its default\n"
-      "mode, BILOU as in its strict mode; each label without a tag is a type of its own. A page whose image\n"
-      "proves to be damaged while it is decoded is skipped and named; the exit code is then 3.");
+      "Scores of labelled words are those of seqeval over whole pages: windows are merged, and labelled words\n"
+      "without a prediction (--truncate) count as missed. IOB1, IOB2 and BIOES labels are read as in seqeval's\n"
+      "default mode, BILOU as in its strict mode; each label without a tag is a type of its own. A page whose\n"
+      "image proves to be damaged while it is decoded is skipped and named; the exit code is then 3.");
   command->callback([&invocation, options, eval] {
     invocation.action = [&invocation, options, eval] { run_eval(invocation, *options, *eval); };
   });

@@ -290,8 +290,7 @@ void run_generate(Invocation& invocation, RunOptions& options, GenerateOptions& 
 }  // namespace
 
 void add_generate(CLI::App& app, Invocation& invocation) {
-  Command* command =
-      add_command(app, invocation, "generate", "Go on with texts, token by token, by a causal language model");
+  Command* command = add_command(app, invocation, "generate", "Generate text with a causal language model");
   auto options = std::make_shared<RunOptions>();
   auto generate = std::make_shared<GenerateOptions>();
   generate->command = command;
@@ -306,31 +305,32 @@ void add_generate(CLI::App& app, Invocation& invocation) {
                    "File with a JSON object per line, each with a `prompt`, or with the `messages` of a conversation")
       ->type_name("FILE");
   command->heading("Texts");
-  whole_number(command->add_option("--max-new-tokens", form.max_new_tokens, "Most tokens to add to a text"), 1,
-               1 << 20)
+  whole_number(
+      command->add_option("--max-new-tokens", form.max_new_tokens, "Maximum number of tokens to add to a text"), 1,
+      1 << 20)
       ->capture_default_str();
-  command->add_flag("--do-sample", form.sampling.do_sample, "Draw each token at random; otherwise take the likeliest");
-  number(command->add_option("--temperature", form.sampling.temperature, "Scores are divided by it before a draw"), 0,
-         1e6, true)
+  command->add_flag("--do-sample", form.sampling.do_sample, "Sample each token; otherwise take the most likely one");
+  number(command->add_option("--temperature", form.sampling.temperature, "Logits are divided by this before sampling"),
+         0, 1e6, true)
       ->capture_default_str();
   whole_number(
-      command->add_option("--top-k", form.sampling.top_k, "Draw among this many of the likeliest tokens (0: all)"), 0,
+      command->add_option("--top-k", form.sampling.top_k, "Sample among this many most likely tokens (0: all)"), 0,
       1 << 24)
       ->capture_default_str();
   number(command->add_option("--top-p", form.sampling.top_p,
-                             "Draw among the likeliest tokens that have this probability together"),
+                             "Sample among the most likely tokens whose probabilities add up to this"),
          0, 1, true)
       ->capture_default_str();
   number(command->add_option("--repetition-penalty", form.sampling.repetition_penalty,
-                             "Scores of tokens that the text already has are divided by it"),
+                             "Logits of tokens already in the text are divided by this (negative ones multiplied)"),
          0, 1e6, true)
       ->capture_default_str();
-  whole_number(command->add_option("--seed", generate->seed, "Seed of the draws"), 0)->capture_default_str();
+  whole_number(command->add_option("--seed", generate->seed, "Random seed of sampling"), 0)->capture_default_str();
   add_memory_options(command, *options);
   add_weights_offload_option(command, *options);
   options->train.train_batch_size = kTextsAtOnce;
   whole_number(command->add_option("--per-device-eval-batch-size", options->train.train_batch_size,
-                                   "Maximum number of texts written at once"),
+                                   "Maximum number of texts continued at once"),
                1, 1 << 12)
       ->capture_default_str();
   add_quantization_options(command, *options);
@@ -338,10 +338,10 @@ void add_generate(CLI::App& app, Invocation& invocation) {
   add_output_file(command, "--output", generate->output,
                   "File with a line per prompt: prompt, completion, tokens, finish_reason (default: standard output)");
   command->footer(
-      "generation_config.json applies where no option does; a warning names what is not supported. A text\n"
-      "ends at a token that ends texts (eos_token_id), or at --max-new-tokens. One prompt's text is printed as it\n"
-      "comes; several are written as lines. Keys and values of all texts that are written at once are planned,\n"
-      "as weights are.\n"
+      "What is not given as an option comes from generation_config.json; a warning names what is not supported.\n"
+      "A text ends at an end-of-text token (eos_token_id) or at --max-new-tokens. The text of a single prompt is\n"
+      "printed as it is generated; several are written as lines. The key-value cache of all texts that are\n"
+      "continued at once is part of the memory plan, as weights are.\n"
       "\n"
       "  plimsoll generate --model run --prompt \"The total is\"\n"
       "  plimsoll generate --model run --data prompts.jsonl --output texts.jsonl --do-sample --temperature 0.7");

@@ -46,7 +46,7 @@ void run_grad(const Invocation& invocation, const GradOptions& options) {
 void add_grad(CLI::App& app, Invocation& invocation) {
   Command* command =
       add_command(app, invocation, "grad",
-                  "Compute loss, logits and gradients of a batch without dropout, for comparison with other programs");
+                  "Compute loss, logits and gradients of a batch without dropout, to compare with other programs");
   auto options = std::make_shared<GradOptions>();
   command->heading("Numbers");
   command->add_option("--model", options->model, "Hugging Face model directory, or a preset")

@@ -64,7 +64,7 @@ void run_init(const Invocation& invocation, const InitOptions& options) {
 }  // namespace
 
 void add_init(CLI::App& app, Invocation& invocation) {
-  Command* command = add_command(app, invocation, "init", "Write a new model directory for training to start from");
+  Command* command = add_command(app, invocation, "init", "Create a model directory to train from");
   auto options = std::make_shared<InitOptions>();
   command->heading("Model");
   command
@@ -81,7 +81,7 @@ void add_init(CLI::App& app, Invocation& invocation) {
   whole_number(command->add_option("--seed", options->seed, "Random seed of the new weights"), 0)
       ->capture_default_str();
   whole_number(command->add_option("--num-hidden-layers", options->layers,
-                                   "Keep so many of the model's layers, evenly spaced and the last among them: a "
+                                   "Keep this many of the model's layers, evenly spaced and including the last: a "
                                    "student for train --distil-from (0: all)"),
                0, 10000)
       ->capture_default_str();

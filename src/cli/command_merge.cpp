@@ -57,7 +57,7 @@ void add_merge(CLI::App& app, Invocation& invocation) {
       ->type_name("DIR")
       ->required();
   command->footer(
-      "W + scale B A, and what DoRA makes of it, is computed in double and rounded once. The result needs\n"
+      "W + scale B A, with DoRA's magnitudes, is computed in double and rounded once. The result needs\n"
       "neither adapter nor base, and transformers loads it.");
   command->callback(
       [&invocation, options] { invocation.action = [&invocation, options] { run_merge(invocation, *options); }; });

@@ -94,19 +94,19 @@ void run_merge_parts(const Invocation& invocation, const MergePartsOptions& opti
 }  // namespace
 
 void add_merge_parts(CLI::App& app, Invocation& invocation) {
-  Command* command = add_command(app, invocation, "merge-parts", "Join what shards of predict or ocr have written");
+  Command* command = add_command(app, invocation, "merge-parts", "Join the outputs of shards of predict or ocr");
   auto options = std::make_shared<MergePartsOptions>();
   command->heading("Output");
   command
       ->add_option("--output", options->output,
-                   "The file that the shards were given; its parts, FILE.part-1-of-N and so on, lie beside it")
+                   "The --output that the shards were given; the parts, FILE.part-1-of-N and so on, lie beside it")
       ->type_name("FILE")
       ->required();
   command->add_flag("--remove-parts", options->remove_parts, "Remove the parts once the file is complete");
   command->footer(
       "The file has the bytes that a single process would have written. A part that is missing, not finished,\n"
       "damaged, or of another command, options, model or input is refused by name, and nothing is written.\n"
-      "If shards have left out pages that they could not read, these are named, and the exit code is 3.\n"
+      "If shards left out pages that they could not read, these are named, and the exit code is 3.\n"
       "\n"
       "  plimsoll predict --model run --data new.jsonl --output found.jsonl --shard 1/2\n"
       "  plimsoll predict --model run --data new.jsonl --output found.jsonl --shard 2/2\n"

@@ -84,8 +84,9 @@ void add_ocr(CLI::App& app, Invocation& invocation) {
   add_document_options(command, ocr->input);
   command->get_option("--input")->required();
   command->heading("Output");
-  add_output_file(command, "--output", ocr->output,
-                  "JSONL file with a line a page: id, image, width, height, words, boxes (in pixels) and confidences")
+  add_output_file(
+      command, "--output", ocr->output,
+      "JSONL file with one line per page: id, image, width, height, words, boxes (in pixels) and confidences")
       ->required();
   add_shard_option(command, ocr->shard);
   ocr->command = command;
@@ -93,7 +94,7 @@ void add_ocr(CLI::App& app, Invocation& invocation) {
   command->footer(
       "The lines have no labels: `predict` takes them as they are; to train, add \"labels\", a name for each\n"
       "word. Pages of one file share a `document`. PDF files are read by Poppler (apt-get install poppler-utils)\n"
-      "or pypdfium2 (pip install plimsoll[pdf]): their own words where they have them, else what Tesseract reads\n"
+      "or pypdfium2 (pip install plimsoll[pdf]): their own text where they have it, else what Tesseract reads\n"
       "on the page's picture.\n"
       "A file that cannot be read is named and left out; the exit code is then 3. See docs/ocr.md.\n"
       "\n"

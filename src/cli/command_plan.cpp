@@ -268,17 +268,18 @@ void add_plan(CLI::App& app, Invocation& invocation) {
                     "Explain the plan: every item in bytes, the tensors alive at the peak, time, the savings and costs "
                     "of each option, and the effect of other budgets");
   command
-      ->add_option("--device-memory", plan->device_memory,
-                   "Plan for another machine with this much memory, instead of --budget: an eighth of it, at least 512 "
-                   "MiB, is reserved for its system; times are this machine's. With --device cuda, plan for another "
-                   "GPU and reserve a twentieth of its memory; no GPU is needed here")
+      ->add_option(
+          "--device-memory", plan->device_memory,
+          "Plan for another machine with this much memory, instead of --budget: an eighth of it, at least 512 "
+          "MiB, is reserved for its operating system; times are this machine's. With --device cuda, plan for another "
+          "GPU and reserve a twentieth of its memory; no GPU is needed here")
       ->type_name("SIZE");
   std::vector<std::string> gpus;
   for (const cuda::GpuRates& each : cuda::kGpuRates) gpus.emplace_back(each.name);
-  one_of(command->add_option("--gpu", plan->gpu,
-                             "Plan for this GPU, which need not be here, and reserve a twentieth of its memory; with "
-                             "--explain, list the kernels of an update with their arithmetic, bytes and time by a "
-                             "model of its rates"),
+  one_of(command->add_option(
+             "--gpu", plan->gpu,
+             "Plan for this GPU, whether or not this machine has it, and reserve a twentieth of its memory; with "
+             "--explain, list the kernels of an update with their arithmetic, bytes and modelled time"),
          gpus)
       ->type_name("NAME");
   add_output_file(command, "--html", plan->html,

@@ -340,8 +340,8 @@ void run_predict(Invocation& invocation, RunOptions& options, const PredictOptio
 }  // namespace
 
 void add_predict(CLI::App& app, Invocation& invocation) {
-  Command* command = add_command(app, invocation, "predict",
-                                 "Predict labels of words, classes, answers or links of pages; write or draw them");
+  Command* command =
+      add_command(app, invocation, "predict", "Predict labels, classes, answers or links, and write or draw them");
   auto options = std::make_shared<RunOptions>();
   auto predict = std::make_shared<PredictOptions>();
   add_model_options(command, *options, false);
@@ -355,10 +355,10 @@ void add_predict(CLI::App& app, Invocation& invocation) {
   add_launcher_options(command, options->ranks);
   command->heading("Output");
   add_output_file(command, "--output", predict->output,
-                  "File with a line a page: its words, what was found, and fields (default: standard output)");
-  one_of(command->add_option("--format", predict->format,
-                             "Form of the output: jsonl (a JSON object a line), json (one list of them), or csv (a row "
-                             "a field)"),
+                  "File with one line per page: its words, the predictions, and fields (default: standard output)");
+  one_of(command->add_option(
+             "--format", predict->format,
+             "Form of the output: jsonl (one JSON object per line), json (a list of them), or csv (one row per field)"),
          {"jsonl", "json", "csv"})
       ->type_name("NAME")
       ->capture_default_str();
@@ -374,9 +374,9 @@ void add_predict(CLI::App& app, Invocation& invocation) {
   whole_number(command->add_option("--draw-limit", predict->draw_limit, "Draw at most this many pages (0: all)"), 0)
       ->capture_default_str();
   command->footer(
-      "One line per page, in the order of the data. `fields` has what was found, whatever the task: label,\n"
-      "text, box (boxes: of its words), confidence, start_word, end_word (not included). Besides, there are, by\n"
-      "task, `labels` and `probabilities` of words (those of `unpredicted_words` have none), `label` and\n"
+      "One line per page, in the order of the data. `fields` has the predictions of any task: label, text,\n"
+      "box (boxes: those of its words), confidence, start_word, end_word (exclusive). Depending on the task there\n"
+      "are also `labels` and `probabilities` of words (those of `unpredicted_words` have none), `label` and\n"
       "`confidence` of the page, `questions` with their answers, or `entities` and `links`. See\n"
       "docs/predictions.md. Labels in the data are not needed; if there are any, --draw marks the\n"
       "differences. A page that cannot be read, or whose image cannot, is skipped and named; the exit code\n"

@@ -360,7 +360,8 @@ void run_prune(Invocation& invocation, const Command& command, PruneCommand& typ
 }  // namespace
 
 void add_prune(CLI::App& app, Invocation& invocation) {
-  Command* command = add_command(app, invocation, "prune", "Remove heads, columns and layers that a model needs least");
+  Command* command =
+      add_command(app, invocation, "prune", "Remove the heads, columns and layers that a model needs least");
   auto options = std::make_shared<PruneCommand>();
   RunOptions& run = options->run;
   add_model_options(command, run, false);
@@ -368,35 +369,38 @@ void add_prune(CLI::App& app, Invocation& invocation) {
   add_memory_options(command, run);
   add_evaluation_size_option(command, options->evaluation);
   command->heading("Pruning");
-  number(
-      command->add_option("--sparsity", options->sparsity,
-                          "Share of the layers' arithmetic to remove, or to make zero where heads are stored as such"),
-      0, 1);
-  number(command->add_option("--to-flops", options->to_flops,
-                             "Largest share of the layers' arithmetic to keep, counting zeros"),
+  number(command->add_option("--sparsity", options->sparsity,
+                             "Share of the layers' arithmetic to remove; heads stored as zeros count as removed"),
          0, 1);
-  number(command->add_option("--to-seconds", options->to_seconds, "Most seconds a page, as predicted for this machine"),
+  number(command->add_option("--to-flops", options->to_flops,
+                             "Maximum share of the layers' arithmetic to keep; heads stored as zeros count as kept"),
+         0, 1);
+  number(command->add_option("--to-seconds", options->to_seconds,
+                             "Maximum seconds per page, as predicted for this machine"),
          0, 1e300, true);
-  command->add_option("--to-memory", options->to_memory, "Most memory of eval, as predicted, such as 200MiB")
+  command->add_option("--to-memory", options->to_memory, "Maximum memory of eval, as predicted, such as 200MiB")
       ->type_name("SIZE");
   one_of(command->add_option("--layout", options->layout,
-                             "transformers: one width for all layers, and zeros for heads that went; plimsoll: each "
-                             "layer's own width, for commands of Plimsoll alone"),
+                             "transformers: one width for all layers, and zeros in place of removed heads; plimsoll: a "
+                             "width of its own for each layer, which only Plimsoll opens"),
          {"transformers", "plimsoll"})
       ->capture_default_str();
-  whole_number(command->add_option("--windows", options->windows, "Most windows that heads and columns are weighed on"),
-               1, 1 << 20)
+  whole_number(
+      command->add_option("--windows", options->windows,
+                          "Maximum number of windows on which the importance of heads and columns is measured"),
+      1, 1 << 20)
       ->capture_default_str();
   whole_number(command->add_option("--reconstruction-windows", options->reconstruction_windows,
-                                   "Most windows on which the remaining weights are solved for"),
+                                   "Maximum number of windows to which the remaining weights are refitted"),
                1, 1 << 20)
       ->capture_default_str();
-  whole_number(command->add_option("--seed", run.train.seed, "Draws these windows; and the training's random seed"), 0)
+  whole_number(
+      command->add_option("--seed", run.train.seed, "Random seed of the choice of windows and of the training"), 0)
       ->capture_default_str();
   run.train.num_train_epochs = 0;
   number(command->add_option("--epochs", run.train.num_train_epochs,
                              "Then train the pruned model for this many passes over the data, with the original model "
-                             "as its teacher (0: do not). --output-dir becomes a run's directory, as with train"),
+                             "as its teacher (0: no training). --output-dir becomes a run's directory, as with train"),
          0, 1e6)
       ->capture_default_str();
   command->heading("Output");
@@ -426,14 +430,15 @@ void add_prune(CLI::App& app, Invocation& invocation) {
     if (!known.contains(name)) options->training_options.push_back(option);
   }
   command->footer(
-      "Needs no training: heads and columns are weighed by the loss on labelled pages, those that matter least\n"
-      "go, and the weights that read the others are solved for so that each layer's output stays the same.\n"
+      "Needs no training: the importance of heads and columns is measured by the loss on labelled pages, the\n"
+      "least important are removed, and the weights that read the others are refitted to each layer's former\n"
+      "output.\n"
       "Pass the pages that the model was trained on, and compare the two on others:\n"
       "\n"
       "  plimsoll prune --model run --data train.jsonl --to-flops 0.5 --layout plimsoll --output-dir smaller\n"
       "  plimsoll compare run smaller --data held-out.jsonl\n"
       "\n"
-      "With --epochs the pruned model then trains, taught by the model before, with the options of train. Ctrl-C\n"
+      "With --epochs the pruned model is then trained, by train's options, with the original as its teacher. Ctrl-C\n"
       "writes a checkpoint; the same command with --resume-from-checkpoint latest continues the training.");
   command->callback([&invocation, command, options] {
     invocation.action = [&invocation, command, options] { run_prune(invocation, *command, *options); };

@@ -76,12 +76,12 @@ void run_quantize(Invocation& invocation, QuantizeCommand& typed) {
 
 void add_quantize(CLI::App& app, Invocation& invocation) {
   Command* command =
-      add_command(app, invocation, "quantize", "Write a model with its weights in 4 bits, as bitsandbytes has them");
+      add_command(app, invocation, "quantize", "Store a model's weights in 4 bits, in bitsandbytes' format");
   auto options = std::make_shared<QuantizeCommand>();
   add_model_options(command, options->run, false);
   command->heading("Quantization");
   command->add_flag("--bnb-4bit-use-double-quant", options->use_double_quant,
-                    "Quantize the factors of blocks too, which saves 0.37 bits a weight");
+                    "Quantize the blocks' scale factors too, which saves 0.37 bits per weight");
   command->heading("Output");
   command->add_option("--output-dir", options->output_dir, "Hugging Face model directory to write")
       ->type_name("DIR")

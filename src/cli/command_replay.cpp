@@ -41,7 +41,7 @@ void run_replay(const Invocation& invocation, const ReplayOptions& options) {
 
 void add_replay(CLI::App& app, Invocation& invocation) {
   Command* command = add_command(app, invocation, "replay",
-                                 "Run a recorded step again and show the first op that makes a NaN or infinity");
+                                 "Rerun a recorded step and show the first op that produces a NaN or infinity");
   auto options = std::make_shared<ReplayOptions>();
   command->heading("Step");
   command->add_option("DIR", options->directory, "A nonfinite-step-N directory written by plimsoll train")

@@ -60,8 +60,7 @@ void run_report(const Invocation& invocation, const ReportOptions& options) {
 }  // namespace
 
 void add_report(CLI::App& app, Invocation& invocation) {
-  Command* command =
-      add_command(app, invocation, "report", "Draw a run, or some side by side, as one HTML file for a browser");
+  Command* command = add_command(app, invocation, "report", "Draw one run, or several side by side, as an HTML file");
   auto options = std::make_shared<ReportOptions>();
   command->heading("Report");
   command->add_option("RUN", options->runs, "Directories of runs (--output-dir of train), finished or not")
@@ -70,8 +69,8 @@ void add_report(CLI::App& app, Invocation& invocation) {
   add_output_file(command, "--output", options->output, "HTML file (default: RUN/report.html of the first run)");
   command->footer(
       "The file needs no network and no other file. It shows the arena as a map of bytes over the step's\n"
-      "time, predicted and measured memory, loss, scores, learning rate, gradient norm and speed, each\n"
-      "label, the worst pages with what was found on them, and what the checks found; each\n"
+      "time, predicted and measured memory, loss, scores, learning rate, gradient norm and speed, the\n"
+      "scores of each label, the worst pages with their predictions, and the findings of the checks; each\n"
       "chart has a table. The report says what a run has not written yet, or no longer has.\n"
       "See docs/report.md; plimsoll plan --html FILE draws the map before a run.");
   command->callback(

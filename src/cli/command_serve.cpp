@@ -169,7 +169,7 @@ void run_serve(const Invocation& invocation, RunOptions& options, const Predicti
 
 void add_serve(CLI::App& app, Invocation& invocation) {
   Command* command =
-      add_command(app, invocation, "serve", "Keep a model in memory, and predict pages whenever a request comes");
+      add_command(app, invocation, "serve", "Keep a model in memory and answer requests for predictions");
   auto options = std::make_shared<RunOptions>();
   auto form = std::make_shared<PredictionOptions>();
   add_model_options(command, *options, false);

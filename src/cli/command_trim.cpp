@@ -159,19 +159,19 @@ void run_trim(Invocation& invocation, TrimOptions& trim) {
 
 void add_trim(CLI::App& app, Invocation& invocation) {
   Command* command =
-      add_command(app, invocation, "trim", "Remove tokens from a model's vocabulary that the data never uses");
+      add_command(app, invocation, "trim", "Remove tokens that the data never uses from a model's vocabulary");
   auto options = std::make_shared<TrimOptions>();
   add_model_options(command, options->run, false);
   add_data_options(command, options->run);
-  add_evaluation_data_option(command, options->run, "Pages to report the effect of trimming on");
+  add_evaluation_data_option(command, options->run, "Pages on which to report the effect of trimming");
   command->heading("Output");
   command->add_option("--output-dir", options->output_dir, "Hugging Face model directory to write")
       ->type_name("DIR")
       ->required();
   command->footer(
       "Tokens that occur in --data stay, and with them special tokens, single characters and the tokens that\n"
-      "merges make on the way. Pages of --data give the same pieces and the same results as before; other\n"
-      "text may be cut into more and smaller pieces. Trim before training, with all pages that you have:\n"
+      "merges go through. Pages of --data are tokenized as before and give the same results; other text may\n"
+      "be split into more and smaller pieces. Trim before training, with all pages that you have:\n"
       "\n"
       "  plimsoll trim --model lilt-infoxlm-base --data train.jsonl --data unlabelled.jsonl --output-dir smaller");
   command->callback(

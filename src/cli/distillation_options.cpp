@@ -9,15 +9,15 @@ void add_distillation_options(Command* command, RunOptions& o) {
   command->heading("Distillation");
   command
       ->add_option("--distil-from", o.teacher.model,
-                   "Directory of a trained model, the teacher: its outputs for each page are learnt besides the "
-                   "labels. It reads and predicts the same as the model that learns; both are in one plan")
+                   "Directory of a trained model, the teacher, whose outputs the student learns in addition to the "
+                   "labels. Both must read the same inputs and predict the same labels; one plan covers both")
       ->type_name("DIR");
   command
-      ->add_option("--teacher-cache", o.teacher.cache,
-                   "Directory of a file that keeps what the teacher computes of each page, so that its weights need no "
-                   "memory, and its computation no time, while the student trains. It is computed before the first "
-                   "update, and again only for another teacher, other data or another precision; the plan says how "
-                   "large it is")
+      ->add_option(
+          "--teacher-cache", o.teacher.cache,
+          "Directory for a file of the teacher's outputs for every page, so that its weights take no memory and its "
+          "forward pass no time while the student trains. The file is made before the first update, and made again "
+          "only if the teacher, the data or the precision changes; the plan says how large it is")
       ->type_name("DIR");
   add_distillation_loss_options(command, o);
 }
@@ -25,25 +25,27 @@ void add_distillation_options(Command* command, RunOptions& o) {
 void add_distillation_loss_options(Command* command, RunOptions& o) {
   DistillationOptions& by = o.train.distillation;
   command->heading("Distillation");
-  number(command->add_option("--distil-logits", by.logits,
-                             "Factor of the loss of the teacher's predictions (0: none of it); the labels' is 1"),
+  number(command->add_option(
+             "--distil-logits", by.logits,
+             "Weight of the loss against the teacher's predictions (0: unused); the loss against the labels weighs 1"),
          0, 1e6)
       ->capture_default_str();
-  number(command->add_option("--distil-temperature", by.temperature, "Temperature of both predictions"), 0, 1000, true)
+  number(command->add_option("--distil-temperature", by.temperature,
+                             "Temperature of the teacher's and the student's predictions"),
+         0, 1000, true)
       ->capture_default_str();
-  number(
-      command->add_option("--distil-hidden", by.hidden,
-                          "Factor of the mean squared difference of the layers' states, which have one width; layers "
-                          "of a model with fewer learn from those evenly spaced in the teacher"),
-      0, 1e6)
+  number(command->add_option("--distil-hidden", by.hidden,
+                             "Weight of the mean squared difference between hidden states, which must have the same "
+                             "width; a student with fewer layers learns from evenly spaced layers of the teacher"),
+         0, 1e6)
       ->capture_default_str();
   number(command->add_option("--distil-relations", by.relations,
-                             "Factor of the loss of how tokens relate in the last layer's queries, keys and values "
-                             "(MiniLMv2), for models of any width"),
+                             "Weight of the loss on how tokens relate to each other in the last layer's queries, keys "
+                             "and values (MiniLMv2), for models of any width"),
          0, 1e6)
       ->capture_default_str();
   one_of(command->add_option("--teacher-bits", o.teacher_bits,
-                             "How the teacher's weights are held: 32 (as the run computes), 8 or 4"),
+                             "Bits of the teacher's weights: 32 (as the run computes), 8 or 4"),
          {"32", "8", "4"})
       ->type_name("BITS")
       ->capture_default_str();

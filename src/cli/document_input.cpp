@@ -110,8 +110,8 @@ void add_document_options(Command* command, DocumentInput& input) {
       ->type_name("HOW")
       ->capture_default_str();
   one_of(command->add_option("--enlarge", input.enlarge,
-                             "Read pages with small print at twice their size: more words are right, in twice the "
-                             "time: auto or never"),
+                             "Read pages with small print at twice their size, which gets more words right and takes "
+                             "twice as long: auto or never"),
          {"auto", "never"})
       ->type_name("WHEN")
       ->capture_default_str();
@@ -120,7 +120,7 @@ void add_document_options(Command* command, DocumentInput& input) {
          0, 1)
       ->capture_default_str();
   command->add_flag("--drop-specks", input.drop_specks,
-                    "Leave out words that are only lines and dots, such as _ or ~, as which specks are read");
+                    "Leave out words that are only lines and dots, such as _ or ~: what specks on a scan are read as");
   one_of(command->add_option("--word-order", input.word_order,
                              "found (as Tesseract or the PDF file has them) or columns (blocks side by side one after "
                              "the other, tables line by line)"),
@@ -132,11 +132,12 @@ void add_document_options(Command* command, DocumentInput& input) {
       1200)
       ->capture_default_str();
   command->add_flag("--ignore-pdf-text", input.ignore_pdf_text,
-                    "Read the pages of PDF files from their pictures, even if they have text");
-  one_of(command->add_option("--pdf-reader", input.pdf_reader,
-                             "Who reads PDF files: poppler (its programs), pypdfium2 (pip install plimsoll[pdf]), auto "
-                             "(Poppler where it is installed, else pypdfium2)"),
-         {"auto", "poppler", "pypdfium2"})
+                    "Read the pages of PDF files by OCR, even if they contain text");
+  one_of(
+      command->add_option("--pdf-reader", input.pdf_reader,
+                          "What reads PDF files: poppler (its programs), pypdfium2 (pip install plimsoll[pdf]), auto "
+                          "(Poppler where it is installed, else pypdfium2)"),
+      {"auto", "poppler", "pypdfium2"})
       ->type_name("NAME")
       ->capture_default_str();
   command->add_flag("--keep-rotation", input.keep_rotation, "Do not turn pages that are sideways or upside down");

@@ -98,8 +98,8 @@ std::map<std::size_t, std::map<std::size_t, fs::path>> manifests_of(const fs::pa
 void add_shard_option(Command* command, std::string& shard) {
   command
       ->add_option("--shard", shard,
-                   "Work on part I of N of the pages, for processes that no launcher connects, and write "
-                   "OUTPUT.part-I-of-N with a manifest; plimsoll merge-parts joins them")
+                   "Process part I of N of the pages, for processes started without a launcher, and write "
+                   "OUTPUT.part-I-of-N with a manifest; plimsoll merge-parts joins the parts")
       ->type_name("I/N");
 }
 

@@ -124,11 +124,11 @@ void add_quantization_options(Command* command, RunOptions& o) {
   command->add_flag("--bf16", o.precision.bf16,
                     "Compute in bfloat16 and keep weight matrices in it, in half the memory; scores differ a little");
   command->add_flag("--load-in-8bit", o.load_in_8bit,
-                    "Hold the encoder's weights in 8 bits, in blocks of 64, and multiply in 8 bits where the processor "
-                    "does so faster (AVX512_VNNI)");
+                    "Hold the encoder's weights in 8 bits, in blocks of 64, and multiply in 8 bits where that is "
+                    "faster (AVX512_VNNI)");
   command->add_flag("--load-in-4bit", o.load_in_4bit, "Hold them in 4 bits: NormalFloat (nf4), as in QLoRA");
   command->add_flag("--float-activations", o.float_activations,
-                    "With either: round weights alone, and multiply in F32 on every machine");
+                    "With either: quantize weights alone, and multiply in F32 on every machine");
 }
 
 DType coded_weights(const RunOptions& options) {

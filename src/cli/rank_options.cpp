@@ -51,29 +51,28 @@ void refuse_ranks(const std::string& what, const std::string& then) {
 
 void add_launcher_options(Command* command, RankRequest& o) {
   command->heading("Several processes");
-  one_of(command->add_option("--launcher", o.launcher,
-                             "auto: work together with the other processes that mpirun, srun or torchrun has started; "
-                             "none: alone"),
+  one_of(command->add_option(
+             "--launcher", o.launcher,
+             "auto: work together with the other processes that mpirun, srun or torchrun started; none: run alone"),
          {"auto", "none"})
       ->type_name("WHICH")
       ->capture_default_str();
   number(command->add_option("--timeout", o.timeout_seconds,
-                             "Seconds after which a process that says nothing counts as failed"),
+                             "Seconds without a message after which a process counts as failed"),
          1, 86400)
       ->capture_default_str();
   command
       ->add_option("--rendezvous", o.rendezvous,
-                   "Where the processes that torchrun has started meet: an address of rank 0's machine and a free port "
+                   "Where processes started by torchrun meet: an address of rank 0's machine and a free port "
                    "(default: MASTER_ADDR and the port after MASTER_PORT)")
       ->type_name("HOST:PORT");
 }
 
 void add_rank_options(Command* command, RankRequest& o) {
   add_launcher_options(command, o);
-  one_of(command->add_option(
-             "--zero-stage", o.zero_stage,
-             "What each process keeps only a part of: 0 nothing, 1 the optimizer's state, 2 gradients too, 3 "
-             "parameters too; auto: the lowest that fits the budget"),
+  one_of(command->add_option("--zero-stage", o.zero_stage,
+                             "What is divided among the processes: 0 nothing, 1 optimizer state, 2 gradients too, 3 "
+                             "parameters too; auto: the lowest stage that fits the budget"),
          {"auto", "0", "1", "2", "3"})
       ->type_name("STAGE")
       ->capture_default_str();
@@ -85,7 +84,7 @@ void add_rank_options(Command* command, RankRequest& o) {
       ->type_name("WHEN")
       ->capture_default_str();
   number(command->add_option("--ddp-bucket-cap-mb", o.bucket_cap_mb,
-                             "Size of the buckets that gradients travel in, in MiB"),
+                             "Size of the buckets in which gradients are exchanged, in MiB"),
          0.001, 4096)
       ->capture_default_str();
 }

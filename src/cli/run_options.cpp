@@ -13,7 +13,7 @@ void add_files_option(Command* command, RunOptions& o) {
   command
       ->add_option("--data", o.data_files,
                    "Pages: a JSONL file (image, words, boxes, and labels, label, questions, or entities and links, as "
-                   "the task has it), or a folder with annotations/ and images/ "
+                   "the task requires), or a folder with annotations/ and images/ "
                    "(FUNSD). Several files, or a pattern such as 'train-*.jsonl', are read as one")
       ->type_name("FILE")
       ->required();
@@ -49,13 +49,14 @@ void add_task_options(Command* command, std::string& task, std::string& problem_
   command
       ->add_option(
           "--task", task,
-          fmt::format("What is trained: {} (default: what the model was trained for; a preset: "
-                      "token-classification, a decoder's causal-lm). Another than the model's gives it a new head",
+          fmt::format("Task to train for: {} (default: what the model was trained for; a preset: "
+                      "token-classification, a decoder's causal-lm). A task other than the model's gives it a new head",
                       fmt::join(task_names(), ", ")))
       ->type_name("TASK");
-  one_of(command->add_option("--problem-type", problem_type,
-                             "Of classes of pages: single_label_classification (a name a page), "
-                             "multi_label_classification (a list), regression (a number); default: as the data is"),
+  one_of(command->add_option(
+             "--problem-type", problem_type,
+             "What sequence-classification predicts: single_label_classification (one name per page), "
+             "multi_label_classification (a list), regression (a number); default: inferred from the data"),
          {"single_label_classification", "multi_label_classification", "regression"})
       ->type_name("TYPE");
 }
@@ -86,7 +87,7 @@ void add_reading_options(Command* command, RunOptions& o) {
                     "FUNSD: each word gets the box of its entity, as in published results");
   whole_number(
       command->add_option("--max-length", o.data.max_length,
-                          "Text tokens per window, with the first and last (0: the model's limit, at most 512)"),
+                          "Text tokens per window, special tokens included (0: the model's limit, at most 512)"),
       0, 65535)
       ->capture_default_str();
   whole_number(command->add_option(
@@ -173,19 +174,18 @@ void add_weights_offload_option(Command* command, RunOptions& o) {
       ->add_option(
           "--offload", o.offload,
           "Keep weights in a temporary file in this directory, from which each layer's are read before they are "
-          "used, if the budget requires it: slower, results do not change. With --device cuda they go to the "
-          "machine's memory instead, up to --host-budget, without being asked; none forbids that")
+          "used, if the budget requires it: slower, results do not change. With --device cuda they move to the "
+          "machine's memory instead, up to --host-budget, even without this option; none forbids it")
       ->type_name("DIR");
 }
 
 void add_offload_option(Command* command, RunOptions& o) {
   command->heading("Memory and speed");
   command
-      ->add_option(
-          "--offload", o.offload,
-          "Keep optimizer state, activations and weights in a temporary file in this directory if the budget "
-          "requires it: gigabytes are moved per update, results do not change. With --device cuda they go to the "
-          "machine's memory instead, up to --host-budget, without being asked; none forbids that")
+      ->add_option("--offload", o.offload,
+                   "Keep optimizer state, activations and weights in a temporary file in this directory if the budget "
+                   "requires it: gigabytes move per update, results do not change. With --device cuda they move to the "
+                   "machine's memory instead, up to --host-budget, even without this option; none forbids it")
       ->type_name("DIR");
 }
 

@@ -65,10 +65,9 @@ void add_log_options(Command* command, RunOptions& o) {
                              "Save a checkpoint every N updates (0: none; below 1: a fraction of all updates)"),
          0)
       ->capture_default_str();
-  command->add_flag(
-      "--save-only-model", t.save_only_model,
-      "Save checkpoints without the optimizer's state: smaller, but a run cannot be resumed from them. One "
-      "that a signal asks for is complete");
+  command->add_flag("--save-only-model", t.save_only_model,
+                    "Save checkpoints without the optimizer's state: smaller, but a run cannot be resumed from them. A "
+                    "checkpoint saved on a signal is complete all the same");
   whole_number(
       command->add_option("--save-total-limit", t.save_total_limit, "Keep at most this many checkpoints (0: all)"), 0)
       ->capture_default_str();
@@ -82,7 +81,7 @@ void add_log_options(Command* command, RunOptions& o) {
          0)
       ->capture_default_str();
   number(command->add_option("--eval-delay", t.eval_delay,
-                             "No evaluation before this many updates, or epochs if there is one after each"),
+                             "No evaluation before this many updates, or epochs with --eval-strategy epoch"),
          0)
       ->capture_default_str();
   command->add_flag("--eval-on-start", t.eval_on_start, "Evaluate before the first update too");
@@ -91,7 +90,7 @@ void add_log_options(Command* command, RunOptions& o) {
                0)
       ->capture_default_str();
   number(command->add_option("--early-stopping-threshold", t.early_stopping_threshold,
-                             "By how much the metric must be better to count, for --early-stopping-patience"),
+                             "How much better the metric must be to count as better, for --early-stopping-patience"),
          0)
       ->capture_default_str();
   command
@@ -99,10 +98,9 @@ void add_log_options(Command* command, RunOptions& o) {
                    "True or False: whether a larger --metric-for-best-model is better (default: as for that metric)")
       ->type_name("BOOL");
   command
-      ->add_option(
-          "--events", o.events,
-          "Write what happens to this file, one JSON object per line (docs/json.md); - for standard output, as "
-          "--json does")
+      ->add_option("--events", o.events,
+                   "Write events to this file, one JSON object per line (docs/json.md); - for standard output, as "
+                   "--json does")
       ->type_name("FILE");
   command
       ->add_option("--report-to", o.report_to,
@@ -159,11 +157,10 @@ void add_learning_options(Command* command, RunOptions& o) {
   TrainOptions& t = o.train;
   command->heading("Training");
   number(command->add_option("--learning-rate", t.learning_rate, "Peak learning rate"), 0)->capture_default_str();
-  number(
-      command->add_option("--layerwise-lr-decay", t.rates.layer_decay,
-                          "Factor of the learning rate from one encoder layer to the one before it; the head has the "
-                          "full rate"),
-      0, 1, true)
+  number(command->add_option("--layerwise-lr-decay", t.rates.layer_decay,
+                             "The learning rate of each encoder layer is that of the layer after it times this factor; "
+                             "the head has the full rate"),
+         0, 1, true)
       ->capture_default_str();
   command
       ->add_option("--lr-pattern", o.rates,
@@ -178,8 +175,9 @@ void add_learning_options(Command* command, RunOptions& o) {
       ->capture_default_str();
   number(command->add_option("--warmup-ratio", t.warmup_ratio, "Fraction of updates used for warm-up"), 0, 1)
       ->capture_default_str();
-  number(command->add_option("--warmup-steps", o.warmup_steps,
-                             "Updates used for warm-up; below 1 their fraction; above 0 it overrides --warmup-ratio"),
+  number(command->add_option(
+             "--warmup-steps", o.warmup_steps,
+             "Updates used for warm-up, or below 1 a fraction of all updates; above 0 it overrides --warmup-ratio"),
          0, 1e9)
       ->capture_default_str();
   add_precision_options(command, o.precision);
@@ -208,18 +206,18 @@ void add_learning_options(Command* command, RunOptions& o) {
          0, kBelowOne)
       ->capture_default_str();
   number(command->add_option("--focal-gamma", o.model.loss.focal_gamma,
-                             "Focal loss: words and pages whose label is found easily weigh less, by (1 - p)^gamma (0: "
-                             "all weigh the same)"),
+                             "Focal loss: where the model gives the label the probability p, the loss weighs (1 - "
+                             "p)^gamma, so that easy words and pages count less (0: all weigh the same)"),
          0, 20)
       ->capture_default_str();
   number(command->add_option("--temperature", o.model.loss.temperature,
-                             "pair-similarity: what cosines are divided by before they are compared; lower, and the "
-                             "hardest pages count more"),
+                             "pair-similarity: cosine similarities are divided by this in the loss; the lower it is, "
+                             "the more the hardest pages count"),
          0.01, 10)
       ->capture_default_str();
   command
       ->add_option("--class-weights", o.class_weights,
-                   "Weights of labels in the loss: balanced (by how often --data has each), or NAME=WEIGHT, separated "
+                   "Weights of labels in the loss: balanced (the rarer in --data, the more), or NAME=WEIGHT, separated "
                    "by commas, or a JSON object; the others weigh 1. The loss is divided by the sum of the weights, as "
                    "torch.nn.CrossEntropyLoss does. May be given several times")
       ->type_name("WEIGHTS")
@@ -249,13 +247,13 @@ void add_learning_options(Command* command, RunOptions& o) {
   whole_number(command->add_option("--data-seed", o.data_seed, "Random seed of the page order (-1: --seed)"), -1)
       ->capture_default_str();
   one_of(command->add_option("--train-sampling-strategy", o.sampling,
-                             "Order of pages: random, sequential (the data's), or group_by_length (random groups, "
+                             "Order of pages: random, sequential (as in the data), or group_by_length (random groups, "
                              "sorted by length)"),
          {"random", "sequential", "group_by_length"})
       ->type_name("ORDER")
       ->capture_default_str();
   command->add_flag("--dataloader-drop-last", o.drop_last,
-                    "Leave out the pages at an epoch's end that fill no whole --per-device-train-batch-size");
+                    "Leave out the last pages of an epoch if they do not fill a --per-device-train-batch-size");
 }
 
 void add_bad_page_options(Command* command, RunOptions& o) {
