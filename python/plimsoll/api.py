@@ -9,7 +9,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Union
 
 from . import results
-from .data import Data, write_data
+from .data import Data, without_images_of, write_data
 from .data_sets.problem import problem, shown
 from .errors import PlimsollError, from_json
 from .program import Process, arguments_of, run_json
@@ -34,9 +34,24 @@ class _Files:
 
     def options(self, options: Dict[str, Any]) -> Dict[str, Any]:
         result = dict(options)
+        units: Dict[str, Optional[str]] = {}  # of the boxes of each data; None: as `box_format` says
         for name in _DATA:
-            if name in result and result[name] is not None:
-                result.update(self._file(name, result[name], result))
+            if result.get(name) is None:
+                continue
+            found = self._file(name, result[name], options)
+            if found.pop("has_boxes", True):
+                units[name] = found.pop("box_format", None)
+            result.update(found)
+        if options.get("box_format") is None:
+            shown_units = {unit for unit in units.values() if unit is not None}
+            # What shows no unit is in pixels, as a file without `box_format` is.
+            if len(shown_units) > 1 or (shown_units - {"pixel"} and None in units.values()):
+                raise problem("the boxes of a call have several units", " and ".join(units),
+                              ", ".join(f"{name}: {unit or 'not shown by the data'}" for name, unit in units.items()),
+                              "one unit, which box_format says", "pass box_format='1000' or 'pixel' if all data is so; "
+                              "otherwise convert the boxes of one", 2)
+            if shown_units:
+                result["box_format"] = shown_units.pop()
         return result
 
     def _file(self, name: str, data: Data, options: Dict[str, Any]) -> Dict[str, Any]:
@@ -45,14 +60,18 @@ class _Files:
         if self.directory is None:
             self.directory = tempfile.TemporaryDirectory(prefix="plimsoll-")
         written = write_data(data, os.path.join(self.directory.name, name), options.get("box_format"))
-        found: Dict[str, Any] = {name: written.path}
-        if options.get("box_format") is None and written.box_format:
+        found: Dict[str, Any] = {name: written.path, "has_boxes": written.has_boxes}
+        if written.has_boxes:
             found["box_format"] = written.box_format
         # Pages name their labels; a command that takes their order makes a head of it.
         takes_labels = "labels" in _options_of(self.command)
         if name == "data" and written.labels and takes_labels and "labels" not in options:
             found["labels"] = written.labels
         return found
+
+    @property
+    def folder(self) -> Optional[str]:
+        return None if self.directory is None else self.directory.name
 
     def close(self) -> None:
         if self.directory is not None:
@@ -107,7 +126,7 @@ def train(*, callbacks: Iterable[Callback] = (), progress: Optional[bool] = None
     files = _Files("train")
     try:
         line = arguments_of("train", files.options(dict(options)))
-        return Run(line, os.fspath(options["output_dir"]), callbacks, _shows(progress), files.directory)
+        return Run(line, os.fsdecode(options["output_dir"]), callbacks, _shows(progress), files.directory)
     except BaseException:
         files.close()
         raise
@@ -142,7 +161,7 @@ class Predictions:
                 if line.rstrip() == "{":  # a page is one line; an error's object has several
                     failure = from_json(json.loads(line + "".join(lines))["error"])
                     break
-                yield json.loads(line)
+                yield without_images_of(json.loads(line), self._files.folder)
         except BaseException:  # a loop that was left
             self._process.kill()
             raise
@@ -158,6 +177,9 @@ class Predictions:
 def predict(**options: Unpack[PredictOptions]) -> Union[Predictions, Dict[str, Any]]:
     """Yields the prediction of each page; with `output`, writes them there and returns what was done."""
     if options.get("output") is None:
+        if options.get("format", "jsonl") != "jsonl":
+            raise problem("a form of output needs a file", "format", str(options["format"]), "output='FILE' with it",
+                          "pass output, or leave format out: the pages are dicts", 2)
         return Predictions(dict(options))
     return _call("predict", dict(options), (0, _BAD_PAGES))
 

@@ -15,6 +15,7 @@ from .data_sets.images import image_kind, image_size
 from .data_sets.labels import label_name
 from .data_sets.parquet import COLUMNS
 from .data_sets.problem import problem, shown
+from .log import log
 
 if TYPE_CHECKING:
     import datasets
@@ -34,6 +35,7 @@ class Written:
     path: str  # of the JSONL file
     box_format: Optional[str] = None  # where the data showed it
     labels: Optional[List[str]] = None  # in the order of the data set's numbers
+    has_boxes: bool = True
 
 
 def write_data(data: Any, directory: str, box_format: Optional[str] = None) -> Written:
@@ -49,20 +51,46 @@ def write_data(data: Any, directory: str, box_format: Optional[str] = None) -> W
     if isinstance(data, Mapping) or not isinstance(data, Iterable):
         raise problem("data is neither a path nor pages", "data", shown(data),
                       "a path, a list of dicts, or a datasets.Dataset (one split)", "pass dataset['train']", 2)
+    has_boxes = False
     with open(folder / "pages.jsonl", "w", encoding="utf-8") as out:
         for number, row in enumerate(data):
             where = f"page {number}"
             if not isinstance(row, Mapping):
                 raise problem("a page is not a dict", where, shown(row), "a dict with image, words and boxes, or with a text", code=2)
-            page = {key: row[key] for key in KEYS if row.get(key) is not None}
+            page = _page_of(row)
             if not any(key in page for key in ("words", "a", "b", *sum(TEXTS, ()))):
                 raise problem("a page has neither words nor a text", where, "keys " + ", ".join(map(str, row)),
                               "words, text, prompt and completion, messages, or the pages a and b of a pair",
                               "rename the key that holds it")
             if "image" in page:
-                page["image"] = _image(page["image"], folder, number, where)
+                page["image"] = _image(page["image"], folder, str(number), where)
+            has_boxes = has_boxes or "boxes" in page
+            for side in ("a", "b"):  # a pair that holds its pages
+                if isinstance(page.get(side), Mapping):
+                    page[side] = _page_of(page[side])
+                    has_boxes = has_boxes or "boxes" in page[side]
+                    if "image" in page[side]:
+                        page[side]["image"] = _image(page[side]["image"], folder, f"{number}{side}", f"{where}, `{side}`")
             _write(out, page, where)
-    return Written(str(folder / "pages.jsonl"))
+    return Written(str(folder / "pages.jsonl"), has_boxes=has_boxes)
+
+
+def _page_of(row: Mapping[str, Any]) -> Dict[str, Any]:
+    page = {key: row[key] for key in KEYS if row.get(key) is not None}
+    for other in ("image_path", "file_name"):  # as in a file of pages
+        if "image" not in page and row.get(other) is not None:
+            page["image"] = row[other]
+    return page
+
+
+def without_images_of(page: Dict[str, Any], folder: Optional[str]) -> Dict[str, Any]:
+    """Returns a prediction without paths of images that were written to `folder`, and are gone with it."""
+    if folder is None:
+        return page
+    for each in (page, *(page.get("pages") or ())):
+        if each and str(each.get("image", "")).startswith(folder + os.sep):
+            del each["image"]
+    return page
 
 
 def _write(out: Any, page: Dict[str, Any], where: str) -> None:
@@ -82,7 +110,7 @@ def _write(out: Any, page: Dict[str, Any], where: str) -> None:
     out.write(line + "\n")
 
 
-def _image(value: Any, folder: Path, number: int, where: str) -> str:
+def _image(value: Any, folder: Path, number: str, where: str) -> str:
     """Returns the path of an image: its own, or that of a copy in `folder`."""
     if isinstance(value, Mapping):  # of `datasets` without decoding
         value = value.get("bytes") or value.get("path")
@@ -99,9 +127,26 @@ def _image(value: Any, folder: Path, number: int, where: str) -> str:
     if not hasattr(value, "save"):
         raise problem("an image is of no known kind", where, shown(value), "a Pillow image, bytes, or a path", code=2)
     path = folder / "images" / f"{number}.png"
-    image = value if value.mode in ("1", "L", "RGB", "RGBA", "P", "I;16") else value.convert("RGB")
+    if value.mode in ("I", "F"):  # Pillow would cut off what is below 0 or above 255
+        raise problem("an image has pixels of no known range", where, f"Pillow's mode {value.mode}",
+                      "1, L, P, RGB, RGBA, I;16", "scale them to 0 to 255, and convert: image.convert('L')", 2)
+    image = _upright(value, where)
+    if image.mode not in ("1", "L", "RGB", "RGBA", "P", "I;16"):
+        image = image.convert("RGB")
     image.save(path, compress_level=1)
     return str(path)
+
+
+def _upright(image: Any, where: str) -> Any:
+    """Returns a Pillow image turned by its EXIF orientation, as the program turns a file: boxes are as a viewer shows it."""
+    orientation = 0x0112
+    exif = image.getexif() if hasattr(image, "getexif") else {}
+    if exif.get(orientation, 1) in (0, 1):
+        return image
+    from PIL import ImageOps
+
+    log.info("%s: the image is turned by its EXIF orientation, %s", where, exif[orientation])
+    return ImageOps.exif_transpose(image)
 
 
 class _Dataset:
@@ -124,6 +169,8 @@ class _Dataset:
         self.columns.update({key: key for key in KEYS if key in names and key not in self.columns})
         # The image as it is stored, not decoded and encoded again.
         image = self.columns.get("image")
+        if hasattr(data, "with_format"):
+            data = data.with_format(None)  # lists, not arrays
         self.data = data
         if image and type(self.features[image]).__name__ == "Image":
             self.data = data.cast_column(image, type(self.features[image])(decode=False))
@@ -146,7 +193,7 @@ class _Dataset:
                     _write(out, page, where)
         if box_format is None and self.evidence.largest:
             box_format = self.evidence.decide()[0]
-        return Written(str(path), box_format, self.labels)
+        return Written(str(path), box_format, self.labels, "boxes" in self.columns or "ground_truth" in self.columns)
 
     def _page(self, row: Mapping[str, Any], number: int, where: str) -> Optional[Dict[str, Any]]:
         page = {key: row[name] for key, name in self.columns.items() if row[name] is not None}
@@ -161,7 +208,7 @@ class _Dataset:
         if "label" in page and self.classes is not None and isinstance(page["label"], int):
             page["label"] = label_name(page["label"], self.classes, where)
         if "image" in page:
-            page["image"] = _image(page["image"], self.folder, number, where)
+            page["image"] = _image(page["image"], self.folder, str(number), where)
             if "boxes" in page and page["boxes"]:
                 with open(page["image"], "rb") as file:
                     size = image_size(file.read(1 << 16))

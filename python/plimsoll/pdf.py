@@ -1,7 +1,7 @@
 """Reads PDF files by pypdfium2 for the program, where Poppler's programs are missing. `pip install plimsoll[pdf]`.
 
     python -m plimsoll.pdf version
-    python -m plimsoll.pdf info FILE                # as pdfinfo does: "Pages: 3"
+    python -m plimsoll.pdf info FILE                # as pdfinfo -l -1 does: "Pages: 3", and each page's size in points
     python -m plimsoll.pdf text FILE PAGE           # as pdftotext -bbox does: words and boxes in points, as XHTML
     python -m plimsoll.pdf draw FILE PAGE DPI       # as pdftoppm -png does: a PNG file on standard output
 
@@ -132,6 +132,9 @@ def run(arguments: Sequence[str], out: BinaryIO) -> None:
     file = open_file(rest[0])
     if command == "info":
         out.write(f"Reader: pypdfium2\nPages: {len(file)}\n".encode())
+        for index in range(len(file)):
+            width, height = file.get_page_size(index)
+            out.write(f"Page {index + 1} size: {width:g} x {height:g} pts\n".encode())
         return
     file.init_forms()  # what was filled into a form is drawn, too
     page = file[int(rest[1]) - 1]

@@ -8,9 +8,10 @@ import tempfile
 import threading
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple
 
-from .data import Data, write_data
-from .errors import from_json
-from .program import Process, arguments_of, log
+from .data import Data, without_images_of, write_data
+from .errors import PlimsollError, UsageError, from_json
+from .log import log
+from .program import Process, arguments_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -26,15 +27,25 @@ class Predictor:
                 pages = predict(batch)
 
     Calls from several threads wait for one another. A predictor can be pickled: what is unpickled, on another worker of
-    Ray or Spark, begins a process of its own there.
+    Ray or Spark, begins a process of its own there, and so does the first call in a process that was forked. A call
+    that is interrupted ends the process, because its answer is still to come; the next call begins another one.
     """
 
     def __init__(self, model: Path, options: Optional[Dict[str, Any]] = None):
         self._given = (os.fspath(model), dict(options or {}))
+        self._closed = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self._owner = os.getpid()
         self._lock = threading.Lock()
-        self._process = Process([*arguments_of("serve", {"model": model, **self._given[1]}), "--json"],
+        self._open()
+
+    def _open(self) -> None:
+        self._process = Process([*arguments_of("serve", {"model": self._given[0], **self._given[1]}), "--json"],
                                 takes_requests=True)
         self._lines: Iterator[str] = self._process.lines()
+        self._ends = False  # the process has no further answer
         try:
             self._answer()  # whether the model can be opened
         except BaseException:
@@ -47,9 +58,16 @@ class Predictor:
         `data` is what `predict` takes: a path, dicts, or a data set. A page that cannot be read is left out, with a
         warning. Raises DataError if all are refused.
         """
+        if self._closed:
+            raise UsageError("a predictor was called after it was closed", where="plimsoll.predictor",
+                             found=self._given[0], remedy="open another one", exit_code=2)
         if isinstance(data, (list, tuple)) and not data:
             return []
+        if self._owner != os.getpid():  # forked: the process and its pipes are the parent's
+            self._begin()
         with self._lock, tempfile.TemporaryDirectory(prefix="plimsoll-") as folder:
+            if self._ends:
+                self._open()
             request: Dict[str, Any] = {}
             if isinstance(data, (str, os.PathLike)):
                 request["data"] = os.path.abspath(os.fspath(data))
@@ -58,8 +76,15 @@ class Predictor:
                 request["data"] = written.path
                 if written.box_format:
                     request["box_format"] = written.box_format
-            self._process.send(json.dumps(request))
-            return self._answer()
+            try:
+                self._process.send(json.dumps(request))
+                return [without_images_of(page, folder) for page in self._answer()]
+            except PlimsollError:
+                raise
+            except BaseException:  # Ctrl-C, say
+                self._ends = True
+                self._process.kill()
+                raise
 
     def _answer(self) -> List[Dict[str, Any]]:
         pages: List[Dict[str, Any]] = []
@@ -74,11 +99,14 @@ class Predictor:
             if "ready" in answer or "done" in answer:
                 return pages
             pages.append(answer)
+        self._ends = True
         raise self._process.failure(self._process.wait())
 
     def close(self) -> None:
         """Ends the process and frees its memory."""
-        self._process.end_requests()
+        self._closed = True
+        if self._owner == os.getpid():
+            self._process.end_requests()
 
     def __enter__(self) -> Predictor:
         return self

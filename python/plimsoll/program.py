@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
 import json
-import logging
 import os
 import shutil
 import signal
@@ -12,11 +12,10 @@ import sys
 import threading
 from collections import deque
 from pathlib import Path
-from typing import Any, Deque, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Sequence
 
 from .errors import EnvironmentFailure, PlimsollError, ProgramError, from_json
-
-log = logging.getLogger("plimsoll")
+from .log import log
 
 BUNDLED = Path(__file__).parent / "bin" / "plimsoll"
 """Where a wheel has the program."""
@@ -39,7 +38,7 @@ def executable() -> str:
     """Returns the path of `plimsoll`: $PLIMSOLL, else the one in this package, else PATH's."""
     given = os.environ.get("PLIMSOLL")
     if given:
-        if not os.access(given, os.X_OK):
+        if not os.path.isfile(given) or not os.access(given, os.X_OK):
             raise EnvironmentFailure("$PLIMSOLL names no program", where="PLIMSOLL", found=given,
                                      allowed="the path of a built plimsoll",
                                      remedy="correct the variable, or unset it to use the package's program", exit_code=5)
@@ -56,13 +55,21 @@ def executable() -> str:
 class Process:
     """The program while it runs: its lines of JSON on one side, what it says to people on the other."""
 
-    def __init__(self, arguments: Sequence[str], takes_requests: bool = False):
+    def __init__(self, arguments: Sequence[str], takes_requests: bool = False,
+                 at_exit: Optional[Callable[[], None]] = None):
+        """`at_exit` ends the program if Python ends first; by default it is killed."""
         # A session of its own: Ctrl-C reaches Python alone, which then stops the program (Run.stop).
         self._process = subprocess.Popen([executable(), *arguments], stdin=subprocess.PIPE if takes_requests else subprocess.DEVNULL,
                                          stdout=subprocess.PIPE,
                                          stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace",
-                                         start_new_session=True, env=environment())
+                                         start_new_session=True,
+                                         # A run whose Python is killed saves and ends, too.
+                                         env={**environment(), "PLIMSOLL_PARENT": str(os.getpid())})
         self._said: Deque[str] = deque(maxlen=40)
+        # Before the interpreter ends, which would abort if the thread below were writing a warning then.
+        self._owner = os.getpid()
+        self._at_exit = at_exit or self.kill
+        atexit.register(self._end_at_exit)
         self._reader = threading.Thread(target=self._read_errors, daemon=True)
         self._reader.start()
 
@@ -79,6 +86,14 @@ class Process:
                 log.warning(line[len("warning: "):])
             else:
                 log.info(line)
+
+    def _end_at_exit(self) -> None:
+        if os.getpid() != self._owner:  # the process that was forked is not the program's
+            return
+        try:
+            self._at_exit()
+        except Exception:  # another thread is reading its lines
+            self.kill()
 
     def lines(self) -> Iterator[str]:
         assert self._process.stdout is not None
@@ -98,8 +113,14 @@ class Process:
         assert self._process.stdin is not None
         if self._process.stdin.closed:
             return
-        self._process.stdin.close()
+        try:
+            self._process.stdin.close()
+        except BrokenPipeError:  # it has ended already
+            pass
         self.wait()
+
+    def is_running(self) -> bool:
+        return self._process.poll() is None
 
     def interrupt(self, signal_number: int = signal.SIGINT) -> None:
         if self._process.poll() is None:
@@ -108,6 +129,7 @@ class Process:
     def wait(self) -> int:
         code = self._process.wait()
         self._reader.join()
+        atexit.unregister(self._end_at_exit)
         assert self._process.stdout is not None and self._process.stderr is not None
         self._process.stdout.close()
         self._process.stderr.close()
@@ -120,6 +142,9 @@ class Process:
 
     def failure(self, code: int) -> PlimsollError:
         """Returns what a process that left no "error" object failed with."""
+        if code == -signal.SIGKILL:
+            return ProgramError("plimsoll was killed", found="signal 9, as the system sends it for want of memory",
+                                remedy="see `dmesg | plimsoll doctor -`; pass a smaller budget", exit_code=code)
         what = f"plimsoll died of signal {-code}" if code < 0 else f"plimsoll ended with exit code {code}"
         return ProgramError(what, found="\n".join(self._said), exit_code=code)
 
@@ -203,4 +228,6 @@ def _truth(value: Any, name: str) -> str:
 def _text(value: Any, kind: str) -> str:
     if kind == "size" and isinstance(value, int):
         return f"{value}b"
-    return os.fspath(value) if isinstance(value, os.PathLike) else repr(value) if isinstance(value, float) else str(value)
+    if isinstance(value, (bytes, os.PathLike)):
+        return os.fsdecode(value)
+    return repr(value) if isinstance(value, float) else str(value)

@@ -10,6 +10,7 @@ from typing import Any, Dict, Generator, Iterable, Optional, Protocol, Sequence
 from . import events
 from .errors import Interrupted, from_json
 from .events import Event
+from .log import log
 from .program import Process
 from .progress import ProgressBar
 from .results import Training
@@ -45,7 +46,7 @@ class Run:
         self._stopped = False
         self._interrupted = False
         self._code: Optional[int] = None
-        self._process = Process([*arguments, "--json"])
+        self._process = Process([*arguments, "--json"], at_exit=self._end_with_python)
         self._events = self._read()
 
     def __iter__(self) -> Generator[Event, None, None]:
@@ -100,6 +101,13 @@ class Run:
         """Ends the run after the update that it is in, with a checkpoint to resume from. Returns at once."""
         self._stopped = True
         self._interrupt()
+
+    def _end_with_python(self) -> None:
+        if self._process.is_running():
+            log.warning("Python ends before the run in %s does: it ends with a checkpoint. run.wait() waits for its end",
+                        self.output_dir)
+        self._interrupt()
+        self._end()
 
     def _interrupt(self) -> None:
         if not self._interrupted:  # a second signal would end the program before it has saved

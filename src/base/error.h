@@ -9,6 +9,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -61,6 +62,17 @@ class DataError : public Error {
 class BudgetError : public Error {
  public:
   explicit BudgetError(Problem problem) : Error(ExitCode::kBudget, std::move(problem)) {}
+};
+// The budget for the memory of the device that computes is too small.
+class BudgetTooSmall : public BudgetError {
+ public:
+  BudgetTooSmall(Problem problem, std::size_t smallest_budget_bytes)
+      : BudgetError(std::move(problem)), smallest_budget_bytes_(smallest_budget_bytes) {}
+  // Returns the smallest budget that is known to be enough for what was requested.
+  std::size_t smallest_budget_bytes() const { return smallest_budget_bytes_; }
+
+ private:
+  std::size_t smallest_budget_bytes_;
 };
 class EnvironmentError : public Error {
  public:

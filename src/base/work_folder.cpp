@@ -34,8 +34,14 @@ namespace fs = std::filesystem;
 std::string this_process() {
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
-  return fmt::format("process {} on {}, since {:%Y-%m-%d %H:%M:%S} UTC", ::getpid(), host.data(),
-                     fmt::gmtime(std::time(nullptr)));
+  return fmt::format("process {} on {}", ::getpid(), host.data());
+}
+
+bool is_same_file(int descriptor, const fs::path& path) {
+  struct stat opened {
+  }, named{};
+  return ::fstat(descriptor, &opened) == 0 && ::lstat(path.c_str(), &named) == 0 && opened.st_ino == named.st_ino &&
+         opened.st_dev == named.st_dev;
 }
 
 std::string text_of(int descriptor) {
@@ -133,15 +139,12 @@ bool DirectoryLock::try_to_lock(const std::string& option) {
                       .allowed = "one process at a time",
                       .remedy = "wait for it to end, stop it, or pass another directory"});
   }
-  struct stat opened {
-  }, named{};
-  const bool same = ::fstat(descriptor_, &opened) == 0 && ::lstat(path_.c_str(), &named) == 0 &&
-                    opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
-  if (!same) {
+  if (!is_same_file(descriptor_, path_)) {
     ::close(std::exchange(descriptor_, -1));
     return false;
   }
-  const std::string text = this_process() + "\n";
+  const std::string text =
+      fmt::format("{}, since {:%Y-%m-%d %H:%M:%S} UTC\n", this_process(), fmt::gmtime(std::time(nullptr)));
   if (::ftruncate(descriptor_, 0) != 0 ||
       ::pwrite(descriptor_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
     log_warning(fmt::format("{} cannot be written, so that it does not name this process", path_.string()));
@@ -151,9 +154,26 @@ bool DirectoryLock::try_to_lock(const std::string& option) {
 
 DirectoryLock::~DirectoryLock() {
   if (descriptor_ < 0) return;
-  ::unlink(path_.c_str());  // still held: whoever opened it finds another file under its name, or none
-  ::rmdir(work_folder(directory_).c_str());
+  // Still held: whoever opened it finds another file under its name, or none. If the directory was removed and made
+  // again meanwhile, the file there is another process's.
+  if (is_same_file(descriptor_, path_)) {
+    ::unlink(path_.c_str());
+    ::rmdir(work_folder(directory_).c_str());
+  }
   ::close(descriptor_);
+}
+
+void refuse_another_holder(const fs::path& directory) {
+  const int descriptor = ::open((work_folder(directory) / "lock").c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  if (descriptor < 0) return;
+  const std::string holder = text_of(descriptor);
+  ::close(descriptor);
+  if (holder.starts_with(this_process() + ",")) return;
+  throw EnvironmentError({.what = "another process writes to this directory now, so nothing is saved there",
+                          .where = directory.string(),
+                          .found = fmt::format("held by {}: the directory was removed while this run went on", holder),
+                          .allowed = "one process at a time",
+                          .remedy = "give each run a directory of its own, and remove none that is in use"});
 }
 
 }  // namespace plimsoll

@@ -44,4 +44,8 @@ class DirectoryLock {
   int descriptor_ = -1;
 };
 
+// Throws EnvironmentError if the directory's lock is another process's, which is so after the directory was removed and
+// made again by that one. Called by whoever holds the lock, before it writes there.
+void refuse_another_holder(const std::filesystem::path& directory);
+
 }  // namespace plimsoll

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "base/bytes.h"
 #include "base/counted.h"
 #include "base/file.h"
 #include "cli/command.h"
@@ -16,7 +17,7 @@ namespace {
 
 struct OcrCommand {
   DocumentInput input;
-  std::string output, shard;
+  std::string output, shard, budget;
   RankRequest ranks;
   const Command* command = nullptr;
 };
@@ -29,13 +30,17 @@ nlohmann::json problems_json(const std::vector<Problem>& problems) {
 
 void run_ocr(Invocation& invocation, OcrCommand& command) {
   watch_signals();
-  command.ranks.find();
+  MemoryRequest memory;
+  if (!command.budget.empty()) memory.budget_bytes = parse_bytes(command.budget, "--budget");
+  command.ranks.resolve(memory);
+  check_budget(memory);
   const std::optional<ShardNumber> shard = shard_of(command.shard, command.output, command.ranks.launch.size);
   connect_ranks(invocation, command.ranks);
   const DocumentInput& input = command.input;
   PagesPlace place{.output = command.output,
                    .images = input.images,
                    .threads = sharing_threads(invocation, command.ranks.launch),
+                   .budget = reading_budget(memory),
                    .shard = shard};
   if (place.images.empty() && !is_special_file(place.output)) place.images = place.output.string() + ".images";
   std::optional<PartFile> part;
@@ -83,6 +88,11 @@ void add_ocr(CLI::App& app, Invocation& invocation) {
   auto ocr = std::make_shared<OcrCommand>();
   add_document_options(command, ocr->input);
   command->get_option("--input")->required();
+  command
+      ->add_option("--budget", ocr->budget,
+                   "Memory limit of the process, within which as many pages are read at once as fit: 900MiB, 3GiB "
+                   "(default: 95 % of the free memory)")
+      ->type_name("SIZE");
   command->heading("Output");
   add_output_file(
       command, "--output", ocr->output,

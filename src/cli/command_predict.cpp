@@ -100,6 +100,7 @@ std::unique_ptr<ReadInput> read_input(const Invocation& invocation, RunOptions& 
                                .absolute_paths = true,
                                .every_rank = true,
                                .threads = sharing_threads(invocation, options.ranks.launch),
+                               .budget = reading_budget(options.memory),
                                .shard = shard,
                                .whole_documents = true});
   options.data.data = {pages};
@@ -189,7 +190,7 @@ void predict_and_write(Invocation& invocation, RunOptions& options, const Predic
     }
   };
   FieldOutput fields(predict.format, write, is_part);
-  DocumentLines lines([&fields](const nlohmann::json& line) { fields.add(line); });
+  DocumentLines lines(*pages, [&fields](const nlohmann::json& line) { fields.add(line); });
   predict_pages(session, bundle.definition(), *dataset, loader_options(options.memory), *predictions,
                 {.on_bad_page = leave_out, .all_pages = true}, [&](std::uint32_t index) {
                   PageFaults of_labels;  // faults of labels, which only a drawing would show
@@ -201,7 +202,7 @@ void predict_and_write(Invocation& invocation, RunOptions& options, const Predic
                                : read ? named_image(predict.output, image)
                                       : path_from(predict.output, image);
                   // With ranks, the first one writes.
-                  if (invocation.is_first()) lines.add(page, predictions->to_json(page));
+                  if (invocation.is_first()) lines.add(index, page, predictions->to_json(page));
                   page.image = image;
                   if (pictures && (predict.draw_limit == 0 || predicted.pages < predict.draw_limit)) {
                     pictures->draw(*predictions, page, options.data.box_format);

@@ -104,6 +104,13 @@ void refuse_what_cannot_be_pruned(const ModelBundle& bundle) {
                           "for less memory pass --load-in-8bit or --load-in-4bit to predict, eval or generate; for a "
                           "smaller vocabulary, plimsoll trim"});
   }
+  if (bundle.task().reads_pairs()) {
+    throw UsageError({.what = "models for pairs of pages cannot be pruned",
+                      .where = "--model",
+                      .found = fmt::format("{}, for {}", bundle.origin, bundle.task().name()),
+                      .allowed = "a model that reads one page at a time",
+                      .remedy = "prune the encoder with a head for another task, and train the result for pairs"});
+  }
   if (bundle.options.lora.enabled()) {
     throw UsageError({.what = "an adapter has no heads and columns of its own",
                       .where = "--model",

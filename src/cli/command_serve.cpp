@@ -43,7 +43,9 @@ class WarmModel {
     // The plan has room for full windows, if they fit the budget, so that it serves all requests.
     FitRequest roomy = request;
     constexpr std::size_t kRowStep = 16;
-    roomy.evaluation_text_rows = [length = window_length(options_.data, bundle_.facts())](std::int64_t n) {
+    const std::int64_t length =
+        bundle_.definition().samples_per_example() * window_length(options_.data, bundle_.facts());
+    roomy.evaluation_text_rows = [length](std::int64_t n) {
       return static_cast<std::int64_t>(round_up(static_cast<std::size_t>(n * length), kRowStep));
     };
     std::optional<RunPlan> plan = try_fit(roomy, backend_);
@@ -134,11 +136,11 @@ void answer(const std::string& line, const RunOptions& options, const ModelBundl
   };
   const std::unique_ptr<Predictions> predictions = bundle.task().predictions(bundle.config.task, form);
   std::int64_t done = 0;
-  DocumentLines lines(print_compact);
+  DocumentLines lines(pages->source(), print_compact);
   predict_pages(session, bundle.definition(), *pages, loader_options(options.memory), *predictions,
                 {.on_bad_page = leave_out, .all_pages = true}, [&](std::uint32_t index) {
                   const Page page = pages->source().read(index);
-                  lines.add(page, predictions->to_json(page));
+                  lines.add(index, page, predictions->to_json(page));
                   ++done;
                 });
   lines.finish();

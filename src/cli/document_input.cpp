@@ -162,12 +162,17 @@ std::string documents_fingerprint(const DocumentInput& input) {
   return hash_digits(hasher.digest());
 }
 
+ReadingBudget reading_budget(const MemoryRequest& memory) {
+  return {.bytes = resident_budget(memory), .option = memory.host_budget_bytes > 0 ? "--host-budget" : "--budget"};
+}
+
 WrittenPages write_pages(const Invocation& invocation, const DocumentInput& input, const PagesPlace& place) {
   PageBar bar("pages read", invocation.json || !invocation.is_first(), true);
   DocumentOptions options{.files = find_documents(input.files),
                           .reader = {.language = input.language, .tessdata_dir = input.tessdata_dir},
                           .layout = layout_of(input.layout),
                           .threads = place.threads,
+                          .budget = place.budget,
                           .shard = place.shard,
                           .whole_documents = place.whole_documents,
                           .pdf_dpi = input.dpi,

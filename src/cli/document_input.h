@@ -15,6 +15,7 @@
 #include "cli/command.h"
 #include "cli/outputs.h"
 #include "ocr/read_documents.h"
+#include "request/memory.h"
 
 namespace plimsoll {
 
@@ -50,6 +51,7 @@ struct PagesPlace {
   bool absolute_paths = false;     // do not name images relative to the output's folder, which is temporary
   bool every_rank = false;         // `output` is each rank's own; otherwise the first one writes it
   int threads = 1;
+  ReadingBudget budget{};
   std::optional<ShardNumber> shard{};  // the part of all pages that is read
   bool whole_documents = false;        // each document's pages are all in the same part
   std::filesystem::path named_from{};  // the file to whose folder images' paths are relative; empty: `output`
@@ -58,6 +60,9 @@ struct PagesPlace {
 struct WrittenPages : DocumentSummary {
   FileSum sum{};  // of the output; zeros on a rank that does not write it
 };
+
+// Returns the budget for reading: of the process, in whose memory pages are read.
+ReadingBudget reading_budget(const MemoryRequest& memory);
 
 // Reads all documents, or a shard of their pages, and writes a line for each page. Warnings say what could not be read;
 // throws DataError if no page of any document could. With ranks, each reads its share of the pages. If signals are

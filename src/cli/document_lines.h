@@ -1,28 +1,39 @@
 // The lines of `predict`'s output: one per page, or one for consecutive pages of the same document.
 //
-//   DocumentLines lines([&](const nlohmann::json& line) { file.write(line.dump() + "\n"); });
-//   lines.add(page, predictions.to_json(page));
+//   const std::unique_ptr<PageSource> source = open_pages("pages.jsonl", {});
+//   DocumentLines lines(*source, [&](const nlohmann::json& line) { file.write(line.dump() + "\n"); });
+//   lines.add(7, page, predictions.to_json(page));   // pages before 7 that were not added have no predictions
 //   lines.finish();
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "data/page.h"
+#include "data/page_source.h"
 
 namespace plimsoll {
 
 class DocumentLines {
  public:
-  explicit DocumentLines(std::function<void(const nlohmann::json&)> write) : write_(std::move(write)) {}
+  // `pages` must outlive the lines.
+  DocumentLines(const PageSource& pages, std::function<void(const nlohmann::json&)> write)
+      : source_(pages), write_(std::move(write)) {}
 
-  void add(const Page& page, nlohmann::json line);
+  // Adds the line of a page, by its number in `pages`; numbers ascend. A page between two of a document that was not
+  // added leaves null in its place, so that the numbers of the pages behind it are those in the document.
+  void add(std::uint32_t index, const Page& page, nlohmann::json line);
   // Writes the last document, after the last page.
   void finish();
 
  private:
+  std::string document_of(std::uint32_t index) const;
+  void add_page(const std::string& document, nlohmann::json line);
+
+  const PageSource& source_;
   std::function<void(const nlohmann::json&)> write_;
+  std::uint32_t next_ = 0;
   std::string document_;
   nlohmann::json pages_ = nlohmann::json::array();
 };

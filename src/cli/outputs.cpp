@@ -154,6 +154,13 @@ void refuse_replacing(const std::vector<NamedPath>& outputs, const std::vector<N
         if (is_same(output.path, file)) refuse(output, fmt::format("{}, a file of {}", file.string(), name));
       }
     }
+    if (fs::is_regular_file(output.path) && is_of_any_run(output.path)) {
+      throw UsageError({.what = "the output would overwrite a file of a run or a model",
+                        .where = output.option,
+                        .found = output.path.string(),
+                        .allowed = "a new file, or one that a command wrote as its output",
+                        .remedy = "pass a new file"});
+    }
   }
 }
 

@@ -63,7 +63,13 @@ void RunEvents::write(std::string_view event, const nlohmann::json& object) {
   if (!wanted()) return;
   const std::string line = line_of(event, object);
   write_line(line);
-  if (standard_output_) print_line(line);
+  if (!standard_output_) return;
+  try {
+    print_line(line);
+  } catch (const EnvironmentError&) {
+    // A reader that went away does not cost a run that has begun its model: the last event reports it.
+    if (event != "evaluation" && event != "checkpoint" && event != "warning") throw;
+  }
 }
 
 void RunEvents::write_findings(const Findings& findings) {

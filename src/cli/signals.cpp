@@ -5,10 +5,14 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
+#include <ctime>
 #include <mutex>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/file.h"
@@ -68,6 +72,14 @@ void end_by(int signal) {
   ::_exit(128 + signal);
 }
 
+// Returns the process that started this one and whose end is to end it, too, as a signal would: the Python package's.
+// 0: there is none. (The kernel's own notice, PR_SET_PDEATHSIG, comes when the thread that started this process ends.)
+pid_t watched_parent() {
+  const char* const given = std::getenv("PLIMSOLL_PARENT");
+  const pid_t parent = ::getppid();
+  return given != nullptr && std::to_string(parent) == given ? parent : 0;
+}
+
 void serve(int signal) {
   if (signal == SIGUSR1) {
     interrupt.request_save();
@@ -90,9 +102,14 @@ void serve(int signal) {
 void watch_signals() {
   const sigset_t signals = watched_signals();
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // in the threads that this one starts, too
-  std::thread([signals] {
-    for (int signal = 0;;) {
-      if (::sigwait(&signals, &signal) == 0) serve(signal);
+  std::thread([signals, parent = watched_parent()] {
+    constexpr timespec kLookAtParent{.tv_sec = 1, .tv_nsec = 0};
+    bool is_orphan = false;
+    while (true) {
+      const int signal =
+          parent == 0 ? ::sigwaitinfo(&signals, nullptr) : ::sigtimedwait(&signals, nullptr, &kLookAtParent);
+      if (signal > 0) serve(signal);
+      if (parent != 0 && ::getppid() != parent && !std::exchange(is_orphan, true)) serve(SIGTERM);
     }
   }).detach();
 }

@@ -18,6 +18,7 @@ constexpr InputFormat kInputs[] = {
     {"label-studio", "Label Studio's export (JSON)", is_label_studio, read_label_studio},
     {"cord", "CORD's annotations (JSON)", is_cord, read_cord},
     {"funsd", "FUNSD's annotations (JSON)", is_funsd, read_funsd},
+    {"xfund", "XFUND's annotations, a file of many forms (JSON)", is_xfund, read_xfund},
     {"pages", "pages, or what predict writes (JSONL)", is_pages, read_pages},
 };
 

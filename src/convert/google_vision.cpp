@@ -2,6 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "base/file.h"
 #include "convert/readers.h"
@@ -10,7 +15,7 @@ namespace plimsoll {
 namespace {
 
 constexpr Loss kVisionOther{"response has labels, faces or objects, which are left out",
-                      "responses have labels, faces or objects, which are left out"};
+                            "responses have labels, faces or objects, which are left out"};
 
 constexpr std::initializer_list<const char*> kFullText = {"fullTextAnnotation", "full_text_annotation"};
 constexpr std::initializer_list<const char*> kTexts = {"textAnnotations", "text_annotations"};
@@ -53,6 +58,35 @@ std::string text_of(const JsonNode& word) {
 constexpr std::initializer_list<const char*> kBounding = {"boundingBox", "bounding_box", "boundingPoly",
                                                           "bounding_poly"};
 
+// True if a line ends behind a word, by the break behind its last letter: its name, or its number in the protocol.
+bool ends_line(const JsonNode& word, bool& has_breaks) {
+  const std::optional<JsonNode> symbols = word.find("symbols");
+  if (!symbols || symbols->size() == 0) return false;
+  const std::optional<JsonNode> property = symbols->item(symbols->size() - 1).find("property");
+  const std::optional<JsonNode> found = property ? property->find({"detectedBreak", "detected_break"}) : std::nullopt;
+  const std::optional<JsonNode> type = found ? found->find({"type", "type_"}) : std::nullopt;
+  if (!type) return false;
+  has_breaks = true;
+  if (!type->is_text()) return type->whole() >= 3;
+  const std::string& name = type->text();
+  return name == "EOL_SURE_SPACE" || name == "HYPHEN" || name == "LINE_BREAK";
+}
+
+// Gives the words of a paragraph the box of their line, or, where the file says nothing about lines, the paragraph's.
+void set_segments(std::span<FoundWord> words, const std::vector<std::size_t>& line_ends,
+                  const std::optional<Box>& whole) {
+  std::size_t begin = 0;
+  for (const std::size_t end : line_ends) {
+    Enclosure line;
+    for (const FoundWord& word : words.subspan(begin, end - begin)) line.add(word.box);
+    for (FoundWord& word : words.subspan(begin, end - begin)) word.segment = line.box();
+    begin = end;
+  }
+  if (line_ends.empty()) {
+    for (FoundWord& word : words) word.segment = whole;
+  }
+}
+
 void read_words(FoundPage& page, const JsonNode& node, Losses& losses) {
   const std::optional<JsonNode> blocks = node.find("blocks");
   for (std::size_t b = 0; blocks && b < blocks->size(); ++b) {
@@ -60,13 +94,22 @@ void read_words(FoundPage& page, const JsonNode& node, Losses& losses) {
     for (std::size_t p = 0; paragraphs && p < paragraphs->size(); ++p) {
       const JsonNode paragraph = paragraphs->item(p);
       const std::optional<JsonNode> words = paragraph.find("words"), outline = paragraph.find(kBounding);
+      const std::optional<Box> whole = outline ? std::optional(box_of(page, *outline)) : std::nullopt;
+      const std::size_t before = page.words.size();
+      std::vector<std::size_t> line_ends;  // counted from `before`
+      bool has_breaks = false;
       for (std::size_t w = 0; words && w < words->size(); ++w) {
         const JsonNode word = words->item(w);
         FoundWord found{.text = text_of(word), .box = box_of(page, word.at(kBounding))};
-        if (outline) found.segment = box_of(page, *outline);
         if (const std::optional<JsonNode> sure = word.find("confidence")) found.confidence = sure->number();
         add_word(page, std::move(found), losses);
+        const std::size_t count = page.words.size() - before;
+        if (ends_line(word, has_breaks) && count > (line_ends.empty() ? 0 : line_ends.back()))
+          line_ends.push_back(count);
       }
+      const std::size_t count = page.words.size() - before;
+      if (has_breaks && count > (line_ends.empty() ? 0 : line_ends.back())) line_ends.push_back(count);
+      set_segments(std::span(page.words).subspan(before), line_ends, whole);
     }
   }
 }

@@ -70,18 +70,27 @@ class PageXmlPage {
   PageXmlPage(FoundPage& page, Losses& losses) : page_(page), losses_(losses) {}
 
   void read(const XmlNode& node) {
-    std::map<std::string, std::size_t, std::less<>> order;
-    if (const std::optional<XmlNode> reading = node.child("ReadingOrder")) {
-      reading->walk([&](const XmlNode& each) {
-        if (const auto region = each.attribute("regionRef")) order.emplace(*region, order.size());
-        return true;
-      });
-    }
+    Order order;
+    if (const std::optional<XmlNode> reading = node.child("ReadingOrder")) read_order(*reading, order);
     read_regions(node, order);
   }
 
  private:
   using Order = std::map<std::string, std::size_t, std::less<>>;
+
+  // The members of an ordered group follow their indices, those of any other group the file.
+  static void read_order(const XmlNode& group, Order& order) {
+    std::vector<XmlNode> members = group.children();
+    if (group.name().starts_with("OrderedGroup")) {
+      std::ranges::stable_sort(members, {}, [](const XmlNode& member) {
+        return member.number("index").value_or(std::numeric_limits<double>::infinity());
+      });
+    }
+    for (const XmlNode& member : members) {
+      if (const auto region = member.attribute("regionRef")) order.emplace(*region, order.size());
+      read_order(member, order);
+    }
+  }
 
   // Regions in the reading order come first; the others follow in the file's order.
   void read_regions(const XmlNode& node, const Order& order) {
@@ -113,13 +122,24 @@ class PageXmlPage {
     const std::vector<XmlNode> words = line.children("Word");
     const std::optional<Box> segment = outline(line);
     std::optional<double> confidence;
-    for (const XmlNode& word : words) {
-      const std::string text = text_of(word, confidence);
-      add_word(page_, {.text = text, .box = need_outline(word, text), .segment = segment, .confidence = confidence},
-               losses_);
-    }
     const std::string text = text_of(line, confidence);
-    if (!words.empty() || trimmed(text).empty()) return;
+    const auto is_blank = [](const XmlNode& word) {
+      std::optional<double> ignored;
+      return trimmed(text_of(word, ignored)).empty();
+    };
+    // Words that were found as boxes, in a line that was transcribed as a whole, have its words if they are as many.
+    const bool transcribed = !trimmed(text).empty() && std::ranges::all_of(words, is_blank);
+    const std::vector<std::string> parts = transcribed ? words_of(text) : std::vector<std::string>();
+    if (!transcribed || parts.size() == words.size()) {
+      for (std::size_t w = 0; w < words.size(); ++w) {
+        const std::string of_word = transcribed ? parts[w] : text_of(words[w], confidence);
+        add_word(
+            page_,
+            {.text = of_word, .box = need_outline(words[w], of_word), .segment = segment, .confidence = confidence},
+            losses_);
+      }
+      return;
+    }
     losses_.add(kLine, page_.where);
     add_divided(page_, text, rectangle_of(need_outline(line, text)), losses_);
   }

@@ -181,7 +181,9 @@ std::optional<FoundPage> PagesFile::next() {
     }
     const json& document = object.value("document", json());
     const std::string name = document.is_string() ? document.get<std::string>() : document.dump();
-    for (const json& page : object.at("pages")) waiting_.push_back(parse(page.dump(), name));
+    for (const json& page : object.at("pages")) {
+      if (!page.is_null()) waiting_.push_back(parse(page.dump(), name));  // null: it could not be read
+    }
   }
   FoundPage page = std::move(waiting_.front());
   waiting_.pop_front();

@@ -46,6 +46,7 @@ bool is_page_xml(const Evidence& evidence);
 bool is_pages(const Evidence& evidence);
 bool is_tesseract(const Evidence& evidence);
 bool is_textract(const Evidence& evidence);
+bool is_xfund(const Evidence& evidence);
 
 void read_alto(const std::filesystem::path& file, const Reading& reading);
 void read_azure(const std::filesystem::path& file, const Reading& reading);
@@ -59,6 +60,7 @@ void read_page_xml(const std::filesystem::path& file, const Reading& reading);
 void read_pages(const std::filesystem::path& file, const Reading& reading);
 void read_tesseract(const std::filesystem::path& file, const Reading& reading);
 void read_textract(const std::filesystem::path& file, const Reading& reading);
+void read_xfund(const std::filesystem::path& file, const Reading& reading);
 
 std::unique_ptr<PageWriter> write_pages(const Writing& writing);
 std::unique_ptr<PageWriter> write_label_studio(const Writing& writing);

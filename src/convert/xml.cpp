@@ -87,6 +87,7 @@ std::string XmlNode::text() const {
   for (const pugi::xml_node& each : node_.children()) {
     if (each.type() == pugi::node_pcdata || each.type() == pugi::node_cdata) text += each.value();
     if (each.type() == pugi::node_element) text += XmlNode(each, *file_).text();
+    if (std::string_view(each.name()) == "br") text += ' ';  // of hOCR
   }
   return text;
 }
@@ -102,8 +103,10 @@ void XmlNode::refuse(std::string what, std::string found, std::string allowed, s
 }
 
 XmlFile::XmlFile(std::string_view text, const std::string& file) : text_(text), file_(file) {
-  // Line ends become "\n", and the five entities of XML and numbers are resolved; a document type is ignored.
-  const pugi::xml_parse_result result = document_.load_buffer(text.data(), text.size(), pugi::parse_default);
+  // Line ends become "\n", and the five entities of XML and numbers are resolved; a document type is ignored. White
+  // space alone between two elements may part words.
+  const pugi::xml_parse_result result =
+      document_.load_buffer(text.data(), text.size(), pugi::parse_default | pugi::parse_ws_pcdata);
   if (!result || !document_.document_element()) {
     const auto at = static_cast<std::size_t>(
         std::clamp<std::ptrdiff_t>(result.offset, 0, static_cast<std::ptrdiff_t>(text.size())));

@@ -107,6 +107,10 @@ ImageInfo read_page_image_info(Page& page) {
 
 void find_page_size(Page& page) {
   if (page.width > 0) return;
+  if (page.image.empty() && page.boxes.empty()) {  // a blank page: nothing is in pixels of it
+    page.width = page.height = 1;
+    return;
+  }
   if (page.image.empty()) {
     throw PageError("size-unknown", {.what = "the size of a page is not known, and its boxes are in pixels",
                                      .where = place(page),

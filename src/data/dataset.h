@@ -218,8 +218,8 @@ class Dataset {
 // ImageError that also names the page.
 ImageInfo read_page_image_info(Page& page);
 
-// Sets a page's width and height from its image's header if the data did not give them. Throws PageError "size-unknown"
-// for a page without either, ImageError for an image that cannot be read.
+// Sets a page's width and height from its image's header if the data did not give them; 1 for a page without image and
+// boxes. Throws PageError "size-unknown" for a page with boxes and neither, ImageError for an image that cannot be read.
 void find_page_size(Page& page);
 
 // Says what was cut off: tokens of texts, or words of pages; empty if nothing was.

@@ -210,13 +210,16 @@ void Pairs::add_faults(Findings& findings) const {
   }
 }
 
-void Pairs::check(bool ordered, Findings& findings) const {
+void Pairs::check(PairOrder order, Findings& findings) const {
+  const bool ordered = order == PairOrder::kContradicts;
   add_faults(findings);
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::size_t> first;
   for (std::size_t pair = 0; pair < size(); ++pair) {
     if (!is_usable(pair)) continue;
     const Pair& of = pairs_[pair];
-    const auto [at, added] = first.emplace(std::minmax(of.a, of.b), pair);
+    std::pair pages(of.a, of.b);
+    if (order != PairOrder::kAnother && pages.first > pages.second) std::swap(pages.first, pages.second);
+    const auto [at, added] = first.emplace(pages, pair);
     if (added) continue;
     const Pair& before = pairs_[at->second];
     const bool contradicts = before.label != of.label || (ordered && before.a != of.a);

@@ -26,6 +26,13 @@
 
 namespace plimsoll {
 
+// What (b, a) is beside (a, b).
+enum class PairOrder : std::uint8_t {
+  kSame,        // the same pair: of similarities
+  kAnother,     // another pair, which may have another label: of classes, such as whether a leads to b
+  kContradicts  // its contradiction: of rankings
+};
+
 class Pairs {
  public:
   static constexpr std::uint32_t kNoPage = ~std::uint32_t{0};
@@ -67,9 +74,8 @@ class Pairs {
 
   // Adds the faults that the check of the pages does not add.
   void add_faults(Findings& findings) const;
-  // Adds those, and the pairs that occur twice or contradict each other, to `findings`. If `ordered`, (a, b) and (b, a)
-  // contradict each other; otherwise they are the same pair.
-  void check(bool ordered, Findings& findings) const;
+  // Adds those, and the pairs that occur twice or contradict each other, to `findings`.
+  void check(PairOrder order, Findings& findings) const;
 
  private:
   void read_file(std::uint32_t file, Form form, const std::map<std::string, std::uint32_t, std::less<>>& ids);

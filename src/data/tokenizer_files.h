@@ -6,9 +6,10 @@
 //   write_tokenizer_files(definition, "output/checkpoint-100");
 //
 // Files are read as `transformers` 5.17 reads them, which is not always what they seem to say. For LayoutLMv3Tokenizer,
-// add_prefix_space comes from tokenizer_config.json, else it is true, whatever the pre_tokenizer section holds. For
-// BertTokenizer, do_lower_case, strip_accents and tokenize_chinese_chars come from there, else they have that class's
-// defaults, whatever the normalizer section holds; a warning says where the two differ. XLMRobertaTokenizer and
+// add_prefix_space comes from tokenizer_config.json, else it is true, whatever the pre_tokenizer section holds; other
+// byte-level classes always put a space in front of words, and RoBERTa's takes none without it. For BertTokenizer,
+// do_lower_case, strip_accents and tokenize_chinese_chars come from there, else they have that class's defaults,
+// whatever the normalizer section holds; a warning says where the two differ. XLMRobertaTokenizer and
 // LayoutXLMTokenizer take tokenizer.json's vocabulary (the former its character map too) and fix the rest. Only if
 // tokenizer_config.json names PreTrainedTokenizerFast or TokenizersBackend does tokenizer.json decide. LlamaTokenizer
 // takes tokenizer.json's vocabulary of characters and sets a space in front as add_prefix_space and legacy say. Padding

@@ -167,13 +167,16 @@ void read_bpe_config(TokenizerReading& reading, const json& config, const Tokeni
     const auto entry = config.find(name);
     return entry != config.end() && entry->is_boolean() ? entry->get<bool>() : otherwise;
   };
-  options.add_prefix_space = config.value("add_prefix_space", json(true)) != false;
   // The key does not affect a ByteLevel that follows another step; the classes that split like GPT-2 put no space in
   // front unless the key says so, whatever the file has.
-  if (options.split == SplitRules{}) {
-    options.prefixes_texts =
-        flag("add_prefix_space", of.from_file ? options.prefixes_texts : of.name.starts_with("LayoutLMv3"));
+  const bool of_pages = of.name.starts_with("LayoutLMv3") ||
+                        (of.name.empty() && (of.model_type == "layoutlmv3" || of.model_type == "lilt"));
+  if (options.split == SplitRules{} && !of.from_file) {
+    options.prefixes_texts = flag("add_prefix_space", of.name.starts_with("LayoutLMv3"));
   }
+  // Of the classes that were not made for pages, RoBERTa's refuses words without a space in front (`run_ner.py` asks
+  // for it), so that the key, which it saves as false, is about texts alone.
+  options.add_prefix_space = !of_pages || flag("add_prefix_space", true);
   if (!options.characters) return;
   if (!of.from_file && (of.name == "LlamaTokenizer" || (of.name.empty() && of.model_type == "llama"))) {
     options.characters = {.prefix = !flag("add_prefix_space", true) ? Prefix::kNever

@@ -67,18 +67,6 @@ inline constexpr std::size_t kVariationBytes = 2 * kMiB;
 // machine.
 std::size_t usual_budget(std::size_t held_bytes, std::size_t free_bytes);
 
-// The budget for the memory of the device that computes is too small.
-class BudgetTooSmall : public BudgetError {
- public:
-  BudgetTooSmall(Problem problem, std::size_t smallest_budget_bytes)
-      : BudgetError(std::move(problem)), smallest_budget_bytes_(smallest_budget_bytes) {}
-  // Returns the smallest budget that is known to be enough for the run as requested.
-  std::size_t smallest_budget_bytes() const { return smallest_budget_bytes_; }
-
- private:
-  std::size_t smallest_budget_bytes_;
-};
-
 struct FitRequest {
   StepOptions step;                              // the search sets its `update` and `recompute`
   std::int64_t train_batch_size = 1;             // samples per update, the effective batch; with ranks, per rank

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <locale>
 #include <optional>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -129,10 +131,28 @@ PdfFile::PdfFile(fs::path path, PdfPrograms programs) : path_(std::move(path)), 
   const std::size_t at = result.output.find("\nPages:");
   if (!result.succeeded() || at == std::string::npos) throw_unreadable(path_, command, kLimits, result);
   const std::size_t digits = result.output.find_first_of("0123456789", at);
+  int pages = 0;
   if (digits != std::string::npos) {
-    std::from_chars(result.output.data() + digits, result.output.data() + result.output.size(), pages_);
+    std::from_chars(result.output.data() + digits, result.output.data() + result.output.size(), pages);
   }
-  if (pages_ < 1) throw_unreadable(path_, command, kLimits, result);
+  if (pages < 1) throw_unreadable(path_, command, kLimits, result);
+  sizes_ = parse_pdf_sizes(result.output, pages);
+}
+
+std::vector<PdfSize> parse_pdf_sizes(const std::string& info, int pages) {
+  std::vector<PdfSize> sizes(static_cast<std::size_t>(pages));
+  std::istringstream lines(info);
+  for (std::string line; std::getline(lines, line);) {  // "Page    3 size:      595.276 x 841.89 pts (A4)"
+    std::istringstream words(line);
+    words.imbue(std::locale::classic());
+    std::string name, of, by;
+    int page = 0;
+    PdfSize size;
+    words >> name >> page >> of >> size.width >> by >> size.height;
+    const bool is_size = words && name == "Page" && of == "size:" && by == "x";
+    if (is_size && page >= 1 && page <= pages) sizes[static_cast<std::size_t>(page - 1)] = size;
+  }
+  return sizes;
 }
 
 PdfText PdfFile::read_text(int page) const {

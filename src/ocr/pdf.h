@@ -19,6 +19,10 @@ struct PdfWord {
   Box box{};  // in points, 1/72 inch, from the page's upper left corner
 };
 
+struct PdfSize {
+  double width = 0, height = 0;  // in points; swapped, perhaps, if the page is shown turned
+};
+
 struct PdfText {
   double width = 0, height = 0;  // of the page, in points; swapped, perhaps, if the page is shown turned
   std::vector<PdfWord> words{};
@@ -31,7 +35,9 @@ class PdfFile {
   // Throws DataError if the file is not a PDF, is damaged, or needs a password.
   PdfFile(std::filesystem::path path, PdfPrograms programs);
 
-  int pages() const { return pages_; }
+  int pages() const { return static_cast<int>(sizes_.size()); }
+  // Returns a page's size in points, from the file's own list of its pages; zeros if that does not say.
+  PdfSize size(int page) const { return sizes_.at(static_cast<std::size_t>(page)); }
   // Returns the words of a page, from 0, in their order in the file. Thread-safe. Throws DataError.
   PdfText read_text(int page) const;
   // Draws a page, from 0, into a PNG file, in one step. Thread-safe. Throws DataError, EnvironmentError.
@@ -40,8 +46,12 @@ class PdfFile {
  private:
   std::filesystem::path path_;
   PdfPrograms programs_;
-  int pages_ = 0;
+  std::vector<PdfSize> sizes_{};
 };
+
+// Reads the pages' sizes in the output of `pdfinfo -l -1`, which plimsoll.pdf also writes; zeros for a page that it
+// does not name.
+std::vector<PdfSize> parse_pdf_sizes(const std::string& info, int pages);
 
 // Reads the output of `pdftotext -bbox`, whose format plimsoll.pdf also writes. Broken text gives fewer words.
 PdfText parse_pdf_text(const std::string& xhtml);

@@ -30,7 +30,7 @@ struct PdfCommand {
 
 class PdfPrograms {
  public:
-  // Its output has a line "Pages: N".
+  // Its output has a line "Pages: N", and one for each page, "Page 1 size: 595.276 x 841.89 pts".
   PdfCommand info(const std::filesystem::path& file) const;
   // Its output has the words of a page, from 0, with their boxes, for parse_pdf_text (ocr/pdf.h).
   PdfCommand text(const std::filesystem::path& file, int page) const;

@@ -106,6 +106,39 @@ Picture picture_of(Pix* pix) {
                                         .remedy = "open it in a viewer; save or copy it again"});
 }
 
+struct TiffHeader {
+  int width = 0, height = 0, bits = 0, samples = 0;
+};
+
+TiffHeader read_tiff_header(const fs::path& path, int page) {
+  TiffHeader header;
+  int resolution = 0, palette = 0, format = 0;
+  const std::string place = fmt::format("page {}", page + 1);
+  // Leptonica leaks memory when it is asked for a page that is not there.
+  if (page >= count_tiff_pages(path)) throw_broken(path, place + ", which the file does not have");
+  if (readHeaderTiff(path.c_str(), page, &header.width, &header.height, &header.bits, &header.samples, &resolution,
+                     &palette, &format) != 0) {
+    throw_broken(path, place + ", whose header cannot be read");
+  }
+  if (static_cast<std::uint64_t>(header.width) * static_cast<std::uint64_t>(header.height) > kMaxImagePixels) {
+    throw ImageError("image-too-large",
+                     {.what = "a page's image is too large",
+                      .where = path.string() + ", " + place,
+                      .found = fmt::format("{} x {} pixels", header.width, header.height),
+                      .allowed = fmt::format("at most {} million pixels", kMaxImagePixels / 1'000'000),
+                      .remedy = "scale it down"});
+  }
+  return header;
+}
+
+// True for a PNG file that Leptonica decodes as a whole. Without alpha, letters and paper would have the same colour if
+// both are stored as black.
+bool needs_alpha(const ImageInfo& info) {
+  return info.format == "png" && !info.palette && info.samples_per_pixel % 2 == 0 && info.orientation == 1;
+}
+
+bool is_gray(const ImageInfo& info) { return info.samples_per_pixel == 1 && !info.palette; }
+
 }  // namespace
 
 void Picture::Destroy::operator()(Pix* pix) const { pixDestroy(&pix); }
@@ -202,12 +235,30 @@ void Picture::write_png(const fs::path& path) const {
   file.close();
 }
 
+PictureForm picture_form(const fs::path& path) {
+  const ImageInfo info = read_image_info(path);
+  if (info.format == "tiff") return tiff_page_form(path, 0);
+  PictureForm form{.pixels = std::int64_t{info.width} * info.height,
+                   .in_colours = !is_gray(info),
+                   .decode_bytes = static_cast<std::size_t>(info.decode_bytes)};
+  // Leptonica holds the whole picture twice while it removes alpha.
+  if (needs_alpha(info)) form.decode_bytes = 8 * static_cast<std::size_t>(form.pixels);
+  return form;
+}
+
+PictureForm tiff_page_form(const fs::path& path, int page) {
+  const TiffHeader header = read_tiff_header(path, page);
+  const std::int64_t pixels = std::int64_t{header.width} * header.height;
+  const bool is_gray = header.samples == 1 && header.bits <= 8;
+  // A page in colours is decoded into a buffer of libtiff's; any page that is shrunk is held in its own size, too.
+  return {
+      .pixels = pixels, .in_colours = !is_gray, .decode_bytes = static_cast<std::size_t>(pixels) * (is_gray ? 1 : 8)};
+}
+
 Picture open_picture(const fs::path& path) {
   const ImageInfo info = read_image_info(path);
   if (info.format == "tiff") return open_tiff_page(path, 0);
-  const bool has_alpha = info.format == "png" && !info.palette && info.samples_per_pixel % 2 == 0;
-  if (has_alpha && info.orientation == 1) {
-    // Without alpha, letters and paper would have the same colour if both are stored as black.
+  if (needs_alpha(info)) {
     if (Pix* const pix = pixRead(path.c_str())) return picture_of(pix);
   }
   const std::unique_ptr<ImageRows> rows = open_image(path);
@@ -215,8 +266,7 @@ Picture open_picture(const fs::path& path) {
   const double factor = shrinking(width, height);
   const int width_out = std::max(1, static_cast<int>(width * factor));
   const int height_out = std::max(1, static_cast<int>(height * factor));
-  const bool is_gray = info.samples_per_pixel == 1 && !info.palette;
-  Picture picture(new_pix(width_out, height_out, is_gray ? 8 : 32), width, height);
+  Picture picture(new_pix(width_out, height_out, is_gray(info) ? 8 : 32), width, height);
   if (factor < 1) {
     std::vector<std::uint8_t> small(3 * static_cast<std::size_t>(width_out) * static_cast<std::size_t>(height_out));
     read_resized(*rows, width_out, height_out, small);
@@ -246,23 +296,9 @@ int count_tiff_pages(const fs::path& path) {
 }
 
 Picture open_tiff_page(const fs::path& path, int page) {
-  int width = 0, height = 0, bits = 0, samples = 0, resolution = 0, palette = 0, format = 0;
-  const std::string place = fmt::format("page {}", page + 1);
-  // Leptonica leaks memory when it is asked for a page that is not there.
-  if (page >= count_tiff_pages(path)) throw_broken(path, place + ", which the file does not have");
-  if (readHeaderTiff(path.c_str(), page, &width, &height, &bits, &samples, &resolution, &palette, &format) != 0) {
-    throw_broken(path, place + ", whose header cannot be read");
-  }
-  if (static_cast<std::uint64_t>(width) * static_cast<std::uint64_t>(height) > kMaxImagePixels) {
-    throw ImageError("image-too-large",
-                     {.what = "a page's image is too large",
-                      .where = path.string() + ", " + place,
-                      .found = fmt::format("{} x {} pixels", width, height),
-                      .allowed = fmt::format("at most {} million pixels", kMaxImagePixels / 1'000'000),
-                      .remedy = "scale it down"});
-  }
+  read_tiff_header(path, page);
   Pix* const pix = pixReadTiff(path.c_str(), page);
-  if (pix == nullptr) throw_broken(path, place + ", broken TIFF data");
+  if (pix == nullptr) throw_broken(path, fmt::format("page {}, broken TIFF data", page + 1));
   return picture_of(pix);
 }
 

@@ -8,6 +8,7 @@
 // much, so that boxes can be given in the file's own pixels.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -16,8 +17,7 @@ struct Pix;
 
 namespace plimsoll {
 
-// An A3 page at 400 dpi, or an A4 page at 600 dpi. A thread that reads holds four bytes per pixel of that, and as much
-// again while it looks for lines of text.
+// An A3 page at 400 dpi, or an A4 page at 600 dpi.
 inline constexpr std::int64_t kMostPixels = 40'000'000;
 // Text readers count pixels in 16 bits.
 inline constexpr int kLongestSide = 32'000;
@@ -62,6 +62,17 @@ class Picture {
   std::unique_ptr<Pix, Destroy> pix_;
   int file_width_, file_height_;
 };
+
+// What a header says of a picture that will be opened.
+struct PictureForm {
+  std::int64_t pixels = 0;       // of the file's picture
+  bool in_colours = true;        // four bytes a pixel in memory; otherwise at most one
+  std::size_t decode_bytes = 0;  // at most held while it is decoded, besides the picture that is returned
+};
+
+// Return the form of what open_picture and open_tiff_page return. Throw ImageError.
+PictureForm picture_form(const std::filesystem::path& path);
+PictureForm tiff_page_form(const std::filesystem::path& path, int page);
 
 // Opens a file with one picture (PNG, JPEG, BMP, PNM, or the first page of a TIFF), turned by its EXIF orientation.
 // Throws ImageError.

@@ -17,8 +17,11 @@
 #include <system_error>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/counted.h"
 #include "base/file.h"
+#include "base/log.h"
+#include "base/process.h"
 #include "data/file_kind.h"
 #include "data/image.h"
 #include "data/shared_work.h"
@@ -214,6 +217,26 @@ class DocumentReader {
 
   std::size_t pages() const { return pages_.size(); }
 
+  // Returns how many threads may read the pages of a range at once; their pages then share the budget.
+  int share_budget(const PageRange& range) {
+    if (options_.budget.bytes == 0) return options_.threads;
+    const std::size_t held = resident_bytes();  // a reader is open already
+    PageNeed largest;
+    std::size_t sum = measure(range, false, largest);
+    // Pages of PDF files with a text of their own are not read by OCR; finding out takes time.
+    if (held + largest.bytes > options_.budget.bytes) sum = measure(range, true, largest);
+    const ReadingPlan plan = plan_reading(options_.budget, held, text_reader_bytes(options_.reader), largest,
+                                          sum / std::max<std::size_t>(range.size(), 1), options_.threads);
+    share_.set_limit(plan.page_bytes);
+    const int wanted =
+        static_cast<int>(std::min<std::size_t>(static_cast<std::size_t>(options_.threads), range.size()));
+    if (plan.threads < wanted) {
+      log_info(fmt::format("reading {} at once instead of {}: more do not fit {} {}", counted(plan.threads, "page"),
+                           wanted, options_.budget.option, format_bytes(options_.budget.bytes)));
+    }
+    return plan.threads;
+  }
+
   struct Result {
     std::optional<DocumentPage> page{};  // without it `problem` says why
     Problem problem{};
@@ -238,8 +261,10 @@ class DocumentReader {
       if (document.kind == Kind::kPdf) {
         read_pdf_page(document, place, page, result);
       } else if (document.kind == Kind::kPicture) {
+        const MemoryShare::Part part = share_.take(place.bytes);
         read_picture(open_picture(document.file), document.file, place, page, result);
       } else {
+        const MemoryShare::Part part = share_.take(place.bytes);
         read_picture(open_tiff_page(document.file, place.page), {}, place, page, result);
       }
       if (options_.reorder) put_in_order(page);
@@ -257,7 +282,56 @@ class DocumentReader {
     int page = 0;
     std::string id{}, document_name{};
     std::string picture{};  // the name of its picture, if one is written
+    std::size_t bytes = 0;  // what reading it takes, if there is a budget
   };
+
+  // Sets what the pages of a range take and returns the sum. PDF files are only asked for text if `asks_pdf`.
+  std::size_t measure(const PageRange& range, bool asks_pdf, PageNeed& largest) {
+    const ReadingSteps steps{.enlarges = options_.enlarge, .turns = options_.turn_pages && options_.images};
+    std::size_t sum = 0;
+    largest = {};
+    for (std::size_t i = range.begin; i < range.end; ++i) {
+      PageOf& place = pages_[i];
+      const std::optional<PictureForm> form = form_of(place, asks_pdf);
+      place.bytes = form ? reading_bytes(*form, steps) : 0;
+      sum += place.bytes;
+      if (!form || place.bytes <= largest.bytes) continue;
+      const Document& document = documents_[place.document];
+      largest = {.name = document.file.string(), .form = *form, .bytes = place.bytes};
+      if (document.pages > 1) largest.name += fmt::format(", page {}", place.page + 1);
+    }
+    return sum;
+  }
+
+  // Returns nothing for a page that is not read by OCR, or cannot be opened, which is said when it is its turn.
+  std::optional<PictureForm> form_of(const PageOf& place, bool asks_pdf) const {
+    const Document& document = documents_[place.document];
+    if (document.unreadable) return std::nullopt;
+    try {
+      if (document.kind == Kind::kPicture) return picture_form(document.file);
+      if (document.kind == Kind::kTiffPages) return tiff_page_form(document.file, place.page);
+      if (asks_pdf && has_own_text(document.pdf->read_text(place.page))) return std::nullopt;
+    } catch (const DataError&) {
+      return std::nullopt;
+    }
+    const PdfSize size = document.pdf->size(place.page);
+    if (size.width <= 0 || size.height <= 0) return PictureForm{.pixels = kMostPixels};
+    const double pixels = drawing_dpi(size.width, size.height, options_.pdf_dpi) / 72.0;
+    return PictureForm{.pixels = static_cast<std::int64_t>(size.width * pixels * size.height * pixels)};
+  }
+
+  bool has_own_text(const PdfText& text) const {
+    return options_.use_pdf_text && !text.words.empty() && !text.is_garbled;
+  }
+
+  // A drawing of several metres gets fewer dots per inch. The sides are in points.
+  static int drawing_dpi(double width, double height, double wanted) {
+    const double inches = width * height / (72.0 * 72.0), longest = std::max(width, height) / 72.0;
+    if (inches > 0) {
+      wanted = std::min({wanted, std::sqrt(static_cast<double>(kMostPixels) / inches), kLongestSide / longest});
+    }
+    return std::max(1, static_cast<int>(wanted));
+  }
 
   fs::path picture_path(const PageOf& place) {
     const std::lock_guard lock(mutex_);
@@ -286,21 +360,20 @@ class DocumentReader {
 
   void read_pdf_page(const Document& document, const PageOf& place, DocumentPage& page, Result& result) {
     const PdfText text = document.pdf->read_text(place.page);
-    const bool has_text = options_.use_pdf_text && !text.words.empty() && !text.is_garbled;
-    const double inches = text.width * text.height / (72.0 * 72.0);
-    const double longest = std::max(text.width, text.height) / 72.0;
-    // A drawing of several metres gets fewer dots per inch.
-    double dpi = has_text ? std::min(options_.pdf_dpi, kTextPageDpi) : options_.pdf_dpi;
-    if (inches > 0) dpi = std::min({dpi, std::sqrt(static_cast<double>(kMostPixels) / inches), kLongestSide / longest});
-    const int whole_dpi = std::max(1, static_cast<int>(dpi));
+    const bool has_text = has_own_text(text);
+    const int dpi =
+        drawing_dpi(text.width, text.height, has_text ? std::min(options_.pdf_dpi, kTextPageDpi) : options_.pdf_dpi);
     const fs::path image = picture_path(place);
-    document.pdf->write_picture(place.page, whole_dpi, image);
-    if (!has_text) return read_picture(open_picture(image), image, place, page, result);
+    document.pdf->write_picture(place.page, dpi, image);
+    if (!has_text) {
+      const MemoryShare::Part part = share_.take(place.bytes);
+      return read_picture(open_picture(image), image, place, page, result);
+    }
     const ImageInfo info = read_image_info(image);
     page.image = image;
     page.width = info.width, page.height = info.height;
     result.own_text = true;
-    const double pixels = whole_dpi / 72.0;
+    const double pixels = dpi / 72.0;
     for (const PdfWord& word : text.words) {
       const Box box = {std::floor(word.box[0] * pixels), std::floor(word.box[1] * pixels),
                        std::ceil(word.box[2] * pixels), std::ceil(word.box[3] * pixels)};
@@ -393,6 +466,7 @@ class DocumentReader {
   std::vector<Document> documents_;
   std::vector<PageOf> pages_;
   Readers readers_{options_.reader};
+  MemoryShare share_;
   std::mutex mutex_;
   fs::path images_;
 };
@@ -494,11 +568,12 @@ DocumentSummary read_documents(const DocumentOptions& options, const std::functi
       return options.whole_documents && reader.continues_document(page);
     });
   }
+  const int threads = reader.share_budget(summary.range);
   for (std::size_t page = 0; page < summary.range.begin; ++page) summary.earlier_ids.push_back(reader.id(page));
   std::size_t done = 0;
   run_shared<DocumentReader::Result>(
-      options.share, summary.range.size(), options.threads,
-      [&](std::size_t i) { return reader.read(summary.range.begin + i); }, pack, unpack,
+      options.share, summary.range.size(), threads, [&](std::size_t i) { return reader.read(summary.range.begin + i); },
+      pack, unpack,
       [&](DocumentReader::Result result) {
         ++done;
         if (options.on_progress) options.on_progress(done, summary.range.size());

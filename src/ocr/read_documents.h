@@ -5,7 +5,7 @@
 //   const DocumentSummary summary = read_documents(options, [](const DocumentPage& page) { use(page.words); });
 //
 // Pages are read in parallel, one per thread, and are delivered in the order of the files. Memory is that of one page
-// per thread (ocr/picture.h says how large a page may be).
+// per thread (ocr/picture.h says how large a page may be), or within a budget (ocr/reading_memory.h).
 #pragma once
 
 #include <cstddef>
@@ -20,6 +20,7 @@
 #include "data/page_range.h"
 #include "data/page_share.h"
 #include "ocr/pdf_programs.h"
+#include "ocr/reading_memory.h"
 #include "ocr/text_reader.h"
 
 namespace plimsoll {
@@ -45,6 +46,8 @@ struct DocumentOptions {
   // are refused and pages are not turned.
   std::function<std::filesystem::path()> images{};
   int threads = 1;
+  // If it has bytes, fewer threads read if more do not fit.
+  ReadingBudget budget{};
   // If set, only this part of all pages is read; their ids are the same as when all are read.
   std::optional<ShardNumber> shard{};
   bool whole_documents = false;  // the pages of a file belong to one shard
@@ -79,8 +82,9 @@ struct DocumentSummary {
 std::vector<std::filesystem::path> find_documents(const std::vector<std::string>& given);
 
 // Calls `use` with every page, in order, never in two threads at once. Files and pages that cannot be read are left
-// out. Throws what open_text_reader throws, EnvironmentError for a missing program or a full disk, and UsageError for a
-// file that needs a directory for its pictures if there is none.
+// out. Throws what open_text_reader throws, BudgetTooSmall for a page that does not fit the budget before any is read,
+// EnvironmentError for a missing program or a full disk, and UsageError for a file that needs a directory for its
+// pictures if there is none.
 DocumentSummary read_documents(const DocumentOptions& options, const std::function<void(const DocumentPage&)>& use);
 
 }  // namespace plimsoll

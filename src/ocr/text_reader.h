@@ -8,6 +8,7 @@
 // MiB of every process, for which a training run has better uses.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -58,6 +59,10 @@ class TextReader {
 // Throws UsageError for a language that is not installed, naming its package, and EnvironmentError if Tesseract cannot
 // be loaded or this program is built without it.
 std::unique_ptr<TextReader> open_text_reader(const TextReaderOptions& options);
+
+// Returns about how many bytes a reader holds, from the size of its languages' data. Throws what open_text_reader
+// throws for a language that is not installed.
+std::size_t text_reader_bytes(const TextReaderOptions& options);
 
 // Returns "Tesseract 5.3.0"; "Tesseract, which cannot be loaded (...)" or "none" if no reader can be opened.
 std::string describe_text_reader();

@@ -71,6 +71,14 @@ std::size_t resolve_budget(const MemoryRequest& memory) {
   return memory.budget_bytes > 0 ? memory.budget_bytes : host_budget(memory);
 }
 
+std::size_t resident_budget(const MemoryRequest& memory) {
+  return memory.host_budget_bytes > 0 ? memory.host_budget_bytes : resolve_budget(memory);
+}
+
+void check_budget(const MemoryRequest& memory) {
+  if (!memory.other_machine) check_host_budget(memory.budget_bytes, memory.budget_option.name, memory);
+}
+
 void resolve_device_memory(MemoryRequest& memory, Backend& backend) {
   if (const std::optional<DeviceUse> use = backend.device_use()) {
     resolve_host_offload(memory, backend);
@@ -93,7 +101,7 @@ void resolve_device_memory(MemoryRequest& memory, Backend& backend) {
                       .allowed = "--budget, which limits the host's memory on the CPU",
                       .remedy = "omit --host-budget, or pass --device cuda"});
   }
-  if (!memory.other_machine) check_host_budget(memory.budget_bytes, memory.budget_option.name, memory);
+  check_budget(memory);
 }
 
 }  // namespace plimsoll

@@ -55,6 +55,11 @@ LoaderOptions loader_options(const MemoryRequest& memory);
 
 // Returns the budget that --budget gives, or what the machine can give now.
 std::size_t resolve_budget(const MemoryRequest& memory);
+// Returns what the process's resident set may have: the budget, or that of the host if a device computes.
+std::size_t resident_budget(const MemoryRequest& memory);
+// Throws BudgetError for a budget above the limit of one of the process's cgroups; warns of one above the machine's
+// memory.
+void check_budget(const MemoryRequest& memory);
 // If the backend computes in its own memory, sets both budgets: the device's, and the host's, to whose memory the
 // device's tensors are then offloaded. Throws UsageError for a host budget if it does not compute there, and for an
 // offload file if it does; BudgetError for a budget above the limit of one of the process's cgroups. Warns of one above

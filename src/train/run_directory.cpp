@@ -134,6 +134,7 @@ enum class Fate : std::uint8_t { kStays, kIsCopied, kMoves };
 fs::path put_aside(const fs::path& output_dir, const std::string& work,
                    const std::function<Fate(const std::string& name)>& fate) {
   const fs::path aside = work_folder(output_dir) / work;
+  const bool goes_on = is_there(aside);
   finish_writing_model(output_dir);
   fs::path place;
   for (int i = 1; place.empty() || is_there(place); ++i) place = output_dir / fmt::format("earlier-{}", i);
@@ -146,16 +147,25 @@ fs::path put_aside(const fs::path& output_dir, const std::string& work,
     if (error || fate(entry.filename().string()) != Fate::kIsCopied) continue;
     fs::copy(entry, aside / entry.filename(), kAgain, error);
   }
+  std::vector<fs::path> moved;
+  fs::path failed = aside;
   for (const fs::path& entry : entries) {
     if (error || fate(entry.filename().string()) != Fate::kMoves) continue;
     fs::rename(entry, aside / entry.filename(), error);
+    (error ? failed = entry : moved.emplace_back(entry));
   }
   if (!error) fs::rename(aside, place, error);
   if (error) {
-    throw EnvironmentError({.what = "cannot move an earlier run out of the way",
-                            .where = place.string(),
+    // The run stays as it was: a folder of somebody else's, say, cannot be moved.
+    std::error_code ignored;
+    for (const fs::path& entry : moved) fs::rename(aside / entry.filename(), entry, ignored);
+    if (!goes_on && !ignored) fs::remove_all(aside, ignored);
+    ::rmdir(work_folder(output_dir).c_str());
+    throw EnvironmentError({.what = "cannot move an earlier run out of the way, so it stays as it was",
+                            .where = failed.string(),
                             .found = error.message(),
-                            .remedy = "pass another --output-dir, or pass --resume-from-checkpoint latest"});
+                            .allowed = "files and directories that you may write to",
+                            .remedy = "change their owner or permissions, or pass another --output-dir"});
   }
   sync_directory(output_dir);
   ::rmdir(work_folder(output_dir).c_str());  // fails if it is in use
@@ -225,6 +235,13 @@ bool is_of_run(const fs::path& output_dir, const fs::path& file) {
   if (within.empty() || *within.begin() == "..") return false;
   const std::string name = within.begin()->string();
   return name != "events.jsonl" && (run_files(output_dir).contains(name) || is_numbered(name, "checkpoint-"));
+}
+
+bool is_of_any_run(const fs::path& file) {
+  std::error_code error;
+  const fs::path whole = fs::weakly_canonical(file, error), directory = whole.parent_path();
+  if (error || !is_there(whole) || whole.filename() == kReportFile) return false;
+  return (holds_a_run(directory) || holds_a_model(directory)) && is_of_run(directory, whole);
 }
 
 std::optional<fs::path> set_run_aside(const fs::path& output_dir) {

@@ -32,6 +32,10 @@ std::vector<std::filesystem::path> run_entries(const std::filesystem::path& outp
 // Returns whether a run in output_dir writes that file, which may not be there yet, for itself; not its events.
 bool is_of_run(const std::filesystem::path& output_dir, const std::filesystem::path& file);
 
+// Returns whether a file that is there belongs to the run or the model whose directory it lies in, and is no event file
+// or report.
+bool is_of_any_run(const std::filesystem::path& file);
+
 // Moves all of these to output_dir/earlier-N and returns that path, which is then a complete run's directory. Returns
 // nothing if there are neither checkpoints nor a model. If the two runs were mixed, `latest` and the limit on the
 // number of checkpoints would confuse them.

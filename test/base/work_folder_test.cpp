@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "support/expect_error.h"
 #include "support/scratch_folder.h"
 
 namespace plimsoll {
@@ -37,6 +38,21 @@ TEST(DirectoryLock, OneHolderAtATimeWhoIsNamed) {
   }
   EXPECT_EQ(refusal(folder.path()), "");
   EXPECT_TRUE(fs::is_empty(folder.path())) << "nothing is left of a lock that was given back";
+}
+
+TEST(DirectoryLock, ADirectoryThatWasMadeAgainIsTheOtherProcesses) {
+  const test::ScratchFolder folder;
+  const auto directory = folder / "run", place = work_folder(directory) / "lock";
+  std::filesystem::create_directory(directory);
+  std::optional<DirectoryLock> first(std::in_place, directory, "--output-dir");
+  refuse_another_holder(directory);
+  std::filesystem::remove_all(directory);
+  refuse_another_holder(directory);  // nobody has it
+  std::filesystem::create_directories(place.parent_path());
+  folder.write(place.lexically_relative(folder.path()).string(), "process 7 on another, since then\n");
+  test::expect_error<EnvironmentError>([&] { refuse_another_holder(directory); }, {"process 7 on another"});
+  first.reset();
+  EXPECT_TRUE(std::filesystem::exists(place)) << "the other process's lock stays";
 }
 
 TEST(DirectoryLock, AKilledProcessHoldsNothing) {

@@ -34,6 +34,27 @@ class Ocr : public ProgramTest {
   }
 };
 
+TEST_F(Ocr, ReadsWithinABudget) {
+  fs::create_directories(at("scans"));
+  for (const char* name : {"scans/a.png", "scans/b.png"}) draw_text(at(name), {"Greenburg Services", "TOTAL 12.50"});
+  const auto read = [this](const Arguments& more) {
+    Arguments all = {"ocr", "--input", path("scans"), "--output", path("pages.jsonl"), "--threads", "2"};
+    all.insert(all.end(), more.begin(), more.end());
+    return run(all);
+  };
+  ASSERT_EQ(read({}).code, 0);
+  const std::string expected = file_bytes(at("pages.jsonl"));
+  const Outcome refused = read({"--budget", "30MiB", "--json"});
+  EXPECT_EQ(refused.code, 4);
+  const json error = json::parse(refused.out).at("error");
+  EXPECT_THAT(error.at("found").get<std::string>(), HasSubstr("scans/"));
+  const std::uint64_t smallest = error.at("smallest_budget_bytes");
+  const Outcome small = read({"--budget", std::to_string(smallest >> 20) + "MiB"});
+  ASSERT_EQ(small.code, 0) << small.err;
+  EXPECT_THAT(small.err, HasSubstr("reading 1 page at once instead of 2"));
+  EXPECT_EQ(file_bytes(at("pages.jsonl")), expected);
+}
+
 TEST_F(Ocr, WritesPagesThatOtherCommandsRead) {
   fs::create_directories(at("scans"));
   draw_text(at("scans/a.png"), {"Greenburg Services", "TOTAL 12.50"});

@@ -166,6 +166,37 @@ TEST_F(Predict, ABadPageCostsThatPageAlone) {
   expect_message(predict("model", "pages/bad.jsonl"), 3, {"nowhere.png"});
 }
 
+// The number of a page is its place in the document, whichever pages before it could be read.
+TEST_F(Predict, APageThatCannotBeReadLeavesTheNumbersOfOthersAlone) {
+  make_model();
+  std::vector<json> pages = read_pages("train.jsonl");
+  ASSERT_GE(pages.size(), 4U);
+  pages.resize(4);
+  for (std::size_t i = 0; i < 3; ++i) pages[i]["document"] = "contract";
+  pages[1]["image"] = "nowhere.png";
+  write_pages("bad.jsonl", pages);
+  EXPECT_EQ(predict("model", "pages/bad.jsonl").code, 3);
+  const std::vector<json> found = lines();
+  ASSERT_EQ(found.size(), 2U);
+  const json& document = found[0];
+  ASSERT_EQ(document.at("pages").size(), 3U);
+  EXPECT_TRUE(document["pages"][1].is_null());
+  EXPECT_EQ(document["pages"][2].at("id"), pages[2].at("id"));
+  EXPECT_EQ(found[1].at("id"), pages[3].at("id"));
+  for (const json& field : document.at("fields")) {
+    const json& page = document["pages"].at(field.at("page").get<std::size_t>());
+    json alone = field;
+    alone.erase("page");
+    EXPECT_THAT(page.at("fields"), testing::Contains(alone));
+  }
+  const Outcome table =
+      run({"predict", "--model", path("model"), "--data", path("pages/bad.jsonl"), "--format", "csv"});
+  const std::string last = "contract," + pages[2].at("id").get<std::string>() + ",";
+  EXPECT_THAT(table.out, testing::AnyOf(HasSubstr(last + "3,"), testing::Not(HasSubstr(last))));
+  // What was found of the document is converted without the pages that are missing.
+  EXPECT_EQ(run({"convert", "--input", path("found/out.jsonl"), "--output", path("again.jsonl")}).code, 0);
+}
+
 TEST_F(Predict, AHeadHasTheOutputsOfItsTask) {
   const auto init = [this](const Arguments& more) {
     Arguments all = {"init", "--model", "layoutlmv3-tiny", "--output-dir", path("model")};

@@ -79,6 +79,36 @@ TEST_F(RunDirectory, AFinishedRunIsReplacedOnlyWhenAsked) {
 }
 
 // "latest" must mean the latest of the run that goes on, and nothing that the other one wrote may be replaced.
+// A directory of somebody else's, say, cannot be moved. Here its place is taken.
+TEST_F(RunDirectory, ARunThatCannotBeMovedStaysAsItWas) {
+  ASSERT_EQ(run(train_arguments("run", {"--max-steps", "2", "--save-steps", "1"})).code, 0);
+  const auto before = files_in("run");
+  fs::create_directories(at("run/.plimsoll/earlier/checkpoint-2/taken"));
+  const Outcome outcome = run(train_arguments("run", {"--max-steps", "1", "--overwrite-output-dir"}));
+  expect_message(outcome, 5, {"stays as it was", "checkpoint-2", "owner or permissions"});
+  EXPECT_EQ(files_in("run"), before);
+  EXPECT_EQ(run({"eval", "--model", path("run"), "--data", path("pages/train.jsonl")}).code, 0);
+}
+
+TEST_F(RunDirectory, OutputsReplaceNoFileOfARunOrAModel) {
+  make_model();
+  ASSERT_EQ(run(train_arguments("run", {"--max-steps", "1"})).code, 0);
+  for (const char* name : {"run/model.safetensors", "run/metrics.jsonl", "model/config.json"}) {
+    const std::string bytes = file_bytes(at(name));
+    expect_message(run(train_arguments("other", {"--max-steps", "1", "--events", path(name)})), 2,
+                   {"--events", "a file of a run or a model", name});
+    expect_message(run({"convert", "--input", path("pages/train.jsonl"), "--output", path(name)}), 2,
+                   {"--output", name});
+    EXPECT_EQ(file_bytes(at(name)), bytes);
+  }
+  // Predictions may lie beside a model, and be replaced.
+  for (int i = 0; i < 2; ++i) {
+    const Outcome outcome = run({"predict", "--model", path("model"), "--data", path("pages/train.jsonl"), "--output",
+                                 path("run/found.jsonl")});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+  }
+}
+
 TEST_F(RunDirectory, ARunThatGoesOnFromAnEarlierCheckpointSetsTheLaterOnesAside) {
   ASSERT_EQ(run(train_arguments("run", {"--max-steps", "4", "--save-steps", "1"})).code, 0);
   const auto before = sums_in("run");

@@ -51,6 +51,38 @@ TEST_F(Serve, AnswersRequestAfterRequest) {
   EXPECT_EQ(answers, of_held_out + done(2) + of_train + of_held_out + done(6));
 }
 
+// A pair is two windows.
+TEST_F(Serve, PredictsPairs) {
+  draw_pages();
+  std::string pairs;
+  std::vector<nlohmann::json> pages = read_pages("train.jsonl");
+  for (std::size_t i = 0; i + 1 < pages.size(); ++i) {
+    for (nlohmann::json& page : pages)
+      page["image"] = path("pages/images/") + fs::path(page["image"]).filename().string();
+    pairs += nlohmann::json{{"a", pages[i]}, {"b", pages[i + 1]}, {"label", i % 2}}.dump() + "\n";
+  }
+  write_bytes(at("pairs.jsonl"), pairs);
+  const Arguments task = {"--task", "pair-classification", "--max-length", "128", "--truncate"};
+  Arguments train = {"train",        "--model",     "layoutlmv3-tiny", "--data", path("pairs.jsonl"),
+                     "--output-dir", path("model"), "--max-steps",     "1",      "--budget",
+                     "1GiB"};
+  train.insert(train.end(), task.begin(), task.end());
+  const Outcome trained = run(train);
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const Outcome predicted = run({"predict", "--model", path("model"), "--data", path("pairs.jsonl"), "--max-length",
+                                 "128", "--truncate", "--threads", "1"});
+  ASSERT_EQ(predicted.code, 0) << predicted.err;
+  const Outcome served =
+      run_with_input({"serve", "--model", path("model"), "--max-length", "128", "--truncate", "--threads", "1"},
+                     nlohmann::json{{"data", path("pairs.jsonl")}}.dump());
+  ASSERT_EQ(served.code, 0) << served.err << served.out;
+  EXPECT_THAT(served.out, testing::HasSubstr(predicted.out));
+  const Outcome pruned = run({"prune", "--model", path("model"), "--data", path("pairs.jsonl"), "--max-length", "128",
+                              "--truncate", "--to-flops", "0.5", "--output-dir", path("pruned")});
+  EXPECT_EQ(pruned.code, 2);
+  EXPECT_THAT(pruned.err, testing::HasSubstr("models for pairs of pages cannot be pruned"));
+}
+
 TEST_F(Serve, RefusesAModelWithoutAHead) {
   const Outcome outcome = run_with_input({"serve", "--model", "layoutlmv3-tiny"}, "");
   EXPECT_NE(outcome.code, 0);

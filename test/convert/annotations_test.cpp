@@ -1,6 +1,8 @@
 // Annotations become labelled pages; pages become tasks, and come back.
 #include <functional>
 
+#include <fmt/format.h>
+
 #include "convert_fixture.h"
 
 namespace plimsoll::test {
@@ -33,6 +35,29 @@ TEST_F(Annotations, FunsdWithItsLinks) {
   EXPECT_EQ(found[0]["entities"][1], (json{{"label", "answer"}, {"start_word", 1}, {"end_word", 3}}));
   EXPECT_EQ(found[0]["image"], "forms/images/funsd.pgm");
   EXPECT_EQ(pages(inputs.front(), {.segment_boxes = true})[0]["boxes"][1], (json{70, 20, 140, 40}));
+}
+
+TEST_F(Annotations, XfundHasManyForms) {
+  picture("images/zh_1.pgm", 200, 100);
+  const std::string form = text_of(sample("funsd.json"));
+  const std::string fields = form.substr(form.find('['), form.rfind(']') + 1 - form.find('['));
+  const auto document = [&](const std::string& id) {
+    return fmt::format(R"({{"id": "{0}", "uid": "{0}", "document": {1},
+      "img": {{"fname": "{0}.pgm", "width": 200, "height": 100}}}})",
+                       id, fields);
+  };
+  const std::vector<json> found =
+      pages(file("zh.val.json", R"({"lang": "zh", "version": "0.1", "split": "val", "documents": [)" +
+                                    document("zh_1") + "," + document("zh_2") + "]}"));
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_THAT(said_, HasSubstr("is read as xfund"));
+  EXPECT_EQ(found[1]["id"], "zh_2");
+  EXPECT_FALSE(found[1].contains("document"));
+  EXPECT_EQ(found[0]["image"], "images/zh_1.pgm");
+  EXPECT_EQ(found[1]["width"], 200);
+  EXPECT_EQ(found[1]["words"], (json{"Date:", "5", "May", "note"}));
+  EXPECT_EQ(found[1]["labels"], (json{"B-QUESTION", "B-ANSWER", "I-ANSWER", "O"}));
+  EXPECT_EQ(found[1]["links"], (json{{0, 1}}));
 }
 
 TEST_F(Annotations, LabelStudiosExport) {

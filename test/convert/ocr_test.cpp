@@ -1,4 +1,6 @@
 // Results of OCR engines become pages: words, boxes in pixels, one line a page.
+#include <fmt/format.h>
+
 #include "convert_fixture.h"
 
 namespace plimsoll::test {
@@ -33,6 +35,16 @@ TEST_F(Ocr, Hocr) {
   EXPECT_THAT(lost(), HasSubstr("1 page has no picture"));
   EXPECT_THAT(lost(), HasSubstr("1 line has no boxes of its words"));
   EXPECT_THAT(lost(), HasSubstr("1 page has no words"));
+}
+
+TEST_F(Ocr, HocrsElementsWithinALineKeepTheirSpaces) {
+  const std::vector<json> found = pages(file("b.hocr", R"(<html><body>
+<div class="ocr_page" title="bbox 0 0 400 100">
+<span class="ocr_line" title="bbox 0 0 200 20"><b>ab</b> <i>cd</i></span>
+<span class="ocr_line" title="bbox 0 40 200 60">x<br/>y</span>
+<span class="ocrx_word" title="bbox 0 70 90 90"><em>w</em>ord</span>
+</div></body></html>)"));
+  EXPECT_EQ(found[0]["words"], (json{"ab", "cd", "x", "y", "word"}));
 }
 
 TEST_F(Ocr, UncertainWordsAreLeftOut) {
@@ -83,6 +95,41 @@ TEST_F(Ocr, PageXmlInItsOrder) {
   EXPECT_EQ(found[0]["boxes"][4], (json{322, 500, 500, 540}));
   EXPECT_THAT(lost(), HasSubstr("1 line has no boxes of its words"));
   EXPECT_THAT(lost(), HasSubstr("1 region has no lines"));
+}
+
+// The order of members is their index, not their place in the file; groups may lie in groups.
+TEST_F(Ocr, PageXmlsReadingOrderIsByIndex) {
+  const auto region = [](const std::string& id, int y) {
+    return fmt::format(R"(<TextRegion id="{0}"><Coords points="0,{1} 90,{1} 90,{2}"/>
+      <TextLine id="l{0}"><Coords points="0,{1} 90,{1} 90,{2}"/><TextEquiv><Unicode>{0}</Unicode></TextEquiv>
+      </TextLine></TextRegion>)",
+                       id, y, y + 9);
+  };
+  const std::string regions = region("r1", 0) + region("r2", 20) + region("r3", 40) + region("r4", 60);
+  const std::vector<json> found = pages(file("order.xml", R"(<PcGts><Page imageWidth="100" imageHeight="100">
+    <ReadingOrder><OrderedGroup id="g">
+      <RegionRefIndexed index="2" regionRef="r1"/>
+      <OrderedGroupIndexed index="1" id="h">
+        <RegionRefIndexed index="10" regionRef="r2"/><RegionRefIndexed index="9" regionRef="r3"/>
+      </OrderedGroupIndexed>
+      <RegionRefIndexed index="0" regionRef="r4"/>
+    </OrderedGroup></ReadingOrder>)" + regions + "</Page></PcGts>"));
+  EXPECT_EQ(found[0]["words"], (json{"r4", "r3", "r2", "r1"}));
+}
+
+TEST_F(Ocr, PageXmlsLinesThatWereTranscribedGiveTheirWordsText) {
+  const std::string words = R"(<Word id="a"><Coords points="0,0 40,0 40,9"/></Word>
+    <Word id="b"><Coords points="50,0 90,0 90,9"/></Word>)";
+  const auto of = [&](const std::string& text) {
+    return pages(file("line.xml", fmt::format(R"(<PcGts><Page imageWidth="100" imageHeight="100"><TextRegion id="r">
+      <TextLine id="l"><Coords points="0,0 90,0 90,9"/>{}<TextEquiv><Unicode>{}</Unicode></TextEquiv></TextLine>
+      </TextRegion></Page></PcGts>)",
+                                              words, text)));
+  };
+  EXPECT_EQ(of("ab cd")[0]["words"], (json{"ab", "cd"}));
+  EXPECT_EQ(of("ab cd")[0]["boxes"], boxes({{0, 0, 40, 9}, {50, 0, 90, 9}}));
+  EXPECT_EQ(of("ab cd ef")[0]["words"], (json{"ab", "cd", "ef"}));
+  EXPECT_THAT(lost(), HasSubstr("1 line has no boxes of its words"));
 }
 
 TEST_F(Ocr, TesseractWithCarriageReturns) {
@@ -190,6 +237,28 @@ TEST_F(Ocr, GoogleVision) {
   ASSERT_EQ(file_pages.size(), 2U);
   EXPECT_EQ(file_pages[0]["words"], json{"é"});
   EXPECT_EQ(file_pages[0]["boxes"], boxes({{153, 396, 306, 594}}));
+}
+
+TEST_F(Ocr, GoogleVisionsLinesEndAtTheirBreaks) {
+  const auto word = [](const std::string& text, int x, int y, const std::string& end) {
+    return fmt::format(R"({{"boundingBox": {{"vertices": [{{"x": {0}, "y": {1}}}, {{"x": {2}, "y": {3}}}]}},
+      "symbols": [{{"text": "{4}"{5}}}]}})",
+                       x, y, x + 40, y + 20, text,
+                       end.empty() ? "" : R"(, "property": {"detectedBreak": {"type": )" + end + "}}");
+  };
+  const auto page = [&](const std::string& words) {
+    return pages(file("gv.json", R"({"fullTextAnnotation": {"pages": [{"width": 200, "height": 100, "blocks": [
+      {"paragraphs": [{"boundingBox": {"vertices": [{"x": 0, "y": 0}, {"x": 110, "y": 60}]}, "words": [)" +
+                                     words + "]}]}]}]}}"),
+                 {.segment_boxes = true});
+  };
+  for (const std::string end : {"\"LINE_BREAK\"", "\"EOL_SURE_SPACE\"", "5"}) {
+    const json found =
+        page(word("Hi", 0, 0, "\"SPACE\"") + "," + word("you", 50, 0, end) + "," + word("there", 0, 40, end))[0];
+    EXPECT_EQ(found["boxes"], boxes({{0, 0, 90, 20}, {0, 0, 90, 20}, {0, 40, 40, 60}})) << end;
+  }
+  const json without = page(word("Hi", 0, 0, "") + "," + word("you", 0, 40, ""))[0];
+  EXPECT_EQ(without["boxes"], boxes({{0, 0, 110, 60}, {0, 0, 110, 60}}));
 }
 
 TEST_F(Ocr, GoogleVisionTextDetection) {

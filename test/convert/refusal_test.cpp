@@ -36,7 +36,7 @@ TEST_F(Refusal, EverySampleThatIsCut) {
 
 TEST_F(Refusal, JsonOfAnotherKindThanFromSays) {
   for (const char* format :
-       {"textract", "azure", "google-vision", "document-ai", "cord", "funsd", "pages", "label-studio"}) {
+       {"textract", "azure", "google-vision", "document-ai", "cord", "funsd", "xfund", "pages", "label-studio"}) {
     EXPECT_THAT(refused(file("x.json", R"({"a": 1})"), {.from = format}).where, HasSubstr("x.json")) << format;
     EXPECT_THAT(refused(file("x.json", "[[[]]]"), {.from = format}).where, HasSubstr("x.json")) << format;
     EXPECT_THAT(refused(file("x.json", "7"), {.from = format}).where, HasSubstr("x.json")) << format;

@@ -199,8 +199,31 @@ TEST_F(TokenizerFiles, ConfigurationDecidesAboutThePrefixSpace) {
   file["pre_tokenizer"]["add_prefix_space"] = false;  // LayoutLMv3Tokenizer ignores it
   write("tokenizer.json", file);
   EXPECT_EQ(encode("a"), Ids{kA});
-  write("tokenizer_config.json", {{"add_prefix_space", false}});
+  write("tokenizer_config.json", {{"tokenizer_class", "LayoutLMv3TokenizerFast"}, {"add_prefix_space", false}});
   EXPECT_EQ(encode("a"), Ids{byte_id('a')});
+}
+
+// RobertaTokenizer saves the key as false, and takes no words unless it is true.
+TEST_F(TokenizerFiles, WordsOfOtherClassesFollowASpace) {
+  const auto encode_text = [this](const std::string& text) {
+    Ids ids;
+    Tokenizer::from_directory(directory_).encode_whole_text(text, ids);
+    return ids;
+  };
+  json file = small_json();
+  for (const bool in_file : {false, true}) {
+    file["pre_tokenizer"]["add_prefix_space"] = in_file;
+    write("tokenizer.json", file);
+    write("tokenizer_config.json", {{"tokenizer_class", "RobertaTokenizer"}, {"add_prefix_space", false}});
+    EXPECT_EQ(encode("a"), Ids{kA});
+    EXPECT_EQ(encode_text("a"), Ids{byte_id('a')});
+    write("tokenizer_config.json", {{"tokenizer_class", "RobertaTokenizer"}, {"add_prefix_space", true}});
+    EXPECT_EQ(encode_text("a"), Ids{kA});
+    // The class of a bare file leaves it to the file.
+    write("tokenizer_config.json", {{"tokenizer_class", "PreTrainedTokenizerFast"}, {"add_prefix_space", !in_file}});
+    EXPECT_EQ(encode("a"), Ids{kA});
+    EXPECT_EQ(encode_text("a"), Ids{in_file ? kA : byte_id('a')});
+  }
 }
 
 // transformers sets a space in front of a text where these files say so, and Plimsoll sets none in front of texts.

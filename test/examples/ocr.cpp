@@ -9,6 +9,7 @@
 #include "ocr/pdf_programs.h"
 #include "ocr/picture.h"
 #include "ocr/read_documents.h"
+#include "ocr/reading_memory.h"
 #include "ocr/reading_order.h"
 #include "ocr/text_reader.h"
 
@@ -28,6 +29,10 @@ void of_picture() {
 
 void of_read_documents() {
 #include "ocr/read_documents.h.inc"
+}
+
+void of_reading_memory() {
+#include "ocr/reading_memory.h.inc"
 }
 
 void of_reading_order(const std::vector<Box>& boxes, const std::vector<std::string>& words) {

@@ -44,7 +44,7 @@ TEST_F(PairPages, NameWhatIsWrongByFileAndLine) {
       "{\"a\": \"p1\", \"b\": \"p9\", \"label\": 1}\n"
       "{\"a\": \"p3\", \"b\": \"p3\", \"label\": 0}\n"
       "\n"
-      "{\"a\": \"p2\", \"b\": \"p1\", \"label\": 1}\n"
+      "{\"a\": \"p1\", \"b\": \"p2\", \"label\": 1}\n"
       "{\"a\": \"p1\", \"b\": \"p2\", \"label\": 0}\n"
       "{\"a\": \"p0\", \"b\": \"p2\", \"label\": 0}\n"
       "{\"a\": \"p3\", \"label\": 0}\n"
@@ -76,6 +76,20 @@ TEST_F(PairPages, NameWhatIsWrongByFileAndLine) {
                            "pairs.jsonl:12, 'p1' and 'p4'", "first at"}) {
     EXPECT_NE(text.find(said), std::string::npos) << said << "\n" << text;
   }
+}
+
+// Whether one page follows from another is asked in both directions; whether they are alike is not.
+TEST_F(PairPages, OfClassesMayHaveAnotherLabelInTheOtherOrder) {
+  write_pages(kFivePages);
+  const auto pairs = read(
+      "{\"a\": \"p1\", \"b\": \"p2\", \"label\": 1}\n{\"a\": \"p2\", \"b\": \"p1\", \"label\": 0}\n"
+      "{\"a\": \"p3\", \"b\": \"p4\", \"label\": 1}\n{\"a\": \"p4\", \"b\": \"p3\", \"label\": 1}\n");
+  std::map<std::string, std::uint64_t> labels;
+  Findings of_classes, of_similarities;
+  class_pair_targets(classes())->check(*pairs, of_classes, labels);
+  EXPECT_EQ(kinds_in(of_classes), Kinds{});
+  similarity_targets()->check(*pairs, of_similarities, labels);
+  EXPECT_EQ(kinds_in(of_similarities), (Kinds{{"pair-contradiction", 1}, {"pair-twice", 1}}));
 }
 
 TEST_F(PairPages, ThatRankMayContradictEachOther) {

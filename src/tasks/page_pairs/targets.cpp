@@ -53,7 +53,7 @@ class ClassPairTargets final : public PairTargets {
     set_target(side, *label, out);
   }
   void check(const Pairs& pairs, Findings& findings, std::map<std::string, std::uint64_t>& labels) const override {
-    pairs.check(false, findings);
+    pairs.check(PairOrder::kAnother, findings);
     for (std::size_t pair = 0; pair < pairs.size(); ++pair) {
       if (!pairs.is_usable(pair)) continue;
       const auto label = pairs.label_in(pair, labels_);
@@ -92,7 +92,7 @@ class PreferenceTargets final : public PairTargets {
     set_target(side, 0, out);
   }
   void check(const Pairs& pairs, Findings& findings, std::map<std::string, std::uint64_t>&) const override {
-    pairs.check(true, findings);
+    pairs.check(PairOrder::kContradicts, findings);
     for (std::size_t pair = 0; pair < pairs.size(); ++pair) {
       if (pairs.label(pair).empty()) continue;
       findings.add(Severity::kWarning, "label-not-read",
@@ -116,7 +116,7 @@ class SimilarityTargets final : public PairTargets {
     out.loss_terms = trains && side == 0 ? 1 : 0;
   }
   void check(const Pairs& pairs, Findings& findings, std::map<std::string, std::uint64_t>& labels) const override {
-    pairs.check(false, findings);
+    pairs.check(PairOrder::kSame, findings);
     std::set<std::int32_t> groups;  // that training learns to tell apart
     for (std::size_t pair = 0; pair < pairs.size(); ++pair) {
       if (!pairs.is_usable(pair)) continue;
@@ -131,12 +131,13 @@ class SimilarityTargets final : public PairTargets {
       }
     }
     if (groups.size() == 1 && findings.count(Severity::kError) == 0) {
-      findings.add(Severity::kWarning, "nothing-to-learn",
-                   {.what = "all pages that belong together are of one group",
-                    .where = listed(pairs.paths()),
-                    .found = counted(labels["1"], "pair") + " with label 1, joined by their pages",
-                    .allowed = "two groups at least: a loss of similarities tells pages of one from those of the others",
-                    .remedy = "add pairs with label 1 of other pages"});
+      findings.add(
+          Severity::kWarning, "nothing-to-learn",
+          {.what = "all pages that belong together are of one group",
+           .where = listed(pairs.paths()),
+           .found = counted(labels["1"], "pair") + " with label 1, joined by their pages",
+           .allowed = "two groups at least: a loss of similarities tells pages of one from those of the others",
+           .remedy = "add pairs with label 1 of other pages"});
     }
     if (labels.contains("1")) return;
     findings.add(Severity::kError, "nothing-to-learn",

@@ -1,0 +1,207 @@
+"""Calls that do not end in the usual way, and data in memory that is not in the usual form."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import unittest
+from pathlib import Path
+
+from test_package import TINY, Image, PackageTest, datasets
+
+import plimsoll
+from plimsoll.program import executable
+
+SOURCE = str(Path(plimsoll.__file__).parent.parent)
+
+
+class ModelTest(PackageTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.model = cls.root / "model"
+        plimsoll.train(**TINY, data=cls.train_file, output_dir=cls.model, max_steps=1, budget="1GiB",
+                       progress=False).wait()
+
+
+class Interruptions(ModelTest):
+    def script(self, text, **options):
+        return subprocess.Popen([sys.executable, "-c", textwrap.dedent(text)], cwd=self.root, stderr=subprocess.PIPE,
+                                stdout=subprocess.PIPE, text=True,
+                                env={**os.environ, "PYTHONPATH": SOURCE, "PLIMSOLL": executable()}, **options)
+
+    def test_an_interrupted_call_leaves_no_answer_to_the_next(self):
+        class Stop(Exception):
+            pass
+
+        def stop(*_):
+            raise Stop
+
+        before = signal.signal(signal.SIGALRM, stop)
+        try:
+            with plimsoll.predictor(self.model, threads=1) as predict:
+                expected = predict([self.pages[3]])
+                stopped = 0
+                for _ in range(4):
+                    try:
+                        signal.setitimer(signal.ITIMER_REAL, 0.1)
+                        predict(self.pages * 40)
+                    except Stop:
+                        stopped += 1
+                    self.assertEqual(predict([self.pages[3]]), expected)
+                self.assertGreater(stopped, 0)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+    def test_a_forked_process_predicts_by_itself(self):
+        with plimsoll.predictor(self.model, threads=1) as predict:
+            expected = [predict([page])[0]["id"] for page in self.pages[:4]]
+            children = []
+            for page in self.pages[:4]:
+                reader, writer = os.pipe()
+                child = os.fork()
+                if child == 0:
+                    try:
+                        os.write(writer, predict([page])[0]["id"].encode())
+                        predict.close()
+                    finally:
+                        os._exit(0)
+                os.close(writer)
+                children.append((child, reader))
+            found = []
+            for child, reader in children:
+                os.waitpid(child, 0)
+                found.append(os.read(reader, 100).decode())
+                os.close(reader)
+            self.assertEqual(found, expected)
+            self.assertEqual(predict([self.pages[0]])[0]["id"], expected[0])
+
+    def test_a_closed_predictor_says_so(self):
+        predict = plimsoll.predictor(self.model, threads=1)
+        predict.close()
+        predict.close()
+        with self.assertRaises(plimsoll.UsageError):
+            predict([self.pages[0]])
+
+    def test_a_predictor_whose_program_was_killed_begins_another_one(self):
+        with self.assertRaises(plimsoll.ProgramError) as caught:
+            with plimsoll.predictor(self.model, threads=1) as predict:
+                predict._process._process.kill()
+                predict._process._process.wait()
+                predict([self.pages[0]])
+        self.assertIn("killed", str(caught.exception))
+
+    def test_an_exception_in_a_loop_is_all_that_ends_python(self):
+        for loop in ("plimsoll.train(model='layoutlmv3-tiny', data={data!r}, output_dir='left{n}', budget='1GiB', "
+                     "max_steps=500, threads=1)", "plimsoll.predict(model={model!r}, data={data!r}, threads=1)"):
+            for ends, code in (("raise KeyError", 1), ("sys.exit(3)", 3)):
+                process = self.script(f"""
+                    import sys, plimsoll
+                    for each in {loop.format(data=str(self.train_file), model=str(self.model), n=code)}:
+                        {ends}
+                    """)
+                _, errors = process.communicate(timeout=120)
+                self.assertEqual(process.returncode, code, errors)
+                self.assertNotIn("Fatal Python error", errors)
+        self.assertTrue(list((self.root / "left1").glob("checkpoint-*")) or not (self.root / "left1").exists())
+
+    def test_a_run_that_nobody_waits_for_says_so(self):
+        process = self.script(f"""
+            import plimsoll
+            run = plimsoll.train(model='layoutlmv3-tiny', data={str(self.train_file)!r}, output_dir='alone', budget='1GiB',
+                                 max_steps=5000, threads=1)
+            """)
+        _, errors = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, errors)
+        self.assertIn("run.wait()", errors)
+
+    def test_a_run_ends_with_a_python_that_is_killed(self):
+        process = self.script(f"""
+            import plimsoll
+            for event in plimsoll.train(model='layoutlmv3-tiny', data={str(self.train_file)!r}, output_dir='orphan',
+                                        budget='1GiB', max_steps=100000, threads=1, logging_steps=1, progress=False):
+                print(type(event).__name__, flush=True)
+            """)
+        for line in process.stdout:
+            if line.startswith("Step"):
+                break
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+        for _ in range(200):
+            if list((self.root / "orphan").glob("checkpoint-*/checksums.json")):
+                break
+            time.sleep(0.1)
+        else:
+            self.fail("the run goes on without its Python, or saved nothing")
+
+
+class DataInMemory(ModelTest):
+    def test_a_form_of_output_needs_a_file(self):
+        with self.assertRaises(plimsoll.UsageError) as caught:
+            plimsoll.predict(model=self.model, data=self.train_file, format="csv")
+        self.assertIn("output", caught.exception.remedy)
+
+    def test_other_names_of_images_are_read(self):
+        for name in ("image_path", "file_name"):
+            pages = [{**page, name: page["image"]} for page in self.pages[:2]]
+            for page in pages:
+                del page["image"]
+            self.assertEqual(len(list(plimsoll.predict(model=self.model, data=pages, threads=1))), 2)
+
+    def test_units_of_boxes_are_not_mixed(self):
+        class DataSet(list):
+            features = {"image": None, "words": None, "boxes": None, "labels": None}
+            column_names = list(features)
+
+        thousandths = DataSet([{**{key: page[key] for key in ("image", "words", "labels")},
+                                "boxes": [[0, 0, 990 + i % 10, 995] for i in range(len(page["words"]))]}
+                               for page in self.pages])
+        with self.assertRaises(plimsoll.UsageError) as caught:
+            plimsoll.plan(**TINY, data=thousandths, eval_data=self.pages, budget="1GiB")
+        self.assertIn("eval_data: not shown", caught.exception.found)
+        plimsoll.plan(**TINY, data=thousandths, eval_data=thousandths, budget="1GiB")
+
+    @unittest.skipUnless(Image, "needs Pillow")
+    def test_images_in_memory_are_as_files(self):
+        page = self.pages[0]
+        turned = self.root / "turned.jpg"
+        picture = Image.open(page["image"]).convert("RGB")
+        exif = Image.Exif()
+        exif[0x0112] = 6  # shown after a turn of 90 degrees clockwise
+        picture.rotate(90, expand=True).save(turned, exif=exif, quality=95)
+        words = {key: page[key] for key in ("id", "words", "boxes")}
+
+        def predicted(image):
+            return list(plimsoll.predict(model=self.model, data=[{**words, "image": image}], threads=1))[0]
+
+        of_file, of_picture = predicted(str(turned)), predicted(Image.open(turned))
+        for each, of_each in zip(of_file["probabilities"], of_picture["probabilities"]):
+            self.assertAlmostEqual(each, of_each, 5)
+        self.assertNotIn("image", of_picture)
+        self.assertEqual(of_file["image"], str(turned))
+        again = list(plimsoll.predict(model=self.model, data=[{**of_picture, "image": page["image"]}], threads=1))
+        self.assertEqual(again[0]["words"], page["words"])
+        for mode in ("I", "F"):
+            with self.assertRaises(plimsoll.UsageError):
+                predicted(Image.new(mode, (60, 40)))
+        pair = {"a": {**words, "image": picture}, "b": {**self.pages[1], "image": Path(self.pages[1]["image"]).read_bytes()},
+                "label": 1}
+        check = plimsoll.check(model="layoutlmv3-tiny", task="pair-classification", truncate=True, data=[
+            pair, {**pair, "label": 0, "a": self.pages[2]}])
+        self.assertTrue(check.ok, [json.dumps(vars(finding), default=str) for finding in check.findings])
+
+    @unittest.skipUnless(datasets, "needs datasets")
+    def test_data_sets_of_arrays_are_read(self):
+        rows = [{"words": page["words"], "boxes": [[int(x) for x in box] for box in page["boxes"]],
+                 "labels": page["labels"], "width": page.get("width", 1000), "height": page.get("height", 1000)}
+                for page in self.pages]
+        data = datasets.Dataset.from_list(rows).with_format("numpy")
+        self.assertTrue(plimsoll.check(model="layoutlm-tiny", data=data, box_format="pixel").pages == len(rows))
+
+
+if __name__ == "__main__":
+    unittest.main()
