@@ -3,7 +3,9 @@
 #include <string>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/child_process.h"
+#include "base/process.h"
 #include "examples/use.h"
 #include "ocr/pdf.h"
 #include "ocr/pdf_programs.h"
