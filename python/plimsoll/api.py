@@ -9,7 +9,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Union
 
 from . import results
-from .data import Data, without_images_of, write_data
+from .data import Data, without_images_of, write_data, write_line
 from .data_sets.problem import problem, shown
 from .errors import PlimsollError, from_json
 from .program import Process, arguments_of, run_json
@@ -123,6 +123,8 @@ def train(*, callbacks: Iterable[Callback] = (), progress: Optional[bool] = None
     `callbacks` are called with each event. `progress`: a bar; default: where nobody iterates over the events there is
     one on a terminal or in a notebook.
     """
+    if options.get("output_dir") is None:
+        raise problem("a run needs a directory", "output_dir", "none", "a new directory", "pass output_dir='run'", 2)
     files = _Files("train")
     try:
         line = arguments_of("train", files.options(dict(options)))
@@ -135,7 +137,7 @@ def train(*, callbacks: Iterable[Callback] = (), progress: Optional[bool] = None
 def _shows(progress: Optional[bool]) -> bool:
     if progress is not None:
         return progress
-    return sys.stderr.isatty() or "ipykernel" in sys.modules
+    return (sys.stderr is not None and sys.stderr.isatty()) or "ipykernel" in sys.modules
 
 
 class Predictions:
@@ -203,7 +205,7 @@ def generate(prompts: Union[str, Iterable[Prompt]], **options: Unpack[GenerateOp
                     raise problem("a prompt is neither a text nor a conversation", f"prompt {number}", shown(prompt),
                                   "a str, or a list of messages, each a dict with role and content",
                                   "pass a list of them: generate([\"The total is\", [{\"role\": ..., \"content\": ...}]])", 2)
-                out.write(json.dumps(line, ensure_ascii=False) + "\n")
+                write_line(out, line, f"prompt {number}")
         found: Iterable[Dict[str, Any]] = Predictions({**options, "data": path, "output": None}, "generate")
         texts = [results.Generation.from_json(line) for line in found]
     if options.get("output") is not None:

@@ -48,9 +48,13 @@ def write_data(data: Any, directory: str, box_format: Optional[str] = None) -> W
     (folder / "images").mkdir(parents=True)
     if hasattr(data, "features") and hasattr(data, "column_names"):
         return _Dataset(data, folder).write(box_format)
+    if hasattr(data, "columns") and hasattr(data, "to_dict"):  # a DataFrame of pandas
+        data = data.to_dict("records")
     if isinstance(data, Mapping) or not isinstance(data, Iterable):
+        is_page = isinstance(data, Mapping) and any(key in data for key in ("words", "text", "messages", "a"))
         raise problem("data is neither a path nor pages", "data", shown(data),
-                      "a path, a list of dicts, or a datasets.Dataset (one split)", "pass dataset['train']", 2)
+                      "a path, a list of dicts, a DataFrame, or a datasets.Dataset (one split)",
+                      "pass a list, [page]" if is_page else "pass dataset['train']", 2)
     has_boxes = False
     with open(folder / "pages.jsonl", "w", encoding="utf-8") as out:
         for number, row in enumerate(data):
@@ -71,7 +75,7 @@ def write_data(data: Any, directory: str, box_format: Optional[str] = None) -> W
                     has_boxes = has_boxes or "boxes" in page[side]
                     if "image" in page[side]:
                         page[side]["image"] = _image(page[side]["image"], folder, f"{number}{side}", f"{where}, `{side}`")
-            _write(out, page, where)
+            write_line(out, page, where)
     return Written(str(folder / "pages.jsonl"), has_boxes=has_boxes)
 
 
@@ -93,7 +97,8 @@ def without_images_of(page: Dict[str, Any], folder: Optional[str]) -> Dict[str, 
     return page
 
 
-def _write(out: Any, page: Dict[str, Any], where: str) -> None:
+def write_line(out: Any, page: Dict[str, Any], where: str) -> None:
+    """Writes a line of JSON. Raises DataError for text that UTF-8 cannot hold."""
     def plain(value: Any) -> Any:
         """Returns arrays and their numbers as Python's own."""
         if isinstance(value, (bytes, bytearray)):
@@ -190,7 +195,7 @@ class _Dataset:
                 where = f"row {number}"
                 page = self._page(row, number, where)
                 if page is not None:
-                    _write(out, page, where)
+                    write_line(out, page, where)
         if box_format is None and self.evidence.largest:
             box_format = self.evidence.decide()[0]
         return Written(str(path), box_format, self.labels, "boxes" in self.columns or "ground_truth" in self.columns)
@@ -200,7 +205,7 @@ class _Dataset:
         if "ground_truth" in page:
             page["words"], page["boxes"], page["labels"] = cord_page(page.pop("ground_truth"), where)
         elif self.docvqa:
-            page["questions"] = [question_of(row, page["words"], where)]
+            page["questions"] = [question_of(row, where)]
         if "labels" in page and not isinstance(page["labels"], (list, tuple)):  # Hugging Face's collators call it so, too
             page["label"] = label_name(page.pop("labels"), self.labels, where)
         if "labels" in page:

@@ -14,7 +14,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Sequence
 
-from .errors import EnvironmentFailure, PlimsollError, ProgramError, from_json
+from .errors import EnvironmentFailure, PlimsollError, ProgramError, UsageError, from_json
 from .log import log
 
 BUNDLED = Path(__file__).parent / "bin" / "plimsoll"
@@ -58,6 +58,9 @@ class Process:
     def __init__(self, arguments: Sequence[str], takes_requests: bool = False,
                  at_exit: Optional[Callable[[], None]] = None):
         """`at_exit` ends the program if Python ends first; by default it is killed."""
+        if any("\0" in argument for argument in arguments):
+            raise UsageError("a keyword has a NUL, which no argument of a program can hold", where="plimsoll",
+                             found=repr(next(each for each in arguments if "\0" in each)), remedy="remove it", exit_code=2)
         # A session of its own: Ctrl-C reaches Python alone, which then stops the program (Run.stop).
         self._process = subprocess.Popen([executable(), *arguments], stdin=subprocess.PIPE if takes_requests else subprocess.DEVNULL,
                                          stdout=subprocess.PIPE,
@@ -175,7 +178,6 @@ def arguments_of(command: str, options: Dict[str, Any]) -> List[str]:
     from difflib import get_close_matches
 
     from ._options import ACCEPTED, OPTIONS
-    from .errors import UsageError
 
     known = OPTIONS[command]
     line = [command]
@@ -214,8 +216,6 @@ def arguments_of(command: str, options: Dict[str, Any]) -> List[str]:
 
 def _truth(value: Any, name: str) -> str:
     """Returns a flag's value as the command line has it: True, 1 and "yes" say the same there. Raises UsageError."""
-    from .errors import UsageError
-
     text = str(value).lower()  # NumPy's booleans, too
     if text in ("true", "yes", "t", "y", "1"):
         return "true"

@@ -145,6 +145,29 @@ class DataInMemory(ModelTest):
             plimsoll.predict(model=self.model, data=self.train_file, format="csv")
         self.assertIn("output", caught.exception.remedy)
 
+    def test_what_cannot_be_passed_on_is_named(self):
+        for call in (lambda: plimsoll.train(**TINY, data=self.train_file),
+                     lambda: plimsoll.train(**TINY, data=self.train_file, output_dir=None),
+                     lambda: plimsoll.plan(**TINY, data="a\0b"), lambda: plimsoll.plan(**TINY, data=self.pages[0])):
+            with self.assertRaises(plimsoll.UsageError) as caught:
+                call()
+        self.assertEqual(caught.exception.remedy, "pass a list, [page]")
+        with self.assertRaises(plimsoll.DataError):
+            plimsoll.generate(["\ud83d"], model="llama-tiny")
+
+    def test_tables_of_pandas_are_read(self):
+        class Table:  # as far as it matters here
+            columns = ["id", "words"]
+
+            def __init__(self, rows):
+                self.rows = rows
+
+            def to_dict(self, orient):
+                assert orient == "records"
+                return self.rows
+
+        self.assertEqual(len(list(plimsoll.predict(model=self.model, data=Table(self.pages[:2]), threads=1))), 2)
+
     def test_other_names_of_images_are_read(self):
         for name in ("image_path", "file_name"):
             pages = [{**page, name: page["image"]} for page in self.pages[:2]]

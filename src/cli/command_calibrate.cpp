@@ -18,10 +18,11 @@ struct CalibrateOptions {
 void run_calibrate(const Invocation& invocation, const CalibrateOptions& options) {
   const DType precision = options.precision.resolve();
   const Device device = open_device(invocation, options.device);
-  const OpSpeeds speeds = calibrate(device, precision);
-  if (invocation.json) return print_json(speeds_json(speeds));
+  const Calibration calibration = calibrate(device, precision);
+  if (invocation.json) return print_json(speeds_json(calibration.speeds));
   const std::string how = device.summary.empty() ? "with " + counted(device.threads, "thread") : "on " + device.name;
-  print_line(fmt::format("measured {}; stored in {}", how, speeds_path(device, precision).string()));
+  print_line(
+      fmt::format("measured {}{}", how, calibration.file.empty() ? "" : "; stored in " + calibration.file.string()));
 }
 
 }  // namespace

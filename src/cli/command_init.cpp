@@ -29,6 +29,7 @@ struct InitOptions {
 };
 
 void run_init(const Invocation& invocation, const InitOptions& options) {
+  refuse_unfinished_run(options.model);
   ModelBundle bundle = open_model(options.model, options.tokenizer);
   refuse_replacing(
       {{"--output-dir", options.output_dir}},

@@ -41,6 +41,7 @@ void refuse_unsuitable(const ModelBundle& bundle) {
 
 void run_quantize(Invocation& invocation, QuantizeCommand& typed) {
   refuse_replacing({{"--output-dir", typed.output_dir}}, typed.run.inputs());
+  refuse_unfinished_run(typed.run.model.model);
   const ModelBundle bundle = open_trained_model(typed.run.model.model, typed.run.model.tokenizer);
   refuse_unsuitable(bundle);
   check_weights(bundle);

@@ -64,6 +64,7 @@ DType PrecisionOptions::resolve() const {
 }
 
 void RunOptions::resolve() {
+  refuse_unfinished_run(model.model);
   resolve_data();
   resolve_strategies();
   resolve_reports();
@@ -323,10 +324,8 @@ void resolve_on_device(RunOptions& options, Backend& backend) {
   options.train.train_batch_size = backend.device_use() ? kEvaluationPagesOfGpu : kEvaluationPagesOfCpu;
 }
 
-namespace {
-
-// Refuses the directory of an interrupted run, which has only checkpoints.
 void refuse_unfinished_run(const std::string& model) {
+  if (!std::filesystem::is_directory(model)) return;
   const std::filesystem::path place = model_place(model);
   for (const char* name : {"config.json", "adapter_config.json"}) {
     if (std::filesystem::exists(place / name)) return;
@@ -343,10 +342,7 @@ void refuse_unfinished_run(const std::string& model) {
                                          last)});
 }
 
-}  // namespace
-
 ModelBundle open_evaluated_model(const RunOptions& options) {
-  if (std::filesystem::is_directory(options.model.model)) refuse_unfinished_run(options.model.model);
   ModelBundle bundle = open_trained_model(options.model.model, options.model.tokenizer, options.model.base_model);
   check_weights(bundle, MissingHead::kRefused);
   const DType code = coded_weights(options);

@@ -111,6 +111,9 @@ Device open_run_device(const Invocation& invocation, RunOptions& options);
 // Does the same if the device is already open.
 void resolve_on_device(RunOptions& options, Backend& backend);
 
+// Refuses the directory of an interrupted run, which has only checkpoints.
+void refuse_unfinished_run(const std::string& model);
+
 // Opens the model of a command that only evaluates; refuses it unless all its weights are present and fit.
 ModelBundle open_evaluated_model(const RunOptions& options);
 // Reports windows that are shorter or longer than those of the run that trained the model, unless an option sets their

@@ -92,7 +92,7 @@ fs::path cache_directory() {
   return {};
 }
 
-OpSpeeds calibrate(const Device& device, DType precision) {
+Calibration calibrate(const Device& device, DType precision) {
   const ModelConfig sample = calibration_config();
   const ModelDefinition model = task_of(sample.task).model(sample.encoder, sample.task);
   const OpSpeeds speeds = measure_speeds(*device.backend, model, precision);
@@ -106,8 +106,9 @@ OpSpeeds calibrate(const Device& device, DType precision) {
     write_text_file(path, json.dump(2) + "\n");
   } catch (const std::exception& error) {
     log_warning(fmt::format("cannot store measured speeds: {}", error.what()));
+    return {.speeds = speeds};
   }
-  return speeds;
+  return {.speeds = speeds, .file = path};
 }
 
 OpSpeeds machine_speeds(const Device& device, DType precision, std::size_t budget_bytes) {

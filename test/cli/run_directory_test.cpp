@@ -52,6 +52,11 @@ TEST_F(RunDirectory, AFinishedRunIsReplacedOnlyWhenAsked) {
   fs::copy(at("run/checkpoint-1"), at("elsewhere/checkpoint-1"), fs::copy_options::recursive);
   expect_message(run({"eval", "--model", path("elsewhere"), "--data", path("pages/train.jsonl")}), 3,
                  {"no model in this directory", "has not ended", "pass --model " + path("elsewhere/checkpoint-1")});
+  for (const char* command : {"train", "trim", "quantize"}) {
+    Arguments all = {command, "--model", path("elsewhere"), "--output-dir", path("from-it")};
+    if (std::string(command) != "quantize") all.insert(all.end(), {"--data", path("pages/train.jsonl")});
+    expect_message(run(all), 3, {"has not ended", "pass --model " + path("elsewhere/checkpoint-1")});
+  }
   // Neither "latest" nor a checkpoint of another run makes this directory the run's own.
   expect_message(
       run(train_arguments("run", {"--max-steps", "2", "--resume-from-checkpoint", path("elsewhere/checkpoint-1")})), 2,

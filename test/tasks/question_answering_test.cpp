@@ -63,7 +63,6 @@ TEST_F(Questions, ThatAreWrongNameThePageAndTheValue) {
                                  {{"question", ""}},
                                  {{"question", " \t"}},
                                  {{"question", "q"}, {"answers", {{{"text", {"a"}}, {"answer_start", {0}}}}}},
-                                 {{"question", "q"}, {"answers", {"yes"}}},
                                  {{"question", "q"}, {"answers", {{{"text", 7}, {"start_word", 0}, {"end_word", 1}}}}},
                                  {{"answers", json::array()}},
                                  "q"};
@@ -77,6 +76,36 @@ TEST_F(Questions, ThatAreWrongNameThePageAndTheValue) {
   }
   const auto pages = open({page({"one"}, "who?")});
   expect_error<PageError>([&] { pages->read(0); }, {"`questions`"});
+}
+
+// DocVQA and SQuAD have texts alone; the first words that say one are its place.
+TEST_F(Questions, WhoseAnswersAreTextsFindTheirWords) {
+  const std::vector<std::string> words = {"Total:", "$12", ".50", "total", "due", "--", "now", "$12.50"};
+  const auto place = [&](const json& answers) {
+    const Page read = open({page(words, {{{"question", "q"}, {"answers", answers}}})})->read(0);
+    const Answer& first = questions_of(read)->questions.at(0).answers.at(0);
+    return std::pair(first.begin, first.end);
+  };
+  using Range = std::pair<std::size_t, std::size_t>;
+  EXPECT_EQ(place({"total"}), Range(3, 4)) << "exact words come before those with other punctuation";
+  EXPECT_EQ(place({{{"text", "TOTAL  due"}}}), Range(3, 5));
+  EXPECT_EQ(place({"12.50"}), Range(1, 3)) << "cut into words in another way";
+  EXPECT_EQ(place({{"text", {"Due now"}}, {"answer_start", {3}}}), Range(4, 7));
+  EXPECT_EQ(place({"--"}), Range(5, 6));
+  EXPECT_EQ(place({"12.5"}), Range(0, 0));
+  EXPECT_EQ(place({"now $12.50 and more"}), Range(0, 0));
+}
+
+// What OCR missed is scored, and teaches neither a place nor that there is none.
+TEST_F(Questions, WhoseAnswerIsNotOnThePageAreNotLearnt) {
+  const json questions = {{{"question", "q"}, {"answers", {"nowhere"}}},
+                          {{"question", "q"}, {"answers", {"nowhere", "b"}}}};
+  const Dataset data = dataset({page({"a", "b"}, questions)});
+  EXPECT_THAT(load(data, 0).targets, ElementsAre(kIgnoredLabel, kIgnoredLabel));
+  EXPECT_EQ(load(data, 0).loss_terms, 0);
+  EXPECT_EQ(load(data, 1).loss_terms, 2);
+  EXPECT_EQ(load(data, 1).targets[0], load(data, 1).targets[1]);
+  EXPECT_GT(load(data, 1).targets[0], 0);
 }
 
 // <s> q ? </s> </s> a b c d d </s>: the words' tokens begin at row 5.
@@ -155,8 +184,11 @@ TEST_F(Questions, WithFaultsHaveOneFindingEach) {
     return page({"one", "two"}, {{{"question", "q"}, {"answers", answers}}});
   };
   EXPECT_EQ(kinds(answered({answer(1, 3), answer(2, 2)})), (Kinds{{"answer-outside", 2}}));
-  EXPECT_EQ(kinds(answered({"yes"})), (Kinds{{"answer-outside", 1}}));
-  EXPECT_EQ(kinds(answered({{"text", {"a"}}, {"answer_start", {0}}})), (Kinds{{"wrong-type", 1}}));
+  EXPECT_EQ(kinds(answered({7})), (Kinds{{"answer-outside", 1}}));
+  EXPECT_EQ(kinds(answered("one")), (Kinds{{"wrong-type", 1}}));
+  EXPECT_EQ(kinds(answered({"yes", answer(0, 1)})), Kinds{});
+  EXPECT_EQ(kinds(answered({"yes"})).count("answer-not-found"), 1U);
+  EXPECT_EQ(kinds(answered({{"text", {"a"}}, {"answer_start", {0}}})).count("answer-not-found"), 1U);
   EXPECT_EQ(kinds(page({"one"}, "What?")), (Kinds{{"wrong-type", 1}}));
   for (const json& id : {json::object(), json::array({1}), json(true)}) {
     EXPECT_EQ(kinds(page({"one"}, {{{"question", "q"}, {"id", id}, {"answers", json::array()}}})),

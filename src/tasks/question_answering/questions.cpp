@@ -8,6 +8,7 @@
 #include "data/packed.h"
 #include "data/page_faults.h"
 #include "tasks/parts/word_range.h"
+#include "tasks/question_answering/scores_of_text.h"
 
 namespace plimsoll {
 namespace {
@@ -98,13 +99,17 @@ class QuestionReader final : public TargetReader {
                                  : shown(id);
     const auto answers = value.find("answers");
     if (answers == value.end() || answers->is_null()) return true;
-    if (!answers->is_array()) {
+    // As SQuAD has them: {"text": ["…"], "answer_start": [7]}, where characters of another text are counted.
+    const bool is_squad = answers->is_object() && answers->contains("text") && answers->at("text").is_array();
+    const json& all = is_squad ? answers->at("text") : *answers;
+    if (!all.is_array()) {
       report(faults, wrong_type(page, where + ", `answers`", *answers,
-                                "an array of spans, {\"text\", \"start_word\", \"end_word\"}, or an empty array"));
+                                "an array of spans, {\"text\", \"start_word\", \"end_word\"}, or of texts, or an empty "
+                                "array"));
       question.unread = true;
       return true;
     }
-    for (const json& answer : *answers) {
+    for (const json& answer : all) {
       if (says_none(answer)) continue;
       Answer read;
       if (read_answer(answer, where, page, faults, read)) {
@@ -122,8 +127,40 @@ class QuestionReader final : public TargetReader {
     return answer.is_object() && answer.value("text", json()) == "" && !answer.contains("start_word");
   }
 
+  // Returns the first words that are the text but for case and white space, or else for punctuation and how it is cut
+  // into words; an empty range if there are none.
+  static WordRange find_words(const Page& page, const std::string& text) {
+    for (const auto form : {lower_text, lower_letters}) {
+      const std::string wanted = form(text);
+      if (wanted.empty()) continue;
+      std::vector<std::string> words;
+      for (const std::string& word : page.words) words.push_back(form(word));
+      const std::string_view between = form == lower_text ? " " : "";
+      for (std::size_t begin = 0; begin < words.size(); ++begin) {
+        std::string said = words[begin];
+        if (said.empty()) continue;
+        for (std::size_t end = begin + 1; wanted.starts_with(said); ++end) {
+          if (said == wanted) return {.begin = begin, .end = end};
+          if (end == words.size()) break;
+          if (!words[end].empty()) said.append(between).append(words[end]);
+        }
+      }
+    }
+    return {};
+  }
+
   static bool read_answer(const json& value, const std::string& where, const Page& page, PageFaults* faults,
                           Answer& answer) {
+    const json given = value.is_object() ? value.value("text", json()) : value;
+    const bool has_span = value.is_object() && (value.contains("start_word") || value.contains("end_word"));
+    if (!has_span && given.is_string() && !is_blank(given.get_ref<const std::string&>()) &&
+        invalid_utf8_offset(given.get_ref<const std::string&>()) == std::string_view::npos) {
+      answer.text = given.get<std::string>();
+      const WordRange found = find_words(page, answer.text);
+      answer.begin = found.begin;
+      answer.end = found.end;
+      return true;
+    }
     const std::optional<WordRange> range = read_word_range(value, page.words.size());
     if (!range) {
       report(faults,
@@ -152,9 +189,14 @@ class QuestionReader final : public TargetReader {
 
 }  // namespace
 
+const Answer* Question::trained() const {
+  const auto found = std::ranges::find_if(answers, &Answer::is_placed);
+  return found == answers.end() ? nullptr : &*found;
+}
+
 std::size_t PageQuestions::positives() const {
   return static_cast<std::size_t>(
-      std::ranges::count_if(questions, [](const Question& question) { return !question.answers.empty(); }));
+      std::ranges::count_if(questions, [](const Question& question) { return question.trained() != nullptr; }));
 }
 
 const PageQuestions* questions_of(const Page& page) { return dynamic_cast<const PageQuestions*>(page.target.get()); }

@@ -11,7 +11,9 @@ namespace plimsoll {
 // Words [begin, end) of the page; `text` is as in the data, or else these words.
 struct Answer {
   std::string text;
-  std::size_t begin = 0, end = 0;
+  std::size_t begin = 0, end = 0;  // the same: the text is not among the page's words
+
+  bool is_placed() const { return end > begin; }
 };
 
 struct Question {
@@ -21,10 +23,14 @@ struct Question {
   std::vector<Answer> answers{};
   bool answered = false;
   bool unread = false;  // some answers could not be read, which is reported as a fault
+
+  // Returns the answer that windows are trained towards: the first that has a place; nullptr if none has.
+  const Answer* trained() const;
 };
 
 // `questions` of a page: [{"id", "question", "answers": [{"text", "start_word", "end_word"}]}]; end_word is exclusive.
-// Windows are trained towards the span of words; predictions are scored against `text`.
+// Windows are trained towards the span of words; predictions are scored against `text`. An answer without a span, or a
+// text in its place, as in DocVQA, gets the first words that say it.
 struct PageQuestions final : PageTarget {
   std::vector<Question> questions;
 

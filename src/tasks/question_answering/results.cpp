@@ -174,8 +174,9 @@ class AnswerOutput final : public Predictions {
       }
       if (!question.answered) return;
       for (AnnotatedWord& word : picture.words) word.gold_label = word.gold_label.value_or("O");
-      if (question.answers.empty()) return;
-      for (std::size_t w = question.answers.front().begin; w < question.answers.front().end; ++w) {
+      const Answer* const answer = question.trained();
+      if (answer == nullptr) return;
+      for (std::size_t w = answer->begin; w < answer->end; ++w) {
         picture.words[w].gold_label = question.text;
       }
     });

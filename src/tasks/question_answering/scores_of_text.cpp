@@ -98,6 +98,20 @@ std::string normalized_answer(std::string_view text) {
   return result;
 }
 
+std::string lower_text(std::string_view text) {
+  std::string result;
+  for (const char32_t c : characters(text)) append_utf8(c, result);
+  return result;
+}
+
+std::string lower_letters(std::string_view text) {
+  std::string result;
+  for (const char32_t c : characters(text)) {
+    if (c != U' ' && !is_punctuation(c)) append_utf8(c, result);
+  }
+  return result;
+}
+
 bool is_exact_match(std::string_view predicted, std::string_view gold) { return words_of(predicted) == words_of(gold); }
 
 double word_f1(std::string_view predicted, std::string_view gold) {

@@ -11,6 +11,11 @@ namespace plimsoll {
 // str.split, which includes the space that does not break; punctuation is ASCII's.
 std::string normalized_answer(std::string_view text);
 
+// Returns the text in lower case, with one space between words and none around them.
+std::string lower_text(std::string_view text);
+// Returns the same without spaces and ASCII's punctuation.
+std::string lower_letters(std::string_view text);
+
 // Returns whether both are the same once normalised.
 bool is_exact_match(std::string_view predicted, std::string_view gold);
 // Returns the F1 of their words once normalised; 1 for two empty texts, 0 if only one is empty.

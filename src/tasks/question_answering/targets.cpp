@@ -33,15 +33,27 @@ Problem no_answers_problem(const Page& page, const Question& question) {
   return {.what = "a question has no answers",
           .where = place_of(page, question),
           .found = "no `answers`",
-          .allowed = "`answers`: spans of words; an empty list where the page has no answer",
+          .allowed = "`answers`: spans of words, or texts; an empty list where the page has no answer",
           .remedy = "add its answers, or omit the question"};
+}
+
+Problem not_found_problem(const Page& page, const Question& question) {
+  return {.what = "an answer is not among the page's words, so its question is scored and not learnt",
+          .where = place_of(page, question),
+          .found = in_quotes(question.answers.front().text),
+          .allowed = "a text that stands on the page, or start_word and end_word",
+          .remedy =
+              "name the words that say it by start_word and end_word, or correct what OCR read; a question without "
+              "an answer on the page has \"answers\": []"};
 }
 
 // A model that finds the words of a span is scored by the answers' texts. It is right if the words match one of them,
 // since an answer may have several spellings.
 void check_texts(const Page& page, const Question& question, Findings& findings) {
   for (const Answer& answer : question.answers) {
+    if (!answer.is_placed()) continue;
     const std::string words = text_of(page, answer.begin, answer.end);
+    if (lower_letters(words) == lower_letters(answer.text)) continue;  // cut into words in another way
     const auto matches = [&words](const Answer& each) { return is_exact_match(words, each.text); };
     if (std::ranges::any_of(question.answers, matches)) continue;
     findings.add(Severity::kWarning, "answer-text",
@@ -79,7 +91,13 @@ class AnswerTargets final : public Targets {
     out.targets.assign(2, 0);
     out.loss_terms = 2;
     if (question.answers.empty()) return;
-    const auto [first, last] = tokens_of(question.answers.front(), window.tokens);
+    const Answer* const answer = question.trained();
+    if (answer == nullptr) {
+      out.targets.assign(2, kIgnoredLabel);
+      out.loss_terms = 0;
+      return;
+    }
+    const auto [first, last] = tokens_of(*answer, window.tokens);
     if (first == kNoWord || first < span.begin || last >= span.end) return;  // no tokens, or not all of them here
     const auto row = [&](std::int32_t token) {
       return static_cast<std::int32_t>(window.first_row) + token - span.begin;
@@ -106,6 +124,9 @@ class AnswerTargets final : public Targets {
       }
       if (!required || question.unread) continue;
       if (!question.answered) findings.add(Severity::kError, "answers-missing", no_answers_problem(page, question));
+      if (!question.answers.empty() && question.trained() == nullptr) {
+        findings.add(Severity::kWarning, "answer-not-found", not_found_problem(page, question));
+      }
       check_texts(page, question, findings);
     }
   }
@@ -114,8 +135,8 @@ class AnswerTargets final : public Targets {
     const PageQuestions* const questions = questions_of(page_windows.page);
     if (!required || questions == nullptr || page_windows.item >= questions->questions.size()) return;
     const Question& question = questions->questions[page_windows.item];
-    if (question.unread || question.answers.empty()) return;
-    const auto [first, last] = tokens_of(question.answers.front(), page_windows.tokens);
+    if (question.unread || question.trained() == nullptr) return;
+    const auto [first, last] = tokens_of(*question.trained(), page_windows.tokens);
     if (first == kNoWord) return;  // words without tokens are reported as such
     const auto holds = [first = first, last = last](const Window& window) {
       return first >= window.begin && last < window.end;
