@@ -9,7 +9,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Union
 
 from . import results
-from .data import Data, without_images_of, write_data, write_line
+from .data import Data, leave_out_images, without_images_of, write_data, write_line
 from .data_sets.problem import problem, shown
 from .errors import PlimsollError, from_json
 from .program import Process, arguments_of, run_json
@@ -179,11 +179,18 @@ class Predictions:
 def predict(**options: Unpack[PredictOptions]) -> Union[Predictions, Dict[str, Any]]:
     """Yields the prediction of each page; with `output`, writes them there and returns what was done."""
     if options.get("output") is None:
-        if options.get("format", "jsonl") != "jsonl":
+        if (options.get("format") or "jsonl") != "jsonl":
             raise problem("a form of output needs a file", "format", str(options["format"]), "output='FILE' with it",
                           "pass output, or leave format out: the pages are dicts", 2)
         return Predictions(dict(options))
-    return _call("predict", dict(options), (0, _BAD_PAGES))
+    files = _Files("predict")
+    try:
+        done = run_json(arguments_of("predict", files.options(dict(options))), (0, _BAD_PAGES))
+        if files.folder is not None:
+            leave_out_images(os.fspath(options["output"]), files.folder)
+    finally:
+        files.close()
+    return done
 
 
 Prompt = Union[str, Sequence[Mapping[str, str]]]

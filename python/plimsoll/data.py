@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union
@@ -48,8 +49,11 @@ def write_data(data: Any, directory: str, box_format: Optional[str] = None) -> W
     (folder / "images").mkdir(parents=True)
     if hasattr(data, "features") and hasattr(data, "column_names"):
         return _Dataset(data, folder).write(box_format)
-    if hasattr(data, "columns") and hasattr(data, "to_dict"):  # a DataFrame of pandas
-        data = data.to_dict("records")
+    if hasattr(data, "columns") and hasattr(data, "to_dicts"):  # a DataFrame of polars
+        data = data.to_dicts()
+    elif hasattr(data, "columns") and hasattr(data, "to_dict"):  # of pandas, where NaN is no value
+        data = [{key: value for key, value in row.items() if not (isinstance(value, float) and value != value)}
+                for row in data.to_dict("records")]
     if isinstance(data, Mapping) or not isinstance(data, Iterable):
         is_page = isinstance(data, Mapping) and any(key in data for key in ("words", "text", "messages", "a"))
         raise problem("data is neither a path nor pages", "data", shown(data),
@@ -95,6 +99,17 @@ def without_images_of(page: Dict[str, Any], folder: Optional[str]) -> Dict[str, 
         if each and str(each.get("image", "")).startswith(folder + os.sep):
             del each["image"]
     return page
+
+
+def leave_out_images(output: str, folder: str) -> None:
+    """Does the same with the lines of a file that predict has written."""
+    image = re.compile(rb'"image":\s*' + re.escape(json.dumps(folder + os.sep)[:-1].encode()) + rb'[^"]*",?')
+    if not os.path.isfile(output):
+        return
+    with open(output, "rb") as read, open(output + ".part", "wb") as out:
+        for line in read:
+            out.write(image.sub(b"", line))
+    os.replace(output + ".part", output)
 
 
 def write_line(out: Any, page: Dict[str, Any], where: str) -> None:

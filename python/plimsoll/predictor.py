@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 import threading
+import weakref
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple
 
 from .data import Data, without_images_of, write_data
@@ -17,6 +18,25 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ._options import Path, ServeOptions
+
+
+class _Refused(Exception):
+    """A request was refused, and the program waits for the next one."""
+
+    def __init__(self, error: PlimsollError):
+        super().__init__(str(error))
+        self.error = error
+
+
+_predictors: "weakref.WeakSet[Predictor]" = weakref.WeakSet()
+
+
+def _renew_predictors() -> None:
+    for each in list(_predictors):
+        each._renew()
+
+
+os.register_at_fork(after_in_child=_renew_predictors)
 
 
 class Predictor:
@@ -34,23 +54,31 @@ class Predictor:
     def __init__(self, model: Path, options: Optional[Dict[str, Any]] = None):
         self._given = (os.fspath(model), dict(options or {}))
         self._closed = False
-        self._begin()
-
-    def _begin(self) -> None:
-        self._owner = os.getpid()
-        self._lock = threading.Lock()
+        self._process: Optional[Process] = None
+        self._renew()
         self._open()
+        _predictors.add(self)
+
+    def _renew(self) -> None:
+        """Begins as a process that was forked does: the program and its pipes are the parent's."""
+        self._lock = threading.Lock()
+        self._process = None
 
     def _open(self) -> None:
         self._process = Process([*arguments_of("serve", {"model": self._given[0], **self._given[1]}), "--json"],
                                 takes_requests=True)
         self._lines: Iterator[str] = self._process.lines()
-        self._ends = False  # the process has no further answer
         try:
-            self._answer()  # whether the model can be opened
+            self._answer(self._process)  # whether the model can be opened
         except BaseException:
-            self._process.kill()
+            self._end()
             raise
+
+    def _end(self) -> None:
+        """Ends a program that gives no further answer; the next call begins another one."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
 
     def __call__(self, data: Data) -> List[Dict[str, Any]]:
         """Returns the predictions of the pages, as docs/predictions.md has them, in their order.
@@ -63,11 +91,11 @@ class Predictor:
                              found=self._given[0], remedy="open another one", exit_code=2)
         if isinstance(data, (list, tuple)) and not data:
             return []
-        if self._owner != os.getpid():  # forked: the process and its pipes are the parent's
-            self._begin()
         with self._lock, tempfile.TemporaryDirectory(prefix="plimsoll-") as folder:
-            if self._ends:
+            if self._process is None:
                 self._open()
+            process = self._process
+            assert process is not None
             request: Dict[str, Any] = {}
             if isinstance(data, (str, os.PathLike)):
                 request["data"] = os.path.abspath(os.fspath(data))
@@ -76,37 +104,40 @@ class Predictor:
                 request["data"] = written.path
                 if written.box_format:
                     request["box_format"] = written.box_format
+            done = False
             try:
-                self._process.send(json.dumps(request))
-                return [without_images_of(page, folder) for page in self._answer()]
-            except PlimsollError:
-                raise
-            except BaseException:  # Ctrl-C, say
-                self._ends = True
-                self._process.kill()
-                raise
+                process.send(json.dumps(request))
+                pages = self._answer(process)
+                done = True
+            except _Refused as refused:  # the program answers the next request
+                done = True
+                raise refused.error from None
+            finally:
+                if not done:  # Ctrl-C, say, or the program has ended
+                    self._end()
+            return [without_images_of(page, folder) for page in pages]
 
-    def _answer(self) -> List[Dict[str, Any]]:
+    def _answer(self, process: Process) -> List[Dict[str, Any]]:
         pages: List[Dict[str, Any]] = []
         for line in self._lines:
             if line.rstrip() == "{":  # an error that ends the program has several lines
                 raise from_json(json.loads(line + "".join(self._lines))["error"])
             answer = json.loads(line)
             if "error" in answer:
-                raise from_json(answer["error"])
+                raise _Refused(from_json(answer["error"]))
             for skipped in answer.get("done", {}).get("skipped_pages", ()):
                 log.warning("%s: %s (found: %s); the page is left out", skipped["where"], skipped["what"], skipped["found"])
             if "ready" in answer or "done" in answer:
                 return pages
             pages.append(answer)
-        self._ends = True
-        raise self._process.failure(self._process.wait())
+        raise process.failure(process.wait())
 
     def close(self) -> None:
         """Ends the process and frees its memory."""
         self._closed = True
-        if self._owner == os.getpid():
-            self._process.end_requests()
+        process, self._process = self._process, None
+        if process is not None:
+            process.end_requests()
 
     def __enter__(self) -> Predictor:
         return self

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import weakref
 from collections import deque
 from pathlib import Path
 from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Sequence
@@ -52,6 +53,18 @@ def executable() -> str:
                              remedy="pip install plimsoll, or set $PLIMSOLL to the program's path", exit_code=5)
 
 
+_processes: "weakref.WeakSet[Process]" = weakref.WeakSet()
+
+
+def _forget_processes() -> None:
+    """Closes what a process that was forked has of its parent's programs: they end when the parent closes its end."""
+    for process in list(_processes):
+        process.forget()
+
+
+os.register_at_fork(after_in_child=_forget_processes)
+
+
 class Process:
     """The program while it runs: its lines of JSON on one side, what it says to people on the other."""
 
@@ -71,6 +84,7 @@ class Process:
         self._said: Deque[str] = deque(maxlen=40)
         # Before the interpreter ends, which would abort if the thread below were writing a warning then.
         self._owner = os.getpid()
+        _processes.add(self)
         self._at_exit = at_exit or self.kill
         atexit.register(self._end_at_exit)
         self._reader = threading.Thread(target=self._read_errors, daemon=True)
@@ -89,6 +103,11 @@ class Process:
                 log.warning(line[len("warning: "):])
             else:
                 log.info(line)
+
+    def forget(self) -> None:
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if stream is not None and not stream.closed:
+                stream.buffer.raw.close()  # takes no lock, which another thread may have held
 
     def _end_at_exit(self) -> None:
         if os.getpid() != self._owner:  # the process that was forked is not the program's

@@ -88,12 +88,33 @@ class Interruptions(ModelTest):
             predict([self.pages[0]])
 
     def test_a_predictor_whose_program_was_killed_begins_another_one(self):
-        with self.assertRaises(plimsoll.ProgramError) as caught:
-            with plimsoll.predictor(self.model, threads=1) as predict:
-                predict._process._process.kill()
-                predict._process._process.wait()
+        with plimsoll.predictor(self.model, threads=1) as predict:
+            expected = predict([self.pages[0]])
+            predict._process._process.kill()
+            predict._process._process.wait()
+            with self.assertRaises(plimsoll.ProgramError) as caught:
                 predict([self.pages[0]])
-        self.assertIn("killed", str(caught.exception))
+            self.assertIn("killed", str(caught.exception))
+            self.assertEqual(predict([self.pages[0]]), expected)
+            with self.assertRaises(plimsoll.DataError):
+                predict(self.root / "absent.jsonl")
+            self.assertEqual(predict([self.pages[0]]), expected)
+            predict._process._process.kill()
+        self.assertRaises(plimsoll.UsageError, predict, [self.pages[0]])
+
+    def test_a_predictor_is_closed_while_a_forked_process_lives(self):
+        predict = plimsoll.predictor(self.model, threads=1)
+        child = os.fork()
+        if child == 0:
+            time.sleep(60)
+            os._exit(0)
+        try:
+            begin = time.monotonic()
+            predict.close()
+            self.assertLess(time.monotonic() - begin, 30)
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
 
     def test_an_exception_in_a_loop_is_all_that_ends_python(self):
         for loop in ("plimsoll.train(model='layoutlmv3-tiny', data={data!r}, output_dir='left{n}', budget='1GiB', "
@@ -166,7 +187,8 @@ class DataInMemory(ModelTest):
                 assert orient == "records"
                 return self.rows
 
-        self.assertEqual(len(list(plimsoll.predict(model=self.model, data=Table(self.pages[:2]), threads=1))), 2)
+        rows = [{**self.pages[0], "label": float("nan")}, self.pages[1]]
+        self.assertEqual(len(list(plimsoll.predict(model=self.model, data=Table(rows), threads=1))), 2)
 
     def test_other_names_of_images_are_read(self):
         for name in ("image_path", "file_name"):
@@ -206,6 +228,9 @@ class DataInMemory(ModelTest):
             self.assertAlmostEqual(each, of_each, 5)
         self.assertNotIn("image", of_picture)
         self.assertEqual(of_file["image"], str(turned))
+        written = self.root / "written.jsonl"
+        plimsoll.predict(model=self.model, data=[{**words, "image": picture}], output=written, threads=1)
+        self.assertNotIn("image", json.loads(written.read_text()))
         again = list(plimsoll.predict(model=self.model, data=[{**of_picture, "image": page["image"]}], threads=1))
         self.assertEqual(again[0]["words"], page["words"])
         for mode in ("I", "F"):

@@ -63,7 +63,7 @@ class BudgetError : public Error {
  public:
   explicit BudgetError(Problem problem) : Error(ExitCode::kBudget, std::move(problem)) {}
 };
-// The budget for the memory of the device that computes is too small.
+// The budget for the memory of the device that computes, or of the process while it reads pages, is too small.
 class BudgetTooSmall : public BudgetError {
  public:
   BudgetTooSmall(Problem problem, std::size_t smallest_budget_bytes)

@@ -12,6 +12,9 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <map>
+#include <mutex>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -35,6 +38,24 @@ std::string this_process() {
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
   return fmt::format("process {} on {}", ::getpid(), host.data());
+}
+
+using FileIdentity = std::pair<dev_t, ino_t>;
+
+std::optional<FileIdentity> identity_of(const fs::path& path) {
+  struct stat file {};
+  if (::stat(path.c_str(), &file) != 0) return std::nullopt;
+  return FileIdentity{file.st_dev, file.st_ino};
+}
+
+// The directories that this process has locked, as they were then.
+std::map<fs::path, FileIdentity>& held_directories() {
+  static std::map<fs::path, FileIdentity> directories;
+  return directories;
+}
+std::mutex& held_mutex() {
+  static std::mutex mutex;
+  return mutex;
 }
 
 bool is_same_file(int descriptor, const fs::path& path) {
@@ -113,6 +134,10 @@ DirectoryLock::DirectoryLock(const fs::path& directory, const std::string& optio
     : directory_(directory), path_(work_folder(directory) / "lock") {
   while (!try_to_lock(option)) {
   }
+  const std::lock_guard lock(held_mutex());
+  if (const auto identity = identity_of(directory)) {
+    held_directories()[fs::absolute(directory).lexically_normal()] = *identity;
+  }
 }
 
 // Returns false if a process that ended meanwhile has removed the file; the caller then tries again.
@@ -153,6 +178,10 @@ bool DirectoryLock::try_to_lock(const std::string& option) {
 }
 
 DirectoryLock::~DirectoryLock() {
+  {
+    const std::lock_guard lock(held_mutex());
+    held_directories().erase(fs::absolute(directory_).lexically_normal());
+  }
   if (descriptor_ < 0) return;
   // Still held: whoever opened it finds another file under its name, or none. If the directory was removed and made
   // again meanwhile, the file there is another process's.
@@ -163,15 +192,22 @@ DirectoryLock::~DirectoryLock() {
   ::close(descriptor_);
 }
 
-void refuse_another_holder(const fs::path& directory) {
-  const int descriptor = ::open((work_folder(directory) / "lock").c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-  if (descriptor < 0) return;
-  const std::string holder = text_of(descriptor);
-  ::close(descriptor);
-  if (holder.starts_with(this_process() + ",")) return;
-  throw EnvironmentError({.what = "another process writes to this directory now, so nothing is saved there",
+void refuse_another_directory(const fs::path& directory) {
+  const std::lock_guard lock(held_mutex());
+  const auto held = held_directories().find(fs::absolute(directory).lexically_normal());
+  if (held == held_directories().end()) return;
+  std::optional<FileIdentity> now = identity_of(directory);
+  if (!now) {
+    std::error_code error;
+    fs::create_directories(directory, error);
+    now = identity_of(directory);
+    if (now) held->second = *now;
+    return;  // whoever writes there says what is wrong
+  }
+  if (*now == held->second) return;
+  throw EnvironmentError({.what = "the directory was removed while this run went on, and another process made it again",
                           .where = directory.string(),
-                          .found = fmt::format("held by {}: the directory was removed while this run went on", holder),
+                          .found = "a directory that this process has not locked, so nothing is saved there",
                           .allowed = "one process at a time",
                           .remedy = "give each run a directory of its own, and remove none that is in use"});
 }

@@ -44,8 +44,9 @@ class DirectoryLock {
   int descriptor_ = -1;
 };
 
-// Throws EnvironmentError if the directory's lock is another process's, which is so after the directory was removed and
-// made again by that one. Called by whoever holds the lock, before it writes there.
-void refuse_another_holder(const std::filesystem::path& directory);
+// Throws EnvironmentError if the directory that this process has locked was removed and another one is in its place,
+// which another process made; makes it again if nobody has. Called before the process writes there. Does nothing for a
+// directory that it has not locked.
+void refuse_another_directory(const std::filesystem::path& directory);
 
 }  // namespace plimsoll

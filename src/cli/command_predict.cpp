@@ -190,7 +190,9 @@ void predict_and_write(Invocation& invocation, RunOptions& options, const Predic
     }
   };
   FieldOutput fields(predict.format, write, is_part);
-  DocumentLines lines(*pages, [&fields](const nlohmann::json& line) { fields.add(line); });
+  DocumentLines lines(
+      *pages, [&fields](const nlohmann::json& line) { fields.add(line); },
+      read != nullptr ? read->summary.numbers : std::vector<int>());
   predict_pages(session, bundle.definition(), *dataset, loader_options(options.memory), *predictions,
                 {.on_bad_page = leave_out, .all_pages = true}, [&](std::uint32_t index) {
                   PageFaults of_labels;  // faults of labels, which only a drawing would show

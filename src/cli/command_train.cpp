@@ -480,7 +480,7 @@ void run_training(Invocation& invocation, RunOptions& options, const BeforeTrain
   const fs::path file = options.events == "-" || !invocation.is_first() ? fs::path() : fs::path(options.events);
   std::vector<NamedPath> inputs = options.inputs();
   inputs.push_back({"--resume-from-checkpoint", resume.value_or(fs::path())});
-  refuse_replacing({{"--events", file}}, inputs);
+  refuse_replacing({{"--events", file}}, inputs, output_dir);
   if (!file.empty() && is_of_run(output_dir, file)) {
     throw UsageError({.what = "the run writes this file itself",
                       .where = "--events",

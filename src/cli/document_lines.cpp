@@ -15,9 +15,21 @@ std::string DocumentLines::document_of(std::uint32_t index) const {
   }
 }
 
+// Leaves null in the places of pages of the document that are not in the source.
+void DocumentLines::pad(std::uint32_t index, const std::string& document) {
+  if (index >= numbers_.size() || document.empty()) return;
+  std::size_t there = document == document_ ? pages_.size() : 0;
+  for (; there < static_cast<std::size_t>(numbers_[index]); ++there) add_page(document, nullptr);
+}
+
 void DocumentLines::add(std::uint32_t index, const Page& page, nlohmann::json line) {
-  for (; next_ < index; ++next_) add_page(document_of(next_), nullptr);
+  for (; next_ < index; ++next_) {
+    const std::string document = document_of(next_);
+    pad(next_, document);
+    add_page(document, nullptr);
+  }
   next_ = index + 1;
+  pad(index, page.document);
   add_page(page.document, std::move(line));
 }
 
@@ -32,7 +44,8 @@ void DocumentLines::add_page(const std::string& document, nlohmann::json line) {
 }
 
 void DocumentLines::finish() {
-  if (std::ranges::all_of(pages_, [](const nlohmann::json& page) { return page.is_null(); })) return pages_.clear();
+  while (!pages_.empty() && pages_.back().is_null()) pages_.erase(pages_.size() - 1);
+  if (pages_.empty()) return;
   // The fields of all pages, each with the number of its page.
   nlohmann::json fields = nlohmann::json::array();
   for (std::size_t page = 0; page < pages_.size(); ++page) {

@@ -140,7 +140,8 @@ void refuse_twins(const std::vector<NamedPath>& outputs) {
 
 void add_common_input(NamedPath input) { common_inputs().push_back(std::move(input)); }
 
-void refuse_replacing(const std::vector<NamedPath>& outputs, const std::vector<NamedPath>& inputs) {
+void refuse_replacing(const std::vector<NamedPath>& outputs, const std::vector<NamedPath>& inputs,
+                      const fs::path& own_run) {
   refuse_twins(outputs);
   std::vector<NamedPath> all = inputs;
   all.insert(all.end(), common_inputs().begin(), common_inputs().end());
@@ -154,7 +155,9 @@ void refuse_replacing(const std::vector<NamedPath>& outputs, const std::vector<N
         if (is_same(output.path, file)) refuse(output, fmt::format("{}, a file of {}", file.string(), name));
       }
     }
-    if (fs::is_regular_file(output.path) && is_of_any_run(output.path)) {
+    std::error_code error;
+    const bool is_own = !own_run.empty() && fs::equivalent(fs::absolute(output.path).parent_path(), own_run, error);
+    if (!is_own && fs::is_regular_file(output.path) && is_of_any_run(output.path)) {
       throw UsageError({.what = "the output would overwrite a file of a run or a model",
                         .where = output.option,
                         .found = output.path.string(),

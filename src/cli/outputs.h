@@ -21,8 +21,10 @@ struct NamedPath {
 };
 
 // Throws UsageError if two outputs are one file, or if an output is an input, also through symbolic and hard links, or
-// a file that is read from an input's directory: a model's, a run's, or the annotations and images of a data set.
-void refuse_replacing(const std::vector<NamedPath>& outputs, const std::vector<NamedPath>& inputs);
+// a file that is read from an input's directory: a model's, a run's, or the annotations and images of a data set. Also
+// if an output is a file of a run or a model, unless that is `own_run`, whose files the caller knows.
+void refuse_replacing(const std::vector<NamedPath>& outputs, const std::vector<NamedPath>& inputs,
+                      const std::filesystem::path& own_run = {});
 
 // Adds an input to those of every later call: what is read whatever the command.
 void add_common_input(NamedPath input);

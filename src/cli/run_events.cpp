@@ -67,7 +67,7 @@ void RunEvents::write(std::string_view event, const nlohmann::json& object) {
   try {
     print_line(line);
   } catch (const EnvironmentError&) {
-    // A reader that went away does not cost a run that has begun its model: the last event reports it.
+    // A reader that went away does not cost a run its model: the last event reports it.
     if (event != "evaluation" && event != "checkpoint" && event != "warning") throw;
   }
 }

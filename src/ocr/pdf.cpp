@@ -147,10 +147,17 @@ std::vector<PdfSize> parse_pdf_sizes(const std::string& info, int pages) {
     words.imbue(std::locale::classic());
     std::string name, of, by;
     int page = 0;
-    PdfSize size;
-    words >> name >> page >> of >> size.width >> by >> size.height;
-    const bool is_size = words && name == "Page" && of == "size:" && by == "x";
-    if (is_size && page >= 1 && page <= pages) sizes[static_cast<std::size_t>(page - 1)] = size;
+    words >> name >> page >> of;
+    if (!words || name != "Page" || page < 1 || page > pages) continue;
+    PdfSize& size = sizes[static_cast<std::size_t>(page - 1)];
+    PdfSize found;
+    if (of == "size:" && words >> found.width >> by >> found.height && by == "x") {
+      size = {std::max(size.width, found.width), std::max(size.height, found.height)};
+    }
+    double left = 0, top = 0, right = 0, bottom = 0;
+    if (of == "MediaBox:" && words >> left >> top >> right >> bottom) {
+      size = {std::max(size.width, right - left), std::max(size.height, bottom - top)};
+    }
   }
   return sizes;
 }

@@ -49,8 +49,8 @@ class PdfFile {
   std::vector<PdfSize> sizes_{};
 };
 
-// Reads the pages' sizes in the output of `pdfinfo -l -1`, which plimsoll.pdf also writes; zeros for a page that it
-// does not name.
+// Reads the pages' sizes in the output of `pdfinfo -box -l -1`, which plimsoll.pdf also writes: at least as large as a
+// page is drawn, and zeros for one that it does not name.
 std::vector<PdfSize> parse_pdf_sizes(const std::string& info, int pages);
 
 // Reads the output of `pdftotext -bbox`, whose format plimsoll.pdf also writes. Broken text gives fewer words.

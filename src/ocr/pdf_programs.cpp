@@ -54,7 +54,7 @@ PdfCommand PdfPrograms::by_python(std::vector<std::string> arguments) const {
 
 PdfCommand PdfPrograms::info(const fs::path& file) const {
   if (!python_.empty()) return by_python({"info", argument(file)});
-  return {.name = "pdfinfo", .program = info_, .arguments = {"-f", "1", "-l", "-1", argument(file)}};
+  return {.name = "pdfinfo", .program = info_, .arguments = {"-box", "-f", "1", "-l", "-1", argument(file)}};
 }
 
 PdfCommand PdfPrograms::text(const fs::path& file, int page) const {

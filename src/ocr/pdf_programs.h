@@ -30,7 +30,8 @@ struct PdfCommand {
 
 class PdfPrograms {
  public:
-  // Its output has a line "Pages: N", and one for each page, "Page 1 size: 595.276 x 841.89 pts".
+  // Its output has a line "Pages: N", and for each page "Page 1 size: 595.276 x 841.89 pts", and by Poppler "Page 1
+  // MediaBox: 0 0 595.276 841.89" too, which is what its other programs read and draw.
   PdfCommand info(const std::filesystem::path& file) const;
   // Its output has the words of a page, from 0, with their boxes, for parse_pdf_text (ocr/pdf.h).
   PdfCommand text(const std::filesystem::path& file, int page) const;

@@ -241,8 +241,8 @@ PictureForm picture_form(const fs::path& path) {
   PictureForm form{.pixels = std::int64_t{info.width} * info.height,
                    .in_colours = !is_gray(info),
                    .decode_bytes = static_cast<std::size_t>(info.decode_bytes)};
-  // Leptonica holds the whole picture twice while it removes alpha.
-  if (needs_alpha(info)) form.decode_bytes = 8 * static_cast<std::size_t>(form.pixels);
+  // Leptonica holds the whole picture, a white one, a mask and the result while it removes alpha.
+  if (needs_alpha(info)) form.decode_bytes = 14 * static_cast<std::size_t>(form.pixels);
   return form;
 }
 

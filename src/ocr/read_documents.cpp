@@ -221,12 +221,19 @@ class DocumentReader {
   int share_budget(const PageRange& range) {
     if (options_.budget.bytes == 0) return options_.threads;
     const std::size_t held = resident_bytes();  // a reader is open already
-    PageNeed largest;
-    std::size_t sum = measure(range, false, largest);
-    // Pages of PDF files with a text of their own are not read by OCR; finding out takes time.
-    if (held + largest.bytes > options_.budget.bytes) sum = measure(range, true, largest);
-    const ReadingPlan plan = plan_reading(options_.budget, held, text_reader_bytes(options_.reader), largest,
-                                          sum / std::max<std::size_t>(range.size(), 1), options_.threads);
+    const auto plan_with = [&](bool asks_pdf) {
+      PageNeed largest;
+      const std::size_t sum = measure(range, asks_pdf, largest);
+      return plan_reading(options_.budget, held, text_reader_bytes(options_.reader), largest,
+                          sum / std::max<std::size_t>(range.size(), 1), options_.threads);
+    };
+    ReadingPlan plan;
+    try {
+      plan = plan_with(false);
+    } catch (const BudgetTooSmall&) {
+      // Pages of PDF files with a text of their own are not read by OCR; finding out takes time.
+      plan = plan_with(true);
+    }
     share_.set_limit(plan.page_bytes);
     const int wanted =
         static_cast<int>(std::min<std::size_t>(static_cast<std::size_t>(options_.threads), range.size()));
@@ -245,6 +252,8 @@ class DocumentReader {
   };
 
   const std::string& id(std::size_t index) const { return pages_[index].id; }
+  // Returns the page's number in its file, from 0.
+  int page_of_document(std::size_t index) const { return pages_[index].page; }
   // Returns whether the page belongs to the file of the previous page.
   bool continues_document(std::size_t index) const {
     return index > 0 && pages_[index].document == pages_[index - 1].document;
@@ -287,13 +296,12 @@ class DocumentReader {
 
   // Sets what the pages of a range take and returns the sum. PDF files are only asked for text if `asks_pdf`.
   std::size_t measure(const PageRange& range, bool asks_pdf, PageNeed& largest) {
-    const ReadingSteps steps{.enlarges = options_.enlarge, .turns = options_.turn_pages && options_.images};
     std::size_t sum = 0;
     largest = {};
     for (std::size_t i = range.begin; i < range.end; ++i) {
       PageOf& place = pages_[i];
       const std::optional<PictureForm> form = form_of(place, asks_pdf);
-      place.bytes = form ? reading_bytes(*form, steps) : 0;
+      place.bytes = form ? budgeted(*form) : 0;
       sum += place.bytes;
       if (!form || place.bytes <= largest.bytes) continue;
       const Document& document = documents_[place.document];
@@ -301,6 +309,12 @@ class DocumentReader {
       if (document.pages > 1) largest.name += fmt::format(", page {}", place.page + 1);
     }
     return sum;
+  }
+
+  // Returns what reading a picture takes, if there is a budget.
+  std::size_t budgeted(const PictureForm& form) const {
+    const ReadingSteps steps{.enlarges = options_.enlarge, .turns = options_.turn_pages && options_.images};
+    return options_.budget.bytes == 0 ? 0 : reading_bytes(form, steps);
   }
 
   // Returns nothing for a page that is not read by OCR, or cannot be opened, which is said when it is its turn.
@@ -366,7 +380,7 @@ class DocumentReader {
     const fs::path image = picture_path(place);
     document.pdf->write_picture(place.page, dpi, image);
     if (!has_text) {
-      const MemoryShare::Part part = share_.take(place.bytes);
+      const MemoryShare::Part part = share_.take(std::max(place.bytes, budgeted(picture_form(image))));
       return read_picture(open_picture(image), image, place, page, result);
     }
     const ImageInfo info = read_image_info(image);
@@ -582,6 +596,7 @@ DocumentSummary read_documents(const DocumentOptions& options, const std::functi
           return;
         }
         ++summary.pages;
+        summary.numbers.push_back(reader.page_of_document(summary.range.begin + done - 1));
         summary.words += result.page->words.size();
         summary.pages_without_words += result.page->words.empty() ? 1 : 0;
         summary.turned_pages += result.turned ? 1 : 0;

@@ -73,6 +73,7 @@ struct DocumentSummary {
   std::size_t pages = 0, words = 0;
   std::size_t pages_without_words = 0, turned_pages = 0, pages_with_own_text = 0, unsure_words = 0;
   PageRange range{};                       // the range of all pages that was read
+  std::vector<int> numbers{};              // of the pages that were read, in their files, from 0
   std::vector<std::string> earlier_ids{};  // of the pages before the range
   std::vector<Problem> unreadable{};       // files, or pages of files, that have no page in the result
 };

@@ -104,6 +104,20 @@ std::unique_ptr<Dataset> open_to_predict(const ModelBundle& bundle, const DataRe
   return open_checked(bundle, request, pages.train, pages.train_pairs, sizes, false, false, indices_of(bad, false));
 }
 
+namespace {
+
+// An update of such examples would change nothing: of questions whose answers are on no page, say.
+void refuse_data_without_a_loss(const Dataset& data) {
+  if (std::ranges::any_of(data.examples(), [](const auto& example) { return example.loss_terms > 0; })) return;
+  throw DataError({.what = "nothing can be learnt from the data",
+                   .where = listed(data.source().paths()),
+                   .found = counted(data.size(), "example") + ", none of which has a loss",
+                   .allowed = "examples of the task, such as a question whose answer is on its page",
+                   .remedy = "plimsoll check with the same options says what is wrong with each page"});
+}
+
+}  // namespace
+
 RunData open_run_data(ModelBundle& bundle, const DataRequest& request, const RunPages& pages,
                       const RunDataOptions& options) {
   say_scheme(bundle);
@@ -121,6 +135,7 @@ RunData open_run_data(ModelBundle& bundle, const DataRequest& request, const Run
                                      indices_of(options.skipped, false)),
                .evaluation = nullptr,
                .findings = std::move(checked.findings)};
+  refuse_data_without_a_loss(*data.train);
   if (pages.evaluation == nullptr) return data;
   DataRequest held_out = request;
   held_out.augment.reset();

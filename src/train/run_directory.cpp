@@ -159,7 +159,11 @@ fs::path put_aside(const fs::path& output_dir, const std::string& work,
     // The run stays as it was: a folder of somebody else's, say, cannot be moved.
     std::error_code ignored;
     for (const fs::path& entry : moved) fs::rename(aside / entry.filename(), entry, ignored);
-    if (!goes_on && !ignored) fs::remove_all(aside, ignored);
+    for (const fs::path& entry : entries) {
+      const std::string name = entry.filename().string();
+      if (!goes_on && fate(name) == Fate::kIsCopied) fs::remove_all(aside / name, ignored);
+    }
+    ::rmdir(aside.c_str());  // fails if something could not be moved back
     ::rmdir(work_folder(output_dir).c_str());
     throw EnvironmentError({.what = "cannot move an earlier run out of the way, so it stays as it was",
                             .where = failed.string(),
@@ -241,7 +245,8 @@ bool is_of_any_run(const fs::path& file) {
   std::error_code error;
   const fs::path whole = fs::weakly_canonical(file, error), directory = whole.parent_path();
   if (error || !is_there(whole) || whole.filename() == kReportFile) return false;
-  return (holds_a_run(directory) || holds_a_model(directory)) && is_of_run(directory, whole);
+  const bool is_named = run_files(directory).contains(whole.filename().string());
+  return is_named && (holds_a_run(directory) || holds_a_model(directory));
 }
 
 std::optional<fs::path> set_run_aside(const fs::path& output_dir) {

@@ -32,8 +32,7 @@ std::vector<std::filesystem::path> run_entries(const std::filesystem::path& outp
 // Returns whether a run in output_dir writes that file, which may not be there yet, for itself; not its events.
 bool is_of_run(const std::filesystem::path& output_dir, const std::filesystem::path& file);
 
-// Returns whether a file that is there belongs to the run or the model whose directory it lies in, and is no event file
-// or report.
+// Returns whether a file that is there belongs to the run or the model whose directory it lies in, and is no report.
 bool is_of_any_run(const std::filesystem::path& file);
 
 // Moves all of these to output_dir/earlier-N and returns that path, which is then a complete run's directory. Returns

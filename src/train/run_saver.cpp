@@ -61,7 +61,7 @@ void RunSaver::write(const TrainerState& state) {
     }
     return agreement_.wait_for_all();
   }
-  refuse_another_holder(options_.output_dir);
+  refuse_another_directory(options_.output_dir);
   std::filesystem::path path;
   try {
     path = save_checkpoint(options_.output_dir, state, bundle_, memory_.original(), memory_.whole_parameters(),
@@ -78,7 +78,7 @@ void RunSaver::save_model() {
     memory_.serve_parameters();
     return agreement_.wait_for_all();
   }
-  refuse_another_holder(options_.output_dir);
+  refuse_another_directory(options_.output_dir);
   try {
     write_model(options_.output_dir, [&](const std::filesystem::path& aside) {
       return plimsoll::save_model(aside, bundle_, memory_.original(), memory_.whole_parameters());

@@ -41,18 +41,22 @@ TEST(DirectoryLock, OneHolderAtATimeWhoIsNamed) {
 }
 
 TEST(DirectoryLock, ADirectoryThatWasMadeAgainIsTheOtherProcesses) {
-  const test::ScratchFolder folder;
-  const auto directory = folder / "run", place = work_folder(directory) / "lock";
-  std::filesystem::create_directory(directory);
+  const ScratchFolder folder;
+  const fs::path directory = folder / "run", lock = work_folder(directory) / "lock";
+  fs::create_directory(directory);
   std::optional<DirectoryLock> first(std::in_place, directory, "--output-dir");
-  refuse_another_holder(directory);
-  std::filesystem::remove_all(directory);
-  refuse_another_holder(directory);  // nobody has it
-  std::filesystem::create_directories(place.parent_path());
-  folder.write(place.lexically_relative(folder.path()).string(), "process 7 on another, since then\n");
-  test::expect_error<EnvironmentError>([&] { refuse_another_holder(directory); }, {"process 7 on another"});
+  refuse_another_directory(directory);
+  fs::remove_all(directory);
+  refuse_another_directory(directory);  // nobody has it: it is made again
+  EXPECT_TRUE(fs::is_directory(directory));
+  refuse_another_directory(directory);
+  fs::rename(directory, folder / "away");
+  fs::create_directories(lock.parent_path());
+  folder.write("run/.plimsoll/lock", "process 7 on another, since then\n");
+  test::expect_error<EnvironmentError>([&] { refuse_another_directory(directory); }, {directory.string(), "removed"});
   first.reset();
-  EXPECT_TRUE(std::filesystem::exists(place)) << "the other process's lock stays";
+  EXPECT_TRUE(fs::exists(lock)) << "the other process's lock stays";
+  refuse_another_directory(directory);  // nothing is locked any more
 }
 
 TEST(DirectoryLock, AKilledProcessHoldsNothing) {

@@ -1,6 +1,7 @@
 // `plimsoll ocr` and `predict --input`, as a user runs them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <leptonica/allheaders.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -53,6 +54,35 @@ TEST_F(Ocr, ReadsWithinABudget) {
   ASSERT_EQ(small.code, 0) << small.err;
   EXPECT_THAT(small.err, HasSubstr("reading 1 page at once instead of 2"));
   EXPECT_EQ(file_bytes(at("pages.jsonl")), expected);
+}
+
+// A page that cannot be read leaves its place in the document.
+TEST_F(Ocr, PagesBehindOneThatIsBrokenKeepTheirNumbers) {
+  std::vector<std::size_t> ends;
+  for (int page = 0; page < 3; ++page) {
+    draw_text(at("page.png"), {"TOTAL 12.5" + std::to_string(page)});
+    Pix* pix = pixRead(path("page.png").c_str());
+    Pix* gray = pixConvertTo8(pix, 0);
+    pixWriteTiff(path("three.tif").c_str(), gray, IFF_TIFF_ZIP, page == 0 ? "w" : "a");
+    pixDestroy(&pix);
+    pixDestroy(&gray);
+    ends.push_back(file_bytes(at("three.tif")).size());
+  }
+  std::string bytes = file_bytes(at("three.tif"));
+  for (std::size_t i = ends[0]; i < ends[0] + 40; ++i) bytes[i] = '\x55';  // the second page's data
+  write_bytes(at("three.tif"), bytes);
+  draw_pages();
+  make_model();
+  const Outcome outcome =
+      run({"predict", "--model", path("model"), "--input", path("three.tif"), "--output", path("found.jsonl")});
+  ASSERT_EQ(outcome.code, 3) << outcome.err;
+  const std::vector<json> found = lines_of(file_bytes(at("found.jsonl")));
+  ASSERT_EQ(found.size(), 1U);
+  const json& pages = found[0].at("pages");
+  ASSERT_EQ(pages.size(), 3U) << outcome.err;
+  EXPECT_EQ(pages[0].at("id"), "three-1");
+  EXPECT_TRUE(pages[1].is_null());
+  EXPECT_EQ(pages[2].at("id"), "three-3");
 }
 
 TEST_F(Ocr, WritesPagesThatOtherCommandsRead) {

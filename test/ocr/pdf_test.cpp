@@ -186,5 +186,20 @@ TEST(PdfPrograms, TakeNoModuleFromTheCurrentFolder) {
   std::filesystem::current_path(here);
 }
 
+TEST(PdfSizes, AreThoseOfWhatIsDrawn) {
+  const std::string info =
+      "Title: Page 2 size: 1 x 1 pts\nPages:           3\nPage    1 size:  595.276 x 841.89 pts (A4)\n"
+      "Page    1 rot:   0\nPage    2 size:  72 x 72 pts\n"
+      "Page    2 MediaBox:     0.00     10.00   595.00   852.00\n"
+      "Page    2 CropBox:      0.00     0.00   72.00   72.00\nPage    9 size: 5 x 5 pts\n";
+  const std::vector<PdfSize> sizes = parse_pdf_sizes(info, 3);
+  ASSERT_EQ(sizes.size(), 3U);
+  EXPECT_EQ(sizes[0].width, 595.276);
+  EXPECT_EQ(sizes[0].height, 841.89);
+  EXPECT_EQ(sizes[1].width, 595);
+  EXPECT_EQ(sizes[1].height, 842);
+  EXPECT_EQ(sizes[2].width, 0);
+}
+
 }  // namespace
 }  // namespace plimsoll

@@ -154,11 +154,12 @@ class AnswerTargets final : public Targets {
   std::optional<Problem> nothing_to_learn(const TargetCounts& counts) const override {
     if (counts.positives > 0) return std::nullopt;
     const bool none = counts.targets == 0;
-    return Problem{.what = none ? "no page has a question" : "no question has an answer on its page",
-                   .found = none ? counted(counts.target_pages, "page") + " with an empty list of `questions`"
-                                 : counted(counts.targets, "question") + " with an empty list of `answers`",
-                   .allowed = "questions of which some have answers",
-                   .remedy = "check how the answers were written; all that a model can learn here is to find none"};
+    return Problem{
+        .what = none ? "no page has a question" : "no question has an answer on its page",
+        .found = none ? counted(counts.target_pages, "page") + " with an empty list of `questions`"
+                      : counted(counts.targets, "question") + " without an answer among the words of its page",
+        .allowed = "questions of which some have answers",
+        .remedy = "check how the answers were written; all that a model can learn here is to find none"};
   }
 
  private:
