@@ -28,6 +28,7 @@
 #include "ocr/pdf.h"
 #include "ocr/picture.h"
 #include "ocr/reading_order.h"
+#include "ocr/text_readers.h"
 
 namespace plimsoll {
 namespace {
@@ -158,33 +159,6 @@ std::size_t count_letters(const PageText& text) {
   for (const ReadWord& word : text.words) letters += word.text.size();
   return letters;
 }
-
-// Keeps readers for the next pages; there is one per thread, because each holds the data of its languages.
-class Readers {
- public:
-  explicit Readers(const TextReaderOptions& options) : options_(options) { free_.push_back(open_text_reader(options)); }
-
-  std::unique_ptr<TextReader> take() {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!free_.empty()) {
-        std::unique_ptr<TextReader> reader = std::move(free_.back());
-        free_.pop_back();
-        return reader;
-      }
-    }
-    return open_text_reader(options_);
-  }
-  void give_back(std::unique_ptr<TextReader> reader) {
-    const std::lock_guard lock(mutex_);
-    free_.push_back(std::move(reader));
-  }
-
- private:
-  const TextReaderOptions& options_;
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<TextReader>> free_;
-};
 
 struct UprightText {
   PageText text{};
@@ -479,7 +453,7 @@ class DocumentReader {
   const DocumentOptions& options_;
   std::vector<Document> documents_;
   std::vector<PageOf> pages_;
-  Readers readers_{options_.reader};
+  TextReaders readers_{options_.reader};
   MemoryShare share_;
   std::mutex mutex_;
   fs::path images_;

@@ -14,6 +14,7 @@
 #include "ocr/reading_memory.h"
 #include "ocr/reading_order.h"
 #include "ocr/text_reader.h"
+#include "ocr/text_readers.h"
 
 namespace plimsoll {
 
@@ -39,6 +40,10 @@ void of_reading_memory() {
 
 void of_reading_order(const std::vector<Box>& boxes, const std::vector<std::string>& words) {
 #include "ocr/reading_order.h.inc"
+}
+
+void of_text_readers() {
+#include "ocr/text_readers.h.inc"
 }
 
 void of_text_reader(const Picture& picture) {
