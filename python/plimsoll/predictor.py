@@ -54,7 +54,6 @@ class Predictor:
     def __init__(self, model: Path, options: Optional[Dict[str, Any]] = None):
         self._given = (os.fspath(model), dict(options or {}))
         self._closed = False
-        self._process: Optional[Process] = None
         self._renew()
         self._open()
         _predictors.add(self)
@@ -62,7 +61,7 @@ class Predictor:
     def _renew(self) -> None:
         """Begins as a process that was forked does: the program and its pipes are the parent's."""
         self._lock = threading.Lock()
-        self._process = None
+        self._process: Optional[Process] = None
 
     def _open(self) -> None:
         self._process = Process([*arguments_of("serve", {"model": self._given[0], **self._given[1]}), "--json"],

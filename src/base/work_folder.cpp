@@ -37,7 +37,8 @@ namespace fs = std::filesystem;
 std::string this_process() {
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
-  return fmt::format("process {} on {}", ::getpid(), host.data());
+  return fmt::format("process {} on {}, since {:%Y-%m-%d %H:%M:%S} UTC", ::getpid(), host.data(),
+                     fmt::gmtime(std::time(nullptr)));
 }
 
 using FileIdentity = std::pair<dev_t, ino_t>;
@@ -168,8 +169,7 @@ bool DirectoryLock::try_to_lock(const std::string& option) {
     ::close(std::exchange(descriptor_, -1));
     return false;
   }
-  const std::string text =
-      fmt::format("{}, since {:%Y-%m-%d %H:%M:%S} UTC\n", this_process(), fmt::gmtime(std::time(nullptr)));
+  const std::string text = this_process() + "\n";
   if (::ftruncate(descriptor_, 0) != 0 ||
       ::pwrite(descriptor_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
     log_warning(fmt::format("{} cannot be written, so that it does not name this process", path_.string()));

@@ -26,7 +26,7 @@
 
 namespace plimsoll {
 
-// What (b, a) is beside (a, b).
+// Says what (b, a) is to a task that has the pair (a, b).
 enum class PairOrder : std::uint8_t {
   kSame,        // the same pair: of similarities
   kAnother,     // another pair, which may have another label: of classes, such as whether a leads to b

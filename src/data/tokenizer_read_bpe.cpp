@@ -174,8 +174,8 @@ void read_bpe_config(TokenizerReading& reading, const json& config, const Tokeni
   if (options.split == SplitRules{} && !of.from_file) {
     options.prefixes_texts = flag("add_prefix_space", of.name.starts_with("LayoutLMv3"));
   }
-  // Of the classes that were not made for pages, RoBERTa's refuses words without a space in front (`run_ner.py` asks
-  // for it), so that the key, which it saves as false, is about texts alone.
+  // Elsewhere the key is about texts alone: RoBERTa's class saves it as false, and refuses words unless it is true,
+  // which `run_ner.py` asks for.
   options.add_prefix_space = !of_pages || flag("add_prefix_space", true);
   if (!options.characters) return;
   if (!of.from_file && (of.name == "LlamaTokenizer" || (of.name.empty() && of.model_type == "llama"))) {

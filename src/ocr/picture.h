@@ -63,7 +63,7 @@ class Picture {
   int file_width_, file_height_;
 };
 
-// What a header says of a picture that will be opened.
+// Describes a picture before it is opened, from its header.
 struct PictureForm {
   std::int64_t pixels = 0;       // of the file's picture
   bool in_colours = true;        // four bytes a pixel in memory; otherwise at most one

@@ -11,8 +11,8 @@
 namespace plimsoll {
 namespace {
 
-// What Tesseract 5.3 holds for each pixel that it reads, besides the picture itself: measured on A4 pages full of text
-// at 300 and 600 dots per inch, 8.7 in gray and 15.3 in colours (test/ocr/reading_memory_test.cpp).
+// Tesseract 5.3 holds no more than this for each pixel that it reads, besides the picture itself: a test compares the
+// bound with pages of seven kinds (test/ocr/reading_memory_test.cpp).
 constexpr std::size_t kGrayBytes = 11, kColourBytes = 16;
 // Its heap keeps freed memory (FastHeap), and each page has words and lines.
 constexpr std::size_t kHeapBytes = 16 * kMiB;

@@ -1,4 +1,4 @@
-// What reading a page takes in memory, and how the threads that read pages share a limit.
+// Bounds what reading a page takes in memory, and shares a limit among the threads that read.
 //
 //   const PageNeed largest{.name = "scan.png", .form = picture_form("scan.png"), .bytes = 200 * kMiB};
 //   const ReadingPlan plan = plan_reading({.bytes = kGiB}, resident_bytes(), text_reader_bytes({}), largest, kMiB, 16);

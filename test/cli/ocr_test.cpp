@@ -9,8 +9,8 @@
 
 #include "base/child_process.h"
 #include "cli/program_fixture.h"
-#include "ocr/text_reader.h"
 #include "support/drawn_text.h"
+#include "support/text_reader.h"
 
 namespace plimsoll::test {
 namespace {
@@ -20,13 +20,7 @@ using testing::HasSubstr;
 
 class Ocr : public ProgramTest {
  protected:
-  void SetUp() override {
-    try {
-      open_text_reader({});
-    } catch (const Error& error) {
-      GTEST_SKIP() << "pages cannot be read here: " << error.what();
-    }
-  }
+  void SetUp() override { SKIP_WITHOUT_TEXT_READER(); }
   static std::vector<json> lines_of(const std::string& text) {
     std::vector<json> lines;
     std::istringstream stream(text);

@@ -193,7 +193,7 @@ TEST_F(Predict, APageThatCannotBeReadLeavesTheNumbersOfOthersAlone) {
       run({"predict", "--model", path("model"), "--data", path("pages/bad.jsonl"), "--format", "csv"});
   const std::string last = "contract," + pages[2].at("id").get<std::string>() + ",";
   EXPECT_THAT(table.out, testing::AnyOf(HasSubstr(last + "3,"), testing::Not(HasSubstr(last))));
-  // What was found of the document is converted without the pages that are missing.
+  // `convert` reads the document, and leaves out the pages that are missing.
   EXPECT_EQ(run({"convert", "--input", path("found/out.jsonl"), "--output", path("again.jsonl")}).code, 0);
 }
 

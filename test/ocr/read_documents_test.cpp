@@ -19,6 +19,7 @@
 #include "support/expect_error.h"
 #include "support/pdf_readers.h"
 #include "support/scratch_folder.h"
+#include "support/text_reader.h"
 
 namespace plimsoll {
 namespace {
@@ -37,17 +38,7 @@ const Lines kInvoice = {"Invoice number 4711 of Greenburg Services", "Six door h
 
 class Documents : public testing::Test {
  protected:
-  void SetUp() override {
-#ifdef PLIMSOLL_HAS_OCR
-    try {
-      open_text_reader({});
-    } catch (const Error& error) {
-      GTEST_SKIP() << "Tesseract's library or its data for English is missing: " << error.what();
-    }
-#else
-    GTEST_SKIP() << "built without Tesseract: apt-get install libtesseract-dev";
-#endif
-  }
+  void SetUp() override { SKIP_WITHOUT_TEXT_READER(); }
 
   std::filesystem::path at(const std::string& name) const { return folder_ / name; }
   std::vector<DocumentPage> read(const std::vector<std::string>& names, const DocumentOptions& like = {}) {

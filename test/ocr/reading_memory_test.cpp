@@ -20,6 +20,7 @@
 #include "support/drawn_text.h"
 #include "support/expect_error.h"
 #include "support/scratch_folder.h"
+#include "support/text_reader.h"
 
 namespace plimsoll {
 namespace {
@@ -75,16 +76,8 @@ using PagePix = std::unique_ptr<Pix, DestroyPage>;
 class ReadingMemory : public testing::Test {
  protected:
   void SetUp() override {
-#ifdef PLIMSOLL_HAS_OCR
-    try {
-      open_text_reader({});
-    } catch (const Error& error) {
-      GTEST_SKIP() << "Tesseract's library or its data for English is missing: " << error.what();
-    }
+    SKIP_WITHOUT_TEXT_READER();
     if (!reset_peak_resident()) GTEST_SKIP() << "the kernel does not reset the peak of the resident set";
-#else
-    GTEST_SKIP() << "built without Tesseract: apt-get install libtesseract-dev";
-#endif
   }
 
   std::filesystem::path at(const std::string& name) const { return folder_ / name; }
