@@ -60,9 +60,6 @@ struct BudgetOption {
   std::size_t (*value)(std::size_t budget_bytes) = [](std::size_t bytes) { return bytes; };  // for that budget
 };
 
-// The process's memory varies from run to run by up to 1.1 MiB; a budget that a refusal names has room for that.
-inline constexpr std::size_t kVariationBytes = 2 * kMiB;
-
 // The budget if none was given: the memory held and all that is free now, less a twentieth for the rest of the
 // machine.
 std::size_t usual_budget(std::size_t held_bytes, std::size_t free_bytes);

@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/process.h"
 
 namespace plimsoll {
 namespace {
@@ -16,8 +17,6 @@ namespace {
 constexpr std::size_t kGrayBytes = 11, kColourBytes = 16;
 // Its heap keeps freed memory (FastHeap), and each page has words and lines.
 constexpr std::size_t kHeapBytes = 16 * kMiB;
-// The process's memory varies from run to run.
-constexpr std::size_t kVariationBytes = 2 * kMiB;
 
 }  // namespace
 
@@ -35,26 +34,25 @@ std::size_t reading_bytes(const PictureForm& form, const ReadingSteps& steps) {
 
 ReadingPlan plan_reading(const ReadingBudget& budget, std::size_t held_bytes, std::size_t reader_bytes,
                          const PageNeed& largest, std::size_t mean_bytes, int threads) {
-  const std::size_t least = held_bytes + largest.bytes + kVariationBytes;
-  if (least > budget.bytes) {
-    const std::size_t mebibytes = least / kMiB + 1;
+  if (held_bytes + largest.bytes > budget.bytes) {
+    const std::size_t enough = held_bytes + largest.bytes + kVariationBytes, mebibytes = enough / kMiB + 1;
     const auto item = [](const char* name, std::size_t bytes) {
       return fmt::format("\n             {:<42}{:>10}", name, format_bytes(bytes));
     };
     throw BudgetTooSmall(
         {.what = "reading the largest page does not fit the memory budget",
          .where = budget.option,
-         .found =
-             fmt::format("{}; {}, of {:.1f} million pixels{}, needs {}:{}{}", format_bytes(budget.bytes), largest.name,
-                         1e-6 * static_cast<double>(largest.form.pixels), largest.form.in_colours ? " in colours" : "",
-                         format_bytes(least), item("process, Tesseract with its data", held_bytes + kVariationBytes),
-                         item("the page while it is read", largest.bytes)),
+         .found = fmt::format(
+             "{}; {}, of {:.1f} million pixels{}, needs {}:{}{}{}", format_bytes(budget.bytes), largest.name,
+             1e-6 * static_cast<double>(largest.form.pixels), largest.form.in_colours ? " in colours" : "",
+             format_bytes(enough), item("process, Tesseract with its data", held_bytes),
+             item("the page while it is read", largest.bytes), item("what varies between runs", kVariationBytes)),
          .allowed = fmt::format("{} MiB or more for these documents", mebibytes),
          .remedy = fmt::format("pass {} {}MiB, or smaller pictures (of PDF files by a lower --dpi)", budget.option,
                                mebibytes)},
         mebibytes * kMiB);
   }
-  const std::size_t free = budget.bytes - held_bytes - kVariationBytes;
+  const std::size_t free = budget.bytes - held_bytes;
   std::size_t count = 1;
   while (count < static_cast<std::size_t>(threads) && count * (reader_bytes + mean_bytes) + largest.bytes <= free)
     ++count;

@@ -32,14 +32,14 @@ TEST(ReadingPlan, AsManyThreadsReadAsFit) {
   const auto plan = [&](std::size_t budget, std::size_t mean, int threads) {
     return plan_reading({.bytes = budget}, 50 * kMiB, 30 * kMiB, largest, mean, threads);
   };
-  EXPECT_EQ(plan(152 * kMiB, 100 * kMiB, 16).threads, 1);
-  EXPECT_EQ(plan(152 * kMiB, 100 * kMiB, 16).page_bytes, 100 * kMiB);
-  EXPECT_EQ(plan(281 * kMiB, 100 * kMiB, 16).threads, 1);
-  EXPECT_EQ(plan(282 * kMiB, 100 * kMiB, 16).threads, 2);
-  EXPECT_EQ(plan(282 * kMiB, 100 * kMiB, 16).page_bytes, 200 * kMiB);
-  EXPECT_EQ(plan(282 * kMiB, 10 * kMiB, 16).threads, 4) << "most pages are small";
+  EXPECT_EQ(plan(150 * kMiB, 100 * kMiB, 16).threads, 1);
+  EXPECT_EQ(plan(150 * kMiB, 100 * kMiB, 16).page_bytes, 100 * kMiB);
+  EXPECT_EQ(plan(279 * kMiB, 100 * kMiB, 16).threads, 1);
+  EXPECT_EQ(plan(280 * kMiB, 100 * kMiB, 16).threads, 2);
+  EXPECT_EQ(plan(280 * kMiB, 100 * kMiB, 16).page_bytes, 200 * kMiB);
+  EXPECT_EQ(plan(280 * kMiB, 10 * kMiB, 16).threads, 4) << "most pages are small";
   EXPECT_EQ(plan(10 * kGiB, 100 * kMiB, 16).threads, 16);
-  expect_error<BudgetTooSmall>([&] { plan(151 * kMiB, kMiB, 2); }, {"--budget", "scan", "1.0 million", "153 MiB"});
+  expect_error<BudgetTooSmall>([&] { plan(149 * kMiB, kMiB, 2); }, {"--budget", "scan", "1.0 million", "153 MiB"});
 }
 
 TEST(MemoryShare, WhatDoesNotFitWaits) {
@@ -165,9 +165,9 @@ TEST_F(ReadingMemory, ABudgetChangesNoWordsAndTheSmallestOneNamedIsEnough) {
   EXPECT_TRUE(words_.empty()) << "a refusal comes before any page is read";
   release_free_heap();
   reset_peak_resident();
-  read("scans", {.threads = 3, .budget = {.bytes = smallest + 4 * kMiB}});
+  read("scans", {.threads = 3, .budget = {.bytes = smallest}});
   EXPECT_EQ(words_, expected);
-  EXPECT_LE(peak_resident_bytes(), smallest + 4 * kMiB);
+  EXPECT_LE(peak_resident_bytes(), smallest);
 }
 
 }  // namespace
