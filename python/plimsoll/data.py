@@ -13,7 +13,7 @@ from .data_sets.boxes import BoxEvidence
 from .data_sets.cord import cord_page
 from .data_sets.docvqa import is_docvqa, question_of
 from .data_sets.images import image_kind, image_size
-from .data_sets.labels import label_name
+from .data_sets.labels import label_name, word_label
 from .data_sets.parquet import COLUMNS
 from .data_sets.problem import problem, shown
 from .log import log
@@ -224,7 +224,7 @@ class _Dataset:
         if "labels" in page and not isinstance(page["labels"], (list, tuple)):  # Hugging Face's collators call it so, too
             page["label"] = label_name(page.pop("labels"), self.labels, where)
         if "labels" in page:
-            page["labels"] = [label_name(value, self.labels, where) for value in page["labels"]]
+            page["labels"] = [word_label(value, self.labels, where) for value in page["labels"]]
         if "label" in page and self.classes is not None and isinstance(page["label"], int):
             page["label"] = label_name(page["label"], self.classes, where)
         if "image" in page:

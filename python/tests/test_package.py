@@ -68,6 +68,14 @@ class Commands(PackageTest):
         self.assertEqual(caught.exception.where, "--budget")
         plimsoll.plan(**TINY, data=self.train_file, budget=caught.exception.smallest_budget_bytes)
 
+    def test_labels_that_are_not_known_are_none(self):
+        page = {**self.pages[0]}
+        for unknown in (None, -100):
+            page["labels"] = [unknown] + self.pages[0]["labels"][1:]
+            check = plimsoll.check(**TINY, data=[page])
+            self.assertTrue(check)
+            self.assertIn("word-unlabelled", [finding.kind for finding in check.findings])
+
     def test_bad_pages_are_findings(self):
         file = self.root / "bad.jsonl"
         page = {**self.pages[0], "boxes": [[0, 0, 1, 1]]}

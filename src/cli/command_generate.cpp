@@ -166,7 +166,7 @@ std::vector<std::vector<std::int32_t>> encoded(const ModelBundle& bundle, std::v
     }
     if (chats) prompts[i].text = bundle.chat->prompt(prompts[i].messages);
     if (!chats && encoder.text_begin_id != kNoToken) ids.push_back(encoder.text_begin_id);
-    encoder.encode_text(prompts[i].text, ids);
+    bundle.tokenizer->encode_text(prompts[i].text, ids);
     if (ids.empty() && chats) {
       throw DataError({.what = "the chat template writes nothing for a conversation",
                        .where = bundle.origin,

@@ -14,6 +14,7 @@ namespace {
 constexpr Loss kSpace{"word or label has white space, which becomes _",
                       "words or labels have white space, which becomes _"};
 constexpr Loss kEmpty{"word has no text and becomes _", "words have no text and become _"};
+constexpr Loss kUnknown{"word's label is not known and becomes O", "words' labels are not known and become O"};
 constexpr Loss kUnpredicted{"page has no prediction and is left out", "pages have no prediction and are left out"};
 constexpr Loss kOther{"page has classes, questions or links, which CoNLL's lines do not hold",
                       "pages have classes, questions or links, which CoNLL's lines do not hold"};
@@ -49,7 +50,13 @@ class ConllWriter final : public PageWriter {
                        .allowed = "labels of words in the data, or what predict writes of a model for them",
                        .remedy = "convert labelled pages, or run plimsoll predict and convert its output"});
     }
-    if (scheme_ != LabelScheme::kPlain) return page.labels;
+    const auto unknown = static_cast<std::uint64_t>(std::ranges::count(page.labels, std::string()));
+    writing_.losses.add(kUnknown, page.where, unknown);
+    if (scheme_ != LabelScheme::kPlain) {
+      std::vector<std::string> tags = page.labels;
+      std::ranges::replace(tags, std::string(), std::string("O"));
+      return tags;
+    }
     std::vector<std::string> tagged(page.words.size(), "O");
     for (const WordSpan& span : entity_spans(page.labels, scheme_)) {
       for (std::size_t w = span.begin; w < span.end; ++w) tagged[w] = (w == span.begin ? "B-" : "I-") + span.name;

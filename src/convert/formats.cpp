@@ -32,6 +32,7 @@ constexpr OutputFormat kOutputs[] = {
 
 void PageNames::add(const FoundPage& page) {
   labels.insert(page.labels.begin(), page.labels.end());
+  labels.erase("");
   for (const FoundEntity& entity : page.entities) entity_labels.insert(entity.label);
   classes.insert(page.classes.begin(), page.classes.end());
   has_links = has_links || page.has_links;

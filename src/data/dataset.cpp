@@ -210,10 +210,11 @@ void Dataset::scan() {
       const std::int32_t first = scratch.tokens.first_of_word[word];
       const bool lost = first >= scratch.windows.back().end;
       lost_words_ += lost ? 1U : 0U;
-      if ((!lost && first != kNoWord) || page.labels.empty() || !options_.labels) continue;
-      missed_.push_back({.page = static_cast<std::uint32_t>(p),
-                         .word = static_cast<std::uint32_t>(word),
-                         .label = label_of(page, word)});
+      if ((!lost && first != kNoWord) || page.labels.empty()) continue;
+      const std::int32_t label = label_of(page, word);
+      if (label == kIgnoredLabel) continue;
+      missed_.push_back(
+          {.page = static_cast<std::uint32_t>(p), .word = static_cast<std::uint32_t>(word), .label = label});
     }
   }
   examples_.shrink_to_fit();
@@ -450,7 +451,7 @@ void Dataset::encode(const Example& example, const Scratch& scratch, EncodedExam
 }
 
 std::int32_t Dataset::label_of(const Page& page, std::size_t word) const {
-  if (!options_.labels) return kIgnoredLabel;
+  if (!options_.labels || page.labels[word].empty()) return kIgnoredLabel;
   if (const auto id = options_.labels->find(page.labels[word])) return *id;
   throw PageError("label-unknown", unknown_label_problem(page, word, *options_.labels));
 }

@@ -30,8 +30,6 @@
 
 namespace plimsoll {
 
-inline constexpr std::int32_t kIgnoredLabel = -100;
-
 // One window of one page; or a pair of pages, whose number is then used as `page` everywhere.
 struct Example {
   std::uint32_t page = 0;        // index in the source
@@ -219,7 +217,8 @@ class Dataset {
 ImageInfo read_page_image_info(Page& page);
 
 // Sets a page's width and height from its image's header if the data did not give them; 1 for a page without image and
-// boxes. Throws PageError "size-unknown" for a page with boxes and neither, ImageError for an image that cannot be read.
+// boxes. Throws PageError "size-unknown" for a page with boxes and neither, ImageError for an image that cannot be
+// read.
 void find_page_size(Page& page);
 
 // Says what was cut off: tokens of texts, or words of pages; empty if nothing was.

@@ -185,7 +185,7 @@ LabelSet LabelSet::from_pages(const PageSource& pages) {
   const std::optional<PageError> fault = read_as_far_as_possible(pages, [&](const Page& page) {
     any_words = any_words || !page.words.empty();
     for (const std::string& label : page.labels) {
-      if (!label.empty()) seen.insert(label);  // the reader has reported why it is empty
+      if (!label.empty()) seen.insert(label);  // it is not known, or the reader has reported why it is empty
     }
   });
   if (seen.empty()) {

@@ -30,6 +30,8 @@ enum class BoxFormat : std::uint8_t { kPixel, k1000 };
 using Box = std::array<double, 4>;            // x0, y0, x1, y1 as read
 using Box1000 = std::array<std::int32_t, 4>;  // the same in thousandths of the page
 
+inline constexpr std::int32_t kIgnoredLabel = -100;  // of what has no loss and is not scored, as in Hugging Face
+
 // Says which parts of a page a model sees besides its words. The others are neither required nor checked.
 struct PageParts {
   bool boxes = true;
@@ -43,8 +45,10 @@ struct Page {
   int width = 0,
       height = 0;  // pixels that the boxes refer to; 0: not given, the image's header knows
   std::vector<std::string> words;
-  std::vector<Box> boxes;                      // one per word; empty if they are not asked for and the page has none
-  std::vector<std::string> labels;             // one per word, by name; empty when the page has none (prediction)
+  std::vector<Box> boxes;  // one per word; empty if they are not asked for and the page has none
+  // One per word, by name; empty when the page has none (prediction). The name is empty of a word whose label is not
+  // known (null or -100 in the file): it is neither learnt nor scored.
+  std::vector<std::string> labels;
   bool is_text = false;                        // the words are the parts of one running text, which has no boxes
   std::shared_ptr<const PageTarget> target{};  // what a task has read from the page (data/targets.h); may be nullptr
   // The keys of a page without labels or target that were not read; another task may read them.

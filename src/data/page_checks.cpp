@@ -89,7 +89,7 @@ void PageChecker::read_and_check(std::size_t index) {
     Page page =
         options_.tokens != nullptr ? options_.tokens->read(index, tokens_, &faults) : source_.read(index, &faults);
     for (PageError& fault : faults) add(Severity::kError, fault.kind(), fault.problem());
-    check_page(page, index);
+    check_page(page, index, faults.empty());
   } catch (const PageError& error) {
     for (PageError& fault : faults) add(Severity::kError, fault.kind(), fault.problem());
     add(Severity::kError, error.kind(), error.problem());
@@ -119,7 +119,8 @@ PageSize size_of(const Page& page) {
 
 }  // namespace
 
-void PageChecker::check_page(Page& page, std::size_t index) {
+// `is_whole` says that the reader has reported no fault.
+void PageChecker::check_page(Page& page, std::size_t index, bool is_whole) {
   ++block_->counts.pages;
   block_->counts.texts += page.is_text ? 1U : 0U;
   block_->counts.words += page.words.size();
@@ -145,7 +146,7 @@ void PageChecker::check_page(Page& page, std::size_t index) {
     }
     if (options_.parts.boxes) check_page_boxes(page);
   }
-  check_labels(page);
+  check_labels(page, is_whole);
   check_tokens(page);
 }
 
@@ -214,7 +215,7 @@ void PageChecker::check_page_boxes(const Page& page) {
   }
 }
 
-void PageChecker::check_labels(const Page& page) {
+void PageChecker::check_labels(const Page& page, bool is_whole) {
   if (!options_.words_labelled) {
     if (is_unread(page)) return;
     if (page.target != nullptr) {
@@ -238,7 +239,13 @@ void PageChecker::check_labels(const Page& page) {
   }
   for (std::size_t word = 0; word < page.labels.size(); ++word) {
     const std::string& label = page.labels[word];
-    if (label.empty()) continue;  // the reader has reported why
+    if (label.empty()) {
+      if (!is_whole) continue;  // perhaps the reader has reported why
+      add(Severity::kInfo, "word-unlabelled",
+          {.what = "a word's label is not known (null or -100): it is neither learnt nor scored",
+           .where = place(page, word)});
+      continue;
+    }
     block_->counts.labelled_words += label != "O" ? 1U : 0U;
     ++block_->labels[label];
     if (options_.labels != nullptr && !options_.labels->find(label)) {

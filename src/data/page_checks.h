@@ -56,11 +56,11 @@ class PageChecker {
 
  private:
   void read_and_check(std::size_t index);
-  void check_page(Page& page, std::size_t index);
+  void check_page(Page& page, std::size_t index, bool is_whole);
   void check_image(Page& page);
   void check_size(Page& page);
   void check_page_boxes(const Page& page);
-  void check_labels(const Page& page);
+  void check_labels(const Page& page, bool is_whole);
   void check_scheme(const Page& page, std::size_t word);
   void check_tag_order(const Page& page);
   bool is_known(const std::string& label) const;

@@ -257,7 +257,7 @@ std::optional<int> parse_size(const Json& object, const char* name, const Page& 
   return static_cast<int>(value);
 }
 
-// Returns an empty name if the fault was added to `faults`.
+// Returns an empty name if the word's label is not known, or if the fault was added to `faults`.
 std::string label_name(const Json& value, const Page& page, std::size_t word, const ReadOptions& options,
                        PageFaults* faults) {
   const auto fail = [&](std::string kind, std::string what, std::string allowed, std::string remedy) {
@@ -268,28 +268,25 @@ std::string label_name(const Json& value, const Page& page, std::size_t word, co
                                                .remedy = std::move(remedy)}));
     return std::string();
   };
+  if (value.is_null()) return {};
   if (value.is_string()) {
     std::string name = value.get<std::string>();
     if (!name.empty()) return name;
-    return fail("label-unknown", "a label has no name", "a name such as O or B-TOTAL",
+    return fail("label-unknown", "a label has no name", "a name such as O or B-TOTAL, or null if it is not known",
                 "name the label; a word outside every entity has O");
   }
   if (!value.is_number_integer()) {
-    return fail("wrong-type", "a label is neither a name nor a number", "a label's name or its number",
+    return fail("wrong-type", "a label is neither a name nor a number",
+                "a label's name or its number, or null if it is not known",
                 "correct the page's JSON; a word outside every entity has O");
   }
   const auto number = value.get<std::int64_t>();
+  if (number == kIgnoredLabel) return {};
   const auto count = static_cast<std::int64_t>(options.label_names.size());
   if (count == 0) {
     return fail("label-numbers", "labels are numbers, but their names are not given",
                 "label names, or numbers together with a list of names",
                 "pass the names in order: --labels O,B-TOTAL,I-TOTAL,…");
-  }
-  if (number == -100) {
-    return fail(
-        "label-unknown", "a word has the number that says that a token has no label",
-        fmt::format("0 to {} ({})", count - 1, counted(count, "label")),
-        "give each word its label, O outside every entity: which tokens of a word have none is Plimsoll's work");
   }
   if (number < 0 || number >= count) {
     return fail("label-unknown", "a label's number is not in the label set",

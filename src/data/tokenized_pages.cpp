@@ -23,7 +23,7 @@ CacheKey key_of_files(const PageSource& source) {
 // Adds what pages depend on besides their files. The first text names how pages are read, tokenised and packed: it
 // changes when that does.
 void add_to_key(const ReadOptions& reading, std::uint64_t tokenizer, CacheKey& key) {
-  key.add_text("pages and tokens, 6");
+  key.add_text("pages and tokens, 7");
   key.add(std::as_bytes(std::span(&tokenizer, 1)));
   key.add_text(fmt::format("{}{}{}{}{}{} {} {}", reading.pairs, reading.texts, reading.segment_boxes,
                            reading.parts.boxes, reading.parts.image, reading.ignore_labels, reading.max_page_bytes,

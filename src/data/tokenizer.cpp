@@ -67,10 +67,10 @@ std::size_t strip_forward(std::string_view text, std::size_t begin) {
 
 }  // namespace
 
-// Appends the ids of the matcher's tokens in `text`, and calls `between` with each stretch of text around them and
-// whether something precedes the stretch.
-template <typename Between>
-void Tokenizer::encode_around(const AddedMatcher& matcher, std::string_view text, std::vector<std::int32_t>& ids,
+// Calls `added` with the id of each of the matcher's tokens in `text` and the end of its content there, and `between`
+// with each stretch of text around them and whether something precedes the stretch.
+template <typename Added, typename Between>
+void Tokenizer::encode_around(const AddedMatcher& matcher, std::string_view text, const Added& added,
                               const Between& between) {
   std::size_t done = 0;  // text before it has been encoded
   for (std::size_t position = 0; position < text.size();) {
@@ -91,7 +91,7 @@ void Tokenizer::encode_around(const AddedMatcher& matcher, std::string_view text
     if (found->lstrip) begin = strip_back(text, std::min(done, begin), begin);
     if (found->rstrip) end = strip_forward(text, end);
     if (done < begin) between(text.substr(done, begin - done), done > 0);
-    ids.push_back(found->id);
+    added(found->id, position);
     done = end;
   }
   if (done < text.size()) between(text.substr(done), done > 0);
@@ -184,8 +184,9 @@ void Tokenizer::encode_question(std::string_view text, std::vector<std::int32_t>
 }
 
 void Tokenizer::encode_raw(std::string_view text, std::vector<std::int32_t>& ids, bool running) const {
-  encode_around(added_[0], text, ids,
-                [&](std::string_view between, bool behind) { encode_between_raw(between, ids, running, behind); });
+  encode_around(
+      added_[0], text, [&](std::int32_t id, std::size_t) { ids.push_back(id); },
+      [&](std::string_view between, bool behind) { encode_between_raw(between, ids, running, behind); });
 }
 
 // Encodes a stretch between the added tokens that are matched in raw text.
@@ -196,12 +197,64 @@ void Tokenizer::encode_between_raw(std::string_view text, std::vector<std::int32
     return running ? model_->encode_running(text, ids) : model_->encode_text(text, ids);
   }
   const auto encode = [&](std::string_view normalized) {
-    encode_around(added_[1], normalized, ids, [&](std::string_view between, bool behind_normalized) {
-      if (behind || behind_normalized) return model_->encode_normalized_behind(between, ids, running);
-      running ? model_->encode_normalized_running(between, ids) : model_->encode_normalized(between, ids);
-    });
+    encode_around(
+        added_[1], normalized, [&](std::int32_t id, std::size_t) { ids.push_back(id); },
+        [&](std::string_view between, bool behind_normalized) {
+          if (behind || behind_normalized) return model_->encode_normalized_behind(between, ids, running);
+          running ? model_->encode_normalized_running(between, ids) : model_->encode_normalized(between, ids);
+        });
   };
   model_->normalizes() ? encode(model_->normalize(text)) : encode(text);
+}
+
+void Tokenizer::encode_parts(std::span<const std::string> parts, std::vector<std::int32_t>& ids,
+                             std::vector<std::int32_t>& parts_of_ids) const {
+  std::string text;
+  std::vector<std::size_t> ends;
+  for (const std::string& part : parts) ends.push_back((text += part).size());
+  if (const auto position = find_invalid_utf8(text)) throw_invalid_utf8(text, *position);
+  const auto part_of_byte = [&](std::size_t byte) {
+    return static_cast<std::int32_t>(std::ranges::upper_bound(ends, byte) - ends.begin());
+  };
+  encode_around(
+      added_[0], text,
+      [&](std::int32_t id, std::size_t end) {
+        ids.push_back(id);
+        parts_of_ids.push_back(part_of_byte(end - 1));
+      },
+      [&](std::string_view stretch, bool behind) {
+        const std::size_t first = ids.size(), begin = static_cast<std::size_t>(stretch.data() - text.data());
+        encode_between_raw(stretch, ids, /*running=*/true, behind);
+        const std::span<const std::int32_t> own = std::span(ids).subspan(first);
+        const std::int32_t last = part_of_byte(begin + stretch.size() - 1);
+        for (std::int32_t part = part_of_byte(begin); part < last; ++part) {
+          const std::size_t size = ends[static_cast<std::size_t>(part)] - begin;
+          parts_of_ids.resize(std::max(parts_of_ids.size(), first + ids_within(stretch, size, own, behind)), part);
+        }
+        parts_of_ids.resize(ids.size(), last);
+      });
+}
+
+std::size_t Tokenizer::ids_within(std::string_view stretch, std::size_t size, std::span<const std::int32_t> ids,
+                                  bool behind) const {
+  const std::string before = model_->spelled(stretch.substr(0, size)), whole = model_->spelled(stretch);
+  std::string spelled;
+  std::size_t count = 0, put = 0;  // put: of a space in front that the text does not have
+  for (; count < ids.size(); ++count) {
+    const auto added = std::ranges::find(added_[1].tokens, ids[count], &AddedToken::id);
+    if (added != added_[1].tokens.end()) {
+      spelled += added->content;
+    } else {
+      model_->append_text(id_to_token(ids[count]), spelled);
+    }
+    if (count == 0 && spelled.starts_with(' ') && !whole.starts_with(spelled)) put = 1;
+    if (spelled.size() > before.size() + put) break;
+  }
+  const std::string_view text = std::string_view(spelled).substr(put);
+  if (whole.starts_with(text.substr(0, whole.size())) && text.size() >= before.size()) return count;
+  std::vector<std::int32_t> alone;
+  encode_between_raw(stretch.substr(0, size), alone, /*running=*/true, behind);
+  return std::min(alone.size(), ids.size());
 }
 
 std::string_view Tokenizer::id_to_token(std::int32_t id) const {

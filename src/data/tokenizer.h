@@ -58,6 +58,12 @@ class Tokenizer {
   // encode_word.
   void encode_text(std::string_view text, std::vector<std::int32_t>& ids) const;
 
+  // Appends the ids of a text given in parts, as encode_text encodes them joined, and for each id the part in which its
+  // token ends. Where a token does not spell its text (an unknown one, or after a normaliser that changes letters), the
+  // place is found by encoding what stands before it alone, and may then be a token off.
+  void encode_parts(std::span<const std::string> parts, std::vector<std::int32_t>& ids,
+                    std::vector<std::int32_t>& parts_of_ids) const;
+
   // Appends the ids of a whole text, as `transformers` encodes it without special tokens: like encode_text, after a
   // space if the tokenizer's files ask for one.
   void encode_whole_text(std::string_view text, std::vector<std::int32_t>& ids) const;
@@ -101,13 +107,16 @@ class Tokenizer {
     std::vector<AddedToken> tokens;
     std::array<bool, 256> first_byte{};
   };
-  template <typename Between>
-  static void encode_around(const AddedMatcher& matcher, std::string_view text, std::vector<std::int32_t>& ids,
+  template <typename Added, typename Between>
+  static void encode_around(const AddedMatcher& matcher, std::string_view text, const Added& found,
                             const Between& between);
   void add_matchers();
   // `running`: the text is a part of a running text, not a single word; `behind`: it follows something.
   void encode_raw(std::string_view text, std::vector<std::int32_t>& ids, bool running) const;
   void encode_between_raw(std::string_view text, std::vector<std::int32_t>& ids, bool running, bool behind) const;
+  // Returns how many of the ids, which encode a stretch of a running text, end within its first `size` bytes.
+  std::size_t ids_within(std::string_view stretch, std::size_t size, std::span<const std::int32_t> ids,
+                         bool behind) const;
 
   TokenizerDefinition definition_;
   std::unique_ptr<const TokenModel> model_;

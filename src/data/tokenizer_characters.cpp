@@ -107,6 +107,14 @@ void CharacterBpe::encode_marked(std::string_view text, std::vector<std::int32_t
   bpe_.merge(symbols, ids);
 }
 
+std::string CharacterBpe::spelled(std::string_view text) const {
+  std::string result = normalize(text);
+  for (std::size_t at = 0; (at = result.find(kSpaceMark, at)) != std::string::npos; ++at) {
+    result.replace(at, kSpaceMark.size(), " ");
+  }
+  return result;
+}
+
 void CharacterBpe::append_text(std::string_view token, std::string& text) const {
   if (const std::optional<unsigned char> byte = byte_of_token(token)) {
     text += static_cast<char>(*byte);

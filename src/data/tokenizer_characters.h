@@ -38,6 +38,7 @@ class CharacterBpe : public TokenModel {
   void encode_normalized_behind(std::string_view text, std::vector<std::int32_t>& ids, bool running) const override;
 
   void append_text(std::string_view token, std::string& text) const override;
+  std::string spelled(std::string_view text) const override;
   std::size_t memory_bytes() const override { return bpe_.memory_bytes() + characters_.memory_bytes(); }
 
  private:

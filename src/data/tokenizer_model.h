@@ -1,4 +1,5 @@
-// A Tokenizer asks its model (byte-level BPE, BPE of characters, WordPiece or Unigram) for the ids of the text between added tokens.
+// A Tokenizer asks its model (byte-level BPE, BPE of characters, WordPiece or Unigram) for the ids of the text between
+// added tokens.
 //
 // Invariant: a model is immutable, and its members may be called from any number of threads at once.
 #pragma once
@@ -42,6 +43,8 @@ class TokenModel {
 
   // Appends the text of a token; a token that begins a word has a space in front.
   virtual void append_text(std::string_view token, std::string& text) const = 0;
+  // Returns the text that append_text makes of its tokens, but for a space in front.
+  virtual std::string spelled(std::string_view text) const { return normalize(text); }
 
   // Returns the bytes that the model holds on the heap.
   virtual std::size_t memory_bytes() const = 0;

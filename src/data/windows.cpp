@@ -15,8 +15,13 @@ WordEncoder word_encoder(const std::shared_ptr<const Tokenizer>& tokenizer) {
   const SpecialTokens& special = tokenizer->special();
   return {.encode = [tokenizer](std::string_view word,
                                 std::vector<std::int32_t>& ids) { tokenizer->encode_word(word, ids); },
-          .encode_text = [tokenizer](std::string_view text,
-                                     std::vector<std::int32_t>& ids) { tokenizer->encode_whole_text(text, ids); },
+          .encode_text =
+              [tokenizer](std::span<const std::string> parts, std::vector<std::int32_t>& ids,
+                          std::vector<std::int32_t>& parts_of_ids) {
+                check(parts.size() == 1, "only a language model reads texts in several parts");
+                tokenizer->encode_whole_text(parts.front(), ids);
+                parts_of_ids.resize(ids.size(), 0);
+              },
           .bos_id = special.bos,
           .pad_id = special.pad,
           .eos_id = special.eos,
@@ -28,8 +33,9 @@ WordEncoder word_encoder(const std::shared_ptr<const Tokenizer>& tokenizer) {
 WordEncoder text_encoder(const std::shared_ptr<const Tokenizer>& tokenizer) {
   const SpecialTokens& special = tokenizer->special();
   WordEncoder encoder = word_encoder(tokenizer);
-  encoder.encode_text = [tokenizer](std::string_view text, std::vector<std::int32_t>& ids) {
-    tokenizer->encode_text(text, ids);
+  encoder.encode_text = [tokenizer](std::span<const std::string> parts, std::vector<std::int32_t>& ids,
+                                    std::vector<std::int32_t>& parts_of_ids) {
+    tokenizer->encode_parts(parts, ids, parts_of_ids);
   };
   // A tokenizer that is not made for decoders has one token for the end of everything.
   encoder.text_end_id = special.end_of_text != kNoToken ? special.end_of_text : encoder.eos_id;
@@ -57,19 +63,38 @@ void validate(const WindowOptions& options) {
   }
 }
 
+namespace {
+
+// Sets ids and words of a running text. The tokens around it belong to its first and its last part.
+void encode_running_text(const Page& page, const WordEncoder& encoder, PageTokens& out) {
+  if (page.words.empty()) return;
+  const bool framed = page.target != nullptr && page.target->frames_text();
+  if (!framed && encoder.text_begin_id != kNoToken) {
+    out.ids.push_back(encoder.text_begin_id);
+    out.words.push_back(0);
+  }
+  encoder.encode_text(page.words, out.ids, out.words);
+  if (!framed && encoder.text_end_id != kNoToken) {
+    out.ids.push_back(encoder.text_end_id);
+    out.words.push_back(static_cast<std::int32_t>(page.words.size()) - 1);
+  }
+  out.first_of_word.assign(page.words.size(), kNoWord);
+  for (std::size_t token = out.words.size(); token-- > 0;) {
+    out.first_of_word[static_cast<std::size_t>(out.words[token])] = static_cast<std::int32_t>(token);
+  }
+}
+
+}  // namespace
+
 void PageTokens::assign(const Page& page, const WordEncoder& encoder, std::span<const std::string_view> texts) {
   ids.clear();
   words.clear();
   first_of_word.clear();
   is_text = page.is_text;
-  const auto& encode = is_text ? encoder.encode_text : encoder.encode;
-  const bool framed = page.target != nullptr && page.target->frames_text();
-  const std::int32_t begin = framed ? kNoToken : encoder.text_begin_id, end = framed ? kNoToken : encoder.text_end_id;
-  for (std::size_t word = 0; word < page.words.size(); ++word) {
+  if (is_text) encode_running_text(page, encoder, *this);
+  for (std::size_t word = 0; !is_text && word < page.words.size(); ++word) {
     const std::size_t before = ids.size();
-    if (word == 0 && begin != kNoToken) ids.push_back(begin);
-    encode(page.words[word], ids);
-    if (word + 1 == page.words.size() && end != kNoToken) ids.push_back(end);
+    encoder.encode(page.words[word], ids);
     words.resize(ids.size(), static_cast<std::int32_t>(word));
     first_of_word.push_back(ids.size() > before ? static_cast<std::int32_t>(before) : kNoWord);
   }

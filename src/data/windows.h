@@ -20,6 +20,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -32,8 +33,10 @@ class Tokenizer;
 // The part of a tokenizer that data needs. Functions append ids and are thread-safe.
 struct WordEncoder {
   std::function<void(std::string_view word, std::vector<std::int32_t>& ids)> encode;
-  // Encodes a part of a running text (Page::is_text).
-  std::function<void(std::string_view text, std::vector<std::int32_t>& ids)> encode_text{};
+  // Encodes a running text (Page::is_text), given in parts, and appends for each id the part in which its token ends.
+  std::function<void(std::span<const std::string> parts, std::vector<std::int32_t>& ids,
+                     std::vector<std::int32_t>& parts_of_ids)>
+      encode_text{};
   std::int32_t bos_id = 0, pad_id = 1, eos_id = 2;  // kNoToken: no token comes before, or after, a text
   // For a text before the words: appends its ids, and says how many separators (eos_id) follow it.
   std::function<void(std::string_view text, std::vector<std::int32_t>& ids)> encode_prompt{};
@@ -43,9 +46,8 @@ struct WordEncoder {
   std::int32_t text_begin_id = -1, text_end_id = -1;
 };
 
-// Return encoders that keep the tokenizer alive. The second one is for texts that a language model learns: the parts of
-// a text are encoded without spaces in front, and the tokens around it are put around the whole text, not around each
-// window.
+// Return encoders that keep the tokenizer alive. The second one is for texts that a language model learns: a text is
+// encoded without a space in front, and the tokens around it are put around the whole text, not around each window.
 WordEncoder word_encoder(const std::shared_ptr<const Tokenizer>& tokenizer);
 WordEncoder text_encoder(const std::shared_ptr<const Tokenizer>& tokenizer);
 
@@ -71,7 +73,7 @@ inline constexpr std::int32_t kNoWord = -1;
 
 struct PageTokens {
   std::vector<std::int32_t> ids;                   // without <s> and </s>
-  std::vector<std::int32_t> words;                 // the word of each token, ascending
+  std::vector<std::int32_t> words;                 // the word of each token (of a text: the part), ascending
   std::vector<std::int32_t> first_of_word;         // the first token of each word; -1: the word has none
   std::vector<std::vector<std::int32_t>> prompts;  // the tokens of each of the page's prompts (data/targets.h)
   bool is_text = false;                            // they are the tokens of a running text

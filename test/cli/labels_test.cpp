@@ -166,6 +166,35 @@ TEST_F(Labels, AWordWithoutTextIsMissedToo) {
   EXPECT_EQ(holes["support"], whole["support"]);
 }
 
+TEST_F(Labels, WordsWhoseLabelIsNotKnownAreNeitherLearntNorScored) {
+  const json whole = json::parse(run(with(eval_arguments(), {"--json"})).out);
+  for (const char* file : {"train.jsonl", "validation.jsonl"}) {
+    std::vector<json> pages = read_pages(file);
+    for (json& page : pages) {
+      for (json& label : page["labels"]) {
+        if (label == "B-TOTAL") label = nullptr;
+        if (label == "I-TOTAL") label = -100;
+      }
+    }
+    write_pages(std::string("part-") + file, pages);
+  }
+  const Outcome scored = run(with(eval_arguments("pages/part-validation.jsonl"), {"--json"}));
+  ASSERT_EQ(scored.code, 0) << scored.err;
+  const json part = json::parse(scored.out);
+  EXPECT_GT(whole["per_label"]["TOTAL"]["support"], 0);
+  EXPECT_EQ(part["per_label"]["TOTAL"]["support"], 0);
+  EXPECT_EQ(part["per_label"]["DATE"]["support"], whole["per_label"]["DATE"]["support"]);
+  EXPECT_EQ(part["missed_words"], 0);
+  const Outcome checked = run({"check", "--model", "layoutlmv3-tiny", "--data", path("pages/part-train.jsonl")});
+  EXPECT_EQ(checked.code, 0) << checked.out;
+  EXPECT_THAT(checked.out, HasSubstr("[word-unlabelled] a word's label is not known (null or -100)"));
+  Arguments train = train_arguments("part");
+  *(std::find(train.begin(), train.end(), "--data") + 1) = path("pages/part-train.jsonl");
+  const Outcome trained = run(train);
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_THAT(file_bytes(at("part/config.json")), Not(HasSubstr("TOTAL")));
+}
+
 TEST_F(Labels, FieldsSayWhatTheWordsSay) {
   const std::string data = "pages/validation.jsonl";
   ASSERT_EQ(run(predict_arguments(data, "out.jsonl", {"--return-all-scores"})).code, 0);

@@ -1,7 +1,7 @@
 // Annotations become labelled pages; pages become tasks, and come back.
-#include <functional>
-
 #include <fmt/format.h>
+
+#include <functional>
 
 #include "convert_fixture.h"
 
@@ -292,6 +292,13 @@ TEST_F(Conll, PlainNamesGetTags) {
   EXPECT_THROW(text(plain, "conll"), DataError);  // another number of boxes than of words
   file("p.jsonl", R"({"words": ["a", "b", "c"], "labels": ["X", "X", "O"]})");
   EXPECT_EQ(text(plain, "conll"), "a B-X\nb I-X\nc O\n\n");
+}
+
+TEST_F(Conll, LabelsThatAreNotKnownBecomeO) {
+  const fs::path pages = file("p.jsonl", R"({"words": ["a", "b", "c"], "labels": ["B-X", null, -100]})");
+  EXPECT_EQ(text(pages, "conll"), "a B-X\nb O\nc O\n\n");
+  EXPECT_THAT(lost(), HasSubstr("2 words' labels are not known and become O"));
+  EXPECT_EQ(json::parse(text(pages, "pages"))["labels"], json({"B-X", nullptr, -100}));
 }
 
 TEST_F(Conll, PredictionsStandBesideTheData) {

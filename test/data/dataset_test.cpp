@@ -66,6 +66,27 @@ TEST(Dataset, EncodesAPage) {
   EXPECT_EQ(pixels, expected);
 }
 
+TEST(Dataset, WordsWhoseLabelIsNotKnownHaveNoLoss) {
+  const ScratchFolder folder;
+  const PageParts text{.boxes = false, .image = false};
+  const auto path =
+      folder.write("a.jsonl", R"({"words": ["A", "BC", "D", "EFGHI", "J"], "labels": [null, "B-X", -100, "O", null]})");
+  const Dataset data(tokenized(path, {.parts = text}), small_processor(),
+                     {.parts = text,
+                      .windows = {.max_length = 10, .stride = 0, .long_pages = LongPages::kTruncate},
+                      .labels = LabelSet::parse("O,B-X")});
+  ASSERT_EQ(data.size(), 1U);
+  EXPECT_EQ(data.examples()[0].loss_terms, 2);
+  EXPECT_EQ(data.lost_words(), 1U);
+  EXPECT_TRUE(data.missed_words(0).empty()) << "J is cut off, but what it is was not known";
+  Dataset::Scratch scratch;
+  EncodedExample example;
+  data.load(0, scratch, example);
+  EXPECT_THAT(example.labels, ElementsAre(-100, -100, 1, -100, -100, 0, -100, -100, -100, -100));
+  EXPECT_THAT(example.predicts, ElementsAre(-1, 0, 1, -1, 2, 3, -1, -1, -1, -1)) << "they are predicted";
+  EXPECT_EQ(LabelSet::from_pages(data.source()).names(), LabelSet::parse("O,B-X,I-X").names());
+}
+
 // A model of text alone wants neither boxes nor pictures: pages may lack them, and what they have is left alone.
 TEST(Dataset, OfTextAloneNeedsWordsAndLabels) {
   const ScratchFolder folder;

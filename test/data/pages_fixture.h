@@ -22,7 +22,14 @@ inline WordEncoder letters_encoder() {
   const auto encode = [](std::string_view word, std::vector<std::int32_t>& ids) {
     for (const char c : word) ids.push_back(static_cast<unsigned char>(c));
   };
-  return {.encode = encode, .encode_text = encode, .encode_prompt = encode};
+  const auto encode_text = [encode](std::span<const std::string> parts, std::vector<std::int32_t>& ids,
+                                    std::vector<std::int32_t>& parts_of_ids) {
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+      encode(parts[part], ids);
+      parts_of_ids.resize(ids.size(), static_cast<std::int32_t>(part));
+    }
+  };
+  return {.encode = encode, .encode_text = encode_text, .encode_prompt = encode};
 }
 
 inline std::shared_ptr<const TokenizedPages> tokenized(const std::filesystem::path& path,

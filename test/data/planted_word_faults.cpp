@@ -116,7 +116,7 @@ std::vector<Fault> word_faults() {
       label("far beyond the head", "label-unknown", 9999999999),
       label("below zero", "label-unknown", -1),
       label("a fraction", "wrong-type", 1.5),
-      label("null", "wrong-type", nullptr),
+      label("true", "wrong-type", true),
       label("a list", "wrong-type", Json::array({1})),
   };
   // The first word of a line is O, before it B-Y, and the last of a line B-Y, before it I-X.

@@ -106,6 +106,20 @@ TEST(TokenizerCharacters, ACharacterWithoutATokenIsItsBytes) {
   EXPECT_EQ(tokenizer.decode(text_ids(tokenizer, text)), " " + text);
 }
 
+// A conversation by Zephyr's template: what is learnt are the tokens that the whole text has there.
+TEST(TokenizerCharacters, AnAnswerHasTheTokensOfTheWholeText) {
+  const Tokenizer tokenizer = tokenizer_of(file(), {{"tokenizer_class", "PreTrainedTokenizerFast"}});
+  const std::vector<std::string> turns = {"paid</s>\n", "12.50</s>\n", "due", " 7</s>"};
+  Ids ids, parts;
+  tokenizer.encode_parts(turns, ids, parts);
+  EXPECT_EQ(ids, text_ids(tokenizer, "paid</s>\n12.50</s>\ndue 7</s>"));
+  std::vector<std::string> spelled_parts(turns.size());
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    spelled_parts[static_cast<std::size_t>(parts[i])] += tokenizer.id_to_token(ids[i]);
+  }
+  EXPECT_EQ(spelled_parts, (std::vector<std::string>{"▁paid</s>▁<0x0A>", "12.50</s>▁<0x0A>", "due", "▁7</s>"}));
+}
+
 TEST(TokenizerCharacters, NamesTheTokensAroundATextAndBehindIt) {
   const Tokenizer tokenizer = tokenizer_of(file(), llama());
   EXPECT_EQ(tokenizer.id_to_token(tokenizer.special().bos), "<s>");

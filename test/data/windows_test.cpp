@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "data/pages_fixture.h"
 #include "data/tokenizer.h"
 
 namespace plimsoll {
@@ -52,15 +53,18 @@ TEST(Windows, TakesARealTokenizer) {
   encoder.encode("TOTAL:", ids);
   EXPECT_EQ(ids, expected);
   EXPECT_FALSE(ids.empty());
-  // This tokenizer asks for a space in front of a whole text; the parts of a running one stand as they are.
+  // This tokenizer asks for a space in front of a whole text; those that a language model learns stand as they are.
+  const std::vector<std::string> text = {"TOTAL:"};
+  std::vector<std::int32_t> parts;
   ids.clear();
-  encoder.encode_text("TOTAL:", ids);
+  encoder.encode_text(text, ids, parts);
   EXPECT_EQ(ids, expected);
+  EXPECT_EQ(parts, std::vector<std::int32_t>(ids.size(), 0));
   expected.clear();
   tokenizer->encode_text("TOTAL:", expected);
   EXPECT_NE(ids, expected);
   ids.clear();
-  text_encoder(tokenizer).encode_text("TOTAL:", ids);
+  text_encoder(tokenizer).encode_text(text, ids, parts);
   EXPECT_EQ(ids, expected);
 }
 
@@ -84,9 +88,7 @@ TEST(Windows, CutARunningTextAtAnyTokenAndOverlap) {
   page.words = {std::string(7, 'x'), std::string(2, 'x')};
   page.is_text = true;
   PageTokens tokens;
-  tokens.assign(page, {.encode = {}, .encode_text = [](std::string_view text, std::vector<std::int32_t>& ids) {
-                         ids.insert(ids.end(), text.begin(), text.end());
-                       }});
+  tokens.assign(page, test::letters_encoder());
   EXPECT_TRUE(tokens.is_text);
   EXPECT_THAT(cut(tokens, {.max_length = 7, .stride = 2}), ElementsAre(Window{0, 5}, Window{3, 8}, Window{6, 9}));
   EXPECT_THAT(cut(tokens, {.max_length = 7, .stride = 0}), ElementsAre(Window{0, 5}, Window{5, 9}));

@@ -21,8 +21,14 @@ using testing::ElementsAre;
 // Each byte of a word is a token; a text begins with 1 and ends with 2.
 WordEncoder bytes_of_texts() {
   return {.encode = {},
-          .encode_text = [](std::string_view text,
-                            std::vector<std::int32_t>& ids) { ids.insert(ids.end(), text.begin(), text.end()); },
+          .encode_text =
+              [](std::span<const std::string> parts, std::vector<std::int32_t>& ids,
+                 std::vector<std::int32_t>& parts_of_ids) {
+                for (std::size_t part = 0; part < parts.size(); ++part) {
+                  ids.insert(ids.end(), parts[part].begin(), parts[part].end());
+                  parts_of_ids.insert(parts_of_ids.end(), parts[part].size(), static_cast<std::int32_t>(part));
+                }
+              },
           .bos_id = -1,
           .pad_id = 0,
           .eos_id = -1,

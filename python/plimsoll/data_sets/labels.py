@@ -45,6 +45,13 @@ def read_label_file(path):
     return names
 
 
+def word_label(value, names, where):
+    """Returns the name of a word's label, or None if it is not known: null, or -100 as Hugging Face's losses have it."""
+    if value is None or (isinstance(value, int) and value == -100):
+        return None
+    return label_name(value, names, where)
+
+
 def label_name(value, names, where):
     if isinstance(value, str):
         if not value:

@@ -4,7 +4,7 @@ import re
 
 from .cord import cord_page
 from .images import read_image
-from .labels import label_name, metadata_labels
+from .labels import metadata_labels, word_label
 from .page import Page
 from .problem import problem, shown
 
@@ -54,7 +54,7 @@ def plain_page(row, columns, names, where):
             found = f"{len(values)} labels" if isinstance(values, list) else shown(values)
             raise problem("a page's number of labels differs from its number of words", where,
                           f"{found}, {len(words)} words", "a label for each word", "correct the data set")
-        labels = [label_name(value, names, f"{where}, word {i} ({words[i]!r})") for i, value in enumerate(values)]
+        labels = [word_label(value, names, f"{where}, word {i} ({words[i]!r})") for i, value in enumerate(values)]
     return words, boxes, labels
 
 

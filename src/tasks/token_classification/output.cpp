@@ -96,7 +96,7 @@ AnnotatedPage WordOutput::drawing(const Page& page, BoxFormat format) const {
   for (std::size_t w = 0; w < page.words.size(); ++w) {
     AnnotatedWord word{.box = pixel_box(page, w, format), .label = labels[w]};
     if (w < words_.page().probabilities.size()) word.confidence = words_.page().probabilities[w];
-    if (w < page.labels.size()) word.gold_label = page.labels[w];
+    if (w < page.labels.size() && !page.labels[w].empty()) word.gold_label = page.labels[w];
     picture.words.push_back(std::move(word));
   }
   return picture;
