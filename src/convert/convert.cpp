@@ -241,13 +241,14 @@ class Conversion {
   }
 
   void prepare(FoundPage& page, const InputFormat& format) {
-    const bool own = page.more.is_object();
+    const bool thousandths = page.unit == BoxUnit::kShare;
+    const bool placed = !page.more.is_object() || to_.own_boxes == OwnBoxes::kMeasured ||
+                        (to_.own_boxes == OwnBoxes::kAsTheyAre && thousandths);
     leave_out_uncertain(page, options_.least_confidence, losses_);
-    if (own && !to_.needs_pixels) {
-      // Pages keep their boxes unchanged; only the path to the picture changes with the file's place.
-      if (const auto found = pictures_.find(page)) page.picture = *found;
-    } else {
+    if (placed) {
       pictures_.place(page, losses_);
+    } else if (const auto found = pictures_.find(page)) {
+      page.picture = *found;  // only the path to the picture changes with the file's place
     }
     check_text(page);
     // FUNSD's reader has given words the boxes of their entities.

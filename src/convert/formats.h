@@ -61,11 +61,18 @@ class PageWriter {
   virtual void finish() {}
 };
 
+// What a format needs of the boxes of pages in Plimsoll's own format; those of all others become pixels.
+enum class OwnBoxes : std::uint8_t {
+  kUnread,      // nothing
+  kAsTheyAre,   // pixels stay as they are, thousandths become pixels
+  kMeasured     // they are pixels of the page, whose size must be known
+};
+
 struct OutputFormat {
   const char* name;  // as in --to
   const char* description;
   bool needs_names;   // PageNames are collected in a first pass
-  bool needs_pixels;  // boxes become pixels, whatever the pages are
+  OwnBoxes own_boxes;
   std::unique_ptr<PageWriter> (*make)(const Writing& writing);
 };
 

@@ -1,13 +1,18 @@
 // hOCR: XHTML in which classes name pages, lines and words, and titles hold their boxes.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include "base/file.h"
 #include "base/in_quotes.h"
 #include "convert/readers.h"
 #include "convert/xml.h"
+#include "data/tokenizer_unicode.h"
 
 namespace plimsoll {
 namespace {
@@ -18,6 +23,36 @@ constexpr Loss kHocrUndivided{"line has no boxes of its words, and its own is di
 constexpr Loss kLoose{"page has text outside words and lines, which is left out",
                       "pages have text outside words and lines, which is left out"};
 
+// The entities of XHTML's document type, which XML alone does not know.
+constexpr std::pair<std::string_view, char32_t> kEntities[] = {
+#include "convert/xhtml_entities.inc"
+};
+
+// Returns the text with the characters that XHTML's entities name; others stay as they are.
+std::string resolved(std::string_view text) {
+  std::string result;
+  result.reserve(text.size());
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t begin = std::min(text.find('&', at), text.size());
+    result += text.substr(at, begin - at);
+    if (begin == text.size()) break;
+    const std::string_view name = text.substr(begin + 1, text.find(';', begin) - begin - 1);
+    const auto found = std::ranges::lower_bound(kEntities, name, {}, &std::pair<std::string_view, char32_t>::first);
+    at = begin + 1;
+    if (found == std::end(kEntities) || found->first != name) {
+      result += '&';
+    } else {
+      append_utf8(found->second, result);
+      at += name.size() + 1;
+    }
+  }
+  return result;
+}
+
+std::size_t letters_in(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return std::string_view(" \t\r\n").find(c) == std::string_view::npos; }));
+}
+
 bool has_class(const XmlNode& node, std::string_view name) {
   const std::optional<std::string_view> classes = node.attribute("class");
   if (!classes) return false;
@@ -26,6 +61,9 @@ bool has_class(const XmlNode& node, std::string_view name) {
   }
   return false;
 }
+
+// Tesseract 3 and OCRopus wrote ocr_word.
+bool is_word(const XmlNode& node) { return has_class(node, "ocrx_word") || has_class(node, "ocr_word"); }
 
 bool is_line(const XmlNode& node) {
   for (const char* name : {"ocr_line", "ocrx_line", "ocr_header", "ocr_footer", "ocr_caption", "ocr_textfloat"}) {
@@ -98,9 +136,12 @@ class HocrPage {
  public:
   HocrPage(FoundPage& page, Losses& losses) : page_(page), losses_(losses) {}
 
+  // Returns how many letters of the page's text became words.
+  std::size_t taken() const { return taken_; }
+
   void read(const XmlNode& node, std::optional<Box> line) {
     for (const XmlNode& each : node.children()) {
-      if (has_class(each, "ocrx_word")) {
+      if (is_word(each)) {
         add(each, line);
       } else if (is_line(each)) {
         const std::size_t before = page_.words.size();
@@ -117,7 +158,7 @@ class HocrPage {
   static bool has_word(const XmlNode& node) {
     bool found = false;
     node.walk([&](const XmlNode& each) {
-      found = found || has_class(each, "ocrx_word");
+      found = found || is_word(each);
       return !found;
     });
     return found;
@@ -128,6 +169,7 @@ class HocrPage {
     if (!box) node.refuse("a word has no box", in_quotes(node.text()), "title=\"bbox 10 20 60 32\"");
     const std::optional<double> confidence = title.number("x_wconf");
     FoundWord word{.text = node.text(), .box = *box, .segment = line};
+    taken_ += letters_in(word.text);
     if (confidence) word.confidence = *confidence / 100;
     add_word(page_, std::move(word), losses_);
   }
@@ -136,6 +178,7 @@ class HocrPage {
     if (trimmed(text).empty()) return;
     if (!box) node.refuse("a line has neither words nor a box", in_quotes(text), "title=\"bbox 10 20 60 32\"");
     losses_.add(kHocrUndivided, page_.where);
+    taken_ += letters_in(text);
     std::string line;
     for (const std::string& word : words_of(text)) line += (line.empty() ? "" : " ") + word;
     add_divided(page_, line, rectangle_of(*box), losses_);
@@ -143,6 +186,7 @@ class HocrPage {
 
   FoundPage& page_;
   Losses& losses_;
+  std::size_t taken_ = 0;
 };
 
 }  // namespace
@@ -152,7 +196,7 @@ bool is_hocr(const Evidence& evidence) {
 }
 
 void read_hocr(const std::filesystem::path& file, const Reading& reading) {
-  const std::string name = file.string(), text = read_text_file(file, kLongestFile);
+  const std::string name = file.string(), text = resolved(read_text_file(file, kLongestFile));
   const XmlFile xml(text, name);
   std::vector<XmlNode> pages;
   xml.root().walk([&](const XmlNode& each) {
@@ -172,8 +216,9 @@ void read_hocr(const std::filesystem::path& file, const Reading& reading) {
       page.width = (*box)[2];
       page.height = (*box)[3];
     }
-    HocrPage(page, reading.losses).read(pages[i], std::nullopt);
-    if (page.words.empty() && !trimmed(pages[i].text()).empty()) reading.losses.add(kLoose, page.where);
+    HocrPage content(page, reading.losses);
+    content.read(pages[i], std::nullopt);
+    if (content.taken() < letters_in(pages[i].text())) reading.losses.add(kLoose, page.where);
     reading.take(std::move(page));
   }
 }

@@ -119,7 +119,8 @@ class TaskPage {
       if (!regions[r].placed) losses_.add(kNoRectangle, page_.where);
       if (!regions[r].placed || has_unit(units, r)) continue;
       Unit unit{.region = r};
-      for (const Piece& piece : divided(regions[r].text, regions[r].rectangle)) {
+      const bool typed = !is_stale(joined(words_of(regions[r].text)));
+      for (const Piece& piece : divided(typed ? regions[r].text : "", regions[r].rectangle)) {
         unit.words.push_back({.text = piece.text, .box = piece.box, .segment = regions[r].box()});
       }
       if (unit.words.empty()) {
@@ -173,6 +174,11 @@ class TaskPage {
   std::vector<std::optional<std::size_t>> unchanged(const std::vector<FoundWord>& words) {
     std::vector<std::optional<std::size_t>> owners(words.size());
     std::vector<bool> taken(known_spans.size());
+    const auto text_of = [&](std::pair<std::size_t, std::size_t> span) {
+      std::vector<std::string> texts;
+      for (std::size_t w = span.first; w < span.second; ++w) texts.push_back(joined(words_of(words[w].text)));
+      return joined(texts);
+    };
     for (std::size_t r = 0; r < regions.size(); ++r) {
       if (!regions[r].placed) continue;
       const Box box = regions[r].box();
@@ -190,8 +196,14 @@ class TaskPage {
         }
       }
     }
+    for (std::size_t s = 0; s < known_spans.size(); ++s) {
+      if (!taken[s]) stale_texts_.push_back(text_of(known_spans[s]));
+    }
     return owners;
   }
+
+  // True if a rectangle's text is what `convert` wrote for one that was moved: nobody typed it.
+  bool is_stale(const std::string& text) const { return std::ranges::find(stale_texts_, text) != stale_texts_.end(); }
 
   std::vector<Unit> owned(std::vector<FoundWord> words) {
     std::vector<Unit> units;
@@ -222,7 +234,7 @@ class TaskPage {
       known.push_back(joined(words_of(word.text)));
       word.segment = region.box();
     }
-    if (typed.empty() || joined(typed) == joined(known)) return;
+    if (typed.empty() || joined(typed) == joined(known) || is_stale(joined(typed))) return;
     if (typed.size() == unit.words.size()) {
       for (std::size_t w = 0; w < typed.size(); ++w) unit.words[w].text = typed[w];
       return;
@@ -263,6 +275,7 @@ class TaskPage {
   bool several_;
   Losses& losses_;
   std::unordered_map<std::string, std::size_t> by_id_{};
+  std::vector<std::string> stale_texts_{};  // of the entities in the task's data that no rectangle surrounds now
 };
 
 std::string id_text(const JsonNode& id) { return id.is_text() ? id.text() : std::to_string(id.whole()); }

@@ -68,6 +68,7 @@ class PagesWriter final : public PageWriter {
     nlohmann::ordered_json line;
     if (page.more.is_object()) {
       line = page.more;
+      if (writing_.options.box_format == BoxFormat::k1000) put_pixels(page, line);  // `place` has made them
     } else {
       line = fresh(page);
     }
@@ -83,6 +84,27 @@ class PagesWriter final : public PageWriter {
   }
 
  private:
+  static nlohmann::ordered_json boxes_of(const FoundPage& page) {
+    nlohmann::ordered_json boxes = nlohmann::ordered_json::array();
+    for (const FoundWord& word : page.words) {
+      nlohmann::ordered_json box = nlohmann::ordered_json::array();
+      for (const double value : word.box) box.push_back(static_cast<std::int64_t>(value));
+      boxes.push_back(std::move(box));
+    }
+    return boxes;
+  }
+
+  // Replaces boxes in thousandths of the page by those in pixels, which all other formats have.
+  static void put_pixels(const FoundPage& page, nlohmann::ordered_json& line) {
+    for (const char* key : {"boxes", "bboxes", "bbox"}) {
+      if (!line.contains(key)) continue;
+      line[key] = boxes_of(page);
+      line["width"] = static_cast<std::int64_t>(page.width);
+      line["height"] = static_cast<std::int64_t>(page.height);
+      return;
+    }
+  }
+
   static nlohmann::ordered_json fresh(const FoundPage& page) {
     nlohmann::ordered_json line = {{"id", page.id}};
     if (!page.picture.empty()) line["image"] = "";  // here, so that it comes near the beginning
@@ -91,13 +113,8 @@ class PagesWriter final : public PageWriter {
       line["height"] = static_cast<std::int64_t>(page.height);
     }
     line["words"] = nlohmann::ordered_json::array();
-    line["boxes"] = nlohmann::ordered_json::array();
-    for (const FoundWord& word : page.words) {
-      line["words"].push_back(word.text);
-      nlohmann::ordered_json box = nlohmann::ordered_json::array();
-      for (const double value : word.box) box.push_back(static_cast<std::int64_t>(value));
-      line["boxes"].push_back(std::move(box));
-    }
+    for (const FoundWord& word : page.words) line["words"].push_back(word.text);
+    line["boxes"] = boxes_of(page);
     if (!page.labels.empty()) line["labels"] = page.labels;
     if (page.classes.size() == 1) line["label"] = page.classes.front();
     if (page.classes.size() > 1) line["label"] = page.classes;
@@ -134,7 +151,7 @@ FoundPage PagesFile::parse(const std::string& json_text, const std::string& docu
   for (const char* key : kImageKeys) {
     if (page.image.empty()) page.image = text_in(page.more, key);
   }
-  if (format_ == BoxFormat::k1000) {
+  if (format_ == BoxFormat::k1000 && !read.boxes.empty()) {
     page.unit = BoxUnit::kShare;
     page.width = page.height = 1000;
     page.share_width = read.width;

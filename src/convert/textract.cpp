@@ -16,6 +16,12 @@ constexpr Loss kTextractStructure{"block of a form, a table or a query is left o
                           "blocks of forms, tables and queries are left out: words alone are taken"};
 constexpr Loss kNoSuchWord{"line names a word that is not there", "words that lines name are not there"};
 
+constexpr Loss kUnfinished{
+    "result is a part of its document's: get the rest by NextToken, and convert a list of all responses",
+    "results are parts of their documents': get the rest by NextToken, and convert a list of all responses"};
+constexpr Loss kPartly{"job was done only in part (PARTIAL_SUCCESS): pages may be missing",
+                       "jobs were done only in part (PARTIAL_SUCCESS): pages may be missing"};
+
 Box box_of(const JsonNode& block) {
   const JsonNode box = block.at("Geometry").at("BoundingBox");
   const double left = box.at("Left").number(), top = box.at("Top").number();
@@ -78,6 +84,23 @@ std::vector<JsonNode> responses_of(const JsonNode& root) {
   return responses;
 }
 
+// Returns how many pages the document has by its responses; 0 if they do not say.
+std::int64_t pages_said(const std::vector<JsonNode>& responses, Losses& losses) {
+  std::int64_t pages = 0;
+  for (const JsonNode& response : responses) {
+    const std::optional<JsonNode> status = response.find("JobStatus"), metadata = response.find("DocumentMetadata");
+    if (status && status->is_text() && status->text() == "FAILED") {
+      const std::optional<JsonNode> reason = response.find("StatusMessage");
+      const std::string why = reason && reason->is_text() ? fmt::format(" ({})", reason->text()) : "";
+      status->refuse("Textract's job failed" + why, "SUCCEEDED", "start the job again");
+    }
+    if (status && status->is_text() && status->text() == "PARTIAL_SUCCESS") losses.add(kPartly, response.where());
+    const std::optional<JsonNode> count = metadata ? metadata->find("Pages") : std::nullopt;
+    if (count) pages = std::max(pages, count->whole());
+  }
+  return pages;
+}
+
 }  // namespace
 
 bool is_textract(const Evidence& evidence) {
@@ -92,7 +115,9 @@ void read_textract(const std::filesystem::path& file, const Reading& reading) {
   const nlohmann::json json = parse_json_file(read_text_file(file, kLongestFile), name);
   const JsonNode root(json, name);
   std::map<std::int64_t, TextractPage> pages;
-  for (const JsonNode& response : responses_of(root)) {
+  const std::vector<JsonNode> responses = responses_of(root);
+  const std::int64_t said = pages_said(responses, reading.losses);
+  for (const JsonNode& response : responses) {
     const JsonNode blocks = response.at("Blocks");
     for (std::size_t i = 0; i < blocks.size(); ++i) {
       const JsonNode block = blocks.item(i);
@@ -114,7 +139,9 @@ void read_textract(const std::filesystem::path& file, const Reading& reading) {
     }
   }
   if (pages.empty()) root.refuse("a result has no blocks", "\"Blocks\" with at least one page");
-  const bool several = pages.size() > 1 || pages.begin()->first > 1;
+  const std::optional<JsonNode> token = responses.back().find("NextToken");
+  if ((token && token->is_text()) || said > pages.rbegin()->first) reading.losses.add(kUnfinished, root.where());
+  const bool several = said > 1 || pages.size() > 1 || pages.begin()->first > 1;
   for (auto& each : pages) {
     FoundPage page = new_page(file, static_cast<int>(each.first), several ? 2 : 1);
     page.unit = BoxUnit::kShare;

@@ -219,6 +219,32 @@ TEST_F(RoundTrip, ARectangleThatNobodyMovedKeepsItsWords) {
   EXPECT_EQ(moved[0]["labels"], (json{"B-A", "I-A", "I-A"}));
 }
 
+// The rectangle's text is what `convert` wrote, not what somebody typed.
+TEST_F(RoundTrip, ARectangleThatIsMovedSaysNothingOfItsWords) {
+  const fs::path input = file("p.jsonl", R"({"id": "p", "width": 800, "height": 100, "words": )"
+                                         R"(["Date:", "12", "May", "2024"], "boxes": )"
+                                         R"([[10, 10, 20, 20], [30, 10, 40, 20], [50, 10, 60, 20], [70, 10, 80, 20]], )"
+                                         R"("labels": ["B-DATE", "I-DATE", "O", "O"]})");
+  const auto moved = [&](double left, double right) {
+    return there_and_back(input, [&](json& tasks) {
+      for (json& result : tasks[0]["annotations"][0]["result"]) {
+        result["value"]["x"] = left / 8;
+        result["value"]["width"] = (right - left) / 8;
+      }
+    })[0];
+  };
+  const std::pair<std::pair<double, double>, json> places[] = {{{30, 60}, {"O", "B-DATE", "I-DATE", "O"}},
+                                                               {{10, 80}, {"B-DATE", "I-DATE", "I-DATE", "I-DATE"}},
+                                                               {{10, 20}, {"B-DATE", "O", "O", "O"}},
+                                                               {{500, 530}, {"O", "O", "O", "O"}}};
+  for (const auto& [place, labels] : places) {
+    const json page = moved(place.first, place.second);
+    EXPECT_EQ(page["words"], (json{"Date:", "12", "May", "2024"}));
+    EXPECT_EQ(page["labels"], labels);
+  }
+  EXPECT_THAT(lost(), HasSubstr("1 rectangle has no text and no word below it"));
+}
+
 // The page's boxes may refer to other pixels than the picture has, which is what Label Studio measures.
 TEST_F(RoundTrip, PicturesOfAnotherSize) {
   const auto twice = [](json& tasks) {
@@ -270,6 +296,9 @@ TEST_F(RoundTrip, BoxesInThousandthsBecomePixels) {
   EXPECT_DOUBLE_EQ(tasks[0]["annotations"][0]["result"][0]["value"]["height"], 50);
   EXPECT_THAT(text_of(at("c.xml")), HasSubstr("<Label value=\"NEW\""));
   EXPECT_THAT(text_of(at("c.xml")), HasSubstr("<Label value=\"X\""));
+  const json page = json::parse(text(input, "pages", {.box_format = BoxFormat::k1000}));
+  EXPECT_EQ(page["boxes"], (json{{50, 100, 100, 200}}));
+  EXPECT_EQ(page["labels"], (json{"B-X"}));
 }
 
 TEST_F(RoundTrip, ClassesOfPages) {

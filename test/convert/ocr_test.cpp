@@ -8,6 +8,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using testing::IsEmpty;
 
 class Ocr : public ConvertTest {};
@@ -45,6 +46,20 @@ TEST_F(Ocr, HocrsElementsWithinALineKeepTheirSpaces) {
 <span class="ocrx_word" title="bbox 0 70 90 90"><em>w</em>ord</span>
 </div></body></html>)"));
   EXPECT_EQ(found[0]["words"], (json{"ab", "cd", "x", "y", "word"}));
+}
+
+TEST_F(Ocr, HocrsEntitiesAreThoseOfXhtml) {
+  const std::vector<json> found = pages(file("e.hocr", R"(<html><body><div class="ocr_page" title="bbox 0 0 400 100">
+<span class="ocr_line" title="bbox 0 0 200 20">
+<span class="ocrx_word" title="bbox 0 0 90 20">Caf&eacute;&mdash;&thetasym;&#233;&amp;eacute;&unknown;</span>
+<span class="ocr_word" title="bbox 95 0 120 20">R&amp;D</span></span>
+</div></body></html>)"));
+  EXPECT_EQ(found[0]["words"], (json{"Café—ϑé&eacute;&unknown;", "R&D"}));
+  EXPECT_THAT(lost(), Not(HasSubstr("outside")));
+  pages(file("l.hocr", R"(<html><body><div class="ocr_page" title="bbox 0 0 400 100">
+<span class="ocr_line" title="bbox 0 0 200 20"><span class="ocrx_word" title="bbox 0 0 90 20">ab</span> loose</span>
+</div></body></html>)"));
+  EXPECT_THAT(lost(), HasSubstr("1 page has text outside words and lines"));
 }
 
 TEST_F(Ocr, UncertainWordsAreLeftOut) {
@@ -180,6 +195,18 @@ TEST_F(Ocr, TextractInSeveralResponses) {
                      {"Geometry", {{"BoundingBox", {{"Left", 0.1}, {"Top", 0.1}, {"Width", 0.1}, {"Height", 0.1}}}}}};
   const json responses = {{{"Blocks", {word}}, {"NextToken", "x"}}, {{"Blocks", {word}}}};
   EXPECT_EQ(pages(file("r.json", responses.dump()))[0]["words"], (json{"w", "w"}));
+  EXPECT_TRUE(lost().empty()) << lost();
+  // The first response alone is not the whole result; nor is one with fewer pages than its document has.
+  picture("p-1.pgm", 100, 100);
+  const json parts[] = {responses[0], {{"Blocks", {word}}, {"DocumentMetadata", {{"Pages", 2}}}}};
+  for (const json& part : parts) {
+    pages(file(part.contains("NextToken") ? "r.json" : "p.json", part.dump()));
+    EXPECT_THAT(lost(), HasSubstr("1 result is a part of its document's: get the rest by NextToken"));
+  }
+  pages(file("r.json", json{{"Blocks", {word}}, {"JobStatus", "PARTIAL_SUCCESS"}}.dump()));
+  EXPECT_THAT(lost(), HasSubstr("1 job was done only in part"));
+  const Problem failed = refused(file("r.json", R"({"JobStatus": "FAILED", "StatusMessage": "too large", "Blocks": []})"));
+  EXPECT_EQ(failed.what, "Textract's job failed (too large)");
 }
 
 TEST_F(Ocr, TextractOfExpensesHasItsBlocksInDocuments) {
