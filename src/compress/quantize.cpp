@@ -32,6 +32,18 @@ void copy_tensor(SafetensorsWriter& writer, const WeightsFile& weights, const Te
   }
 }
 
+void check_numbers(const WeightsFile& weights, const TensorEntry& entry, std::span<std::byte> staging) {
+  const DType type = entry.type.dtype;
+  if (type != DType::kF32 && type != DType::kF16 && type != DType::kBF16) return;
+  const std::int64_t elements = entry.type.shape.elements();
+  std::vector<float> values;
+  for (std::int64_t first = 0; first < elements; first += std::ssize(values)) {
+    values.resize(static_cast<std::size_t>(std::min<std::int64_t>(elements - first, kCopiedBytes / sizeof(float))));
+    weights.read_as_f32(entry.name, first, values, staging);
+    refuse_non_finite(weights, entry.name, first, values);
+  }
+}
+
 }  // namespace
 
 QuantizedModel::QuantizedModel(const ModelBundle& bundle, bool use_double_quant)
@@ -107,6 +119,7 @@ FileSums QuantizedModel::save(const std::filesystem::path& directory) const {
   for (const TensorEntry& entry : weights.entries()) {
     const auto matrix = matrices_.find(entry.name);
     if (matrix == matrices_.end()) {
+      check_numbers(weights, entry, staging);
       copy_tensor(writer, weights, entry, buffer);
       continue;
     }
@@ -114,6 +127,7 @@ FileSums QuantizedModel::save(const std::filesystem::path& directory) const {
     QuantizedWriter(declaration(entry, spec), use_double_quant_)
         .write(writer, [&](std::int64_t first, std::span<float> values) {
           read_values(weights, entry.name, spec, first, values, staging);
+          refuse_non_finite(weights, entry.name, first, values);
         });
   }
   sums["model.safetensors"] = writer.finish();

@@ -21,16 +21,28 @@ constexpr std::int64_t kChunk = 1 << 20;
 
 constexpr const char* kGeneration = "generation_config.json";
 
-// Calls visit(id) for every token's number that a config names: "eos_token_id": 2, or a list of them.
+// Calls visit(id) for each whole number in a value, or in the lists in it.
+template <typename Json, typename Visit>
+void for_each_number(Json& value, const Visit& visit) {
+  if (value.is_number_integer()) visit(value);
+  if (!value.is_array()) return;
+  for (auto& each : value) for_each_number(each, visit);
+}
+
+// Calls visit(id) for every token's number that a config names: "eos_token_id": 2, or a list of them; the tokens that
+// generation suppresses, forces or biases, in lists of lists.
 template <typename Json, typename Visit>
 void for_each_named_token(Json& config, const Visit& visit) {
+  constexpr std::string_view kLists[] = {"suppress_tokens", "begin_suppress_tokens", "bad_words_ids",
+                                         "force_words_ids"};
   if (!config.is_object()) return;
   for (auto& [key, value] : config.items()) {
-    if (!key.ends_with("_token_id")) continue;
-    if (value.is_number_integer()) visit(value);
-    if (!value.is_array()) continue;
-    for (auto& id : value) {
-      if (id.is_number_integer()) visit(id);
+    if (key.ends_with("_token_id") || std::ranges::find(kLists, key) != std::end(kLists)) for_each_number(value, visit);
+    // [[ids, bias], …] and [[place, id], …]
+    const bool biases = key == "sequence_bias", forces = key == "forced_decoder_ids";
+    if ((!biases && !forces) || !value.is_array()) continue;
+    for (auto& pair : value) {
+      if (pair.is_array() && pair.size() == 2) for_each_number(pair[biases ? 0 : 1], visit);
     }
   }
 }

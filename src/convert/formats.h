@@ -63,15 +63,15 @@ class PageWriter {
 
 // What a format needs of the boxes of pages in Plimsoll's own format; those of all others become pixels.
 enum class OwnBoxes : std::uint8_t {
-  kUnread,      // nothing
-  kAsTheyAre,   // pixels stay as they are, thousandths become pixels
-  kMeasured     // they are pixels of the page, whose size must be known
+  kUnread,     // nothing
+  kAsTheyAre,  // pixels stay as they are, thousandths become pixels
+  kMeasured    // they are pixels of the page, whose size must be known
 };
 
 struct OutputFormat {
   const char* name;  // as in --to
   const char* description;
-  bool needs_names;   // PageNames are collected in a first pass
+  bool needs_names;  // PageNames are collected in a first pass
   OwnBoxes own_boxes;
   std::unique_ptr<PageWriter> (*make)(const Writing& writing);
 };

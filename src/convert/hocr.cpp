@@ -50,7 +50,8 @@ std::string resolved(std::string_view text) {
 }
 
 std::size_t letters_in(std::string_view text) {
-  return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return std::string_view(" \t\r\n").find(c) == std::string_view::npos; }));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      text, [](char c) { return std::string_view(" \t\r\n").find(c) == std::string_view::npos; }));
 }
 
 bool has_class(const XmlNode& node, std::string_view name) {

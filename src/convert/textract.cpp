@@ -13,7 +13,7 @@ namespace plimsoll {
 namespace {
 
 constexpr Loss kTextractStructure{"block of a form, a table or a query is left out: words alone are taken",
-                          "blocks of forms, tables and queries are left out: words alone are taken"};
+                                  "blocks of forms, tables and queries are left out: words alone are taken"};
 constexpr Loss kNoSuchWord{"line names a word that is not there", "words that lines name are not there"};
 
 constexpr Loss kUnfinished{

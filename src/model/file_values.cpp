@@ -1,6 +1,9 @@
 #include "model/file_values.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "base/error.h"
@@ -80,6 +83,18 @@ void read_values(const WeightsFile& weights, const std::string& tensor, const Pa
   weights.read_as_f32(tensor, first, values, staging);
 }
 
+void refuse_non_finite(const WeightsFile& weights, const std::string& tensor, std::int64_t first,
+                       std::span<const float> values) {
+  const auto bad = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
+  if (bad == values.end()) return;
+  throw DataError({.what = "a weight is not a finite number",
+                   .where = fmt::format("{}, tensor '{}', element {}", weights.path().string(), tensor,
+                                        first + (bad - values.begin())),
+                   .found = fmt::format("{}", *bad),
+                   .allowed = "finite numbers",
+                   .remedy = "the file is damaged, or the run that wrote it diverged: take an earlier checkpoint"});
+}
+
 void write_values(SafetensorsWriter& writer, const ParameterSpec& spec, const ReadValues& read) {
   if (spec.transposed) return write_transposed(writer, spec.shape, read);
   write_in_order(writer, spec.shape.elements(), read);
@@ -97,6 +112,7 @@ void copy_values(SafetensorsWriter& writer, const WeightsFile& weights, const st
                  const ParameterSpec& spec, std::span<std::byte> staging) {
   const ReadValues read = [&](std::int64_t first, std::span<float> part) {
     weights.read_as_f32(tensor, first, part, staging);
+    refuse_non_finite(weights, tensor, first, part);
   };
   if (spec.transposed && !is_transposed(weights, tensor, spec)) return write_transposed(writer, spec.shape, read);
   write_in_order(writer, spec.shape.elements(), read);

@@ -31,11 +31,16 @@ const Shape& shape_in_file(const WeightsFile& weights, const std::string& tensor
 void read_values(const WeightsFile& weights, const std::string& tensor, const ParameterSpec& spec, std::int64_t first,
                  std::span<float> values, std::span<std::byte> staging);
 
+// Throws DataError, naming the tensor and its element, if one of these values is NaN or infinite; `first` is the number
+// of the first one.
+void refuse_non_finite(const WeightsFile& weights, const std::string& tensor, std::int64_t first,
+                       std::span<const float> values);
+
 // Writes all values of a parameter in the order of the file.
 void write_values(SafetensorsWriter& writer, const ParameterSpec& spec, const ReadValues& read);
 // Does the same for values that are all in memory.
 void write_values(SafetensorsWriter& writer, const ParameterSpec& spec, std::span<const float> values);
-// Does the same for values that another file has.
+// Does the same for values that another file has, and refuses those that are not finite.
 void copy_values(SafetensorsWriter& writer, const WeightsFile& weights, const std::string& tensor,
                  const ParameterSpec& spec, std::span<std::byte> staging);
 

@@ -15,7 +15,8 @@ namespace plimsoll {
 
 struct RateOptions {
   // With L layers, the head has the run's rate, layer i that times layer_decay^(L - i), and the parameters before the
-  // layers the run's rate times layer_decay^(L + 1) (Howard, Ruder 2018; per layer as in Clark et al. 2020).
+  // layers the run's rate times layer_decay^(L + 1) (Howard, Ruder 2018; per layer as in Clark et al. 2020). A norm
+  // behind the last layer counts as the head, as in BEiT (Bao et al. 2021), and so does a language model's own head.
   double layer_decay = 1;
   // Rates of the parameters that match a pattern (model/trained_parts.h), which replace the above; the last pattern
   // that matches counts.

@@ -227,15 +227,7 @@ ParameterReport load_parameters(const std::vector<ParameterSpec>& specs, const P
   };
   const auto refuse_bad = [&source](const WeightsFile& weights, const std::string& name, std::int64_t first,
                                     std::span<const float> values) {
-    if (source.takes_any_number) return;
-    const auto bad = std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
-    if (bad == values.end()) return;
-    throw DataError({.what = "a weight is not a finite number",
-                     .where = fmt::format("{}, tensor '{}', element {}", weights.path().string(), name,
-                                          first + (bad - values.begin())),
-                     .found = fmt::format("{}", *bad),
-                     .allowed = "finite numbers",
-                     .remedy = "the file is damaged, or the run that wrote it diverged: take an earlier checkpoint"});
+    if (!source.takes_any_number) refuse_non_finite(weights, name, first, values);
   };
   return visit(
       specs, source,
@@ -273,7 +265,9 @@ ParameterReport load_parameters(const std::vector<ParameterSpec>& specs, const P
 void read_parameter(const ParameterSpec& spec, const ParameterSource& source, std::int64_t first,
                     std::span<float> values) {
   std::vector<std::byte> staging(64 * kKiB);
-  read_values(*source.weights, required_name(source, spec), spec, first, values, staging);
+  const std::string name = required_name(source, spec);
+  read_values(*source.weights, name, spec, first, values, staging);
+  refuse_non_finite(*source.weights, name, first, values);
 }
 
 void copy_parameter(SafetensorsWriter& writer, const ParameterSpec& spec, const ParameterSource& source) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <limits>
 
 #include "cli/program_fixture.h"
@@ -14,19 +13,6 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
-
-// Changes the header of a safetensors file, whose length must not change, and its data.
-void edit_weights(const fs::path& path, const std::function<void(std::string& header, char* data)>& change) {
-  std::string bytes = file_bytes(path);
-  std::uint64_t length = 0;
-  std::memcpy(&length, bytes.data(), sizeof(length));
-  std::string header = bytes.substr(8, length);
-  change(header, bytes.data() + 8 + length);
-  ASSERT_EQ(header.size(), length);
-  bytes.replace(8, length, header);
-  write_bytes(path, bytes);
-  fs::remove(path.parent_path() / "checksums.json");  // as in a model from elsewhere
-}
 
 // Removes a tensor from the file by giving it another name of the same length.
 void rename_tensor(const fs::path& path, const std::string& from, const std::string& to) {

@@ -9,8 +9,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
@@ -35,6 +38,19 @@ inline std::string file_bytes(const fs::path& path) {
 }
 inline void write_bytes(const fs::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
+}
+
+// Changes the header of a safetensors file, whose length must not change, and its data.
+inline void edit_weights(const fs::path& path, const std::function<void(std::string& header, char* data)>& change) {
+  std::string bytes = file_bytes(path);
+  std::uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof(length));
+  std::string header = bytes.substr(8, length);
+  change(header, bytes.data() + 8 + length);
+  ASSERT_EQ(header.size(), length);
+  bytes.replace(8, length, header);
+  write_bytes(path, bytes);
+  fs::remove(path.parent_path() / "checksums.json");  // as in a model from elsewhere
 }
 
 // True where a page's numbers may depend, in their last bits, on the pages beside it: without AVX-512, oneDNN's general

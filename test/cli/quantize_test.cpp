@@ -186,6 +186,22 @@ TEST_F(Quantize, AFileIn8BitsIsHeldInThem) {
   expect_message(run(train(path("coded"), "run")), 2, {"in 4 or 8 bits, and they do not train", "--lora-rank 16"});
 }
 
+TEST_F(Quantize, RefusesNumbersThatAreNotFinite) {
+  const std::string whole = file_bytes(at("floats/model.safetensors"));
+  for (const char* tensor : {"model.layers.0.mlp.up_proj.weight", "model.embed_tokens.weight"}) {
+    write_bytes(at("floats/model.safetensors"), whole);
+    edit_weights(at("floats/model.safetensors"), [&](std::string& header, char* data) {
+      const float nan = std::nanf("");
+      std::memcpy(data + json::parse(header).at(tensor).at("data_offsets")[0].get<std::size_t>(), &nan, sizeof(nan));
+    });
+    expect_message(quantize("floats", "coded"), 3, {"a weight is not a finite number", tensor, "element 0"});
+    expect_message(
+        run({"trim", "--model", path("floats"), "--data", path("pages/texts.jsonl"), "--output-dir", path("small")}), 3,
+        {"a weight is not a finite number", tensor});
+    EXPECT_FALSE(fs::exists(at("coded/config.json")));
+  }
+}
+
 TEST_F(Quantize, RefusesWhatCannotBe) {
   ASSERT_EQ(quantize("floats", "coded").code, 0);
   expect_message(run(train(path("coded"), "run")), 2,

@@ -59,6 +59,30 @@ TEST_F(Trim, TheSamePagesGiveTheSameBits) {
   EXPECT_EQ(trained.code, 0) << trained.err;
 }
 
+TEST_F(Trim, TokensThatGenerationNamesHaveTheirNewNumbers) {
+  write_texts("texts.jsonl");
+  ASSERT_EQ(run({"init", "--model", "llama-tiny", "--task", "causal-lm", "--output-dir", path("decoder")}).code, 0);
+  json generation = {{"eos_token_id", {2, 7001}},         {"suppress_tokens", {7002}},
+                     {"bad_words_ids", {{7003, 7001}}},   {"sequence_bias", {{{7004}, -1.5}}},
+                     {"forced_decoder_ids", {{1, 7005}}}, {"max_length", 7001}};
+  fs::remove(at("decoder/checksums.json"));
+  write_bytes(at("decoder/generation_config.json"), generation.dump());
+  const Outcome trimmed = run({"trim", "--model", path("decoder"), "--data", path("pages/texts.jsonl"), "--output-dir",
+                               path("small"), "--json"});
+  ASSERT_EQ(trimmed.code, 0) << trimmed.err;
+  const std::int64_t size = json::parse(trimmed.out).at("vocab_size");
+  ASSERT_LT(size, 7001);
+  const json now = json::parse(file_bytes(at("small/generation_config.json")));
+  // They are kept, and stand in their order.
+  const std::int64_t first = now.at("eos_token_id")[1];
+  EXPECT_LT(first, size);
+  EXPECT_EQ(now.at("suppress_tokens"), json({first + 1}));
+  EXPECT_EQ(now.at("bad_words_ids"), json::array({json::array({first + 2, first})}));
+  EXPECT_EQ(now.at("sequence_bias"), json::array({json::array({json::array({first + 3}), -1.5})}));
+  EXPECT_EQ(now.at("forced_decoder_ids"), json::array({json::array({1, first + 4})}));
+  EXPECT_EQ(now.at("max_length"), 7001);
+}
+
 // By their ids, and in the lines themselves.
 TEST_F(Trim, ReadsPairs) {
   ASSERT_EQ(run({"init", "--model", "roberta-tiny", "--task", "pair-ranking", "--output-dir", path("pairs")}).code, 0);

@@ -8,8 +8,8 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::Not;
 using testing::IsEmpty;
+using testing::Not;
 
 class Ocr : public ConvertTest {};
 
@@ -205,7 +205,8 @@ TEST_F(Ocr, TextractInSeveralResponses) {
   }
   pages(file("r.json", json{{"Blocks", {word}}, {"JobStatus", "PARTIAL_SUCCESS"}}.dump()));
   EXPECT_THAT(lost(), HasSubstr("1 job was done only in part"));
-  const Problem failed = refused(file("r.json", R"({"JobStatus": "FAILED", "StatusMessage": "too large", "Blocks": []})"));
+  const Problem failed =
+      refused(file("r.json", R"({"JobStatus": "FAILED", "StatusMessage": "too large", "Blocks": []})"));
   EXPECT_EQ(failed.what, "Textract's job failed (too large)");
 }
 

@@ -129,6 +129,17 @@ TEST_F(Texts, OfPromptsCompletionsAreLearned) {
   EXPECT_EQ(example.loss_terms, 3);
 }
 
+TEST_F(Texts, WhatWindowsShareIsLearntOnce) {
+  const Dataset data(
+      open({{{"text", "abcdefghij"}}}), ImageProcessor({}),
+      {.parts = kTextAlone, .windows = {.max_length = 6, .stride = 2, .outer = 0}, .targets = next_token_targets()});
+  // 1 a b c d e, d e f g h i, h i j 2
+  ASSERT_EQ(data.size(), 3);
+  EXPECT_THAT(load(data, 0).labels, ElementsAre('a', 'b', 'c', 'd', 'e', -100));
+  EXPECT_THAT(load(data, 1).labels, ElementsAre(-100, 'f', 'g', 'h', 'i', -100));
+  EXPECT_THAT(load(data, 2).labels, ElementsAre(-100, 'j', 2, -100));
+}
+
 TEST_F(Texts, WindowsCutThemAnywhere) {
   const Dataset data = dataset({{{"prompt", "ab"}, {"completion", "cdefgh"}}, {{"text", "x"}}}, 4);
   ASSERT_EQ(data.size(), 4);

@@ -205,7 +205,9 @@ class NextTokenTargets final : public Targets {
     // Every second part is learned, including the last.
     const std::size_t learned = (window.page.words.size() - 1) % 2;
     const Window& cut = window.windows[window.index];
-    for (std::int32_t token = cut.begin; token + 1 < cut.end; ++token) {
+    // What the window shares with the one before it, by --stride, is context: it was learnt there, from more of it.
+    const std::int32_t first = window.index == 0 ? cut.begin : window.windows[window.index - 1].end - 1;
+    for (std::int32_t token = std::max(cut.begin, first); token + 1 < cut.end; ++token) {
       const auto next = static_cast<std::size_t>(token) + 1;
       if (static_cast<std::size_t>(window.tokens.words[next]) % 2 == learned) body(token - cut.begin, next);
     }
