@@ -177,7 +177,7 @@ class TrainOptions(TypedDict, total=False):
     learning_rate: float
     """Peak learning rate (default: 5e-05)"""
     layerwise_lr_decay: float
-    """The learning rate of each encoder layer is that of the layer after it times this factor; the head has the full rate (default: 1)"""
+    """The learning rate of each encoder layer is that of the layer after it times this factor; the head, and a norm behind the last layer, have the full rate (default: 1)"""
     lr_pattern: Union[str, Sequence[str]]
     """Peak learning rates of single parameters, PATTERN=RATE with patterns as in --freeze: 'classifier.*=1e-3'. May be given several times, or as a list with commas; the last that matches counts"""
     max_steps: int
@@ -261,9 +261,9 @@ class TrainOptions(TypedDict, total=False):
     distil_temperature: float
     """Temperature of the teacher's and the student's predictions (default: 2)"""
     distil_hidden: float
-    """Weight of the mean squared difference between hidden states, which must have the same width; a student with fewer layers learns from evenly spaced layers of the teacher (default: 1)"""
+    """Weight of the squared difference between hidden states, which must have the same width: a mean over columns and layers, summed over tokens and divided by the number of labels, as all losses are (where a page has one label, divide the weight by its tokens). A student with fewer layers learns from evenly spaced layers of the teacher (default: 1)"""
     distil_relations: float
-    """Weight of the loss on how tokens relate to each other in the last layer's queries, keys and values (MiniLMv2), for models of any width (default: 1)"""
+    """Weight of the loss on how tokens relate to each other in the last layer's queries, keys and values (MiniLMv2), for models of any width; summed and divided like --distil-hidden (default: 1)"""
     teacher_bits: Literal["32", "8", "4"]
     """Bits of the teacher's weights: 32 (as the run computes), 8 or 4 (default: 8)"""
     logging_strategy: Literal["no", "steps", "epoch"]
@@ -573,7 +573,7 @@ class PredictOptions(TypedDict, total=False):
     ignore_pdf_text: bool
     """Read the pages of PDF files by OCR, even if they contain text"""
     pdf_reader: Literal["auto", "poppler", "pypdfium2"]
-    """What reads PDF files: poppler (its programs), pypdfium2 (pip install plimsoll[pdf]), auto (Poppler where it is installed, else pypdfium2) (default: auto)"""
+    """What reads PDF files: poppler (its programs), pypdfium2 (pip install pypdfium2), auto (Poppler where it is installed, else pypdfium2) (default: auto)"""
     keep_rotation: bool
     """Do not turn pages that are sideways or upside down"""
     device: Union[str, Sequence[str]]

@@ -6,12 +6,14 @@ import json
 import os
 import sys
 import tempfile
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Union
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Dict, Generator, Iterable, Iterator, List, Mapping, Optional, Sequence, Union
 
 from . import results
 from .data import Data, leave_out_images, without_images_of, write_data, write_line
 from .data_sets.problem import problem, shown
 from .errors import PlimsollError, from_json
+from .places import FOLDER, Places
 from .program import Process, arguments_of, run_json
 from .training import Callback, Run
 
@@ -28,8 +30,9 @@ _BAD_PAGES, _BAD_MACHINE, _UNRECOGNISED = 3, 5, 7  # exit codes beside which the
 class _Files:
     """Data of a call as files: what is no path is written to a temporary folder that lives as long as the call."""
 
-    def __init__(self, command: str) -> None:
+    def __init__(self, command: str, places: Optional[Places] = None) -> None:
         self.command = command
+        self.places = places  # is told of the pages of `data`
         self.directory: Optional[tempfile.TemporaryDirectory[str]] = None
 
     def options(self, options: Dict[str, Any]) -> Dict[str, Any]:
@@ -58,8 +61,9 @@ class _Files:
         if isinstance(data, (str, os.PathLike)) or _is_paths(data):
             return {name: data}
         if self.directory is None:
-            self.directory = tempfile.TemporaryDirectory(prefix="plimsoll-")
-        written = write_data(data, os.path.join(self.directory.name, name), options.get("box_format"))
+            self.directory = tempfile.TemporaryDirectory(prefix=FOLDER)
+        places = self.places if name == "data" else None
+        written = write_data(data, os.path.join(self.directory.name, name), options.get("box_format"), places)
         found: Dict[str, Any] = {name: written.path, "has_boxes": written.has_boxes}
         if written.has_boxes:
             found["box_format"] = written.box_format
@@ -141,10 +145,15 @@ def _shows(progress: Optional[bool]) -> bool:
 
 
 class Predictions:
-    """The pages of `predict` as they are done, in the data's order: dicts, as docs/predictions.md has them."""
+    """The pages of `predict` as they are done, in the data's order: dicts, as docs/predictions.md has them.
+
+    Of a path they are those that could be read. A list has a result for each of its pages, or for pages that follow one
+    another and share a `document`; that of a page that could not be read is None.
+    """
 
     def __init__(self, options: Dict[str, Any], command: str = "predict"):
-        self._files = _Files(command)
+        self._places = Places()  # empty where the data is a path
+        self._files = _Files(command, self._places)
         try:
             self._process = Process([*arguments_of(command, self._files.options(options)), "--json"])
         except BaseException:
@@ -152,10 +161,14 @@ class Predictions:
             raise
         self._pages = self._read()
 
-    def __iter__(self) -> Iterator[Dict[str, Any]]:
+    def __iter__(self) -> Iterator[Optional[Dict[str, Any]]]:
         return self._pages
 
-    def _read(self) -> Iterator[Dict[str, Any]]:
+    def _read(self) -> Iterator[Optional[Dict[str, Any]]]:
+        with closing(self._read_lines()) as lines:
+            yield from self._places.results(lines) if self._places else lines
+
+    def _read_lines(self) -> Generator[Dict[str, Any], None, None]:
         failure: Optional[PlimsollError] = None
         try:
             lines = self._process.lines()
@@ -177,7 +190,10 @@ class Predictions:
 
 
 def predict(**options: Unpack[PredictOptions]) -> Union[Predictions, Dict[str, Any]]:
-    """Yields the prediction of each page; with `output`, writes them there and returns what was done."""
+    """Yields the prediction of each page; with `output`, writes them there and returns what was done.
+
+    Where `data` is no path, predictions are in the places of its pages, and that of a page that cannot be read is None.
+    """
     if options.get("output") is None:
         if (options.get("format") or "jsonl") != "jsonl":
             raise problem("a form of output needs a file", "format", str(options["format"]), "output='FILE' with it",
@@ -213,8 +229,8 @@ def generate(prompts: Union[str, Iterable[Prompt]], **options: Unpack[GenerateOp
                                   "a str, or a list of messages, each a dict with role and content",
                                   "pass a list of them: generate([\"The total is\", [{\"role\": ..., \"content\": ...}]])", 2)
                 write_line(out, line, f"prompt {number}")
-        found: Iterable[Dict[str, Any]] = Predictions({**options, "data": path, "output": None}, "generate")
-        texts = [results.Generation.from_json(line) for line in found]
+        found = Predictions({**options, "data": path, "output": None}, "generate")
+        texts = [results.Generation.from_json(line) for line in found if line is not None]
     if options.get("output") is not None:
         with open(options["output"], "w", encoding="utf-8") as out:
             out.writelines(json.dumps(text.raw, ensure_ascii=False) + "\n" for text in texts)

@@ -17,6 +17,7 @@ from .data_sets.labels import label_name, word_label
 from .data_sets.parquet import COLUMNS
 from .data_sets.problem import problem, shown
 from .log import log
+from .places import FILE, Places
 
 if TYPE_CHECKING:
     import datasets
@@ -26,7 +27,7 @@ Data = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]], 
 
 # What the program reads of a page; whatever else a row has is left out.
 KEYS = ("id", "image", "width", "height", "words", "boxes", "labels", "label", "questions", "entities", "links", "document",
-        "a", "b", "text", "prompt", "completion", "messages")
+        "a", "b", "text", "prompt", "completion", "messages", "chat_template_kwargs", "tools")
 # Any of these, or all of a group, stands where pages have words.
 TEXTS = (("text",), ("prompt", "completion"), ("messages",))
 
@@ -39,8 +40,9 @@ class Written:
     has_boxes: bool = True
 
 
-def write_data(data: Any, directory: str, box_format: Optional[str] = None) -> Written:
-    """Writes pages.jsonl and its images to a new directory. `box_format` as the caller has said it.
+def write_data(data: Any, directory: str, box_format: Optional[str] = None, places: Optional[Places] = None) -> Written:
+    """Writes a file of pages and its images to a new directory. `box_format` as the caller has said it; `places` gets
+    each page.
 
     A list has pages, pairs or texts as the program's JSONL has them, with Pillow images, bytes or paths as `image`. A
     `datasets.Dataset` may also have the columns of FUNSD, CORD, SROIE or DocVQA, and numbers for labels.
@@ -48,7 +50,7 @@ def write_data(data: Any, directory: str, box_format: Optional[str] = None) -> W
     folder = Path(directory)
     (folder / "images").mkdir(parents=True)
     if hasattr(data, "features") and hasattr(data, "column_names"):
-        return _Dataset(data, folder).write(box_format)
+        return _Dataset(data, folder).write(box_format, places)
     if hasattr(data, "columns") and hasattr(data, "to_dicts"):  # a DataFrame of polars
         data = data.to_dicts()
     elif hasattr(data, "columns") and hasattr(data, "to_dict"):  # of pandas, where NaN is no value
@@ -60,7 +62,7 @@ def write_data(data: Any, directory: str, box_format: Optional[str] = None) -> W
                       "a path, a list of dicts, a DataFrame, or a datasets.Dataset (one split)",
                       "pass a list, [page]" if is_page else "pass dataset['train']", 2)
     has_boxes = False
-    with open(folder / "pages.jsonl", "w", encoding="utf-8") as out:
+    with open(folder / FILE, "w", encoding="utf-8") as out:
         for number, row in enumerate(data):
             where = f"page {number}"
             if not isinstance(row, Mapping):
@@ -79,8 +81,10 @@ def write_data(data: Any, directory: str, box_format: Optional[str] = None) -> W
                     has_boxes = has_boxes or "boxes" in page[side]
                     if "image" in page[side]:
                         page[side]["image"] = _image(page[side]["image"], folder, f"{number}{side}", f"{where}, `{side}`")
+            if places is not None:
+                places.add(page)
             write_line(out, page, where)
-    return Written(str(folder / "pages.jsonl"), has_boxes=has_boxes)
+    return Written(str(folder / FILE), has_boxes=has_boxes)
 
 
 def _page_of(row: Mapping[str, Any]) -> Dict[str, Any]:
@@ -203,19 +207,20 @@ class _Dataset:
             feature = feature[0] if isinstance(feature, list) else getattr(feature, "feature", None)
         return list(feature.names) if feature is not None else None
 
-    def write(self, box_format: Optional[str]) -> Written:
-        path = self.folder / "pages.jsonl"
+    def write(self, box_format: Optional[str], places: Optional[Places]) -> Written:
+        path = self.folder / FILE
         with open(path, "w", encoding="utf-8") as out:
             for number, row in enumerate(self.data):
                 where = f"row {number}"
                 page = self._page(row, number, where)
-                if page is not None:
-                    write_line(out, page, where)
+                if places is not None:
+                    places.add(page)
+                write_line(out, page, where)
         if box_format is None and self.evidence.largest:
             box_format = self.evidence.decide()[0]
         return Written(str(path), box_format, self.labels, "boxes" in self.columns or "ground_truth" in self.columns)
 
-    def _page(self, row: Mapping[str, Any], number: int, where: str) -> Optional[Dict[str, Any]]:
+    def _page(self, row: Mapping[str, Any], number: int, where: str) -> Dict[str, Any]:
         page = {key: row[name] for key, name in self.columns.items() if row[name] is not None}
         if "ground_truth" in page:
             page["words"], page["boxes"], page["labels"] = cord_page(page.pop("ground_truth"), where)

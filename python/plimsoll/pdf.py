@@ -1,4 +1,4 @@
-"""Reads PDF files by pypdfium2 for the program, where Poppler's programs are missing. `pip install plimsoll[pdf]`.
+"""Reads PDF files by pypdfium2 for the program, where Poppler's programs are missing. `pip install pypdfium2`.
 
     python -m plimsoll.pdf version
     python -m plimsoll.pdf info FILE                # as pdfinfo -l -1 does: "Pages: 3", and each page's size in points

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple
 from .data import Data, without_images_of, write_data
 from .errors import PlimsollError, UsageError, from_json
 from .log import log
+from .places import FOLDER, Places
 from .program import Process, arguments_of
 
 if TYPE_CHECKING:
@@ -79,34 +80,36 @@ class Predictor:
         if process is not None:
             process.kill()
 
-    def __call__(self, data: Data) -> List[Dict[str, Any]]:
+    def __call__(self, data: Data) -> List[Optional[Dict[str, Any]]]:
         """Returns the predictions of the pages, as docs/predictions.md has them, in their order.
 
-        `data` is what `predict` takes: a path, dicts, or a data set. A page that cannot be read is left out, with a
-        warning. Raises DataError if all are refused.
+        `data` is what `predict` takes: a path, dicts, or a data set. A page that cannot be read has a warning. A path
+        has no result for it; dicts and data sets have None, and otherwise a result for each page, or for pages that
+        follow one another and share a `document`. Raises DataError if all are refused.
         """
         if self._closed:
             raise UsageError("a predictor was called after it was closed", where="plimsoll.predictor",
                              found=self._given[0], remedy="open another one", exit_code=2)
         if isinstance(data, (list, tuple)) and not data:
             return []
-        with self._lock, tempfile.TemporaryDirectory(prefix="plimsoll-") as folder:
+        with self._lock, tempfile.TemporaryDirectory(prefix=FOLDER) as folder:
             if self._process is None:
                 self._open()
             process = self._process
             assert process is not None
             request: Dict[str, Any] = {}
+            places = Places()
             if isinstance(data, (str, os.PathLike)):
                 request["data"] = os.path.abspath(os.fspath(data))
             else:
-                written = write_data(data, os.path.join(folder, "pages"), self._given[1].get("box_format"))
+                written = write_data(data, os.path.join(folder, "data"), self._given[1].get("box_format"), places)
                 request["data"] = written.path
                 if written.box_format:
                     request["box_format"] = written.box_format
             done = False
             try:
                 process.send(json.dumps(request))
-                pages = self._answer(process)
+                pages = self._answer(process, "its result is None" if places else "the page is left out")
                 done = True
             except _Refused as refused:  # the program answers the next request
                 done = True
@@ -114,9 +117,11 @@ class Predictor:
             finally:
                 if not done:  # Ctrl-C, say, or the program has ended
                     self._end()
-            return [without_images_of(page, folder) for page in pages]
+            pages = [without_images_of(page, folder) for page in pages]
+            return list(places.results(pages)) if places else list(pages)
 
-    def _answer(self, process: Process) -> List[Dict[str, Any]]:
+    def _answer(self, process: Process, left: str = "") -> List[Dict[str, Any]]:
+        """Returns the lines of an answer. `left` says what becomes of a page that could not be read."""
         pages: List[Dict[str, Any]] = []
         for line in self._lines:
             if line.rstrip() == "{":  # an error that ends the program has several lines
@@ -125,7 +130,7 @@ class Predictor:
             if "error" in answer:
                 raise _Refused(from_json(answer["error"]))
             for skipped in answer.get("done", {}).get("skipped_pages", ()):
-                log.warning("%s: %s (found: %s); the page is left out", skipped["where"], skipped["what"], skipped["found"])
+                log.warning("%s: %s (found: %s); %s", skipped["where"], skipped["what"], skipped["found"], left)
             if "ready" in answer or "done" in answer:
                 return pages
             pages.append(answer)

@@ -17,6 +17,7 @@ from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Sequenc
 
 from .errors import EnvironmentFailure, PlimsollError, ProgramError, UsageError, from_json
 from .log import log
+from .places import by_number
 
 BUNDLED = Path(__file__).parent / "bin" / "plimsoll"
 """Where a wheel has the program."""
@@ -50,7 +51,8 @@ def executable() -> str:
     if found:
         return found
     raise EnvironmentFailure("the program plimsoll is not installed", where="PATH", found="no such file",
-                             remedy="pip install plimsoll, or set $PLIMSOLL to the program's path", exit_code=5)
+                             remedy="set $PLIMSOLL to the path of a built plimsoll, or pip install the wheel file that "
+                                    "scripts/build_wheel.sh makes", exit_code=5)
 
 
 _processes: "weakref.WeakSet[Process]" = weakref.WeakSet()
@@ -94,7 +96,7 @@ class Process:
         error = False  # an error's further lines follow it; they come as an exception
         assert self._process.stderr is not None
         for line in self._process.stderr:
-            line = line.rstrip("\n")
+            line = by_number(line.rstrip("\n"))
             self._said.append(line)
             error = error and line.startswith("  ") or line.startswith("error: ")
             if error:
@@ -119,7 +121,7 @@ class Process:
 
     def lines(self) -> Iterator[str]:
         assert self._process.stdout is not None
-        return iter(self._process.stdout)
+        return map(by_number, self._process.stdout)
 
     def send(self, line: str) -> None:
         """Sends a request, of a program that takes them."""
@@ -135,11 +137,15 @@ class Process:
         assert self._process.stdin is not None
         if self._process.stdin.closed:
             return
+        self._close_requests()
+        self.wait()
+
+    def _close_requests(self) -> None:
         try:
-            self._process.stdin.close()
+            if self._process.stdin is not None:
+                self._process.stdin.close()
         except BrokenPipeError:  # it has ended already
             pass
-        self.wait()
 
     def is_running(self) -> bool:
         return self._process.poll() is None
@@ -152,6 +158,7 @@ class Process:
         code = self._process.wait()
         self._reader.join()
         atexit.unregister(self._end_at_exit)
+        self._close_requests()
         assert self._process.stdout is not None and self._process.stderr is not None
         self._process.stdout.close()
         self._process.stderr.close()

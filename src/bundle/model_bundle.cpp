@@ -36,7 +36,9 @@ void check_tokenizer(const ModelBundle& bundle, const std::string& where) {
   check_tokenizer_size(tokenizer.vocab_size(), facts.vocab_size, where, findings);
   if (findings.count(Severity::kError) > 0) throw findings.to_error(where);
   for (const std::string& line : findings.to_lines(Severity::kWarning)) log_warning(line);
-  if (facts.token.pads && tokenizer.special().pad != facts.token.pad_id) {
+  // A decoder pads nothing here, and `transformers` goes by its config.json, too.
+  const bool is_decoder = bundle.config.encoder->sequence_classifier().last_row;
+  if (facts.token.pads && !is_decoder && tokenizer.special().pad != facts.token.pad_id) {
     throw DataError({.what = "the tokenizer does not match the model: their padding tokens differ",
                      .where = where,
                      .found = fmt::format("pad id {} in the tokenizer", tokenizer.special().pad),
@@ -76,11 +78,16 @@ std::shared_ptr<const ChatForm> read_chat_form(const std::filesystem::path& toke
   if (std::filesystem::exists(path)) config = parse_json(read_text_file(path, kMaxCompanionBytes), path.string());
   if (!config.is_object()) return nullptr;
   nlohmann::ordered_json tokens = nlohmann::ordered_json::object();
+  const auto take = [&tokens](const std::string& key, const nlohmann::json& token) {
+    if (token.is_string()) tokens[key] = token;
+    if (token.is_object() && token.contains("content")) tokens[key] = token.at("content");
+  };
   for (const char* const key : {"bos_token", "eos_token", "unk_token", "pad_token"}) {
-    const auto found = config.find(key);
-    if (found == config.end()) continue;
-    if (found->is_string()) tokens[key] = *found;
-    if (found->is_object() && found->contains("content")) tokens[key] = found->at("content");
+    if (config.contains(key)) take(key, config.at(key));
+  }
+  // Tokens to which a model gives names of its own: {"image_token": "<image>"}.
+  if (const auto named = config.find("extra_special_tokens"); named != config.end() && named->is_object()) {
+    for (const auto& [key, token] : named->items()) take(key, token);
   }
   if (!own.empty()) {
     return std::make_shared<ChatForm>(read_text_file(own, kMaxCompanionBytes), own.string(), std::move(tokens));
@@ -487,7 +494,8 @@ void check_loss(const ModelBundle& bundle) {
   if (loss.is_plain() || bundle.task().has_classes(bundle.config.task)) return;
   const std::string problem_type = bundle.config.task.problem_type;
   throw UsageError(
-      {.what = "the loss is not over classes, one of which is right",
+      {.what = bundle.task().reads_text() ? "a language model's loss is neither smoothed nor focused"
+                                          : "the loss is not over classes, one of which is right",
        .where = loss.focal_gamma > 0 ? "--focal-gamma" : "--label-smoothing-factor",
        .found = fmt::format("{}{}{}", bundle.task().name(), problem_type.empty() ? "" : ", ", problem_type),
        .remedy = "omit the option"});

@@ -50,7 +50,8 @@ struct GenerateOptions {
 // What a model continues: a text, or a conversation, whose next answer it gives.
 struct GenerationPrompt {
   std::string text{};
-  json messages{};  // null: there is none
+  json messages{};   // null: there is none
+  json variables{};  // of the chat template; null: none
   std::string where = "--prompt";
 };
 
@@ -98,7 +99,11 @@ std::vector<GenerationPrompt> read_prompts(const std::string& path) {
     }
     if (prompt != nullptr && prompt->is_array()) messages = prompt;
     if (messages != nullptr) {
-      prompts.push_back({.messages = asked_messages(*messages, where), .where = where});
+      GenerationPrompt asked{.messages = asked_messages(*messages, where), .where = where};
+      if (const json* const variables = value("chat_template_kwargs")) asked.variables = *variables;
+      if (auto fault = fault_in_variables(asked.variables)) fail_conversation(where, std::move(*fault));
+      if (has_tools(object)) log_warning(fmt::format("{}: `tools` are not passed to the chat template", where));
+      prompts.push_back(std::move(asked));
     } else if (prompt != nullptr && prompt->is_string()) {
       prompts.push_back({.text = prompt->get<std::string>(), .where = where});
     } else {
@@ -164,7 +169,7 @@ std::vector<std::vector<std::int32_t>> encoded(const ModelBundle& bundle, std::v
                        .allowed = "texts to continue",
                        .remedy = "pass a `prompt`, or put a chat_template.jinja beside the model's tokenizer"});
     }
-    if (chats) prompts[i].text = bundle.chat->prompt(prompts[i].messages);
+    if (chats) prompts[i].text = bundle.chat->prompt(prompts[i].messages, prompts[i].variables);
     if (!chats && encoder.text_begin_id != kNoToken) ids.push_back(encoder.text_begin_id);
     bundle.tokenizer->encode_text(prompts[i].text, ids);
     if (ids.empty() && chats) {

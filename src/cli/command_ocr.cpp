@@ -104,7 +104,7 @@ void add_ocr(CLI::App& app, Invocation& invocation) {
   command->footer(
       "The lines have no labels: `predict` takes them as they are; to train, add \"labels\", a name for each\n"
       "word. Pages of one file share a `document`. PDF files are read by Poppler (apt-get install poppler-utils)\n"
-      "or pypdfium2 (pip install plimsoll[pdf]): their own text where they have it, else what Tesseract reads\n"
+      "or pypdfium2 (pip install pypdfium2): their own text where they have it, else what Tesseract reads\n"
       "on the page's picture.\n"
       "A file that cannot be read is named and left out; the exit code is then 3. See docs/ocr.md.\n"
       "\n"

@@ -135,7 +135,7 @@ void add_document_options(Command* command, DocumentInput& input) {
                     "Read the pages of PDF files by OCR, even if they contain text");
   one_of(
       command->add_option("--pdf-reader", input.pdf_reader,
-                          "What reads PDF files: poppler (its programs), pypdfium2 (pip install plimsoll[pdf]), auto "
+                          "What reads PDF files: poppler (its programs), pypdfium2 (pip install pypdfium2), auto "
                           "(Poppler where it is installed, else pypdfium2)"),
       {"auto", "poppler", "pypdfium2"})
       ->type_name("NAME")

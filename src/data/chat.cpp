@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace plimsoll {
@@ -37,6 +38,21 @@ std::optional<std::string> fault_in_messages(const json& messages) {
   return std::nullopt;
 }
 
+std::optional<std::string> fault_in_variables(const json& variables) {
+  if (variables.is_null()) return std::nullopt;
+  if (!variables.is_object()) return "`chat_template_kwargs` that is not an object";
+  for (const auto& [key, value] : variables.items()) {
+    if (value.is_structured()) return fmt::format("`chat_template_kwargs` with a list or an object, `{}`", key);
+  }
+  return std::nullopt;
+}
+
+bool has_tools(const json& line) {
+  const auto tools = line.find("tools");
+  if (tools == line.end() || tools->is_null()) return false;
+  return tools->is_string() ? *tools != "" && *tools != "[]" : !tools->empty();
+}
+
 ChatForm::ChatForm(std::string_view source, const std::string& where, ordered_json tokens)
     : source_(source), tokens_(std::move(tokens)) {
   try {
@@ -46,9 +62,10 @@ ChatForm::ChatForm(std::string_view source, const std::string& where, ordered_js
   }
 }
 
-std::string ChatForm::text(const json& messages, std::size_t count, bool answers) const {
+std::string ChatForm::text(const json& messages, const json& variables, std::size_t count, bool answers) const {
   if (fault_) throw DataError(*fault_);
   ordered_json values = tokens_;
+  for (const auto& [key, value] : variables.items()) values[key] = value;
   values["messages"] = ordered_json::array();
   for (std::size_t i = 0; i < count; ++i) values["messages"].push_back(ordered(messages[i]));
   values["add_generation_prompt"] = answers;
@@ -57,13 +74,18 @@ std::string ChatForm::text(const json& messages, std::size_t count, bool answers
   return template_->render(values);
 }
 
-std::vector<std::string> ChatForm::turns(const json& messages) const {
+std::vector<std::string> ChatForm::turns(const json& messages, const json& variables) const {
   std::vector<std::string> parts;
   std::string before;       // before the parts
   bool is_one_text = true;  // each text so far begins with the one before
   for (std::size_t i = 0; i < messages.size(); ++i) {
     if (messages[i].at("role") != "assistant") continue;
-    const std::string prompt = text(messages, i, true), whole = text(messages, i + 1, false);
+    std::string prompt = text(messages, variables, i, true);
+    const std::string whole = text(messages, variables, i + 1, false);
+    // A request may begin the answer ("<think>"), which answers in data do without.
+    if (!whole.starts_with(prompt) && whole.starts_with(text(messages, variables, i, false))) {
+      prompt.resize(static_cast<std::size_t>(std::ranges::mismatch(prompt, whole).in1 - prompt.begin()));
+    }
     if (!whole.starts_with(prompt)) {
       throw DataError({.what = "the chat template formats an answer differently from its request",
                        .found = fmt::format("message {}", i),
@@ -88,6 +110,8 @@ std::vector<std::string> ChatForm::turns(const json& messages) const {
   return parts;
 }
 
-std::string ChatForm::prompt(const json& messages) const { return text(messages, messages.size(), true); }
+std::string ChatForm::prompt(const json& messages, const json& variables) const {
+  return text(messages, variables, messages.size(), true);
+}
 
 }  // namespace plimsoll

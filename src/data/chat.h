@@ -19,6 +19,10 @@ namespace plimsoll {
 // Returns what is wrong with `messages`, or nothing if they are a conversation. That is an array of objects with the
 // texts `role` and `content`, and perhaps other texts and numbers.
 std::optional<std::string> fault_in_messages(const nlohmann::json& messages);
+// Returns the same of a line's `chat_template_kwargs`: an object of texts, numbers and truth values, or null.
+std::optional<std::string> fault_in_variables(const nlohmann::json& variables);
+// True if a line has `tools`, which are not passed to the template.
+bool has_tools(const nlohmann::json& line);
 
 class ChatForm {
  public:
@@ -30,14 +34,16 @@ class ChatForm {
   // an assistant's answer and what the template appends to it, and the others are the text before. Text after the last
   // answer is left out. A template may write earlier answers differently once others follow; then only the last one is
   // a separate part. Throws DataError for a conversation that the template refuses, or that has no answer.
-  std::vector<std::string> turns(const nlohmann::json& messages) const;
+  // `variables`: what else the template may name, an object or null (TRL's chat_template_kwargs).
+  std::vector<std::string> turns(const nlohmann::json& messages, const nlohmann::json& variables = {}) const;
   // Returns the text up to where an assistant's next answer begins.
-  std::string prompt(const nlohmann::json& messages) const;
+  std::string prompt(const nlohmann::json& messages, const nlohmann::json& variables = {}) const;
 
   const std::string& source() const { return source_; }
 
  private:
-  std::string text(const nlohmann::json& messages, std::size_t count, bool answers) const;
+  std::string text(const nlohmann::json& messages, const nlohmann::json& variables, std::size_t count,
+                   bool answers) const;
 
   std::string source_;
   std::optional<JinjaTemplate> template_;  // nothing: `fault_` says why

@@ -14,7 +14,8 @@
 // tokenizer_config.json names PreTrainedTokenizerFast or TokenizersBackend does tokenizer.json decide. LlamaTokenizer
 // takes tokenizer.json's vocabulary of characters and sets a space in front as add_prefix_space and legacy say. Padding
 // and truncation sections are ignored; a special token that no file lists as an added token is matched without
-// swallowing white space.
+// swallowing white space. Where no file names a class, the model's type in config.json does, but llama has none, so
+// its tokenizer.json decides.
 #pragma once
 
 #include <array>

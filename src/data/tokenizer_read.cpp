@@ -124,7 +124,10 @@ TokenizerClass tokenizer_class(const TokenizerReading& reading, const Place& pla
     rules.name = text(model, "tokenizer_class");
     rules.model_type = text(model, "model_type");
   }
-  rules.from_file = !place.read_others || rules.name == "PreTrainedTokenizerFast" || rules.name == "TokenizersBackend";
+  // `transformers` 5.17 has a class for each type of model but llama.
+  const bool of_llama = rules.name.empty() && rules.model_type == "llama";
+  rules.from_file =
+      !place.read_others || of_llama || rules.name == "PreTrainedTokenizerFast" || rules.name == "TokenizersBackend";
   if (rules.name.ends_with("Fast")) rules.name.resize(rules.name.size() - std::string_view("Fast").size());
   return rules;
 }

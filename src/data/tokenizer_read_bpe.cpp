@@ -178,7 +178,7 @@ void read_bpe_config(TokenizerReading& reading, const json& config, const Tokeni
   // which `run_ner.py` asks for.
   options.add_prefix_space = !of_pages || flag("add_prefix_space", true);
   if (!options.characters) return;
-  if (!of.from_file && (of.name == "LlamaTokenizer" || (of.name.empty() && of.model_type == "llama"))) {
+  if (!of.from_file && of.name == "LlamaTokenizer") {
     options.characters = {.prefix = !flag("add_prefix_space", true) ? Prefix::kNever
                                     : flag("legacy", false)         ? Prefix::kAlways
                                                                     : Prefix::kFirst};

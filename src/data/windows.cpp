@@ -65,7 +65,9 @@ void validate(const WindowOptions& options) {
 
 namespace {
 
-// Sets ids and words of a running text. The tokens around it belong to its first and its last part.
+// Sets ids and words of a running text. A conversation is encoded whole, as its template's text is before an answer is
+// generated; so are a prompt and its completion each by itself. The tokens around a text belong to its first and its
+// last part.
 void encode_running_text(const Page& page, const WordEncoder& encoder, PageTokens& out) {
   if (page.words.empty()) return;
   const bool framed = page.target != nullptr && page.target->frames_text();
@@ -73,7 +75,12 @@ void encode_running_text(const Page& page, const WordEncoder& encoder, PageToken
     out.ids.push_back(encoder.text_begin_id);
     out.words.push_back(0);
   }
-  encoder.encode_text(page.words, out.ids, out.words);
+  if (framed) encoder.encode_text(page.words, out.ids, out.words);
+  for (std::size_t part = 0; !framed && part < page.words.size(); ++part) {
+    const std::ptrdiff_t before = std::ssize(out.words);
+    encoder.encode_text(std::span(page.words).subspan(part, 1), out.ids, out.words);
+    std::fill(out.words.begin() + before, out.words.end(), static_cast<std::int32_t>(part));
+  }
   if (!framed && encoder.text_end_id != kNoToken) {
     out.ids.push_back(encoder.text_end_id);
     out.words.push_back(static_cast<std::int32_t>(page.words.size()) - 1);

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
 #include "formats/json.h"
 
 namespace plimsoll {
@@ -114,6 +118,29 @@ std::string stripped(std::string_view text, std::string_view of, bool left, bool
     text.remove_suffix(length);
   }
   return std::string(text);
+}
+
+bool has_other_cases(std::string_view text) {
+  // Latin, Greek, Cyrillic, Armenian, Georgian, Cherokee, phonetic and letterlike blocks, and those of historic
+  // scripts.
+  constexpr std::pair<std::uint32_t, std::uint32_t> kBlocks[] = {
+      {0xC0, 0x24F},      {0x250, 0x2AF},     {0x345, 0x345},    {0x370, 0x58F},     {0x10A0, 0x10FF},
+      {0x13A0, 0x13FF},   {0x1C80, 0x1CBF},   {0x1D00, 0x1DBF},  {0x1E00, 0x1FFF},   {0x2126, 0x2132},
+      {0x2160, 0x2188},   {0x24B6, 0x24E9},   {0x2C00, 0x2DFF},  {0xA640, 0xA69F},   {0xA720, 0xA7FF},
+      {0xAB30, 0xABBF},   {0xFB00, 0xFB17},   {0xFF21, 0xFF5A},  {0x10400, 0x105FF}, {0x10C80, 0x10CFF},
+      {0x118A0, 0x118DF}, {0x16E40, 0x16E9F}, {0x1E900, 0x1E943}};
+  for (std::size_t at = 0; at < text.size();) {
+    const auto lead = static_cast<unsigned char>(text[at++]);
+    if (lead < 0x80) continue;
+    std::uint32_t code_point = lead & (lead < 0xE0 ? 0x1FU : lead < 0xF0 ? 0x0FU : 0x07U);
+    for (; at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80; ++at) {
+      code_point = (code_point << 6) | (static_cast<unsigned char>(text[at]) & 0x3FU);
+    }
+    const bool is_sign = code_point == 0xD7 || code_point == 0xF7;  // × and ÷
+    const auto holds = [code_point](auto block) { return code_point >= block.first && code_point <= block.second; };
+    if (code_point == 0xB5 || (!is_sign && std::ranges::any_of(kBlocks, holds))) return true;
+  }
+  return false;
 }
 
 std::string cased(std::string text, bool upper) {

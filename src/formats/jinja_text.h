@@ -32,7 +32,9 @@ std::size_t characters_off(std::string_view text, std::string_view of, bool at_b
 // Returns `text` without these characters at its ends.
 std::string stripped(std::string_view text, std::string_view of, bool left, bool right);
 
-// Change only ASCII letters, because no template changes others.
+// True if a text may have letters beyond ASCII with upper and lower case: of the scripts that have both.
+bool has_other_cases(std::string_view text);
+// Change ASCII letters alone.
 std::string cased(std::string text, bool upper);
 std::string capitalized(const std::string& text);
 std::string titled(std::string text);

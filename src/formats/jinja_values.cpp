@@ -159,6 +159,10 @@ Value method_of_text(const std::string& text, const std::string& name, const Arg
     const std::string part = given(0, "prefix").value_or("");
     return Value(name == "startswith" ? text.starts_with(part) : text.ends_with(part));
   }
+  const bool changes_case = name == "upper" || name == "lower" || name == "capitalize" || name == "title";
+  if (changes_case && has_other_cases(text)) {
+    fail("only the case of ASCII letters is changed", fmt::format("{} of \"{}\"", name, text.substr(0, 40)));
+  }
   if (name == "upper" || name == "lower") return Value(cased(text, name == "upper"));
   if (name == "capitalize") return Value(capitalized(text));
   if (name == "title") return Value(titled(text));

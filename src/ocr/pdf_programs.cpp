@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 constexpr const char* kPythonCode =
     "import sys; sys.path = [place for place in sys.path if place]; from plimsoll.pdf import main; main()";
 constexpr const char* kPopplerRemedy = "apt-get install poppler-utils";
-constexpr const char* kPythonRemedy = "pip install plimsoll[pdf]";
+constexpr const char* kPythonRemedy = "pip install pypdfium2";
 
 // A file whose name begins with "-" would be mistaken for an option.
 std::string argument(const fs::path& path) { return fs::absolute(path).string(); }

@@ -499,6 +499,38 @@ TEST_F(LanguageModel, ARefusalNamesTheTextThatIsFarLongerThanTheOthers) {
 }
 
 // Its update would be one of nothing, and its perplexity 1.
+TEST_F(LanguageModel, AConversationsToolsAreWarnedOf) {
+  json chat = {{"messages", {{{"role", "user"}, {"content", "a"}}, {{"role", "assistant"}, {"content", "b"}}}},
+               {"tools", {{{"name", "add"}}}}};
+  write_pages("tools.jsonl", {chat});
+  ASSERT_EQ(run({"init", "--model", "llama-tiny", "--task", "causal-lm", "--output-dir", path("base")}).code, 0);
+  write_bytes(at("base/chat_template.jinja"), "{% for m in messages %}{{ m.content ~ eos_token }}{% endfor %}");
+  const Outcome checked =
+      run({"check", "--model", path("base"), "--task", "causal-lm", "--data", path("pages/tools.jsonl")});
+  EXPECT_EQ(checked.code, 0) << checked.out;
+  EXPECT_THAT(checked.out, HasSubstr("[tools-not-passed]"));
+  chat["chat_template_kwargs"] = {{"a", {1}}};
+  write_pages("tools.jsonl", {chat});
+  EXPECT_EQ(run({"check", "--model", path("base"), "--task", "causal-lm", "--data", path("pages/tools.jsonl")}).code,
+            3);
+}
+
+// A decoder pads nothing here, so its tokenizer may pad with another token than its config.json.
+TEST_F(LanguageModel, PaddingMayDifferBetweenTokenizerAndModel) {
+  ASSERT_EQ(run({"init", "--model", "llama-tiny", "--task", "causal-lm", "--output-dir", path("base")}).code, 0);
+  json config = json::parse(file_bytes(at("base/config.json")));
+  config["pad_token_id"] = 2;
+  config["layer_types"] = std::vector<std::string>(config.at("num_hidden_layers"), "full_attention");
+  fs::remove(at("base/checksums.json"));
+  write_bytes(at("base/config.json"), config.dump());
+  const Outcome written =
+      run({"generate", "--model", path("base"), "--prompt", "The", "--max-new-tokens", "1", "--threads", "1"});
+  EXPECT_EQ(written.code, 0) << written.err;
+  ASSERT_EQ(run({"init", "--model", path("base"), "--num-hidden-layers", "1", "--output-dir", path("one")}).code, 0);
+  const json one = json::parse(file_bytes(at("one/config.json")));
+  EXPECT_EQ(one.at("layer_types"), json({"full_attention"})) << "one for each layer, or transformers refuses it";
+}
+
 TEST_F(LanguageModel, ACompletionThatIsCutAwayIsNamed) {
   std::string prompt;
   for (int i = 0; i < 40; ++i) prompt += "What is paid in cash? ";

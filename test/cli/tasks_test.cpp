@@ -209,7 +209,7 @@ TEST_F(Tasks, WholeNumbersAreSaidToBeRegression) {
   const Outcome checked = run({"check", "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"), "--task",
                                "sequence-classification"});
   EXPECT_EQ(checked.code, 0);
-  EXPECT_THAT(checked.out, testing::HasSubstr("info [labels-whole] " + said));
+  EXPECT_THAT(checked.out, testing::HasSubstr("warning [labels-whole] " + said));
   const Outcome trained = run(train("sequence-classification", {"--max-steps", "1"}));
   EXPECT_EQ(trained.code, 0) << trained.err;
   EXPECT_THAT(trained.err, testing::HasSubstr(said));

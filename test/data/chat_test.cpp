@@ -45,21 +45,60 @@ TEST(ChatForm, OfATemplateThatRewritesEarlierAnswersTheLastIsLearnt) {
   EXPECT_THAT(chat.turns(messages), ElementsAre("<user>a<assistant>b<user>c<assistant>d<user>e<assistant>", "!f"));
 }
 
+TEST(ChatForm, VariablesOfALineReachTheTemplate) {
+  const ChatForm chat(
+      "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant>"
+      "{% if enable_thinking is defined and enable_thinking is false %}<think></think>{% endif %}{% endif %}",
+      "here", {});
+  const json question = json::array({message("user", "a")}), quiet = {{"enable_thinking", false}};
+  EXPECT_EQ(chat.prompt(question), "<user>a<assistant>");
+  EXPECT_EQ(chat.prompt(question, quiet), "<user>a<assistant><think></think>");
+  EXPECT_EQ(fault_in_variables(quiet), std::nullopt);
+  EXPECT_EQ(fault_in_variables(json()), std::nullopt);
+  EXPECT_TRUE(fault_in_variables(json::array()).has_value());
+  EXPECT_TRUE(fault_in_variables({{"a", {1}}}).has_value());
+  EXPECT_TRUE(has_tools({{"tools", {{{"name", "add"}}}}}));
+  for (const json& none :
+       {json::object(), json{{"tools", nullptr}}, json{{"tools", json::array()}}, json{{"tools", "[]"}}})
+    EXPECT_FALSE(has_tools(none)) << none;
+}
+
+// As DeepSeek's R1, whose request begins the answer's thinking.
+TEST(ChatForm, AnAnswerMayLackWhatItsRequestBegins) {
+  const ChatForm chat(
+      "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+      "{% if add_generation_prompt %}<assistant>(think){% endif %}",
+      "here", {});
+  EXPECT_THAT(chat.turns(json::array({message("user", "a"), message("assistant", "b")})),
+              ElementsAre("<user>a<assistant>", "b"));
+}
+
 TEST(ChatForm, WhatCannotBeLearntIsRefused) {
   const ChatForm chat(kMarkers, "here", {});
   expect_error<DataError>([&] { chat.turns(json::array({message("user", "a")})); }, {"assistant"});
-  const ChatForm other("{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}?{% endif %}",
-                       "here", {});
-  expect_error<DataError>([&] { other.turns(json::array({message("user", "a"), message("assistant", "b")})); }, {"differently"});
+  const ChatForm other("{{ messages | length }}{% for m in messages %}{{ m.content }}{% endfor %}", "here", {});
+  expect_error<DataError>(
+      [&] {
+        other.turns(json::array({message("user", "a"), message("assistant", "b")}));
+      },
+      {"differently"});
   const ChatForm broken("{% what %}", "here", {});
-  expect_error<DataError>([&] { broken.turns(json::array({message("user", "a"), message("assistant", "b")})); }, {"what", "here"});
+  expect_error<DataError>(
+      [&] {
+        broken.turns(json::array({message("user", "a"), message("assistant", "b")}));
+      },
+      {"what", "here"});
   EXPECT_EQ(fault_in_messages(json::array({message("user", "a")})), std::nullopt);
   for (const json& wrong : {json::array(), json("a"), json::array({json("a")}), json::array({{{"role", "user"}}}),
                             json::array({{{"role", "user"}, {"content", "a"}, {"tool_calls", json::array({1})}}})}) {
     EXPECT_TRUE(fault_in_messages(wrong).has_value()) << wrong;
   }
   const ChatForm strict("{{ raise_exception('no ' ~ messages[0].role) }}", "here", {});
-  expect_error<DataError>([&] { strict.turns(json::array({message("user", "a"), message("assistant", "b")})); }, {"no user"});
+  expect_error<DataError>(
+      [&] {
+        strict.turns(json::array({message("user", "a"), message("assistant", "b")}));
+      },
+      {"no user"});
 }
 
 }  // namespace

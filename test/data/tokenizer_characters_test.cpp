@@ -72,8 +72,10 @@ TEST(TokenizerCharacters, TheClassSaysWhereSpacesAreSetInFront) {
   const Tokenizer by_file = tokenizer_of(file(), {{"tokenizer_class", "PreTrainedTokenizerFast"}});
   EXPECT_EQ(text_spelled(by_file, text), "▁a</s>▁b▁c");
   EXPECT_EQ(text_spelled(by_file, spaces), "▁▁▁x");
-  // Without a configuration the model's type names the class.
-  EXPECT_EQ(text_spelled(tokenizer_of(file(), nullptr), spaces), "▁▁x");
+  // Where no file names the class, the model's type does not either.
+  EXPECT_EQ(text_spelled(tokenizer_of(file(), nullptr), spaces), "▁▁▁x");
+  EXPECT_EQ(text_spelled(tokenizer_of(file(), json::object()), text), "▁a</s>▁b▁c");
+  EXPECT_EQ(text_spelled(tokenizer_of(file(), {{"add_prefix_space", false}}), text), "▁a</s>▁b▁c");
 }
 
 TEST(TokenizerCharacters, TheClassAndAMetaspaceThatSaysTheSameAgree) {
@@ -131,7 +133,7 @@ TEST(TokenizerCharacters, WritesTheClassThatItWasReadFor) {
   for (const bool alone : {false, true}) {
     const ScratchFolder from, to;
     from.write("tokenizer.json", file().dump());
-    if (!alone) from.write("config.json", R"({"model_type": "llama"})");
+    if (!alone) from.write("config.json", R"({"model_type": "llama", "tokenizer_class": "LlamaTokenizer"})");
     const Tokenizer tokenizer = Tokenizer::from_directory(alone ? from.path() / "tokenizer.json" : from.path());
     tokenizer.save(to.path());
     const Tokenizer again = Tokenizer::from_directory(to.path());

@@ -150,9 +150,9 @@ TEST(PdfPrograms, AreNamedWithTheirPackagesWhereTheyAreMissing) {
   const Variable python("PLIMSOLL_PDF_PYTHON", "");
   const auto find = [](PdfReader reader) { return [reader] { find_pdf_programs(reader); }; };
   expect_error<EnvironmentError>(find(PdfReader::kAuto),
-                                 {"pdfinfo", "python3", "apt-get install poppler-utils", "pip install plimsoll[pdf]"});
+                                 {"pdfinfo", "python3", "apt-get install poppler-utils", "pip install pypdfium2"});
   expect_error<EnvironmentError>(find(PdfReader::kPoppler), {"pdfinfo", "apt-get install poppler-utils"});
-  expect_error<EnvironmentError>(find(PdfReader::kPypdfium2), {"python3", "pip install plimsoll[pdf]"});
+  expect_error<EnvironmentError>(find(PdfReader::kPypdfium2), {"python3", "pip install pypdfium2"});
   EXPECT_THAT(describe_pdf_reader(), testing::AllOf(testing::HasSubstr("poppler-utils"), testing::HasSubstr("pip")));
   // A Python without the package says so itself.
   folder.write("python3", "#!/bin/sh\necho Traceback >&2\necho 'ModuleNotFoundError: plimsoll' >&2\nexit 1\n");

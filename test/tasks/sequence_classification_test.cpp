@@ -114,7 +114,7 @@ TEST_F(Labels, ThatAreAloneAmongListsAreListsOfOne) {
 TEST_F(Labels, ThatAreWholeNumbersMayBeMeantAsClasses) {
   const Findings said = page_labels_in(*open({0, 2, 1, 2}), {}).findings;
   ASSERT_EQ(said.count("labels-whole"), 1U);
-  EXPECT_EQ(said.sorted()[0].severity, Severity::kInfo);
+  EXPECT_EQ(said.sorted()[0].severity, Severity::kWarning);
   EXPECT_EQ(said.sorted()[0].first.what,
             "labels are whole numbers 0 to 2: taken as regression; --problem-type single_label_classification makes "
             "them classes");

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Predicts the pages of a JSONL file with Ray Data: every worker holds the model in a process of its own.
 
-  pip install "ray[data]" plimsoll        # or PYTHONPATH=python and PLIMSOLL=build/release/plimsoll
+  pip install "ray[data]"        # and PYTHONPATH=python, PLIMSOLL=build/release/plimsoll, or the wheel of docs/python.md
   tools/fleets/ray_predict.py --model run --data pages.jsonl --output found.jsonl --workers 2 [--compare one.jsonl]
 
 Lines come in the order of the pages. --compare: with what `plimsoll predict --output` wrote of the same pages; exit
@@ -33,7 +33,7 @@ class Predict:
         for page in pages:  # the predictor knows no file from which to name pictures
             if "image" in page:
                 page["image"] = str(self.folder / page["image"])
-        return {"line": [json.dumps(page) for page in self.predict(pages)]}
+        return {"line": [json.dumps(page) for page in self.predict(pages) if page is not None]}
 
 
 def main():

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Predicts the pages of a JSONL file with Spark: every partition opens the model once, in a process of its own.
 
-  pip install pyspark plimsoll            # or PYTHONPATH=python and PLIMSOLL=build/release/plimsoll; Java 17 or later
+  pip install pyspark            # and PYTHONPATH=python, PLIMSOLL=build/release/plimsoll, or the wheel; Java 17 or later
   tools/fleets/spark_predict.py --model run --data pages.jsonl --output found --workers 2 [--compare one.jsonl]
 
 Writes the folder --output with a file a partition (part-00000, ...), as Spark does; their lines follow one another in
@@ -28,7 +28,7 @@ def predict_partition(lines, model, folder, threads, batch_size):
             for page in batch:  # the predictor knows no file from which to name pictures
                 if "image" in page:
                     page["image"] = str(Path(folder) / page["image"])
-            for page in predict(batch):
+            for page in filter(None, predict(batch)):  # None: it could not be read
                 yield json.dumps(page)
 
 

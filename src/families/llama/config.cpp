@@ -188,6 +188,10 @@ void write_llama(const LlamaConfig& c, json& object) {
   object["hidden_act"] = "silu";
   object["tie_word_embeddings"] = c.tie_word_embeddings;
   object["pad_token_id"] = c.pad_token_id < 0 ? json() : json(c.pad_token_id);
+  // A file that says each layer's kind has as many as there are layers, or `transformers` refuses it.
+  if (const auto types = object.find("layer_types"); types != object.end() && types->is_array()) {
+    *types = std::vector<std::string>(static_cast<std::size_t>(c.num_hidden_layers), "full_attention");
+  }
   object["rope_parameters"] = rotary_json(c.rotary);
   object.erase("rope_scaling");
   object.erase("rope_theta");

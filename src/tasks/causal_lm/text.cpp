@@ -26,8 +26,9 @@ constexpr const char* kForms = "`text`, or `prompt` and `completion`, or `messag
                                      .remedy = "give each message a `role` and a `content`, which are texts"});
 }
 
-// Returns the text of a conversation, in parts.
-std::vector<std::string> read_messages(const nlohmann::json& messages, const Page& page, const ChatForm* chat) {
+// Returns the text of a conversation, in parts. `line` has the variables of the template.
+std::vector<std::string> read_messages(const nlohmann::json& messages, const nlohmann::json& line, const Page& page,
+                                       const ChatForm* chat) {
   if (chat == nullptr) {
     throw PageError("no-chat-template",
                     {.what = "a page has a conversation, and the model no chat template",
@@ -37,8 +38,12 @@ std::vector<std::string> read_messages(const nlohmann::json& messages, const Pag
                      .remedy = "put the chat_template.jinja that you want beside the model's tokenizer"});
   }
   if (auto fault = fault_in_messages(messages)) fail_messages(page, std::move(*fault));
+  const nlohmann::json variables = line.value("chat_template_kwargs", nlohmann::json());
+  if (fault_in_variables(variables)) {
+    throw wrong_type(page, "`chat_template_kwargs`", variables, "an object of texts, numbers and truth values");
+  }
   try {
-    return chat->turns(messages);
+    return chat->turns(messages, variables);
   } catch (const DataError& error) {
     Problem problem = error.problem();
     problem.where = problem.where.empty() ? place(page) : fmt::format("{}, by {}", place(page), problem.where);
@@ -80,7 +85,7 @@ std::vector<std::string> read_asked_and_answered(const nlohmann::json& json, con
   nlohmann::json messages = json.at("prompt");
   if (messages.empty()) fail_messages(page, "a `prompt` without a message");
   messages.push_back(completion[0]);
-  std::vector<std::string> turns = read_messages(messages, page, chat);
+  std::vector<std::string> turns = read_messages(messages, json, page, chat);
   std::vector<std::string> parts(2);
   parts[1] = std::move(turns.back());
   turns.pop_back();
@@ -109,7 +114,7 @@ class TextReader final : public TargetReader {
  public:
   std::shared_ptr<const PageTarget> read(const nlohmann::json& json, const Page&, PageFaults*) const override {
     return std::make_shared<PageText>(json.contains("messages") || is_asked_and_answered(json), json.contains("label"),
-                                      odd_role_in(json));
+                                      has_tools(json), odd_role_in(json));
   }
   std::string_view key() const override { return "text"; }
   bool reads_text() const override { return true; }
@@ -119,7 +124,7 @@ class TextReader final : public TargetReader {
       for (const char* key : {"text", "prompt", "completion"}) {
         if (json.contains(key)) fail_twice(page, "messages", key);
       }
-      return read_messages(json.at("messages"), page, chat);
+      return read_messages(json.at("messages"), json, page, chat);
     }
     const bool whole = json.contains("text") || !(json.contains("prompt") || json.contains("completion"));
     for (const char* key : {"prompt", "completion"}) {
@@ -155,12 +160,12 @@ class TextReader final : public TargetReader {
 
   void pack(const PageTarget& target, Packer& out) const override {
     const auto& text = dynamic_cast<const PageText&>(target);
-    out.number((text.frames_text() ? 1 : 0) + (text.has_label() ? 2 : 0));
+    out.number((text.frames_text() ? 1 : 0) + (text.has_label() ? 2 : 0) + (text.has_tools() ? 4 : 0));
     out.text(text.odd_role());
   }
   std::shared_ptr<const PageTarget> unpack(Unpacker& in) const override {
     const std::int64_t packed = in.number();
-    return std::make_shared<PageText>(packed % 2 != 0, packed >= 2, in.text());
+    return std::make_shared<PageText>(packed % 2 != 0, packed / 2 % 2 != 0, packed / 4 % 2 != 0, in.text());
   }
 };
 
@@ -189,6 +194,13 @@ class NextTokenTargets final : public Targets {
                     .found = in_quotes(text->odd_role()),
                     .allowed = "system, user or assistant, mostly; what an assistant says is learnt",
                     .remedy = meant.empty() ? "check the role" : fmt::format("did you mean \"{}\"?", meant)});
+    }
+    if (text->has_tools()) {
+      findings.add(Severity::kWarning, "tools-not-passed",
+                   {.what = "a conversation has `tools`, which the chat template does not get",
+                    .where = place(page),
+                    .allowed = "conversations without tools",
+                    .remedy = "write the texts yourself, with `prompt` and `completion` in place of `messages`"});
     }
     if (!text->has_label()) return;
     findings.add(Severity::kWarning, "label-not-read",

@@ -291,7 +291,7 @@ class LabelKinds {
     if (problem != ClassProblem::kRegression || order_.size() > 1 || !all_whole_) return findings;
     if (numbers_.size() > kMostNumbers || largest_ >= kMostNumbers) return findings;
     findings.add(
-        Severity::kInfo, "labels-whole",
+        Severity::kWarning, "labels-whole",
         {.what = fmt::format("labels are whole numbers {} to {}: taken as regression; --problem-type "
                              "single_label_classification makes them classes",
                              *numbers_.begin(), *numbers_.rbegin()),
