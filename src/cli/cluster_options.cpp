@@ -115,7 +115,7 @@ void print_rank_sweep(const Invocation& invocation, const ClusterOptions& option
     const std::int64_t pages = run.train.train_batch_size;
     if (ranks > pages) break;  // then some ranks would have nothing to do
     if (ranks > 1 && pages > samples) {
-      table += fmt::format("\n{:>6}{:>8}  the data have {}; pass more, of plimsoll synth say", ranks, pages,
+      table += fmt::format("\n{:>6}{:>8}  the data have {}; pass more, for example from plimsoll synth", ranks, pages,
                            counted(samples, "page"));
       break;
     }

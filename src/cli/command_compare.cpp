@@ -128,7 +128,13 @@ std::string table(const Side& a, const Side& b) {
   std::array names = {std::filesystem::path(a.model).filename().string(),
                       std::filesystem::path(b.model).filename().string()};
   if (names[0] == names[1]) names = {"A: " + names[0], "B: " + names[1]};  // a model and its quantized form
-  const std::size_t width = std::max({std::size_t{26}, names[0].size() + 2, names[1].size() + 2});
+  const auto scored = [](const PagesRead& read) {
+    const ConfidenceInterval between = interval(read);
+    return fmt::format("{:.3f} ({:.3f}–{:.3f})", read.scores.metrics.front().value, between.low, between.high);
+  };
+  const std::string score_of_a = scored(a.read), score_of_b = scored(b.read);
+  const std::size_t width = std::max(
+      {std::size_t{26}, names[0].size() + 2, names[1].size() + 2, score_of_a.size() + 1, score_of_b.size() + 1});
   const auto row = [&](std::string_view name, const std::string& of_a, const std::string& of_b, std::string_view note) {
     return fmt::format("{:<24}{:>{}}{:>{}}{:>14}\n", name, of_a, width, of_b, width, note);
   };
@@ -143,11 +149,7 @@ std::string table(const Side& a, const Side& b) {
               times(as(b.predicted_peak_bytes), as(a.predicted_peak_bytes)));
   text += row("seconds per page", fmt::format("{:.3g}", a.seconds_per_page), fmt::format("{:.3g}", b.seconds_per_page),
               times(b.seconds_per_page, a.seconds_per_page));
-  const auto scored = [](const PagesRead& read) {
-    const ConfidenceInterval between = interval(read);
-    return fmt::format("{:.3f} ({:.3f}–{:.3f})", read.scores.metrics.front().value, between.low, between.high);
-  };
-  text += row(a.read.scores.metrics.front().name, scored(a.read), scored(b.read), "");
+  text += row(a.read.scores.metrics.front().name, score_of_a, score_of_b, "");
   const ConfidenceInterval by = difference(a.read, b.read);
   text += fmt::format("{} of B less that of A: {:+.3f}, with 95 % between {:+.3f} and {:+.3f}\n",
                       a.read.scores.metrics.front().name,

@@ -24,7 +24,7 @@ struct QuantizeCommand {
 
 void refuse_unsuitable(const ModelBundle& bundle) {
   if (bundle.options.lora.enabled()) {
-    throw UsageError({.what = "an adapter is too small to be quantized",
+    throw UsageError({.what = "an adapter's weights stay floats; those of its base can be quantized",
                       .where = "--model",
                       .found = bundle.origin,
                       .allowed = "a model directory with all its weights",

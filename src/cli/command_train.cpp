@@ -133,6 +133,7 @@ nlohmann::json summary_json(const PlanSummary& plan, const TrainSummary& summary
       {"offloaded_in_place_bytes", plan.offload.in_place_bytes()},
       {"offloaded_activation_bytes", plan.offload.activation_bytes()},
       {"steps", summary.steps},
+      {"steps_here", summary.steps_here},  // without those before a resumption, to which `seconds` do not belong
       {"seconds", summary.seconds},
       {"pages_per_second", summary.seconds > 0 ? static_cast<double>(summary.pages_here) / summary.seconds : 0},
       {"data_wait", summary.data_wait},

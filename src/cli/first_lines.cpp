@@ -50,7 +50,7 @@ std::string defaults_line(const RunOptions& options, const ModelBundle& bundle) 
     differing.emplace_back("an evaluation after each epoch (Hugging Face: none)");
   }
   if (train.load_best_model_at_end) add("--metric-for-best-model", metric_name(bundle, ""), "loss");
-  if (options.parts.lora_rank > 0) {
+  if (options.parts.lora_rank > 0 && 2 * options.parts.lora_rank != 8) {
     add("--lora-alpha", fmt::format("{}, twice the rank", 2 * options.parts.lora_rank), "8");
   }
   if (differing.empty()) return {};

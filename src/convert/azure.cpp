@@ -87,6 +87,8 @@ void set_size(FoundPage& page, const JsonNode& node) {
 
 bool is_azure(const Evidence& evidence) {
   if (evidence.has("analyzeResult") || evidence.has("readResult") || evidence.has("readResults")) return true;
+  // An analysis that has not succeeded has no result, which reading it says.
+  if (evidence.has("status") && evidence.has("createdDateTime") && evidence.has("lastUpdatedDateTime")) return true;
   // What the SDKs print for a result has no object around it.
   return evidence.has("pages[].words[].polygon") || evidence.has("pages[].lines[].polygon");
 }

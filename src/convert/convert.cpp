@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <system_error>
+#include <unordered_set>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -22,6 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr Loss kSameId{"page has the name of an earlier one, and gets a number besides",
+                       "pages have the names of earlier ones, and get numbers besides"};
 constexpr Loss kUncertain{"word is less certain than --min-confidence and is left out",
                           "words are less certain than --min-confidence and are left out"};
 constexpr Loss kNoSegment{"word has no line or field, and keeps its own box (--segment-boxes)",
@@ -115,7 +118,11 @@ class Predictions {
 
   // Returns the prediction for the page; nullptr if there is none.
   const FoundPage* of(const FoundPage& page) {
-    if (!next_ || !is_of(*next_, page)) return nullptr;
+    if (!next_) return nullptr;
+    if (!is_of(*next_, page)) {
+      if (next_->id == page.id) skipped_ = page.id;
+      return nullptr;
+    }
     current_ = std::move(next_);
     next_ = file_.next();
     return &*current_;
@@ -123,6 +130,13 @@ class Predictions {
 
   void finish() const {
     if (!next_) return;
+    if (skipped_ && *skipped_ == next_->id) {
+      throw DataError({.what = "a prediction has other words than its page",
+                       .where = next_->where,
+                       .found = in_quotes(next_->id),
+                       .allowed = "what predict writes of the same pages",
+                       .remedy = "predict the pages again: their words have changed since, or come from another OCR"});
+    }
     throw DataError({.what = "a prediction is of no page of the input, or out of order",
                      .where = next_->where,
                      .found = in_quotes(next_->id),
@@ -141,6 +155,7 @@ class Predictions {
   PagesFile file_;
   fs::path path_;
   std::optional<FoundPage> next_{}, current_{};
+  std::optional<std::string> skipped_{};  // the last page that had the next prediction's id and other words
 };
 
 void leave_out_uncertain(FoundPage& page, double least, Losses& losses) {
@@ -240,7 +255,17 @@ class Conversion {
     while (const std::optional<FoundPage> page = predictions.next()) names_.add(*page);
   }
 
+  // Files of one name in several folders give pages of one id, which the commands that read pages refuse.
+  void name_once(FoundPage& page) {
+    if (page.more.is_object() || ids_.insert(page.id).second) return;
+    std::size_t number = 2;
+    while (!ids_.insert(fmt::format("{}-{}", page.id, number)).second) ++number;
+    page.id = fmt::format("{}-{}", page.id, number);
+    losses_.add(kSameId, page.where);
+  }
+
   void prepare(FoundPage& page, const InputFormat& format) {
+    name_once(page);
     const bool thousandths = page.unit == BoxUnit::kShare;
     const bool placed = !page.more.is_object() || to_.own_boxes == OwnBoxes::kMeasured ||
                         (to_.own_boxes == OwnBoxes::kAsTheyAre && thousandths);
@@ -280,6 +305,7 @@ class Conversion {
   PageNames names_{};
   Losses losses_{};
   ConvertSummary summary_{};
+  std::unordered_set<std::string> ids_{};
 };
 
 }  // namespace

@@ -333,8 +333,10 @@ std::optional<JsonNode> annotation_of(const JsonNode& task, Losses& losses) {
 
 class TaskReader {
  public:
-  TaskReader(const std::filesystem::path& file, const JsonNode& task, const Reading& reading, bool linked)
-      : file_(file), task_(task), reading_(reading), linked_(linked) {}
+  // `linked` and `labelled`: some task of the project has a relation, or a rectangle with a label.
+  TaskReader(const std::filesystem::path& file, const JsonNode& task, const Reading& reading, bool linked,
+             bool labelled)
+      : file_(file), task_(task), reading_(reading), linked_(linked), labelled_(labelled) {}
 
   void read() {
     if (!task_.value().is_object()) task_.refuse("a task is not an object", "{\"data\": …, \"annotations\": […]}");
@@ -382,6 +384,7 @@ class TaskReader {
     for (std::size_t r = 0; r < results.size(); ++r) read_result(results.item(r), page, regions, index);
     page.has_entities = page.has_links = linked_;
     regions.finish(std::move(words));
+    if (!labelled_ && !page.classes.empty()) page.labels.clear();  // the project is of classes alone
     if (page.words.empty() && page.classes.empty() && !data.find("page")) {
       return reading_.losses.add(kSkipped, page.where);
     }
@@ -533,7 +536,7 @@ class TaskReader {
   const std::filesystem::path& file_;
   const JsonNode& task_;
   const Reading& reading_;
-  bool linked_;
+  bool linked_, labelled_;
   bool kept_size_ = false;  // the page's size comes from the task's data
 };
 
@@ -562,11 +565,12 @@ void read_label_studio(const std::filesystem::path& file, const Reading& reading
   }
   // A project whose tasks have relations has pages without any; they say so too.
   const bool linked = text.find("\"relation\"") != std::string::npos;
+  const bool labelled = text.find("labels\"") != std::string::npos;
   for (std::size_t t = 0; t < tasks.size(); ++t) {
     const std::string where = fmt::format("{}:{}, task {}", file.string(), tasks[t].line, t + 1);
     const nlohmann::json json = parse_json_file(tasks[t].text, where);
     const JsonNode task(json, where);
-    TaskReader(file, task, reading, linked).read();
+    TaskReader(file, task, reading, linked, labelled).read();
   }
 }
 

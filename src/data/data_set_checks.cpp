@@ -6,6 +6,7 @@
 
 #include "base/counted.h"
 #include "base/in_quotes.h"
+#include "base/lower_case.h"
 #include "base/nearest.h"
 
 namespace plimsoll {
@@ -35,9 +36,18 @@ std::string without_digits(std::string name) {
   return name;
 }
 
-// True for "TOTLA" beside "TOTAL", but not for names that a number tells apart.
+// Returns the name in small letters, without white space around it.
+std::string plain(const std::string& name) {
+  constexpr const char* kSpace = " \t\r\n";
+  const std::size_t begin = name.find_first_not_of(kSpace);
+  return begin == std::string::npos ? std::string()
+                                    : lower_case(name.substr(begin, name.find_last_not_of(kSpace) + 1 - begin));
+}
+
+// True for "TOTLA" and "total " beside "TOTAL", but not for names that a number tells apart.
 bool may_be_misspelt(const std::string& name, const std::string& known) {
   constexpr std::size_t kShort = 5, kLong = 8;
+  if (name != known && plain(name) == plain(known)) return true;
   if (name.size() < kShort || without_digits(name) == without_digits(known)) return false;
   return edit_distance(name, known) <= (name.size() < kLong ? 1U : 2U);
 }
@@ -217,13 +227,13 @@ void DataSetChecker::check_spelling() {
     if (few > kMost) continue;
     for (const auto& [known, many] : counts) {
       if (many < kTimes * few || !may_be_misspelt(rare, known)) continue;
-      report_.findings.add(
-          Severity::kWarning, "label-misspelt",
-          {.what = "a rare label is spelt nearly like a usual one",
-           .where = listed(source_.paths()),
-           .found = fmt::format("{} ({}), beside {} ({})", rare, counted(few, "time"), known, counted(many, "time")),
-           .allowed = "one spelling of each label",
-           .remedy = fmt::format("correct it to {}, unless it is meant", known)});
+      report_.findings.add(Severity::kWarning, "label-misspelt",
+                           {.what = "a rare label is spelt nearly like a usual one",
+                            .where = listed(source_.paths()),
+                            .found = fmt::format("{} ({}), beside {} ({})", in_quotes(rare), counted(few, "time"),
+                                                 in_quotes(known), counted(many, "time")),
+                            .allowed = "one spelling of each label",
+                            .remedy = fmt::format("correct it to {}, unless it is meant", known)});
       break;
     }
   }
@@ -231,6 +241,16 @@ void DataSetChecker::check_spelling() {
 
 // With errors in the data, it is unknown what there is to learn.
 void DataSetChecker::check_targets() {
+  // A model could learn nothing but O from words that all have it.
+  if (options_.words_labelled && options_.labels_required && report_.labels.contains("O") &&
+      report_.labels.size() == 1 && report_.findings.count(Severity::kError) == 0) {
+    report_.findings.add(Severity::kWarning, "nothing-to-learn",
+                         {.what = "all words are labelled O, so there is nothing to learn",
+                          .where = listed(source_.paths()),
+                          .found = counted(report_.labels.at("O"), "word"),
+                          .allowed = "labels other than O",
+                          .remedy = "check that the labels are those of these words"});
+  }
   if (!options_.targets || !options_.targets_known || !options_.labels_required || report_.target_pages == 0) return;
   if (report_.findings.count(Severity::kError) > 0) return;
   if (std::optional<Problem> problem = options_.targets->nothing_to_learn(report_)) {
@@ -261,11 +281,13 @@ void DataSetChecker::check_scheme() {
       return;
     case LabelScheme::kIob:
       if (report_.begun_with_b > 0 || inside_first_.empty()) break;
-      report_.findings.add(Severity::kInfo, "label-scheme",
-                           {.what = "the labels are IOB1: an entity begins with I-, and with B- only where it touches "
-                                    "another of its type",
-                            .where = where,
-                            .found = counted(inside_first_.count("tag-order"), "entity") + " that begin with I-"});
+      report_.findings.add(
+          Severity::kInfo, "label-scheme",
+          {.what = "the labels are IOB1: an entity begins with I-, and with B- only where it touches "
+                   "another of its type",
+           .where = where,
+           .found =
+               counted(inside_first_.count("tag-order"), "entity that begins", "entities that begin") + " with I-"});
       return;
     case LabelScheme::kIobes:
     case LabelScheme::kBilou:

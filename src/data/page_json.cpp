@@ -97,7 +97,9 @@ Json parse_object(std::string_view text, const Page& page, const LineForm& form)
   } catch (const Json::parse_error& error) {
     const std::size_t at = std::min<std::size_t>(error.byte > 0 ? error.byte - 1 : 0, text.size());
     const std::string_view tail = text.substr(at < 20 ? 0 : at - 20, 40);
-    const bool cut = at + 1 >= text.size();
+    // A bracket at the end that is wrong there ends the line all the same: a comma stands before it.
+    const bool closes = at < text.size() && (text[at] == '}' || text[at] == ']');
+    const bool cut = at + 1 >= text.size() && !closes;
     // The file is one array, or has objects on several lines: its first line is a bracket and little else.
     const std::size_t first = text.find_first_not_of(" \t\r");
     if (cut && first != std::string_view::npos &&

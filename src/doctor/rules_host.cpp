@@ -443,9 +443,10 @@ std::vector<Rule> host_rules() {
                 "signal 9",
                 "signal: 9",
                 "signal: killed",
+                "srun: error: *task*: killed",
                 "terminated with signal sigkill"},
        .from_outside = true,
-       .refines = {"child-failed"},
+       .refines = {"child-failed", "plimsoll-error"},
        .what = "the process was killed from outside (signal 9, exit code 137)",
        .cause = "The host's memory ran out: the kernel's OOM killer or a container's limit ended it (a full GPU raises "
                 "an error instead)\n"

@@ -100,7 +100,7 @@ std::vector<Rule> load_rules() {
                      .fix = "the version of peft that saved it"}}},
       {.name = "zero3-load",
        .when = {"the shape in current model is torch.size([0])", "shape torch.size([0]) from checkpoint",
-                "shape in current model is torch.size([])"},
+                "shape in current model is torch.size([])", "trying to set a tensor of shape torch.size([0])"},
        .refines = {"head-size", "vocabulary-size", "position-size", "model-size", "adapter-size", "size-mismatch",
                    "state-dict"},
        .what = "ZeRO-3 had spread the weights when a checkpoint was loaded or saved: tensors are empty",

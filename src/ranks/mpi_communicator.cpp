@@ -24,13 +24,17 @@ constexpr const char* kPartFile = "libplimsoll_mpi.so";
 constexpr std::size_t kPieceBytes = std::size_t{1} << 30;
 
 [[noreturn]] void throw_no_mpi(const Launch& launch, const std::string& found) {
+  const bool lacks_part = found.starts_with(kPartFile);  // ours, not one of MPI's libraries
   throw EnvironmentError({.what = fmt::format("{} has started {} ranks, and MPI cannot be used to connect them",
                                               launcher_name(launch.launcher), launch.size),
                           .where = kPartFile,
                           .found = found,
                           .allowed = "a program built with MPI, and the library of the launcher's MPI",
-                          .remedy = "install Open MPI (apt-get install openmpi-bin; libopenmpi-dev to build from "
-                                    "source), or start a single process with --launcher none"});
+                          .remedy = lacks_part
+                                        ? "put libplimsoll_mpi.so, which is built if libopenmpi-dev is installed, "
+                                          "beside the program, or start a single process with --launcher none"
+                                        : "install Open MPI (apt-get install openmpi-bin), or start a single process "
+                                          "with --launcher none"});
 }
 
 // Returns the library's path: beside the program in its build folder, or where it was installed.

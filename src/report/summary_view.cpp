@@ -110,7 +110,13 @@ std::vector<Fact> plan_facts() {
                          const auto seconds = number_at(run.summary.is_object() ? run.summary : run.plan, "seconds");
                          return seconds ? seconds_text(*seconds) : "–";
                        },
-                   .hint = [](const RunFacts& run) { return run.summary.is_object() ? "measured" : "estimated"; }});
+                   .hint =
+                       [](const RunFacts& run) -> std::string {
+                         if (!run.summary.is_object()) return "estimated";
+                         const auto steps = count_at(run.summary, "steps"), here = count_at(run.summary, "steps_here");
+                         if (!steps || !here || *here >= *steps) return "measured";
+                         return fmt::format("measured, of the last {}", counted(*here, "update"));
+                       }});
   facts.push_back({.name = "micro-batch x number", .value = levers_of, .hint = [](const RunFacts& run) {
                      const std::string mode = text_at(run.plan, "update_mode");
                      return mode.empty() ? "" : "update " + mode;

@@ -306,6 +306,20 @@ TEST_F(RoundTrip, ClassesOfPages) {
       file("c.jsonl", R"({"id": "c", "width": 10, "height": 10, "words": [], "boxes": [], "label": "taxi & bus"})"));
   EXPECT_EQ(after[0]["label"], "taxi & bus");
   EXPECT_THAT(text_of(at("config.xml")), HasSubstr("<Choice value=\"taxi &amp; bus\"/>"));
+  // In a project of classes alone no word is said to be outside.
+  const std::vector<json> words = there_and_back(file(
+      "c.jsonl", R"({"id": "c", "width": 9, "height": 9, "words": ["a"], "boxes": [[1, 1, 2, 2]], "label": "taxi"})"));
+  EXPECT_EQ(words[0]["words"], json{"a"});
+  EXPECT_FALSE(words[0].contains("labels")) << words[0];
+}
+
+TEST_F(RoundTrip, LabelsThatAreTagsStayTheWordsLabels) {
+  const std::vector<json> after = there_and_back(sample("pages.jsonl"), [](json& tasks) {
+    json& result = tasks[0]["annotations"][0]["result"];
+    result[0]["value"]["rectanglelabels"] = {"B-SUM"};
+    result[2]["value"]["rectanglelabels"] = {"I-CITY"};
+  });
+  EXPECT_EQ(after[0]["labels"], (json{"O", "B-SUM", "I-SUM", "I-CITY", "B-CITY"}));
 }
 
 class Conll : public ConvertTest {};
@@ -338,6 +352,13 @@ TEST_F(Conll, PredictionsStandBesideTheData) {
   EXPECT_THAT(lost(), HasSubstr("2 pages have no prediction and are left out"));
   file("found.jsonl", R"({"id": "other", "words": ["x"], "labels": ["B-CITY"]})");
   EXPECT_THROW(text(at("pages.jsonl"), "conll", {.predictions = found}), DataError);
+  file("found.jsonl", R"({"id": "b", "words": ["y"], "labels": ["B-CITY"]})");
+  try {
+    text(at("pages.jsonl"), "conll", {.predictions = found});
+    FAIL() << "the page's word is x";
+  } catch (const DataError& error) {
+    EXPECT_EQ(error.problem().what, "a prediction has other words than its page");
+  }
 }
 
 TEST_F(Conll, DocumentsOfPredictAreTheirPages) {

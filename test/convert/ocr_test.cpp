@@ -327,6 +327,17 @@ TEST_F(Ocr, AnotherShapeOfThePictureIsSaid) {
   EXPECT_THAT(lost(), HasSubstr("1 page has another shape than its picture"));
 }
 
+TEST_F(Ocr, PagesOfOneNameInTwoFoldersAreToldApart) {
+  const std::string page = R"(<html><body><div class="ocr_page" title="bbox 0 0 9 9"></div></body></html>)";
+  fs::create_directories(at("a"));
+  fs::create_directories(at("b"));
+  for (const char* name : {"a/scan.hocr", "b/scan.hocr"}) file(name, page);
+  convert({.inputs = {at("a/scan.hocr"), at("b/scan.hocr")}, .output = at("both.jsonl")});
+  const std::vector<json> found = lines_of(at("both.jsonl"));
+  EXPECT_EQ(found[0]["id"], "scan");
+  EXPECT_EQ(found[1]["id"], "scan-2");
+}
+
 TEST_F(Ocr, FoldersAndPatternsAreConvertedInOrder) {
   file("many/b.hocr", "<html><div class='ocr_page' title='bbox 0 0 9 9'></div></html>");
   file("many/a.json", text_of(sample("azure-read.json")));

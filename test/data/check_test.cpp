@@ -158,6 +158,16 @@ TEST_F(CheckTest, SaysThatARareLabelMayBeMisspelt) {
   EXPECT_EQ(misspelt("DATE", "RATE", 1), 0U);      // short words are often alike
   EXPECT_EQ(misspelt("LINE12", "LINE13", 1), 0U);  // a number tells them apart
   EXPECT_EQ(misspelt("ADDRESS", "COMPANY", 1), 0U);
+  for (const char* other : {"Total", "total"}) EXPECT_EQ(misspelt(other, "TOTAL", 1), 1U) << other;
+  EXPECT_EQ(misspelt("Inv", "INV", 1), 1U) << "short, but the same in small letters";
+}
+
+TEST_F(CheckTest, OfWordsThatAreAllOutsideNothingIsLearnt) {
+  const auto found = [this](const std::string& label) {
+    return run(page("a", "[0, 0, 10, 10]", label), {.labels_required = true}).findings.count("nothing-to-learn");
+  };
+  EXPECT_EQ(found("O"), 1U);
+  EXPECT_EQ(found("B-X"), 0U);
 }
 
 // Where the file tells segments, all pages may have words' boxes.

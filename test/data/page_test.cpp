@@ -109,6 +109,7 @@ TEST(PageJson, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(cut.problem().where, HasSubstr("dir/a.jsonl:7"));
 
   EXPECT_EQ(parse_error(R"({"id": "x" "words": []})").problem().what, "not valid JSON");
+  EXPECT_EQ(parse_error(R"({"id": "x", "words": [],})").problem().what, "not valid JSON") << "a comma before the end";
   EXPECT_EQ(parse_error("[1, 2]").kind(), "bad-json");
 
   const auto nan = parse_error(R"({"image": "a", "words": ["A"], "boxes": [[NaN, 0, 1, 1]]})");
