@@ -21,8 +21,9 @@
 // "prompt-cut", "window-ignored", "tokenizer-size", "tag-order", "label-unused", "label-untrained",
 // "label-misspelt", "label-alone", "label-not-read", "role-unknown", "class-dominant", "nothing-to-learn",
 // "answer-text", "answer-cut", "duplicate-question", "pair-twice", "entities-overlap", "entity-unlabelled",
-// "link-twice", "link-cut", "link-nowhere", "duplicate-page", "page-in-both", "words-shattered", "labels-whole",
-// "tools-not-passed". Infos: "long-page", "word-boxes", "word-unlabelled", "label-scheme" (names without tags; IOB1).
+// "link-twice", "link-cut", "link-nowhere", "duplicate-page", "page-in-both", "pair-in-both", "words-shattered",
+// "labels-whole", "tools-not-passed". Infos: "long-page", "word-boxes", "word-unlabelled", "label-scheme" (names without
+// tags; IOB1).
 #pragma once
 
 #include <algorithm>

@@ -76,6 +76,8 @@ class Pairs {
   void add_faults(Findings& findings) const;
   // Adds those, and the pairs that occur twice or contradict each other, to `findings`.
   void check(PairOrder order, Findings& findings) const;
+  // Adds the pairs that `training`, which names the same pages, has in the same order: "pair-in-both".
+  void check_held_out(const Pairs& training, Findings& findings) const;
 
  private:
   void read_file(std::uint32_t file, Form form, const std::map<std::string, std::uint32_t, std::less<>>& ids);

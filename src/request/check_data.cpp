@@ -100,6 +100,9 @@ DataCheck check_with(const ModelBundle& bundle, const RunPages& pages, const Che
     // Pages that both use are checked once.
     result.evaluation = pages.evaluation == pages.train ? CheckReport() : run(*pages.evaluation, true);
     add_pair_checks(bundle, task, *pages.evaluation_pairs, required, *result.evaluation);
+    if (pages.evaluation == pages.train) {
+      pages.evaluation_pairs->check_held_out(*pages.train_pairs, result.evaluation->findings);
+    }
     result.findings.merge(result.evaluation->findings);
     return result;
   }

@@ -92,6 +92,19 @@ TEST_F(PairPages, OfClassesMayHaveAnotherLabelInTheOtherOrder) {
   EXPECT_EQ(kinds_in(of_similarities), (Kinds{{"pair-contradiction", 1}, {"pair-twice", 1}}));
 }
 
+TEST_F(PairPages, OfBothTrainingAndEvaluationAreTold) {
+  write_pages(kFivePages);
+  const auto trained =
+      read("{\"a\": \"p1\", \"b\": \"p2\", \"label\": 1}\n{\"a\": \"p1\", \"b\": \"p9\", \"label\": 1}\n");
+  const auto held_out = read(
+      "{\"a\": \"p2\", \"b\": \"p1\", \"label\": 1}\n{\"a\": \"p1\", \"b\": \"p2\", \"label\": 1}\n"
+      "{\"a\": \"p1\", \"b\": \"p9\", \"label\": 1}\n");
+  Findings findings;
+  held_out->check_held_out(*trained, findings);
+  EXPECT_EQ(kinds_in(findings), (Kinds{{"pair-in-both", 1}}));
+  EXPECT_THAT(findings.to_text(), testing::HasSubstr("pairs.jsonl:2, 'p1' and 'p2'"));
+}
+
 TEST_F(PairPages, ThatRankMayContradictEachOther) {
   write_pages(kFivePages);
   const auto pairs = read("{\"a\": \"p1\", \"b\": \"p2\"}\n{\"a\": \"p2\", \"b\": \"p1\"}\n");
