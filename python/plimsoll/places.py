@@ -17,7 +17,10 @@ keyword: plimsoll-x1y2z3/eval_data/pages-in-memory.jsonl."""
 
 
 def by_number(text: str) -> str:
-    """Names pages of data in memory by their numbers in it, "page 1", not by lines of a file that nobody has seen."""
+    """Names pages of data in memory by their numbers in it, "page 1", not by lines of a file that nobody has seen.
+
+    A page without an id has one of the program's, "line 2", which is left out.
+    """
     if FILE not in text:
         return text
 
@@ -29,7 +32,7 @@ def by_number(text: str) -> str:
         return (number if keyword == "data" else f"{keyword}, {number}") + (", id '" if has_id else "")
 
     folder = re.escape(os.path.join(tempfile.gettempdir(), FOLDER))
-    return re.sub(rf"{folder}\w+/(\w+)/{re.escape(FILE)}(?::(\d+)(, page ')?)?", place, text)
+    return re.sub(rf"{folder}\w+/(\w+)/{re.escape(FILE)}(?::(\d+)(?:, page 'line \d+')?(, page ')?)?", place, text)
 
 
 Key = Union[str, Tuple[Optional[str], Optional[str]]]  # a page's id, or those of a pair

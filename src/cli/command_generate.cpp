@@ -52,6 +52,7 @@ struct GenerationPrompt {
   std::string text{};
   json messages{};   // null: there is none
   json variables{};  // of the chat template; null: none
+  json id{};         // as the line has it; null: it has none
   std::string where = "--prompt";
 };
 
@@ -98,14 +99,15 @@ std::vector<GenerationPrompt> read_prompts(const std::string& path) {
                        .remedy = "omit the other"});
     }
     if (prompt != nullptr && prompt->is_array()) messages = prompt;
+    const json id = value("id") != nullptr ? *value("id") : json();
     if (messages != nullptr) {
-      GenerationPrompt asked{.messages = asked_messages(*messages, where), .where = where};
+      GenerationPrompt asked{.messages = asked_messages(*messages, where), .id = id, .where = where};
       if (const json* const variables = value("chat_template_kwargs")) asked.variables = *variables;
       if (auto fault = fault_in_variables(asked.variables)) fail_conversation(where, std::move(*fault));
       if (has_tools(object)) log_warning(fmt::format("{}: `tools` are not passed to the chat template", where));
       prompts.push_back(std::move(asked));
     } else if (prompt != nullptr && prompt->is_string()) {
-      prompts.push_back({.text = prompt->get<std::string>(), .where = where});
+      prompts.push_back({.text = prompt->get<std::string>(), .id = id, .where = where});
     } else {
       const bool has_text = value("text") != nullptr;
       throw DataError({.what = "a line has no prompt",
@@ -241,10 +243,11 @@ class Typewriter {
 
 // A model may write bytes that are not UTF-8; U+FFFD replaces them.
 std::string line_of(const GenerationPrompt& prompt, const Continuation& found, const Tokenizer& tokenizer) {
-  const json line = {{"prompt", prompt.text},
-                     {"completion", tokenizer.decode(found.tokens)},
-                     {"tokens", found.tokens},
-                     {"finish_reason", found.ended ? "stop" : "length"}};
+  json line = {{"prompt", prompt.text},
+               {"completion", tokenizer.decode(found.tokens)},
+               {"tokens", found.tokens},
+               {"finish_reason", found.ended ? "stop" : "length"}};
+  if (!prompt.id.is_null()) line["id"] = prompt.id;
   return json_text(line) + "\n";
 }
 

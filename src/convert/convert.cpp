@@ -7,7 +7,9 @@
 #include <map>
 #include <optional>
 #include <system_error>
+#include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -200,6 +202,24 @@ bool is_same_file(const fs::path& a, const fs::path& b) {
   return !a.empty() && !b.empty() && fs::equivalent(a, b, error) && !error;
 }
 
+// Names that were given, each once.
+struct Names {
+  std::unordered_set<std::string> given{};
+  std::unordered_map<std::string, std::size_t> last{};  // the last number that was added to a name
+
+  // Adds a number to the name if it was given before; returns whether it was.
+  bool make_free(std::string& name) {
+    if (given.insert(name).second) return false;
+    std::size_t& number = last.emplace(name, 1).first->second;
+    std::string free;
+    do {
+      free = fmt::format("{}-{}", name, ++number);
+    } while (!given.insert(free).second);
+    name = std::move(free);
+    return true;
+  }
+};
+
 class Conversion {
  public:
   explicit Conversion(const ConvertOptions& options)
@@ -255,13 +275,18 @@ class Conversion {
     while (const std::optional<FoundPage> page = predictions.next()) names_.add(*page);
   }
 
-  // Files of one name in several folders give pages of one id, which the commands that read pages refuse.
+  // Files of one name in several folders give pages and documents of one name, which the commands that read pages
+  // refuse, or join.
   void name_once(FoundPage& page) {
-    if (page.more.is_object() || ids_.insert(page.id).second) return;
-    std::size_t number = 2;
-    while (!ids_.insert(fmt::format("{}-{}", page.id, number)).second) ++number;
-    page.id = fmt::format("{}-{}", page.id, number);
-    losses_.add(kSameId, page.where);
+    if (page.more.is_object()) {  // pages keep their own names
+      page_names_.given.insert(page.id);
+      return;
+    }
+    if (page_names_.make_free(page.id)) losses_.add(kSameId, page.where);
+    if (page.document.empty()) return;
+    const auto [name, added] = document_names_.emplace(std::pair(page.file, page.document), page.document);
+    if (added) names_of_documents_.make_free(name->second);
+    page.document = name->second;
   }
 
   void prepare(FoundPage& page, const InputFormat& format) {
@@ -305,7 +330,8 @@ class Conversion {
   PageNames names_{};
   Losses losses_{};
   ConvertSummary summary_{};
-  std::unordered_set<std::string> ids_{};
+  Names page_names_{}, names_of_documents_{};
+  std::map<std::pair<fs::path, std::string>, std::string> document_names_{};  // of a file's documents
 };
 
 }  // namespace

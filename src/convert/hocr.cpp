@@ -28,6 +28,8 @@ constexpr std::pair<std::string_view, char32_t> kEntities[] = {
 #include "convert/xhtml_entities.inc"
 };
 
+constexpr std::size_t kLongestName = 8;  // "thetasym"
+
 // Returns the text with the characters that XHTML's entities name; others stay as they are.
 std::string resolved(std::string_view text) {
   std::string result;
@@ -36,7 +38,7 @@ std::string resolved(std::string_view text) {
     const std::size_t begin = std::min(text.find('&', at), text.size());
     result += text.substr(at, begin - at);
     if (begin == text.size()) break;
-    const std::string_view name = text.substr(begin + 1, text.find(';', begin) - begin - 1);
+    const std::string_view rest = text.substr(begin + 1, kLongestName + 1), name = rest.substr(0, rest.find(';'));
     const auto found = std::ranges::lower_bound(kEntities, name, {}, &std::pair<std::string_view, char32_t>::first);
     at = begin + 1;
     if (found == std::end(kEntities) || found->first != name) {
@@ -50,8 +52,9 @@ std::string resolved(std::string_view text) {
 }
 
 std::size_t letters_in(std::string_view text) {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      text, [](char c) { return std::string_view(" \t\r\n").find(c) == std::string_view::npos; }));
+  std::size_t letters = 0;
+  for (const std::string& word : words_of(text)) letters += word.size();
+  return letters;
 }
 
 bool has_class(const XmlNode& node, std::string_view name) {
@@ -142,7 +145,7 @@ class HocrPage {
 
   void read(const XmlNode& node, std::optional<Box> line) {
     for (const XmlNode& each : node.children()) {
-      if (is_word(each)) {
+      if (is_word(each) && !has_placed_word(each)) {
         add(each, line);
       } else if (is_line(each)) {
         const std::size_t before = page_.words.size();
@@ -156,6 +159,24 @@ class HocrPage {
   }
 
  private:
+  // Tesseract 3 wrote a word's confidence in an element of its own inside it; elsewhere words with boxes may lie in
+  // one.
+  static bool has_placed_word(const XmlNode& node) {
+    bool found = false;
+    node.walk([&](const XmlNode& each) {
+      found = found || (is_word(each) && Title(each).box());
+      return !found;
+    });
+    return found;
+  }
+  static std::optional<double> confidence_in(const XmlNode& node) {
+    std::optional<double> found = Title(node).number("x_wconf");
+    node.walk([&](const XmlNode& each) {
+      if (!found) found = Title(each).number("x_wconf");
+      return !found;
+    });
+    return found;
+  }
   static bool has_word(const XmlNode& node) {
     bool found = false;
     node.walk([&](const XmlNode& each) {
@@ -168,7 +189,7 @@ class HocrPage {
     const Title title(node);
     const std::optional<Box> box = title.box();
     if (!box) node.refuse("a word has no box", in_quotes(node.text()), "title=\"bbox 10 20 60 32\"");
-    const std::optional<double> confidence = title.number("x_wconf");
+    const std::optional<double> confidence = confidence_in(node);
     FoundWord word{.text = node.text(), .box = *box, .segment = line};
     taken_ += letters_in(word.text);
     if (confidence) word.confidence = *confidence / 100;

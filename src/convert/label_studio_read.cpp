@@ -7,12 +7,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <unordered_map>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "convert/readers.h"
 #include "data/image.h"
+#include "data/label_scheme.h"
+#include "formats/json.h"
 
 namespace plimsoll {
 namespace {
@@ -102,6 +105,7 @@ class TaskPage {
 
   std::vector<Region> regions{};
   std::vector<Relation> relations{};
+  bool tagged = false;  // labels are those of words, B-TOTAL and I-TOTAL
 
   Region& region(const std::string& id) {
     const auto [found, added] = by_id_.emplace(id, regions.size());
@@ -119,8 +123,7 @@ class TaskPage {
       if (!regions[r].placed) losses_.add(kNoRectangle, page_.where);
       if (!regions[r].placed || has_unit(units, r)) continue;
       Unit unit{.region = r};
-      const bool typed = !is_stale(joined(words_of(regions[r].text)));
-      for (const Piece& piece : divided(typed ? regions[r].text : "", regions[r].rectangle)) {
+      for (const Piece& piece : divided(is_stale(regions[r]) ? "" : regions[r].text, regions[r].rectangle)) {
         unit.words.push_back({.text = piece.text, .box = piece.box, .segment = regions[r].box()});
       }
       if (unit.words.empty()) {
@@ -134,10 +137,12 @@ class TaskPage {
       const std::size_t begin = page_.words.size();
       for (FoundWord& word : unit.words) page_.words.push_back(std::move(word));
       const std::optional<std::string> label = unit.region ? regions[*unit.region].label : std::nullopt;
-      label_words(page_, begin, label.value_or("O"));
+      label_words(page_, begin, label.value_or("O"), tagged);
       if (!label) continue;
       entity_of[*unit.region] = page_.entities.size();
-      page_.entities.push_back({.label = *label, .begin = begin, .end = page_.words.size()});
+      page_.entities.push_back({.label = tagged ? std::string(split_label(*label, LabelScheme::kIob).type) : *label,
+                                .begin = begin,
+                                .end = page_.words.size()});
     }
     for (const Relation& relation : relations) link(relation, entity_of);
   }
@@ -202,8 +207,15 @@ class TaskPage {
     return owners;
   }
 
-  // True if a rectangle's text is what `convert` wrote for one that was moved: nobody typed it.
-  bool is_stale(const std::string& text) const { return std::ranges::find(stale_texts_, text) != stale_texts_.end(); }
+  // True if a rectangle's text is what `convert` wrote for it before it was moved: nobody typed it. `convert` names
+  // rectangles a0, a1, … and p0, p1, …; Label Studio gives those that people draw other names.
+  bool is_stale(const Region& region) const {
+    const std::string_view id = region.id;
+    const bool is_ours = id.size() > 1 && (id[0] == 'a' || id[0] == 'p') &&
+                         id.find_first_not_of("0123456789", 1) == std::string_view::npos;
+    return is_ours && !region.unchanged &&
+           std::ranges::find(stale_texts_, joined(words_of(region.text))) != stale_texts_.end();
+  }
 
   std::vector<Unit> owned(std::vector<FoundWord> words) {
     std::vector<Unit> units;
@@ -234,7 +246,7 @@ class TaskPage {
       known.push_back(joined(words_of(word.text)));
       word.segment = region.box();
     }
-    if (typed.empty() || joined(typed) == joined(known) || is_stale(joined(typed))) return;
+    if (typed.empty() || joined(typed) == joined(known) || is_stale(region)) return;
     if (typed.size() == unit.words.size()) {
       for (std::size_t w = 0; w < typed.size(); ++w) unit.words[w].text = typed[w];
       return;
@@ -331,12 +343,44 @@ std::optional<JsonNode> annotation_of(const JsonNode& task, Losses& losses) {
   return best;
 }
 
+// What all tasks of an export say together.
+struct Project {
+  bool linked = false;    // some have relations; then pages without any say so, too
+  bool labelled = false;  // some have labels of regions; else no word is known to be outside
+  bool tagged = false;    // the labels are those of words: some type has both B- and I-
+};
+
+// Adds the labels of the regions in a value.
+void collect_labels(const nlohmann::json& value, std::set<std::string>& labels) {
+  for (const auto& [key, member] : value.items()) {
+    if (member.is_structured()) collect_labels(member, labels);
+    if (!value.is_object() || !key.ends_with("labels") || !member.is_array()) continue;
+    for (const nlohmann::json& label : member) {
+      if (label.is_string()) labels.insert(label.get<std::string>());
+    }
+  }
+}
+
+Project project_of(const std::string& text, const std::vector<JsonItem>& tasks) {
+  std::set<std::string> labels;
+  for (const JsonItem& task : tasks) {
+    const nlohmann::json json = parse_json(task.text);
+    for (const char* key : {"annotations", "completions"}) {
+      if (json.is_object() && json.contains(key)) collect_labels(json.at(key), labels);
+    }
+  }
+  const auto has_both = [&](const std::string& label) {
+    return label.starts_with("B-") && labels.contains("I-" + label.substr(2));
+  };
+  return {.linked = text.find("\"relation\"") != std::string::npos,
+          .labelled = !labels.empty(),
+          .tagged = std::ranges::any_of(labels, has_both)};
+}
+
 class TaskReader {
  public:
-  // `linked` and `labelled`: some task of the project has a relation, or a rectangle with a label.
-  TaskReader(const std::filesystem::path& file, const JsonNode& task, const Reading& reading, bool linked,
-             bool labelled)
-      : file_(file), task_(task), reading_(reading), linked_(linked), labelled_(labelled) {}
+  TaskReader(const std::filesystem::path& file, const JsonNode& task, const Reading& reading, const Project& project)
+      : file_(file), task_(task), reading_(reading), project_(project) {}
 
   void read() {
     if (!task_.value().is_object()) task_.refuse("a task is not an object", "{\"data\": …, \"annotations\": […]}");
@@ -382,9 +426,10 @@ class TaskReader {
     kept_size_ = page.width > 0;
     const JsonNode results = annotation->at("result");
     for (std::size_t r = 0; r < results.size(); ++r) read_result(results.item(r), page, regions, index);
-    page.has_entities = page.has_links = linked_;
+    page.has_entities = page.has_links = project_.linked;
+    regions.tagged = project_.tagged;
     regions.finish(std::move(words));
-    if (!labelled_ && !page.classes.empty()) page.labels.clear();  // the project is of classes alone
+    if (!project_.labelled && !page.classes.empty()) page.labels.clear();  // the project is of classes alone
     if (page.words.empty() && page.classes.empty() && !data.find("page")) {
       return reading_.losses.add(kSkipped, page.where);
     }
@@ -536,7 +581,7 @@ class TaskReader {
   const std::filesystem::path& file_;
   const JsonNode& task_;
   const Reading& reading_;
-  bool linked_, labelled_;
+  const Project& project_;
   bool kept_size_ = false;  // the page's size comes from the task's data
 };
 
@@ -563,14 +608,12 @@ void read_label_studio(const std::filesystem::path& file, const Reading& reading
                      .allowed = "Label Studio's export as JSON: a list of tasks",
                      .remedy = "label some tasks, and export them again"});
   }
-  // A project whose tasks have relations has pages without any; they say so too.
-  const bool linked = text.find("\"relation\"") != std::string::npos;
-  const bool labelled = text.find("labels\"") != std::string::npos;
+  const Project project = project_of(text, tasks);
   for (std::size_t t = 0; t < tasks.size(); ++t) {
     const std::string where = fmt::format("{}:{}, task {}", file.string(), tasks[t].line, t + 1);
     const nlohmann::json json = parse_json_file(tasks[t].text, where);
     const JsonNode task(json, where);
-    TaskReader(file, task, reading, linked, labelled).read();
+    TaskReader(file, task, reading, project).read();
   }
 }
 

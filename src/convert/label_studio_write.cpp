@@ -67,6 +67,9 @@ std::string in_xml(std::string_view text) {
   return escaped;
 }
 
+constexpr Loss kUnknownLabel{"word's label is not known, which tasks cannot say: it will come back as O",
+                             "words' labels are not known, which tasks cannot say: they will come back as O"};
+
 class LabelStudioWriter final : public PageWriter {
  public:
   explicit LabelStudioWriter(const Writing& writing) : writing_(writing), scheme_(writing.names.scheme()) {}
@@ -81,6 +84,7 @@ class LabelStudioWriter final : public PageWriter {
                        .remedy = "write pages with the boxes of their words"});
     }
     if (page.more.contains("questions") || page.more.contains("value")) writing_.losses.add(kQuestions, page.where);
+    writing_.losses.add(kUnknownLabel, page.where, static_cast<std::uint64_t>(std::ranges::count(page.labels, "")));
     ordered_json task;
     task["data"] = data_of(page);
     // Records the words of each rectangle, so that rectangles that are not moved keep theirs.

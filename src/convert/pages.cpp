@@ -99,6 +99,7 @@ class PagesWriter final : public PageWriter {
     for (const char* key : {"boxes", "bboxes", "bbox"}) {
       if (!line.contains(key)) continue;
       line[key] = boxes_of(page);
+      if (!(page.width > 0)) return;  // of a blank page nobody needs the size
       line["width"] = static_cast<std::int64_t>(page.width);
       line["height"] = static_cast<std::int64_t>(page.height);
       return;

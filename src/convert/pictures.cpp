@@ -228,7 +228,9 @@ void Pictures::place(FoundPage& page, Losses& losses) const {
          .found = sized && page.unit != BoxUnit::kShare ? fmt::format("{} x {}", page.width, page.height)
                                                         : "no size in the file, and no picture",
          .allowed = "a picture, whose pixels the boxes then become",
-         .remedy = "put the picture beside the file, under the same name, or name its folder: --images DIR"});
+         .remedy = page.more.is_object()
+                       ? "write `width` and `height`, or put the picture where the page names it: --images DIR"
+                       : "put the picture beside the file, under the same name, or name its folder: --images DIR"});
   }
   if (info && (page.unit != BoxUnit::kShare && sized)) {
     // Two per cent is more than rounding makes.

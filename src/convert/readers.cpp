@@ -63,14 +63,12 @@ Box box_of_points(const JsonNode& points) {
   return box.box();
 }
 
-void label_words(FoundPage& page, std::size_t begin, const std::string& label) {
+void label_words(FoundPage& page, std::size_t begin, const std::string& label, bool tagged) {
   page.labels.resize(begin, "O");
-  // A project may have the labels of words themselves, B-TOTAL and I-TOTAL.
-  const bool is_tag = label.size() > 2 && label[1] == '-' && (label[0] == 'B' || label[0] == 'I');
-  const std::string name = is_tag ? label.substr(2) : label;
+  const bool has_tag = tagged && label.size() > 2 && label[1] == '-';
+  const std::string type = has_tag ? label.substr(2) : label, first = has_tag ? label : "B-" + label;
   for (std::size_t w = begin; w < page.words.size(); ++w) {
-    const bool begins = w == begin && !(is_tag && label[0] == 'I');
-    page.labels.push_back(is_outside(label) ? "O" : (begins ? "B-" : "I-") + name);
+    page.labels.push_back(is_outside(label) ? "O" : w == begin ? first : "I-" + type);
   }
 }
 

@@ -107,7 +107,7 @@ bool is_textract(const Evidence& evidence) {
   for (const char* mark : {"Blocks", "[].Blocks", "ExpenseDocuments", "IdentityDocuments"}) {
     if (evidence.has(mark)) return true;
   }
-  return false;
+  return evidence.has("JobStatus");  // of a job that failed, which reading it says
 }
 
 void read_textract(const std::filesystem::path& file, const Reading& reading) {
@@ -140,7 +140,7 @@ void read_textract(const std::filesystem::path& file, const Reading& reading) {
   }
   if (pages.empty()) root.refuse("a result has no blocks", "\"Blocks\" with at least one page");
   const std::optional<JsonNode> token = responses.back().find("NextToken");
-  if ((token && token->is_text()) || said > pages.rbegin()->first) reading.losses.add(kUnfinished, root.where());
+  if ((token && token->is_text()) || said > std::ssize(pages)) reading.losses.add(kUnfinished, root.where());
   const bool several = said > 1 || pages.size() > 1 || pages.begin()->first > 1;
   for (auto& each : pages) {
     FoundPage page = new_page(file, static_cast<int>(each.first), several ? 2 : 1);

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 namespace plimsoll {
@@ -12,6 +11,7 @@ using nlohmann::ordered_json;
 
 namespace {
 
+constexpr const char* kOtherAnswer = "ANOTHER-ANSWER";
 constexpr const char* kRemedy = "write the texts yourself, with `prompt` and `completion` in place of `messages`";
 
 // A parsed object has lost the order of its keys, which a template that prints it whole would show.
@@ -39,12 +39,8 @@ std::optional<std::string> fault_in_messages(const json& messages) {
 }
 
 std::optional<std::string> fault_in_variables(const json& variables) {
-  if (variables.is_null()) return std::nullopt;
-  if (!variables.is_object()) return "`chat_template_kwargs` that is not an object";
-  for (const auto& [key, value] : variables.items()) {
-    if (value.is_structured()) return fmt::format("`chat_template_kwargs` with a list or an object, `{}`", key);
-  }
-  return std::nullopt;
+  if (variables.is_null() || variables.is_object()) return std::nullopt;
+  return "`chat_template_kwargs` that is not an object";
 }
 
 bool has_tools(const json& line) {
@@ -74,31 +70,43 @@ std::string ChatForm::text(const json& messages, const json& variables, std::siz
   return template_->render(values);
 }
 
+std::optional<std::string> ChatForm::request_of(const json& messages, const json& variables, std::size_t answer,
+                                                const std::string& whole) const {
+  std::string request = text(messages, variables, answer, true);
+  if (whole.starts_with(request)) return request;
+  // A request may begin the answer ("<think>"), which answers in data do without: what stands before the answer then
+  // stands before any other answer.
+  json other = messages;
+  other[answer]["content"] = kOtherAnswer;
+  request = text(other, variables, answer + 1, false);
+  const std::size_t at = request.rfind(kOtherAnswer);
+  if (at == std::string::npos) return std::nullopt;
+  request.resize(at);
+  const bool follows = request.starts_with(text(messages, variables, answer, false)) && whole.starts_with(request);
+  return follows ? std::optional(request) : std::nullopt;
+}
+
 std::vector<std::string> ChatForm::turns(const json& messages, const json& variables) const {
   std::vector<std::string> parts;
   std::string before;       // before the parts
   bool is_one_text = true;  // each text so far begins with the one before
   for (std::size_t i = 0; i < messages.size(); ++i) {
     if (messages[i].at("role") != "assistant") continue;
-    std::string prompt = text(messages, variables, i, true);
     const std::string whole = text(messages, variables, i + 1, false);
-    // A request may begin the answer ("<think>"), which answers in data do without.
-    if (!whole.starts_with(prompt) && whole.starts_with(text(messages, variables, i, false))) {
-      prompt.resize(static_cast<std::size_t>(std::ranges::mismatch(prompt, whole).in1 - prompt.begin()));
-    }
-    if (!whole.starts_with(prompt)) {
+    const std::optional<std::string> request = request_of(messages, variables, i, whole);
+    if (!request) {
       throw DataError({.what = "the chat template formats an answer differently from its request",
                        .found = fmt::format("message {}", i),
                        .allowed = "a template whose text with the answer begins with the text that asks for it",
                        .remedy = kRemedy});
     }
-    is_one_text = is_one_text && prompt.starts_with(before);
+    is_one_text = is_one_text && request->starts_with(before);
     if (!is_one_text) {  // only the last answer counts from here on
       parts.clear();
       before.clear();
     }
-    parts.push_back(prompt.substr(before.size()));
-    parts.push_back(whole.substr(prompt.size()));
+    parts.push_back(request->substr(before.size()));
+    parts.push_back(whole.substr(request->size()));
     before = is_one_text ? whole : std::string();
   }
   if (parts.empty()) {

@@ -19,7 +19,7 @@ namespace plimsoll {
 // Returns what is wrong with `messages`, or nothing if they are a conversation. That is an array of objects with the
 // texts `role` and `content`, and perhaps other texts and numbers.
 std::optional<std::string> fault_in_messages(const nlohmann::json& messages);
-// Returns the same of a line's `chat_template_kwargs`: an object of texts, numbers and truth values, or null.
+// Returns the same of a line's `chat_template_kwargs`, an object or null.
 std::optional<std::string> fault_in_variables(const nlohmann::json& variables);
 // True if a line has `tools`, which are not passed to the template.
 bool has_tools(const nlohmann::json& line);
@@ -44,6 +44,9 @@ class ChatForm {
  private:
   std::string text(const nlohmann::json& messages, const nlohmann::json& variables, std::size_t count,
                    bool answers) const;
+  // Returns the text before an answer, given the text with it; nothing if the answer changes what stands before it.
+  std::optional<std::string> request_of(const nlohmann::json& messages, const nlohmann::json& variables,
+                                        std::size_t answer, const std::string& whole) const;
 
   std::string source_;
   std::optional<JinjaTemplate> template_;  // nothing: `fault_` says why

@@ -44,10 +44,10 @@ std::string plain(const std::string& name) {
                                     : lower_case(name.substr(begin, name.find_last_not_of(kSpace) + 1 - begin));
 }
 
-// True for "TOTLA" and "total " beside "TOTAL", but not for names that a number tells apart.
+// True for "TOTLA" beside "TOTAL", but not for names that a number tells apart.
 bool may_be_misspelt(const std::string& name, const std::string& known) {
   constexpr std::size_t kShort = 5, kLong = 8;
-  if (name != known && plain(name) == plain(known)) return true;
+  if (plain(name) == plain(known)) return false;  // that is said by itself
   if (name.size() < kShort || without_digits(name) == without_digits(known)) return false;
   return edit_distance(name, known) <= (name.size() < kLong ? 1U : 2U);
 }
@@ -223,6 +223,19 @@ void DataSetChecker::check_spelling() {
       scheme_of(options_.labels != nullptr ? options_.labels->names() : names_of(report_.labels));
   std::map<std::string, std::uint64_t> counts;
   for (const auto& [label, count] : report_.labels) counts[entity_of(label, scheme)] += count;
+  std::map<std::string, std::string> in_small_letters;
+  for (const auto& [name, count] : counts) {
+    const auto [other, added] = in_small_letters.emplace(plain(name), name);
+    if (added) continue;
+    const std::uint64_t others = counts.at(other->second);
+    report_.findings.add(Severity::kWarning, "label-misspelt",
+                         {.what = "two labels differ only in their letters' case, or in white space",
+                          .where = listed(source_.paths()),
+                          .found = fmt::format("{} ({}) and {} ({})", in_quotes(other->second), counted(others, "time"),
+                                               in_quotes(name), counted(count, "time")),
+                          .allowed = "one spelling of each label",
+                          .remedy = "write both alike, unless they are meant to differ"});
+  }
   for (const auto& [rare, few] : counts) {
     if (few > kMost) continue;
     for (const auto& [known, many] : counts) {

@@ -181,15 +181,23 @@ LabelSet LabelSet::from_names_seen(const std::set<std::string>& seen) {
 
 LabelSet LabelSet::from_pages(const PageSource& pages) {
   std::set<std::string> seen;
-  bool any_words = false;
+  bool any_words = false, any_unknown = false;
   const std::optional<PageError> fault = read_as_far_as_possible(pages, [&](const Page& page) {
     any_words = any_words || !page.words.empty();
     for (const std::string& label : page.labels) {
-      if (!label.empty()) seen.insert(label);  // it is not known, or the reader has reported why it is empty
+      if (!label.empty()) seen.insert(label);
+      any_unknown = any_unknown || label.empty();  // or the reader has reported why it is empty
     }
   });
   if (seen.empty()) {
     if (fault) throw PageError(*fault);
+    if (any_unknown) {
+      throw DataError({.what = "no word's label is known",
+                       .where = plimsoll::listed(pages.paths()),
+                       .found = "null or -100 as the label of every word",
+                       .allowed = "labels of some words",
+                       .remedy = "label words of the data, or pass the label set with --labels"});
+    }
     throw DataError({.what = any_words ? "no page has labels" : "no page has words",
                      .where = pages.size() > 0 ? place(pages.read(0)) : plimsoll::listed(pages.paths()),
                      .found = fmt::format("{} without {}, this one first", counted(pages.size(), "page"),

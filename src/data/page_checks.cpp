@@ -243,7 +243,9 @@ void PageChecker::check_labels(const Page& page, bool is_whole) {
       if (!is_whole) continue;  // perhaps the reader has reported why
       add(Severity::kInfo, "word-unlabelled",
           {.what = "a word's label is not known (null or -100): it is neither learnt nor scored",
-           .where = place(page, word)});
+           .where = place(page, word),
+           .allowed = "labels of all words, or of those that are known",
+           .remedy = "label the word, if it should be learnt"});
       continue;
     }
     block_->counts.labelled_words += label != "O" ? 1U : 0U;

@@ -140,11 +140,13 @@ class Annotator {
  private:
   void find_marks() {
     std::vector<std::string> labels, gold;
+    for (const AnnotatedWord& word : page_.words) has_gold_ = has_gold_ || word.gold_label.has_value();
     for (std::size_t i = 0; i < page_.words.size(); ++i) {
       const AnnotatedWord& word = page_.words[i];
-      labels.push_back(word.label);
+      // A word whose label is not known, among others, is neither right nor wrong.
+      const bool unknown = has_gold_ && !word.gold_label;
+      labels.push_back(unknown ? "O" : word.label);
       gold.push_back(word.gold_label.value_or("O"));
-      has_gold_ = has_gold_ || word.gold_label.has_value();
       const bool numbers = std::all_of(word.box.begin(), word.box.end(), [](double x) { return std::isfinite(x); }) &&
                            std::isfinite(word.confidence.value_or(0));
       if (!numbers) {

@@ -120,13 +120,21 @@ std::string stripped(std::string_view text, std::string_view of, bool left, bool
   return std::string(text);
 }
 
+std::string beginning(const std::string& text) {
+  constexpr std::size_t kShown = 40;
+  if (text.size() <= kShown) return text;
+  std::size_t end = kShown;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return text.substr(0, end) + "…";
+}
+
 bool has_other_cases(std::string_view text) {
   // Latin, Greek, Cyrillic, Armenian, Georgian, Cherokee, phonetic and letterlike blocks, and those of historic
   // scripts.
   constexpr std::pair<std::uint32_t, std::uint32_t> kBlocks[] = {
       {0xC0, 0x24F},      {0x250, 0x2AF},     {0x345, 0x345},    {0x370, 0x58F},     {0x10A0, 0x10FF},
       {0x13A0, 0x13FF},   {0x1C80, 0x1CBF},   {0x1D00, 0x1DBF},  {0x1E00, 0x1FFF},   {0x2126, 0x2132},
-      {0x2160, 0x2188},   {0x24B6, 0x24E9},   {0x2C00, 0x2DFF},  {0xA640, 0xA69F},   {0xA720, 0xA7FF},
+      {0x214E, 0x2188},   {0x24B6, 0x24E9},   {0x2C00, 0x2DFF},  {0xA640, 0xA69F},   {0xA720, 0xA7FF},
       {0xAB30, 0xABBF},   {0xFB00, 0xFB17},   {0xFF21, 0xFF5A},  {0x10400, 0x105FF}, {0x10C80, 0x10CFF},
       {0x118A0, 0x118DF}, {0x16E40, 0x16E9F}, {0x1E900, 0x1E943}};
   for (std::size_t at = 0; at < text.size();) {

@@ -161,7 +161,7 @@ Value method_of_text(const std::string& text, const std::string& name, const Arg
   }
   const bool changes_case = name == "upper" || name == "lower" || name == "capitalize" || name == "title";
   if (changes_case && has_other_cases(text)) {
-    fail("only the case of ASCII letters is changed", fmt::format("{} of \"{}\"", name, text.substr(0, 40)));
+    fail("only the case of ASCII letters is changed", fmt::format("{} of \"{}\"", name, beginning(text)));
   }
   if (name == "upper" || name == "lower") return Value(cased(text, name == "upper"));
   if (name == "capitalize") return Value(capitalized(text));

@@ -52,7 +52,9 @@ ReadingPlan plan_reading(const ReadingBudget& budget, std::size_t held_bytes, st
                                mebibytes)},
         mebibytes * kMiB);
   }
-  const std::size_t free = budget.bytes - held_bytes;
+  // What the process holds may vary while it reads; the largest page fits in any case.
+  const std::size_t room = budget.bytes - held_bytes;
+  const std::size_t free = std::max(largest.bytes, room - std::min(room, kVariationBytes));
   std::size_t count = 1;
   while (count < static_cast<std::size_t>(threads) && count * (reader_bytes + mean_bytes) + largest.bytes <= free)
     ++count;

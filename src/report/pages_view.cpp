@@ -49,10 +49,11 @@ struct Marks {
 Marks marks_of(const WorstPage& page) {
   std::vector<std::string> found_labels, given_labels;
   Marks marks;
+  for (const WorstWord& word : page.words) marks.has_given = marks.has_given || word.given.has_value();
   for (const WorstWord& word : page.words) {
-    found_labels.push_back(word.label);
+    const bool unknown = marks.has_given && !word.given;  // neither right nor wrong
+    found_labels.push_back(unknown ? "O" : word.label);
     given_labels.push_back(word.given.value_or("O"));
-    marks.has_given = marks.has_given || word.given.has_value();
   }
   const LabelScheme scheme = scheme_of(page.scheme);
   const std::vector<WordSpan> found = entity_spans(found_labels, scheme);

@@ -348,7 +348,7 @@ TEST_F(LanguageModel, WritesWhatItHasLearned) {
   // Several at once, and drawn: the same whoever is written beside them.
   std::string longer;  // than the rows that are read at once
   for (int i = 0; i < 60; ++i) longer += "Receipt " + std::to_string(i) + " ";
-  write_pages("prompts.jsonl", {{{"prompt", "What is paid in cash? "}},
+  write_pages("prompts.jsonl", {{{"prompt", "What is paid in cash? "}, {"id", "first"}},
                                 {{"prompt", longer}},
                                 {{"prompt", "What"}},
                                 {{"prompt", longer + longer}},
@@ -364,6 +364,7 @@ TEST_F(LanguageModel, WritesWhatItHasLearned) {
   EXPECT_NE(generate(alone).out, together.out);
   const json line = json::parse(together.out.substr(0, together.out.find('\n')));
   EXPECT_EQ(line.at("prompt"), "What is paid in cash? ");
+  EXPECT_EQ(line.at("id"), "first");
   EXPECT_LE(line.at("tokens").size(), 12U);
 }
 
@@ -498,18 +499,24 @@ TEST_F(LanguageModel, ARefusalNamesTheTextThatIsFarLongerThanTheOthers) {
   EXPECT_THAT(even.err, testing::Not(testing::HasSubstr("the longest")));
 }
 
-// Its update would be one of nothing, and its perplexity 1.
 TEST_F(LanguageModel, AConversationsToolsAreWarnedOf) {
   json chat = {{"messages", {{{"role", "user"}, {"content", "a"}}, {{"role", "assistant"}, {"content", "b"}}}},
                {"tools", {{{"name", "add"}}}}};
   write_pages("tools.jsonl", {chat});
   ASSERT_EQ(run({"init", "--model", "llama-tiny", "--task", "causal-lm", "--output-dir", path("base")}).code, 0);
-  write_bytes(at("base/chat_template.jinja"), "{% for m in messages %}{{ m.content ~ eos_token }}{% endfor %}");
+  // A token to which the tokenizer gives a name of its own is known by it.
+  json config = json::parse(file_bytes(at("base/tokenizer_config.json")));
+  config["extra_special_tokens"] = {{"image_token", "<image>"}};
+  fs::remove(at("base/checksums.json"));
+  write_bytes(at("base/tokenizer_config.json"), config.dump());
+  write_bytes(at("base/chat_template.jinja"),
+              "{% if image_token != '<image>' %}{{ raise_exception('no image_token') }}{% endif %}"
+              "{% for m in messages %}{{ m.content ~ eos_token }}{% endfor %}");
   const Outcome checked =
       run({"check", "--model", path("base"), "--task", "causal-lm", "--data", path("pages/tools.jsonl")});
   EXPECT_EQ(checked.code, 0) << checked.out;
   EXPECT_THAT(checked.out, HasSubstr("[tools-not-passed]"));
-  chat["chat_template_kwargs"] = {{"a", {1}}};
+  chat["chat_template_kwargs"] = "quiet";
   write_pages("tools.jsonl", {chat});
   EXPECT_EQ(run({"check", "--model", path("base"), "--task", "causal-lm", "--data", path("pages/tools.jsonl")}).code,
             3);
@@ -531,6 +538,7 @@ TEST_F(LanguageModel, PaddingMayDifferBetweenTokenizerAndModel) {
   EXPECT_EQ(one.at("layer_types"), json({"full_attention"})) << "one for each layer, or transformers refuses it";
 }
 
+// Its update would be one of nothing, and its perplexity 1.
 TEST_F(LanguageModel, ACompletionThatIsCutAwayIsNamed) {
   std::string prompt;
   for (int i = 0; i < 40; ++i) prompt += "What is paid in cash? ";

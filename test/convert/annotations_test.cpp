@@ -245,6 +245,26 @@ TEST_F(RoundTrip, ARectangleThatIsMovedSaysNothingOfItsWords) {
   EXPECT_THAT(lost(), HasSubstr("1 rectangle has no text and no word below it"));
 }
 
+// What somebody types is a correction, even if another rectangle had that text.
+TEST_F(RoundTrip, ACorrectionMayBeAnotherRectanglesText) {
+  const fs::path input =
+      file("p.jsonl", R"({"id": "p", "width": 800, "height": 100, "words": ["5.00", "S.00"], "boxes": )"
+                      R"([[10, 10, 20, 20], [30, 10, 40, 20]], "labels": ["B-A", "B-B"]})");
+  const json corrected = there_and_back(input, [](json& tasks) {
+    json& result = tasks[0]["annotations"][0]["result"];
+    result.erase(0);
+    result.erase(0);
+    result[1]["value"]["text"] = {"5.00"};
+  })[0];
+  EXPECT_EQ(corrected["words"], (json{"5.00", "5.00"}));
+  const json drawn = there_and_back(input, [](json& tasks) {
+    json& result = tasks[0]["annotations"][0]["result"];
+    for (json& each : result) each["id"] = "r4nd0m" + each["id"].get<std::string>();
+    for (const int i : {0, 1}) result[i]["value"]["x"] = 50;  // where OCR found nothing
+  })[0];
+  EXPECT_EQ(drawn["words"], (json{"5.00", "S.00", "5.00"}));
+}
+
 // The page's boxes may refer to other pixels than the picture has, which is what Label Studio measures.
 TEST_F(RoundTrip, PicturesOfAnotherSize) {
   const auto twice = [](json& tasks) {
@@ -317,9 +337,21 @@ TEST_F(RoundTrip, LabelsThatAreTagsStayTheWordsLabels) {
   const std::vector<json> after = there_and_back(sample("pages.jsonl"), [](json& tasks) {
     json& result = tasks[0]["annotations"][0]["result"];
     result[0]["value"]["rectanglelabels"] = {"B-SUM"};
-    result[2]["value"]["rectanglelabels"] = {"I-CITY"};
+    result[2]["value"]["rectanglelabels"] = {"I-SUM"};
   });
-  EXPECT_EQ(after[0]["labels"], (json{"O", "B-SUM", "I-SUM", "I-CITY", "B-CITY"}));
+  EXPECT_EQ(after[0]["labels"], (json{"O", "B-SUM", "I-SUM", "I-SUM", "B-CITY"}));
+  // A name that only looks like a tag is a name.
+  const std::vector<json> forms = there_and_back(sample("pages.jsonl"), [](json& tasks) {
+    tasks[0]["annotations"][0]["result"][0]["value"]["rectanglelabels"] = {"I-94"};
+  });
+  EXPECT_EQ(forms[0]["labels"], (json{"O", "B-I-94", "I-I-94", "B-CITY", "B-CITY"}));
+}
+
+TEST_F(RoundTrip, LabelsThatAreNotKnownAreLostWithAWord) {
+  there_and_back(file(
+      "u.jsonl", R"({"id": "u", "width": 9, "height": 9, "words": ["a", "b"], "boxes": [[1, 1, 2, 2], [3, 3, 4, 4]], )"
+                 R"("labels": ["B-T", null]})"));
+  EXPECT_EQ(tasks_[0]["annotations"][0]["result"].size(), 2U);
 }
 
 class Conll : public ConvertTest {};

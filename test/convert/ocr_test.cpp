@@ -197,7 +197,7 @@ TEST_F(Ocr, TextractInSeveralResponses) {
   EXPECT_EQ(pages(file("r.json", responses.dump()))[0]["words"], (json{"w", "w"}));
   EXPECT_TRUE(lost().empty()) << lost();
   // The first response alone is not the whole result; nor is one with fewer pages than its document has.
-  picture("p-1.pgm", 100, 100);
+  for (const char* name : {"p-1.pgm", "p-3.pgm"}) picture(name, 100, 100);
   const json parts[] = {responses[0], {{"Blocks", {word}}, {"DocumentMetadata", {{"Pages", 2}}}}};
   for (const json& part : parts) {
     pages(file(part.contains("NextToken") ? "r.json" : "p.json", part.dump()));
@@ -205,8 +205,11 @@ TEST_F(Ocr, TextractInSeveralResponses) {
   }
   pages(file("r.json", json{{"Blocks", {word}}, {"JobStatus", "PARTIAL_SUCCESS"}}.dump()));
   EXPECT_THAT(lost(), HasSubstr("1 job was done only in part"));
-  const Problem failed =
-      refused(file("r.json", R"({"JobStatus": "FAILED", "StatusMessage": "too large", "Blocks": []})"));
+  json third = word;
+  third["Page"] = 3;
+  pages(file("p.json", json{{"Blocks", {word, third}}, {"DocumentMetadata", {{"Pages", 3}}}}.dump()));
+  EXPECT_THAT(lost(), HasSubstr("1 result is a part of its document's")) << "a page between is missing";
+  const Problem failed = refused(file("r.json", R"({"JobStatus": "FAILED", "StatusMessage": "too large"})"));
   EXPECT_EQ(failed.what, "Textract's job failed (too large)");
 }
 
@@ -336,6 +339,30 @@ TEST_F(Ocr, PagesOfOneNameInTwoFoldersAreToldApart) {
   const std::vector<json> found = lines_of(at("both.jsonl"));
   EXPECT_EQ(found[0]["id"], "scan");
   EXPECT_EQ(found[1]["id"], "scan-2");
+  // So are the documents of files with several pages.
+  const std::string both = R"(<html><body><div class="ocr_page" title="bbox 0 0 9 9"></div>)"
+                           R"(<div class="ocr_page" title="bbox 0 0 9 9"></div></body></html>)";
+  for (const char* name : {"a/scan.hocr", "b/scan.hocr"}) file(name, both);
+  convert({.inputs = {at("a/scan.hocr"), at("b/scan.hocr")}, .output = at("both.jsonl")});
+  std::vector<std::string> documents, ids;
+  for (const json& each : lines_of(at("both.jsonl"))) {
+    documents.push_back(each["document"]);
+    ids.push_back(each["id"]);
+  }
+  EXPECT_THAT(documents, ElementsAre("scan", "scan", "scan-2", "scan-2"));
+  EXPECT_THAT(ids, ElementsAre("scan-1", "scan-2", "scan-1-2", "scan-2-2"));
+}
+
+TEST_F(Ocr, HocrWordsInWords) {
+  const std::vector<json> found = pages(file("w.hocr", R"(<html><body><div class="ocr_page" title="bbox 0 0 400 100">
+<span class="ocr_word" title="bbox 0 0 90 20"><span class="ocrx_word" title="x_wconf 30">sure</span></span>
+<span class="ocr_word" title="bbox 0 30 90 50"><span class="ocrx_word" title="bbox 0 30 40 50">a</span>&nbsp;<span
+class="ocrx_word" title="bbox 50 30 90 50">b</span></span>
+</div></body></html>)"),
+                                        {.least_confidence = 0.5});
+  EXPECT_EQ(found[0]["words"], (json{"a", "b"}));
+  EXPECT_THAT(lost(), HasSubstr("1 word is less certain"));
+  EXPECT_THAT(lost(), Not(HasSubstr("outside words")));
 }
 
 TEST_F(Ocr, FoldersAndPatternsAreConvertedInOrder) {

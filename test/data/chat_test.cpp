@@ -56,7 +56,7 @@ TEST(ChatForm, VariablesOfALineReachTheTemplate) {
   EXPECT_EQ(fault_in_variables(quiet), std::nullopt);
   EXPECT_EQ(fault_in_variables(json()), std::nullopt);
   EXPECT_TRUE(fault_in_variables(json::array()).has_value());
-  EXPECT_TRUE(fault_in_variables({{"a", {1}}}).has_value());
+  EXPECT_EQ(fault_in_variables({{"tools_in_xml", json::array()}}), std::nullopt);
   EXPECT_TRUE(has_tools({{"tools", {{{"name", "add"}}}}}));
   for (const json& none :
        {json::object(), json{{"tools", nullptr}}, json{{"tools", json::array()}}, json{{"tools", "[]"}}})
@@ -69,8 +69,10 @@ TEST(ChatForm, AnAnswerMayLackWhatItsRequestBegins) {
       "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
       "{% if add_generation_prompt %}<assistant>(think){% endif %}",
       "here", {});
-  EXPECT_THAT(chat.turns(json::array({message("user", "a"), message("assistant", "b")})),
-              ElementsAre("<user>a<assistant>", "b"));
+  for (const char* answer : {"b", "(b)", "(thanks)"}) {
+    EXPECT_THAT(chat.turns(json::array({message("user", "a"), message("assistant", answer)})),
+                ElementsAre("<user>a<assistant>", answer));
+  }
 }
 
 TEST(ChatForm, WhatCannotBeLearntIsRefused) {

@@ -24,6 +24,19 @@ TEST(Jinja, ChatTemplatesGiveWhatTheyGiveInTransformers) {
   EXPECT_GT(cases, 20U);
 }
 
+// Jinja2 changes the case of all letters; only that of ASCII is known here, and texts without other cased letters may
+// have any characters.
+TEST(Jinja, TheCaseOfOtherLettersIsRefused) {
+  const JinjaTemplate upper("{{ a|upper }}", "here");
+  EXPECT_EQ(upper.render({{"a", "12.50 €, 中文 ×"}}), "12.50 €, 中文 ×");
+  for (const char* text : {"é", "straße", "Ж", "ﬁ", "ⅎ", "𐐨", "µ"}) {
+    expect_error<DataError>([&] { upper.render({{"a", text}}); }, {"ASCII", text});
+  }
+  // A long text is cut between characters.
+  const std::string whole = std::string(39, 'a') + "é";
+  expect_error<DataError>([&] { upper.render({{"a", whole}}); }, {std::string(39, 'a') + "…"});
+}
+
 // As Jinja2 does.
 TEST(Jinja, FiltersFollowPathsOfMembers) {
   const ordered_json values = {{"a",
@@ -67,9 +80,17 @@ TEST(Jinja, WhatIsNotUnderstoodIsNamedWithItsLine) {
   expect_refused("{{ a|join(', ', attribute='x') }}", {"join, attribute"}, {{"a", {1, 2}}});
   expect_refused("{{ a|tojson(4) }}", {"tojson"}, {{"a", 1}});
   expect_refused("{{ a|tojson(sort_keys=true) }}", {"sort_keys"}, {{"a", 1}});
-  expect_refused("{% macro m() %}{{ m()" + []() { std::string sum; for (int i = 0; i < 900; ++i) sum += "+1"; return sum; }() + " }}{% endmacro %}{{ m() }}", {"without end"});
+  expect_refused("{% macro m() %}{{ m()" +
+                     []() {
+                       std::string sum;
+                       for (int i = 0; i < 900; ++i) sum += "+1";
+                       return sum;
+                     }() +
+                     " }}{% endmacro %}{{ m() }}",
+                 {"without end"});
   expect_refused("{% set n = namespace(x=1) %}{% for i in range(200) %}{% set n.x = [n.x] %}{% endfor %}", {"nested"});
-  expect_refused("{% set n = namespace(x='a') %}{% for i in range(60) %}{% set n.x = [n.x, n.x] %}{% endfor %}", {"larger"});
+  expect_refused("{% set n = namespace(x='a') %}{% for i in range(60) %}{% set n.x = [n.x, n.x] %}{% endfor %}",
+                 {"larger"});
   expect_refused("{{ ('a' * 16000000)|length }}", {"longer"});
   expect_refused("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", {"without end"});
   expect_refused("{% for a in range(9000) %}{% for b in range(9000) %}{% endfor %}{% endfor %}", {"more work"});

@@ -34,10 +34,10 @@ TEST(ReadingPlan, AsManyThreadsReadAsFit) {
   };
   EXPECT_EQ(plan(150 * kMiB, 100 * kMiB, 16).threads, 1);
   EXPECT_EQ(plan(150 * kMiB, 100 * kMiB, 16).page_bytes, 100 * kMiB);
-  EXPECT_EQ(plan(279 * kMiB, 100 * kMiB, 16).threads, 1);
-  EXPECT_EQ(plan(280 * kMiB, 100 * kMiB, 16).threads, 2);
-  EXPECT_EQ(plan(280 * kMiB, 100 * kMiB, 16).page_bytes, 200 * kMiB);
-  EXPECT_EQ(plan(280 * kMiB, 10 * kMiB, 16).threads, 4) << "most pages are small";
+  EXPECT_EQ(plan(281 * kMiB, 100 * kMiB, 16).threads, 1);
+  EXPECT_EQ(plan(282 * kMiB, 100 * kMiB, 16).threads, 2);
+  EXPECT_EQ(plan(282 * kMiB, 100 * kMiB, 16).page_bytes, 200 * kMiB);
+  EXPECT_EQ(plan(282 * kMiB, 10 * kMiB, 16).threads, 4) << "most pages are small";
   EXPECT_EQ(plan(10 * kGiB, 100 * kMiB, 16).threads, 16);
   expect_error<BudgetTooSmall>([&] { plan(149 * kMiB, kMiB, 2); }, {"--budget", "scan", "1.0 million", "153 MiB"});
 }

@@ -63,6 +63,15 @@ TEST(ReportPage, ShowsEveryPartOfARun) {
   EXPECT_THAT(page, Not(HasSubstr("has no summary")));
 }
 
+TEST(ReportPage, OfARunThatWasResumedTheTimeIsOfItsLastUpdates) {
+  RunFacts run = whole_run();
+  EXPECT_THAT(report_page({run}), Not(HasSubstr("of the last")));
+  run.summary["steps_here"] = 8;  // of 20
+  EXPECT_THAT(report_page({run}), HasSubstr("measured, of the last 8 updates"));
+  run.summary["steps_here"] = 20;
+  EXPECT_THAT(report_page({run}), Not(HasSubstr("of the last")));
+}
+
 TEST(ReportPage, HasATableBehindEachChart) {
   const std::string page = report_page({whole_run()});
   const std::regex figure(R"re(<figure class="(chart|map)"[\s\S]*?</figure>)re");

@@ -40,7 +40,7 @@ std::vector<std::string> read_messages(const nlohmann::json& messages, const nlo
   if (auto fault = fault_in_messages(messages)) fail_messages(page, std::move(*fault));
   const nlohmann::json variables = line.value("chat_template_kwargs", nlohmann::json());
   if (fault_in_variables(variables)) {
-    throw wrong_type(page, "`chat_template_kwargs`", variables, "an object of texts, numbers and truth values");
+    throw wrong_type(page, "`chat_template_kwargs`", variables, "an object");
   }
   try {
     return chat->turns(messages, variables);
@@ -113,8 +113,8 @@ std::string odd_role_in(const nlohmann::json& json) {
 class TextReader final : public TargetReader {
  public:
   std::shared_ptr<const PageTarget> read(const nlohmann::json& json, const Page&, PageFaults*) const override {
-    return std::make_shared<PageText>(json.contains("messages") || is_asked_and_answered(json), json.contains("label"),
-                                      has_tools(json), odd_role_in(json));
+    const bool is_chat = json.contains("messages") || is_asked_and_answered(json);
+    return std::make_shared<PageText>(is_chat, json.contains("label"), is_chat && has_tools(json), odd_role_in(json));
   }
   std::string_view key() const override { return "text"; }
   bool reads_text() const override { return true; }
