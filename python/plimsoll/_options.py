@@ -139,7 +139,7 @@ class TrainOptions(TypedDict, total=False):
     micro_batch_size: int
     """Pages processed at once. Affects memory and time; losses only in their last bits (0: as many as the budget allows) (default: 0)"""
     pad_to_max_length: bool
-    """Pad every page to --max-length, as many training scripts do: slower, more memory, the same results"""
+    """Pad every page to --max-length, as many training scripts do: slower, more memory, the same results, but for the training loss of question-answering, whose softmax counts padding as transformers' does"""
     recompute: Literal["auto", "none", "layers"]
     """Activations recomputed in backward: auto (as many as the budget requires), none, or layers (all but each layer's output) (default: auto)"""
     grad_cache: Literal["auto", "on", "off"]

@@ -145,7 +145,8 @@ void add_batch_options(Command* command, RunOptions& o) {
   add_batch_size_options(command, o.batch);
   command->add_flag(
       "--pad-to-max-length", o.pad_to_max_length,
-      "Pad every page to --max-length, as many training scripts do: slower, more memory, the same results");
+      "Pad every page to --max-length, as many training scripts do: slower, more memory, the same results, but for "
+      "the training loss of question-answering, whose softmax counts padding as transformers' does");
   command->heading("Memory and speed");
   one_of(command->add_option("--recompute", o.recompute,
                              "Activations recomputed in backward: auto (as many as the budget requires), none, or "

@@ -59,6 +59,12 @@ std::int64_t Sampler::updates_per_epoch() const {
   return (samples_per_epoch() + options_.train_batch_size - 1) / options_.train_batch_size;
 }
 
+double Sampler::epochs_after(std::int64_t updates) const {
+  const std::int64_t per_epoch = updates_per_epoch(), samples = samples_per_epoch();
+  const std::int64_t done = std::min(updates % per_epoch * options_.train_batch_size, samples);
+  return static_cast<double>(updates / per_epoch) + static_cast<double>(done) / static_cast<double>(samples);
+}
+
 std::int64_t Sampler::samples_in_update(std::int64_t update) const {
   check(update >= 0 && update < updates_per_epoch(), "an epoch has such an update");
   return std::min(options_.train_batch_size, samples_per_epoch() - update * options_.train_batch_size);

@@ -62,6 +62,8 @@ class Sampler {
   // Returns how many of the examples an epoch has.
   std::int64_t samples_per_epoch() const;
   std::int64_t updates_per_epoch() const;
+  // Returns how many epochs so many updates are, by their samples: the last update of an epoch may have fewer.
+  double epochs_after(std::int64_t updates) const;
   // Return the samples and micro-batches of update `update` of an epoch, and the micro-batches of a whole epoch.
   std::int64_t samples_in_update(std::int64_t update) const;
   // With ranks, they are counted per rank: all ranks have equally many micro-batches, of which the last may be empty.

@@ -234,7 +234,7 @@ StepReport Trainer::report(double loss) const {
       .step = state_.step,
       .total_steps = state_.total_steps,
       .logs = schedule_.logs_after(state_.step),
-      .epoch = static_cast<double>(state_.step) / per_epoch,
+      .epoch = sampler_.epochs_after(state_.step),
       .loss = loss,
       .mean_loss = state_.interval_steps > 0 ? state_.interval_loss / static_cast<double>(state_.interval_steps) : loss,
       .learning_rate = learning_rate_.at(std::max<std::int64_t>(0, real_updates() - 1)),

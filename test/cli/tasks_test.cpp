@@ -242,6 +242,14 @@ TEST_F(Tasks, AHeadOfOneKindIsReplacedByOneOfAnother) {
   EXPECT_THAT(trained("classes", "numbers.jsonl"), testing::HasSubstr("1 label (LABEL_0) replaces the model's 3"));
   EXPECT_THAT(trained("number", "names.jsonl"), testing::HasSubstr("2 labels (A, B) replaces the model's 1"));
   EXPECT_THAT(trained("number", "numbers.jsonl"), testing::Not(testing::HasSubstr("new classification head")));
+  // Numbers have no names, whatever the model calls its one label.
+  json config = json::parse(file_bytes(at("number/config.json")));
+  config["id2label"] = {{"0", "score"}};
+  config["label2id"] = {{"score", 0}};
+  fs::remove(at("number/checksums.json"));
+  write_bytes(at("number/config.json"), config.dump());
+  fs::remove_all(at("number-numbers.jsonl"));
+  EXPECT_THAT(trained("number", "numbers.jsonl"), testing::Not(testing::HasSubstr("new classification head")));
   const Outcome predicted = run({"predict", "--model", path("number"), "--data", path("pages/numbers.jsonl")});
   EXPECT_EQ(predicted.code, 0) << predicted.err;
   EXPECT_THAT(predicted.out, testing::HasSubstr("\"value\":"));

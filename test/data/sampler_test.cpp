@@ -75,6 +75,9 @@ TEST(Sampler, CutsAnEpochIntoUpdates) {
   EXPECT_EQ(sampler.updates_per_epoch(), 3);
   EXPECT_EQ(sampler.samples_in_update(0), 8);
   EXPECT_EQ(sampler.samples_in_update(2), 5);
+  EXPECT_DOUBLE_EQ(sampler.epochs_after(2), 16.0 / 21);
+  EXPECT_DOUBLE_EQ(sampler.epochs_after(3), 1);
+  EXPECT_DOUBLE_EQ(sampler.epochs_after(4), 1 + 8.0 / 21);
   EXPECT_EQ(sampler.micro_batches_in_update(0, 3), 3);
   EXPECT_EQ(sampler.micro_batches_in_update(2, 3), 2);
   EXPECT_EQ(sampler.micro_batches_per_epoch(3), 8);

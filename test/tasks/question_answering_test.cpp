@@ -378,6 +378,13 @@ TEST(ScoresOfText, NormaliseAsSquadDoes) {
   EXPECT_EQ(normalized_answer("\u20ACa b\u2013the\u2013c \u00E0 an1"), "\u20AC b\u2013 \u2013c \u00E0 an1");
 }
 
+TEST(ScoresOfText, AnswersThatNormaliseToNothingAreNotCompared) {
+  using testing::ElementsAre;
+  EXPECT_THAT(compared_answers({"!!", "cash", "the"}), ElementsAre("cash"));
+  EXPECT_THAT(compared_answers({"the"}), ElementsAre(""));
+  EXPECT_THAT(compared_answers({}), ElementsAre(""));
+}
+
 TEST(ScoresOfText, SimilarityIsOfCharacters) {
   EXPECT_DOUBLE_EQ(levenshtein_similarity("Kitten", "sitting"), 1 - 3.0 / 7);
   EXPECT_EQ(levenshtein_similarity("abcd", "wxyz"), 0);

@@ -111,19 +111,20 @@ class AnswerScorer final : public Scorer {
   void add(const std::string& predicted, double confidence, const Question& question) {
     std::vector<std::string> gold;
     for (const Answer& answer : question.answers) gold.push_back(answer.text);
+    const std::vector<std::string> gold_of_squad = compared_answers(gold);
     if (gold.empty()) gold.emplace_back();  // correct if nothing is predicted
     Group& group = question.answers.empty() ? without_ : with_;
     ++group.questions;
-    const auto best = [&](const auto& score) {
+    const auto best = [&](const std::vector<std::string>& texts, const auto& score) {
       double most = 0;
-      for (const std::string& text : gold) most = std::max(most, static_cast<double>(score(predicted, text)));
+      for (const std::string& text : texts) most = std::max(most, static_cast<double>(score(predicted, text)));
       return most;
     };
-    const double exact = best(is_exact_match);
+    const double exact = best(gold_of_squad, is_exact_match);
     calibration_.add(confidence, exact > 0);
     group.exact += exact;
-    group.f1 += best(word_f1);
-    group.anls += best(levenshtein_similarity);
+    group.f1 += best(gold_of_squad, word_f1);
+    group.anls += best(gold, levenshtein_similarity);
   }
 
   const Dataset& data_;

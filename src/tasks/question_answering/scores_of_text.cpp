@@ -112,6 +112,15 @@ std::string lower_letters(std::string_view text) {
   return result;
 }
 
+std::vector<std::string> compared_answers(const std::vector<std::string>& gold) {
+  std::vector<std::string> compared;
+  for (const std::string& text : gold) {
+    if (!normalized_answer(text).empty()) compared.push_back(text);
+  }
+  if (compared.empty()) compared.emplace_back();
+  return compared;
+}
+
 bool is_exact_match(std::string_view predicted, std::string_view gold) { return words_of(predicted) == words_of(gold); }
 
 double word_f1(std::string_view predicted, std::string_view gold) {

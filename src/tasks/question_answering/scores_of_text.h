@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace plimsoll {
 
@@ -15,6 +16,10 @@ std::string normalized_answer(std::string_view text);
 std::string lower_text(std::string_view text);
 // Returns the same without spaces and ASCII's punctuation.
 std::string lower_letters(std::string_view text);
+
+// Returns the answers with which SQuAD 2's script compares: those of which something is left once they are normalised;
+// an empty one if none is (evaluate-v2.0.py).
+std::vector<std::string> compared_answers(const std::vector<std::string>& gold);
 
 // Returns whether both are the same once normalised.
 bool is_exact_match(std::string_view predicted, std::string_view gold);
