@@ -185,7 +185,7 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
       open_run_data(bundle, options.data, pages,
                     {.skipped = saved ? saved->skipped_pages : std::vector<SkippedPage>(),
                      .class_weights = options.model.class_weights});
-  if (saved) keep_micro_batch(options, *resume, *saved);
+  if (saved) keep_micro_batch(options, *saved);
   refuse_replacing_images(plan_options.outputs(), train->source());
   const TeacherCache teacher(options, bundle, *train, backend);
   WorstPictures::plan(options, evaluation.get());

@@ -402,7 +402,7 @@ void train_with(const Invocation& invocation, RunOptions& options, ModelBundle& 
     const TrainerState saved = read_trainer_state(*resume);
     if (left_nothing(events, options.train, *data.train, *resume, saved)) return;
     tell_changed_options(*options.command, *resume);
-    keep_micro_batch(options, *resume, saved);
+    keep_micro_batch(options, saved);
   }
 
   const std::optional<DType> fallback_precision = options.fallback_precision();

@@ -68,19 +68,12 @@ void recover_for_plan(const fs::path& output_dir) {
   }
 }
 
-void keep_micro_batch(RunOptions& options, const fs::path& resume, const TrainerState& saved) {
-  if (saved.micro_batch_size > options.train.train_batch_size) {
-    throw UsageError(
-        {.what = "an update is smaller than the micro-batch of the resumed run",
-         .where = "--train-batch-size",
-         .found = fmt::format("{}; {} was written with micro-batches of {}", options.train.train_batch_size,
-                              resume.string(), saved.micro_batch_size),
-         .allowed = fmt::format("{} or more", saved.micro_batch_size),
-         .remedy = fmt::format("pass --train-batch-size {}, or start a new run from its weights with --model {}",
-                               saved.train_batch_size, resume.string())});
-  }
+void keep_micro_batch(RunOptions& options, const TrainerState& saved) {
   options.memory.resumes = true;
-  options.memory.kept_cut = cut_of(saved);
+  // Updates of fewer pages, or another micro-batch that is asked for, are cut anew; the run says then what differs.
+  const std::int64_t asked = options.memory.micro_batch_size.value_or(saved.micro_batch_size);
+  const bool fits = saved.micro_batch_size <= options.train.train_batch_size && asked == saved.micro_batch_size;
+  if (fits) options.memory.kept_cut = cut_of(saved);
 }
 
 KeptCut cut_of(const TrainerState& saved) {

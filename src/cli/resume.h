@@ -22,9 +22,9 @@ void refuse_other_family(const ModelBundle& bundle, const std::filesystem::path&
 // would find. A directory in which a run is active is left alone, because that run has already done this.
 void recover_for_plan(const std::filesystem::path& output_dir);
 
-// Makes the run keep its original micro-batch, because results depend on it. Throws UsageError if an update is smaller
-// than that.
-void keep_micro_batch(RunOptions& options, const std::filesystem::path& resume, const TrainerState& saved);
+// Makes the run keep its original micro-batch, because results depend on it, unless an update is smaller than that or
+// --micro-batch-size says another one.
+void keep_micro_batch(RunOptions& options, const TrainerState& saved);
 
 // Calls fit() with the original cut of updates if that fits the budget, else with another one and a warning. Changes
 // the request to the one that was answered.

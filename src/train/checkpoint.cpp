@@ -72,6 +72,7 @@ nlohmann::json to_json(const TrainerState& state) {
           {"interval_steps", state.interval_steps},
           {"best_metric", state.best_metric ? nlohmann::json(*state.best_metric) : nlohmann::json()},
           {"best_global_step", state.best_step},
+          {"judged_by", state.judged_by},
           {"evaluations_without_gain", state.evaluations_without_gain},
           {"adapted_rate", state.adapted_rate ? to_json(*state.adapted_rate) : nlohmann::json()},
           {"evaluation_due", state.evaluation_due},
@@ -238,6 +239,7 @@ TrainerState read_trainer_state(const fs::path& checkpoint) {
     state.interval_steps = whole("interval_steps");
     if (!object.at("best_metric").is_null()) state.best_metric = object.at("best_metric").get<double>();
     state.best_step = whole("best_global_step");
+    state.judged_by = object.value("judged_by", std::string());
     if (object.contains("evaluations_without_gain")) {
       state.evaluations_without_gain = whole("evaluations_without_gain");
     }

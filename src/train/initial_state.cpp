@@ -7,6 +7,7 @@
 
 #include "base/counted.h"
 #include "base/hash.h"
+#include "train/evaluation.h"
 #include "train/run_schedule.h"
 
 namespace plimsoll {
@@ -98,10 +99,20 @@ std::string gradient_sync(const PlanSummary& plan) {
   return plan.sums_each_micro_batch ? "micro-batch" : "update";
 }
 
+// Says by what evaluations are compared.
+std::string judged_by(const ModelBundle& bundle, const Dataset& evaluation, const TrainOptions& options) {
+  const char* const direction = !options.greater_is_better   ? ""
+                                : *options.greater_is_better ? ", greater"
+                                                             : ", smaller";
+  return fmt::format("{}{}, on {}/{}", metric_name(bundle, options.metric_for_best_model), direction,
+                     hash_digits(evaluation.fingerprint().tokens), hash_digits(evaluation.fingerprint().labels));
+}
+
 }  // namespace
 
 TrainerState initial_state(const Session& session, const ModelBundle& bundle, const Dataset& pages,
-                           const Sampler& sampler, const TrainOptions& options, int threads) {
+                           const Dataset* evaluation, const Sampler& sampler, const TrainOptions& options,
+                           int threads) {
   return {
       .step = 0,
       .total_steps = total_steps(options, sampler.updates_per_epoch()),
@@ -125,6 +136,7 @@ TrainerState initial_state(const Session& session, const ModelBundle& bundle, co
       .scaler = {},
       .best_metric = std::nullopt,
       .best_step = 0,
+      .judged_by = evaluation != nullptr ? judged_by(bundle, *evaluation, options) : std::string(),
       .evaluations_without_gain = 0,
       .adapted_rate = std::nullopt,
       .evaluation_due = false,

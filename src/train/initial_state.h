@@ -9,8 +9,9 @@
 
 namespace plimsoll {
 
-// Reads the base model's files if an adapter is trained. `threads` are those of the CPU.
+// Reads the base model's files if an adapter is trained. `evaluation` is nullptr if the run has no evaluations;
+// `threads` are those of the CPU.
 TrainerState initial_state(const Session& session, const ModelBundle& bundle, const Dataset& pages,
-                           const Sampler& sampler, const TrainOptions& options, int threads);
+                           const Dataset* evaluation, const Sampler& sampler, const TrainOptions& options, int threads);
 
 }  // namespace plimsoll

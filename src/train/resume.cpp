@@ -63,9 +63,12 @@ TrainerState resumed_state(const TrainerState& saved, TrainerState initial, bool
   state.scaler = saved.scaler;
   state.interval_loss = saved.interval_loss;
   state.interval_steps = saved.interval_steps;
-  state.best_metric = saved.best_metric;
-  state.best_step = saved.best_step;
-  state.evaluations_without_gain = saved.evaluations_without_gain;
+  const bool judges_alike = saved.judged_by.empty() || state.judged_by.empty() || saved.judged_by == state.judged_by;
+  if (judges_alike) {
+    state.best_metric = saved.best_metric;
+    state.best_step = saved.best_step;
+    state.evaluations_without_gain = saved.evaluations_without_gain;
+  }
   state.adapted_rate = saved.adapted_rate;
   state.evaluation_due = saved.evaluation_due && evaluates;
   state.skipped_pages = saved.skipped_pages;
@@ -108,6 +111,18 @@ TrainerState resume(const std::filesystem::path& checkpoint, TrainerState initia
                             checkpoint.string(), changes));
   }
   TrainerState state = resumed_state(saved, std::move(initial), evaluates);
+  if (saved.best_metric && !state.best_metric) {
+    log_warning(
+        "evaluations before this one no longer count for the best model: the metric or the evaluation data "
+        "are others now");
+  }
+  const std::filesystem::path best = checkpoint_path(options.output_dir, state.best_step);
+  if (options.load_best_model_at_end && state.best_metric && !std::filesystem::exists(best)) {
+    log_warning(fmt::format("{} had the best model so far and is gone: the best of the evaluations to come is saved",
+                            best.string()));
+    state.best_metric.reset();
+    state.best_step = 0;
+  }
   if (is_done(options, state)) {
     log_info(fmt::format("nothing is left to train: {} is at update {} of {}{}", checkpoint.string(), state.step,
                          state.total_steps, stops_early(options, state) ? ", where the run stopped early" : ""));

@@ -53,7 +53,7 @@ Trainer::Trainer(const Session& session, const ModelBundle& bundle, const TrainD
       loader_options_(loader),
       observer_(observer),
       sampler_(data.train->examples(), sampler_options(options), data.train->loss_weights()),
-      state_(initial_state(session, bundle, *data.train, sampler_, options, threads)),
+      state_(initial_state(session, bundle, *data.train, data.evaluation, sampler_, options, threads)),
       scaler_(options.precision == DType::kF16 ? GradScaler({.scale = options.fp16_initial_scale}) : GradScaler()),
       schedule_(options, state_.total_steps, sampler_.updates_per_epoch(), data.evaluation != nullptr),
       agreement_(session.ranks()),
@@ -345,9 +345,14 @@ void Trainer::obey(const RankAgreement::Requests& asked, Interrupt& interrupt) {
 void Trainer::finish(Interrupt& interrupt) {
   updates_.close();
   if (schedule_.save_every() > 0) saver_.save_due(state_);
-  const bool takes_best = options_.load_best_model_at_end && state_.best_metric && state_.best_step != state_.step;
+  const std::filesystem::path best = checkpoint_path(options_.output_dir, state_.best_step);
+  bool takes_best = options_.load_best_model_at_end && state_.best_metric && state_.best_step != state_.step;
+  if (takes_best && !std::filesystem::exists(best)) {
+    takes_best = false;
+    log_warning(fmt::format("{}, which had the best model, is gone: the last one is saved", best.string()));
+  }
   if (takes_best) {
-    memory_.fill_parameters_from(checkpoint_path(options_.output_dir, state_.best_step));
+    memory_.fill_parameters_from(best);
     log_info(fmt::format("the model of update {} was the best, and is the one that is saved", state_.best_step));
   }
   saver_.save_model();

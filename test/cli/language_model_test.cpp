@@ -515,7 +515,7 @@ TEST_F(LanguageModel, AConversationsToolsAreWarnedOf) {
   const Outcome checked =
       run({"check", "--model", path("base"), "--task", "causal-lm", "--data", path("pages/tools.jsonl")});
   EXPECT_EQ(checked.code, 0) << checked.out;
-  EXPECT_THAT(checked.out, HasSubstr("[tools-not-passed]"));
+  EXPECT_THAT(checked.out, testing::HasSubstr("[tools-not-passed]"));
   chat["chat_template_kwargs"] = "quiet";
   write_pages("tools.jsonl", {chat});
   EXPECT_EQ(run({"check", "--model", path("base"), "--task", "causal-lm", "--data", path("pages/tools.jsonl")}).code,

@@ -3,6 +3,7 @@
 #include "data/pairs.h"
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -72,5 +72,20 @@ TEST(Resume, TheKeyIsTheNewRunsAndTheRestTheCheckpoints) {
   EXPECT_FALSE(resumed_state(saved, initial, false).evaluation_due);  // there is nothing to evaluate on
 }
 
+TEST(Resume, OtherMetricsOrDataForgetTheBestEvaluation) {
+  TrainerState saved = state(), initial = state();
+  saved.best_metric = 0.5;
+  saved.best_step = 2;
+  saved.evaluations_without_gain = 3;
+  saved.judged_by = "loss, on 1/2";
+  initial.judged_by = "f1, on 1/2";
+  EXPECT_EQ(resumed_state(saved, initial, true).best_metric, std::nullopt);
+  EXPECT_EQ(resumed_state(saved, initial, true).evaluations_without_gain, 0);
+  for (const char* alike : {"loss, on 1/2", ""}) {  // empty: an older checkpoint, or no evaluations now
+    initial.judged_by = alike;
+    EXPECT_EQ(resumed_state(saved, initial, true).best_metric, 0.5);
+  }
+}
+
 }  // namespace
 }  // namespace plimsoll

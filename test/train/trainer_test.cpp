@@ -324,5 +324,24 @@ TEST(Trainer, BestModelIsTheOneSaved) {
             file_bytes(checkpoint_path(run.options.output_dir, best_step) / "model.safetensors"));
 }
 
+// Its checkpoint may have been removed since; then the run ends with a model all the same.
+TEST(Trainer, ABestModelThatIsGoneIsForgotten) {
+  const ScratchFolder folder;
+  SmallRun run(folder.make("run"));
+  run.evaluates = true;
+  run.options.eval_steps = run.options.save_steps = 1;
+  run.options.load_best_model_at_end = true;
+  run.options.metric_for_best_model = "loss";
+  run.options.greater_is_better = true;
+  run.options.learning_rate = 0.01;  // the loss falls, so that the first evaluation is taken for the best
+  EXPECT_THROW(run.train(std::nullopt, 2), InterruptedError);
+  fs::remove_all(checkpoint_path(run.options.output_dir, 1));
+  const LogCapture log;
+  const TrainSummary summary = run.train(checkpoint_path(run.options.output_dir, 2));
+  EXPECT_TRUE(log.has("had the best model so far and is gone")) << log.text();
+  EXPECT_GE(summary.best_step, 2);
+  EXPECT_TRUE(fs::exists(run.options.output_dir / "model.safetensors"));
+}
+
 }  // namespace
 }  // namespace plimsoll
