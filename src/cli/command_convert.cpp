@@ -18,7 +18,6 @@ struct ConvertCommand {
   std::vector<std::string> inputs{};
   std::string output, predictions, images, labels, label_config;
   std::string box_format = "pixel";
-  double least_confidence = 0;  // per cent, as in Tesseract
 };
 
 // Returns "2 pages, 40 words".
@@ -35,7 +34,6 @@ void run_convert(const Invocation& invocation, ConvertCommand& command) {
   options.predictions = command.predictions;
   options.images = command.images;
   options.box_format = command.box_format == "1000" ? BoxFormat::k1000 : BoxFormat::kPixel;
-  options.least_confidence = command.least_confidence / 100;
   if (!command.labels.empty()) options.label_names = LabelSet::parse(command.labels).names();
   const bool tasks = options.to == "label-studio";
   if (!tasks && !command.label_config.empty()) {
@@ -137,9 +135,9 @@ void add_convert(CLI::App& app, Invocation& invocation) {
                              "Pixels per inch, if boxes are in inches or millimetres and a page has no picture"),
          1, 10000)
       ->capture_default_str();
-  number(command->add_option("--min-confidence", convert->least_confidence,
-                             "Leave out words with a lower OCR confidence, in per cent"),
-         0, 100)
+  number(command->add_option("--min-confidence", options.least_confidence,
+                             "Leave out words that were read with less confidence, 0 to 1, whatever the file's unit"),
+         0, 1)
       ->capture_default_str();
   command->add_flag("--segment-boxes", options.segment_boxes,
                     "Each word gets the box of its line or field, as LayoutLMv3 was pretrained");
