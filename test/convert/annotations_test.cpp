@@ -404,6 +404,18 @@ TEST_F(Conll, PagesWithoutLabelsAreRefused) {
   EXPECT_THROW(text(file("u.jsonl", R"({"id": "u", "words": ["a"]})"), "conll"), DataError);
 }
 
+// As `plimsoll ocr` writes them.
+TEST_F(Annotations, WordsOfPagesThatAreUncertainAreLeftOut) {
+  const fs::path input = file("o.jsonl", R"({"id": "o", "width": 9, "height": 9, "words": ["a", "~"], "boxes": )"
+                                         R"([[1, 1, 2.5, 2], [3, 3, 4, 4]], "confidences": [0.9, 0.2]})");
+  const json page = json::parse(text(input, "pages", {.least_confidence = 0.5}));
+  EXPECT_EQ(page["words"], json{"a"});
+  EXPECT_EQ(page["boxes"], (json{{1, 1, 2.5, 2}}));
+  EXPECT_EQ(page["confidences"], json{0.9});
+  EXPECT_THAT(lost(), HasSubstr("1 word is less certain"));
+  EXPECT_EQ(json::parse(text(input, "pages"))["words"], (json{"a", "~"}));
+}
+
 TEST_F(Annotations, PagesStayPagesWithTheirPicturesFound) {
   picture("in/img/a.pgm", 10, 10);
   const fs::path input =
