@@ -475,6 +475,7 @@ JinjaValue apply_operator(const std::string& sign, const JinjaValue& left, const
     if (const std::optional<bool> found = compared(sign, order)) return Value(*found);
   }
   if (sign == "*" && left.json.is_string()) return Value(times(left.json.get<std::string>(), whole_in(right)));
+  if (sign == "%" && left.json.is_string()) fail("texts are not formatted by %", python_str(left.json));
   return arithmetic(sign, number_in(left), number_in(right));
 }
 

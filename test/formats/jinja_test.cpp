@@ -32,6 +32,8 @@ TEST(Jinja, TheCaseOfOtherLettersIsRefused) {
   for (const char* text : {"é", "straße", "Ж", "ﬁ", "ⅎ", "𐐨", "µ"}) {
     expect_error<DataError>([&] { upper.render({{"a", text}}); }, {"ASCII", text});
   }
+  expect_error<DataError>([] { JinjaTemplate("{{ '%s' % 'a' }}", "here").render({}); },
+                          {"texts are not formatted by %"});
   // A long text is cut between characters.
   const std::string whole = std::string(39, 'a') + "é";
   expect_error<DataError>([&] { upper.render({{"a", whole}}); }, {std::string(39, 'a') + "…"});
