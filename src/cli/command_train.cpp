@@ -39,6 +39,7 @@
 #include "request/memory.h"
 #include "request/open_data.h"
 #include "request/plan_json.h"
+#include "train/initial_state.h"
 #include "train/resume.h"
 #include "train/run_directory.h"
 #include "train/worst_pages.h"
@@ -400,7 +401,10 @@ void train_with(const Invocation& invocation, RunOptions& options, ModelBundle& 
   WorstPictures::plan(options, data.evaluation.get());
   if (resume) {
     const TrainerState saved = read_trainer_state(*resume);
-    if (left_nothing(events, options.train, *data.train, *resume, saved)) return;
+    TrainerState now = saved;  // an early stop does not count if evaluations are compared otherwise now
+    if (data.evaluation != nullptr) now.judged_by = judged_by(bundle, *data.evaluation, options.train);
+    if (!judged_alike(saved, now)) now.evaluations_without_gain = 0;
+    if (left_nothing(events, options.train, *data.train, *resume, now)) return;
     tell_changed_options(*options.command, *resume);
     keep_micro_batch(options, saved);
   }

@@ -161,8 +161,18 @@ class Predictions {
 };
 
 void leave_out_uncertain(FoundPage& page, double least, Losses& losses) {
-  if (!(least > 0) || page.is_labelled()) return;
+  // Labels, entities and answers to questions count words.
+  if (!(least > 0) || page.is_labelled() || page.more.contains("questions")) return;
   const auto uncertain = [&](const FoundWord& word) { return word.confidence && *word.confidence < least; };
+  // Lists of a page in Plimsoll's own format that are as long as its words have an element for each.
+  for (nlohmann::json& member : page.more) {
+    if (!member.is_array() || member.size() != page.words.size()) continue;
+    nlohmann::json kept = nlohmann::json::array();
+    for (std::size_t w = 0; w < page.words.size(); ++w) {
+      if (!uncertain(page.words[w])) kept.push_back(std::move(member[w]));
+    }
+    member = std::move(kept);
+  }
   const auto first = std::remove_if(page.words.begin(), page.words.end(), uncertain);
   losses.add(kUncertain, page.where, static_cast<std::uint64_t>(page.words.end() - first));
   page.words.erase(first, page.words.end());
@@ -280,6 +290,7 @@ class Conversion {
   void name_once(FoundPage& page) {
     if (page.more.is_object()) {  // pages keep their own names
       page_names_.given.insert(page.id);
+      if (!page.document.empty()) names_of_documents_.given.insert(page.document);
       return;
     }
     if (page_names_.make_free(page.id)) losses_.add(kSameId, page.where);

@@ -175,6 +175,7 @@ class HocrPage {
       if (!found) found = Title(each).number("x_wconf");
       return !found;
     });
+    if (found && *found < 0) found.reset();  // Tesseract 3's certainty, which is no per cent
     return found;
   }
   static bool has_word(const XmlNode& node) {

@@ -14,7 +14,6 @@
 #include "base/file.h"
 #include "convert/readers.h"
 #include "data/image.h"
-#include "data/label_scheme.h"
 #include "formats/json.h"
 
 namespace plimsoll {
@@ -105,7 +104,7 @@ class TaskPage {
 
   std::vector<Region> regions{};
   std::vector<Relation> relations{};
-  bool tagged = false;  // labels are those of words, B-TOTAL and I-TOTAL
+  const std::set<std::string>* tags = nullptr;  // the labels that are those of words, B-TOTAL and I-TOTAL
 
   Region& region(const std::string& id) {
     const auto [found, added] = by_id_.emplace(id, regions.size());
@@ -137,12 +136,12 @@ class TaskPage {
       const std::size_t begin = page_.words.size();
       for (FoundWord& word : unit.words) page_.words.push_back(std::move(word));
       const std::optional<std::string> label = unit.region ? regions[*unit.region].label : std::nullopt;
-      label_words(page_, begin, label.value_or("O"), tagged);
+      const bool is_tag = label && tags != nullptr && tags->contains(*label);
+      label_words(page_, begin, label.value_or("O"), is_tag);
       if (!label) continue;
       entity_of[*unit.region] = page_.entities.size();
-      page_.entities.push_back({.label = tagged ? std::string(split_label(*label, LabelScheme::kIob).type) : *label,
-                                .begin = begin,
-                                .end = page_.words.size()});
+      page_.entities.push_back(
+          {.label = is_tag ? label->substr(2) : *label, .begin = begin, .end = page_.words.size()});
     }
     for (const Relation& relation : relations) link(relation, entity_of);
   }
@@ -347,7 +346,9 @@ std::optional<JsonNode> annotation_of(const JsonNode& task, Losses& losses) {
 struct Project {
   bool linked = false;    // some have relations; then pages without any say so, too
   bool labelled = false;  // some have labels of regions; else no word is known to be outside
-  bool tagged = false;    // the labels are those of words: some type has both B- and I-
+  // The labels that are those of words, such as B-TOTAL and I-TOTAL: those whose type has B- and another one, or all if
+  // all have tags.
+  std::set<std::string> tags{};
 };
 
 // Adds the labels of the regions in a value.
@@ -369,12 +370,21 @@ Project project_of(const std::string& text, const std::vector<JsonItem>& tasks) 
       if (json.is_object() && json.contains(key)) collect_labels(json.at(key), labels);
     }
   }
-  const auto has_both = [&](const std::string& label) {
-    return label.starts_with("B-") && labels.contains("I-" + label.substr(2));
+  Project project{.linked = text.find("\"relation\"") != std::string::npos, .labelled = !labels.empty(), .tags = {}};
+  const auto has_tag = [](const std::string& label) {
+    return label.size() > 2 && label[1] == '-' && std::string_view("BIESLU").find(label[0]) != std::string_view::npos;
   };
-  return {.linked = text.find("\"relation\"") != std::string::npos,
-          .labelled = !labels.empty(),
-          .tagged = std::ranges::any_of(labels, has_both)};
+  const auto begins = [](const std::string& label) { return label.starts_with("B-"); };
+  const bool all = std::ranges::any_of(labels, begins) && std::ranges::all_of(labels, [&](const std::string& label) {
+                     return has_tag(label) || is_outside(label);
+                   });
+  for (const std::string& label : labels) {
+    if (!has_tag(label)) continue;
+    const std::string type = label.substr(1);
+    const bool with_others = label[0] == 'B' ? labels.contains("I" + type) : labels.contains("B" + type);
+    if (all || with_others) project.tags.insert(label);
+  }
+  return project;
 }
 
 class TaskReader {
@@ -427,7 +437,7 @@ class TaskReader {
     const JsonNode results = annotation->at("result");
     for (std::size_t r = 0; r < results.size(); ++r) read_result(results.item(r), page, regions, index);
     page.has_entities = page.has_links = project_.linked;
-    regions.tagged = project_.tagged;
+    regions.tags = &project_.tags;
     regions.finish(std::move(words));
     if (!project_.labelled && !page.classes.empty()) page.labels.clear();  // the project is of classes alone
     if (page.words.empty() && page.classes.empty() && !data.find("page")) {

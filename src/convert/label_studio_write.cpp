@@ -67,8 +67,8 @@ std::string in_xml(std::string_view text) {
   return escaped;
 }
 
-constexpr Loss kUnknownLabel{"word's label is not known, which tasks cannot say: it will come back as O",
-                             "words' labels are not known, which tasks cannot say: they will come back as O"};
+constexpr Loss kUnknownLabel{"word's label is not known, which a task cannot express: it will come back as O",
+                             "words' labels are not known, which a task cannot express: they will come back as O"};
 
 class LabelStudioWriter final : public PageWriter {
  public:

@@ -68,7 +68,6 @@ class PagesWriter final : public PageWriter {
     nlohmann::ordered_json line;
     if (page.more.is_object()) {
       line = page.more;
-      leave_out_words(page, line);
       if (writing_.options.box_format == BoxFormat::k1000) put_pixels(page, line);  // `place` has made them
     } else {
       line = fresh(page);
@@ -93,23 +92,6 @@ class PagesWriter final : public PageWriter {
       boxes.push_back(std::move(box));
     }
     return boxes;
-  }
-
-  // If some of the page's words were left out, writes only the others, with what belongs to each.
-  static void leave_out_words(const FoundPage& page, nlohmann::ordered_json& line) {
-    const char* const key = line.contains("words") ? "words" : "tokens";
-    if (!line.contains(key) || line[key].size() == page.words.size()) return;
-    nlohmann::ordered_json words = nlohmann::ordered_json::array(), boxes = words, confidences = words;
-    for (const FoundWord& word : page.words) {
-      words.push_back(word.text);
-      boxes.push_back(word.box);
-      confidences.push_back(word.confidence ? nlohmann::ordered_json(*word.confidence) : nlohmann::ordered_json());
-    }
-    line[key] = std::move(words);
-    line["confidences"] = std::move(confidences);
-    for (const char* name : {"boxes", "bboxes", "bbox"}) {
-      if (line.contains(name)) line[name] = boxes;
-    }
   }
 
   // Replaces boxes in thousandths of the page by those in pixels, which all other formats have.

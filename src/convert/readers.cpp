@@ -63,10 +63,12 @@ Box box_of_points(const JsonNode& points) {
   return box.box();
 }
 
-void label_words(FoundPage& page, std::size_t begin, const std::string& label, bool tagged) {
+void label_words(FoundPage& page, std::size_t begin, const std::string& label, bool is_tag) {
   page.labels.resize(begin, "O");
-  const bool has_tag = tagged && label.size() > 2 && label[1] == '-';
-  const std::string type = has_tag ? label.substr(2) : label, first = has_tag ? label : "B-" + label;
+  // A tag that stands for a whole entity, or its end, cannot begin one of several words.
+  const bool is_one_word = page.words.size() - begin == 1;
+  const std::string type = is_tag ? label.substr(2) : label;
+  const std::string first = is_tag && (is_one_word || label[0] == 'B' || label[0] == 'I') ? label : "B-" + type;
   for (std::size_t w = begin; w < page.words.size(); ++w) {
     page.labels.push_back(is_outside(label) ? "O" : w == begin ? first : "I-" + type);
   }

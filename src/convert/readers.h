@@ -28,9 +28,9 @@ void add_divided(FoundPage& page, std::string_view text, const Rectangle& rectan
 // coordinate that is left out is 0. Refuses a list without points.
 Box box_of_points(const JsonNode& points);
 
-// Labels the words from `begin` to the page's last as one entity, with B- and I-. `tagged`: the label is that of its
-// first word, as B-TOTAL, I-TOTAL or S-TOTAL; the others have I-.
-void label_words(FoundPage& page, std::size_t begin, const std::string& label, bool tagged);
+// Labels the words from `begin` to the page's last as one entity, with B- and I-. `is_tag`: the label is that of a
+// word, as B-TOTAL, I-TOTAL or S-TOTAL, and that of the first one; the others have I-.
+void label_words(FoundPage& page, std::size_t begin, const std::string& label, bool is_tag);
 
 // True for a label that says that words are outside every entity: "O" or "other", in any case.
 bool is_outside(std::string_view label);

@@ -229,7 +229,7 @@ void DataSetChecker::check_spelling() {
     if (added) continue;
     const std::uint64_t others = counts.at(other->second);
     report_.findings.add(Severity::kWarning, "label-misspelt",
-                         {.what = "two labels differ only in their letters' case, or in white space",
+                         {.what = "two labels differ only in case or surrounding white space",
                           .where = listed(source_.paths()),
                           .found = fmt::format("{} ({}) and {} ({})", in_quotes(other->second), counted(others, "time"),
                                                in_quotes(name), counted(count, "time")),

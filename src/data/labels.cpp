@@ -194,7 +194,7 @@ LabelSet LabelSet::from_pages(const PageSource& pages) {
     if (any_unknown) {
       throw DataError({.what = "no word's label is known",
                        .where = plimsoll::listed(pages.paths()),
-                       .found = "null or -100 as the label of every word",
+                       .found = "no label but null or -100",
                        .allowed = "labels of some words",
                        .remedy = "label words of the data, or pass the label set with --labels"});
     }

@@ -238,20 +238,24 @@ void Pairs::check(PairOrder order, Findings& findings) const {
   }
 }
 
-void Pairs::check_held_out(const Pairs& training, Findings& findings) const {
+void Pairs::check_held_out(const Pairs& training, PairOrder order, Findings& findings) const {
+  const auto key = [order](const Pair& pair) {
+    const bool swaps = order != PairOrder::kAnother && pair.a > pair.b;
+    return swaps ? std::pair(pair.b, pair.a) : std::pair(pair.a, pair.b);
+  };
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::size_t> trained;
   for (std::size_t pair = 0; pair < training.size(); ++pair) {
-    if (training.is_usable(pair)) trained.emplace(std::pair(training[pair].a, training[pair].b), pair);
+    if (training.is_usable(pair)) trained.emplace(key(training[pair]), pair);
   }
   for (std::size_t pair = 0; pair < size(); ++pair) {
-    const auto found = is_usable(pair) ? trained.find({pairs_[pair].a, pairs_[pair].b}) : trained.end();
+    const auto found = is_usable(pair) ? trained.find(key(pairs_[pair])) : trained.end();
     if (found == trained.end()) continue;
     findings.add(Severity::kWarning, "pair-in-both",
                  {.what = "a pair is in both the training and the evaluation data",
                   .where = place(pair),
                   .found = "the pair of " + training.place(found->second),
                   .allowed = "pairs that are not in the training data",
-                  .remedy = "remove it from one of them; otherwise the score is too high"});
+                  .remedy = "remove it from one of them; otherwise the score will be too optimistic"});
   }
 }
 

@@ -76,8 +76,8 @@ class Pairs {
   void add_faults(Findings& findings) const;
   // Adds those, and the pairs that occur twice or contradict each other, to `findings`.
   void check(PairOrder order, Findings& findings) const;
-  // Adds the pairs that `training`, which names the same pages, has in the same order: "pair-in-both".
-  void check_held_out(const Pairs& training, Findings& findings) const;
+  // Adds the pairs that `training`, which names the same pages, has, too: "pair-in-both".
+  void check_held_out(const Pairs& training, PairOrder order, Findings& findings) const;
 
  private:
   void read_file(std::uint32_t file, Form form, const std::map<std::string, std::uint32_t, std::less<>>& ids);
@@ -105,6 +105,8 @@ class PairTargets {
   virtual void encode(const Pairs& pairs, std::size_t pair, int side, bool trains, EncodedExample& out) const = 0;
   // Adds what is wrong with the pairs to `findings`, and counts the names of their labels.
   virtual void check(const Pairs& pairs, Findings& findings, std::map<std::string, std::uint64_t>& labels) const = 0;
+  // Returns what the pair (b, a) is beside (a, b).
+  virtual PairOrder order() const = 0;
 };
 
 // A pair in the form of a page: the first page, under the name of both.

@@ -101,7 +101,8 @@ DataCheck check_with(const ModelBundle& bundle, const RunPages& pages, const Che
     result.evaluation = pages.evaluation == pages.train ? CheckReport() : run(*pages.evaluation, true);
     add_pair_checks(bundle, task, *pages.evaluation_pairs, required, *result.evaluation);
     if (pages.evaluation == pages.train) {
-      pages.evaluation_pairs->check_held_out(*pages.train_pairs, result.evaluation->findings);
+      pages.evaluation_pairs->check_held_out(*pages.train_pairs, bundle.task().pair_targets(task)->order(),
+                                             result.evaluation->findings);
     }
     result.findings.merge(result.evaluation->findings);
     return result;

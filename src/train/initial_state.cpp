@@ -99,16 +99,13 @@ std::string gradient_sync(const PlanSummary& plan) {
   return plan.sums_each_micro_batch ? "micro-batch" : "update";
 }
 
-// Says by what evaluations are compared.
+}  // namespace
+
 std::string judged_by(const ModelBundle& bundle, const Dataset& evaluation, const TrainOptions& options) {
-  const char* const direction = !options.greater_is_better   ? ""
-                                : *options.greater_is_better ? ", greater"
-                                                             : ", smaller";
+  const std::string_view direction = !options.greater_is_better ? "" : *options.greater_is_better ? kGreater : kSmaller;
   return fmt::format("{}{}, on {}/{}", metric_name(bundle, options.metric_for_best_model), direction,
                      hash_digits(evaluation.fingerprint().tokens), hash_digits(evaluation.fingerprint().labels));
 }
-
-}  // namespace
 
 TrainerState initial_state(const Session& session, const ModelBundle& bundle, const Dataset& pages,
                            const Dataset* evaluation, const Sampler& sampler, const TrainOptions& options,

@@ -2,12 +2,22 @@
 // optimizer states (TrainerState). resume.h compares it with that of the run that wrote a checkpoint.
 #pragma once
 
+#include <string>
+#include <string_view>
+
+#include "data/dataset.h"
 #include "data/sampler.h"
 #include "fit/session.h"
 #include "train/checkpoint.h"
 #include "train/options.h"
 
 namespace plimsoll {
+
+// What TrainerState::judged_by says of the direction, if it was given.
+inline constexpr std::string_view kGreater = ", greater is better", kSmaller = ", smaller is better";
+
+// Returns TrainerState::judged_by of a run with these evaluations.
+std::string judged_by(const ModelBundle& bundle, const Dataset& evaluation, const TrainOptions& options);
 
 // Reads the base model's files if an adapter is trained. `evaluation` is nullptr if the run has no evaluations;
 // `threads` are those of the CPU.

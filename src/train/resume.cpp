@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "train/initial_state.h"
 #include "train/skipped_pages.h"
 
 namespace plimsoll {
@@ -56,6 +57,19 @@ std::string resume_changes(const TrainerState& then, const TrainerState& now) {
   return changes;
 }
 
+bool judged_alike(const TrainerState& then, const TrainerState& now) {
+  const auto without_direction = [](std::string text) {
+    for (const std::string_view direction : {kGreater, kSmaller}) {
+      if (const std::size_t at = text.find(direction); at != std::string::npos) text.erase(at, direction.size());
+    }
+    return text;
+  };
+  if (then.judged_by.empty() || now.judged_by.empty() || then.judged_by == now.judged_by) return true;
+  // A direction that is not given is the metric's own; one that is given may be the same.
+  const std::string a = without_direction(then.judged_by), b = without_direction(now.judged_by);
+  return a == b && (a == then.judged_by || b == now.judged_by);
+}
+
 TrainerState resumed_state(const TrainerState& saved, TrainerState initial, bool evaluates) {
   TrainerState state = std::move(initial);
   state.step = saved.step;
@@ -63,13 +77,15 @@ TrainerState resumed_state(const TrainerState& saved, TrainerState initial, bool
   state.scaler = saved.scaler;
   state.interval_loss = saved.interval_loss;
   state.interval_steps = saved.interval_steps;
-  const bool judges_alike = saved.judged_by.empty() || state.judged_by.empty() || saved.judged_by == state.judged_by;
+  const bool judges_alike = judged_alike(saved, state);
+  if (state.judged_by.empty()) state.judged_by = saved.judged_by;
   if (judges_alike) {
     state.best_metric = saved.best_metric;
     state.best_step = saved.best_step;
     state.evaluations_without_gain = saved.evaluations_without_gain;
   }
   state.adapted_rate = saved.adapted_rate;
+  if (state.adapted_rate && !judges_alike) state.adapted_rate = AdaptedRate{.rate = saved.adapted_rate->rate};
   state.evaluation_due = saved.evaluation_due && evaluates;
   state.skipped_pages = saved.skipped_pages;
   return state;
@@ -113,15 +129,17 @@ TrainerState resume(const std::filesystem::path& checkpoint, TrainerState initia
   TrainerState state = resumed_state(saved, std::move(initial), evaluates);
   if (saved.best_metric && !state.best_metric) {
     log_warning(
-        "evaluations before this one no longer count for the best model: the metric or the evaluation data "
-        "are others now");
+        "earlier evaluations no longer count towards the best model: the metric, its direction or the evaluation data "
+        "has changed");
   }
   const std::filesystem::path best = checkpoint_path(options.output_dir, state.best_step);
-  if (options.load_best_model_at_end && state.best_metric && !std::filesystem::exists(best)) {
-    log_warning(fmt::format("{} had the best model so far and is gone: the best of the evaluations to come is saved",
-                            best.string()));
+  if (options.load_best_model_at_end && state.best_metric && !is_done(options, state) &&
+      !std::filesystem::exists(best)) {
+    log_warning(fmt::format("the best model so far, of update {}, is not in {}: only later evaluations count",
+                            state.best_step, best.string()));
     state.best_metric.reset();
     state.best_step = 0;
+    state.evaluations_without_gain = 0;
   }
   if (is_done(options, state)) {
     log_info(fmt::format("nothing is left to train: {} is at update {} of {}{}", checkpoint.string(), state.step,

@@ -20,6 +20,10 @@ bool is_done(const TrainOptions& options, const TrainerState& state);
 // is assumed to be the same.
 std::string resume_changes(const TrainerState& then, const TrainerState& now);
 
+// Returns whether both runs compare evaluations by the same metric, in the same direction, and on the same data, as far
+// as the states say.
+bool judged_alike(const TrainerState& then, const TrainerState& now);
+
 // Returns the state in which a run continues that would begin as `initial` and was saved as `saved`: the numeric key is
 // the new run's, the rest the checkpoint's. `evaluates` says whether the run has data to evaluate on.
 TrainerState resumed_state(const TrainerState& saved, TrainerState initial, bool evaluates);

@@ -356,11 +356,12 @@ TEST_F(Ocr, PagesOfOneNameInTwoFoldersAreToldApart) {
 TEST_F(Ocr, HocrWordsInWords) {
   const std::vector<json> found = pages(file("w.hocr", R"(<html><body><div class="ocr_page" title="bbox 0 0 400 100">
 <span class="ocr_word" title="bbox 0 0 90 20"><span class="ocrx_word" title="x_wconf 30">sure</span></span>
+<span class="ocr_word" title="bbox 0 60 90 80"><span class="xocr_word" title="x_wconf -3">third</span></span>
 <span class="ocr_word" title="bbox 0 30 90 50"><span class="ocrx_word" title="bbox 0 30 40 50">a</span>&nbsp;<span
 class="ocrx_word" title="bbox 50 30 90 50">b</span></span>
 </div></body></html>)"),
                                         {.least_confidence = 0.5});
-  EXPECT_EQ(found[0]["words"], (json{"a", "b"}));
+  EXPECT_EQ(found[0]["words"], (json{"third", "a", "b"}));
   EXPECT_THAT(lost(), HasSubstr("1 word is less certain"));
   EXPECT_THAT(lost(), Not(HasSubstr("outside words")));
 }

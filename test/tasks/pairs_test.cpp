@@ -100,9 +100,11 @@ TEST_F(PairPages, OfBothTrainingAndEvaluationAreTold) {
   const auto held_out = read(
       "{\"a\": \"p2\", \"b\": \"p1\", \"label\": 1}\n{\"a\": \"p1\", \"b\": \"p2\", \"label\": 1}\n"
       "{\"a\": \"p1\", \"b\": \"p9\", \"label\": 1}\n");
-  Findings findings;
-  held_out->check_held_out(*trained, findings);
+  Findings findings, in_any_order;
+  held_out->check_held_out(*trained, PairOrder::kAnother, findings);
   EXPECT_EQ(kinds_in(findings), (Kinds{{"pair-in-both", 1}}));
+  held_out->check_held_out(*trained, similarity_targets()->order(), in_any_order);
+  EXPECT_EQ(kinds_in(in_any_order), (Kinds{{"pair-in-both", 2}}));
   EXPECT_THAT(findings.to_text(), testing::HasSubstr("pairs.jsonl:2, 'p1' and 'p2'"));
 }
 

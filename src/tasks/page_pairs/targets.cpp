@@ -52,8 +52,9 @@ class ClassPairTargets final : public PairTargets {
     if (!label) throw PageError("label-unknown", other_label_problem(pairs, pair, allowed()));
     set_target(side, *label, out);
   }
+  PairOrder order() const override { return PairOrder::kAnother; }
   void check(const Pairs& pairs, Findings& findings, std::map<std::string, std::uint64_t>& labels) const override {
-    pairs.check(PairOrder::kAnother, findings);
+    pairs.check(order(), findings);
     for (std::size_t pair = 0; pair < pairs.size(); ++pair) {
       if (!pairs.is_usable(pair)) continue;
       const auto label = pairs.label_in(pair, labels_);
@@ -91,8 +92,9 @@ class PreferenceTargets final : public PairTargets {
   void encode(const Pairs&, std::size_t, int side, bool, EncodedExample& out) const override {
     set_target(side, 0, out);
   }
+  PairOrder order() const override { return PairOrder::kContradicts; }
   void check(const Pairs& pairs, Findings& findings, std::map<std::string, std::uint64_t>&) const override {
-    pairs.check(PairOrder::kContradicts, findings);
+    pairs.check(order(), findings);
     for (std::size_t pair = 0; pair < pairs.size(); ++pair) {
       if (pairs.label(pair).empty()) continue;
       findings.add(Severity::kWarning, "label-not-read",
@@ -115,8 +117,9 @@ class SimilarityTargets final : public PairTargets {
     out.targets.assign(1, trains ? group : kIgnoredLabel);
     out.loss_terms = trains && side == 0 ? 1 : 0;
   }
+  PairOrder order() const override { return PairOrder::kSame; }
   void check(const Pairs& pairs, Findings& findings, std::map<std::string, std::uint64_t>& labels) const override {
-    pairs.check(PairOrder::kSame, findings);
+    pairs.check(order(), findings);
     std::set<std::int32_t> groups;  // that training learns to tell apart
     for (std::size_t pair = 0; pair < pairs.size(); ++pair) {
       if (!pairs.is_usable(pair)) continue;
