@@ -403,6 +403,7 @@ void train_with(const Invocation& invocation, RunOptions& options, ModelBundle& 
     const TrainerState saved = read_trainer_state(*resume);
     TrainerState now = saved;  // an early stop does not count if evaluations are compared otherwise now
     if (data.evaluation != nullptr) now.judged_by = judged_by(bundle, *data.evaluation, options.train);
+    now.greater_is_better = options.train.greater_is_better;
     if (!judged_alike(saved, now)) now.evaluations_without_gain = 0;
     if (left_nothing(events, options.train, *data.train, *resume, now)) return;
     tell_changed_options(*options.command, *resume);

@@ -7,12 +7,11 @@
 #include <map>
 #include <optional>
 #include <system_error>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/free_names.h"
 #include "base/in_quotes.h"
 #include "base/log.h"
 #include "base/lower_case.h"
@@ -212,24 +211,6 @@ bool is_same_file(const fs::path& a, const fs::path& b) {
   return !a.empty() && !b.empty() && fs::equivalent(a, b, error) && !error;
 }
 
-// Names that were given, each once.
-struct Names {
-  std::unordered_set<std::string> given{};
-  std::unordered_map<std::string, std::size_t> last{};  // the last number that was added to a name
-
-  // Adds a number to the name if it was given before; returns whether it was.
-  bool make_free(std::string& name) {
-    if (given.insert(name).second) return false;
-    std::size_t& number = last.emplace(name, 1).first->second;
-    std::string free;
-    do {
-      free = fmt::format("{}-{}", name, ++number);
-    } while (!given.insert(free).second);
-    name = std::move(free);
-    return true;
-  }
-};
-
 class Conversion {
  public:
   explicit Conversion(const ConvertOptions& options)
@@ -289,14 +270,15 @@ class Conversion {
   // refuse, or join.
   void name_once(FoundPage& page) {
     if (page.more.is_object()) {  // pages keep their own names
-      page_names_.given.insert(page.id);
-      if (!page.document.empty()) names_of_documents_.given.insert(page.document);
+      page_names_.keep(page.id);
+      if (!page.document.empty()) names_of_documents_.keep(page.document);
       return;
     }
-    if (page_names_.make_free(page.id)) losses_.add(kSameId, page.where);
+    const std::string own = std::exchange(page.id, page_names_.take(page.id));
+    if (page.id != own) losses_.add(kSameId, page.where);
     if (page.document.empty()) return;
-    const auto [name, added] = document_names_.emplace(std::pair(page.file, page.document), page.document);
-    if (added) names_of_documents_.make_free(name->second);
+    const auto [name, added] = document_names_.try_emplace(std::pair(page.file, page.document));
+    if (added) name->second = names_of_documents_.take(page.document);
     page.document = name->second;
   }
 
@@ -341,7 +323,7 @@ class Conversion {
   PageNames names_{};
   Losses losses_{};
   ConvertSummary summary_{};
-  Names page_names_{}, names_of_documents_{};
+  FreeNames page_names_{}, names_of_documents_{};
   std::map<std::pair<fs::path, std::string>, std::string> document_names_{};  // of a file's documents
 };
 

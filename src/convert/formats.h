@@ -61,7 +61,7 @@ class PageWriter {
   virtual void finish() {}
 };
 
-// What a format needs of the boxes of pages in Plimsoll's own format; those of all others become pixels.
+// Says what a format needs of the boxes of pages in Plimsoll's own format; those of all others become pixels.
 enum class OwnBoxes : std::uint8_t {
   kUnread,     // nothing
   kAsTheyAre,  // pixels stay as they are, thousandths become pixels

@@ -145,13 +145,14 @@ class HocrPage {
 
   void read(const XmlNode& node, std::optional<Box> line) {
     for (const XmlNode& each : node.children()) {
-      if (is_word(each) && !has_placed_word(each)) {
+      // Tesseract 3 put an element without a box into each word; elsewhere words with boxes lie in one.
+      if (is_word(each) && !has_word(each, /*placed=*/true)) {
         add(each, line);
       } else if (is_line(each)) {
         const std::size_t before = page_.words.size();
         const std::optional<Box> box = Title(each).box();
         read(each, box);
-        if (page_.words.size() == before && !has_word(each)) divide(each, box);
+        if (page_.words.size() == before && !has_word(each, /*placed=*/false)) divide(each, box);
       } else {
         read(each, line);
       }
@@ -159,16 +160,6 @@ class HocrPage {
   }
 
  private:
-  // Tesseract 3 wrote a word's confidence in an element of its own inside it; elsewhere words with boxes may lie in
-  // one.
-  static bool has_placed_word(const XmlNode& node) {
-    bool found = false;
-    node.walk([&](const XmlNode& each) {
-      found = found || (is_word(each) && Title(each).box());
-      return !found;
-    });
-    return found;
-  }
   static std::optional<double> confidence_in(const XmlNode& node) {
     std::optional<double> found = Title(node).number("x_wconf");
     node.walk([&](const XmlNode& each) {
@@ -178,10 +169,11 @@ class HocrPage {
     if (found && *found < 0) found.reset();  // Tesseract 3's certainty, which is no per cent
     return found;
   }
-  static bool has_word(const XmlNode& node) {
+  // `placed`: a word that has a box of its own.
+  static bool has_word(const XmlNode& node, bool placed) {
     bool found = false;
     node.walk([&](const XmlNode& each) {
-      found = found || is_word(each);
+      found = found || (is_word(each) && (!placed || Title(each).box()));
       return !found;
     });
     return found;

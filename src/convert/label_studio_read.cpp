@@ -342,7 +342,7 @@ std::optional<JsonNode> annotation_of(const JsonNode& task, Losses& losses) {
   return best;
 }
 
-// What all tasks of an export say together.
+// Holds what all tasks of an export say together.
 struct Project {
   bool linked = false;    // some have relations; then pages without any say so, too
   bool labelled = false;  // some have labels of regions; else no word is known to be outside

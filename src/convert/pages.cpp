@@ -161,7 +161,7 @@ FoundPage PagesFile::parse(const std::string& json_text, const std::string& docu
     page.width = read.width;
     page.height = read.height;
   }
-  // What a model is sure of, or an OCR engine.
+  // A model has said how sure it is, or an OCR engine has.
   auto probabilities = page.more.find("probabilities");
   if (probabilities == page.more.end()) probabilities = page.more.find("confidences");
   for (std::size_t w = 0; w < read.words.size(); ++w) {

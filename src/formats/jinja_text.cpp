@@ -120,14 +120,6 @@ std::string stripped(std::string_view text, std::string_view of, bool left, bool
   return std::string(text);
 }
 
-std::string beginning(const std::string& text) {
-  constexpr std::size_t kShown = 40;
-  if (text.size() <= kShown) return text;
-  std::size_t end = kShown;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return text.substr(0, end) + "…";
-}
-
 bool has_other_cases(std::string_view text) {
   // Latin, Greek, Cyrillic, Armenian, Georgian, Cherokee, phonetic and letterlike blocks, and those of historic
   // scripts.

@@ -32,8 +32,6 @@ std::size_t characters_off(std::string_view text, std::string_view of, bool at_b
 // Returns `text` without these characters at its ends.
 std::string stripped(std::string_view text, std::string_view of, bool left, bool right);
 
-// Returns the beginning of a text, for a message.
-std::string beginning(const std::string& text);
 // True if a text may have letters beyond ASCII with upper and lower case: of the scripts that have both.
 bool has_other_cases(std::string_view text);
 // Change ASCII letters alone.

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 
+#include "base/in_quotes.h"
 #include "formats/jinja_text.h"
 
 namespace plimsoll {
@@ -161,7 +162,7 @@ Value method_of_text(const std::string& text, const std::string& name, const Arg
   }
   const bool changes_case = name == "upper" || name == "lower" || name == "capitalize" || name == "title";
   if (changes_case && has_other_cases(text)) {
-    fail("only the case of ASCII letters is changed", fmt::format("{} of \"{}\"", name, beginning(text)));
+    fail("only the case of ASCII letters is changed", fmt::format("{} of {}", name, in_quotes(text)));
   }
   if (name == "upper" || name == "lower") return Value(cased(text, name == "upper"));
   if (name == "capitalize") return Value(capitalized(text));

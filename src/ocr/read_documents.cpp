@@ -20,6 +20,7 @@
 #include "base/bytes.h"
 #include "base/counted.h"
 #include "base/file.h"
+#include "base/free_names.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "data/file_kind.h"
@@ -114,13 +115,6 @@ std::string file_name_of(const std::string& id) {
   return name;
 }
 
-// Returns `name`, or `name` with the first free number if it is in use.
-std::string free_name(const std::string& name, std::set<std::string>& taken) {
-  std::string free = name;
-  for (int i = 2; !taken.insert(free).second; ++i) free = fmt::format("{}-{}", name, i);
-  return free;
-}
-
 // True for what OCR makes of specks, rules and folds: signs that mean nothing alone.
 bool is_speck(const std::string& word) {
   static const std::set<std::string, std::less<>> specks = {
@@ -172,19 +166,18 @@ class DocumentReader {
     // Documents are named by their files' names, or by their whole paths if two have the same name.
     std::map<std::string, int> count;
     for (const Document& document : documents_) ++count[document.file.stem().string()];
-    std::set<std::string> names, ids, pictures;
+    FreeNames names, ids, pictures;
     for (std::size_t i = 0; i < documents_.size(); ++i) {
       const std::string stem = documents_[i].file.stem().string();
-      const std::string name =
-          free_name(count[stem] == 1 ? stem : documents_[i].file.lexically_normal().string(), names);
+      const std::string name = names.take(count[stem] == 1 ? stem : documents_[i].file.lexically_normal().string());
       const bool is_alone = documents_[i].pages == 1;
       for (int page = 0; page < documents_[i].pages; ++page) {
-        const std::string id = free_name(is_alone ? name : fmt::format("{}-{}", name, page + 1), ids);
+        const std::string id = ids.take(is_alone ? name : fmt::format("{}-{}", name, page + 1));
         pages_.push_back({.document = i,
                           .page = page,
                           .id = id,
                           .document_name = is_alone ? "" : name,
-                          .picture = free_name(file_name_of(id), pictures) + ".png"});
+                          .picture = pictures.take(file_name_of(id)) + ".png"});
       }
     }
   }

@@ -52,7 +52,7 @@ ReadingPlan plan_reading(const ReadingBudget& budget, std::size_t held_bytes, st
                                mebibytes)},
         mebibytes * kMiB);
   }
-  // What the process holds may vary while it reads; the largest page fits in any case.
+  // The process's own memory may vary while it reads; the largest page fits in any case.
   const std::size_t room = budget.bytes - held_bytes;
   const std::size_t free = std::max(largest.bytes, room - std::min(room, kVariationBytes));
   std::size_t count = 1;

@@ -63,8 +63,7 @@ Findings find_labels(ModelBundle& bundle, const ModelRequest& model, const PageS
   if (!model.labels.empty()) return std::move(found.findings);
   const LabelSet seen(found.config.labels, "labels of the data");
   if (has_labels(bundle) && covers(bundle.config.task.labels, seen)) return std::move(found.findings);
-  // What is predicted has no names, as numbers have none: a head for as many of it fits, whatever its labels are
-  // called.
+  // Numbers have no names, so a head that predicts as many of them fits, whatever its labels are called.
   const std::vector<std::string>& own = bundle.config.task.labels;
   if (has_labels(bundle) && !task.has_classes(found.config) && found.config.labels == task.unnamed_labels() &&
       own.size() == found.config.labels.size()) {

@@ -73,6 +73,7 @@ nlohmann::json to_json(const TrainerState& state) {
           {"best_metric", state.best_metric ? nlohmann::json(*state.best_metric) : nlohmann::json()},
           {"best_global_step", state.best_step},
           {"judged_by", state.judged_by},
+          {"greater_is_better", state.greater_is_better ? nlohmann::json(*state.greater_is_better) : nlohmann::json()},
           {"evaluations_without_gain", state.evaluations_without_gain},
           {"adapted_rate", state.adapted_rate ? to_json(*state.adapted_rate) : nlohmann::json()},
           {"evaluation_due", state.evaluation_due},
@@ -240,6 +241,8 @@ TrainerState read_trainer_state(const fs::path& checkpoint) {
     if (!object.at("best_metric").is_null()) state.best_metric = object.at("best_metric").get<double>();
     state.best_step = whole("best_global_step");
     state.judged_by = object.value("judged_by", std::string());
+    const nlohmann::json greater = object.value("greater_is_better", nlohmann::json());
+    if (!greater.is_null()) state.greater_is_better = greater.get<bool>();
     if (object.contains("evaluations_without_gain")) {
       state.evaluations_without_gain = whole("evaluations_without_gain");
     }

@@ -47,7 +47,8 @@ struct TrainerState {
   // The best evaluation so far.
   std::optional<double> best_metric;
   std::int64_t best_step = 0;
-  std::string judged_by{};  // the metric, its direction and the evaluation data; empty in old checkpoints
+  std::string judged_by{};                    // the metric and the evaluation data; empty in old checkpoints
+  std::optional<bool> greater_is_better{};    // as the option said; nothing: the metric's own direction
   std::int64_t evaluations_without_gain = 0;  // in a row, as early stopping counts them
   std::optional<AdaptedRate> adapted_rate;    // of a schedule that adapts to evaluations
   bool evaluation_due = false;                // for this step: a signal came before it had ended

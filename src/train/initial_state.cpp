@@ -102,8 +102,7 @@ std::string gradient_sync(const PlanSummary& plan) {
 }  // namespace
 
 std::string judged_by(const ModelBundle& bundle, const Dataset& evaluation, const TrainOptions& options) {
-  const std::string_view direction = !options.greater_is_better ? "" : *options.greater_is_better ? kGreater : kSmaller;
-  return fmt::format("{}{}, on {}/{}", metric_name(bundle, options.metric_for_best_model), direction,
+  return fmt::format("{}, on {}/{}", metric_name(bundle, options.metric_for_best_model),
                      hash_digits(evaluation.fingerprint().tokens), hash_digits(evaluation.fingerprint().labels));
 }
 
@@ -134,6 +133,7 @@ TrainerState initial_state(const Session& session, const ModelBundle& bundle, co
       .best_metric = std::nullopt,
       .best_step = 0,
       .judged_by = evaluation != nullptr ? judged_by(bundle, *evaluation, options) : std::string(),
+      .greater_is_better = options.greater_is_better,
       .evaluations_without_gain = 0,
       .adapted_rate = std::nullopt,
       .evaluation_due = false,

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "data/dataset.h"
 #include "data/sampler.h"
@@ -12,9 +11,6 @@
 #include "train/options.h"
 
 namespace plimsoll {
-
-// What TrainerState::judged_by says of the direction, if it was given.
-inline constexpr std::string_view kGreater = ", greater is better", kSmaller = ", smaller is better";
 
 // Returns TrainerState::judged_by of a run with these evaluations.
 std::string judged_by(const ModelBundle& bundle, const Dataset& evaluation, const TrainOptions& options);

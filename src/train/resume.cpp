@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "train/initial_state.h"
 #include "train/skipped_pages.h"
 
 namespace plimsoll {
@@ -58,16 +57,11 @@ std::string resume_changes(const TrainerState& then, const TrainerState& now) {
 }
 
 bool judged_alike(const TrainerState& then, const TrainerState& now) {
-  const auto without_direction = [](std::string text) {
-    for (const std::string_view direction : {kGreater, kSmaller}) {
-      if (const std::size_t at = text.find(direction); at != std::string::npos) text.erase(at, direction.size());
-    }
-    return text;
-  };
-  if (then.judged_by.empty() || now.judged_by.empty() || then.judged_by == now.judged_by) return true;
   // A direction that is not given is the metric's own; one that is given may be the same.
-  const std::string a = without_direction(then.judged_by), b = without_direction(now.judged_by);
-  return a == b && (a == then.judged_by || b == now.judged_by);
+  const bool directions_differ =
+      then.greater_is_better && now.greater_is_better && *then.greater_is_better != *now.greater_is_better;
+  if (then.judged_by.empty() || now.judged_by.empty()) return true;
+  return then.judged_by == now.judged_by && !directions_differ;
 }
 
 TrainerState resumed_state(const TrainerState& saved, TrainerState initial, bool evaluates) {

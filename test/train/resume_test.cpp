@@ -81,13 +81,17 @@ TEST(Resume, OtherMetricsOrDataForgetTheBestEvaluation) {
   initial.judged_by = "f1, on 1/2";
   EXPECT_EQ(resumed_state(saved, initial, true).best_metric, std::nullopt);
   EXPECT_EQ(resumed_state(saved, initial, true).evaluations_without_gain, 0);
-  saved.judged_by = "loss, smaller is better, on 1/2";
-  initial.judged_by = "loss, greater is better, on 1/2";
+  initial.judged_by = "loss, on 1/2";
+  saved.greater_is_better = false;
+  initial.greater_is_better = true;
   EXPECT_EQ(resumed_state(saved, initial, true).best_metric, std::nullopt);
-  // Empty: an older checkpoint, or no evaluations now. A direction that is not given may be the same.
-  for (const char* alike : {"loss, on 1/2", "loss, smaller is better, on 1/2", ""}) {
-    initial.judged_by = alike;
-    EXPECT_EQ(resumed_state(saved, initial, true).best_metric, 0.5);
+  // A direction that is not given may be the same. Empty: an older checkpoint, or no evaluations now.
+  for (const std::optional<bool> direction : {std::optional<bool>(), std::optional(false)}) {
+    initial.greater_is_better = direction;
+    for (const char* alike : {"loss, on 1/2", ""}) {
+      initial.judged_by = alike;
+      EXPECT_EQ(resumed_state(saved, initial, true).best_metric, 0.5);
+    }
   }
 }
 

@@ -217,7 +217,7 @@ class NextTokenTargets final : public Targets {
     // Every second part is learned, including the last.
     const std::size_t learned = (window.page.words.size() - 1) % 2;
     const Window& cut = window.windows[window.index];
-    // What the window shares with the one before it, by --stride, is context: it was learnt there, from more of it.
+    // The tokens that the window shares with the one before it, by --stride, are context: they were learnt there.
     const std::int32_t first = window.index == 0 ? cut.begin : window.windows[window.index - 1].end - 1;
     for (std::int32_t token = std::max(cut.begin, first); token + 1 < cut.end; ++token) {
       const auto next = static_cast<std::size_t>(token) + 1;
