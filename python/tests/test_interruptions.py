@@ -10,21 +10,12 @@ import time
 import unittest
 from pathlib import Path
 
-from test_package import TINY, Image, PackageTest, datasets
+from test_package import TINY, Image, ModelTest, datasets
 
 import plimsoll
 from plimsoll.program import executable
 
 SOURCE = str(Path(plimsoll.__file__).parent.parent)
-
-
-class ModelTest(PackageTest):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.model = cls.root / "model"
-        plimsoll.train(**TINY, data=cls.train_file, output_dir=cls.model, max_steps=1, budget="1GiB",
-                       progress=False).wait()
 
 
 class Interruptions(ModelTest):
