@@ -12,9 +12,9 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "convert/label_studio_project.h"
 #include "convert/readers.h"
 #include "data/image.h"
-#include "formats/json.h"
 
 namespace plimsoll {
 namespace {
@@ -342,54 +342,10 @@ std::optional<JsonNode> annotation_of(const JsonNode& task, Losses& losses) {
   return best;
 }
 
-// Holds what all tasks of an export say together.
-struct Project {
-  bool linked = false;    // some have relations; then pages without any say so, too
-  bool labelled = false;  // some have labels of regions; else no word is known to be outside
-  // The labels that are those of words, such as B-TOTAL and I-TOTAL: those whose type has B- and another one, or all if
-  // all have tags.
-  std::set<std::string> tags{};
-};
-
-// Adds the labels of the regions in a value.
-void collect_labels(const nlohmann::json& value, std::set<std::string>& labels) {
-  for (const auto& [key, member] : value.items()) {
-    if (member.is_structured()) collect_labels(member, labels);
-    if (!value.is_object() || !key.ends_with("labels") || !member.is_array()) continue;
-    for (const nlohmann::json& label : member) {
-      if (label.is_string()) labels.insert(label.get<std::string>());
-    }
-  }
-}
-
-Project project_of(const std::string& text, const std::vector<JsonItem>& tasks) {
-  std::set<std::string> labels;
-  for (const JsonItem& task : tasks) {
-    const nlohmann::json json = parse_json(task.text);
-    for (const char* key : {"annotations", "completions"}) {
-      if (json.is_object() && json.contains(key)) collect_labels(json.at(key), labels);
-    }
-  }
-  Project project{.linked = text.find("\"relation\"") != std::string::npos, .labelled = !labels.empty(), .tags = {}};
-  const auto has_tag = [](const std::string& label) {
-    return label.size() > 2 && label[1] == '-' && std::string_view("BIESLU").find(label[0]) != std::string_view::npos;
-  };
-  const auto begins = [](const std::string& label) { return label.starts_with("B-"); };
-  const bool all = std::ranges::any_of(labels, begins) && std::ranges::all_of(labels, [&](const std::string& label) {
-                     return has_tag(label) || is_outside(label);
-                   });
-  for (const std::string& label : labels) {
-    if (!has_tag(label)) continue;
-    const std::string type = label.substr(1);
-    const bool with_others = label[0] == 'B' ? labels.contains("I" + type) : labels.contains("B" + type);
-    if (all || with_others) project.tags.insert(label);
-  }
-  return project;
-}
-
 class TaskReader {
  public:
-  TaskReader(const std::filesystem::path& file, const JsonNode& task, const Reading& reading, const Project& project)
+  TaskReader(const std::filesystem::path& file, const JsonNode& task, const Reading& reading,
+             const LabelStudioProject& project)
       : file_(file), task_(task), reading_(reading), project_(project) {}
 
   void read() {
@@ -591,7 +547,7 @@ class TaskReader {
   const std::filesystem::path& file_;
   const JsonNode& task_;
   const Reading& reading_;
-  const Project& project_;
+  const LabelStudioProject& project_;
   bool kept_size_ = false;  // the page's size comes from the task's data
 };
 
@@ -618,7 +574,7 @@ void read_label_studio(const std::filesystem::path& file, const Reading& reading
                      .allowed = "Label Studio's export as JSON: a list of tasks",
                      .remedy = "label some tasks, and export them again"});
   }
-  const Project project = project_of(text, tasks);
+  const LabelStudioProject project = label_studio_project(text, tasks);
   for (std::size_t t = 0; t < tasks.size(); ++t) {
     const std::string where = fmt::format("{}:{}, task {}", file.string(), tasks[t].line, t + 1);
     const nlohmann::json json = parse_json_file(tasks[t].text, where);
