@@ -261,9 +261,9 @@ class TrainOptions(TypedDict, total=False):
     distil_temperature: float
     """Temperature of the teacher's and the student's predictions (default: 2)"""
     distil_hidden: float
-    """Weight of the squared difference between hidden states, which must have the same width: a mean over columns and layers, summed over tokens and divided by the number of labels, as all losses are (where a page has one label, divide the weight by its tokens). A student with fewer layers learns from evenly spaced layers of the teacher (default: 1)"""
+    """Weight of the squared difference between hidden states, which must have the same width: a mean over columns, layers and rows (tokens and patches). A student with fewer layers learns from evenly spaced layers of the teacher (default: 1)"""
     distil_relations: float
-    """Weight of the loss on how tokens relate to each other in the last layer's queries, keys and values (MiniLMv2), for models of any width; summed and divided like --distil-hidden (default: 1)"""
+    """Weight of the loss on how tokens relate to each other in the last layer's queries, keys and values (MiniLMv2), for models of any width; a mean over heads and rows (default: 1)"""
     teacher_bits: Literal["32", "8", "4"]
     """Bits of the teacher's weights: 32 (as the run computes), 8 or 4 (default: 8)"""
     logging_strategy: Literal["no", "steps", "epoch"]

@@ -36,15 +36,13 @@ void add_distillation_loss_options(Command* command, RunOptions& o) {
       ->capture_default_str();
   number(command->add_option("--distil-hidden", by.hidden,
                              "Weight of the squared difference between hidden states, which must have the same width: "
-                             "a mean over columns and layers, summed over tokens and divided by the number of labels, "
-                             "as all losses are (where a page has one label, divide the weight by its tokens). A "
-                             "student with fewer layers learns from evenly spaced layers of the teacher"),
+                             "a mean over columns, layers and rows (tokens and patches). A student with fewer layers "
+                             "learns from evenly spaced layers of the teacher"),
          0, 1e6)
       ->capture_default_str();
   number(command->add_option("--distil-relations", by.relations,
                              "Weight of the loss on how tokens relate to each other in the last layer's queries, keys "
-                             "and values (MiniLMv2), for models of any width; summed and divided like "
-                             "--distil-hidden"),
+                             "and values (MiniLMv2), for models of any width; a mean over heads and rows"),
          0, 1e6)
       ->capture_default_str();
   one_of(command->add_option("--teacher-bits", o.teacher_bits,

@@ -276,7 +276,8 @@ void BatchSequence::get_chunk(std::uint64_t index, Item& item) {
                .update = u,
                .micro_batches = static_cast<std::uint32_t>(chunks),
                .samples_in_update = static_cast<std::int64_t>(pairs.size()),
-               .loss_weight_in_update = sampler_.loss_weight(pairs)};
+               .loss_weight_in_update = sampler_.loss_weight(pairs),
+               .text_rows_in_update = sampler_.text_rows(pairs)};
   if (chunks == 0) return;
   const std::size_t chunk = at % chunks;
   const std::size_t begin = epoch.begins[first_chunk + chunk];
@@ -329,7 +330,8 @@ void BatchSequence::get(std::uint64_t index, Item& item) {
                .micro_batch = static_cast<std::uint32_t>(micro_batch),
                .micro_batches = static_cast<std::uint32_t>(sampler_.micro_batches_in_update(update, micro_)),
                .samples_in_update = static_cast<std::int64_t>(samples.size()),
-               .loss_weight_in_update = sampler_.loss_weight(samples)};
+               .loss_weight_in_update = sampler_.loss_weight(samples),
+               .text_rows_in_update = sampler_.text_rows(samples)};
   if (sampler_.options().ranks > 1) return get_of_rank(samples, micro_batch, item);
   const auto begin = static_cast<std::size_t>(micro_batch * micro_);
   const auto mine = samples.subspan(begin, std::min(static_cast<std::size_t>(micro_), samples.size() - begin));
@@ -349,6 +351,7 @@ void BatchSequence::get_of_rank(std::span<const std::uint32_t> update, std::int6
   MicroBatchInfo& info = item.info;
   info.samples_in_update = 0;
   info.loss_weight_in_update = 0;
+  info.text_rows_in_update = 0;
   item.examples.clear();
   item.keys.clear();
   std::int32_t key = 0;
@@ -364,6 +367,7 @@ void BatchSequence::get_of_rank(std::span<const std::uint32_t> update, std::int6
     ++key;
     ++info.samples_in_update;
     info.loss_weight_in_update += sampler_.loss_weight({&update[place], 1});
+    info.text_rows_in_update += sampler_.text_rows({&update[place], 1});
   }
 }
 
@@ -373,6 +377,7 @@ void BatchSequence::remove_left_out(std::span<const std::uint32_t> update, std::
   info.micro_batch = info.micro_batches = 0;
   info.samples_in_update = 0;
   info.loss_weight_in_update = 0;
+  info.text_rows_in_update = 0;
   std::int32_t first_key = 0;
   for (std::size_t first = 0; first < update.size(); first += micro) {
     const auto samples = update.subspan(first, std::min(micro, update.size() - first));
@@ -381,6 +386,7 @@ void BatchSequence::remove_left_out(std::span<const std::uint32_t> update, std::
       if (sampler_.leaves_out(example)) continue;
       ++kept;
       info.loss_weight_in_update += sampler_.loss_weight({&example, 1});
+      info.text_rows_in_update += sampler_.text_rows({&example, 1});
     }
     info.samples_in_update += kept;
     if (first < begin) first_key += kept;

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "model/grad_cache.h"
+#include "transform/distillation.h"
 #include "transform/optimizer.h"
 
 namespace plimsoll {
@@ -29,6 +30,7 @@ BatchBinding::BatchBinding(const Program& program, const Batch& batch) : program
     }
   }
   loss_scale_ = program.source(input::kLossScale);
+  row_loss_scale_ = optional(kRowLossScaleInput);
   dropout_key_ = program.source(input::kDropoutKey);
   learning_rate_ = optional(kLearningRateInput);
   step_ = optional(kStepInput);
@@ -54,6 +56,10 @@ void BatchBinding::copy(const Batch& batch) const {
 }
 
 void BatchBinding::set_loss_scale(float scale) const { loss_scale_.set(scale); }
+
+void BatchBinding::set_row_loss_scale(float scale) const {
+  if (row_loss_scale_.exists()) row_loss_scale_.set(scale);
+}
 
 void BatchBinding::set_dropout_key(PhiloxKey key) const { dropout_key_.write(std::as_bytes(std::span(key))); }
 

@@ -39,7 +39,7 @@ std::string teacher_text(const TrainOptions& options) {
   if (options.teacher == nullptr) return {};
   const DistillationOptions& by = options.distillation;
   const ModelBundle& teacher = *options.teacher;
-  return fmt::format(", taught by {} in {} with {} of logits at {}, {} of states, {} of relations",
+  return fmt::format(", taught by {} in {} with {} of logits at {}, {} of states, {} of relations, as means over rows",
                      teacher_fingerprint(teacher), dtype_name(teacher.options.frozen_weights), by.logits,
                      by.temperature, by.hidden, by.relations);
 }

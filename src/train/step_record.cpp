@@ -101,6 +101,7 @@ ProgramKind step_program(const Session& session, bool last) {
 void bind_scalars(const BatchBinding& binding, const StepScalars& scalars, bool first) {
   // An update without a single label has nothing to learn from: its loss and gradients are 0.
   binding.set_loss_scale(scalars.labelled > 0 ? static_cast<float>(scalars.scale / scalars.labelled) : 0.0F);
+  binding.set_row_loss_scale(scalars.rows > 0 ? static_cast<float>(scalars.scale / scalars.rows) : 0.0F);
   binding.set_dropout_key(scalars.dropout_key);
   binding.set_keep_gradients(!first);
   binding.set_update(scalars.learning_rate, scalars.optimizer_step, scalars.max_grad_norm, scalars.scale);

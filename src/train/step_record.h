@@ -32,6 +32,7 @@ struct StepScalars {
   double max_grad_norm = 0;
   double scale = 1;     // of --fp16's loss
   double labelled = 0;  // tokens of the whole update, or the sum of their class weights
+  double rows = 0;      // of the whole update, for losses against a teacher; its steps are not recorded
 };
 
 struct MicroBatchRecord {

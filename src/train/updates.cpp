@@ -196,6 +196,11 @@ std::optional<End> Updates::end_of_first_pass(const Batch& batch, const StepScal
   return std::nullopt;
 }
 
+double Updates::rows_in_update(const Batch& batch) const {
+  const std::int64_t samples = batch.info().samples_in_update * pages_.samples_per_example();
+  return static_cast<double>(batch.info().text_rows_in_update + samples * batch.shape().image.visual_tokens());
+}
+
 const Program& Updates::bind(const Batch& batch, const StepScalars& scalars) {
   const MicroBatchInfo& info = batch.info();
   const ProgramKind kind = program_of(info);
@@ -206,6 +211,7 @@ const Program& Updates::bind(const Batch& batch, const StepScalars& scalars) {
   if (std::exchange(copied_, nullptr) != &batch) copy(batch, kind);
   StepScalars of_batch = scalars;
   of_batch.labelled = info.loss_weight_in_update;
+  of_batch.rows = rows_in_update(batch);
   bind_scalars(*binding, of_batch, info.micro_batch == 0);
   binding->set_first_sample(info.first_sample);
   return program;

@@ -86,6 +86,8 @@ class Updates {
   std::optional<UpdateResult::End> end_of_first_pass(const Batch& batch, const StepScalars& scalars,
                                                      const Interrupt& interrupt, UpdateResult& result);
   ProgramKind program_of(const MicroBatchInfo& info) const;
+  // Returns the rows of the encoder in the whole update that `batch` belongs to.
+  double rows_in_update(const Batch& batch) const;
   const Program& bind(const Batch& batch, const StepScalars& scalars);
   bool run_program(const Program& program, ProgramKind kind, const Interrupt& interrupt,
                    std::optional<StepFault>& fault);

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "graph/build.h"
+#include "tensor/input_spec.h"
 #include "transform/rewriter.h"
 
 namespace plimsoll {
@@ -157,7 +158,10 @@ Distilled distil(const StudentGraph& student, const TeacherGraph& teacher, const
   const auto mapped_rows = [&](const Node& node) {
     return node.row_count == kNoValue ? kNoValue : rewriter.mapped(node.row_count);
   };
-  const ValueId loss_scale = rewriter.mapped(student.graph->find_source("loss_scale"));
+  const ValueId loss_scale = rewriter.mapped(student.graph->find_source(input::kLossScale));
+  const ValueId row_scale = options.hidden > 0 || options.relations > 0
+                                ? graph.add_input(std::string(kRowLossScaleInput), graph.type(loss_scale))
+                                : kNoValue;
   const auto add_loss = [&](Node node) { result.losses.push_back(graph.add_node(std::move(node))[0]); };
   // Halves are compared in F32.
   const auto wide_pair = [&](const std::string& name, ValueId a, ValueId b, ValueId rows) {
@@ -177,7 +181,7 @@ Distilled distil(const StudentGraph& student, const TeacherGraph& teacher, const
               .name = name,
               .attributes = ElementLossAttributes{.kind = ElementLossAttributes::Kind::kSquaredError,
                                                   .weight = options.hidden / terms},
-              .inputs = {a, b, loss_scale},
+              .inputs = {a, b, row_scale},
               .row_count = mapped_rows(end)});
   };
   std::size_t layer = 0;
@@ -212,7 +216,7 @@ Distilled distil(const StudentGraph& student, const TeacherGraph& teacher, const
                RelationAttributes{.heads = relation_heads(other, graph.type(a).shape[1], graph.type(b).shape[1]),
                                   .weight = options.relations / static_cast<double>(kNames.size()),
                                   .longest_sample = std::get<AttentionAttributes>(attention.attributes).longest_sample},
-           .inputs = {a, b, rewriter.mapped(attention.inputs[3]), loss_scale},
+           .inputs = {a, b, rewriter.mapped(attention.inputs[3]), row_scale},
            .row_count = rows});
     }
   }

@@ -18,16 +18,21 @@ namespace plimsoll {
 
 // The prefix of the names of the teacher's parameters and nodes.
 inline constexpr std::string_view kTeacherPrefix = "teacher.";
+// The input of losses of hidden states and relations, f32[1]: the update's factor of the loss divided by the rows of
+// the whole update, those of pictures and padding among them. `loss_scale` is divided by labels, of which a page may
+// have one and a sentence as many as words.
+inline constexpr std::string_view kRowLossScaleInput = "row_loss_scale";
 
 // Factors of the losses that are added to the labels' loss; 0 leaves a loss out.
 struct DistillationOptions {
   // Kullback-Leibler divergence of the predictions at the temperature (Hinton et al. 2015), a mean over labelled rows.
   double logits = 1;
   double temperature = 2;
-  // Mean squared difference of the states that end mapped layers, summed over rows and divided by the number of
-  // labelled rows, like all losses: student's layer l of L learns from teacher's layer l T / L of T.
+  // Mean squared difference of the states that end mapped layers, over columns, layers and rows: student's layer l of L
+  // learns from teacher's layer l T / L of T.
   double hidden = 1;
-  // How rows relate, by the last layer's queries, keys and values (MiniLMv2, Wang et al. 2021): the mean of the three.
+  // How rows relate, by the last layer's queries, keys and values (MiniLMv2, Wang et al. 2021): a mean over the three,
+  // heads and rows.
   double relations = 1;
   friend bool operator==(const DistillationOptions&, const DistillationOptions&) = default;
 };

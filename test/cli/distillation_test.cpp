@@ -45,6 +45,32 @@ TEST_F(Distillation, TheTeacherIsInThePlanAndAddsItsLosses) {
   EXPECT_EQ(none.at("loss"), plain.at("loss"));
 }
 
+// A teacher's states count as much whether all words of a page are labelled or few: they are a mean over rows.
+TEST_F(Distillation, StatesCountAlikeHoweverManyWordsAreLabelled) {
+  std::istringstream lines(file_bytes(at("pages/train.jsonl")));
+  std::string few;
+  for (std::string line; std::getline(lines, line);) {
+    json page = json::parse(line);
+    for (std::size_t word = 1; word < page.at("labels").size(); ++word) page["labels"][word] = nullptr;
+    few += page.dump() + "\n";
+  }
+  write_bytes(at("pages/few.jsonl"), few);
+  const auto of_states = [&](const std::string& data) {
+    const auto loss = [&](const std::string& weight) {
+      Arguments all = arguments(data + weight, {"--max-steps", "1", "--distil-from", path("teacher"), "--distil-logits", "0",
+                                                "--distil-relations", weight, "--distil-hidden", weight});
+      *(std::ranges::find(all, "--data") + 1) = path("pages/" + data + ".jsonl");
+      const Outcome outcome = run(all);
+      EXPECT_EQ(outcome.code, 0) << outcome.err;
+      return json::parse(file_bytes(at(data + weight + "/summary.json"))).at("loss").get<double>();
+    };
+    return loss("1") - loss("0");
+  };
+  const double all = of_states("train"), of_few = of_states("few");
+  EXPECT_GT(all, 0.01);
+  EXPECT_NEAR(of_few, all, 1e-3 * all);
+}
+
 TEST_F(Distillation, AResumedRunEndsWithTheSameBits) {
   const Arguments by = {"--distil-from", path("teacher"), "--save-steps", "2"};
   Arguments whole = by, half = by;

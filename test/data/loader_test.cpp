@@ -215,7 +215,7 @@ TEST_F(LoaderTest, LeavesPagesOut) {
     BatchSequence sequence(fewer, micro, range);
     ASSERT_EQ(sequence.size(), whole.size());
     struct Update {
-      std::int64_t samples = 0, labelled = 0;
+      std::int64_t samples = 0, labelled = 0, rows = 0;
       std::uint32_t micro_batches = 0;
     };
     std::map<std::pair<std::uint64_t, std::uint64_t>, Update> updates;
@@ -232,12 +232,14 @@ TEST_F(LoaderTest, LeavesPagesOut) {
       ++update.micro_batches;
       update.samples += static_cast<std::int64_t>(kept.examples.size());
       update.labelled += fewer.loss_weight(kept.examples);
+      update.rows += fewer.text_rows(kept.examples);
     }
     for (std::uint64_t i = 0; i < sequence.size(); ++i) {
       sequence.get(i, kept);
       const Update& update = updates[{kept.info.epoch, kept.info.update}];
       EXPECT_EQ(kept.info.samples_in_update, update.samples);
       EXPECT_EQ(kept.info.loss_weight_in_update, update.labelled);
+      EXPECT_EQ(kept.info.text_rows_in_update, update.rows);
       if (!kept.examples.empty()) {
         EXPECT_EQ(kept.info.micro_batches, update.micro_batches);
       }

@@ -222,7 +222,8 @@ TEST(BatchSequence, WalksOverEpochs) {
                                            .micro_batch = m,
                                            .micro_batches = update == 2 ? 2U : 3U,
                                            .samples_in_update = update == 2 ? 5 : 8,
-                                           .loss_weight_in_update = sampler.loss_weight(samples)}));
+                                           .loss_weight_in_update = sampler.loss_weight(samples),
+                                           .text_rows_in_update = sampler.text_rows(samples)}));
       seen.insert(seen.end(), item.examples.begin(), item.examples.end());
     }
     EXPECT_TRUE(std::equal(seen.begin(), seen.end(), samples.begin(), samples.end()));
@@ -284,6 +285,7 @@ TEST(BatchSequence, CutsPairsIntoChunksTwice) {
             EXPECT_EQ(item.info.first_sample, sample);
             EXPECT_EQ(item.info.samples_in_update, static_cast<std::int64_t>(kept.size()));
             EXPECT_EQ(item.info.loss_weight_in_update, static_cast<double>(kept.size()));
+            EXPECT_EQ(item.info.text_rows_in_update, sampler.text_rows(kept));
             chunks = item.info.micro_batches;
             std::int64_t samples = 0, rows = 0;
             for (std::size_t e = 0; e < item.examples.size(); ++e) {

@@ -1,6 +1,7 @@
 // A teacher beside a student, as graphs.
 #include "transform/distillation.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,6 +15,14 @@ namespace plimsoll::test {
 namespace {
 
 constexpr ModelCapacity kCapacity{.samples = 2, .text_rows = 12};
+
+// The rows of a micro-batch that is full.
+double all_rows() {
+  for (const InputSpec& input : layoutlmv3(small_config()).inputs(kCapacity, DType::kF32)) {
+    if (input.name == input::kRows) return static_cast<double>(input.count);
+  }
+  return 0;
+}
 
 // Numbers for every source: small ones for what is floating; for integers what keeps them in their ranges.
 void fill(GraphRunner& runner, const Graph& graph, double seed) {
@@ -31,6 +40,7 @@ void fill(GraphRunner& runner, const Graph& graph, double seed) {
                            static_cast<double>(value.name.size() - (of_teacher ? kTeacherPrefix.size() : 0)));
       }
       if (value.name == "loss_scale") numbers = {0.125};
+      if (value.name == kRowLossScaleInput) numbers = {1 / all_rows()};
     } else if (value.name == "labels") {
       for (std::int64_t n = 0; n < count; ++n) numbers[static_cast<std::size_t>(n)] = static_cast<double>(n % 3);
     }
@@ -78,6 +88,29 @@ TEST(DistilledGraph, LossesAreThoseOfWhatDiffers) {
       EXPECT_GT(all, own + 1e-4);
     }
   }
+}
+
+// However many rows are labelled, the loss of hidden states is a mean over rows, columns and layers.
+TEST(DistilledGraph, TheLossOfStatesIsAMean) {
+  const Both both(small_config(), small_config());
+  const Distilled distilled = distil(both.learning, both.teaching, {.logits = 0, .hidden = 3, .relations = 0});
+  ReferenceBackend backend;
+  GraphRunner runner(distilled.graph, backend);
+  fill(runner, distilled.graph, 2.0);
+  runner.run();
+  double found = 0, mean = 0;
+  for (const std::string& name : both.learning.layers) {
+    const std::string output = name + ":0";
+    const std::vector<double> own = runner.made(output), taught = runner.made(std::string(kTeacherPrefix) + output);
+    ASSERT_EQ(own.size(), taught.size());
+    double sum = 0;
+    for (std::size_t i = 0; i < own.size(); ++i) sum += (own[i] - taught[i]) * (own[i] - taught[i]);
+    mean += sum / static_cast<double>(own.size()) / static_cast<double>(both.learning.layers.size());
+  }
+  for (std::size_t layer = 0; layer < both.learning.layers.size(); ++layer) {
+    found += loss_of(runner, fmt::format("distillation.hidden.{}", layer));
+  }
+  EXPECT_NEAR(found, 3 * mean, 1e-5 * found);
 }
 
 // Nothing of the teacher gets a gradient, and what is not compared is not computed.
