@@ -130,7 +130,10 @@ void PageChecker::check_page(Page& page, std::size_t index, bool is_whole) {
                            .document = page.document.empty() ? 0 : std::hash<std::string>()(page.document),
                            .size = size_of(page)});
   // An empty scan has nothing to learn from, but it has a prediction.
-  if (page.words.empty() && (options_.labels_required || (page.is_text && options_.texts_required))) {
+  const bool seen = options_.parts.image && options_.targets && options_.targets->learns_without_words();
+  const bool words_required =
+      page.is_text ? options_.labels_required || options_.texts_required : options_.labels_required && !seen;
+  if (page.words.empty() && words_required) {
     add(Severity::kError, "empty-page",
         {.what = page.is_text ? "a text is empty" : "a page has no words",
          .where = place(page),

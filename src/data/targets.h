@@ -110,6 +110,8 @@ class Targets {
   // Returns how many of a window's tokens are learnt, for a task that learns the tokens of texts: a text that is cut
   // before the first of them teaches nothing.
   virtual std::optional<std::int64_t> learnt_tokens(const PageWindow&) const { return std::nullopt; }
+  // Returns true if a page without words teaches as well as another, by its picture: a blank page has a class.
+  virtual bool learns_without_words() const { return false; }
   // Adds what is wrong with a page's target to `findings`, and counts the names of its labels. `required`: a page
   // without a target is an error.
   virtual void check(const Page& page, bool required, Findings& findings,

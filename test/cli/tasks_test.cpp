@@ -83,6 +83,21 @@ TEST_F(Tasks, ClassesOfPages) {
   expect_message(run(again), 3, {"no page has labels"});
 }
 
+// A scan without words has a class like any other, by its picture; a model that sees no picture has nothing to go by.
+TEST_F(Tasks, ABlankPageHasAClass) {
+  retarget([](json& page, std::size_t i) {
+    page["label"] = i == 0 ? "blank" : "receipt";
+    if (i == 0) page["words"] = page["boxes"] = json::array();
+  });
+  const Outcome trained = run(train("sequence-classification", {"--max-steps", "2"}));
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_EQ(evaluated("run").at("per_label").at("blank").at("support"), 1);
+  EXPECT_EQ(predicted("run").size(), read_pages("validation.jsonl").size());
+  Arguments blind = train("sequence-classification", {"--max-steps", "2", "--overwrite-output-dir"});
+  *(std::ranges::find(blind, "--model") + 1) = "layoutlm-tiny";
+  expect_message(run(blind), 3, {"a page has no words"});
+}
+
 // A text is tokenised whole, as `transformers` does it, not word by word.
 TEST_F(Tasks, ClassesOfTexts) {
   for (const char* name : {"train.jsonl", "validation.jsonl"}) {

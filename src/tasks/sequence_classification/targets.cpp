@@ -145,6 +145,8 @@ class PageLabelTargets final : public Targets {
     if (!config.labels.empty()) labels_.emplace(config.labels, "the labels");
   }
 
+  bool learns_without_words() const override { return true; }
+
   void encode(const PageWindow& window, EncodedExample& out) const override {
     const PageLabel* const label = label_of(window.page);
     if (label == nullptr) throw PageError("label-missing", no_label_problem(window.page));
