@@ -21,9 +21,9 @@
 // "prompt-cut", "window-ignored", "tokenizer-size", "tag-order", "label-unused", "label-untrained",
 // "label-misspelt", "label-alone", "label-not-read", "role-unknown", "class-dominant", "nothing-to-learn",
 // "answer-text", "answer-cut", "duplicate-question", "pair-twice", "entities-overlap", "entity-unlabelled",
-// "link-twice", "link-cut", "link-nowhere", "duplicate-page", "page-in-both", "pair-in-both", "words-shattered",
-// "labels-whole", "tools-not-passed". Infos: "long-page", "word-boxes", "word-unlabelled", "label-scheme" (names without
-// tags; IOB1).
+// "link-twice", "link-cut", "link-nowhere", "duplicate-page", "page-in-both", "picture-in-both", "pair-in-both",
+// "words-shattered", "labels-whole", "tools-not-passed". Infos: "long-page", "word-boxes", "word-unlabelled",
+// "label-scheme" (names without tags; IOB1).
 #pragma once
 
 #include <algorithm>
@@ -113,12 +113,16 @@ struct BadPage {
   Problem problem{};
 };
 
+// Hashes, each with the first page that has it.
+using PageHashes = std::vector<std::pair<std::uint64_t, std::uint32_t>>;
+
 struct CheckReport : CheckCounts {
   Findings findings;
   PageSizes sizes{};
   std::map<std::string, std::uint64_t> labels;  // occurrences, on words or pages
-  // Hash of words and boxes -> page, for pages with enough of them; sorted.
-  std::vector<std::pair<std::uint64_t, std::uint32_t>> contents;
+  // Of words and boxes, for pages with enough of them; sorted.
+  PageHashes contents;
+  PageHashes pictures;             // of images' paths, sorted
   std::vector<BadPage> bad_pages;  // ascending; with CheckOptions::keeps_bad_pages
 };
 
@@ -129,8 +133,8 @@ CheckReport check_pages(const PageSource& source, const CheckOptions& options);
 void check_tokenizer_size(std::int64_t tokenizer_ids, std::int64_t embedding_rows, const std::string& where,
                           Findings& findings);
 
-// Compares a training set with an evaluation set: "page-in-both", "label-untrained", "word-boxes". It uses only the
-// options on labels and places.
+// Compares a training set with an evaluation set: "page-in-both", "picture-in-both", "label-untrained", "word-boxes".
+// It uses only the options on labels and places.
 struct CheckedData {
   const PageSource& source;
   const CheckReport& report;

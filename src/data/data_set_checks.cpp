@@ -120,6 +120,7 @@ void DataSetChecker::add(const BlockReport& block) {
   report_.bad_pages.insert(report_.bad_pages.end(), block.bad_pages.begin(), block.bad_pages.end());
   for (const PageFacts& page : block.pages) {
     check_twice(page);
+    if (page.picture != 0) pictures_.emplace(page.picture, page.index);
     // Pages of a document follow one another.
     if (page.document == 0 || page.document != document_) document_size_ = {};
     document_size_ += page.size;
@@ -169,7 +170,8 @@ CheckReport DataSetChecker::finish() {
   check_box_habits();
   check_tokens();
   report_.contents.assign(contents_.begin(), contents_.end());
-  std::ranges::sort(report_.contents);
+  report_.pictures.assign(pictures_.begin(), pictures_.end());
+  for (auto* const hashes : {&report_.contents, &report_.pictures}) std::ranges::sort(*hashes);
   return std::move(report_);
 }
 
@@ -366,18 +368,28 @@ void DataSetChecker::check_tokens() {
                                   "not a line; or use a model with a tokenizer for the language"});
 }
 
-Findings compare_data(const CheckedData& train, const CheckedData& evaluation, const CheckOptions& options) {
-  Findings findings(options.places_kept);
-  // The pairs are in the order of the evaluation pages.
+namespace {
+
+// Returns the pages of `b` whose hashes pages of `a` have, with the first of those, in the order of b's pages.
+std::vector<std::pair<std::uint32_t, std::uint32_t>> in_both(const PageHashes& a, const PageHashes& b) {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> both;
-  for (const auto& [hash, page] : evaluation.report.contents) {
-    const auto found = std::ranges::lower_bound(train.report.contents, std::pair(hash, std::uint32_t{0}));
-    if (found != train.report.contents.end() && found->first == hash) both.emplace_back(page, found->second);
+  for (const auto& [hash, page] : b) {
+    const auto found = std::ranges::lower_bound(a, std::pair(hash, std::uint32_t{0}));
+    if (found != a.end() && found->first == hash) both.emplace_back(page, found->second);
   }
   std::ranges::sort(both);
-  for (const auto& [held_out, trained] : both) {
+  return both;
+}
+
+}  // namespace
+
+Findings compare_data(const CheckedData& train, const CheckedData& evaluation, const CheckOptions& options) {
+  Findings findings(options.places_kept);
+  std::set<std::uint32_t> same;
+  for (const auto& [held_out, trained] : in_both(train.report.contents, evaluation.report.contents)) {
     const Page here = read_again(evaluation.source, held_out), there = read_again(train.source, trained);
     if (!is_same_content(here, there)) continue;
+    same.insert(held_out);
     findings.add(
         Severity::kWarning, "page-in-both",
         {.what = fmt::format("a {} is in both the training and the evaluation data", here.is_text ? "text" : "page"),
@@ -385,6 +397,17 @@ Findings compare_data(const CheckedData& train, const CheckedData& evaluation, c
          .found = fmt::format("the {} of {}", content_of(there), place(there)),
          .allowed = fmt::format("{} that are not in the training data", here.is_text ? "texts" : "pages"),
          .remedy = "remove it from one of them; otherwise the score is too high"});
+  }
+  for (const auto& [held_out, trained] : in_both(train.report.pictures, evaluation.report.pictures)) {
+    if (same.contains(held_out)) continue;
+    const Page here = read_again(evaluation.source, held_out), there = read_again(train.source, trained);
+    if (here.image.lexically_normal() != there.image.lexically_normal()) continue;
+    findings.add(Severity::kWarning, "picture-in-both",
+                 {.what = "a picture is in both the training and the evaluation data, with other words or boxes",
+                  .where = place(here),
+                  .found = fmt::format("the image of {}", place(there)),
+                  .allowed = "pictures that are not in the training data",
+                  .remedy = "remove the page from one of them; otherwise the score is too high"});
   }
   std::vector<std::string> names = names_of(train.report.labels);
   for (const std::string& name : names_of(evaluation.report.labels)) names.push_back(name);

@@ -39,6 +39,10 @@ std::uint64_t content_hash(const Page& page) {
   return std::max<std::uint64_t>(hash, 1);
 }
 
+std::uint64_t picture_hash(const Page& page) {
+  return page.image.empty() ? 0 : std::hash<std::string>()(page.image.lexically_normal().string());
+}
+
 Problem turned_image_problem(const Page& page, const ImageInfo& info) {
   constexpr const char* kHow[] = {"mirrored",
                                   "rotated by 180 degrees",
@@ -127,6 +131,7 @@ void PageChecker::check_page(Page& page, std::size_t index, bool is_whole) {
   block_->pages.push_back({.index = static_cast<std::uint32_t>(index),
                            .id = std::hash<std::string>()(page.id),
                            .content = content_hash(page),
+                           .picture = options_.parts.image ? picture_hash(page) : 0,
                            .document = page.document.empty() ? 0 : std::hash<std::string>()(page.document),
                            .size = size_of(page)});
   // An empty scan has nothing to learn from, but it has a prediction.

@@ -256,6 +256,8 @@ TEST_F(PlantedFaults, BetweenTrainingAndEvaluation) {
   while (shared.size() < kPlaces) shared.insert(places.below(kPages));
   std::string train_text, text;
   std::vector<std::size_t> from;
+  std::size_t seen = 0;  // the page that has only its picture in common
+  while (shared.contains(seen)) ++seen;
   for (const Json& page : trained) train_text += page.dump() + "\n";
   for (std::size_t p = 0; p < kPages; ++p) {
     if (shared.count(p) > 0) {
@@ -264,6 +266,7 @@ TEST_F(PlantedFaults, BetweenTrainingAndEvaluation) {
       from.push_back(other);
     }
     held_out[p]["labels"][3] = "B-Z";
+    held_out[p]["image"] = p == seen ? "page.ppm" : fmt::format("held-out-{}.ppm", p);
     text += held_out[p].dump() + "\n";
   }
   const auto train = open_pages(folder_.write("train.jsonl", train_text), {});
@@ -282,6 +285,10 @@ TEST_F(PlantedFaults, BetweenTrainingAndEvaluation) {
     EXPECT_THAT(found.places[i].found, testing::HasSubstr(fmt::format("train.jsonl:{}, page", from[i] + 1)));
     ++i;
   }
+  const Finding picture = findings.sorted().at(1);
+  EXPECT_EQ(picture.kind, "picture-in-both");
+  ASSERT_EQ(picture.places.size(), 1U);
+  EXPECT_THAT(picture.places[0].where, testing::HasSubstr(fmt::format("eval.jsonl:{}, page", seen + 1)));
 
   std::string segments;
   for (const Json& page : clean_pages(places, true)) segments += page.dump() + "\n";
