@@ -9,6 +9,7 @@
 #include "cli/page_pictures.h"
 #include "cli/report.h"
 #include "cli/run_options.h"
+#include "cli/same_run.h"
 #include "cli/usage.h"
 #include "request/fit_request.h"
 #include "request/open_data.h"
@@ -81,6 +82,7 @@ void run_eval(Invocation& invocation, RunOptions& options, const EvalOptions& ev
     options.memory.drawing_bytes = PagePictures::bytes(*open_pages(options.data.data, reading));
     pictures.emplace(invocation, eval.draw_dir, "eval");
   }
+  refuse_other_inputs(invocation, options, bundle, {.data = dataset.get()});
   FitRequest request = fit_request(bundle, options.train, nullptr, dataset.get(), options.memory);
   Session session(plan_of(invocation, request, backend), backend, std::nullopt, invocation.ranks.get());
   load_model(bundle, options.train.seed, [&](const std::string& name) { return session.parameter(name); });

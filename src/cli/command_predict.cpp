@@ -19,6 +19,7 @@
 #include "cli/report.h"
 #include "cli/run_options.h"
 #include "cli/run_record.h"
+#include "cli/same_run.h"
 #include "cli/signals.h"
 #include "cli/usage.h"
 #include "fit/session.h"
@@ -174,6 +175,7 @@ void predict_and_write(Invocation& invocation, RunOptions& options, const Predic
     for (const std::string& id : earlier_ids) pictures->pass(id);
   }
   options.memory.written = predict.form;
+  refuse_other_inputs(invocation, options, bundle, {.data = dataset.get()});
   FitRequest request = fit_request(bundle, options.train, nullptr, dataset.get(), options.memory);
   Session session(plan_of(invocation, request, backend), backend, std::nullopt, invocation.ranks.get());
   load_model(bundle, options.train.seed, [&](const std::string& name) { return session.parameter(name); });

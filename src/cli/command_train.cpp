@@ -21,6 +21,7 @@
 #include "cli/page_bar.h"
 #include "cli/report.h"
 #include "cli/resume.h"
+#include "cli/same_run.h"
 #include "cli/run_events.h"
 #include "cli/run_options.h"
 #include "cli/run_record.h"
@@ -398,6 +399,8 @@ void train_with(const Invocation& invocation, RunOptions& options, ModelBundle& 
   metric_name(bundle, options.train.metric_for_best_model);  // refuses a name that the task lacks
   RunData data = open_data_to_train(invocation, options, bundle, pages, resume);
   data.findings.merge(said);
+  refuse_other_inputs(invocation, options, bundle,
+                      {.data = data.train.get(), .evaluation = data.evaluation.get(), .resume = resume});
   WorstPictures::plan(options, data.evaluation.get());
   if (resume) {
     const TrainerState saved = read_trainer_state(*resume);

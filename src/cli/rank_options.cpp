@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "cli/resume.h"
+#include "cli/same_run.h"
 #include "cli/signals.h"
 #include "cli/usage.h"
 #include "fit/rank_fit.h"
@@ -50,6 +51,7 @@ void refuse_ranks(const std::string& what, const std::string& then) {
 }
 
 void add_launcher_options(Command* command, RankRequest& o) {
+  o.command = command;
   command->heading("Several processes");
   one_of(command->add_option(
              "--launcher", o.launcher,
@@ -120,6 +122,7 @@ void connect_ranks(Invocation& invocation, const RankRequest& request, const Int
     log_info(fmt::format("{} processes, started by {} ({}); this is rank 0 on {}", launch.size,
                          launcher_name(launch.launcher), launch.variables, invocation.ranks->host(0)));
   }
+  refuse_other_options(*invocation.ranks, *request.command);
 }
 
 void wait_for_ranks(const Invocation& invocation) {

@@ -27,7 +27,8 @@ struct RankRequest {
   // For `plan` only: plans a run of this many processes, which are not started; 0: as the launcher says.
   std::int64_t planned = 0, per_node = 1;
 
-  Launch launch{};  // after `resolve`
+  const Command* command = nullptr;  // whose options these are
+  Launch launch{};                   // after `resolve`
   std::chrono::milliseconds timeout() const {
     return std::chrono::milliseconds(static_cast<std::int64_t>(timeout_seconds * 1000));
   }
@@ -46,7 +47,8 @@ void refuse_ranks(const std::string& what, const std::string& then);
 void add_launcher_options(Command* command, RankRequest& options);
 
 // Connects the ranks of `request.launch`, by MPI or, for GPUs whose launcher has none, by TCP; says so on standard
-// error, and silences all except the first; does nothing for a single process. `interrupt` is that of a run that saves
+// error, silences all except the first, and throws UsageError if they were given different options; does nothing for a
+// single process. `interrupt` is that of a run that saves
 // when it is asked to end; nullptr: a signal ends the process. Call it after signals are watched.
 void connect_ranks(Invocation& invocation, const RankRequest& request, const Interrupt* interrupt = nullptr);
 

@@ -250,6 +250,53 @@ TEST_F(Ranks, ANumberThatIsNotFiniteIsNamedOnce) {
   }
 }
 
+// Ranks share every update: with other data, options or weights each would train another model.
+TEST_F(Ranks, WhatDiffersBetweenRanksIsRefused) {
+  make_model();
+  std::vector<nlohmann::json> pages = read_pages("train.jsonl");
+  pages.pop_back();
+  write_pages("fewer.jsonl", pages);
+  const auto two = [this](const Arguments& mine, const Arguments& theirs) {
+    Arguments all = of_ranks(1, mine);
+    all.push_back(":");
+    const Arguments other = of_ranks(1, theirs);
+    all.insert(all.end(), std::ranges::find(other, "-n"), other.end());
+    return Process(all, at("log"), {}, *mpirun_).wait();
+  };
+  const auto refused = [&](const Arguments& mine, const Arguments& theirs, int code,
+                           const std::vector<std::string>& says) {
+    const Outcome outcome = two(mine, theirs);
+    expect_message({.code = outcome.code, .out = outcome.out, .err = outcome.err.substr(outcome.err.find("error: "))},
+                   code, says);
+    EXPECT_EQ(outcome.err.rfind("error: "), outcome.err.find("error: ")) << outcome.err;
+  };
+  const Arguments usual = train_arguments("run", {"--max-steps", "2"});
+  Arguments more = usual, fewer = usual, own = usual, elsewhere = usual;
+  more.insert(more.end(), {"--warmup-steps", "1"});
+  refused(usual, more, 2, {"different options", "--warmup-steps: 1, and 0 on rank 0"});
+  const auto set = [](Arguments& arguments, const char* option, const std::string& value) {
+    *(std::ranges::find(arguments, option) + 1) = value;
+  };
+  set(fewer, "--data", path("pages/fewer.jsonl"));
+  refused(usual, fewer, 3, {"rank 1 has another data set than rank 0", "3 pages in 3 windows on rank 1"});
+  set(own, "--model", path("model"));
+  refused(usual, own, 3, {"rank 1 has another model than rank 0", "other weights"});
+  // Where the same files lie does not matter.
+  write_pages("elsewhere.jsonl", read_pages("train.jsonl"));
+  set(elsewhere, "--data", path("pages/elsewhere.jsonl"));
+  const Outcome same = two(usual, elsewhere);
+  EXPECT_EQ(same.code, 0) << same.err;
+  // Two ranks that go on from two checkpoints would train two models.
+  Arguments later = train_arguments("run", {"--max-steps", "4", "--save-steps", "1", "--resume-from-checkpoint"});
+  Arguments latest = later;
+  later.push_back(path("run/checkpoint-1")), latest.push_back("latest");
+  ASSERT_EQ(two(train_arguments("run", {"--max-steps", "2", "--save-steps", "1", "--overwrite-output-dir"}),
+                train_arguments("run", {"--max-steps", "2", "--save-steps", "1", "--overwrite-output-dir"}))
+                .code,
+            0);
+  refused(latest, later, 3, {"another checkpoint", "update 1 on rank 1, update 2 on rank 0"});
+}
+
 TEST_F(Ranks, LookingAtEveryOpChangesNoBit) {
   const Arguments more = {"--max-steps", "2", "--zero-stage", "3"};
   ASSERT_EQ(run_ranks(2, train_arguments("quick", more)).code, 0);
