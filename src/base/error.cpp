@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/in_quotes.h"
+
 namespace plimsoll {
 
 std::string format_problem(const Problem& problem) {
@@ -9,8 +11,8 @@ std::string format_problem(const Problem& problem) {
   const auto line = [&text](std::string_view label, const std::string& value) {
     if (!value.empty()) text += fmt::format("\n  {:<8} {}", label, value);
   };
-  line("where:", problem.where);
-  line("found:", problem.found);
+  line("where:", printable(problem.where));
+  line("found:", printable(problem.found, "\n"));  // a plan has lines
   line("allowed:", problem.allowed);
   line("to do:", problem.remedy);
   return text;

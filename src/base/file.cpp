@@ -99,6 +99,12 @@ InputFile::InputFile(const std::filesystem::path& path) : path_(path) {
   if (descriptor_ < 0 || ::fstat(descriptor_, &info) != 0) {
     const int open_error = errno;
     if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+    if (open_error == EMFILE || open_error == ENFILE || open_error == ENOMEM) {  // the file may well be right
+      throw EnvironmentError({.what = "cannot open a file",
+                              .where = path.string(),
+                              .found = std::strerror(open_error),
+                              .remedy = "raise the limit (ulimit -n), or close other programs"});
+    }
     throw DataError({.what = "cannot open a file",
                      .where = path.string(),
                      .found = std::strerror(open_error),
@@ -283,8 +289,22 @@ InputFile OutputFile::reopen() && { return InputFile(path_, std::exchange(descri
 AppendedFile::AppendedFile(std::filesystem::path path, bool fresh) : path_(std::move(path)) {
   const int flags = O_WRONLY | O_APPEND | O_CLOEXEC | (fresh ? O_CREAT | O_EXCL : 0);
   descriptor_ = ::open(path_.c_str(), flags, 0666);
-  if (descriptor_ >= 0) return;
-  throw EnvironmentError({.what = "cannot open a log file", .where = path_.string(), .found = std::strerror(errno)});
+  if (descriptor_ < 0) {
+    throw EnvironmentError({.what = "cannot open a log file", .where = path_.string(), .found = std::strerror(errno)});
+  }
+  ::flock(descriptor_, LOCK_EX | LOCK_NB);  // some file systems have no locks
+}
+
+void AppendedFile::refuse_if_open(const std::filesystem::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return;
+  const bool open = ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(descriptor);
+  if (!open) return;
+  throw EnvironmentError({.what = "another process is writing this file",
+                          .where = path.string(),
+                          .found = "the lock of that process",
+                          .remedy = "wait for it to end, or write elsewhere"});
 }
 
 AppendedFile::~AppendedFile() {

@@ -16,7 +16,7 @@
 namespace plimsoll {
 
 // A file opened for reading at any offset (pread: thread-safe, no shared cursor). Throws DataError if it cannot be
-// opened, or if it is a pipe without a writer.
+// opened, or if it is a pipe without a writer; EnvironmentError if the process may open no more files.
 class InputFile {
  public:
   explicit InputFile(const std::filesystem::path& path);
@@ -98,8 +98,10 @@ void remove_unfinished_files();
 // A file that a run appends to as it proceeds. Allocates only when it is opened.
 class AppendedFile {
  public:
-  // `fresh`: the file must not exist; otherwise it must. Throws EnvironmentError.
+  // `fresh`: the file must not exist; otherwise it must. Throws EnvironmentError. The file is locked against others.
   AppendedFile(std::filesystem::path path, bool fresh);
+  // Throws EnvironmentError if another AppendedFile, perhaps of another process, has the file open.
+  static void refuse_if_open(const std::filesystem::path& path);
   ~AppendedFile();
   AppendedFile(const AppendedFile&) = delete;
   AppendedFile& operator=(const AppendedFile&) = delete;

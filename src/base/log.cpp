@@ -7,13 +7,16 @@
 #include <string>
 #include <utility>
 
+#include "base/in_quotes.h"
+
 namespace plimsoll {
 namespace {
 
 struct Logger {
   std::mutex mutex;
   LogSink sink = [](LogLevel level, std::string_view message) {
-    const std::string line = fmt::format("{}{}\n", level == LogLevel::kWarning ? "warning: " : "", message);
+    const std::string line =
+        fmt::format("{}{}\n", level == LogLevel::kWarning ? "warning: " : "", printable(message, "\n\t"));
     std::fwrite(line.data(), 1, line.size(), stderr);  // if it cannot be written, the work goes on
   };
 };

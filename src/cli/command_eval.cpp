@@ -96,7 +96,7 @@ void run_eval(Invocation& invocation, RunOptions& options, const EvalOptions& ev
   if (pictures) draw_worst(session, bundle, *dataset, options, evaluation.worst, *pictures);
   wait_for_ranks(invocation);
   log_skipped_pages(skipped);
-  if (!skipped.empty()) invocation.exit_code = ExitCode::kData;
+  if (!skipped.empty() || (pictures && pictures->lacks_pages())) invocation.exit_code = ExitCode::kData;
   if (invocation.json) {
     nlohmann::json object = to_json(evaluation);
     for (const PageLoss& of : evaluation.worst) {

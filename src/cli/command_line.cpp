@@ -114,6 +114,8 @@ void Command::footer(const std::string& text) { parsed_.footer("\n" + text); }
 
 void Command::callback(std::function<void()> chosen) { parsed_.callback(std::move(chosen)); }
 
+std::string Command::name() const { return parsed_.get_name(); }
+
 std::size_t Command::count(const std::string& option) const { return parsed_.count(option); }
 
 bool Command::changed(const std::string& option) const {

@@ -65,6 +65,7 @@ class Command {
   // Sets what runs when the command has been chosen and its options are known.
   void callback(std::function<void()> chosen);
 
+  std::string name() const;
   // Returns how often an option was given, on the command line or in a config file.
   std::size_t count(const std::string& option) const;
   // Returns whether an option was given a value that is not its default. False if the command does not have it.

@@ -219,6 +219,7 @@ void predict_and_write(Invocation& invocation, RunOptions& options, const Predic
   lines.finish();
   fields.finish();
   if (pictures) pictures->finish();
+  if (pictures && pictures->lacks_pages()) invocation.exit_code = ExitCode::kData;
 }
 
 void report_predicted(const Invocation& invocation, const RunOptions& options, const PredictOptions& predict,

@@ -1,10 +1,15 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/error.h"
 #include "base/file.h"
+#include "base/lower_case.h"
 #include "cli/command.h"
 #include "cli/outputs.h"
 #include "report/read_run.h"
@@ -38,6 +43,21 @@ std::vector<NamedPath> inputs_of(const std::vector<report::RunFacts>& runs) {
   return inputs;
 }
 
+// A run's data may have thousands of pictures, of which only the worst pages are known here; none begins like this.
+void refuse_other_file(const fs::path& output) {
+  constexpr std::string_view kBegin = "<!doctype html>";
+  std::error_code error;
+  if (!fs::is_regular_file(output, error) || fs::file_size(output, error) == 0) return;
+  std::string begin(kBegin.size(), ' ');
+  std::ifstream(output, std::ios::binary).read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  if (lower_case(begin) == kBegin) return;
+  throw UsageError({.what = "the output would overwrite a file that is no report",
+                    .where = "--output",
+                    .found = output.string(),
+                    .allowed = "a new file, or an HTML file",
+                    .remedy = "pass a new file"});
+}
+
 void run_report(const Invocation& invocation, const ReportOptions& options) {
   if (options.runs.size() > kMostRuns) {
     throw UsageError({.what = "too many runs for one report",
@@ -51,6 +71,7 @@ void run_report(const Invocation& invocation, const ReportOptions& options) {
   const std::string output =
       options.output.empty() ? (fs::path(options.runs.front()) / kReportFile).string() : options.output;
   refuse_replacing({{"--output", output}}, inputs_of(runs));
+  refuse_other_file(output);
   const std::string page = report::report_page(runs);
   write_text_file(output, page);
   if (invocation.json) return print_json({{"output", output}, {"bytes", page.size()}});

@@ -153,11 +153,12 @@ void run_serve(const Invocation& invocation, RunOptions& options, const Predicti
   const Device device = open_run_device(invocation, options);
   const ModelBundle bundle = open_evaluated_model(options);
   tell_trained_windows(options, bundle, "predicts");
+  verify_weights(bundle);  // before anyone waits for an answer
   WarmModel model(options, bundle, *device.backend);
   print_compact({{"ready", {{"model", options.model.model}, {"task", bundle.task().name()}}}});
   std::string line;
   while (const std::optional<std::size_t> length = next_request(line)) {
-    if (*length == 0) continue;
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     try {
       if (*length > kLongestRequest) throw too_long(*length);
       answer(line, options, bundle, model, form);

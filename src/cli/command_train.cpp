@@ -21,10 +21,10 @@
 #include "cli/page_bar.h"
 #include "cli/report.h"
 #include "cli/resume.h"
-#include "cli/same_run.h"
 #include "cli/run_events.h"
 #include "cli/run_options.h"
 #include "cli/run_record.h"
+#include "cli/same_run.h"
 #include "cli/signals.h"
 #include "cli/speeds.h"
 #include "cli/teacher_cache.h"
@@ -401,6 +401,10 @@ void train_with(const Invocation& invocation, RunOptions& options, ModelBundle& 
   data.findings.merge(said);
   refuse_other_inputs(invocation, options, bundle,
                       {.data = data.train.get(), .evaluation = data.evaluation.get(), .resume = resume});
+  for (const Dataset* const each : {data.train.get(), data.evaluation.get()}) {
+    const bool writes = each != nullptr && invocation.is_first() && !options.events.empty() && options.events != "-";
+    if (writes) refuse_replacing_images({{"--events", options.events}}, each->source());
+  }
   WorstPictures::plan(options, data.evaluation.get());
   if (resume) {
     const TrainerState saved = read_trainer_state(*resume);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
+#include "base/log.h"
 #include "cli/outputs.h"
 #include "cli/rank_options.h"
 #include "data/dataset.h"
@@ -38,7 +40,12 @@ PagePictures::PagePictures(const Invocation& invocation, std::filesystem::path d
 
 std::size_t PagePictures::bytes(const PageSource& pages, bool with_pdf) {
   ImageLimits largest;
-  for (std::size_t i = 0; i < pages.size(); ++i) largest.include(read_image_info(pages.read(i).image));
+  for (std::size_t i = 0; i < pages.size(); ++i) {
+    try {
+      largest.include(read_image_info(pages.read(i).image));
+    } catch (const DataError&) {  // `draw` says so
+    }
+  }
   return drawing_bytes(largest.width, largest.height) + largest.decode_bytes +
          (with_pdf ? pdf_page_bytes(largest.width, largest.height) : 0);
 }
@@ -47,13 +54,20 @@ void PagePictures::draw(const Predictions& predictions, Page& page, BoxFormat fo
   const bool draws = !directory_.empty() && share_.has(pages_++);
   const std::string name = picture_name(page.id, names_);
   if (!draws && !pdf_) return;
-  if (page.width == 0) read_page_image_info(page);
-  AnnotatedPage picture = predictions.drawing(page, format);
-  if (draws) {
-    picture.output_png = directory_ / name;
-    draw_annotated_page(picture);
+  try {
+    if (page.width == 0) read_page_image_info(page);
+    AnnotatedPage picture = predictions.drawing(page, format);
+    picture.width = page.width, picture.height = page.height;
+    if (draws) {
+      picture.output_png = directory_ / name;
+      draw_annotated_page(picture);
+    }
+    if (pdf_) pdf_->add(picture);
+  } catch (const DataError& error) {
+    ++undrawn_;
+    log_warning(
+        fmt::format("a page is not drawn: {}: {} ({})", place(page), error.problem().what, error.problem().found));
   }
-  if (pdf_) pdf_->add(picture);
 }
 
 void PagePictures::pass(const std::string& id) { picture_name(id, names_); }

@@ -27,19 +27,24 @@ class PagePictures {
   PagePictures(const Invocation& invocation, std::filesystem::path directory, const std::string& command,
                const std::filesystem::path& pdf = {});
 
-  // Returns the bytes that drawing the largest of the pages takes; it reads every image's header.
+  // Returns the bytes that drawing the largest of the pages takes; it reads every image's header. Pages whose image
+  // cannot be read do not count.
   static std::size_t bytes(const PageSource& pages, bool with_pdf = false);
-  // Writes PAGE.png, adds the page to the PDF file; a page without a size is given that of its image.
+  // Writes PAGE.png, adds the page to the PDF file; a page without a size is given that of its image. A page whose
+  // image cannot be read draws a warning.
   void draw(const Predictions& predictions, Page& page, BoxFormat format);
   // Reserves the name of a page's picture that another process draws.
   void pass(const std::string& id);
   // Ends the PDF file.
   void finish();
+  // Returns whether there were pages that could not be drawn.
+  bool lacks_pages() const { return undrawn_ > 0; }
 
  private:
   std::filesystem::path directory_;
   PageShare share_;
   std::size_t pages_ = 0;  // so far, including those of other ranks
+  std::size_t undrawn_ = 0;
   std::optional<AnnotatedPdf> pdf_;
   std::set<std::string> names_;  // names in use
 };

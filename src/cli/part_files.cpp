@@ -12,6 +12,7 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "cli/run_record.h"
 #include "formats/checksums.h"
 #include "formats/json.h"
@@ -217,7 +218,13 @@ bool tell_finished(const Invocation& invocation, const PartFile& part, ShardNumb
   if (!part.finished()) return false;
   const json& result = *part.finished();
   const auto pages = result.value("pages", std::uint64_t{0});
-  if (!result.value("unreadable", json::array()).empty()) invocation.exit_code = ExitCode::kData;
+  const std::size_t unread = result.value("unreadable", json::array()).size();
+  if (unread > 0) {
+    invocation.exit_code = ExitCode::kData;
+    log_warning(fmt::format("{} could not be read; to do the shard again, remove {} and {}",
+                            counted(unread, "page or file", "pages or files"), part.path().string(),
+                            manifest_path(part.path()).string()));
+  }
   if (invocation.json) {
     print_json({{"pages", pages}, {"output", part.path().string()}, {"shard", shard.text()}, {"was_finished", true}});
   } else {

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "cli/command.h"
 #include "formats/json.h"
 
@@ -34,6 +35,7 @@ RunEvents::RunEvents(bool standard_output, std::filesystem::path file)
                       .remedy = "pass --events -, and send standard output there"});
   }
   if (!wanted()) return;
+  listens_ = true;
   old_sink_ = set_log_sink([this](LogLevel level, std::string_view message) {
     if (old_sink_) old_sink_(level, message);
     if (level == LogLevel::kWarning) write("warning", {{"message", message}});
@@ -41,21 +43,33 @@ RunEvents::RunEvents(bool standard_output, std::filesystem::path file)
 }
 
 RunEvents::~RunEvents() {
-  if (wanted()) set_log_sink(old_sink_);
+  if (listens_) set_log_sink(old_sink_);
 }
 
 void RunEvents::open(std::int64_t keep_up_to) {
   if (path_.empty() || file_) return;
   file_.emplace(path_, keep_up_to);
-  for (const std::string& line : waiting_) file_->write(line);
-  waiting_.clear();
+  for (const std::string& line : std::exchange(waiting_, {})) write_line(line);
 }
 
-void RunEvents::write_line(const std::string& line) {
+void RunEvents::write_line(std::string_view line) {
   if (file_) {
-    file_->write(line);
+    write_to_file(line);
   } else if (!path_.empty()) {
-    waiting_.push_back(line);
+    waiting_.emplace_back(line);
+  }
+}
+
+void RunEvents::write_to_file(std::string_view line) {
+  try {
+    file_->write(line);
+  } catch (const EnvironmentError& error) {
+    file_.reset();
+    const std::filesystem::path path = std::exchange(path_, {});
+    if (!old_sink_) return;
+    // A warning may be what could not be written, so this one does not pass through here.
+    old_sink_(LogLevel::kWarning, fmt::format("no more events are written to {}: {} ({}); the run goes on",
+                                              path.string(), error.problem().what, error.problem().found));
   }
 }
 
@@ -96,7 +110,7 @@ void RunEvents::on_step(const StepReport& r) {
       JsonNumber(r.learning_rate).c_str(), JsonNumber(r.gradient_norm).c_str(), JsonNumber(r.pages_per_second).c_str(),
       JsonNumber(r.data_wait).c_str(), JsonNumber(r.seconds_left).c_str(), r.resident_bytes, r.skipped_updates);
   const std::size_t size = std::min(out.size, line.size() - 1);
-  if (file_) file_->write({line.data(), size});
+  if (file_) write_to_file({line.data(), size});
   if (!standard_output_) return;
   line[size] = '\n';
   // A reader that went away does not end the run: the last event reports it.

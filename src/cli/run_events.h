@@ -48,9 +48,12 @@ class RunEvents : public TrainObserver {
 
  private:
   bool wanted() const { return standard_output_ || !path_.empty(); }
-  void write_line(const std::string& line);
+  void write_line(std::string_view line);
+  // Writes to the file as long as that is possible: a full disk there does not cost a run its model.
+  void write_to_file(std::string_view line);
 
   bool standard_output_;
+  bool listens_ = false;  // to warnings, which are events too
   std::filesystem::path path_;
   std::optional<JsonLinesLog> file_;
   std::vector<std::string> waiting_;  // lines for the file, until it is open

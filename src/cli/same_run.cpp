@@ -26,20 +26,52 @@ namespace {
 
 using nlohmann::json;
 
-// Options that say where something is, which the inputs' own comparison covers, what one machine can do, and what only
-// rank 0 does.
-const std::set<std::string> kOfOneRank = {"adapter",     "base_model", "budget",       "cache",
-                                          "config",      "data",       "distil_from",  "dataloader_num_workers",
-                                          "draw",        "draw_pdf",   "eval_data",    "events",
-                                          "host_budget", "images",     "input",        "json",
-                                          "labels",      "launcher",   "logging_dir",  "model",
-                                          "offload",     "output",     "output_dir",   "overwrite_output_dir",
-                                          "rendezvous",  "report_to",  "tessdata_dir", "teacher_cache",
-                                          "threads",     "timeout",    "tokenizer",    "resume_from_checkpoint"};
+// Options that say where something is, of which only whether they are given is compared: what is read there is compared
+// when it has been opened.
+const std::set<std::string> kPlaces = {
+    "base_model", "data",         "distil_from", "eval_data", "input",
+    "labels",     "model",        "offload",     "pages",     "resume_from_checkpoint",
+    "tokenizer",  "teacher_cache"};
+// Options of what one machine can do, and of what only rank 0 does.
+const std::set<std::string> kOfOneRank = {"adapter",
+                                          "budget",
+                                          "cache",
+                                          "config",
+                                          "dataloader_num_workers",
+                                          "draw",
+                                          "draw_pdf",
+                                          "events",
+                                          "host_budget",
+                                          "images",
+                                          "json",
+                                          "launcher",
+                                          "logging_dir",
+                                          "output",
+                                          "output_dir",
+                                          "report_to",
+                                          "rendezvous",
+                                          "tessdata_dir",
+                                          "threads",
+                                          "timeout",
+                                          "overwrite_output_dir"};
+
+// Returns the options that must be the same on all ranks.
+json shared_options(const Command& command) {
+  json options = command.values();
+  for (const std::string& name : kOfOneRank) options.erase(name);
+  for (const std::string& name : kPlaces) {
+    if (!options.contains(name)) continue;
+    const json& value = options[name];
+    const bool given = !value.is_null() && !value.empty() && value != "";
+    options[name] = given ? "given" : "not given";
+  }
+  return options;
+}
 
 std::string digits_of(const std::string& text) { return hash_digits(hash_bytes(std::as_bytes(std::span(text)))); }
 
 std::string shown_value(const json& value) {
+  if (value.is_null()) return "not given";
   if (value.is_string()) return value.get<std::string>();
   return json_text(value);
 }
@@ -118,36 +150,41 @@ json checkpoint_facts(const std::optional<std::filesystem::path>& resume) {
 }  // namespace
 
 void refuse_other_options(Communicator& ranks, const Command& command) {
-  json options = command.values();
-  for (const std::string& name : kOfOneRank) options.erase(name);
-  for_each_other(
-      ranks, {{"version", PLIMSOLL_VERSION}, {"options", options}},
-      [&ranks](int rank, const json& theirs, const json& first) {
-        const std::string where = fmt::format("rank {} on {}", rank, ranks.host(rank));
-        if (theirs.at("version") != first.at("version")) {
-          throw UsageError({.what = "two ranks run different versions of Plimsoll",
-                            .where = where,
-                            .found = fmt::format("{}, and {} on rank 0", shown_value(theirs.at("version")),
-                                                 shown_value(first.at("version"))),
-                            .allowed = "one version on every rank",
-                            .remedy = "install the same program on every machine"});
-        }
-        std::vector<std::string> differences;
-        for (const auto& [name, value] : theirs.at("options").items()) {
-          const json known = first.at("options").value(name, json());
-          if (value == known) continue;
-          std::string option = name;
-          std::ranges::replace(option, '_', '-');
-          differences.push_back(
-              fmt::format("--{}: {}, and {} on rank 0", option, shown_value(value), shown_value(known)));
-        }
-        throw UsageError(
-            {.what = "two ranks were given different options",
-             .where = where,
-             .found = differences.empty() ? "another command" : fmt::format("{}", fmt::join(differences, "; ")),
-             .allowed = "the same options on every rank; only paths, --threads and budgets may differ",
-             .remedy = "start every process with the same options, by one script or --config file"});
-      });
+  const auto compare = [&ranks](int rank, const json& theirs, const json& first) {
+    const std::string where = fmt::format("rank {} on {}", rank, ranks.host(rank));
+    if (theirs.at("version") != first.at("version")) {
+      throw UsageError({.what = "two ranks run different versions of Plimsoll",
+                        .where = where,
+                        .found = fmt::format("{}, and {} on rank 0", shown_value(theirs.at("version")),
+                                             shown_value(first.at("version"))),
+                        .allowed = "one version on every rank",
+                        .remedy = "install the same program on every machine"});
+    }
+    if (theirs.at("command") != first.at("command")) {
+      throw UsageError({.what = "two ranks run different commands",
+                        .where = where,
+                        .found = fmt::format("plimsoll {}, and plimsoll {} on rank 0",
+                                             shown_value(theirs.at("command")), shown_value(first.at("command"))),
+                        .allowed = "one command on every rank",
+                        .remedy = "start every process with the same command"});
+    }
+    std::vector<std::string> differences;
+    for (const auto& [name, value] : theirs.at("options").items()) {
+      const json known = first.at("options").value(name, json());
+      if (value == known) continue;
+      std::string option = name;
+      std::ranges::replace(option, '_', '-');
+      differences.push_back(fmt::format("--{}: {}, and {} on rank 0", option, shown_value(value), shown_value(known)));
+    }
+    throw UsageError({.what = "two ranks were given different options",
+                      .where = where,
+                      .found = fmt::format("{}", fmt::join(differences, "; ")),
+                      .allowed = "the same options on every rank; only paths, --threads and budgets may differ",
+                      .remedy = "start every process with the same options, by one script or --config file"});
+  };
+  for_each_other(ranks,
+                 {{"version", PLIMSOLL_VERSION}, {"command", command.name()}, {"options", shared_options(command)}},
+                 compare);
 }
 
 void refuse_other_inputs(const Invocation& invocation, const RunOptions& options, const ModelBundle& bundle,

@@ -18,7 +18,7 @@ std::vector<std::string> metric_names() {
   std::set<std::string> names = {"loss"};
   for (const Task* task : all_tasks()) {
     for (const char* problem : {"", "regression"}) {
-      for (const std::string& name : task->metrics({.problem_type = problem})) names.insert(name);
+      for (const std::string& name : task->deciding_metrics({.problem_type = problem})) names.insert(name);
     }
   }
   std::vector<std::string> all(names.begin(), names.end());
@@ -30,8 +30,9 @@ std::vector<std::string> metric_names() {
 std::string metrics_by_task() {
   std::string text;
   for (const Task* task : all_tasks()) {
-    const std::vector<std::string> metrics = task->metrics({}),
-                                   of_numbers = task->metrics({.problem_type = "regression"});
+    std::vector<std::string> metrics = task->deciding_metrics({}),
+                             of_numbers = task->deciding_metrics({.problem_type = "regression"});
+    for (std::vector<std::string>* each : {&metrics, &of_numbers}) std::erase(*each, "loss");
     text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", task->name(), fmt::join(metrics, ", "));
     if (metrics != of_numbers) text += fmt::format(", or {}", fmt::join(of_numbers, ", "));
   }

@@ -15,7 +15,7 @@
 namespace plimsoll {
 
 struct AnnotatedWord {
-  std::array<double, 4> box{};         // x0, y0, x1, y1 in pixels of the image
+  std::array<double, 4> box{};         // x0, y0, x1, y1 in pixels of the page
   std::string label{};                 // "O", "B-TOTAL", "I-TOTAL", ...
   std::optional<double> confidence{};  // 0 to 1
   std::optional<std::string> gold_label{};
@@ -30,6 +30,7 @@ struct AnnotatedLink {
 
 struct AnnotatedPage {
   std::filesystem::path image{};  // PNG, JPEG, TIFF, PNM or BMP
+  int width = 0, height = 0;      // of the page that boxes refer to, in pixels; 0: they refer to the image
   std::vector<AnnotatedWord> words{};
   std::vector<AnnotatedLink> links{};
   std::filesystem::path output_png{};

@@ -70,6 +70,7 @@ struct MicroBatchInfo {
   std::uint32_t micro_batches = 1;     // of the update
   std::int64_t samples_in_update = 0;  // the effective batch
   double loss_weight_in_update = 0;    // what the update's loss is divided by
+  std::int64_t loss_terms_in_update = 0;  // labels, whatever their classes weigh
   std::int64_t text_rows_in_update = 0;
   // With chunks, which come twice in an update (BatchSequence): true the first time; below, the chunk's first sample
   // within the update.

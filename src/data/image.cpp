@@ -32,7 +32,16 @@ void silence_leptonica() {
   std::call_once(once, [] { setMsgSeverity(L_SEVERITY_NONE); });
 }
 
+// Throws EnvironmentError if no file can be opened: libraries that open the image themselves do not say why they fail.
+void refuse_without_descriptors(const fs::path& path) {
+  try {
+    const InputFile probe(path);
+  } catch (const DataError&) {  // the caller says what is wrong with it
+  }
+}
+
 ImageError unreadable(const fs::path& path, std::string what, std::string found) {
+  refuse_without_descriptors(path);
   return ImageError("image-unreadable", {.what = std::move(what),
                                          .where = path.string(),
                                          .found = std::move(found),
@@ -200,6 +209,7 @@ Header read_header(const fs::path& path, const InputFile& file) {
     if (begins_like_tiff(file)) {
       throw unreadable(path, "a page's image ends too early", "a TIFF whose directory cannot be read");
     }
+    refuse_without_descriptors(path);
     throw ImageError("image-kind", {.what = "a page's image has an unsupported format",
                                     .where = path.string(),
                                     .found = std::string(refused_format_name(header.format)),
@@ -319,10 +329,10 @@ class WholeImage final : public ImageRows {
 
 ImageInfo read_image_info(const fs::path& path) { return read_header(path, open_file(path)).info; }
 
-std::unique_ptr<ImageRows> open_image(const fs::path& path) {
+std::unique_ptr<ImageRows> open_image(const fs::path& path, Alpha alpha) {
   const Header header = read_header(path, open_file(path));
   if (header.format == IFF_JFIF_JPEG) return turned(open_jpeg(path), header.info.orientation);
-  if (header.format == IFF_PNG) return turned(open_png(path), header.info.orientation);
+  if (header.format == IFF_PNG) return turned(open_png(path, alpha), header.info.orientation);
   Pix* pix = nullptr;
   const bool decoded = holds_with_memory(header.info.decode_bytes, [&] {
     pix = pixRead(path.c_str());

@@ -67,8 +67,12 @@ class ImageRows {
   int width_, height_;
 };
 
+// What becomes of a PNG file's transparency: it is dropped, as Pillow's convert("RGB") does, so that a transparent
+// pixel has whatever colour is stored, often black; or it lets white paper through.
+enum class Alpha : std::uint8_t { kDropped, kOnWhite };
+
 // Thread-safe. Throws ImageError as above, or if the data is broken or cut.
-std::unique_ptr<ImageRows> open_image(const std::filesystem::path& path);
+std::unique_ptr<ImageRows> open_image(const std::filesystem::path& path, Alpha alpha = Alpha::kDropped);
 
 // Reads all rows and resizes them, as Resampler does, into `out`: height x width x 3 bytes.
 void read_resized(ImageRows& rows, int width, int height, std::span<std::uint8_t> out);

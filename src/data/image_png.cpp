@@ -30,6 +30,7 @@ struct Decoder {
   bool out_of_memory = false;
   png_uint_32 width = 0, height = 0;
   int passes = 1;  // above 1: interlaced
+  bool may_be_transparent = false;
 };
 
 // libpng requires that this function never returns, and exceptions must not pass through libpng.
@@ -48,7 +49,7 @@ png_voidp allocate(png_structp png, png_alloc_size_t bytes) {
 void release(png_structp, png_voidp memory) { std::free(memory); }
 
 // Each of these jumps back into itself when libpng fails, and has no object that would have to be destroyed.
-bool start(Decoder& decoder, std::FILE* file) {
+bool start(Decoder& decoder, std::FILE* file, Alpha alpha) {
   if (setjmp(decoder.failed) != 0) return false;
   decoder.png =
       png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &decoder, fail, print_nothing, &decoder, allocate, release);
@@ -67,11 +68,18 @@ bool start(Decoder& decoder, std::FILE* file) {
   decoder.width = png_get_image_width(png, decoder.info);
   decoder.height = png_get_image_height(png, decoder.info);
   const png_byte colour = png_get_color_type(png, decoder.info);
-  // Keeps the high byte of 16 bits, expands palettes and few bits, repeats gray three times, drops alpha.
+  const bool has_colour_key = png_get_valid(png, decoder.info, PNG_INFO_tRNS) != 0;
+  decoder.may_be_transparent = (colour & PNG_COLOR_MASK_ALPHA) != 0 || has_colour_key;
+  // Keeps the high byte of 16 bits, expands palettes and few bits, repeats gray three times, removes alpha.
   png_set_strip_16(png);
   if (colour == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png);
   if (colour == PNG_COLOR_TYPE_GRAY) png_set_expand_gray_1_2_4_to_8(png);
   if ((colour & PNG_COLOR_MASK_COLOR) == 0) png_set_gray_to_rgb(png);
+  if (alpha == Alpha::kOnWhite && decoder.may_be_transparent) {
+    if (has_colour_key) png_set_tRNS_to_alpha(png);
+    const png_color_16 white = {.index = 0, .red = 255, .green = 255, .blue = 255, .gray = 255};
+    png_set_background(png, &white, PNG_BACKGROUND_GAMMA_SCREEN, 0, 1);
+  }
   png_set_strip_alpha(png);
   decoder.passes = png_set_interlace_handling(png);
   png_read_update_info(png, decoder.info);
@@ -102,6 +110,13 @@ struct Destroy {
     delete decoder;
   }
 };
+
+std::unique_ptr<std::FILE, Close> open_file(const std::filesystem::path& path) {
+  std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "rbe"));
+  if (file == nullptr && errno == ENOMEM) throw std::bad_alloc();
+  if (file == nullptr) throw broken_image(path, "png", std::strerror(errno));
+  return file;
+}
 
 // Turns libpng's failure into an error; running out of memory is not the file's fault.
 [[noreturn]] void throw_error(const std::filesystem::path& path, const Decoder& decoder) {
@@ -150,13 +165,17 @@ class PngRows final : public ImageRows {
 
 }  // namespace
 
-std::unique_ptr<ImageRows> open_png(const std::filesystem::path& path) {
+std::unique_ptr<ImageRows> open_png(const std::filesystem::path& path, Alpha alpha) {
   std::unique_ptr<Decoder, Destroy> decoder(new Decoder());
-  std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "rbe"));
-  if (file == nullptr && errno == ENOMEM) throw std::bad_alloc();
-  if (file == nullptr) throw broken_image(path, "png", std::strerror(errno));
-  if (!start(*decoder, file.get())) throw_error(path, *decoder);
+  std::unique_ptr<std::FILE, Close> file = open_file(path);
+  if (!start(*decoder, file.get(), alpha)) throw_error(path, *decoder);
   return std::make_unique<PngRows>(path, std::move(file), std::move(decoder));
+}
+
+bool may_be_transparent(const std::filesystem::path& path) {
+  const std::unique_ptr<Decoder, Destroy> decoder(new Decoder());
+  const std::unique_ptr<std::FILE, Close> file = open_file(path);
+  return start(*decoder, file.get(), Alpha::kDropped) && decoder->may_be_transparent;
 }
 
 std::uint64_t png_decode_bytes(int width, int height, bool interlaced) {

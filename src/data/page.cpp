@@ -12,8 +12,9 @@
 namespace plimsoll {
 
 std::string place(const Page& page) {
-  const std::string file = page.line > 0 ? fmt::format("{}:{}", page.file.string(), page.line) : page.file.string();
-  return page.id.empty() ? file : fmt::format("{}, page '{}'", file, page.id);
+  const std::string path = printable(page.file.string());
+  const std::string file = page.line > 0 ? fmt::format("{}:{}", path, page.line) : path;
+  return page.id.empty() ? file : fmt::format("{}, page '{}'", file, printable(page.id));
 }
 
 std::string place(const Page& page, std::size_t word) {

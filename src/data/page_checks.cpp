@@ -396,7 +396,7 @@ std::size_t PageChecker::idle_windows(const Page& page) {
   return idle;
 }
 
-// Returns 0 if the page has no prompts.
+// Returns 0 if the page has no prompts; otherwise `windows_` becomes those behind the last one.
 std::uint64_t PageChecker::windows_behind_prompts(const Page& page) {
   if (!options_.targets) return 0;
   std::uint64_t windows = 0;
@@ -420,6 +420,7 @@ std::uint64_t PageChecker::windows_behind_prompts(const Page& page) {
       add(Severity::kError, "prompt-too-long", prompt_too_long_problem(page, item, prompt, options_.windows));
     }
   }
+  if (!cut.empty()) windows_ = cut;
   return windows;
 }
 
@@ -438,7 +439,9 @@ void PageChecker::check_length(const Page& page) {
            .remedy = "split words that are longer than a window"});
     }
   }
-  if (tokens_.ids.size() <= static_cast<std::size_t>(options_.windows.content())) return;
+  const bool is_cut = options_.windows.long_pages == LongPages::kTruncate && !windows_.empty() &&
+                      static_cast<std::size_t>(windows_.back().end) < tokens_.ids.size();
+  if (!is_cut && tokens_.ids.size() <= static_cast<std::size_t>(options_.windows.content())) return;
   const auto lost = static_cast<std::uint64_t>(std::ranges::count_if(
       tokens_.first_of_word, [&](std::int32_t first) { return first != kNoWord && !is_kept(first); }));
   switch (options_.windows.long_pages) {
@@ -452,7 +455,7 @@ void PageChecker::check_length(const Page& page) {
                  {.what = "a page is truncated",
                   .where = place(page),
                   .found = fmt::format("{} of {} lost", lost, counted(page.words.size(), "word")),
-                  .allowed = counted(options_.windows.content(), "token"),
+                  .allowed = counted(windows_.back().end, "token"),
                   .remedy = "split long pages into windows instead: omit --truncate"});
     case LongPages::kWindows:
       return add(

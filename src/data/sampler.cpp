@@ -138,6 +138,12 @@ std::int64_t Sampler::text_rows(std::span<const std::uint32_t> examples) const {
   return rows;
 }
 
+std::int64_t Sampler::loss_terms(std::span<const std::uint32_t> examples) const {
+  std::int64_t terms = 0;
+  for (const std::uint32_t example : examples) terms += examples_[example].loss_terms;
+  return terms;
+}
+
 double Sampler::loss_weight(std::span<const std::uint32_t> examples) const {
   double weight = 0;
   for (const std::uint32_t example : examples) {
@@ -277,6 +283,7 @@ void BatchSequence::get_chunk(std::uint64_t index, Item& item) {
                .micro_batches = static_cast<std::uint32_t>(chunks),
                .samples_in_update = static_cast<std::int64_t>(pairs.size()),
                .loss_weight_in_update = sampler_.loss_weight(pairs),
+               .loss_terms_in_update = sampler_.loss_terms(pairs),
                .text_rows_in_update = sampler_.text_rows(pairs)};
   if (chunks == 0) return;
   const std::size_t chunk = at % chunks;
@@ -331,6 +338,7 @@ void BatchSequence::get(std::uint64_t index, Item& item) {
                .micro_batches = static_cast<std::uint32_t>(sampler_.micro_batches_in_update(update, micro_)),
                .samples_in_update = static_cast<std::int64_t>(samples.size()),
                .loss_weight_in_update = sampler_.loss_weight(samples),
+               .loss_terms_in_update = sampler_.loss_terms(samples),
                .text_rows_in_update = sampler_.text_rows(samples)};
   if (sampler_.options().ranks > 1) return get_of_rank(samples, micro_batch, item);
   const auto begin = static_cast<std::size_t>(micro_batch * micro_);
@@ -351,7 +359,7 @@ void BatchSequence::get_of_rank(std::span<const std::uint32_t> update, std::int6
   MicroBatchInfo& info = item.info;
   info.samples_in_update = 0;
   info.loss_weight_in_update = 0;
-  info.text_rows_in_update = 0;
+  info.loss_terms_in_update = info.text_rows_in_update = 0;
   item.examples.clear();
   item.keys.clear();
   std::int32_t key = 0;
@@ -367,6 +375,7 @@ void BatchSequence::get_of_rank(std::span<const std::uint32_t> update, std::int6
     ++key;
     ++info.samples_in_update;
     info.loss_weight_in_update += sampler_.loss_weight({&update[place], 1});
+    info.loss_terms_in_update += sampler_.loss_terms({&update[place], 1});
     info.text_rows_in_update += sampler_.text_rows({&update[place], 1});
   }
 }
@@ -377,7 +386,7 @@ void BatchSequence::remove_left_out(std::span<const std::uint32_t> update, std::
   info.micro_batch = info.micro_batches = 0;
   info.samples_in_update = 0;
   info.loss_weight_in_update = 0;
-  info.text_rows_in_update = 0;
+  info.loss_terms_in_update = info.text_rows_in_update = 0;
   std::int32_t first_key = 0;
   for (std::size_t first = 0; first < update.size(); first += micro) {
     const auto samples = update.subspan(first, std::min(micro, update.size() - first));
@@ -386,6 +395,7 @@ void BatchSequence::remove_left_out(std::span<const std::uint32_t> update, std::
       if (sampler_.leaves_out(example)) continue;
       ++kept;
       info.loss_weight_in_update += sampler_.loss_weight({&example, 1});
+      info.loss_terms_in_update += sampler_.loss_terms({&example, 1});
       info.text_rows_in_update += sampler_.text_rows({&example, 1});
     }
     info.samples_in_update += kept;

@@ -78,8 +78,10 @@ class Sampler {
   // sorted by length, from the first rank to the last and back. `places` becomes the places of that rank's samples in
   // `update`, ascending; nothing is allocated if it has room for all of the update's samples.
   void deal(std::span<const std::uint32_t> update, int rank, std::vector<std::uint32_t>& places) const;
-  // Return the text rows of some examples together, and the divisor of their mean loss.
+  // Return the text rows of some examples together, their labels, and the divisor of their mean loss: their labels, or
+  // the sum of their class weights.
   std::int64_t text_rows(std::span<const std::uint32_t> examples) const;
+  std::int64_t loss_terms(std::span<const std::uint32_t> examples) const;
   double loss_weight(std::span<const std::uint32_t> examples) const;
 
   // Returns the most text rows of any micro-batch, of any rank, of the epochs [first, first + count).

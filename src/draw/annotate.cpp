@@ -199,7 +199,9 @@ class Annotator {
     const std::unique_ptr<ImageRows> image = open_image(page_.image);
     const Size size = drawn_size(image->width(), image->height());
     width_ = size.width, height_ = size.height;
-    across_ = static_cast<double>(width_) / image->width(), down_ = static_cast<double>(height_) / image->height();
+    const bool sized = page_.width > 0 && page_.height > 0;
+    across_ = static_cast<double>(width_) / (sized ? page_.width : image->width());
+    down_ = static_cast<double>(height_) / (sized ? page_.height : image->height());
     font_size_ = std::clamp(std::min(width_, height_) / 45.0, 9.0, 40.0);
     const int legend_height =
         std::min(kHighestLegend, static_cast<int>(std::ceil(legend_rows() * 1.8 * font_size_ + font_size_)));

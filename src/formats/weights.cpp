@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -145,6 +146,32 @@ WeightsFile::WeightsFile(std::unique_ptr<TensorSource> source, std::vector<std::
     source_ = std::move(quantized);
   }
   set_entries(source_->entries());
+  for (const std::filesystem::path& file : files_) states_.push_back(state_of(file));
+}
+
+WeightsFile::FileState WeightsFile::state_of(const std::filesystem::path& file) {
+  struct stat info {};
+  if (::stat(file.c_str(), &info) != 0) return {};
+  return {.device = info.st_dev,
+          .number = info.st_ino,
+          .bytes = static_cast<std::uint64_t>(info.st_size),
+          .seconds = info.st_mtim.tv_sec,
+          .nanoseconds = info.st_mtim.tv_nsec};
+}
+
+void WeightsFile::verify() const {
+  for (std::size_t i = 0; i < files_.size(); ++i) {
+    const FileState now = state_of(files_[i]);
+    if (!now.is_same_file(states_[i]) || now == states_[i]) continue;
+    throw DataError({.what = "a model's weights have been written to since they were opened",
+                     .where = files_[i].string(),
+                     .found = fmt::format("{} written later", format_bytes(now.bytes)),
+                     .allowed = "the file as it was when the command began",
+                     .remedy =
+                         "start the command again; a new model belongs in another directory, or replaces this one "
+                         "by a rename"});
+  }
+  source_->verify();
 }
 
 void WeightsFile::read_range(std::size_t index, std::uint64_t first_element, std::span<std::byte> destination) const {

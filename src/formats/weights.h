@@ -9,6 +9,7 @@
 //   weights.read_as_f32("classifier.bias", bias, staging);   // from any floating type
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,7 +30,9 @@ class WeightsFile : public TensorSource {
   // Does the same for `destination`.size() elements from `first` on.
   void read_as_f32(std::string_view name, std::int64_t first, std::span<float> destination,
                    std::span<std::byte> staging) const;
-  void verify() const override { source_->verify(); }
+  // Throws DataError also if a file has been written to since it was opened: config and labels would be of another
+  // model. A file that has taken its place is another one, and is not read.
+  void verify() const override;
   // Returns how the file stores a tensor.
   Coding coding(std::string_view name) const;
   // Returns the files that hold the tensors, in the order in which they are first named.
@@ -49,6 +52,15 @@ class WeightsFile : public TensorSource {
   std::unique_ptr<TensorSource> source_;
   const QuantizedSource* quantized_ = nullptr;  // source_, if it is one
   std::vector<std::filesystem::path> files_;
+  // What the system says of each file when it is opened.
+  struct FileState {
+    std::uint64_t device = 0, number = 0, bytes = 0;
+    std::int64_t seconds = 0, nanoseconds = 0;  // when it was written
+    bool is_same_file(const FileState& other) const { return device == other.device && number == other.number; }
+    friend bool operator==(const FileState&, const FileState&) = default;
+  };
+  static FileState state_of(const std::filesystem::path& file);
+  std::vector<FileState> states_;
 };
 
 // `model_dir` may also be a weight file itself (*.safetensors, *.bin, *.index.json). Throws DataError if nothing is

@@ -14,6 +14,8 @@
 #include "base/child_process.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "data/tokenizer_unicode.h"
+#include "ocr/visual_order.h"
 
 namespace plimsoll {
 namespace {
@@ -59,23 +61,6 @@ std::optional<double> number_after(std::string_view text, std::string_view name)
   return value;
 }
 
-void append_utf8(std::string& text, std::uint32_t code) {
-  const auto put = [&text](std::uint32_t byte) { text += static_cast<char>(byte); };
-  if (code < 0x80) return put(code);
-  if (code < 0x800) {
-    put(0xC0 | code >> 6);
-  } else {
-    if (code < 0x10000) {
-      put(0xE0 | code >> 12);
-    } else {
-      put(0xF0 | code >> 18);
-      put(0x80 | (code >> 12 & 0x3F));
-    }
-    put(0x80 | (code >> 6 & 0x3F));
-  }
-  put(0x80 | (code & 0x3F));
-}
-
 // Replaces entities such as &amp; and &#65;. Control characters are dropped.
 std::string unescaped(std::string_view text) {
   constexpr std::pair<std::string_view, char> kNames[] = {
@@ -98,7 +83,7 @@ std::string unescaped(std::string_view text) {
         const std::string_view digits = name.substr(hex ? 2 : 1);
         const auto [rest, error] = std::from_chars(digits.data(), digits.data() + digits.size(), code, hex ? 16 : 10);
         const bool valid = code >= 0x20 && code < 0x110000 && (code < 0xD800 || code > 0xDFFF);
-        if (error == std::errc() && valid) append_utf8(plain, code);
+        if (error == std::errc() && valid) append_utf8(code, plain);
         i = end;
         continue;
       }
@@ -166,7 +151,11 @@ PdfText PdfFile::read_text(int page) const {
   const PdfCommand command = programs_.text(path_, page);
   const ChildResult result = run_child(command.program, command.arguments, kLimits);
   if (!result.succeeded()) throw_unreadable(path_, command, kLimits, result);
-  return parse_pdf_text(result.output);
+  PdfText text = parse_pdf_text(result.output);
+  if (programs_.gives_visual_order()) {
+    for (PdfWord& word : text.words) word.text = reading_order_of(word.text);
+  }
+  return text;
 }
 
 void PdfFile::write_picture(int page, int dpi, const fs::path& png) const {

@@ -62,15 +62,16 @@ PdfCommand PdfPrograms::text(const fs::path& file, int page) const {
   if (!python_.empty()) return by_python({"text", argument(file), number});
   return {.name = "pdftotext",
           .program = text_,
-          .arguments = {"-bbox", "-q", "-enc", "UTF-8", "-f", number, "-l", number, argument(file), "-"}};
+          .arguments = {"-bbox", "-cropbox", "-q", "-enc", "UTF-8", "-f", number, "-l", number, argument(file), "-"}};
 }
 
 PdfCommand PdfPrograms::drawing(const fs::path& file, int page, int dpi) const {
   const std::string number = std::to_string(page + 1), dots = std::to_string(dpi);
   if (!python_.empty()) return by_python({"draw", argument(file), number, dots});
-  return {.name = "pdftoppm",
-          .program = drawing_,
-          .arguments = {"-png", "-q", "-r", dots, "-f", number, "-l", number, "-singlefile", argument(file)}};
+  return {
+      .name = "pdftoppm",
+      .program = drawing_,
+      .arguments = {"-png", "-cropbox", "-q", "-r", dots, "-f", number, "-l", number, "-singlefile", argument(file)}};
 }
 
 PdfPrograms find_pdf_programs(PdfReader reader) {

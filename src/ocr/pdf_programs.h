@@ -35,6 +35,8 @@ class PdfPrograms {
   PdfCommand info(const std::filesystem::path& file) const;
   // Its output has the words of a page, from 0, with their boxes, for parse_pdf_text (ocr/pdf.h).
   PdfCommand text(const std::filesystem::path& file, int page) const;
+  // Returns whether that gives a word's letters from left to right, whatever their language.
+  bool gives_visual_order() const { return python_.empty(); }
   // Its output is a PNG file of a page, from 0.
   PdfCommand drawing(const std::filesystem::path& file, int page, int dpi) const;
 

@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "data/image.h"
+#include "data/image_png.h"
 
 namespace plimsoll {
 namespace {
@@ -73,15 +74,6 @@ void copy_resolution(const fs::path& path, const ImageInfo& info, Pix* pix) {
   pixSetResolution(pix, x, y);
 }
 
-// Transparent pixels become white.
-Pix* without_alpha(Pix* pix) {
-  if (pixGetSpp(pix) != 4) return pix;
-  Pix* const opaque = pixRemoveAlpha(pix);
-  pixDestroy(&pix);
-  if (opaque == nullptr) throw std::bad_alloc();
-  return opaque;
-}
-
 // Shrinks a picture that was decoded as a whole, if it is too large.
 Pix* shrunk(Pix* pix) {
   const double factor = shrinking(pixGetWidth(pix), pixGetHeight(pix));
@@ -93,7 +85,12 @@ Pix* shrunk(Pix* pix) {
 }
 
 Picture picture_of(Pix* pix) {
-  pix = without_alpha(pix);
+  if (pixGetSpp(pix) == 4) {  // transparent pixels become white
+    Pix* const opaque = pixRemoveAlpha(pix);
+    pixDestroy(&pix);
+    if (opaque == nullptr) throw std::bad_alloc();
+    pix = opaque;
+  }
   const int width = pixGetWidth(pix), height = pixGetHeight(pix);
   return Picture(shrunk(pix), width, height);
 }
@@ -129,12 +126,6 @@ TiffHeader read_tiff_header(const fs::path& path, int page) {
                       .remedy = "scale it down"});
   }
   return header;
-}
-
-// True for a PNG file that Leptonica decodes as a whole. Without alpha, letters and paper would have the same colour if
-// both are stored as black.
-bool needs_alpha(const ImageInfo& info) {
-  return info.format == "png" && !info.palette && info.samples_per_pixel % 2 == 0 && info.orientation == 1;
 }
 
 bool is_gray(const ImageInfo& info) { return info.samples_per_pixel == 1 && !info.palette; }
@@ -207,6 +198,22 @@ Picture Picture::enlarged() const {
   return Picture(pix, file_width_, file_height_);
 }
 
+double Picture::ink_within(std::span<const Box> boxes) const {
+  constexpr int kDark = 128;
+  const Picture plain = gray();
+  const Pixels dark(pixThresholdToBinary(plain.pix(), kDark));
+  int all = 0, outside = 0;
+  if (dark == nullptr || pixCountPixels(dark.get(), &all, nullptr) != 0) throw std::bad_alloc();
+  for (const Box& box : boxes) {
+    const int x = static_cast<int>(box[0]), y = static_cast<int>(box[1]);
+    BOX* area = boxCreate(x, y, static_cast<int>(std::ceil(box[2])) - x, static_cast<int>(std::ceil(box[3])) - y);
+    if (area != nullptr) pixClearInRect(dark.get(), area);  // one outside the picture changes nothing
+    boxDestroy(&area);
+  }
+  if (pixCountPixels(dark.get(), &outside, nullptr) != 0) throw std::bad_alloc();
+  return all == 0 ? 1 : 1 - static_cast<double>(outside) / all;
+}
+
 Picture Picture::middle() const {
   const int rows = std::max(1, height() / 4);
   BOX* box = boxCreate(0, (height() - rows) / 2, width(), rows);
@@ -241,8 +248,6 @@ PictureForm picture_form(const fs::path& path) {
   PictureForm form{.pixels = std::int64_t{info.width} * info.height,
                    .in_colours = !is_gray(info),
                    .decode_bytes = static_cast<std::size_t>(info.decode_bytes)};
-  // Leptonica holds the whole picture, a white one, a mask and the result while it removes alpha.
-  if (needs_alpha(info)) form.decode_bytes = 14 * static_cast<std::size_t>(form.pixels);
   return form;
 }
 
@@ -258,10 +263,7 @@ PictureForm tiff_page_form(const fs::path& path, int page) {
 Picture open_picture(const fs::path& path) {
   const ImageInfo info = read_image_info(path);
   if (info.format == "tiff") return open_tiff_page(path, 0);
-  if (needs_alpha(info)) {
-    if (Pix* const pix = pixRead(path.c_str())) return picture_of(pix);
-  }
-  const std::unique_ptr<ImageRows> rows = open_image(path);
+  const std::unique_ptr<ImageRows> rows = open_image(path, Alpha::kOnWhite);
   const int width = rows->width(), height = rows->height();
   const double factor = shrinking(width, height);
   const int width_out = std::max(1, static_cast<int>(width * factor));
@@ -283,6 +285,18 @@ Picture open_picture(const fs::path& path) {
   }
   copy_resolution(path, info, picture.pix());
   return picture;
+}
+
+bool is_transparent(const fs::path& path) {
+  if (read_image_info(path).format != "png" || !may_be_transparent(path)) return false;
+  const std::unique_ptr<ImageRows> stored = open_image(path), shown = open_image(path, Alpha::kOnWhite);
+  std::vector<std::uint8_t> a(3 * static_cast<std::size_t>(stored->width())), b(a.size());
+  for (int y = 0; y < stored->height(); ++y) {
+    stored->next_row(a);
+    shown->next_row(b);
+    if (a != b) return true;
+  }
+  return false;
 }
 
 int count_tiff_pages(const fs::path& path) {

@@ -12,6 +12,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
+
+#include "data/page.h"
 
 struct Pix;
 
@@ -48,6 +51,8 @@ class Picture {
   Picture gray() const;
   // Returns the picture at twice its size, in gray: `scale` is halved. For reading only.
   Picture enlarged() const;
+  // Returns which share of the dark pixels lies within these boxes, in pixels of the picture; 1 if there are none.
+  double ink_within(std::span<const Box> boxes) const;
   // Returns a quarter of the picture: its middle rows.
   Picture middle() const;
   // Returns the picture turned clockwise by 90, 180 or 270 degrees.
@@ -74,9 +79,11 @@ struct PictureForm {
 PictureForm picture_form(const std::filesystem::path& path);
 PictureForm tiff_page_form(const std::filesystem::path& path, int page);
 
-// Opens a file with one picture (PNG, JPEG, BMP, PNM, or the first page of a TIFF), turned by its EXIF orientation.
-// Throws ImageError.
+// Opens a file with one picture (PNG, JPEG, BMP, PNM, or the first page of a TIFF), turned by its EXIF orientation;
+// transparent pixels are white. Throws ImageError.
 Picture open_picture(const std::filesystem::path& path);
+// Returns whether a model, which sees the colours of transparent pixels, would see another picture. Throws ImageError.
+bool is_transparent(const std::filesystem::path& path);
 
 // Returns the number of pages of a TIFF file. Throws ImageError.
 int count_tiff_pages(const std::filesystem::path& path);

@@ -36,11 +36,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Letters are read with a mean confidence of 0.6 to 0.9 if a page is upright, including till receipts, and of 0.15 to
-// 0.35 if it is upside down or a bad scan.
-constexpr double kUpright = 0.4;
-// If lines are not searched for, those of a page on its side give short words, some of which are read with confidence.
-constexpr double kUprightBlock = 0.55;
+// Letters are read with a mean confidence of 0.6 to 0.9 if a page is upright, including till receipts, of 0.15 to 0.35
+// if it is upside down or a bad scan, and of up to 0.65 if it is an upside-down table in crisp print. Below kSure,
+// another turn is tried; below kLegible, no turn says anything.
+constexpr double kSure = 0.7, kUpright = 0.4, kLegible = 0.3;
 // With fewer letters the mean says nothing.
 constexpr std::size_t kFewLetters = 12;
 
@@ -323,12 +322,17 @@ class DocumentReader {
   // Reads a page whose picture is in the file `own`, or has no file yet.
   void read_picture(Picture picture, const fs::path& own, const PageOf& place, DocumentPage& page, Result& result) {
     UprightText upright = read_upright(picture);
+    take_picture(std::move(picture), upright, own, place, page, result);
+  }
+
+  void take_picture(Picture picture, const UprightText& upright, const fs::path& own, const PageOf& place,
+                    DocumentPage& page, Result& result) {
     if (upright.turned != 0) picture = picture.turned(upright.turned);
     result.turned = upright.turned != 0;
     page.image = own;
-    if (own.empty() || result.turned) {
-      // A picture that was shrunk for reading is written in that size: the image and its boxes then have the same
-      // pixels.
+    if (own.empty() || result.turned || (options_.images && is_transparent(own))) {
+      // A model then sees what was read, upright and on white paper. A picture that was shrunk for reading is written
+      // in that size: the image and its boxes have the same pixels.
       page.image = picture_path(place);
       picture.write_png(page.image);
       page.width = picture.width(), page.height = picture.height();
@@ -337,6 +341,41 @@ class DocumentReader {
     }
     page.width = picture.file_width(), page.height = picture.file_height();
     take_words(upright.text, picture.scale(), page, result);
+  }
+
+  // Reads a scan that has a few words of its own, such as a page number or a stamp, which cover little of its ink.
+  // Returns false for another page: one that has all of its text, or beside its text only drawings.
+  // The page's picture, of `dpi`, stays what it is then.
+  bool read_stamped_scan(const Document& document, const PdfText& text, int dpi, const fs::path& image,
+                         const PageOf& place, DocumentPage& page, Result& result) {
+    constexpr std::size_t kFewWords = 15;
+    constexpr double kMostInk = 0.3, kRead = 0.5;
+    if (text.words.size() > kFewWords) return false;
+    const MemoryShare::Part part = share_.take(std::max(place.bytes, budgeted(picture_form(image))));
+    if (open_picture(image).ink_within(boxes_of(text, dpi)) > kMostInk) return false;
+    const int scan_dpi = drawing_dpi(text.width, text.height, options_.pdf_dpi);
+    if (scan_dpi != dpi) document.pdf->write_picture(place.page, scan_dpi, image);
+    Picture picture = open_picture(image);
+    const UprightText upright = read_upright(picture);
+    std::size_t own = 0;
+    for (const PdfWord& word : text.words) own += word.text.size();
+    if (count_letters(upright.text) >= 2 * own + kFewLetters && mean_confidence(upright.text) >= kRead) {
+      take_picture(std::move(picture), upright, image, place, page, result);
+      return true;
+    }
+    if (scan_dpi != dpi) document.pdf->write_picture(place.page, dpi, image);
+    return false;
+  }
+
+  // Returns the words' boxes in pixels of a page drawn with so many dots per inch.
+  static std::vector<Box> boxes_of(const PdfText& text, int dpi) {
+    const double pixels = dpi / 72.0;
+    std::vector<Box> boxes;
+    for (const PdfWord& word : text.words) {
+      boxes.push_back({std::floor(word.box[0] * pixels), std::floor(word.box[1] * pixels),
+                       std::ceil(word.box[2] * pixels), std::ceil(word.box[3] * pixels)});
+    }
+    return boxes;
   }
 
   void read_pdf_page(const Document& document, const PageOf& place, DocumentPage& page, Result& result) {
@@ -350,16 +389,13 @@ class DocumentReader {
       const MemoryShare::Part part = share_.take(std::max(place.bytes, budgeted(picture_form(image))));
       return read_picture(open_picture(image), image, place, page, result);
     }
+    if (read_stamped_scan(document, text, dpi, image, place, page, result)) return;
+    const std::vector<Box> boxes = boxes_of(text, dpi);
     const ImageInfo info = read_image_info(image);
     page.image = image;
     page.width = info.width, page.height = info.height;
     result.own_text = true;
-    const double pixels = dpi / 72.0;
-    for (const PdfWord& word : text.words) {
-      const Box box = {std::floor(word.box[0] * pixels), std::floor(word.box[1] * pixels),
-                       std::ceil(word.box[2] * pixels), std::ceil(word.box[3] * pixels)};
-      add_word(word.text, box, 1, page);
-    }
+    for (std::size_t i = 0; i < boxes.size(); ++i) add_word(text.words[i].text, boxes[i], 1, page);
   }
 
   // Reads a page, and again if it lies on a side or upside down. Tesseract's own detection of that was wrong on a third
@@ -399,13 +435,13 @@ class DocumentReader {
 
   void turn_upright(TextReader& reader, const Picture& picture, UprightText& best) const {
     if (count_letters(best.text) < kFewLetters) return;
-    const double upright = options_.layout == TextLayout::kAuto ? kUpright : kUprightBlock;
-    const bool is_in_doubt = mean_confidence(best.text) < upright;
+    const bool is_in_doubt = mean_confidence(best.text) < kSure;
     if (!is_in_doubt && !best.text.is_sideways) return;
     // Only kAuto finds lines that run from top to bottom.
     const PageText lines = options_.layout == TextLayout::kAuto ? best.text : reader.read(picture, TextLayout::kAuto);
     // Lines from top to bottom are read well, and those from bottom to top are not.
     const bool from_top = mean_confidence(lines) >= kUpright;
+    std::optional<UprightText> found;
     for (const int turn :
          lines.is_sideways ? from_top ? std::array{270, 90} : std::array{90, 270} : std::array{180, 0}) {
       if (turn == 0) continue;
@@ -413,10 +449,12 @@ class DocumentReader {
       PageText text = reader.read(picture.turned(turn), options_.layout);
       // Sideways lines are read about as well as upright ones; Japanese ones, which may run so, are not when turned.
       const double needed = lines.is_sideways ? mean_confidence(lines) - 0.05 : mean_confidence(best.text) + 0.1;
-      if (text.is_sideways || mean_confidence(text) < std::max(kUpright, needed)) continue;
-      best = {.text = std::move(text), .turned = turn};
-      return;
+      if (text.is_sideways || mean_confidence(text) < std::max(kLegible, needed)) continue;
+      if (found && mean_confidence(found->text) >= mean_confidence(text)) continue;
+      found = {.text = std::move(text), .turned = turn};
+      if (mean_confidence(found->text) >= kSure) break;
     }
+    if (found) best = std::move(*found);
   }
 
   void take_words(const PageText& text, double scale, DocumentPage& page, Result& result) const {

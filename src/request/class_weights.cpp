@@ -55,13 +55,13 @@ std::vector<float> named_weights(const LabelSet& labels, const std::vector<std::
 }  // namespace
 
 void check_class_weights(const ModelBundle& bundle, const ClassWeightRequest& request) {
-  if (!request.asked() || bundle.task().has_classes(bundle.config.task)) return;
+  if (!request.asked() || bundle.task().weighs_classes(bundle.config.task)) return;
   const std::string problem_type = bundle.config.task.problem_type;
   throw UsageError(
-      {.what = "the loss is not over classes, one of which is right",
+      {.what = "the loss is not over labels, one of which is right",
        .where = kOption,
        .found = fmt::format("{}{}{}", bundle.task().name(), problem_type.empty() ? "" : ", ", problem_type),
-       .allowed = "token-classification, or sequence-classification with one class a page",
+       .allowed = "token-classification, pair-classification, or sequence-classification with one class a page",
        .remedy = "omit the option"});
 }
 

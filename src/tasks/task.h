@@ -92,6 +92,8 @@ class Task {
   virtual void infer(TaskConfig&) const {}
   // Returns whether its loss is a cross-entropy over classes, so that LossOptions mean something.
   virtual bool has_classes(const TaskConfig&) const { return false; }
+  // Returns whether these classes are the config's labels, so that they can have weights.
+  virtual bool weighs_classes(const TaskConfig& config) const { return has_classes(config); }
   // Returns whether it reads words' `labels` from pages; otherwise `reader` reads the task's own keys.
   virtual bool labels_words() const { return false; }
   virtual const TargetReader* reader() const { return nullptr; }
@@ -121,8 +123,14 @@ class Task {
   // Returns whether prediction reads the task's keys of a page, too.
   virtual bool asks() const { return false; }
 
-  // Returns the names of the metrics that `scorer` gives, in its order.
+  // Returns the names of the metrics that `scorer` gives, in its order; it omits one that the data has no value for.
   virtual std::vector<std::string> metrics(const TaskConfig& config) const = 0;
+  // Returns those by which models can be compared, the usual one first: with the loss, if evaluation has one.
+  virtual std::vector<std::string> deciding_metrics(const TaskConfig& config) const {
+    std::vector<std::string> names = metrics(config);
+    names.emplace_back("loss");
+    return names;
+  }
   virtual std::unique_ptr<Scorer> scorer(const TaskConfig& config, const Dataset& data) const = 0;
   // Return the most bytes that a scorer keeps for a page of this size, and the most that its predictions take, with
   // their JSON as values and as text. The numbers behind them are measured, and tests compare them with the resident

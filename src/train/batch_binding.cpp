@@ -30,6 +30,7 @@ BatchBinding::BatchBinding(const Program& program, const Batch& batch) : program
     }
   }
   loss_scale_ = program.source(input::kLossScale);
+  label_loss_scale_ = optional(kLabelLossScaleInput);
   row_loss_scale_ = optional(kRowLossScaleInput);
   dropout_key_ = program.source(input::kDropoutKey);
   learning_rate_ = optional(kLearningRateInput);
@@ -56,6 +57,10 @@ void BatchBinding::copy(const Batch& batch) const {
 }
 
 void BatchBinding::set_loss_scale(float scale) const { loss_scale_.set(scale); }
+
+void BatchBinding::set_label_loss_scale(float scale) const {
+  if (label_loss_scale_.exists()) label_loss_scale_.set(scale);
+}
 
 void BatchBinding::set_row_loss_scale(float scale) const {
   if (row_loss_scale_.exists()) row_loss_scale_.set(scale);

@@ -18,7 +18,8 @@ class BatchBinding {
   void copy(const Batch& batch) const;
   // Sets d(objective)/d(sum of token losses): 1 / labelled tokens of the effective batch.
   void set_loss_scale(float scale) const;
-  // Sets the factor of losses that are means over rows, for a program with a teacher.
+  // Set the factors of losses that are means over labels and over rows, for a program with a teacher.
+  void set_label_loss_scale(float scale) const;
   void set_row_loss_scale(float scale) const;
   void set_dropout_key(PhiloxKey key) const;
   // Sets the update's scalars, if the program has them. `loss_scale` is the factor of the loss; 1 if the program does
@@ -40,8 +41,8 @@ class BatchBinding {
   std::vector<Copy> copies_;  // what the program reads from a batch
   // Pixels as floats, on their way to memory that the host cannot access.
   mutable std::vector<float> pixels_;
-  DeviceTensor loss_scale_, row_loss_scale_, dropout_key_, learning_rate_, step_, max_grad_norm_, unscale_, keep_,
-      first_sample_;
+  DeviceTensor loss_scale_, label_loss_scale_, row_loss_scale_, dropout_key_, learning_rate_, step_, max_grad_norm_,
+      unscale_, keep_, first_sample_;
 };
 
 }  // namespace plimsoll

@@ -22,19 +22,16 @@ Evaluation evaluate_once(const Session& session, const ModelBundle& bundle, cons
 }  // namespace
 
 Scores::Metric Evaluation::metric(const std::string& name) const {
-  if (name == kLoss) {
-    return {.name = name, .value = loss.value_or(std::numeric_limits<double>::infinity()), .smaller_is_better = true};
-  }
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  if (name == kLoss) return {.name = name, .value = loss.value_or(kNone), .smaller_is_better = true};
   const auto found = std::ranges::find(scores.metrics, name, &Scores::Metric::name);
-  check(found != scores.metrics.end(), "a scorer gives the metrics that its task names");
-  return *found;
+  return found != scores.metrics.end() ? *found : Scores::Metric{.name = name, .value = kNone};
 }
 
 std::string metric_name(const ModelBundle& bundle, const std::string& given) {
   constexpr std::string_view kPrefix = "eval_";
-  std::vector<std::string> names = bundle.task().metrics(bundle.config.task);
+  const std::vector<std::string> names = bundle.task().deciding_metrics(bundle.config.task);
   if (given.empty()) return names.front();
-  names.emplace_back(kLoss);
   const std::string name = given.starts_with(kPrefix) ? given.substr(kPrefix.size()) : given;
   if (std::ranges::find(names, name) != names.end()) return name;
   const std::string near = nearest(name, names);

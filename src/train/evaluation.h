@@ -26,7 +26,7 @@ struct Evaluation {
   std::vector<PageLoss> worst{};  // pages with the highest loss, in descending order
   bool interrupted = false;       // it was abandoned, and the rest is meaningless
 
-  // Returns a metric by the name that metric_name gives; "loss" is infinite if there is none.
+  // Returns a metric by the name that metric_name gives; its value is NaN if this data has none.
   Scores::Metric metric(const std::string& name) const;
 };
 

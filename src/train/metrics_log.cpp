@@ -36,6 +36,7 @@ JsonNumber::JsonNumber(double value) : text_() {
 }
 
 JsonLinesLog::JsonLinesLog(const std::filesystem::path& path, std::int64_t keep_up_to) {
+  AppendedFile::refuse_if_open(path);
   write_text_file(path, keep_up_to >= 0 ? lines_up_to(path, keep_up_to) : std::string());
   file_.emplace(path, false);
 }

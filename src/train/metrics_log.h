@@ -24,7 +24,8 @@ class JsonNumber {
 class JsonLinesLog {
  public:
   // Opens for appending. With `keep_up_to` >= 0 lines whose "step" is larger are dropped first (a run resumed from an
-  // older checkpoint repeats them); below 0 the file starts empty.
+  // older checkpoint repeats them); below 0 the file starts empty. Throws EnvironmentError, also if another process
+  // writes the file.
   JsonLinesLog(const std::filesystem::path& path, std::int64_t keep_up_to);
 
   // `line` has no line feed. Throws EnvironmentError (disk full).

@@ -100,8 +100,12 @@ ProgramKind step_program(const Session& session, bool last) {
 
 void bind_scalars(const BatchBinding& binding, const StepScalars& scalars, bool first) {
   // An update without a single label has nothing to learn from: its loss and gradients are 0.
-  binding.set_loss_scale(scalars.labelled > 0 ? static_cast<float>(scalars.scale / scalars.labelled) : 0.0F);
-  binding.set_row_loss_scale(scalars.rows > 0 ? static_cast<float>(scalars.scale / scalars.rows) : 0.0F);
+  const auto mean_over = [&scalars](double count) {
+    return count > 0 ? static_cast<float>(scalars.scale / count) : 0.0F;
+  };
+  binding.set_loss_scale(mean_over(scalars.labelled));
+  binding.set_label_loss_scale(mean_over(scalars.labels));
+  binding.set_row_loss_scale(mean_over(scalars.rows));
   binding.set_dropout_key(scalars.dropout_key);
   binding.set_keep_gradients(!first);
   binding.set_update(scalars.learning_rate, scalars.optimizer_step, scalars.max_grad_norm, scalars.scale);

@@ -32,7 +32,8 @@ struct StepScalars {
   double max_grad_norm = 0;
   double scale = 1;     // of --fp16's loss
   double labelled = 0;  // tokens of the whole update, or the sum of their class weights
-  double rows = 0;      // of the whole update, for losses against a teacher; its steps are not recorded
+  // The same without weights, and the rows of the update: for losses against a teacher, whose steps are not recorded.
+  double labels = 0, rows = 0;
 };
 
 struct MicroBatchRecord {

@@ -309,12 +309,22 @@ void Trainer::evaluate_now(const Interrupt& interrupt) {
 void Trainer::adapt_learning_rate(const Evaluation& evaluation) {
   if (!options_.schedule.adapts()) return;
   const Scores::Metric metric = evaluation.metric(metric_name(bundle_, options_.metric_for_best_model));
+  if (std::isnan(metric.value)) return;
   learning_rate_.observe(metric.value, metric.smaller_is_better);
   state_.adapted_rate = learning_rate_.adapted();
 }
 
 void Trainer::note_best(const Evaluation& evaluation) {
   const Scores::Metric metric = evaluation.metric(metric_name(bundle_, options_.metric_for_best_model));
+  if (std::isnan(metric.value)) {
+    if (!std::exchange(told_no_metric_, true)) {
+      log_warning(
+          fmt::format("the evaluation data has nothing that {} measures, so evaluations do not decide which "
+                      "model is best; choose another --metric-for-best-model",
+                      metric.name));
+    }
+    return;
+  }
   const bool smaller = options_.greater_is_better ? !*options_.greater_is_better : metric.smaller_is_better;
   const double gain = !state_.best_metric ? std::numeric_limits<double>::infinity()
                                           : (smaller ? -1 : 1) * (metric.value - *state_.best_metric);

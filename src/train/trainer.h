@@ -119,7 +119,8 @@ class Trainer {
   BadPages bad_pages_;
   std::optional<RunLog> log_;  // once the run has begun
   Throughput throughput_;
-  double gradient_norm_ = 0;  // of the last update
+  double gradient_norm_ = 0;     // of the last update
+  bool told_no_metric_ = false;  // that no evaluation has a value of the metric that decides
   TrainSummary summary_;
 };
 

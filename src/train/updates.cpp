@@ -211,6 +211,7 @@ const Program& Updates::bind(const Batch& batch, const StepScalars& scalars) {
   if (std::exchange(copied_, nullptr) != &batch) copy(batch, kind);
   StepScalars of_batch = scalars;
   of_batch.labelled = info.loss_weight_in_update;
+  of_batch.labels = static_cast<double>(info.loss_terms_in_update);
   of_batch.rows = rows_in_update(batch);
   bind_scalars(*binding, of_batch, info.micro_batch == 0);
   binding->set_first_sample(info.first_sample);

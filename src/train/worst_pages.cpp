@@ -82,7 +82,8 @@ void write_worst_pages(const Session& session, const ModelBundle& bundle, const 
       const bool has_boxes = page.boxes.size() == page.words.size();
       if (!has_boxes) page.boxes.assign(page.words.size(), Box{});
       if (page.width == 0 && !page.image.empty()) read_page_image_info(page);
-      const AnnotatedPage drawn = predictions->drawing(page, format);
+      AnnotatedPage drawn = predictions->drawing(page, format);
+      drawn.width = page.width, drawn.height = page.height;
       file->write(comma + line_of(drawn, page, of.loss, has_boxes));
       comma = ",\n";
       if (observer && has_boxes && !page.image.empty()) observer(of, page, drawn);

@@ -162,6 +162,10 @@ Distilled distil(const StudentGraph& student, const TeacherGraph& teacher, const
   const ValueId row_scale = options.hidden > 0 || options.relations > 0
                                 ? graph.add_input(std::string(kRowLossScaleInput), graph.type(loss_scale))
                                 : kNoValue;
+  const bool weighs = student.graph->find_source(input::kClassWeights) != kNoValue;
+  const ValueId label_scale = options.logits > 0 && weighs
+                                  ? graph.add_input(std::string(kLabelLossScaleInput), graph.type(loss_scale))
+                                  : loss_scale;
   const auto add_loss = [&](Node node) { result.losses.push_back(graph.add_node(std::move(node))[0]); };
   // Halves are compared in F32.
   const auto wide_pair = [&](const std::string& name, ValueId a, ValueId b, ValueId rows) {
@@ -195,12 +199,12 @@ Distilled distil(const StudentGraph& student, const TeacherGraph& teacher, const
   rewriter.copy_outputs();
   result.losses.push_back(rewriter.mapped(student.loss));
   if (options.logits > 0) {
-    add_loss(
-        {.op = Op::kSoftCrossEntropy,
-         .name = "distillation.logits",
-         .attributes = SoftTargetAttributes{options.temperature, options.logits},
-         .inputs = {rewriter.mapped(own.inputs[0]), taught(teacher.logits), rewriter.mapped(own.inputs[1]), loss_scale},
-         .row_count = mapped_rows(own)});
+    add_loss({.op = Op::kSoftCrossEntropy,
+              .name = "distillation.logits",
+              .attributes = SoftTargetAttributes{options.temperature, options.logits},
+              .inputs = {rewriter.mapped(own.inputs[0]), taught(teacher.logits), rewriter.mapped(own.inputs[1]),
+                         label_scale},
+              .row_count = mapped_rows(own)});
   }
   if (options.relations > 0) {
     const Node &attention = *last_attention(*student.graph), &other = *last_attention(*teacher.graph);

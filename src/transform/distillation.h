@@ -22,6 +22,9 @@ inline constexpr std::string_view kTeacherPrefix = "teacher.";
 // the whole update, those of pictures and padding among them. `loss_scale` is divided by labels, of which a page may
 // have one and a sentence as many as words.
 inline constexpr std::string_view kRowLossScaleInput = "row_loss_scale";
+// The input of the loss of predictions where classes have weights, f32[1]: the factor divided by the labels of the
+// update. `loss_scale` is divided by the sum of their weights, which the teacher's loss does not know.
+inline constexpr std::string_view kLabelLossScaleInput = "label_loss_scale";
 
 // Factors of the losses that are added to the labels' loss; 0 leaves a loss out.
 struct DistillationOptions {

@@ -274,6 +274,11 @@ TEST_F(Ranks, WhatDiffersBetweenRanksIsRefused) {
   Arguments more = usual, fewer = usual, own = usual, elsewhere = usual;
   more.insert(more.end(), {"--warmup-steps", "1"});
   refused(usual, more, 2, {"different options", "--warmup-steps: 1, and 0 on rank 0"});
+  Arguments evaluates = usual;
+  evaluates.insert(evaluates.end(), {"--eval-data", path("pages/validation.jsonl")});
+  refused(evaluates, usual, 2, {"--eval-data: not given, and given on rank 0"});
+  refused(usual, {"check", "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl")}, 2,
+          {"plimsoll check, and plimsoll train on rank 0"});
   const auto set = [](Arguments& arguments, const char* option, const std::string& value) {
     *(std::ranges::find(arguments, option) + 1) = value;
   };

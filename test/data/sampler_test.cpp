@@ -223,6 +223,7 @@ TEST(BatchSequence, WalksOverEpochs) {
                                            .micro_batches = update == 2 ? 2U : 3U,
                                            .samples_in_update = update == 2 ? 5 : 8,
                                            .loss_weight_in_update = sampler.loss_weight(samples),
+                                           .loss_terms_in_update = sampler.loss_terms(samples),
                                            .text_rows_in_update = sampler.text_rows(samples)}));
       seen.insert(seen.end(), item.examples.begin(), item.examples.end());
     }

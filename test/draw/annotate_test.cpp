@@ -80,6 +80,20 @@ TEST(Annotate, ColoursWhereEntitiesAreAndNowhereElse) {
   EXPECT_FALSE(fs::exists(aside_path(scratch / "out.png")));
 }
 
+// Boxes refer to the page's size, which need not be the picture's.
+TEST(Annotate, BoxesAreScaledToThePicture) {
+  const ScratchFolder scratch;
+  const fs::path image = write_blank(scratch / "page.png", 300, 400);
+  draw_annotated_page({.image = image,
+                       .width = 600,
+                       .height = 1200,
+                       .words = {{.box = {80, 300, 240, 360}, .label = "B-TOTAL"}},
+                       .output_png = scratch / "out.png"});
+  const RgbImage out = read_rgb(scratch / "out.png");
+  EXPECT_EQ(out.coloured_pixels(42, 102, 118, 118), 76 * 16);
+  EXPECT_EQ(out.coloured_pixels(0, 150, 300, 400), 0);
+}
+
 TEST(Annotate, MarksWhatDiffersFromTheGoldLabels) {
   const ScratchFolder scratch;
   const fs::path image = write_blank(scratch / "page.png", 300, 300);

@@ -96,6 +96,21 @@ TEST_F(Questions, WhoseAnswersAreTextsFindTheirWords) {
   EXPECT_EQ(place({"now $12.50 and more"}), Range(0, 0));
 }
 
+// SQuAD counts characters of the context, here of words and single spaces: é is one.
+TEST_F(Questions, ThatSayWhereAnAnswerBeginsMeanThatOne) {
+  const auto begins = [this](const json& answers) {
+    const auto pages =
+        open({page({"caf\xC3\xA9", "12", "or", "12", ",", "12"}, {{{"question", "q"}, {"answers", answers}}})});
+    return questions_of(pages->read(0))->questions.at(0).answers.at(0).begin;
+  };
+  EXPECT_EQ(begins({{"text", {"12"}}, {"answer_start", {5}}}), 1U);
+  EXPECT_EQ(begins({{"text", {"12"}}, {"answer_start", {11}}}), 3U);
+  EXPECT_EQ(begins(json::array({{{"text", "12"}, {"answer_start", 16}}})), 5U);
+  EXPECT_EQ(begins({{"text", {"12"}}, {"answer_start", {12}}}), 3U)
+      << "the nearest, where the context is cut otherwise";
+  EXPECT_EQ(begins({{"text", {"12"}}}), 1U);
+}
+
 // What OCR missed is scored, and teaches neither a place nor that there is none.
 TEST_F(Questions, WhoseAnswerIsNotOnThePageAreNotLearnt) {
   const json questions = {{{"question", "q"}, {"answers", {"nowhere"}}},
@@ -184,7 +199,7 @@ TEST_F(Questions, WithFaultsHaveOneFindingEach) {
     return page({"one", "two"}, {{{"question", "q"}, {"answers", answers}}});
   };
   EXPECT_EQ(kinds(answered({answer(1, 3), answer(2, 2)})), (Kinds{{"answer-outside", 2}}));
-  EXPECT_EQ(kinds(answered({7})), (Kinds{{"answer-outside", 1}}));
+  EXPECT_EQ(kinds(answered({7})), (Kinds{{"wrong-type", 1}}));
   EXPECT_EQ(kinds(answered("one")), (Kinds{{"wrong-type", 1}}));
   EXPECT_EQ(kinds(answered({"yes", answer(0, 1)})), Kinds{});
   EXPECT_EQ(kinds(answered({"yes"})).count("answer-not-found"), 1U);

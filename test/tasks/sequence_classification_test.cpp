@@ -95,6 +95,24 @@ TEST_F(Labels, ThatAreNumbersMeanTheClassesOfTheModel) {
   EXPECT_THAT(seen({2, 0}, own).labels, ElementsAre("food", "hotel", "taxi"));
   EXPECT_THAT(seen({3, 0}, own).labels, ElementsAre("LABEL_0", "LABEL_1", "LABEL_2", "LABEL_3"));
   EXPECT_THAT(seen({"food", "bar"}, own).labels, ElementsAre("bar", "food"));
+  // As in transformers, also where the head's problem is not named: it has several outputs, and the labels are whole.
+  const TaskConfig open{.labels = {"LABEL_0", "LABEL_1"}};
+  EXPECT_EQ(seen({1, 0}, open).problem_type, "single_label_classification");
+  EXPECT_EQ(seen({1, 0}, open).labels, open.labels);
+  EXPECT_EQ(seen({1, 2}, open).problem_type, "regression");
+}
+
+// "2" may be a class's name, and then 2 is this class and not the third one.
+TEST_F(Labels, ThatAreNumbersAndNamesAreNames) {
+  const TaskConfig years{.labels = {"2021", "2022"}, .problem_type = "single_label_classification"};
+  EXPECT_EQ(seen({2021, 2022}, years).labels, years.labels);
+  const TaskConfig marks{.labels = {"1", "2", "3"}, .problem_type = "single_label_classification"};
+  const Dataset data = dataset({1, 3, "2"}, marks);
+  EXPECT_THAT(load(data, 0).targets, ElementsAre(0));
+  EXPECT_THAT(load(data, 1).targets, ElementsAre(2));
+  EXPECT_THAT(load(data, 2).targets, ElementsAre(1));
+  EXPECT_THAT(seen({"1", 1, "10"}).labels, ElementsAre("1", "10"));
+  expect_error<PageError>([&] { seen({"a", 1, "b", "a"}); }, {"pages.jsonl:2", "names"});
 }
 
 // Python writes NaN for a number that is missing, which is read as an object; a class may be called "NaN".

@@ -86,6 +86,10 @@ class PairSimilarity final : public UnlabelledPairTask {
   std::vector<std::string> metrics(const TaskConfig&) const override {
     return {"recall_at_1", "recall_at_5", "accuracy", "threshold"};
   }
+  // A threshold is no measure of quality, and pages are compared with all others, not with those of an update.
+  std::vector<std::string> deciding_metrics(const TaskConfig&) const override {
+    return {"recall_at_1", "recall_at_5", "accuracy"};
+  }
   std::unique_ptr<Scorer> scorer(const TaskConfig&, const Dataset& data) const override {
     return similarity_scorer(data);
   }

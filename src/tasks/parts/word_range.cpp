@@ -2,16 +2,22 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+#include <cstdint>
+
 #include "base/counted.h"
 #include "data/page_faults.h"
 
 namespace plimsoll {
 
 std::optional<WordRange> read_word_range(const nlohmann::json& value, std::size_t words) {
+  // 3.0 is 3: tables with gaps hold all numbers as floats.
   const auto number = [&](const char* key) {
-    return value.is_object() && value.contains(key) && value.at(key).is_number_integer()
-               ? value.at(key).get<std::int64_t>()
-               : std::int64_t{-1};
+    const nlohmann::json found = value.is_object() ? value.value(key, nlohmann::json()) : nlohmann::json();
+    if (found.is_number_integer()) return found.get<std::int64_t>();
+    constexpr double kMost = 1e15;
+    const double real = found.is_number() ? found.get<double>() : -1;
+    return real == std::floor(real) && std::abs(real) < kMost ? static_cast<std::int64_t>(real) : std::int64_t{-1};
   };
   const std::int64_t begin = number("start_word"), end = number("end_word");
   if (begin < 0 || end <= begin || end > static_cast<std::int64_t>(words)) return std::nullopt;

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 
 #include "data/packed.h"
@@ -99,9 +101,10 @@ class QuestionReader final : public TargetReader {
                                  : shown(id);
     const auto answers = value.find("answers");
     if (answers == value.end() || answers->is_null()) return true;
-    // As SQuAD has them: {"text": ["…"], "answer_start": [7]}, where characters of another text are counted.
+    // As SQuAD has them: {"text": ["…"], "answer_start": [7]}.
     const bool is_squad = answers->is_object() && answers->contains("text") && answers->at("text").is_array();
     const json& all = is_squad ? answers->at("text") : *answers;
+    const json starts = is_squad ? answers->value("answer_start", json()) : json();
     if (!all.is_array()) {
       report(faults, wrong_type(page, where + ", `answers`", *answers,
                                 "an array of spans, {\"text\", \"start_word\", \"end_word\"}, or of texts, or an empty "
@@ -109,10 +112,13 @@ class QuestionReader final : public TargetReader {
       question.unread = true;
       return true;
     }
-    for (const json& answer : all) {
+    for (std::size_t a = 0; a < all.size(); ++a) {
+      const json& answer = all[a];
       if (says_none(answer)) continue;
       Answer read;
-      if (read_answer(answer, where, page, faults, read)) {
+      const bool has_start = starts.is_array() && a < starts.size();
+      const json start = has_start ? starts[a] : answer.is_object() ? answer.value("answer_start", json()) : json();
+      if (read_answer(answer, start, where, page, faults, read)) {
         question.answers.push_back(std::move(read));
       } else {
         question.unread = true;
@@ -127,39 +133,61 @@ class QuestionReader final : public TargetReader {
     return answer.is_object() && answer.value("text", json()) == "" && !answer.contains("start_word");
   }
 
-  // Returns the first words that are the text but for case and white space, or else for punctuation and how it is cut
-  // into words; an empty range if there are none.
-  static WordRange find_words(const Page& page, const std::string& text) {
+  // Returns for each word the character at which it begins in a text of all words and single spaces, as SQuAD counts.
+  static std::vector<std::int64_t> first_characters(const Page& page) {
+    std::vector<std::int64_t> firsts;
+    std::int64_t next = 0;
+    for (const std::string& word : page.words) {
+      firsts.push_back(next);
+      next += 1 + std::ranges::count_if(word, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; });
+    }
+    return firsts;
+  }
+
+  // Returns the words that are the text but for case and white space, or else for punctuation and how it is cut into
+  // words: the first of several, or those nearest to the character `start`; an empty range if there are none.
+  static WordRange find_words(const Page& page, const std::string& text, const json& start) {
     for (const auto form : {lower_text, lower_letters}) {
       const std::string wanted = form(text);
       if (wanted.empty()) continue;
       std::vector<std::string> words;
       for (const std::string& word : page.words) words.push_back(form(word));
       const std::string_view between = form == lower_text ? " " : "";
+      std::vector<WordRange> found;
       for (std::size_t begin = 0; begin < words.size(); ++begin) {
         std::string said = words[begin];
         if (said.empty()) continue;
         for (std::size_t end = begin + 1; wanted.starts_with(said); ++end) {
-          if (said == wanted) return {.begin = begin, .end = end};
-          if (end == words.size()) break;
+          if (said == wanted) found.push_back({.begin = begin, .end = end});
+          if (said == wanted || end == words.size()) break;
           if (!words[end].empty()) said.append(between).append(words[end]);
         }
       }
+      if (found.empty()) continue;
+      if (!start.is_number() || found.size() == 1) return found.front();
+      const std::vector<std::int64_t> firsts = first_characters(page);
+      return *std::ranges::min_element(found, {}, [&](const WordRange& range) {
+        return std::abs(static_cast<double>(firsts[range.begin]) - start.get<double>());
+      });
     }
     return {};
   }
 
-  static bool read_answer(const json& value, const std::string& where, const Page& page, PageFaults* faults,
-                          Answer& answer) {
+  static bool read_answer(const json& value, const json& start, const std::string& where, const Page& page,
+                          PageFaults* faults, Answer& answer) {
     const json given = value.is_object() ? value.value("text", json()) : value;
     const bool has_span = value.is_object() && (value.contains("start_word") || value.contains("end_word"));
     if (!has_span && given.is_string() && !is_blank(given.get_ref<const std::string&>()) &&
         invalid_utf8_offset(given.get_ref<const std::string&>()) == std::string_view::npos) {
       answer.text = given.get<std::string>();
-      const WordRange found = find_words(page, answer.text);
+      const WordRange found = find_words(page, answer.text, start);
       answer.begin = found.begin;
       answer.end = found.end;
       return true;
+    }
+    if (!value.is_object() && !value.is_string()) {
+      report(faults, wrong_type(page, where + ", an answer", value, "a text, or {\"start_word\", \"end_word\"}"));
+      return false;
     }
     const std::optional<WordRange> range = read_word_range(value, page.words.size());
     if (!range) {

@@ -30,7 +30,7 @@ struct Question {
 
 // `questions` of a page: [{"id", "question", "answers": [{"text", "start_word", "end_word"}]}]; end_word is exclusive.
 // Windows are trained towards the span of words; predictions are scored against `text`. An answer without a span, or a
-// text in its place, as in DocVQA, gets the first words that say it.
+// text in its place, as in DocVQA, gets the first words that say it, or those nearest to SQuAD's `answer_start`.
 struct PageQuestions final : PageTarget {
   std::vector<Question> questions;
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "tasks/parts/fields.h"
 #include "tasks/parts/judgement.h"
@@ -89,17 +90,16 @@ class AnswerScorer final : public Scorer {
   Scores scores() const override {
     const auto mean = [](double sum, std::uint64_t count) { return count == 0 ? 0 : sum / static_cast<double>(count); };
     const std::uint64_t all = with_.questions + without_.questions;
-    const auto group = [&](const std::string& name, const Group& of) {
-      return Scores::Metric{.name = name, .value = mean(of.f1, of.questions)};
-    };
-    return {.metrics = {{.name = "f1", .value = mean(with_.f1 + without_.f1, all)},
-                        {.name = "exact_match", .value = mean(with_.exact + without_.exact, all)},
-                        {.name = "anls", .value = mean(with_.anls + without_.anls, all)},
-                        group("f1_with_answer", with_),
-                        group("f1_without_answer", without_)},
-            .support = all,
-            .calibration_error = calibration_.value(),
-            .first = {with_.f1 + without_.f1, static_cast<double>(all)}};
+    Scores scores{.metrics = {{.name = "f1", .value = mean(with_.f1 + without_.f1, all)},
+                              {.name = "exact_match", .value = mean(with_.exact + without_.exact, all)},
+                              {.name = "anls", .value = mean(with_.anls + without_.anls, all)}},
+                  .support = all,
+                  .calibration_error = calibration_.value(),
+                  .first = {with_.f1 + without_.f1, static_cast<double>(all)}};
+    for (const auto& [name, of] : {std::pair("f1_with_answer", with_), std::pair("f1_without_answer", without_)}) {
+      if (of.questions > 0) scores.metrics.push_back({.name = name, .value = mean(of.f1, of.questions)});
+    }
+    return scores;
   }
 
  private:

@@ -148,7 +148,8 @@ class AnswerTargets final : public Targets {
                   .found = fmt::format("{} in {}", counted(last - first + 1, "token"),
                                        counted(page_windows.windows.size(), "window")),
                   .allowed = "the whole answer in one window",
-                  .remedy = "pass a larger --max-length, or a larger --stride, by which windows overlap"});
+                  .remedy = "pass a larger --max-length, or, without --truncate, a larger --stride, by which windows "
+                            "overlap"});
   }
 
   std::optional<Problem> nothing_to_learn(const TargetCounts& counts) const override {

@@ -39,6 +39,7 @@ class RelationExtraction final : public Task {
 
   const TargetReader* reader() const override { return &entity_reader(); }
   bool has_classes(const TaskConfig&) const override { return true; }  // linked, or not
+  bool weighs_classes(const TaskConfig&) const override { return false; }
   bool asks() const override { return true; }
   std::string_view target_name() const override { return "link"; }
   // Finds the labels of entities, and which of them links join. A trained model keeps its pairs of labels.

@@ -212,6 +212,8 @@ class PageLabelTargets final : public Targets {
     plimsoll::check(labels_.has_value(), "classes have numbers once the labels are known");
     const bool single = problem_ == ClassProblem::kSingleLabel;
     if (const std::optional<std::int64_t> number = whole(label); number && single) {
+      // A number may be a name: the class "2" is not the third.
+      if (const std::optional<std::int32_t> named = labels_->find(fmt::format("{}", *number))) return {*named};
       if (*number >= 0 && *number < static_cast<std::int64_t>(labels_->size())) {
         return {static_cast<std::int32_t>(*number)};
       }
@@ -259,13 +261,20 @@ class LabelKinds {
       const std::int64_t number = whole(*label).value_or(-1);
       largest_ = std::max(largest_, number);
       all_whole_ = all_whole_ && number >= 0;
-      if (numbers_.size() <= kMostNumbers) numbers_.insert(number);
+      if (numbers_.size() <= kMostNumbers) numbers_.emplace(number, place(page));
     }
   }
 
   bool empty() const { return order_.empty(); }
-  bool are_numbers_below(std::size_t count) const {
-    return names_.empty() && all_whole_ && largest_ >= 0 && static_cast<std::size_t>(largest_) < count;
+  // Returns true if all labels are whole numbers that these classes have as names, or as indices.
+  bool are_numbers_of(const std::vector<std::string>& classes) const {
+    if (!names_.empty() || !all_whole_ || largest_ < 0) return false;
+    const auto is_name = [&classes](std::int64_t number) {
+      return std::ranges::find(classes, fmt::format("{}", number)) != classes.end();
+    };
+    return static_cast<std::size_t>(largest_) < classes.size() ||
+           (numbers_.size() <= kMostNumbers &&
+            std::ranges::all_of(numbers_, is_name, [](const auto& number) { return number.first; }));
   }
   // Returns the kind of most labels; the first of several.
   ClassProblem usual() const {
@@ -286,6 +295,18 @@ class LabelKinds {
     if (classes.empty()) classes = {"LABEL_0"};  // of regression, and where every list is empty
     return classes;
   }
+  // Throws PageError for a number among names, unless it is one of the names: as an index it would mean any of them.
+  void refuse_numbers_among_names() const {
+    const std::set<std::string> names = names_of(ClassProblem::kSingleLabel);
+    for (const auto& [number, where] : numbers_) {
+      if (names.empty() || number < 0 || names.contains(fmt::format("{}", number))) continue;
+      throw PageError("label-numbers", {.what = "a page's label is a number, and those of other pages are names",
+                                        .where = where,
+                                        .found = fmt::format("{}", number),
+                                        .allowed = "a class's name",
+                                        .remedy = "write the name of the class; or number the classes on all pages"});
+    }
+  }
   // Returns what the user should know about the choice if it was not made by an option.
   Findings said_of(ClassProblem problem, const std::string& where) const {
     if (problem == ClassProblem::kMultiLabel) return alone_;
@@ -296,7 +317,7 @@ class LabelKinds {
         Severity::kWarning, "labels-whole",
         {.what = fmt::format("labels are whole numbers {} to {}: taken as regression; --problem-type "
                              "single_label_classification makes them classes",
-                             *numbers_.begin(), *numbers_.rbegin()),
+                             numbers_.begin()->first, numbers_.rbegin()->first),
          .where = where,
          .found = fmt::format("{} on {}", counted(numbers_.size(), "number"), counted(counts_.at(problem), "page"))});
     return findings;
@@ -320,7 +341,7 @@ class LabelKinds {
   std::map<ClassProblem, std::uint64_t> counts_;  // of labels that fit each problem
   std::vector<ClassProblem> order_;               // in the order of their first occurrence
   std::map<ClassProblem, std::set<std::string>> names_;
-  std::set<std::int64_t> numbers_;
+  std::map<std::int64_t, std::string> numbers_;  // with their first places
   std::int64_t largest_ = -1;
   bool all_whole_ = true;
   Findings alone_;
@@ -366,11 +387,16 @@ SeenTargets page_labels_in(const PageSource& pages, const TaskConfig& config) {
     throw DataError(std::move(none));
   }
   const bool given = !config.problem_type.empty();
-  const ClassProblem problem = given ? class_problem(config) : kinds.usual();
+  // `transformers` takes whole numbers for the classes of a head that has several.
+  const bool numbers_are_classes = config.labels.size() > 1 && kinds.are_numbers_of(config.labels);
+  const ClassProblem problem = given                 ? class_problem(config)
+                               : numbers_are_classes ? ClassProblem::kSingleLabel
+                                                     : kinds.usual();
   SeenTargets seen{.config = config};
   seen.config.problem_type = class_problem_name(problem);
+  if (problem == ClassProblem::kSingleLabel) kinds.refuse_numbers_among_names();
   // Numbers mean the model's classes, if it has enough.
-  const bool keeps = problem == ClassProblem::kSingleLabel && kinds.are_numbers_below(config.labels.size());
+  const bool keeps = problem == ClassProblem::kSingleLabel && kinds.are_numbers_of(config.labels);
   if (!keeps) seen.config.labels = kinds.classes(problem);
   if (!given) seen.findings = kinds.said_of(problem, listed(pages.paths()));
   return seen;
