@@ -261,9 +261,9 @@ class TrainOptions(TypedDict, total=False):
     distil_temperature: float
     """Temperature of the teacher's and the student's predictions (default: 2)"""
     distil_hidden: float
-    """Weight of the squared difference between hidden states, which must have the same width: a mean over columns, layers and rows (tokens and patches). A student with fewer layers learns from evenly spaced layers of the teacher (default: 1)"""
+    """Weight of the squared difference between hidden states, which must have the same width: a mean over columns, layers and rows (tokens and patches). A student with fewer layers learns from evenly spaced layers of the teacher (default: 4)"""
     distil_relations: float
-    """Weight of the loss on how tokens relate to each other in the last layer's queries, keys and values (MiniLMv2), for models of any width; a mean over heads and rows (default: 1)"""
+    """Weight of the loss on how tokens relate to each other in the last layer's queries, keys and values (MiniLMv2), for models of any width; a mean over heads and rows (default: 4)"""
     teacher_bits: Literal["32", "8", "4"]
     """Bits of the teacher's weights: 32 (as the run computes), 8 or 4 (default: 8)"""
     logging_strategy: Literal["no", "steps", "epoch"]
@@ -302,8 +302,8 @@ class TrainOptions(TypedDict, total=False):
     """Directory of TensorBoard's event files (default: tensorboard, in --output-dir)"""
     load_best_model_at_end: bool
     """Save the model of the best evaluation, not of the last update"""
-    metric_for_best_model: Literal["accuracy", "anls", "exact_match", "f1", "f1_macro", "f1_micro", "f1_with_answer", "f1_without_answer", "loss", "mae", "margin", "mse", "perplexity", "precision", "recall", "recall_at_1", "recall_at_5", "threshold", "eval_accuracy", "eval_anls", "eval_exact_match", "eval_f1", "eval_f1_macro", "eval_f1_micro", "eval_f1_with_answer", "eval_f1_without_answer", "eval_loss", "eval_mae", "eval_margin", "eval_mse", "eval_perplexity", "eval_precision", "eval_recall", "eval_recall_at_1", "eval_recall_at_5", "eval_threshold"]
-    """The metric that decides which model is best: loss, or one of the task's (token-classification: f1, precision, recall; sequence-classification: accuracy, f1_macro, f1_micro, or mse, mae; question-answering: f1, exact_match, anls, f1_with_answer, f1_without_answer; relation-extraction: f1, precision, recall; pair-classification: accuracy, f1; pair-ranking: accuracy, margin; pair-similarity: recall_at_1, recall_at_5, accuracy, threshold; causal-lm: perplexity, accuracy; default: the first)"""
+    metric_for_best_model: Literal["accuracy", "anls", "exact_match", "f1", "f1_macro", "f1_micro", "f1_with_answer", "f1_without_answer", "loss", "mae", "margin", "mse", "perplexity", "precision", "recall", "recall_at_1", "recall_at_5", "eval_accuracy", "eval_anls", "eval_exact_match", "eval_f1", "eval_f1_macro", "eval_f1_micro", "eval_f1_with_answer", "eval_f1_without_answer", "eval_loss", "eval_mae", "eval_margin", "eval_mse", "eval_perplexity", "eval_precision", "eval_recall", "eval_recall_at_1", "eval_recall_at_5"]
+    """The metric that decides which model is best: loss, or one of the task's (token-classification: f1, precision, recall; sequence-classification: accuracy, f1_macro, f1_micro, or mse, mae; question-answering: f1, exact_match, anls, f1_with_answer, f1_without_answer; relation-extraction: f1, precision, recall; pair-classification: accuracy, f1; pair-ranking: accuracy, margin; pair-similarity: recall_at_1, recall_at_5, accuracy; causal-lm: perplexity, accuracy; default: the first)"""
     resume_from_checkpoint: Union[str, Sequence[str]]
     """latest (or True), or a checkpoint-N directory: continue bit for bit; latest with no checkpoint starts from the beginning"""
     on_nonfinite: Literal["stop", "skip"]

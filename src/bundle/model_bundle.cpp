@@ -430,13 +430,26 @@ ModelBundle open_weights_only(const std::string& model, const std::string& base)
   return bundle;
 }
 
+namespace {
+
+// Returns whether the weights have a head, of whatever task the bundle is for.
+bool has_head(const ModelBundle& bundle) {
+  return std::ranges::any_of(bundle.specs(), [&](const ParameterSpec& spec) {
+    return spec.is_head() && name_in_weights(bundle.source(0), spec.name).has_value();
+  });
+}
+
+}  // namespace
+
 void set_task(ModelBundle& bundle, const std::string& name, const std::string& problem_type) {
   TaskConfig& config = bundle.config.task;
   if (!name.empty()) {
     const Task& task = task_named(name);
     if (config.architecture != task.architecture()) {
       if (bundle.weights != nullptr) {
-        log_info(fmt::format("new head for {}: it replaces one for {}", task.name(), bundle.task().name()));
+        const std::string replaced =
+            has_head(bundle) ? fmt::format(": it replaces one for {}", bundle.task().name()) : "";
+        log_info(fmt::format("new head for {}{}", task.name(), replaced));
       }
       config = {.architecture = std::string(task.architecture()), .labels = task.unnamed_labels()};
       bundle.fresh_head = true;

@@ -69,8 +69,10 @@ void report_summary(const DocumentSummary& summary) {
     log_warning(fmt::format("{} more could not be read", summary.unreadable.size() - kNamed));
   }
   if (summary.pages_without_words > 0) {
-    log_warning(fmt::format("{} no words: empty, or in a language other than --language",
-                            counted(summary.pages_without_words, "page has", "pages have")));
+    const bool all = summary.pages_without_words == summary.without_words.size();
+    log_warning(fmt::format("{} no words ({}{}): empty, or in a language other than --language",
+                            counted(summary.pages_without_words, "page has", "pages have"),
+                            fmt::join(summary.without_words, ", "), all ? "" : ", …"));
   }
 }
 

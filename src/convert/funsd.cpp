@@ -26,7 +26,7 @@ void read_form(std::string_view json, FoundPage page, const Reading& reading) {
     }
     page.has_links = entities->linked;
     page.links = entities->links;
-    reading.losses.add(kDangling, page.where, entities->dangling.size());
+    reading.losses.add(kDangling, page.where, entities->dangling.size() + entities->wordless.size());
   }
   reading.take(std::move(page));
 }

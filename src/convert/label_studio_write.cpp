@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <functional>
 #include <map>
+#include <set>
+#include <string>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -70,6 +73,16 @@ std::string in_xml(std::string_view text) {
 constexpr Loss kUnknownLabel{"word's label is not known, which a task cannot express: it will come back as O",
                              "words' labels are not known, which a task cannot express: they will come back as O"};
 
+constexpr Loss kOtherKey{
+    "key of a page has no place in a task, such as `confidences` or `group`: it will not come back",
+    "keys of pages have no place in tasks, such as `confidences` or `group`: they will not come "
+    "back"};
+// The keys of a page that a task holds in one form or another, and those of predictions.
+const std::set<std::string, std::less<>> kInTasks = {
+    "id",         "document", "image",  "width",    "height",    "words",   "tokens", "boxes",    "bboxes",
+    "bbox",       "label",    "labels", "ner_tags", "page",      "fields",  "links",  "entities", "probabilities",
+    "confidence", "scores",   "value",  "values",   "questions", "linking", "pages",  "text",     "label_names"};
+
 class LabelStudioWriter final : public PageWriter {
  public:
   explicit LabelStudioWriter(const Writing& writing) : writing_(writing), scheme_(writing.names.scheme()) {}
@@ -84,6 +97,9 @@ class LabelStudioWriter final : public PageWriter {
                        .remedy = "write pages with the boxes of their words"});
     }
     if (page.more.contains("questions") || page.more.contains("value")) writing_.losses.add(kQuestions, page.where);
+    for (const auto& [key, value] : page.more.items()) {
+      if (!kInTasks.contains(key)) writing_.losses.add(kOtherKey, page.where);
+    }
     writing_.losses.add(kUnknownLabel, page.where, static_cast<std::uint64_t>(std::ranges::count(page.labels, "")));
     ordered_json task;
     task["data"] = data_of(page);

@@ -1,6 +1,8 @@
 // Pages in Plimsoll's format: JSONL with one page per line, and the output of `predict`.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/path_from.h"
 #include "convert/pages_file.h"
@@ -116,6 +118,11 @@ class PagesWriter final : public PageWriter {
     line["words"] = nlohmann::ordered_json::array();
     for (const FoundWord& word : page.words) line["words"].push_back(word.text);
     line["boxes"] = boxes_of(page);
+    const auto is_sure = [](const FoundWord& word) { return word.confidence.has_value(); };
+    if (!page.words.empty() && !page.predicted && std::ranges::all_of(page.words, is_sure)) {
+      line["confidences"] = nlohmann::ordered_json::array();
+      for (const FoundWord& word : page.words) line["confidences"].push_back(*word.confidence);
+    }
     if (!page.labels.empty()) line["labels"] = page.labels;
     if (page.classes.size() == 1) line["label"] = page.classes.front();
     if (page.classes.size() > 1) line["label"] = page.classes;

@@ -44,11 +44,28 @@ std::string plain(const std::string& name) {
                                     : lower_case(name.substr(begin, name.find_last_not_of(kSpace) + 1 - begin));
 }
 
+// Returns true if so few labels mark the ends of entities that the others are of a scheme that does not.
+bool ends_are_few(const std::map<std::string, std::uint64_t>& labels) {
+  constexpr std::uint64_t kTimes = 50;
+  std::uint64_t ends = 0, others = 0;
+  for (const auto& [label, count] : labels) {
+    if (label == "O" || label.empty()) continue;
+    (std::string_view("ESLU").find(label[0]) != std::string_view::npos ? ends : others) += count;
+  }
+  return ends > 0 && kTimes * ends <= others;
+}
+
+constexpr std::size_t kShort = 5;  // letters below which a name needs better evidence
+
 // True for "TOTLA" beside "TOTAL", but not for names that a number tells apart.
 bool may_be_misspelt(const std::string& name, const std::string& known) {
-  constexpr std::size_t kShort = 5, kLong = 8;
+  constexpr std::size_t kShortest = 3, kLong = 8;
   if (plain(name) == plain(known)) return false;  // that is said by itself
-  if (name.size() < kShort || without_digits(name) == without_digits(known)) return false;
+  if (name.size() < kShortest || without_digits(name) == without_digits(known)) return false;
+  // Short words are often alike: RATE is not DATE, but DAET and DAT are.
+  std::string letters = name, known_letters = known;
+  std::ranges::sort(letters), std::ranges::sort(known_letters);
+  if (name.size() < kShort && name.size() == known.size() && letters != known_letters) return false;
   return edit_distance(name, known) <= (name.size() < kLong ? 1U : 2U);
 }
 
@@ -115,6 +132,8 @@ void DataSetChecker::add(const BlockReport& block) {
   report_.findings.merge(block.findings);
   word_level_.merge(block.word_level);
   inside_first_.merge(block.inside_first);
+  order_with_ends_.merge(block.order_with_ends);
+  ends_.merge(block.ends);
   boxes_.include(block.boxes);
   for (const auto& [label, count] : block.labels) report_.labels[label] += count;
   report_.bad_pages.insert(report_.bad_pages.end(), block.bad_pages.begin(), block.bad_pages.end());
@@ -221,6 +240,7 @@ void DataSetChecker::check_labels() {
 // A misspelt label would become a class of its own in a new head.
 void DataSetChecker::check_spelling() {
   constexpr std::uint64_t kMost = 5, kTimes = 20;
+  constexpr std::uint64_t kMostOfShort = 2, kTimesOfShort = 30;
   const LabelScheme scheme =
       scheme_of(options_.labels != nullptr ? options_.labels->names() : names_of(report_.labels));
   std::map<std::string, std::uint64_t> counts;
@@ -239,9 +259,10 @@ void DataSetChecker::check_spelling() {
                           .remedy = "write both alike, unless they are meant to differ"});
   }
   for (const auto& [rare, few] : counts) {
-    if (few > kMost) continue;
+    const bool is_short = rare.size() < kShort;
+    if (few > (is_short ? kMostOfShort : kMost)) continue;
     for (const auto& [known, many] : counts) {
-      if (many < kTimes * few || !may_be_misspelt(rare, known)) continue;
+      if (many < (is_short ? kTimesOfShort : kTimes) * few || !may_be_misspelt(rare, known)) continue;
       report_.findings.add(Severity::kWarning, "label-misspelt",
                            {.what = "a rare label is spelt nearly like a usual one",
                             .where = listed(source_.paths()),
@@ -306,6 +327,11 @@ void DataSetChecker::check_scheme() {
       return;
     case LabelScheme::kIobes:
     case LabelScheme::kBilou:
+      if (ends_are_few(report_.labels)) {
+        report_.findings.merge(ends_);
+        return;
+      }
+      report_.findings.merge(order_with_ends_);
       break;
   }
   report_.findings.merge(inside_first_);

@@ -11,7 +11,12 @@ namespace plimsoll {
 class DataSetChecker {
  public:
   DataSetChecker(const PageSource& source, const CheckOptions& options)
-      : source_(source), options_(options), word_level_(options.places_kept), inside_first_(options.places_kept) {
+      : source_(source),
+        options_(options),
+        word_level_(options.places_kept),
+        inside_first_(options.places_kept),
+        order_with_ends_(options.places_kept),
+        ends_(options.places_kept) {
     report_.findings = Findings(options.places_kept);
   }
 
@@ -32,7 +37,7 @@ class DataSetChecker {
   const PageSource& source_;
   const CheckOptions& options_;
   CheckReport report_;
-  Findings word_level_, inside_first_;
+  Findings word_level_, inside_first_, order_with_ends_, ends_;
   BoxExtent boxes_;
   std::uint64_t document_ = 0;                                                  // of the last page
   PageSize document_size_{};                                                    // up to it

@@ -69,6 +69,8 @@ std::string pack_report(const BlockReport& report) {
   json object = {{"findings", findings_list(report.findings)},
                  {"word_level", findings_list(report.word_level)},
                  {"inside_first", findings_list(report.inside_first)},
+                 {"order_with_ends", findings_list(report.order_with_ends)},
+                 {"ends", findings_list(report.ends)},
                  {"bad_pages", std::move(bad_pages)},
                  {"labels", report.labels}};
   object["counts"] = bytes_of(&report.counts, 1);
@@ -86,6 +88,8 @@ BlockReport unpack_report(std::string_view packed, std::size_t places_kept) {
   report.findings = findings_of(object.at("findings"), places_kept);
   report.word_level = findings_of(object.at("word_level"), places_kept);
   report.inside_first = findings_of(object.at("inside_first"), places_kept);
+  report.order_with_ends = findings_of(object.at("order_with_ends"), places_kept);
+  report.ends = findings_of(object.at("ends"), places_kept);
   for (const json& page : object.at("bad_pages")) {
     report.bad_pages.push_back({.page = page.at(0), .problem = problem_of(page.at(1))});
   }

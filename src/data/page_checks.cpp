@@ -284,6 +284,8 @@ bool PageChecker::is_known(const std::string& label) const {
 }
 
 void PageChecker::check_tag_order(const Page& page) {
+  constexpr const char* kEnd = "label-scheme";
+  constexpr std::uint64_t kEndsKept = 8;  // of a block
   const LabelScheme scheme = options_.labels != nullptr ? scheme_ : label_scheme(page.labels);
   if (scheme == LabelScheme::kIob) return check_iob_order(page);
   if (scheme != LabelScheme::kIobes && scheme != LabelScheme::kBilou) return;
@@ -301,12 +303,21 @@ void PageChecker::check_tag_order(const Page& page) {
       continue;
     }
     const LabelParts now = at_end ? LabelParts{} : split_label(page.labels[word], scheme);
+    if (std::string_view("ESLU").find(now.tag) != std::string_view::npos && block_->ends.count(kEnd) < kEndsKept) {
+      block_->ends.add(Severity::kWarning, kEnd,
+                       {.what = "a label has a tag that only a few labels have",
+                        .where = place(page, word),
+                        .found = page.labels[word],
+                        .allowed = "B-, I- or O",
+                        .remedy = "write B- for S- and U-, I- for E- and L-"});
+    }
     const bool open = known && (before.tag == 'B' || before.tag == 'I');
     const bool goes_on = now.tag == 'I' || now.tag == 'E' || now.tag == 'L';
     if (known && (goes_on ? !open || before.type != now.type : open)) {
       const std::string last = word == 0 ? "the beginning" : page.labels[word - 1];
       const bool closing_is_e = scheme == LabelScheme::kIobes;
-      add(Severity::kWarning, "tag-order",
+      block_->order_with_ends.add(
+          Severity::kWarning, "tag-order",
           {.what = fmt::format("a label cannot follow the one before it in {}", scheme_name(scheme)),
            .where = place(page, at_end ? word - 1 : word),
            .found = fmt::format("{} after {}", at_end ? "the page's end" : page.labels[word], last),

@@ -33,11 +33,17 @@ struct PageFacts {
 // The report on a block of consecutive pages.
 struct BlockReport {
   explicit BlockReport(std::size_t places_kept)
-      : findings(places_kept), word_level(places_kept), inside_first(places_kept) {}
+      : findings(places_kept),
+        word_level(places_kept),
+        inside_first(places_kept),
+        order_with_ends(places_kept),
+        ends(places_kept) {}
 
   Findings findings;
   Findings word_level;    // "word-boxes" of pages without shared boxes, which count only beside pages that share them
   Findings inside_first;  // "tag-order" of entities that begin with I-, which is correct in IOB1
+  // "tag-order" of a scheme that marks ends, and the first labels that do: a few of them among others are mistakes.
+  Findings order_with_ends, ends;
   CheckCounts counts;
   std::vector<PageFacts> pages;
   std::vector<BadPage> bad_pages;

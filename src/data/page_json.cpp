@@ -100,6 +100,15 @@ Json parse_object(std::string_view text, const Page& page, const LineForm& form)
     // A bracket at the end that is wrong there ends the line all the same: a comma stands before it.
     const bool closes = at < text.size() && (text[at] == '}' || text[at] == ']');
     const bool cut = at + 1 >= text.size() && !closes;
+    // Each line of an array without its brackets ends with a comma.
+    const std::size_t last = text.find_last_not_of(" \t\r");
+    if (cut && last == at && text[last] == ',' && Json::accept(text.substr(0, last))) {
+      throw PageError("bad-json", {.what = "a line has a comma behind its object",
+                                   .where = place(page),
+                                   .found = in_quotes(tail),
+                                   .allowed = fmt::format("JSONL: each {} complete, on a line of its own", form.name),
+                                   .remedy = "remove the comma"});
+    }
     // The file is one array, or has objects on several lines: its first line is a bracket and little else.
     const std::size_t first = text.find_first_not_of(" \t\r");
     if (cut && first != std::string_view::npos &&

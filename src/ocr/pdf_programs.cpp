@@ -62,7 +62,7 @@ PdfCommand PdfPrograms::text(const fs::path& file, int page) const {
   if (!python_.empty()) return by_python({"text", argument(file), number});
   return {.name = "pdftotext",
           .program = text_,
-          .arguments = {"-bbox", "-cropbox", "-q", "-enc", "UTF-8", "-f", number, "-l", number, argument(file), "-"}};
+          .arguments = {"-bbox", "-cropbox", "-enc", "UTF-8", "-f", number, "-l", number, argument(file), "-"}};
 }
 
 PdfCommand PdfPrograms::drawing(const fs::path& file, int page, int dpi) const {

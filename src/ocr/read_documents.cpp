@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
@@ -13,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -69,10 +71,19 @@ bool has_known_extension(const fs::path& path) {
   return known.count(lower_extension(path)) > 0;
 }
 
-// A PDF file may have some bytes before its mark, so the name counts, too.
+// Programs that read PDF look for its mark in the first kilobyte, because mail and scanners may put something before
+// it.
+bool has_pdf_mark(const fs::path& path) {
+  std::string bytes(1024, '\0');
+  std::ifstream(path, std::ios::binary).read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  return bytes.find("%PDF-") != std::string::npos;
+}
+
+// A file without the mark is one if its name says so and nothing else is known of it.
 bool is_pdf(const fs::path& path) {
   const std::optional<FileKind> kind = recognise_file(path);
-  return kind ? kind->format == Format::kPdf : lower_extension(path) == ".pdf";
+  if (kind && kind->format == Format::kPdf) return true;
+  return lower_extension(path) == ".pdf" && (!kind || has_pdf_mark(path));
 }
 
 // Finds the programs that read PDF files when the first such file occurs.
@@ -387,7 +398,13 @@ class DocumentReader {
     document.pdf->write_picture(place.page, dpi, image);
     if (!has_text) {
       const MemoryShare::Part part = share_.take(std::max(place.bytes, budgeted(picture_form(image))));
-      return read_picture(open_picture(image), image, place, page, result);
+      read_picture(open_picture(image), image, place, page, result);
+      if (!page.words.empty() || text.fault.empty()) return;
+      throw DataError({.what = "a page of a PDF file cannot be read",
+                       .where = fmt::format("{}, page {}", document.file.string(), place.page + 1),
+                       .found = text.fault,
+                       .allowed = "a complete PDF file",
+                       .remedy = "open it in a viewer; print or save it again as PDF"});
     }
     if (read_stamped_scan(document, text, dpi, image, place, page, result)) return;
     const std::vector<Box> boxes = boxes_of(text, dpi);
@@ -558,7 +575,9 @@ std::vector<fs::path> find_documents(const std::vector<std::string>& given) {
                        .where = "--input",
                        .found = name,
                        .allowed = "files named .png, .jpg, .tif, .bmp, .pnm or .pdf, not in its subdirectories",
-                       .remedy = "name the files themselves"});
+                       .remedy =
+                           "convert other pictures, such as WebP and GIF, to PNG; name a file of one of these kinds "
+                           "that has another name"});
     }
     std::sort(inside.begin(), inside.end());
     files.insert(files.end(), inside.begin(), inside.end());
@@ -603,7 +622,9 @@ DocumentSummary read_documents(const DocumentOptions& options, const std::functi
         ++summary.pages;
         summary.numbers.push_back(reader.page_of_document(summary.range.begin + done - 1));
         summary.words += result.page->words.size();
-        summary.pages_without_words += result.page->words.empty() ? 1 : 0;
+        if (result.page->words.empty() && ++summary.pages_without_words <= DocumentSummary::kNamed) {
+          summary.without_words.push_back(result.page->id);
+        }
         summary.turned_pages += result.turned ? 1 : 0;
         summary.pages_with_own_text += result.own_text ? 1 : 0;
         summary.unsure_words += result.unsure_words;

@@ -33,10 +33,10 @@ struct DistillationOptions {
   double temperature = 2;
   // Mean squared difference of the states that end mapped layers, over columns, layers and rows: student's layer l of L
   // learns from teacher's layer l T / L of T.
-  double hidden = 1;
+  double hidden = 4;
   // How rows relate, by the last layer's queries, keys and values (MiniLMv2, Wang et al. 2021): a mean over the three,
   // heads and rows.
-  double relations = 1;
+  double relations = 4;
   friend bool operator==(const DistillationOptions&, const DistillationOptions&) = default;
 };
 

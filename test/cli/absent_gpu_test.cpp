@@ -83,8 +83,8 @@ TEST_F(AbsentGpuTest, ANamedGpuIsModelled) {
   const nlohmann::json faster = nlohmann::json::parse(told({"--explain", "--json", "--budget", "2GiB"}));
   EXPECT_LT(faster.at("gpu_model").at("together").at("seconds"), model.at("together").at("seconds"));
   EXPECT_EQ(faster.at("budget_bytes"), 2 * kGiB);
-  expect_message(run({"plan", "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"), "--gpu", "voodoo2"}), 2,
-                 {"--gpu", "voodoo2", "h200"});
+  expect_message(run({"plan", "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"), "--gpu", "voodoo2"}),
+                 2, {"--gpu", "voodoo2", "h200"});
 }
 
 TEST_F(AbsentGpuTest, JsonCarriesWhatIsAssumed) {

@@ -57,8 +57,8 @@ TEST_F(Distillation, StatesCountAlikeHoweverManyWordsAreLabelled) {
   write_bytes(at("pages/few.jsonl"), few);
   const auto of_states = [&](const std::string& data) {
     const auto loss = [&](const std::string& weight) {
-      Arguments all = arguments(data + weight, {"--max-steps", "1", "--distil-from", path("teacher"), "--distil-logits", "0",
-                                                "--distil-relations", weight, "--distil-hidden", weight});
+      Arguments all = arguments(data + weight, {"--max-steps", "1", "--distil-from", path("teacher"), "--distil-logits",
+                                                "0", "--distil-relations", weight, "--distil-hidden", weight});
       *(std::ranges::find(all, "--data") + 1) = path("pages/" + data + ".jsonl");
       const Outcome outcome = run(all);
       EXPECT_EQ(outcome.code, 0) << outcome.err;

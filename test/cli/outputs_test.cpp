@@ -92,6 +92,10 @@ TEST_F(Outputs, AnInputIsNotReplacedHoweverItIsSpelt) {
     expect_refused(train_arguments("run", {"--max-steps", "1", "--events", path(name)}), "--events",
                    "the run writes this file itself");
   }
+  expect_refused(
+      train_arguments("other", {"--max-steps", "1", "--events",
+                                path("pages/" + read_pages("train.jsonl").front()["image"].get<std::string>())}),
+      "--events", "the image of ");
   // Outputs that conflict with nothing are written, also over earlier ones.
   for (int i = 0; i < 2; ++i) EXPECT_EQ(run(predict(path("model/found.jsonl"), data)).code, 0);
 }

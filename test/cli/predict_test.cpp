@@ -197,6 +197,24 @@ TEST_F(Predict, APageThatCannotBeReadLeavesTheNumbersOfOthersAlone) {
   EXPECT_EQ(run({"convert", "--input", path("found/out.jsonl"), "--output", path("again.jsonl")}).code, 0);
 }
 
+// The same where pages are drawn, which needs all of their pictures.
+TEST_F(Predict, APageThatCannotBeDrawnCostsThatPageAlone) {
+  make_model();
+  std::vector<nlohmann::json> pages = read_pages("train.jsonl");
+  pages[1]["image"] = "images/absent.png";
+  pages[2]["id"] = "forged\nwarning: \x1B[31mall is lost";
+  pages[2]["image"] = "images/absent.png";
+  write_pages("train.jsonl", pages);
+  const Outcome outcome = run({"predict", "--model", path("model"), "--data", path("pages/train.jsonl"), "--output",
+                               path("out.jsonl"), "--draw", path("drawn"), "--threads", "1"});
+  EXPECT_EQ(outcome.code, 3) << outcome.err;
+  EXPECT_EQ(outcome.err.find("\nwarning: \x1B"), std::string::npos) << "a page's id is no line of the log";
+  EXPECT_THAT(outcome.err, testing::HasSubstr("forged\\x0awarning"));
+  std::size_t drawn = 0;
+  for (const auto& entry : fs::directory_iterator(at("drawn"))) drawn += entry.path().extension() == ".png" ? 1 : 0;
+  EXPECT_EQ(drawn, pages.size() - 2);
+}
+
 TEST_F(Predict, AHeadHasTheOutputsOfItsTask) {
   const auto init = [this](const Arguments& more) {
     Arguments all = {"init", "--model", "layoutlmv3-tiny", "--output-dir", path("model")};

@@ -125,7 +125,8 @@ TEST_F(Report, OverwritesNothingThatItReads) {
   const std::string image = path("pages/" + read_pages("validation.jsonl")[0]["image"].get<std::string>());
   for (const std::string& output :
        {path("run/args.json"), path("run/arena.json"), path("run/worst.json"), path("run/../run/plan.json"),
-        path("run/model.safetensors"), path("link.html"), path("pages/train.jsonl"), image}) {
+        path("run/model.safetensors"), path("link.html"), path("pages/train.jsonl"), image,
+        path("pages/" + read_pages("train.jsonl")[1]["image"].get<std::string>())}) {
     const std::string before = file_bytes(output);
     expect_message(run({"report", path("run"), "--output", output}), 2, {"where:   --output"});
     EXPECT_EQ(file_bytes(output), before) << output;

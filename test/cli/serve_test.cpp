@@ -1,7 +1,10 @@
 // Tests the model that stays in memory.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <chrono>
 #include <sstream>
+#include <thread>
 
 #include "program_fixture.h"
 
@@ -49,6 +52,31 @@ TEST_F(Serve, AnswersRequestAfterRequest) {
   }
   EXPECT_EQ(errors, 5);
   EXPECT_EQ(answers, of_held_out + done(2) + of_train + of_held_out + done(6));
+}
+
+// Config and labels would be of one model, and the weights of another.
+TEST_F(Serve, AModelThatIsOverwrittenIsNotServed) {
+  draw_pages();
+  make_model();
+  fs::copy(at("model"), at("served"), fs::copy_options::recursive);
+  ASSERT_EQ(::mkfifo(at("requests").c_str(), 0600), 0);
+  const int requests = ::open(at("requests").c_str(), O_RDWR | O_CLOEXEC);
+  Process serve({"serve", "--model", path("served"), "--threads", "1"}, at("log"), at("requests"));
+  for (int i = 0; i < 2000 && file_bytes(at("log.out")).find("ready") == std::string::npos; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  std::string bytes = file_bytes(at("served/model.safetensors"));
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  fs::remove(at("served/checksums.json"));
+  write_bytes(at("served/model.safetensors"), bytes);  // in place
+  const std::string request = nlohmann::json{{"data", path("pages/validation.jsonl")}}.dump() + "\n";
+  ASSERT_EQ(::write(requests, request.data(), request.size()), static_cast<ssize_t>(request.size()));
+  for (int i = 0; i < 2000 && file_bytes(at("log.out")).find("error") == std::string::npos; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  serve.signal(SIGTERM);
+  ::close(requests);
+  EXPECT_THAT(serve.wait().out, testing::HasSubstr("have been written to since they were opened"));
 }
 
 // A pair is two windows.

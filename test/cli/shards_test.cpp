@@ -223,7 +223,9 @@ TEST_F(Shards, PagesThatCannotBeReadAreNamed) {
   ASSERT_EQ(run(predict("alone.jsonl")).code, 3);
   // The first shard has no page but that one.
   EXPECT_EQ(run_shard("found.jsonl", "1/4").code, 3);
-  EXPECT_EQ(run_shard("found.jsonl", "1/4").code, 3) << "and so says a second call";
+  const Outcome again = run_shard("found.jsonl", "1/4");
+  EXPECT_EQ(again.code, 3) << "and so says a second call";
+  EXPECT_THAT(again.err, HasSubstr("to do the shard again, remove"));
   for (const char* shard : {"2/4", "3/4", "4/4"}) ASSERT_EQ(run_shard("found.jsonl", shard).code, 0);
   const Outcome merged = merge("found.jsonl");
   EXPECT_EQ(merged.code, 3);

@@ -409,6 +409,27 @@ TEST_F(Tasks, AdaptersSayTheirs) {
   EXPECT_TRUE(evaluated("run").contains("accuracy"));
 }
 
+TEST_F(Tasks, OptionsThatATaskLacksAreRefused) {
+  expect_message(run(train("relation-extraction", {"--class-weights", "balanced"})), 2,
+                 {"--class-weights", "relation-extraction", "pair-classification"});
+  expect_message(run(train("pair-similarity", {"--metric-for-best-model", "loss"})), 2,
+                 {"no such metric", "loss", "recall_at_1"});
+}
+
+// An evaluation that has no value of the metric is none by which models are compared.
+TEST_F(Tasks, AMetricWithoutAValueChoosesNoModel) {
+  retarget([](json& page, std::size_t) {
+    page["questions"] = {{{"question", "what?"}, {"answers", {{{"start_word", 0}, {"end_word", 1}}}}}};
+  });
+  const Outcome outcome = run(
+      train("question-answering", {"--max-steps", "3", "--eval-steps", "1", "--metric-for-best-model",
+                                   "f1_without_answer", "--early-stopping-patience", "1", "--load-best-model-at-end"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, testing::HasSubstr("nothing that f1_without_answer measures"));
+  EXPECT_EQ(json::parse(file_bytes(at("run/summary.json"))).at("steps"), 3);
+  EXPECT_FALSE(evaluated("run").contains("f1_without_answer"));
+}
+
 TEST_F(Tasks, WrongDataIsNamed) {
   const auto check = [this](const std::string& task, const Arguments& more = {}) {
     Arguments all = {"check", "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"), "--task", task};

@@ -156,7 +156,8 @@ TEST_F(Ocr, TesseractWithCarriageReturns) {
                             {"width", 640},
                             {"height", 480},
                             {"words", {"TOTAL", "\"7"}},
-                            {"boxes", boxes({{10, 20, 40, 60}, {50, 20, 80, 60}})}}));
+                            {"boxes", boxes({{10, 20, 40, 60}, {50, 20, 80, 60}})},
+                            {"confidences", {0.965, 0.12}}}));
   EXPECT_THAT(lost(), IsEmpty());
   EXPECT_EQ(pages(at("scan.tsv"), {.images = at("scans"), .least_confidence = 0.5})[0]["words"], json{"TOTAL"});
 }

@@ -142,6 +142,20 @@ TEST_F(CheckTest, SaysHowLabelsAreRead) {
   EXPECT_THAT(found(orders("O,I-X,E-X", R"("E-X", "I-X", "E-X", "E-X", "O")")), testing::IsEmpty());  // IOE
 }
 
+// Two tags of BIOES among a hundred of IOB are the mistake, not the hundred.
+TEST_F(CheckTest, AFewTagsOfAnotherSchemeAreNamed) {
+  std::string text;
+  for (int i = 0; i < 60; ++i) {
+    const bool odd = i == 7;
+    text += page(fmt::format("p{}", i), "[0, 0, 10, 10]", odd ? "S-X" : "B-X") + page(fmt::format("q{}", i));
+  }
+  labels_ = LabelSet::parse("O,B-X,I-X,S-X");
+  const Findings findings = run(text).findings;
+  EXPECT_EQ(findings.count("tag-order"), 0U);
+  ASSERT_EQ(findings.count("label-scheme"), 1U);
+  EXPECT_THAT(findings.to_text(), HasSubstr("page 'p7', word 0"));
+}
+
 // In a new head a misspelt label would be a class of its own.
 TEST_F(CheckTest, SaysThatARareLabelMayBeMisspelt) {
   const auto misspelt = [this](const std::string& rare, const std::string& usual, int times) {
@@ -154,8 +168,10 @@ TEST_F(CheckTest, SaysThatARareLabelMayBeMisspelt) {
   };
   EXPECT_EQ(misspelt("TOTLA", "TOTAL", 1), 1U);
   EXPECT_EQ(misspelt("COMPNAY", "COMPANY", 5), 1U);
-  EXPECT_EQ(misspelt("TOTLA", "TOTAL", 6), 0U);    // as often as that, it is meant
-  EXPECT_EQ(misspelt("DATE", "RATE", 1), 0U);      // short words are often alike
+  EXPECT_EQ(misspelt("TOTLA", "TOTAL", 6), 0U);  // as often as that, it is meant
+  EXPECT_EQ(misspelt("DATE", "RATE", 1), 0U);    // short words are often alike
+  for (const char* rare : {"DAET", "DAT", "DTE"}) EXPECT_EQ(misspelt(rare, "DATE", 1), 1U) << rare;
+  EXPECT_EQ(misspelt("DAT", "DATE", 4), 0U);
   EXPECT_EQ(misspelt("LINE12", "LINE13", 1), 0U);  // a number tells them apart
   EXPECT_EQ(misspelt("ADDRESS", "COMPANY", 1), 0U);
   for (const char* other : {"Total", "total"}) EXPECT_EQ(misspelt(other, "TOTAL", 1), 1U) << other;

@@ -25,6 +25,7 @@
 #include "cli/page_pictures.h"
 #include "cli/part_files.h"
 #include "cli/run_events.h"
+#include "cli/same_run.h"
 #include "cli/signals.h"
 #include "cli/teacher_cache.h"
 #include "cli/tensorboard_log.h"
@@ -63,6 +64,11 @@ void of_toml() {
 
 void of_train_run(Invocation& invocation, RunOptions& options) {
 #include "cli/train_run.h.inc"
+}
+
+void of_same_run(const Invocation& invocation, const RunOptions& options, const ModelBundle& bundle,
+                 const Dataset& train, const std::optional<fs::path>& resume) {
+#include "cli/same_run.h.inc"
 }
 
 void of_document_input(Command* command, const Invocation& invocation) {

@@ -148,6 +148,26 @@ TEST_F(Injected, KilledAtAnyCallOfTheLastSaveOneModelStands) {
   EXPECT_TRUE(seen_before && seen_after);
 }
 
+// The events may be on a disk of their own.
+TEST_F(Injected, AFullDiskUnderTheEventsCostsNoRun) {
+  const auto logging = [this](const std::string& output) {
+    Arguments all = arguments(output);
+    all.insert(all.end(), {"--events", path("run-events.jsonl")});
+    return all;
+  };
+  std::vector<Event> writes = events("calls", logging("recorded-events"));
+  std::erase_if(writes, [](const Event& event) {
+    return event.call != "writev" || event.path.find("run-events.jsonl") == std::string::npos;
+  });
+  ASSERT_GT(writes.size(), 3U);
+  fs::remove_all(at("run"));
+  const Outcome outcome = run_with(logging("run"), "calls", writes[writes.size() / 2].number, std::to_string(ENOSPC));
+  ASSERT_TRUE(was_reached());
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, testing::HasSubstr("no more events are written to " + path("run-events.jsonl")));
+  expect_results("run");
+}
+
 TEST_F(Injected, AFailingAllocation) {
   const std::vector<Event> stacks = events("allocations");
   ASSERT_GT(stacks.size(), 5000U);

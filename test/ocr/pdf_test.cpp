@@ -144,6 +144,26 @@ TEST(PdfFile, MayBeTurnedAndCroppedForPypdfium2) {
   EXPECT_NEAR(box[0], 142 - 44, 3);
 }
 
+// What is outside the crop box is not shown, and not read.
+TEST_P(PdfFiles, AreCroppedAsTheyAreShown) {
+  test::draw_pdf(folder_ / "a.pdf", {{"Invoice 4711", "below"}});
+  std::string bytes = read_text_file(folder_ / "a.pdf");
+  const std::size_t at = bytes.find("/MediaBox");
+  ASSERT_NE(at, std::string::npos);
+  bytes.insert(at, "/CropBox [ 20 790 320 842 ] ");
+  folder_.write("b.pdf", bytes);
+  const PdfFile file = open("b.pdf");
+  const PdfText text = file.read_text(0);
+  EXPECT_NEAR(text.width, 300, 1);
+  EXPECT_NEAR(text.height, 52, 1);
+  EXPECT_NEAR(text.words.at(0).box[0], 28 - 20, 3);
+  std::size_t shown = 0;
+  for (const PdfWord& word : text.words) shown += word.box[1] < text.height ? 1 : 0;
+  EXPECT_EQ(shown, 2U);
+  file.write_picture(0, 72, folder_ / "b.png");
+  EXPECT_NEAR(open_picture(folder_ / "b.png").width(), 300, 1);
+}
+
 TEST(PdfPrograms, AreNamedWithTheirPackagesWhereTheyAreMissing) {
   const test::ScratchFolder folder;
   const Variable path("PATH", folder.path().string());

@@ -175,6 +175,43 @@ TEST_F(Documents, TurnedPagesAreTurnedUpright) {
   }
 }
 
+// Figures and rules look like figures and rules upside down, too: such pages are read with some confidence.
+TEST_F(Documents, UpsideDownTablesAreTurned) {
+  Lines table = {"Item  Number  Price  Amount"};
+  const char* const names[] = {"NUT", "PIN", "BOLT", "HINGE", "SCREW", "WASHER"};
+  for (int i = 0; i < 9; ++i) {
+    const int number = 3 + 7 * i % 11, price = 115 + 68 * i;
+    table.push_back(fmt::format("{}  {}  {:.2f}  {:.2f}", names[i % 6], number, price / 100.0, number * price / 100.0));
+  }
+  draw_text(at("a.png"), table);
+  const std::string upright = text_of(read({"a.png"}).at(0));
+  for (int quarters = 1; quarters < 4; ++quarters) {
+    turn("a.png", "b.png", quarters);
+    EXPECT_EQ(text_of(read({"b.png"}).at(0)), upright) << quarters;
+    EXPECT_EQ(summary_.turned_pages, 1U) << quarters;
+  }
+}
+
+// A model sees the colours that transparent pixels have, so it gets what was read: letters on white paper.
+TEST_F(Documents, TransparentPicturesAreWrittenOnWhite) {
+  draw_text(at("a.png"), kInvoice);
+  Pix* const drawn = pixRead(at("a.png").c_str());
+  Pix* const gray = pixConvertTo8(drawn, 0);
+  Pix* const black = pixCreate(pixGetWidth(drawn), pixGetHeight(drawn), 32);
+  pixSetSpp(black, 4);
+  pixInvert(gray, gray);
+  pixSetRGBComponent(black, gray, L_ALPHA_CHANNEL);
+  pixWrite(at("b.png").c_str(), black, IFF_PNG);
+  for (Pix* each : {drawn, gray, black}) pixDestroy(&each);
+  const auto pages = read({"b.png"});
+  EXPECT_EQ(text_of(pages.at(0)), invoice());
+  EXPECT_EQ(pages[0].image, at("images/b.png"));
+  std::vector<std::uint8_t> row(3 * 900);
+  open_image(pages[0].image)->next_row(row);
+  EXPECT_EQ(row.front(), 255);
+  EXPECT_EQ(read({"a.png"}).at(0).image, at("a.png"));
+}
+
 TEST_F(Documents, ABlockOfTextIsTurnedToo) {
   draw_text(at("a.png"), kInvoice);
   turn("a.png", "b.png", 3);
@@ -239,6 +276,18 @@ class DocumentsOfPdf : public Documents, public testing::WithParamInterface<PdfR
 
 INSTANTIATE_TEST_SUITE_P(, DocumentsOfPdf, testing::Values(PdfReader::kPoppler, PdfReader::kPypdfium2),
                          test::name_of_reader);
+
+// A scan with a page number or a stamp as text is a scan.
+TEST_P(DocumentsOfPdf, StampedScansAreRead) {
+  draw_pdf(at("scan.pdf"), {kInvoice}, true, "Page 1");
+  const auto pages = read({"scan.pdf"}, {.pdf_reader = GetParam()});
+  EXPECT_THAT(text_of(pages.at(0)), HasSubstr(invoice()));
+  EXPECT_EQ(summary_.pages_with_own_text, 0U);
+  // A page that has a few words and no more keeps them.
+  draw_pdf(at("text.pdf"), {{"Page 1"}});
+  EXPECT_EQ(text_of(read({"text.pdf"}, {.pdf_reader = GetParam()}).at(0)), "Page 1");
+  EXPECT_EQ(summary_.pages_with_own_text, 1U);
+}
 
 TEST_P(DocumentsOfPdf, TheirTextIsTakenAndScansAreRead) {
   draw_pdf(at("text.pdf"), {kInvoice, {"second page"}});

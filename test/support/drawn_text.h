@@ -18,9 +18,9 @@ namespace plimsoll::test {
 
 using Lines = std::vector<std::string>;
 
-inline void show_lines(cairo_t* context, const Lines& lines, double size) {
+inline void show_lines(cairo_t* context, const Lines& lines, double size, bool on_white = true) {
   cairo_set_source_rgb(context, 1, 1, 1);
-  cairo_paint(context);
+  if (on_white) cairo_paint(context);
   cairo_set_source_rgb(context, 0, 0, 0);
   const draw::FontFace face = draw::load_font(draw::FontFamily::kDejaVuSans, false);
   cairo_set_font_face(context, face.get());
@@ -46,8 +46,10 @@ inline void draw_text(const std::filesystem::path& png, const Lines& lines) {
   cairo_surface_destroy(surface);
 }
 
-// A PDF of A4 pages. `as_pictures`: the pages hold pictures of the text, as a scanner makes them.
-inline void draw_pdf(const std::filesystem::path& pdf, const std::vector<Lines>& pages, bool as_pictures = false) {
+// A PDF of A4 pages. `as_pictures`: the pages hold pictures of the text, as a scanner makes them; `stamp`, if it is not
+// empty, is text on each of them, as of a page number.
+inline void draw_pdf(const std::filesystem::path& pdf, const std::vector<Lines>& pages, bool as_pictures = false,
+                     const std::string& stamp = {}) {
   cairo_surface_t* const surface = cairo_pdf_surface_create(pdf.c_str(), 595, 842);
   cairo_t* const context = cairo_create(surface);
   for (const Lines& lines : pages) {
@@ -59,6 +61,7 @@ inline void draw_pdf(const std::filesystem::path& pdf, const std::vector<Lines>&
       cairo_paint(context);
       cairo_restore(context);
       cairo_surface_destroy(picture);
+      if (!stamp.empty()) show_lines(context, {stamp}, 8, false);
     } else {
       show_lines(context, lines, 14);
     }

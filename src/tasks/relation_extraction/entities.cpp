@@ -228,6 +228,8 @@ class Reading {
       if (known) result_.dangling.push_back(ids);
     } else if (from->second && to->second) {
       result_.links.emplace_back(*from->second, *to->second);
+    } else {
+      result_.wordless.insert(ids);
     }
   }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,6 +37,8 @@ struct PageEntities final : PageTarget {
   std::vector<Link> repeated{};  // links that the page's `links` names more than once
   // Ids in `linking` that do not name two entities of the page; each pair once, ascending.
   std::vector<std::pair<std::int64_t, std::int64_t>> dangling{};
+  // Those of entities without words, which FUNSD has; only conversions ask for them.
+  std::set<std::pair<std::int64_t, std::int64_t>> wordless{};
   bool linked = false;  // the page says which links it has, possibly none
 
   std::size_t size() const override { return links.size(); }
