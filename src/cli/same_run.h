@@ -2,7 +2,7 @@
 // them before they plan. Otherwise each would train a model of its own, or wait for messages that no rank sends.
 //
 //   refuse_other_options(*invocation.ranks, *options.command);
-//   refuse_other_inputs(invocation, options, bundle, {.train = &train, .resume = resume});
+//   refuse_other_inputs(invocation, options, bundle, {.data = &train, .resume = resume});
 #pragma once
 
 #include <filesystem>
