@@ -152,6 +152,10 @@ class Predictions:
     """
 
     def __init__(self, options: Dict[str, Any], command: str = "predict"):
+        data = options.get("data")
+        if isinstance(data, (list, tuple)) and not data:  # as of a predictor
+            self._pages: Iterator[Optional[Dict[str, Any]]] = iter(())
+            return
         self._places = Places()  # empty where the data is a path
         self._files = _Files(command, self._places)
         try:

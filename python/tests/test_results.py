@@ -40,6 +40,11 @@ class ResultsOfLists(ModelTest):
             self.assertTrue(any(f"page {number}, id '{pages[number]['id']}'" in line for line in said), said)
         self.assertNotIn(tempfile.gettempdir() + "/plimsoll-", "".join(said))
 
+    def test_an_empty_list_has_no_results(self):
+        self.assertEqual(list(plimsoll.predict(model=self.model, data=[])), [])
+        with plimsoll.predictor(self.model, threads=1) as predict:
+            self.assertEqual(predict([]), [])
+
     def test_no_page_that_can_be_read_is_an_error(self):
         with plimsoll.predictor(self.model, threads=1) as predict:
             for pages in ([self.bad(0)], [self.bad(0), self.bad(1)]):

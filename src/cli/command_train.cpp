@@ -251,6 +251,17 @@ void plan_ahead(const Invocation& invocation, RunOptions& options, const ModelBu
        }});
 }
 
+// A pair that is alone in an update has no other pair to differ from: its loss and gradients are 0.
+void warn_of_lone_pair(const ModelBundle& bundle, const Dataset& train, const TrainOptions& options) {
+  if (!bundle.definition().compares_examples()) return;
+  const Sampler sampler(train.examples(), sampler_options(options));
+  if (sampler.samples_in_update(sampler.updates_per_epoch() - 1) != 1) return;
+  log_warning(
+      fmt::format("the last update of each epoch has one pair, which is compared with no other and teaches nothing ({} "
+                  "in updates of {}): --dataloader-drop-last leaves it out",
+                  counted(train.size(), "pair"), options.train_batch_size));
+}
+
 // Plans and runs, from the beginning or from a checkpoint.
 void train_planned(const Invocation& invocation, RunOptions& options, const ModelBundle& bundle, const RunData& data,
                    const Device& device, const std::optional<fs::path>& resume, RunEvents& events) {
@@ -281,6 +292,7 @@ void train_planned(const Invocation& invocation, RunOptions& options, const Mode
     return;
   }
   make_room_for_run(output_dir, resume);
+  warn_of_lone_pair(bundle, *train, options.train);
   const std::int64_t resumed_at = resume ? read_trainer_state(*resume).step : -1;
   nlohmann::json written_plan = plan_json(plan, plan.programs);
   written_plan["choices"] = choices_json(session.choices());

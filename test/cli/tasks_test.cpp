@@ -416,6 +416,24 @@ TEST_F(Tasks, OptionsThatATaskLacksAreRefused) {
                  {"no such metric", "loss", "recall_at_1"});
 }
 
+// A similarity is learnt by comparing pairs, of which the last update of an epoch may have one alone.
+TEST_F(Tasks, AnUpdateOfOnePairIsSaidToTeachNothing) {
+  std::string pairs;
+  const std::vector<json> pages = read_pages("train.jsonl");
+  for (std::size_t i = 0; i < 3; ++i) {
+    pairs += json({{"a", pages.at(i).at("id")}, {"b", pages.at(i + 1).at("id")}, {"label", 1}}).dump() + "\n";
+  }
+  write_bytes(at("pairs.jsonl"), pairs);
+  Arguments similar = train_arguments("run", {"--task", "pair-similarity", "--pages", path("pages/train.jsonl"),
+                                              "--max-steps", "2"});
+  *(std::ranges::find(similar, "--data") + 1) = path("pairs.jsonl");
+  const Outcome outcome = run(similar);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, testing::HasSubstr("one pair, which is compared with no other"));
+  similar.insert(similar.end(), {"--dataloader-drop-last", "--overwrite-output-dir"});
+  EXPECT_THAT(run(similar).err, testing::Not(testing::HasSubstr("one pair")));
+}
+
 // An evaluation that has no value of the metric is none by which models are compared.
 TEST_F(Tasks, AMetricWithoutAValueChoosesNoModel) {
   retarget([](json& page, std::size_t) {
