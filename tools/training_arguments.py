@@ -27,7 +27,8 @@ is passed over that would change a result: it is taken, or refused with a messag
 value that changes nothing here, a line says why. `test/cli/training_arguments_test.cpp` goes through all fields; this
 page is written by `tools/training_arguments.py`.
 
-"taken" means the meaning that transformers has; [the migration guide](migration.md) lists defaults that differ.
+"taken" means the meaning that transformers has; [the migration guide](migration.md) lists defaults that differ. A field
+that is "refused" may be given where it asks for nothing: false, none, 0 or its default.
 """
 
 

@@ -44,7 +44,7 @@ class CheckOptions(TypedDict, total=False):
     cache: Path
     """Cache pages in this directory, with their tokens and resized images (about 170 KB per page), for later epochs and runs; rebuilt when data, tokenizer or options change"""
     task: Union[str, Sequence[str]]
-    """Task to train for: token-classification, sequence-classification, question-answering, relation-extraction, pair-classification, pair-ranking, pair-similarity, causal-lm (default: what the model was trained for; a preset: token-classification, a decoder's causal-lm). A task other than the model's gives it a new head"""
+    """Task to train for: token-classification, sequence-classification, question-answering, relation-extraction, pair-classification, pair-ranking, pair-similarity, causal-lm (default: the task that the model was trained for; for a preset token-classification, or causal-lm if it is a decoder). A task other than the model's gives it a new head"""
     problem_type: Literal["single_label_classification", "multi_label_classification", "regression"]
     """What sequence-classification predicts: single_label_classification (one name per page), multi_label_classification (a list), regression (a number); default: inferred from the data"""
     labels: Union[str, Sequence[str]]
@@ -62,7 +62,7 @@ class CheckOptions(TypedDict, total=False):
     places: int
     """Number of places to list for each kind of finding (default: 5)"""
     fix: Union[str, Sequence[str]]
-    """Write a copy of --data with the faults mended that have only one remedy: swapped corners, boxes from 0 to 1, boxes outside the page by a pixel; OUT.changes.jsonl lists every change; - for standard output"""
+    """Write a copy of --data in which faults with only one possible remedy are corrected: swapped corners, boxes from 0 to 1, boxes outside the page by a pixel; OUT.changes.jsonl lists every change; - for standard output"""
 
 
 CHECK: Dict[str, Option] = {
@@ -159,13 +159,13 @@ class TrainOptions(TypedDict, total=False):
     zero_stage: Literal["auto", "0", "1", "2", "3"]
     """What is divided among the processes: 0 nothing, 1 optimizer state, 2 gradients too, 3 parameters too; auto: the lowest stage that fits the budget (default: auto)"""
     gradient_sync: Literal["auto", "update", "micro-batch"]
-    """When gradients are summed over the processes if an update has several micro-batches: once an update, or in each micro-batch; auto: in each from stage 2 on (default: auto)"""
+    """When gradients are summed over the processes if an update has several micro-batches: update (once per update), micro-batch (in each one), or auto (in each one from stage 2 on) (default: auto)"""
     ddp_bucket_cap_mb: float
     """Size of the buckets in which gradients are exchanged, in MiB (default: 25)"""
     eval_data: Union[Path, Sequence[Path]]
     """Pages for evaluation during training, in the format of --data"""
     task: Union[str, Sequence[str]]
-    """Task to train for: token-classification, sequence-classification, question-answering, relation-extraction, pair-classification, pair-ranking, pair-similarity, causal-lm (default: what the model was trained for; a preset: token-classification, a decoder's causal-lm). A task other than the model's gives it a new head"""
+    """Task to train for: token-classification, sequence-classification, question-answering, relation-extraction, pair-classification, pair-ranking, pair-similarity, causal-lm (default: the task that the model was trained for; for a preset token-classification, or causal-lm if it is a decoder). A task other than the model's gives it a new head"""
     problem_type: Literal["single_label_classification", "multi_label_classification", "regression"]
     """What sequence-classification predicts: single_label_classification (one name per page), multi_label_classification (a list), regression (a number); default: inferred from the data"""
     labels: Union[str, Sequence[str]]
@@ -177,7 +177,7 @@ class TrainOptions(TypedDict, total=False):
     learning_rate: float
     """Peak learning rate (default: 5e-05)"""
     layerwise_lr_decay: float
-    """The learning rate of each encoder layer is that of the layer after it times this factor; the head, and a norm behind the last layer, have the full rate (default: 1)"""
+    """The learning rate of each encoder layer is that of the layer after it times this factor; the head, and a norm after the last layer, have the full rate (default: 1)"""
     lr_pattern: Union[str, Sequence[str]]
     """Peak learning rates of single parameters, PATTERN=RATE with patterns as in --freeze: 'classifier.*=1e-3'. May be given several times, or as a list with commas; the last that matches counts"""
     max_steps: int
@@ -478,9 +478,9 @@ class EvalOptions(TypedDict, total=False):
     load_in_8bit: bool
     """Hold the encoder's weights in 8 bits, in blocks of 64, and multiply in 8 bits where that is faster (AVX512_VNNI)"""
     load_in_4bit: bool
-    """Hold them in 4 bits: NormalFloat (nf4), as in QLoRA"""
+    """Hold the encoder's weights in 4 bits: NormalFloat (nf4), as in QLoRA"""
     float_activations: bool
-    """With either: quantize weights alone, and multiply in F32 on every machine"""
+    """With --load-in-8bit or --load-in-4bit: quantize only the weights, and multiply in F32 on every machine"""
     launcher: Literal["auto", "none"]
     """auto: work together with the other processes that mpirun, srun or torchrun started; none: run alone (default: auto)"""
     timeout: float
@@ -490,7 +490,7 @@ class EvalOptions(TypedDict, total=False):
     worst: int
     """List the pages with the highest loss, this many (default: 0)"""
     draw: Path
-    """Directory for pictures of these pages with the predictions drawn on them"""
+    """Directory for pictures of the --worst pages with the predictions drawn on them"""
 
 
 EVAL: Dict[str, Option] = {
@@ -553,7 +553,7 @@ class PredictOptions(TypedDict, total=False):
     input: Union[Path, Sequence[Path]]
     """Scans and PDF files: PNG, JPEG, BMP, PNM, TIFF (all its pages), PDF, or directories with such files"""
     images: Path
-    """Directory for pictures of pages that have no file of their own: pages of PDF files and of TIFF files with several, and pages that were turned (default: beside the output, OUTPUT.images)"""
+    """Directory for pictures of pages that have no file of their own: pages of PDF files and of TIFF files with several pages, and pages that were turned (default: beside the output, OUTPUT.images)"""
     language: Union[str, Sequence[str]]
     """Languages of the text, by Tesseract's names: eng, deu, chi_sim; eng+chi_sim for both (default: eng)"""
     tessdata_dir: Path
@@ -595,9 +595,9 @@ class PredictOptions(TypedDict, total=False):
     load_in_8bit: bool
     """Hold the encoder's weights in 8 bits, in blocks of 64, and multiply in 8 bits where that is faster (AVX512_VNNI)"""
     load_in_4bit: bool
-    """Hold them in 4 bits: NormalFloat (nf4), as in QLoRA"""
+    """Hold the encoder's weights in 4 bits: NormalFloat (nf4), as in QLoRA"""
     float_activations: bool
-    """With either: quantize weights alone, and multiply in F32 on every machine"""
+    """With --load-in-8bit or --load-in-4bit: quantize only the weights, and multiply in F32 on every machine"""
     launcher: Literal["auto", "none"]
     """auto: work together with the other processes that mpirun, srun or torchrun started; none: run alone (default: auto)"""
     timeout: float
@@ -718,9 +718,9 @@ class GenerateOptions(TypedDict, total=False):
     load_in_8bit: bool
     """Hold the encoder's weights in 8 bits, in blocks of 64, and multiply in 8 bits where that is faster (AVX512_VNNI)"""
     load_in_4bit: bool
-    """Hold them in 4 bits: NormalFloat (nf4), as in QLoRA"""
+    """Hold the encoder's weights in 4 bits: NormalFloat (nf4), as in QLoRA"""
     float_activations: bool
-    """With either: quantize weights alone, and multiply in F32 on every machine"""
+    """With --load-in-8bit or --load-in-4bit: quantize only the weights, and multiply in F32 on every machine"""
     output: Path
     """File with a line per prompt: prompt, completion, tokens, finish_reason (default: standard output); - for standard output"""
 
@@ -793,9 +793,9 @@ class ServeOptions(TypedDict, total=False):
     load_in_8bit: bool
     """Hold the encoder's weights in 8 bits, in blocks of 64, and multiply in 8 bits where that is faster (AVX512_VNNI)"""
     load_in_4bit: bool
-    """Hold them in 4 bits: NormalFloat (nf4), as in QLoRA"""
+    """Hold the encoder's weights in 4 bits: NormalFloat (nf4), as in QLoRA"""
     float_activations: bool
-    """With either: quantize weights alone, and multiply in F32 on every machine"""
+    """With --load-in-8bit or --load-in-4bit: quantize only the weights, and multiply in F32 on every machine"""
     return_all_scores: bool
     """Also write the probability of every label for each word: `scores`, in the order of `label_names`"""
 

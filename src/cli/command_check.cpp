@@ -10,6 +10,7 @@
 #include "cli/page_bar.h"
 #include "cli/report.h"
 #include "cli/run_options.h"
+#include "cli/same_run.h"
 #include "cli/usage.h"
 #include "data/dataset.h"
 #include "data/fixes.h"
@@ -117,6 +118,8 @@ void run_check(Invocation& invocation, CheckCommand& command) {
                        .threads = sharing_threads(invocation, options.ranks.launch),
                        .share = page_share(invocation),
                        .on_progress = [&bar](std::size_t done, std::size_t pages) { bar.draw(done, pages); }};
+  refuse_other_files(invocation, "--data", options.data.data, FilesBy::kContents);
+  refuse_other_files(invocation, "--eval-data", options.eval_data, FilesBy::kContents);
   const auto start = Clock::now();
   DataCheck check = check_data(bundle, options.model, request);
   add_weight_fault(bundle, check.findings);
@@ -180,9 +183,10 @@ void add_check(CLI::App& app, Invocation& invocation) {
   whole_number(command->add_option("--places", options->places, "Number of places to list for each kind of finding"), 1,
                1 << 20)
       ->capture_default_str();
-  add_output_file(command, "--fix", options->fix,
-                  "Write a copy of --data with the faults mended that have only one remedy: swapped corners, boxes "
-                  "from 0 to 1, boxes outside the page by a pixel; OUT.changes.jsonl lists every change")
+  add_output_file(
+      command, "--fix", options->fix,
+      "Write a copy of --data in which faults with only one possible remedy are corrected: swapped corners, boxes "
+      "from 0 to 1, boxes outside the page by a pixel; OUT.changes.jsonl lists every change")
       ->type_name("OUT");
   command->footer(
       "Exit code 3 if there are errors (with --fix: in OUT, unless it is a pipe). train makes the same\n"

@@ -143,8 +143,8 @@ void add_convert(CLI::App& app, Invocation& invocation) {
                     "Each word gets the box of its line or field, as LayoutLMv3 was pretrained");
   command
       ->add_option("--labels", convert->labels,
-                   "Label names, separated by commas or in a file: for labels that are numbers, and for the labelling "
-                   "configuration those that no page has yet")
+                   "Label names, separated by commas or in a file: to name labels that are numbers, and to add labels "
+                   "that no page has yet to the labelling configuration")
       ->type_name("NAMES");
   command->heading("Output");
   add_output_file(command, "--output", convert->output, "File to write")->required();

@@ -75,6 +75,7 @@ void run_eval(Invocation& invocation, RunOptions& options, const EvalOptions& ev
   }
   if (invocation.is_first()) tell_trained_windows(options, bundle, "evaluates");
   const auto dataset = open_dataset(bundle, options.data, true);
+  refuse_other_inputs(invocation, options, bundle, {.data = dataset.get()});
   std::optional<PagePictures> pictures;
   if (!eval.draw_dir.empty()) {
     ReadOptions reading = read_options(bundle, options.data, false);
@@ -82,7 +83,6 @@ void run_eval(Invocation& invocation, RunOptions& options, const EvalOptions& ev
     options.memory.drawing_bytes = PagePictures::bytes(*open_pages(options.data.data, reading));
     pictures.emplace(invocation, eval.draw_dir, "eval");
   }
-  refuse_other_inputs(invocation, options, bundle, {.data = dataset.get()});
   FitRequest request = fit_request(bundle, options.train, nullptr, dataset.get(), options.memory);
   Session session(plan_of(invocation, request, backend), backend, std::nullopt, invocation.ranks.get());
   load_model(bundle, options.train.seed, [&](const std::string& name) { return session.parameter(name); });
@@ -95,6 +95,7 @@ void run_eval(Invocation& invocation, RunOptions& options, const EvalOptions& ev
                                          static_cast<std::size_t>(eval.worst));
   if (pictures) draw_worst(session, bundle, *dataset, options, evaluation.worst, *pictures);
   wait_for_ranks(invocation);
+  if (pictures) pictures->finish();
   log_skipped_pages(skipped);
   if (!skipped.empty() || (pictures && pictures->lacks_pages())) invocation.exit_code = ExitCode::kData;
   if (invocation.json) {
@@ -132,7 +133,8 @@ void add_eval(CLI::App& app, Invocation& invocation) {
   whole_number(command->add_option("--worst", eval->worst, "List the pages with the highest loss, this many"), 0)
       ->capture_default_str();
   command
-      ->add_option("--draw", eval->draw_dir, "Directory for pictures of these pages with the predictions drawn on them")
+      ->add_option("--draw", eval->draw_dir,
+                   "Directory for pictures of the --worst pages with the predictions drawn on them")
       ->type_name("DIR");
   command->footer(
       "Scores of labelled words are those of seqeval over whole pages: windows are merged, and labelled words\n"

@@ -159,6 +159,7 @@ void predict_and_write(Invocation& invocation, RunOptions& options, const Predic
                        OutputFile* file, bool is_part, Predicted& predicted) {
   const auto dataset = open_to_predict(bundle, options.data, predicted.skipped);
   if (dataset == nullptr) return;
+  refuse_other_inputs(invocation, options, bundle, {.data = dataset.get()});
   refuse_replacing_images({{"--output", predict.output}, {"--draw-pdf", predict.draw_pdf}}, dataset->source());
   // Labels in the data, if any, are only drawn as right or wrong. Drawing needs boxes and images, whatever the model
   // reads.
@@ -175,7 +176,6 @@ void predict_and_write(Invocation& invocation, RunOptions& options, const Predic
     for (const std::string& id : earlier_ids) pictures->pass(id);
   }
   options.memory.written = predict.form;
-  refuse_other_inputs(invocation, options, bundle, {.data = dataset.get()});
   FitRequest request = fit_request(bundle, options.train, nullptr, dataset.get(), options.memory);
   Session session(plan_of(invocation, request, backend), backend, std::nullopt, invocation.ranks.get());
   load_model(bundle, options.train.seed, [&](const std::string& name) { return session.parameter(name); });
@@ -383,7 +383,7 @@ void add_predict(CLI::App& app, Invocation& invocation) {
       "One line per page, in the order of the data. `fields` has the predictions of any task: label, text,\n"
       "box (boxes: those of its words), confidence, start_word, end_word (exclusive). Depending on the task there\n"
       "are also `labels` and `probabilities` of words (those of `unpredicted_words` have none), `label` and\n"
-      "`confidence` of the page, `questions` with their answers, or `entities` and `links`. See\n"
+      "`confidence` of the page, `questions` with their answers, or `links` between the `fields`. See\n"
       "docs/predictions.md. Labels in the data are not needed; if there are any, --draw marks the\n"
       "differences. A page that cannot be read, or whose image cannot, is skipped and named; the exit code\n"
       "is then 3.\n"

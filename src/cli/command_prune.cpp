@@ -438,8 +438,8 @@ void add_prune(CLI::App& app, Invocation& invocation) {
   }
   command->footer(
       "Needs no training: the importance of heads and columns is measured by the loss on labelled pages, the\n"
-      "least important are removed, and the weights that read the others are refitted to each layer's former\n"
-      "output.\n"
+      "least important are removed, and the weights that read the remaining ones are refitted, so that each\n"
+      "layer's output stays close to what it was.\n"
       "Pass the pages that the model was trained on, and compare the two on others:\n"
       "\n"
       "  plimsoll prune --model run --data train.jsonl --to-flops 0.5 --layout plimsoll --output-dir smaller\n"

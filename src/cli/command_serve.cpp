@@ -50,7 +50,12 @@ class WarmModel {
     };
     std::optional<RunPlan> plan = try_fit(roomy, backend_);
     session_.emplace(plan ? std::move(*plan) : fit(request, backend_), backend_);
-    load_model(bundle_, 0, [this](const std::string& name) { return session_->parameter(name); });
+    try {
+      load_model(bundle_, 0, [this](const std::string& name) { return session_->parameter(name); });
+    } catch (...) {
+      session_.reset();  // the next request does not compute with parameters that were never read
+      throw;
+    }
     loader_bytes_ = request.loader_bytes(session_->planned(ProgramKind::kEvaluate).capacity);
     result_bytes_ = request.result_bytes;
     return *session_;
@@ -186,7 +191,7 @@ void add_serve(CLI::App& app, Invocation& invocation) {
       "A request is a line on standard input, {\"data\": \"pages.jsonl\"} or a list of files. The answer is the\n"
       "lines that plimsoll predict would write, then {\"done\": {\"pages\": 3, \"skipped_pages\": []}}; or a line\n"
       "{\"error\": ...}, after which the next request is read. The first line says {\"ready\": ...}. The command\n"
-      "ends with standard input. Memory is planned at the first request, for full windows if they fit the\n"
+      "ends when standard input does. Memory is planned at the first request, for full windows if they fit the\n"
       "budget. The Python package's plimsoll.predictor() uses it.");
   command->callback([&invocation, options, form] {
     invocation.action = [&invocation, options, form] { run_serve(invocation, *options, *form); };

@@ -20,6 +20,7 @@
 #include "base/path_from.h"
 #include "cli/page_bar.h"
 #include "cli/rank_options.h"
+#include "cli/same_run.h"
 #include "cli/signals.h"
 #include "cli/usage.h"
 #include "formats/json.h"
@@ -94,7 +95,7 @@ void add_document_options(Command* command, DocumentInput& input) {
   command
       ->add_option("--images", input.images,
                    "Directory for pictures of pages that have no file of their own: pages of PDF files and of TIFF "
-                   "files with several, and pages that were turned (default: beside the output, OUTPUT.images)")
+                   "files with several pages, and pages that were turned (default: beside the output, OUTPUT.images)")
       ->type_name("DIR");
   command
       ->add_option("--language", input.language,
@@ -135,11 +136,10 @@ void add_document_options(Command* command, DocumentInput& input) {
       ->capture_default_str();
   command->add_flag("--ignore-pdf-text", input.ignore_pdf_text,
                     "Read the pages of PDF files by OCR, even if they contain text");
-  one_of(
-      command->add_option("--pdf-reader", input.pdf_reader,
-                          "What reads PDF files: poppler (its programs), pypdfium2 (pip install pypdfium2), auto "
-                          "(Poppler where it is installed, else pypdfium2)"),
-      {"auto", "poppler", "pypdfium2"})
+  one_of(command->add_option("--pdf-reader", input.pdf_reader,
+                             "What reads PDF files: poppler (its programs), pypdfium2 (pip install pypdfium2), auto "
+                             "(Poppler where it is installed, else pypdfium2)"),
+         {"auto", "poppler", "pypdfium2"})
       ->type_name("NAME")
       ->capture_default_str();
   command->add_flag("--keep-rotation", input.keep_rotation, "Do not turn pages that are sideways or upside down");
@@ -187,6 +187,7 @@ WrittenPages write_pages(const Invocation& invocation, const DocumentInput& inpu
                           .drop_specks = input.drop_specks,
                           .on_progress = [&bar](std::size_t done, std::size_t pages) { bar.draw(done, pages); },
                           .share = page_share(invocation)};
+  refuse_other_files(invocation, "--input", options.files, FilesBy::kSizes);
   std::vector<NamedPath> read;
   for (const fs::path& file : options.files) read.push_back({"--input", file});
   refuse_replacing({{"--output", place.output}}, read);

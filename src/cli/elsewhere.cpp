@@ -321,7 +321,7 @@ bool passes_over(std::string_view command, std::string_view name, std::string_vi
     log_info(fmt::format("{} {} changes nothing: {}", name, value, option->note));
     return true;
   }
-  throw UsageError({.what = fmt::format("Plimsoll has nothing like {}, and it would change results", name),
+  throw UsageError({.what = fmt::format("Plimsoll has nothing like {}, which would change the run", name),
                     .where = where,
                     .found = fmt::format("{} {}", name, value),
                     .allowed = fmt::format("{} {}, or nothing", name, option->usual.empty() ? "false" : option->usual),

@@ -59,7 +59,7 @@ std::string GpuModel::text() const {
   const KindSum total = total_of(sums);
   std::string text =
       fmt::format("an update on {}, by a model of its kernels (not measured)\n  {:<24}{:>8}{:>12}{:>12}{:>12}{:>11}\n",
-                  gpu_.full_name, "", "starts", "TFLOP", "GB", "ms", "share");
+                  gpu_.full_name, "", "launches", "TFLOP", "GB", "ms", "share");
   for (std::size_t k = 0; k < sums.size(); ++k) {
     if (sums[k].starts > 0) text += row(cuda::work_kind_name(static_cast<cuda::WorkKind>(k)), sums[k], total.seconds);
   }

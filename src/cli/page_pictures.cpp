@@ -2,12 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/outputs.h"
 #include "cli/rank_options.h"
 #include "data/dataset.h"
 #include "data/image.h"
+#include "data/page_faults.h"
+#include "formats/json.h"
 
 namespace plimsoll {
 namespace {
@@ -41,8 +46,9 @@ PagePictures::PagePictures(const Invocation& invocation, std::filesystem::path d
 std::size_t PagePictures::bytes(const PageSource& pages, bool with_pdf) {
   ImageLimits largest;
   for (std::size_t i = 0; i < pages.size(); ++i) {
+    PageFaults of_labels;  // as they are read to be drawn
     try {
-      largest.include(read_image_info(pages.read(i).image));
+      largest.include(read_image_info(pages.read(i, &of_labels).image));
     } catch (const DataError&) {  // `draw` says so
     }
   }
@@ -55,6 +61,11 @@ void PagePictures::draw(const Predictions& predictions, Page& page, BoxFormat fo
   const std::string name = picture_name(page.id, names_);
   if (!draws && !pdf_) return;
   try {
+    if (page.boxes.size() != page.words.size()) {
+      throw DataError({.what = "its boxes are not known",
+                       .found = fmt::format("{} and {}", counted(page.words.size(), "word"),
+                                            counted(page.boxes.size(), "box", "boxes"))});
+    }
     if (page.width == 0) read_page_image_info(page);
     AnnotatedPage picture = predictions.drawing(page, format);
     picture.width = page.width, picture.height = page.height;
@@ -64,8 +75,7 @@ void PagePictures::draw(const Predictions& predictions, Page& page, BoxFormat fo
     }
     if (pdf_) pdf_->add(picture);
   } catch (const DataError& error) {
-    ++undrawn_;
-    log_warning(
+    undrawn_.insert(
         fmt::format("a page is not drawn: {}: {} ({})", place(page), error.problem().what, error.problem().found));
   }
 }
@@ -74,6 +84,13 @@ void PagePictures::pass(const std::string& id) { picture_name(id, names_); }
 
 void PagePictures::finish() {
   if (pdf_) pdf_->close();
+  // Another rank may have been to draw the page.
+  if (share_.ranks > 1) {
+    for (const std::string& others : share_.exchange(json_text(nlohmann::json(undrawn_)))) {
+      undrawn_.merge(nlohmann::json::parse(others).get<std::set<std::string>>());
+    }
+  }
+  for (const std::string& warning : undrawn_) log_warning(warning);
 }
 
 }  // namespace plimsoll

@@ -30,21 +30,21 @@ class PagePictures {
   // Returns the bytes that drawing the largest of the pages takes; it reads every image's header. Pages whose image
   // cannot be read do not count.
   static std::size_t bytes(const PageSource& pages, bool with_pdf = false);
-  // Writes PAGE.png, adds the page to the PDF file; a page without a size is given that of its image. A page whose
-  // image cannot be read draws a warning.
+  // Writes PAGE.png, adds the page to the PDF file; a page without a size is given that of its image. `finish` warns of
+  // a page that cannot be drawn.
   void draw(const Predictions& predictions, Page& page, BoxFormat format);
   // Reserves the name of a page's picture that another process draws.
   void pass(const std::string& id);
-  // Ends the PDF file.
+  // Ends the PDF file, and warns of pages that could not be drawn. With ranks, all call it.
   void finish();
-  // Returns whether there were pages that could not be drawn.
-  bool lacks_pages() const { return undrawn_ > 0; }
+  // Returns whether there were such pages, of any rank.
+  bool lacks_pages() const { return !undrawn_.empty(); }
 
  private:
   std::filesystem::path directory_;
   PageShare share_;
-  std::size_t pages_ = 0;  // so far, including those of other ranks
-  std::size_t undrawn_ = 0;
+  std::size_t pages_ = 0;          // so far, including those of other ranks
+  std::set<std::string> undrawn_;  // what is said of pages that could not be drawn
   std::optional<AnnotatedPdf> pdf_;
   std::set<std::string> names_;  // names in use
 };

@@ -126,9 +126,11 @@ void add_quantization_options(Command* command, RunOptions& o) {
   command->add_flag("--load-in-8bit", o.load_in_8bit,
                     "Hold the encoder's weights in 8 bits, in blocks of 64, and multiply in 8 bits where that is "
                     "faster (AVX512_VNNI)");
-  command->add_flag("--load-in-4bit", o.load_in_4bit, "Hold them in 4 bits: NormalFloat (nf4), as in QLoRA");
-  command->add_flag("--float-activations", o.float_activations,
-                    "With either: quantize weights alone, and multiply in F32 on every machine");
+  command->add_flag("--load-in-4bit", o.load_in_4bit,
+                    "Hold the encoder's weights in 4 bits: NormalFloat (nf4), as in QLoRA");
+  command->add_flag(
+      "--float-activations", o.float_activations,
+      "With --load-in-8bit or --load-in-4bit: quantize only the weights, and multiply in F32 on every machine");
 }
 
 DType coded_weights(const RunOptions& options) {

@@ -80,8 +80,8 @@ void add_rank_options(Command* command, RankRequest& o) {
       ->capture_default_str();
   one_of(
       command->add_option("--gradient-sync", o.gradient_sync,
-                          "When gradients are summed over the processes if an update has several micro-batches: once "
-                          "an update, or in each micro-batch; auto: in each from stage 2 on"),
+                          "When gradients are summed over the processes if an update has several micro-batches: update "
+                          "(once per update), micro-batch (in each one), or auto (in each one from stage 2 on)"),
       {"auto", "update", "micro-batch"})
       ->type_name("WHEN")
       ->capture_default_str();

@@ -34,8 +34,8 @@ RunEvents::RunEvents(bool standard_output, std::filesystem::path file)
                       .allowed = "a file, or - for standard output",
                       .remedy = "pass --events -, and send standard output there"});
   }
-  if (!wanted()) return;
-  listens_ = true;
+  listens_ = standard_output_ || !path_.empty();
+  if (!listens_) return;
   old_sink_ = set_log_sink([this](LogLevel level, std::string_view message) {
     if (old_sink_) old_sink_(level, message);
     if (level == LogLevel::kWarning) write("warning", {{"message", message}});
@@ -47,12 +47,16 @@ RunEvents::~RunEvents() {
 }
 
 void RunEvents::open(std::int64_t keep_up_to) {
+  const std::scoped_lock lock(mutex_);
   if (path_.empty() || file_) return;
   file_.emplace(path_, keep_up_to);
-  for (const std::string& line : std::exchange(waiting_, {})) write_line(line);
+  for (const std::string& line : std::exchange(waiting_, {})) {
+    if (file_) write_to_file(line);
+  }
 }
 
 void RunEvents::write_line(std::string_view line) {
+  const std::scoped_lock lock(mutex_);
   if (file_) {
     write_to_file(line);
   } else if (!path_.empty()) {
@@ -74,7 +78,7 @@ void RunEvents::write_to_file(std::string_view line) {
 }
 
 void RunEvents::write(std::string_view event, const nlohmann::json& object) {
-  if (!wanted()) return;
+  if (!listens_) return;
   const std::string line = line_of(event, object);
   write_line(line);
   if (!standard_output_) return;
@@ -87,19 +91,22 @@ void RunEvents::write(std::string_view event, const nlohmann::json& object) {
 }
 
 void RunEvents::write_findings(const Findings& findings) {
-  if (!wanted() || std::exchange(findings_written_, true)) return;
+  if (!listens_ || std::exchange(findings_written_, true)) return;
   for (const nlohmann::json& finding : nlohmann::json::parse(findings.to_json())) write("finding", finding);
 }
 
 void RunEvents::write_error(const Error& error) {
-  if (path_.empty() || (!file_ && std::filesystem::exists(path_))) return;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (path_.empty() || (!file_ && std::filesystem::exists(path_))) return;
+  }
   open(-1);
   write_line(line_of("error", {{"error", error_json(error)}}));
 }
 
 void RunEvents::on_step(const StepReport& r) {
   step_ = r.step;
-  if (!r.logs || (!standard_output_ && !file_)) return;
+  if (!r.logs || !listens_) return;
   std::array<char, 640> line;
   const auto out = fmt::format_to_n(
       line.data(), line.size() - 1,
@@ -110,7 +117,10 @@ void RunEvents::on_step(const StepReport& r) {
       JsonNumber(r.learning_rate).c_str(), JsonNumber(r.gradient_norm).c_str(), JsonNumber(r.pages_per_second).c_str(),
       JsonNumber(r.data_wait).c_str(), JsonNumber(r.seconds_left).c_str(), r.resident_bytes, r.skipped_updates);
   const std::size_t size = std::min(out.size, line.size() - 1);
-  if (file_) write_to_file({line.data(), size});
+  {
+    const std::scoped_lock lock(mutex_);
+    if (file_) write_to_file({line.data(), size});
+  }
   if (!standard_output_) return;
   line[size] = '\n';
   // A reader that went away does not end the run: the last event reports it.

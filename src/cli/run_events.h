@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -47,14 +48,14 @@ class RunEvents : public TrainObserver {
   void on_checkpoint(const std::filesystem::path& path) override;
 
  private:
-  bool wanted() const { return standard_output_ || !path_.empty(); }
   void write_line(std::string_view line);
   // Writes to the file as long as that is possible: a full disk there does not cost a run its model.
   void write_to_file(std::string_view line);
 
   bool standard_output_;
-  bool listens_ = false;  // to warnings, which are events too
+  bool listens_ = false;  // there is somewhere to write to; then warnings, which are events too, come here
   std::filesystem::path path_;
+  std::mutex mutex_;  // of the file: threads that load pages log warnings, which are events
   std::optional<JsonLinesLog> file_;
   std::vector<std::string> waiting_;  // lines for the file, until it is open
   std::int64_t step_ = 0;

@@ -47,11 +47,11 @@ void add_model_options(Command* command, RunOptions& o, bool presets) {
 
 void add_task_options(Command* command, std::string& task, std::string& problem_type) {
   command
-      ->add_option(
-          "--task", task,
-          fmt::format("Task to train for: {} (default: what the model was trained for; a preset: "
-                      "token-classification, a decoder's causal-lm). A task other than the model's gives it a new head",
-                      fmt::join(task_names(), ", ")))
+      ->add_option("--task", task,
+                   fmt::format("Task to train for: {} (default: the task that the model was trained for; for a "
+                               "preset token-classification, or causal-lm if it is a decoder). A task other than the "
+                               "model's gives it a new head",
+                               fmt::join(task_names(), ", ")))
       ->type_name("TASK");
   one_of(command->add_option(
              "--problem-type", problem_type,

@@ -15,7 +15,6 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "bundle/adapter.h"
 #include "data/page_source.h"
 #include "formats/checksums.h"
 #include "formats/json.h"
@@ -28,25 +27,18 @@ using nlohmann::json;
 
 // Options that say where something is, of which only whether they are given is compared: what is read there is compared
 // when it has been opened.
-const std::set<std::string> kPlaces = {
-    "base_model", "data",         "distil_from", "eval_data", "input",
-    "labels",     "model",        "offload",     "pages",     "resume_from_checkpoint",
-    "tokenizer",  "teacher_cache"};
+const std::set<std::string> kPlaces = {"base_model",    "data",     "distil_from", "draw",  "draw_pdf",
+                                       "eval_data",     "fix",      "images",      "input", "labels",
+                                       "model",         "offload",  "output",      "pages", "resume_from_checkpoint",
+                                       "teacher_cache", "tokenizer"};
 // Options of what one machine can do, and of what only rank 0 does.
-const std::set<std::string> kOfOneRank = {"adapter",
-                                          "budget",
+const std::set<std::string> kOfOneRank = {"budget",
                                           "cache",
-                                          "config",
                                           "dataloader_num_workers",
-                                          "draw",
-                                          "draw_pdf",
                                           "events",
                                           "host_budget",
-                                          "images",
-                                          "json",
                                           "launcher",
                                           "logging_dir",
-                                          "output",
                                           "output_dir",
                                           "report_to",
                                           "rendezvous",
@@ -65,6 +57,11 @@ json shared_options(const Command& command) {
     const bool given = !value.is_null() && !value.empty() && value != "";
     options[name] = given ? "given" : "not given";
   }
+  // Which of a machine's GPUs is its own matter.
+  if (const auto device = options.find("device"); device != options.end() && device->is_string()) {
+    const auto text = device->get<std::string>();
+    *device = text.substr(0, text.find(':'));
+  }
   return options;
 }
 
@@ -82,7 +79,9 @@ void for_each_other(Communicator& ranks, const json& mine,
   const std::vector<std::string> all = all_gather_texts(ranks, json_text(mine));
   const json first = json::parse(all.front());
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    if (all[rank] != all.front()) compare(static_cast<int>(rank), json::parse(all[rank]), first);
+    if (all[rank] == all.front()) continue;
+    const json theirs = json::parse(all[rank]);
+    if (theirs != first) compare(static_cast<int>(rank), theirs, first);  // 0.0 is 0
   }
 }
 
@@ -93,13 +92,15 @@ struct Input {
   std::string path;
   json facts;
 };
-constexpr std::array<std::pair<const char*, const char*>, 9> kParts = {
+constexpr std::array<std::pair<const char*, const char*>, 11> kParts = {
     std::pair("size", "other pages"),
+    std::pair("files", "other files"),
     std::pair("tokens", "other words or boxes"),
     std::pair("labels", "other labels"),
     std::pair("images", "other pictures"),
     std::pair("config", "another configuration"),
     std::pair("weights", "other weights"),
+    std::pair("image processor", "another image processor"),
     std::pair("adapter", "another adapter"),
     std::pair("tokenizer", "another tokenizer"),
     std::pair("checkpoint", "other files of a checkpoint")};
@@ -112,9 +113,25 @@ json data_facts(const Dataset& data) {
           {"images", hash_digits(of.images)}};
 }
 
+// Returns a hash of the names and types of all tensors, and of the first bytes of each, whatever they represent.
+std::string beginnings_of(const WeightsFile& weights) {
+  constexpr std::int64_t kElements = 256;
+  Hasher hasher;
+  std::vector<std::byte> first;
+  for (const TensorEntry& entry : weights.entries()) {
+    hasher.add_text(fmt::format("{} {}", entry.name, to_string(entry.type)));
+    first.resize(static_cast<std::size_t>(std::min(kElements, entry.type.shape.elements())) *
+                 dtype_bytes(entry.type.dtype));
+    weights.read_elements(entry, 0, first);
+    hasher.add(first);
+  }
+  return hash_digits(hasher.digest());
+}
+
 json model_facts(const ModelBundle& bundle) {
   return {{"config", digits_of(json_text(config_json(bundle.config)))},
-          {"weights", bundle.weights != nullptr ? fingerprint_of_base(bundle) : std::string()},
+          {"weights", bundle.weights != nullptr ? beginnings_of(*bundle.weights) : std::string()},
+          {"image processor", digits_of(bundle.image.to_json())},
           {"adapter", bundle.adapter != nullptr ? bundle.adapter->fingerprint() : std::string()},
           {"tokenizer", bundle.tokenizer != nullptr ? hash_digits(bundle.tokenizer->fingerprint()) : std::string()}};
 }
@@ -147,6 +164,17 @@ json checkpoint_facts(const std::optional<std::filesystem::path>& resume) {
                    .remedy = "copy rank 0's files to that machine, or use a directory that all machines share"});
 }
 
+void compare_inputs(Communicator& ranks, const std::vector<Input>& all) {
+  json mine = json::object();
+  for (const Input& input : all) mine[input.option] = input.facts;
+  for_each_other(ranks, mine, [&all](int rank, const json& theirs, const json& first) {
+    for (const Input& input : all) {
+      const json other = theirs.value(input.option, json::object()), known = first.value(input.option, json::object());
+      if (other != known) refuse_input(rank, input, other, known);
+    }
+  });
+}
+
 }  // namespace
 
 void refuse_other_options(Communicator& ranks, const Command& command) {
@@ -176,6 +204,7 @@ void refuse_other_options(Communicator& ranks, const Command& command) {
       std::ranges::replace(option, '_', '-');
       differences.push_back(fmt::format("--{}: {}, and {} on rank 0", option, shown_value(value), shown_value(known)));
     }
+    if (differences.empty()) return;
     throw UsageError({.what = "two ranks were given different options",
                       .where = where,
                       .found = fmt::format("{}", fmt::join(differences, "; ")),
@@ -199,16 +228,27 @@ void refuse_other_inputs(const Invocation& invocation, const RunOptions& options
   add_data("--data", "data set", inputs.data);
   add_data("--eval-data", "evaluation set", inputs.evaluation);
   all.push_back({"--model", "model", options.model.model, model_facts(bundle)});
+  if (options.train.teacher != nullptr) {
+    all.push_back({"--distil-from", "teacher", options.teacher.model, model_facts(*options.train.teacher)});
+  }
   all.push_back({"--resume-from-checkpoint", "checkpoint", inputs.resume.value_or(std::filesystem::path()).string(),
                  checkpoint_facts(inputs.resume)});
-  json mine = json::object();
-  for (const Input& input : all) mine[input.option] = input.facts;
-  for_each_other(ranks, mine, [&](int rank, const json& theirs, const json& first) {
-    for (const Input& input : all) {
-      const json other = theirs.value(input.option, json::object()), known = first.value(input.option, json::object());
-      if (other != known) refuse_input(rank, input, other, known);
-    }
-  });
+  compare_inputs(ranks, all);
+}
+
+void refuse_other_files(const Invocation& invocation, const std::string& option,
+                        const std::vector<std::filesystem::path>& files, FilesBy by) {
+  if (invocation.ranks == nullptr) return;
+  Hasher hasher;
+  for (const std::filesystem::path& file : files) {
+    std::error_code error;
+    const bool whole = by == FilesBy::kContents && std::filesystem::is_regular_file(file, error);
+    hasher.add_text(file.filename().string());
+    hasher.add_text(whole ? hash_digits(sum_of_file(file).hash)
+                          : std::to_string(std::filesystem::file_size(file, error)));
+  }
+  const json facts = {{"size", counted(files.size(), "file")}, {"files", hash_digits(hasher.digest())}};
+  compare_inputs(*invocation.ranks, {{option.c_str(), "input", listed(files), facts}});
 }
 
 }  // namespace plimsoll

@@ -5,8 +5,11 @@
 //   refuse_other_inputs(invocation, options, bundle, {.data = &train, .resume = resume});
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "bundle/model_bundle.h"
 #include "cli/command.h"
@@ -31,5 +34,11 @@ struct RunInputs {
 // process. Of weights only the beginning of each tensor is compared.
 void refuse_other_inputs(const Invocation& invocation, const RunOptions& options, const ModelBundle& bundle,
                          const RunInputs& inputs);
+
+// Does the same for files whose pages the ranks share: by names and contents, or by names and sizes, where contents
+// would take long to read. Where they lie does not count.
+enum class FilesBy : std::uint8_t { kContents, kSizes };
+void refuse_other_files(const Invocation& invocation, const std::string& option,
+                        const std::vector<std::filesystem::path>& files, FilesBy by);
 
 }  // namespace plimsoll

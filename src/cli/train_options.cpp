@@ -160,7 +160,7 @@ void add_learning_options(Command* command, RunOptions& o) {
   number(command->add_option("--learning-rate", t.learning_rate, "Peak learning rate"), 0)->capture_default_str();
   number(command->add_option("--layerwise-lr-decay", t.rates.layer_decay,
                              "The learning rate of each encoder layer is that of the layer after it times this factor; "
-                             "the head, and a norm behind the last layer, have the full rate"),
+                             "the head, and a norm after the last layer, have the full rate"),
          0, 1, true)
       ->capture_default_str();
   command

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "cli/page_pictures.h"
 #include "data/image.h"
 #include "draw/annotate.h"
 
@@ -17,18 +18,10 @@ namespace plimsoll {
 void WorstPictures::plan(RunOptions& options, const Dataset* held_out) {
   if (held_out == nullptr || !options.reports_to_tensorboard()) return;
   const PageSource& pages = held_out->source();
-  ImageLimits largest;
   bool has_images = false;
-  for (std::size_t i = 0; i < pages.size(); ++i) {
-    const Page page = pages.read(i);
-    if (page.image.empty()) continue;
-    has_images = true;
-    largest.include(read_image_info(page.image));
-  }
+  for (std::size_t i = 0; i < pages.size() && !has_images; ++i) has_images = !pages.read(i).image.empty();
   // The PNG file, which is held after the drawing is freed, is smaller than the drawing.
-  if (has_images) {
-    options.memory.drawing_bytes = drawing_bytes(largest.width, largest.height) + largest.decode_bytes;
-  }
+  if (has_images) options.memory.drawing_bytes = PagePictures::bytes(pages);
 }
 
 WorstPageObserver WorstPictures::observer() {

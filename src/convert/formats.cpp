@@ -25,7 +25,7 @@ constexpr InputFormat kInputs[] = {
 constexpr OutputFormat kOutputs[] = {
     {"pages", "pages for check, train, eval and predict (JSONL)", false, OwnBoxes::kAsTheyAre, write_pages},
     {"label-studio", "tasks for Label Studio's import (JSON)", true, OwnBoxes::kMeasured, write_label_studio},
-    {"conll", "a word and its label a line, as seqeval's users have it", true, OwnBoxes::kUnread, write_conll},
+    {"conll", "one word and its label per line, the usual input of seqeval", true, OwnBoxes::kUnread, write_conll},
 };
 
 }  // namespace

@@ -152,7 +152,7 @@ DataCheck check_data(ModelBundle& bundle, const ModelRequest& model, const Check
   const bool has_own = bundle.weights != nullptr && model.task.empty();
   const std::vector<std::string> own = has_own ? bundle.config.task.labels : std::vector<std::string>();
   set_task_and_labels(bundle, model);
-  if (bundle.task().reads_text()) bundle.definition();  // it refuses families that cannot continue a text
+  bundle.definition();  // refuses families that cannot do the task
   const RunPages pages = open_run_pages(bundle, model, request.data, request.evaluation, request.on_progress);
   // If the data's labels cannot be listed, the check itself says which pages are broken; problems that it cannot find
   // without labels are added.

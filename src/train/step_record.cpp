@@ -99,7 +99,7 @@ ProgramKind step_program(const Session& session, bool last) {
 }
 
 void bind_scalars(const BatchBinding& binding, const StepScalars& scalars, bool first) {
-  // An update without a single label has nothing to learn from: its loss and gradients are 0.
+  // An update without a single label has nothing to learn from them: their loss and its gradients are 0.
   const auto mean_over = [&scalars](double count) {
     return count > 0 ? static_cast<float>(scalars.scale / count) : 0.0F;
   };

@@ -319,8 +319,9 @@ void Trainer::note_best(const Evaluation& evaluation) {
   if (std::isnan(metric.value)) {
     if (!std::exchange(told_no_metric_, true)) {
       log_warning(
-          fmt::format("the evaluation data has nothing that {} measures, so evaluations do not decide which "
-                      "model is best; choose another --metric-for-best-model",
+          fmt::format("the evaluation data has nothing that {} measures, so no model counts as the best, and "
+                      "neither early stopping nor the learning rate goes by it; choose another "
+                      "--metric-for-best-model",
                       metric.name));
     }
     return;

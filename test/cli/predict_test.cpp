@@ -204,15 +204,17 @@ TEST_F(Predict, APageThatCannotBeDrawnCostsThatPageAlone) {
   pages[1]["image"] = "images/absent.png";
   pages[2]["id"] = "forged\nwarning: \x1B[31mall is lost";
   pages[2]["image"] = "images/absent.png";
+  pages[3]["labels"] = {"O"};  // a fault that keeps the page from being drawn, though not from being predicted
   write_pages("train.jsonl", pages);
   const Outcome outcome = run({"predict", "--model", path("model"), "--data", path("pages/train.jsonl"), "--output",
                                path("out.jsonl"), "--draw", path("drawn"), "--threads", "1"});
   EXPECT_EQ(outcome.code, 3) << outcome.err;
+  EXPECT_THAT(outcome.err, testing::HasSubstr("a page is not drawn: " + path("pages/train.jsonl:4")));
   EXPECT_EQ(outcome.err.find("\nwarning: \x1B"), std::string::npos) << "a page's id is no line of the log";
   EXPECT_THAT(outcome.err, testing::HasSubstr("forged\\x0awarning"));
   std::size_t drawn = 0;
   for (const auto& entry : fs::directory_iterator(at("drawn"))) drawn += entry.path().extension() == ".png" ? 1 : 0;
-  EXPECT_EQ(drawn, pages.size() - 2);
+  EXPECT_EQ(drawn, pages.size() - 3);
 }
 
 TEST_F(Predict, AHeadHasTheOutputsOfItsTask) {

@@ -286,9 +286,15 @@ TEST_F(Ranks, WhatDiffersBetweenRanksIsRefused) {
   refused(usual, fewer, 3, {"rank 1 has another data set than rank 0", "3 pages in 3 windows on rank 1"});
   set(own, "--model", path("model"));
   refused(usual, own, 3, {"rank 1 has another model than rank 0", "other weights"});
+  Arguments taught = usual, other_teacher = usual;
+  ASSERT_EQ(run({"init", "--model", path("model"), "--num-hidden-layers", "1", "--output-dir", path("shallow")}).code, 0);
+  taught.insert(taught.end(), {"--zero-stage", "2", "--distil-from", path("model")});
+  other_teacher.insert(other_teacher.end(), {"--zero-stage", "2", "--distil-from", path("shallow")});
+  refused(taught, other_teacher, 3, {"rank 1 has another teacher than rank 0"});
   // Where the same files lie does not matter.
   write_pages("elsewhere.jsonl", read_pages("train.jsonl"));
   set(elsewhere, "--data", path("pages/elsewhere.jsonl"));
+  elsewhere.insert(elsewhere.end(), {"--warmup-ratio", "0.0"});  // is 0, the default
   const Outcome same = two(usual, elsewhere);
   EXPECT_EQ(same.code, 0) << same.err;
   // Two ranks that go on from two checkpoints would train two models.

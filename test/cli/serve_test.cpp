@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <chrono>
 #include <sstream>
 #include <thread>
@@ -69,14 +70,18 @@ TEST_F(Serve, AModelThatIsOverwrittenIsNotServed) {
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
   fs::remove(at("served/checksums.json"));
   write_bytes(at("served/model.safetensors"), bytes);  // in place
-  const std::string request = nlohmann::json{{"data", path("pages/validation.jsonl")}}.dump() + "\n";
+  // Asked again, it does not compute with parameters that were never read.
+  std::string request = nlohmann::json{{"data", path("pages/validation.jsonl")}}.dump() + "\n";
+  request += request;
   ASSERT_EQ(::write(requests, request.data(), request.size()), static_cast<ssize_t>(request.size()));
-  for (int i = 0; i < 2000 && file_bytes(at("log.out")).find("error") == std::string::npos; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
+  const auto lines = [this] { return std::ranges::count(file_bytes(at("log.out")), '\n'); };
+  for (int i = 0; i < 2000 && lines() < 3; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   serve.signal(SIGTERM);
   ::close(requests);
-  EXPECT_THAT(serve.wait().out, testing::HasSubstr("have been written to since they were opened"));
+  const std::string answers = serve.wait().out, said = "have been written to since they were opened";
+  const std::size_t first = answers.find(said);
+  ASSERT_NE(first, std::string::npos) << answers;
+  EXPECT_NE(answers.find(said, first + 1), std::string::npos) << answers;
 }
 
 // A pair is two windows.
