@@ -13,8 +13,8 @@ std::string format_problem(const Problem& problem) {
   };
   line("where:", printable(problem.where));
   line("found:", printable(problem.found, "\n"));  // a plan has lines
-  line("allowed:", problem.allowed);
-  line("to do:", problem.remedy);
+  line("allowed:", printable(problem.allowed, "\n"));
+  line("to do:", printable(problem.remedy, "\n"));
   return text;
 }
 

@@ -103,7 +103,7 @@ InputFile::InputFile(const std::filesystem::path& path) : path_(path) {
       throw EnvironmentError({.what = "cannot open a file",
                               .where = path.string(),
                               .found = std::strerror(open_error),
-                              .remedy = "raise the limit (ulimit -n), or close other programs"});
+                              .remedy = "raise the limits of open files and memory (ulimit -a), or close other programs"});
     }
     throw DataError({.what = "cannot open a file",
                      .where = path.string(),

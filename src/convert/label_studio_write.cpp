@@ -98,7 +98,7 @@ class LabelStudioWriter final : public PageWriter {
     }
     if (page.more.contains("questions") || page.more.contains("value")) writing_.losses.add(kQuestions, page.where);
     for (const auto& [key, value] : page.more.items()) {
-      if (!kInTasks.contains(key)) writing_.losses.add(kOtherKey, page.where);
+      if (!value.is_null() && !kInTasks.contains(key)) writing_.losses.add(kOtherKey, page.where);
     }
     writing_.losses.add(kUnknownLabel, page.where, static_cast<std::uint64_t>(std::ranges::count(page.labels, "")));
     ordered_json task;

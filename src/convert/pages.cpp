@@ -118,7 +118,7 @@ class PagesWriter final : public PageWriter {
     line["words"] = nlohmann::ordered_json::array();
     for (const FoundWord& word : page.words) line["words"].push_back(word.text);
     line["boxes"] = boxes_of(page);
-    const auto is_sure = [](const FoundWord& word) { return word.confidence.has_value(); };
+    const auto is_sure = [](const FoundWord& word) { return word.confidence >= 0.0 && word.confidence <= 1.0; };
     if (!page.words.empty() && !page.predicted && std::ranges::all_of(page.words, is_sure)) {
       line["confidences"] = nlohmann::ordered_json::array();
       for (const FoundWord& word : page.words) line["confidences"].push_back(*word.confidence);

@@ -122,7 +122,7 @@ struct CheckReport : CheckCounts {
   std::map<std::string, std::uint64_t> labels;  // occurrences, on words or pages
   // Of words and boxes, for pages with enough of them; sorted.
   PageHashes contents;
-  PageHashes pictures;             // of images' paths, sorted
+  PageHashes pictures;             // of the images' paths of all pages, sorted
   std::vector<BadPage> bad_pages;  // ascending; with CheckOptions::keeps_bad_pages
 };
 

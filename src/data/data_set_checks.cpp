@@ -44,15 +44,17 @@ std::string plain(const std::string& name) {
                                     : lower_case(name.substr(begin, name.find_last_not_of(kSpace) + 1 - begin));
 }
 
-// Returns true if so few labels mark the ends of entities that the others are of a scheme that does not.
-bool ends_are_few(const std::map<std::string, std::uint64_t>& labels) {
+// Returns how many labels mark ends of entities, if they are so few beside those that mark beginnings that the others
+// are of a scheme without ends: each entity of BIOES that has several words has both. Otherwise returns 0.
+std::uint64_t few_ends(const std::map<std::string, std::uint64_t>& labels) {
   constexpr std::uint64_t kTimes = 50;
-  std::uint64_t ends = 0, others = 0;
+  std::uint64_t ends = 0, beginnings = 0;
   for (const auto& [label, count] : labels) {
     if (label == "O" || label.empty()) continue;
-    (std::string_view("ESLU").find(label[0]) != std::string_view::npos ? ends : others) += count;
+    if (std::string_view("ESLU").find(label[0]) != std::string_view::npos) ends += count;
+    if (label[0] == 'B') beginnings += count;
   }
-  return ends > 0 && kTimes * ends <= others;
+  return kTimes * ends <= beginnings ? ends : 0;
 }
 
 constexpr std::size_t kShort = 5;  // letters below which a name needs better evidence
@@ -139,7 +141,7 @@ void DataSetChecker::add(const BlockReport& block) {
   report_.bad_pages.insert(report_.bad_pages.end(), block.bad_pages.begin(), block.bad_pages.end());
   for (const PageFacts& page : block.pages) {
     check_twice(page);
-    if (page.picture != 0) pictures_.emplace(page.picture, page.index);
+    if (page.picture != 0) report_.pictures.emplace_back(page.picture, page.index);
     // Pages of a document follow one another.
     if (page.document == 0 || page.document != document_) document_size_ = {};
     document_size_ += page.size;
@@ -189,7 +191,6 @@ CheckReport DataSetChecker::finish() {
   check_box_habits();
   check_tokens();
   report_.contents.assign(contents_.begin(), contents_.end());
-  report_.pictures.assign(pictures_.begin(), pictures_.end());
   for (auto* const hashes : {&report_.contents, &report_.pictures}) std::ranges::sort(*hashes);
   return std::move(report_);
 }
@@ -327,8 +328,10 @@ void DataSetChecker::check_scheme() {
       return;
     case LabelScheme::kIobes:
     case LabelScheme::kBilou:
-      if (ends_are_few(report_.labels)) {
-        report_.findings.merge(ends_);
+      if (const std::uint64_t few = few_ends(report_.labels); few > 0 && !ends_.empty()) {
+        Finding finding = ends_.sorted().front();
+        finding.count = few;  // blocks keep the first places alone
+        report_.findings.add(std::move(finding));
         return;
       }
       report_.findings.merge(order_with_ends_);

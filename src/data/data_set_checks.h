@@ -41,7 +41,7 @@ class DataSetChecker {
   BoxExtent boxes_;
   std::uint64_t document_ = 0;                                                  // of the last page
   PageSize document_size_{};                                                    // up to it
-  std::unordered_map<std::uint64_t, std::uint32_t> ids_, contents_, pictures_;  // hash -> first page that has it
+  std::unordered_map<std::uint64_t, std::uint32_t> ids_, contents_;  // hash -> first page that has it
 };
 
 }  // namespace plimsoll

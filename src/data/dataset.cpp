@@ -196,19 +196,21 @@ void Dataset::scan() {
       fingerprint_.images = hash_bytes(std::as_bytes(std::span(&image_bytes, 1)), fingerprint_.images);
     }
     check(items <= std::numeric_limits<std::uint16_t>::max(), "a page has a number of items that examples can hold");
+    std::int32_t least_end = std::numeric_limits<std::int32_t>::max();  // of the items' windows
     for (std::uint16_t item = 0; item < items; ++item) {
       const Example first{
           .page = static_cast<std::uint32_t>(p), .item = item, .items = static_cast<std::uint16_t>(items)};
       scan_item(first, scratch, encoded, cached ? &key : nullptr);
+      least_end = std::min(least_end, scratch.windows.back().end);
     }
     if (items == 0) continue;
     if (page.is_text) {
-      lost_tokens_ += scratch.tokens.ids.size() - static_cast<std::size_t>(scratch.windows.back().end);
+      lost_tokens_ += scratch.tokens.ids.size() - static_cast<std::size_t>(least_end);
       continue;
     }
     for (std::size_t word = 0; word < scratch.tokens.first_of_word.size(); ++word) {
       const std::int32_t first = scratch.tokens.first_of_word[word];
-      const bool lost = first >= scratch.windows.back().end;
+      const bool lost = first >= least_end;
       lost_words_ += lost ? 1U : 0U;
       if ((!lost && first != kNoWord) || page.labels.empty()) continue;
       const std::int32_t label = label_of(page, word);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/counted.h"
+#include "base/in_quotes.h"
 #include "formats/json.h"
 
 namespace plimsoll {
@@ -71,7 +72,7 @@ std::string Findings::to_text() const {
     text += fmt::format("{} [{}] {}{}\n", severity_name(finding.severity), finding.kind, finding.first.what,
                         finding.count == 1 ? "" : fmt::format(" ({})", counted(finding.count, "time")));
     const auto line = [&text](std::string_view label, const std::string& value) {
-      if (!value.empty()) text += fmt::format("  {:<8} {}\n", label, value);
+      if (!value.empty()) text += fmt::format("  {:<8} {}\n", label, printable(value, "\n"));
     };
     for (std::size_t i = 0; i < finding.places.size(); ++i) {
       const auto& [where, found] = finding.places[i];
@@ -115,9 +116,9 @@ std::vector<std::string> Findings::to_lines(Severity severity) const {
   for (const Finding& finding : sorted()) {
     if (finding.severity != severity) continue;
     const Problem& first = finding.first;
-    lines.push_back(fmt::format("[{}] {} ({}{}){}{}", finding.kind, first.what,
-                                finding.count == 1 ? "" : counted(finding.count, "time") + ", first at ", first.where,
-                                first.found.empty() ? "" : ": ", first.found));
+    lines.push_back(printable(fmt::format("[{}] {} ({}{}){}{}", finding.kind, first.what,
+                                          finding.count == 1 ? "" : counted(finding.count, "time") + ", first at ",
+                                          first.where, first.found.empty() ? "" : ": ", first.found)));
   }
   return lines;
 }

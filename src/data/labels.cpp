@@ -230,8 +230,9 @@ std::optional<std::int32_t> LabelSet::find_in_any_case(std::string_view name) co
 std::string LabelSet::listed() const {
   constexpr std::size_t kShown = 24;
   const std::size_t count = std::min(names_.size(), kShown);
-  std::string text =
-      fmt::format("{}", fmt::join(names_.begin(), names_.begin() + static_cast<std::ptrdiff_t>(count), ", "));
+  // A name is data: it may hold anything.
+  std::string text = printable(
+      fmt::format("{}", fmt::join(names_.begin(), names_.begin() + static_cast<std::ptrdiff_t>(count), ", ")));
   if (count < names_.size()) text += fmt::format(", … ({} in all)", names_.size());
   return text;
 }

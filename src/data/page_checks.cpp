@@ -307,7 +307,7 @@ void PageChecker::check_tag_order(const Page& page) {
       block_->ends.add(Severity::kWarning, kEnd,
                        {.what = "a label has a tag that only a few labels have",
                         .where = place(page, word),
-                        .found = page.labels[word],
+                        .found = printable(page.labels[word]),
                         .allowed = "B-, I- or O",
                         .remedy = "write B- for S- and U-, I- for E- and L-"});
     }
@@ -320,8 +320,8 @@ void PageChecker::check_tag_order(const Page& page) {
           Severity::kWarning, "tag-order",
           {.what = fmt::format("a label cannot follow the one before it in {}", scheme_name(scheme)),
            .where = place(page, at_end ? word - 1 : word),
-           .found = fmt::format("{} after {}", at_end ? "the page's end" : page.labels[word], last),
-           .allowed = open ? fmt::format("I-{0} or {1}-{0}", before.type, closing_is_e ? 'E' : 'L')
+           .found = printable(fmt::format("{} after {}", at_end ? "the page's end" : page.labels[word], last)),
+           .allowed = open ? printable(fmt::format("I-{0} or {1}-{0}", before.type, closing_is_e ? 'E' : 'L'))
                            : fmt::format("O, B- or {}-", closing_is_e ? 'S' : 'U'),
            .remedy = fmt::format("correct the label; a single word has {}-", closing_is_e ? 'S' : 'U')});
     }
@@ -346,8 +346,8 @@ void PageChecker::check_iob_order(const Page& page) {
           Severity::kWarning, "tag-order",
           {.what = "an entity begins with an I- label",
            .where = place(page, word),
-           .found = fmt::format("{} after {}", label, word == 0 ? "the beginning" : page.labels[word - 1]),
-           .allowed = fmt::format("B-{} first", now.type),
+           .found = printable(fmt::format("{} after {}", label, word == 0 ? "the beginning" : page.labels[word - 1])),
+           .allowed = printable(fmt::format("B-{} first", now.type)),
            .remedy = "label the first word of each entity with B-"});
     }
     before = now;
@@ -407,7 +407,7 @@ std::size_t PageChecker::idle_windows(const Page& page) {
   return idle;
 }
 
-// Returns 0 if the page has no prompts; otherwise `windows_` becomes those behind the last one.
+// Returns 0 if the page has no prompts; otherwise `windows_` becomes those behind the prompt that leaves least room.
 std::uint64_t PageChecker::windows_behind_prompts(const Page& page) {
   if (!options_.targets) return 0;
   std::uint64_t windows = 0;
@@ -418,20 +418,21 @@ std::uint64_t PageChecker::windows_behind_prompts(const Page& page) {
     return 0;  // what the page lacks is reported with its targets
   }
   Prompt prompt;
-  std::vector<Window> cut;
+  std::vector<Window> cut, shortest;
   for (std::size_t item = 0; item < items; ++item) {
     prompt.assign(tokens_, item, options_.tokens->encoder());
     if (prompt.ids.empty()) return 0;
     if (const std::optional<WindowOptions> room = prompt.room(options_.windows)) {
       cut_windows(tokens_, *room, cut);
       windows += cut.size();
+      if (shortest.empty() || cut.back().end < shortest.back().end) shortest = cut;
       options_.targets->check_windows({.page = page, .tokens = tokens_, .windows = cut, .item = item},
                                       options_.labels_required, block_->findings);
     } else {
       add(Severity::kError, "prompt-too-long", prompt_too_long_problem(page, item, prompt, options_.windows));
     }
   }
-  if (!cut.empty()) windows_ = cut;
+  if (!shortest.empty()) windows_ = std::move(shortest);
   return windows;
 }
 

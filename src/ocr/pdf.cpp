@@ -152,7 +152,9 @@ PdfText PdfFile::read_text(int page) const {
   const ChildResult result = run_child(command.program, command.arguments, kLimits);
   if (!result.succeeded()) throw_unreadable(path_, command, kLimits, result);
   PdfText text = parse_pdf_text(result.output);
-  if (result.errors.find("Syntax Error") != std::string::npos) text.fault = first_line(result.errors);
+  if (const std::size_t at = result.errors.find("Syntax Error"); at != std::string::npos) {
+    text.fault = first_line(std::string_view(result.errors).substr(at));
+  }
   if (programs_.gives_visual_order()) {
     for (PdfWord& word : text.words) word.text = reading_order_of(word.text);
   }

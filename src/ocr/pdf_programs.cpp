@@ -62,16 +62,15 @@ PdfCommand PdfPrograms::text(const fs::path& file, int page) const {
   if (!python_.empty()) return by_python({"text", argument(file), number});
   return {.name = "pdftotext",
           .program = text_,
-          .arguments = {"-bbox", "-cropbox", "-enc", "UTF-8", "-f", number, "-l", number, argument(file), "-"}};
+          .arguments = {"-bbox", box_, "-enc", "UTF-8", "-f", number, "-l", number, argument(file), "-"}};
 }
 
 PdfCommand PdfPrograms::drawing(const fs::path& file, int page, int dpi) const {
   const std::string number = std::to_string(page + 1), dots = std::to_string(dpi);
   if (!python_.empty()) return by_python({"draw", argument(file), number, dots});
-  return {
-      .name = "pdftoppm",
-      .program = drawing_,
-      .arguments = {"-png", "-cropbox", "-q", "-r", dots, "-f", number, "-l", number, "-singlefile", argument(file)}};
+  return {.name = "pdftoppm",
+          .program = drawing_,
+          .arguments = {"-png", box_, "-q", "-r", dots, "-f", number, "-l", number, "-singlefile", argument(file)}};
 }
 
 PdfPrograms find_pdf_programs(PdfReader reader) {
@@ -87,6 +86,11 @@ PdfPrograms find_pdf_programs(PdfReader reader) {
       if (!program && missing.empty()) missing = fmt::format("no {}", name);
     }
     if (missing.empty()) {
+      // pdftotext has the option since Poppler 21.03; without it, both go by the media box, so that words and picture
+      // fit together. "-q" says nothing twice.
+      const ChildResult help = run_child(programs.text_, {"-h"});
+      const bool crops = (help.errors + help.output).find("-cropbox") != std::string::npos;
+      programs.box_ = crops ? "-cropbox" : "-q";
       programs.description_ = "pdfinfo, pdftotext and pdftoppm (Poppler)";
       return programs;
     }

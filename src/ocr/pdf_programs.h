@@ -49,6 +49,7 @@ class PdfPrograms {
 
   std::filesystem::path python_{};  // empty: Poppler's programs below are used
   std::filesystem::path info_{}, text_{}, drawing_{};
+  std::string box_{};  // the option by which Poppler's programs go by the crop box
   std::string description_{};
 };
 

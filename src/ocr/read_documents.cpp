@@ -42,6 +42,8 @@ namespace fs = std::filesystem;
 // if it is upside down or a bad scan, and of up to 0.65 if it is an upside-down table in crisp print. Below kSure,
 // another turn is tried; below kLegible, no turn says anything.
 constexpr double kSure = 0.7, kUpright = 0.4, kLegible = 0.3;
+// A page of a PDF file that has at most so many words may be a scan with a stamp.
+constexpr std::size_t kFewWords = 15;
 // With fewer letters the mean says nothing.
 constexpr std::size_t kFewLetters = 12;
 
@@ -225,6 +227,7 @@ class DocumentReader {
     std::optional<DocumentPage> page{};  // without it `problem` says why
     Problem problem{};
     bool turned = false, own_text = false;
+    std::string fault{};  // why a page without words may lack them
     std::size_t unsure_words = 0;
   };
 
@@ -248,7 +251,9 @@ class DocumentReader {
         read_pdf_page(document, place, page, result);
       } else if (document.kind == Kind::kPicture) {
         const MemoryShare::Part part = share_.take(place.bytes);
-        read_picture(open_picture(document.file), document.file, place, page, result);
+        // A model then sees what was read: on white paper.
+        const bool anew = options_.images && is_transparent(document.file);
+        read_picture(open_picture(document.file), anew ? fs::path() : document.file, place, page, result);
       } else {
         const MemoryShare::Part part = share_.take(place.bytes);
         read_picture(open_tiff_page(document.file, place.page), {}, place, page, result);
@@ -301,15 +306,23 @@ class DocumentReader {
     try {
       if (document.kind == Kind::kPicture) return picture_form(document.file);
       if (document.kind == Kind::kTiffPages) return tiff_page_form(document.file, place.page);
-      if (asks_pdf && has_own_text(document.pdf->read_text(place.page))) return std::nullopt;
+      if (asks_pdf && is_not_read(document.pdf->read_text(place.page))) return std::nullopt;
     } catch (const DataError&) {
       return std::nullopt;
     }
     const PdfSize size = document.pdf->size(place.page);
-    if (size.width <= 0 || size.height <= 0) return PictureForm{.pixels = kMostPixels};
-    const double pixels = drawing_dpi(size.width, size.height, options_.pdf_dpi) / 72.0;
-    return PictureForm{.pixels = static_cast<std::int64_t>(size.width * pixels * size.height * pixels)};
+    return drawn_form(size.width, size.height);
   }
+
+  // Returns the form of a page of a PDF file that is drawn for OCR.
+  PictureForm drawn_form(double width, double height) const {
+    if (width <= 0 || height <= 0) return {.pixels = kMostPixels};
+    const double pixels = drawing_dpi(width, height, options_.pdf_dpi) / 72.0;
+    return {.pixels = static_cast<std::int64_t>(width * pixels * height * pixels)};
+  }
+
+  // A scan may have a few words of its own.
+  bool is_not_read(const PdfText& text) const { return has_own_text(text) && text.words.size() > kFewWords; }
 
   bool has_own_text(const PdfText& text) const {
     return options_.use_pdf_text && !text.words.empty() && !text.is_garbled;
@@ -355,16 +368,15 @@ class DocumentReader {
   }
 
   // Reads a scan that has a few words of its own, such as a page number or a stamp, which cover little of its ink.
-  // Returns false for another page: one that has all of its text, or beside its text only drawings.
-  // The page's picture, of `dpi`, stays what it is then.
+  // Returns false for another page: one that has all of its text, or beside its text only drawings. The page's picture,
+  // of `dpi`, stays what it is then.
   bool read_stamped_scan(const Document& document, const PdfText& text, int dpi, const fs::path& image,
                          const PageOf& place, DocumentPage& page, Result& result) {
-    constexpr std::size_t kFewWords = 15;
     constexpr double kMostInk = 0.3, kRead = 0.5;
     if (text.words.size() > kFewWords) return false;
-    const MemoryShare::Part part = share_.take(std::max(place.bytes, budgeted(picture_form(image))));
-    if (open_picture(image).ink_within(boxes_of(text, dpi)) > kMostInk) return false;
     const int scan_dpi = drawing_dpi(text.width, text.height, options_.pdf_dpi);
+    const MemoryShare::Part part = share_.take(std::max(place.bytes, budgeted(drawn_form(text.width, text.height))));
+    if (open_picture(image).ink_within(boxes_of(text, dpi)) > kMostInk) return false;
     if (scan_dpi != dpi) document.pdf->write_picture(place.page, scan_dpi, image);
     Picture picture = open_picture(image);
     const UprightText upright = read_upright(picture);
@@ -399,12 +411,8 @@ class DocumentReader {
     if (!has_text) {
       const MemoryShare::Part part = share_.take(std::max(place.bytes, budgeted(picture_form(image))));
       read_picture(open_picture(image), image, place, page, result);
-      if (!page.words.empty() || text.fault.empty()) return;
-      throw DataError({.what = "a page of a PDF file cannot be read",
-                       .where = fmt::format("{}, page {}", document.file.string(), place.page + 1),
-                       .found = text.fault,
-                       .allowed = "a complete PDF file",
-                       .remedy = "open it in a viewer; print or save it again as PDF"});
+      if (page.words.empty()) result.fault = text.fault;
+      return;
     }
     if (read_stamped_scan(document, text, dpi, image, place, page, result)) return;
     const std::vector<Box> boxes = boxes_of(text, dpi);
@@ -509,7 +517,10 @@ class DocumentReader {
 
 // Packs a result as bytes, for the other ranks. CBOR keeps every bit of numbers, and strings with any content.
 std::string pack(const DocumentReader::Result& result) {
-  nlohmann::json object = {{"turned", result.turned}, {"own_text", result.own_text}, {"unsure", result.unsure_words}};
+  nlohmann::json object = {{"turned", result.turned},
+                           {"own_text", result.own_text},
+                           {"fault", result.fault},
+                           {"unsure", result.unsure_words}};
   if (result.page) {
     const DocumentPage& page = *result.page;
     object["page"] = {{"id", page.id},       {"document", page.document},      {"image", page.image.string()},
@@ -526,8 +537,10 @@ std::string pack(const DocumentReader::Result& result) {
 
 DocumentReader::Result unpack(std::string_view packed) {
   const nlohmann::json object = nlohmann::json::from_cbor(packed);
-  DocumentReader::Result result{
-      .turned = object.at("turned"), .own_text = object.at("own_text"), .unsure_words = object.at("unsure")};
+  DocumentReader::Result result{.turned = object.at("turned"),
+                                .own_text = object.at("own_text"),
+                                .fault = object.at("fault"),
+                                .unsure_words = object.at("unsure")};
   if (const auto problem = object.find("problem"); problem != object.end()) {
     result.problem = {.what = problem->at(0),
                       .where = problem->at(1),
@@ -623,7 +636,8 @@ DocumentSummary read_documents(const DocumentOptions& options, const std::functi
         summary.numbers.push_back(reader.page_of_document(summary.range.begin + done - 1));
         summary.words += result.page->words.size();
         if (result.page->words.empty() && ++summary.pages_without_words <= DocumentSummary::kNamed) {
-          summary.without_words.push_back(result.page->id);
+          const std::string why = result.fault.empty() ? "" : fmt::format(": {}", result.fault);
+          summary.without_words.push_back(result.page->id + why);
         }
         summary.turned_pages += result.turned ? 1 : 0;
         summary.pages_with_own_text += result.own_text ? 1 : 0;

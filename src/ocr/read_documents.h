@@ -72,7 +72,8 @@ inline constexpr int kTextPageDpi = 150;
 struct DocumentSummary {
   std::size_t pages = 0, words = 0;
   static constexpr std::size_t kNamed = 5;
-  std::vector<std::string> without_words{};  // the ids of the first pages without words, at most kNamed
+  // The ids of the first pages without words, at most kNamed, with what is wrong with their files.
+  std::vector<std::string> without_words{};
   std::size_t pages_without_words = 0, turned_pages = 0, pages_with_own_text = 0, unsure_words = 0;
   PageRange range{};                       // the range of all pages that was read
   std::vector<int> numbers{};              // of the pages that were read, in their files, from 0

@@ -156,6 +156,37 @@ TEST_F(CheckTest, AFewTagsOfAnotherSchemeAreNamed) {
   EXPECT_THAT(findings.to_text(), HasSubstr("page 'p7', word 0"));
 }
 
+// BIOES of long entities has few ends beside the words within, but as many as beginnings.
+TEST_F(CheckTest, EndsOfLongEntitiesAreNoMistakes) {
+  labels_ = LabelSet::parse("O,B-X,I-X,E-X,S-X");
+  std::string text;
+  for (int i = 0; i < 4; ++i) {
+    std::string words, boxes, labels;
+    for (int w = 0; w < 80; ++w) {
+      const bool wrong = i == 2 && w == 40;
+      words += fmt::format("{}\"w{}\"", w == 0 ? "" : ", ", w);
+      boxes += fmt::format("{}[0, 0, 10, 10]", w == 0 ? "" : ", ");
+      labels += fmt::format("{}\"{}-X\"", w == 0 ? "" : ", ", w == 0 ? 'B' : w == 79 ? 'E' : wrong ? 'S' : 'I');
+    }
+    text += fmt::format(R"({{"id": "p{}", "image": "{}", "width": 61, "height": 47, "words": [{}], "boxes": [{}], )"
+                        R"("labels": [{}]}})"
+                        "\n",
+                        i, image_file("rgb.png"), words, boxes, labels);
+  }
+  const Findings findings = run(text).findings;
+  EXPECT_EQ(findings.count("label-scheme"), 0U);
+  EXPECT_GT(findings.count("tag-order"), 0U);
+}
+
+// A label is data: it neither ends a line of a message nor moves a terminal's cursor.
+TEST_F(CheckTest, LabelsAreShownWithoutControlCharacters) {
+  labels_ = LabelSet::parse("O,B-X,I-X");
+  const std::string text =
+      page("a", "[0, 0, 10, 10]", "B-X") + page("b", "[0, 0, 10, 10]", "I-A\\n  to do:   send \\u001b[31mmoney");
+  EXPECT_EQ(run(text).findings.to_text().find("\x1B"), std::string::npos);
+  EXPECT_EQ(run(text).findings.to_text().find("\n  to do:   send"), std::string::npos);
+}
+
 // In a new head a misspelt label would be a class of its own.
 TEST_F(CheckTest, SaysThatARareLabelMayBeMisspelt) {
   const auto misspelt = [this](const std::string& rare, const std::string& usual, int times) {

@@ -112,6 +112,9 @@ TEST_F(Labels, ThatAreNumbersAndNamesAreNames) {
   EXPECT_THAT(load(data, 1).targets, ElementsAre(2));
   EXPECT_THAT(load(data, 2).targets, ElementsAre(1));
   EXPECT_THAT(seen({"1", 1, "10"}).labels, ElementsAre("1", "10"));
+  // Three numbers are three classes: 0 is none of these, and is not the first.
+  EXPECT_THAT(seen({0, 1, 2}, marks).labels, ElementsAre("LABEL_0", "LABEL_1", "LABEL_2"));
+  expect_error<PageError>([&] { dataset({0, 1, 2}, marks); }, {"pages.jsonl:1", "1, 2, 3"});
   expect_error<PageError>([&] { seen({"a", 1, "b", "a"}); }, {"pages.jsonl:2", "names"});
 }
 

@@ -176,7 +176,8 @@ class QuestionReader final : public TargetReader {
   static bool read_answer(const json& value, const json& start, const std::string& where, const Page& page,
                           PageFaults* faults, Answer& answer) {
     const json given = value.is_object() ? value.value("text", json()) : value;
-    const bool has_span = value.is_object() && (value.contains("start_word") || value.contains("end_word"));
+    const auto says = [&value](const char* key) { return value.is_object() && !value.value(key, json()).is_null(); };
+    const bool has_span = says("start_word") || says("end_word");
     if (!has_span && given.is_string() && !is_blank(given.get_ref<const std::string&>()) &&
         invalid_utf8_offset(given.get_ref<const std::string&>()) == std::string_view::npos) {
       answer.text = given.get<std::string>();

@@ -120,7 +120,7 @@ Problem other_problem(const Page& page, const PageLabel& label, ClassProblem pro
   return {.what = fmt::format("a page's label does not suit {}", class_problem_name(problem)),
           .where = place(page),
           .found = shown_label(label),
-          .allowed = single  ? "a class's name, or its number"
+          .allowed = single  ? "a class's name, or on all pages its number"
                      : multi ? "a list of classes' names, which may be empty; a name is a list of one"
                              : "a number",
           .remedy =
@@ -139,10 +139,15 @@ Problem no_label_problem(const Page& page) {
                   : remedy_with_task(page, page.is_text ? "label the text, or omit it" : "label the page, or omit it")};
 }
 
+bool is_number(const std::string& name) {
+  return !name.empty() && name.find_first_not_of("0123456789") == std::string::npos;
+}
+
 class PageLabelTargets final : public Targets {
  public:
   explicit PageLabelTargets(const TaskConfig& config) : problem_(class_problem(config)) {
     if (!config.labels.empty()) labels_.emplace(config.labels, "the labels");
+    numbered_ = std::ranges::any_of(config.labels, is_number);
   }
 
   bool learns_without_words() const override { return true; }
@@ -212,15 +217,17 @@ class PageLabelTargets final : public Targets {
     plimsoll::check(labels_.has_value(), "classes have numbers once the labels are known");
     const bool single = problem_ == ClassProblem::kSingleLabel;
     if (const std::optional<std::int64_t> number = whole(label); number && single) {
-      // A number may be a name: the class "2" is not the third.
-      if (const std::optional<std::int32_t> named = labels_->find(fmt::format("{}", *number))) return {*named};
-      if (*number >= 0 && *number < static_cast<std::int64_t>(labels_->size())) {
+      // Where classes are called by numbers, a number is a name: the class "2" is not the third.
+      const std::optional<std::int32_t> named = labels_->find(fmt::format("{}", *number));
+      if (named) return {*named};
+      if (!numbered_ && *number >= 0 && *number < static_cast<std::int64_t>(labels_->size())) {
         return {static_cast<std::int32_t>(*number)};
       }
+      const std::string indices = numbered_ ? std::string() : fmt::format("0 to {}: ", labels_->size() - 1);
       throw PageError("label-unknown", {.what = "a label's number is not in the label set",
                                         .where = place(page),
                                         .found = fmt::format("{}", *number),
-                                        .allowed = fmt::format("0 to {} ({})", labels_->size() - 1, labels_->listed()),
+                                        .allowed = indices + labels_->listed(),
                                         .remedy = std::string(kUnknownLabelRemedy) +
                                                   "; for numbers that are not classes pass --problem-type regression"});
     }
@@ -239,6 +246,7 @@ class PageLabelTargets final : public Targets {
 
   ClassProblem problem_;
   std::optional<LabelSet> labels_;  // none while it is not known which there are
+  bool numbered_ = false;           // a class is called by a whole number, as in "2021"
 };
 
 ClassProblem natural_problem(const PageLabel& label) {
@@ -246,9 +254,12 @@ ClassProblem natural_problem(const PageLabel& label) {
   return std::holds_alternative<std::string>(label.value) ? ClassProblem::kSingleLabel : ClassProblem::kMultiLabel;
 }
 
-// The labels of a data set, sorted by kind.
+// The labels of a data set, sorted by kind; `classes` are those that the model has.
 class LabelKinds {
  public:
+  explicit LabelKinds(const std::vector<std::string>& classes)
+      : classes_(classes.begin(), classes.end()), numbered_(std::ranges::any_of(classes, is_number)) {}
+
   void add(const Page& page) {
     const PageLabel* const label = label_of(page);
     if (label == nullptr) return;
@@ -261,21 +272,16 @@ class LabelKinds {
       const std::int64_t number = whole(*label).value_or(-1);
       largest_ = std::max(largest_, number);
       all_whole_ = all_whole_ && number >= 0;
-      if (numbers_.size() <= kMostNumbers) numbers_.emplace(number, place(page));
+      if (numbers_.size() <= kNumbersKept) numbers_.emplace(number, place(page));
+      all_are_classes_ = all_are_classes_ && (numbered_ ? classes_.contains(fmt::format("{}", number))
+                                                        : number < static_cast<std::int64_t>(classes_.size()));
     }
   }
 
   bool empty() const { return order_.empty(); }
-  // Returns true if all labels are whole numbers that these classes have as names, or as indices.
-  bool are_numbers_of(const std::vector<std::string>& classes) const {
-    if (!names_.empty() || !all_whole_ || largest_ < 0) return false;
-    const auto is_name = [&classes](std::int64_t number) {
-      return std::ranges::find(classes, fmt::format("{}", number)) != classes.end();
-    };
-    return static_cast<std::size_t>(largest_) < classes.size() ||
-           (numbers_.size() <= kMostNumbers &&
-            std::ranges::all_of(numbers_, is_name, [](const auto& number) { return number.first; }));
-  }
+  // Returns true if all labels are whole numbers that the model's classes have: as names if some are called by numbers,
+  // otherwise as indices.
+  bool are_numbers_of_classes() const { return names_.empty() && all_whole_ && largest_ >= 0 && all_are_classes_; }
   // Returns the kind of most labels; the first of several.
   ClassProblem usual() const {
     ClassProblem most = order_.front();
@@ -325,6 +331,7 @@ class LabelKinds {
 
  private:
   static constexpr int kMostNumbers = 32;  // more numbers than this are hardly classes
+  static constexpr std::size_t kNumbersKept = 4096;
 
   static Problem alone_problem(const Page& page, const PageLabel& label) {
     return {.what = "a page's label is a name, but most are lists: it is taken as a list of one",
@@ -343,7 +350,9 @@ class LabelKinds {
   std::map<ClassProblem, std::set<std::string>> names_;
   std::map<std::int64_t, std::string> numbers_;  // with their first places
   std::int64_t largest_ = -1;
-  bool all_whole_ = true;
+  bool all_whole_ = true, all_are_classes_ = true;
+  std::set<std::string> classes_;
+  bool numbered_;  // a class is called by a number
   Findings alone_;
 };
 
@@ -377,7 +386,7 @@ Problem unknown_class_problem(const Page& page, const std::string& name, const L
 }
 
 SeenTargets page_labels_in(const PageSource& pages, const TaskConfig& config) {
-  LabelKinds kinds;
+  LabelKinds kinds(config.labels);
   const std::optional<PageError> fault = read_as_far_as_possible(pages, [&](const Page& page) { kinds.add(page); });
   if (kinds.empty() && fault) throw PageError(*fault);
   if (kinds.empty()) {
@@ -388,7 +397,7 @@ SeenTargets page_labels_in(const PageSource& pages, const TaskConfig& config) {
   }
   const bool given = !config.problem_type.empty();
   // `transformers` takes whole numbers for the classes of a head that has several.
-  const bool numbers_are_classes = config.labels.size() > 1 && kinds.are_numbers_of(config.labels);
+  const bool numbers_are_classes = config.labels.size() > 1 && kinds.are_numbers_of_classes();
   const ClassProblem problem = given                 ? class_problem(config)
                                : numbers_are_classes ? ClassProblem::kSingleLabel
                                                      : kinds.usual();
@@ -396,7 +405,7 @@ SeenTargets page_labels_in(const PageSource& pages, const TaskConfig& config) {
   seen.config.problem_type = class_problem_name(problem);
   if (problem == ClassProblem::kSingleLabel) kinds.refuse_numbers_among_names();
   // Numbers mean the model's classes, if it has enough.
-  const bool keeps = problem == ClassProblem::kSingleLabel && kinds.are_numbers_of(config.labels);
+  const bool keeps = problem == ClassProblem::kSingleLabel && kinds.are_numbers_of_classes();
   if (!keeps) seen.config.labels = kinds.classes(problem);
   if (!given) seen.findings = kinds.said_of(problem, listed(pages.paths()));
   return seen;
