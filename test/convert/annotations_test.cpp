@@ -37,6 +37,17 @@ TEST_F(Annotations, FunsdWithItsLinks) {
   EXPECT_EQ(pages(inputs.front(), {.segment_boxes = true})[0]["boxes"][1], (json{70, 20, 140, 40}));
 }
 
+TEST_F(Annotations, LinksToEntitiesWithoutWordsAreCounted) {
+  picture("form.pgm", 200, 100);
+  const std::string form = R"({"form": [
+    {"id": 0, "text": "A", "box": [1, 2, 6, 4], "label": "question", "linking": [[0, 1]],
+     "words": [{"text": "A", "box": [1, 2, 6, 4]}]},
+    {"id": 1, "text": "", "box": [7, 2, 9, 4], "label": "answer", "linking": [[0, 1]],
+     "words": [{"text": "", "box": [7, 2, 9, 4]}]}]})";
+  EXPECT_EQ(pages(file("form.json", form))[0]["words"], json{"A"});
+  EXPECT_THAT(lost(), HasSubstr("1 link leads to an entity without words"));
+}
+
 TEST_F(Annotations, XfundHasManyForms) {
   picture("images/zh_1.pgm", 200, 100);
   const std::string form = text_of(sample("funsd.json"));

@@ -111,6 +111,7 @@ TEST(PageJson, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(parse_error(R"({"id": "x" "words": []})").problem().what, "not valid JSON");
   EXPECT_EQ(parse_error(R"({"id": "x", "words": [],})").problem().what, "not valid JSON") << "a comma before the end";
   EXPECT_EQ(parse_error("[1, 2]").kind(), "bad-json");
+  EXPECT_EQ(parse_error(R"({"id": "x", "words": []},)").problem().what, "a line has a comma behind its object");
 
   const auto nan = parse_error(R"({"image": "a", "words": ["A"], "boxes": [[NaN, 0, 1, 1]]})");
   EXPECT_EQ(nan.kind(), "not-finite");

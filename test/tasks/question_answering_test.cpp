@@ -200,6 +200,10 @@ TEST_F(Questions, WithFaultsHaveOneFindingEach) {
   };
   EXPECT_EQ(kinds(answered({answer(1, 3), answer(2, 2)})), (Kinds{{"answer-outside", 2}}));
   EXPECT_EQ(kinds(answered({7})), (Kinds{{"wrong-type", 1}}));
+  // Tables with gaps write 1.0, and null where there is nothing.
+  EXPECT_EQ(kinds(answered(json::array({{{"start_word", 1.0}, {"end_word", 2.0}}}))), Kinds{});
+  EXPECT_EQ(kinds(answered(json::array({{{"text", "two"}, {"start_word", nullptr}, {"end_word", nullptr}}}))), Kinds{});
+  EXPECT_EQ(kinds(answered(json::array({{{"start_word", 0.5}, {"end_word", 2}}}))), (Kinds{{"answer-outside", 1}}));
   EXPECT_EQ(kinds(answered("one")), (Kinds{{"wrong-type", 1}}));
   EXPECT_EQ(kinds(answered({"yes", answer(0, 1)})), Kinds{});
   EXPECT_EQ(kinds(answered({"yes"})).count("answer-not-found"), 1U);
