@@ -482,6 +482,13 @@ void run_training(Invocation& invocation, RunOptions& options, const BeforeTrain
     recover_run_directory(output_dir);
   }
   wait_for_ranks(invocation);
+  if (std::error_code error; !invocation.is_first() && !fs::is_directory(output_dir, error)) {
+    throw EnvironmentError({.what = "the output directory, which rank 0 has made, is not found on another rank",
+                            .where = "--output-dir",
+                            .found = output_dir.string(),
+                            .allowed = "a directory that all ranks share",
+                            .remedy = "pass one on a file system that every machine mounts"});
+  }
   const std::optional<fs::path> resume = find_resume(options.resume_from_checkpoint, output_dir);
   const auto refuse_finished_run = [&] {
     if (invocation.is_first()) check_earlier_run(options, resume);

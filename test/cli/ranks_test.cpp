@@ -291,6 +291,11 @@ TEST_F(Ranks, WhatDiffersBetweenRanksIsRefused) {
   taught.insert(taught.end(), {"--zero-stage", "2", "--distil-from", path("model")});
   other_teacher.insert(other_teacher.end(), {"--zero-stage", "2", "--distil-from", path("shallow")});
   refused(taught, other_teacher, 3, {"rank 1 has another teacher than rank 0"});
+  Arguments alone = usual;
+  set(alone, "--output-dir", path("of-one-machine"));
+  const Outcome apart = two(usual, alone);
+  EXPECT_EQ(apart.code, 5) << apart.err;
+  EXPECT_THAT(apart.err, testing::HasSubstr("is not found on another rank"));
   // Where the same files lie does not matter.
   write_pages("elsewhere.jsonl", read_pages("train.jsonl"));
   set(elsewhere, "--data", path("pages/elsewhere.jsonl"));
