@@ -44,6 +44,13 @@ std::string free_space(const std::filesystem::path& path) {
                                   : "check the path and its permissions"});
 }
 
+EnvironmentError written_by_another(const std::filesystem::path& path, std::string found) {
+  return EnvironmentError({.what = "another process is writing this file",
+                           .where = path.string(),
+                           .found = std::move(found),
+                           .remedy = "wait for it to end, or write elsewhere"});
+}
+
 constexpr std::string_view kAsideSuffix = ".plimsoll.tmp";
 
 // Returns whether the path still names the file that was opened; another process may have renamed or removed it.
@@ -100,10 +107,11 @@ InputFile::InputFile(const std::filesystem::path& path) : path_(path) {
     const int open_error = errno;
     if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
     if (open_error == EMFILE || open_error == ENFILE || open_error == ENOMEM) {  // the file may well be right
-      throw EnvironmentError({.what = "cannot open a file",
-                              .where = path.string(),
-                              .found = std::strerror(open_error),
-                              .remedy = "raise the limits of open files and memory (ulimit -a), or close other programs"});
+      throw EnvironmentError(
+          {.what = "cannot open a file",
+           .where = path.string(),
+           .found = std::strerror(open_error),
+           .remedy = "raise the limits of open files and memory (ulimit -a), or close other programs"});
     }
     throw DataError({.what = "cannot open a file",
                      .where = path.string(),
@@ -213,10 +221,7 @@ void OutputFile::open_aside() {
     const bool locked = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
     if (!locked && errno == EWOULDBLOCK) {
       ::close(std::exchange(descriptor_, -1));
-      throw EnvironmentError({.what = "another process is writing this file",
-                              .where = path_.string(),
-                              .found = fmt::format("{}, locked by that process", aside.string()),
-                              .remedy = "wait for it to end, or write elsewhere"});
+      throw written_by_another(path_, fmt::format("{}, locked by that process", aside.string()));
     }
     if (is_named(descriptor_, aside)) break;
     ::close(std::exchange(descriptor_, -1));
@@ -301,10 +306,7 @@ void AppendedFile::refuse_if_open(const std::filesystem::path& path) {
   const bool open = ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   ::close(descriptor);
   if (!open) return;
-  throw EnvironmentError({.what = "another process is writing this file",
-                          .where = path.string(),
-                          .found = "the lock of that process",
-                          .remedy = "wait for it to end, or write elsewhere"});
+  throw written_by_another(path, "the lock of that process");
 }
 
 AppendedFile::~AppendedFile() {

@@ -23,7 +23,7 @@ namespace plimsoll {
 // machine can do, or run different versions of the program.
 void refuse_other_options(Communicator& ranks, const Command& command);
 
-// What a run reads; nullptr: it has no such data.
+// A run reads these. A null pointer means that it has no such data.
 struct RunInputs {
   const Dataset* data = nullptr;
   const Dataset* evaluation = nullptr;

@@ -1,4 +1,4 @@
-// What an export of Label Studio says as a whole, and no task of it alone.
+// An export of Label Studio says this as a whole, and no task of it says it alone.
 #pragma once
 
 #include <set>

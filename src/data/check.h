@@ -1,6 +1,6 @@
 // Checks data before anything is trained: reads every page and every image's header on several threads and
-// reports what would break a run or spoil its result. Only 32 bytes of a page and its findings stay in
-// memory.
+// reports what would break a run or spoil its result. Only about a hundred bytes of a page and its
+// findings stay in memory.
 //
 //   const CheckReport report = check_pages(*source, {.labels = &labels, .tokens = source.get(), .threads = 2});
 //   if (report.findings.count(Severity::kError) > 0) throw report.findings.to_error("train.jsonl");
@@ -120,7 +120,7 @@ struct CheckReport : CheckCounts {
   Findings findings;
   PageSizes sizes{};
   std::map<std::string, std::uint64_t> labels;  // occurrences, on words or pages
-  // Of words and boxes, for pages with enough of them; sorted.
+  // These are of words and boxes, for pages with enough of them; they are sorted.
   PageHashes contents;
   PageHashes pictures;             // of the images' paths of all pages, sorted
   std::vector<BadPage> bad_pages;  // ascending; with CheckOptions::keeps_bad_pages

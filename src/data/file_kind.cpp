@@ -192,6 +192,11 @@ std::optional<FileKind> recognise_file(const fs::path& path) {
       return FileKind{magic.format, magic.name};
     }
   }
+  // Programs that read PDF look for its mark in the first kilobyte: mail and scanners may put something before it.
+  if (has_extension(path, {".pdf"}) &&
+      std::string_view(bytes).substr(0, 1024).find("%PDF-") != std::string_view::npos) {
+    return FileKind{Format::kPdf, "a PDF document"};
+  }
   if (is_safetensors(bytes)) return FileKind{Format::kWeights, "a safetensors file"};
   const std::size_t first = bytes.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
   if (first == std::string::npos) return std::nullopt;

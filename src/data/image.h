@@ -67,8 +67,8 @@ class ImageRows {
   int width_, height_;
 };
 
-// What becomes of a PNG file's transparency: it is dropped, as Pillow's convert("RGB") does, so that a transparent
-// pixel has whatever colour is stored, often black; or it lets white paper through.
+// A PNG file's transparency is dropped, as Pillow's convert("RGB") does, so that a transparent pixel has whatever colour
+// is stored, often black; or it lets white paper through.
 enum class Alpha : std::uint8_t { kDropped, kOnWhite };
 
 // Thread-safe. Throws ImageError as above, or if the data is broken or cut.

@@ -52,7 +52,7 @@ class WeightsFile : public TensorSource {
   std::unique_ptr<TensorSource> source_;
   const QuantizedSource* quantized_ = nullptr;  // source_, if it is one
   std::vector<std::filesystem::path> files_;
-  // What the system says of each file when it is opened.
+  // The system says this of a file; each is asked for when it is opened.
   struct FileState {
     std::uint64_t device = 0, number = 0, bytes = 0;
     std::int64_t seconds = 0, nanoseconds = 0;  // when it was written

@@ -26,7 +26,7 @@ struct PdfSize {
 struct PdfText {
   double width = 0, height = 0;  // of the page, in points; swapped, perhaps, if the page is shown turned
   std::vector<PdfWord> words{};
-  // What the program found wrong with the page, although it went on: a page without words may be a damaged one.
+  // The program found this wrong with the page and went on; a page without words may be damaged.
   std::string fault{};
   // The letters have no meaning: the file says how they look, but not which characters they are.
   bool is_garbled = false;

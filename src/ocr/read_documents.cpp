@@ -6,7 +6,6 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
@@ -32,20 +31,15 @@
 #include "ocr/picture.h"
 #include "ocr/reading_order.h"
 #include "ocr/text_readers.h"
+#include "ocr/upright.h"
 
 namespace plimsoll {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Letters are read with a mean confidence of 0.6 to 0.9 if a page is upright, including till receipts, of 0.15 to 0.35
-// if it is upside down or a bad scan, and of up to 0.65 if it is an upside-down table in crisp print. Below kSure,
-// another turn is tried; below kLegible, no turn says anything.
-constexpr double kSure = 0.7, kUpright = 0.4, kLegible = 0.3;
 // A page of a PDF file that has at most so many words may be a scan with a stamp.
 constexpr std::size_t kFewWords = 15;
-// With fewer letters the mean says nothing.
-constexpr std::size_t kFewLetters = 12;
 
 // Small letters at 300 dots per inch have about 20 pixels; Tesseract reads them best from about 15.
 constexpr int kSmallLetters = 14;
@@ -73,19 +67,10 @@ bool has_known_extension(const fs::path& path) {
   return known.count(lower_extension(path)) > 0;
 }
 
-// Programs that read PDF look for its mark in the first kilobyte, because mail and scanners may put something before
-// it.
-bool has_pdf_mark(const fs::path& path) {
-  std::string bytes(1024, '\0');
-  std::ifstream(path, std::ios::binary).read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  return bytes.find("%PDF-") != std::string::npos;
-}
-
-// A file without the mark is one if its name says so and nothing else is known of it.
+// A file of which nothing is known is one if its name says so.
 bool is_pdf(const fs::path& path) {
   const std::optional<FileKind> kind = recognise_file(path);
-  if (kind && kind->format == Format::kPdf) return true;
-  return lower_extension(path) == ".pdf" && (!kind || has_pdf_mark(path));
+  return kind ? kind->format == Format::kPdf : lower_extension(path) == ".pdf";
 }
 
 // Finds the programs that read PDF files when the first such file occurs.
@@ -159,17 +144,6 @@ void put_in_order(DocumentPage& page) {
   rearrange(page.boxes, order);
   rearrange(page.confidences, order);
 }
-
-std::size_t count_letters(const PageText& text) {
-  std::size_t letters = 0;
-  for (const ReadWord& word : text.words) letters += word.text.size();
-  return letters;
-}
-
-struct UprightText {
-  PageText text{};
-  int turned = 0;  // degrees clockwise
-};
 
 class DocumentReader {
  public:
@@ -423,8 +397,7 @@ class DocumentReader {
     for (std::size_t i = 0; i < boxes.size(); ++i) add_word(text.words[i].text, boxes[i], 1, page);
   }
 
-  // Reads a page, and again if it lies on a side or upside down. Tesseract's own detection of that was wrong on a third
-  // of receipts, while the confidence of the text was right on all of them.
+  // Reads a page, and again if it lies on a side or upside down.
   UprightText read_upright(const Picture& page) {
     // Tesseract packs every line as a PNG file and unpacks it again, which takes a third of the time in gray. Colours
     // are kept if there are some, because light print in a colour is dark in only one of the three channels.
@@ -447,39 +420,9 @@ class DocumentReader {
     UprightText best{.text = reader->read(picture, options_.layout)};
     // Sometimes a whole page is mistaken for a photograph.
     if (best.text.words.empty()) best.text = reader->read(picture, TextLayout::kBlock);
-    if (options_.turn_pages && options_.images) turn_upright(*reader, picture, best);
+    if (options_.turn_pages && options_.images) turn_upright(*reader, picture, options_.layout, best);
     readers_.give_back(std::move(reader));
     return best;
-  }
-
-  // A bad scan is uncertain, too, so a part of it decides whether the whole page is worth reading again.
-  bool may_be_upside_down(TextReader& reader, const Picture& picture, double confidence) const {
-    const PageText part = reader.read(picture.middle().turned(180), options_.layout);
-    return count_letters(part) < kFewLetters || mean_confidence(part) > confidence + 0.1;
-  }
-
-  void turn_upright(TextReader& reader, const Picture& picture, UprightText& best) const {
-    if (count_letters(best.text) < kFewLetters) return;
-    const bool is_in_doubt = mean_confidence(best.text) < kSure;
-    if (!is_in_doubt && !best.text.is_sideways) return;
-    // Only kAuto finds lines that run from top to bottom.
-    const PageText lines = options_.layout == TextLayout::kAuto ? best.text : reader.read(picture, TextLayout::kAuto);
-    // Lines from top to bottom are read well, and those from bottom to top are not.
-    const bool from_top = mean_confidence(lines) >= kUpright;
-    std::optional<UprightText> found;
-    for (const int turn :
-         lines.is_sideways ? from_top ? std::array{270, 90} : std::array{90, 270} : std::array{180, 0}) {
-      if (turn == 0) continue;
-      if (turn == 180 && !may_be_upside_down(reader, picture, mean_confidence(best.text))) continue;
-      PageText text = reader.read(picture.turned(turn), options_.layout);
-      // Sideways lines are read about as well as upright ones; Japanese ones, which may run so, are not when turned.
-      const double needed = lines.is_sideways ? mean_confidence(lines) - 0.05 : mean_confidence(best.text) + 0.1;
-      if (text.is_sideways || mean_confidence(text) < std::max(kLegible, needed)) continue;
-      if (found && mean_confidence(found->text) >= mean_confidence(text)) continue;
-      found = {.text = std::move(text), .turned = turn};
-      if (mean_confidence(found->text) >= kSure) break;
-    }
-    if (found) best = std::move(*found);
   }
 
   void take_words(const PageText& text, double scale, DocumentPage& page, Result& result) const {
