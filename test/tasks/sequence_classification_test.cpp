@@ -132,6 +132,30 @@ TEST_F(Labels, ThatAreAloneAmongListsAreListsOfOne) {
   EXPECT_EQ(kinds(labels, {.problem_type = "multi_label_classification"}), Kinds());  // it was meant
 }
 
+// `datasets` and PyTorch's binary cross-entropy have 0 or 1 for each class.
+TEST_F(Labels, MayBeMultiHot) {
+  const std::vector<json> labels = {json::array({0, 1, 0}), json::array({1.0, 1.0, 0.0}),
+                                    json::array({false, false, true}), json::array({0, 0, 0})};
+  const TaskConfig numbered = seen(labels);
+  EXPECT_EQ(numbered.problem_type, "multi_label_classification");
+  EXPECT_THAT(numbered.labels, ElementsAre("LABEL_0", "LABEL_1", "LABEL_2"));
+  EXPECT_EQ(kinds(labels), Kinds());
+  const TaskConfig own{.labels = {"c", "b", "a"}, .problem_type = "multi_label_classification"};
+  EXPECT_EQ(seen(labels, own).labels, own.labels);
+  EXPECT_THAT(seen(labels, {.labels = {"c", "b"}}).labels, ElementsAre("LABEL_0", "LABEL_1", "LABEL_2"));
+  const Dataset data = dataset(labels, own);
+  const std::int32_t one = std::bit_cast<std::int32_t>(1.0F);
+  EXPECT_THAT(load(data, 0).targets, ElementsAre(0, one, 0));
+  EXPECT_THAT(load(data, 1).targets, ElementsAre(one, one, 0));
+  EXPECT_THAT(load(data, 2).targets, ElementsAre(0, 0, one));
+  EXPECT_THAT(load(data, 3).targets, ElementsAre(0, 0, 0));
+  // Of other lengths they name no classes, and beside names they could be in any order.
+  EXPECT_EQ(kinds({json::array({0, 1, 0}), json::array({1, 0})}), (Kinds{{"label-length", 1}}));
+  EXPECT_EQ(kinds({json::array({0, 1, 0}), json::array({1, 2, 0})}), (Kinds{{"wrong-type", 1}}));
+  expect_error<PageError>([&] { seen({{"a", "b"}, json::array({1, 0})}); }, {"pages.jsonl:2", "names"});
+  EXPECT_EQ(kinds({json::array({0, 0}), json::array({0, 0})}), (Kinds{{"nothing-to-learn", 1}}));
+}
+
 TEST_F(Labels, ThatAreWholeNumbersMayBeMeantAsClasses) {
   const Findings said = page_labels_in(*open({0, 2, 1, 2}), {}).findings;
   ASSERT_EQ(said.count("labels-whole"), 1U);
@@ -190,7 +214,9 @@ TEST_F(Labels, ThatAreMissingAreSaid) {
 TEST_F(Labels, OfAWrongTypeAreRefused) {
   for (const json& bad : {json(true), json::object(), json(""), json("  "), json({"a", 1}), json({"a", ""})}) {
     const auto pages = open({bad});
-    expect_error<PageError>([&] { pages->read(0); }, {"`label`", "a class's name, a list of names, or a number"});
+    expect_error<PageError>(
+        [&] { pages->read(0); },
+        {"`label`", "a class's name, a list of names, a list of 0 or 1 for each class, or a number"});
     PageFaults faults;
     EXPECT_EQ(label_of(pages->read(0, &faults)), nullptr);
     EXPECT_EQ(faults.size(), 1U) << bad;

@@ -73,7 +73,7 @@ class ClassOutput final : public Predictions {
     if (const PageLabel* const gold = label_of(page)) {
       const auto* const number = std::get_if<double>(&gold->value);
       picture.caption += number != nullptr ? fmt::format(" (data: {:.4g})", *number)
-                                           : fmt::format(" (data: {})", fmt::join(gold->names(), ", "));
+                                           : fmt::format(" (data: {})", fmt::join(gold->names(names_), ", "));
     }
     return picture;
   }

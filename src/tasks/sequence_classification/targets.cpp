@@ -24,7 +24,8 @@ namespace {
 
 constexpr const char* kKey = "label";
 constexpr double kLargest = 1e18;  // of labels; the loss is a sum of squared differences, which must stay below 3.4e38
-constexpr const char* kKinds = "a class's name, a list of names, or a number";
+constexpr std::int64_t kMostClasses = 100'000;
+constexpr const char* kKinds = "a class's name, a list of names, a list of 0 or 1 for each class, or a number";
 
 class PageLabelReader final : public TargetReader {
  public:
@@ -58,6 +59,10 @@ class PageLabelReader final : public TargetReader {
       out.count(names->size());
       for (const std::string& name : *names) out.text(name);
     }
+    if (const auto* const hot = std::get_if<MultiHot>(&value)) {
+      out.count(hot->has.size());
+      for (const bool has : hot->has) out.count(has ? 1 : 0);
+    }
   }
   std::shared_ptr<const PageTarget> unpack(Unpacker& in) const override {
     auto label = std::make_shared<PageLabel>();
@@ -71,8 +76,14 @@ class PageLabelReader final : public TargetReader {
         label->value = std::move(names);
         break;
       }
-      default:
+      case 2:
         label->value = in.real();
+        break;
+      default: {
+        MultiHot hot{std::vector<bool>(in.size())};
+        for (std::size_t c = 0; c < hot.has.size(); ++c) hot.has[c] = in.count() != 0;
+        label->value = std::move(hot);
+      }
     }
     return label;
   }
@@ -84,10 +95,20 @@ class PageLabelReader final : public TargetReader {
     return name.find_first_not_of(" \t\r\n") != std::string::npos &&
            invalid_utf8_offset(name) == std::string_view::npos;
   }
+  static bool read_hot(const nlohmann::json& value, std::vector<bool>& has) {
+    for (const nlohmann::json& each : value) {
+      if (!each.is_boolean() && each != 0 && each != 1) return false;
+      has.push_back(each.is_boolean() ? each.get<bool>() : each == 1);
+    }
+    return true;
+  }
   static bool read_value(const nlohmann::json& value, decltype(PageLabel::value)& label) {
     if (value.is_number() && std::isfinite(value.get<double>())) {
       label = value.get<double>();
       return true;
+    }
+    if (value.is_array() && !value.empty() && !value.front().is_string()) {
+      return read_hot(value, label.emplace<MultiHot>().has);
     }
     if (value.is_array()) {
       std::vector<std::string> names(value.size());
@@ -109,9 +130,12 @@ std::optional<std::int64_t> whole(const PageLabel& label) {
   return static_cast<std::int64_t>(*number);
 }
 
+const MultiHot* hot_of(const PageLabel& label) { return std::get_if<MultiHot>(&label.value); }
+
 std::string shown_label(const PageLabel& label) {
   if (const double* const number = std::get_if<double>(&label.value)) return fmt::format("{}", *number);
   if (const auto* const name = std::get_if<std::string>(&label.value)) return in_quotes(*name);
+  if (const MultiHot* const hot = hot_of(label)) return fmt::format("a list of {}", counted(hot->has.size(), "number"));
   return fmt::format("a list of {}", counted(label.names().size(), "name"));
 }
 
@@ -121,7 +145,8 @@ Problem other_problem(const Page& page, const PageLabel& label, ClassProblem pro
           .where = place(page),
           .found = shown_label(label),
           .allowed = single  ? "a class's name, or on all pages its number"
-                     : multi ? "a list of classes' names, which may be empty; a name is a list of one"
+                     : multi ? "a list of classes' names, which may be empty, or of 0 or 1 for each class; a name is a "
+                               "list of one"
                              : "a number",
           .remedy =
               "label all pages in one way; --problem-type says which (a name: single_label_classification, a "
@@ -137,6 +162,14 @@ Problem no_label_problem(const Page& page) {
               page.is_text && std::ranges::find(page.other_keys, "labels") != page.other_keys.end()
                   ? "rename `labels` to `label`"
                   : remedy_with_task(page, page.is_text ? "label the text, or omit it" : "label the page, or omit it")};
+}
+
+Problem length_problem(const Page& page, const MultiHot& hot, const LabelSet& labels) {
+  return {.what = "a page's list of 0 and 1 has another length than the list of classes",
+          .where = fmt::format("{}, `label`", place(page)),
+          .found = counted(hot.has.size(), "number"),
+          .allowed = fmt::format("{}, one for each of {}", labels.size(), labels.listed()),
+          .remedy = "write 0 or 1 for every class, in their order; or a list of the names of the page's classes"};
 }
 
 bool is_number(const std::string& name) {
@@ -231,11 +264,17 @@ class PageLabelTargets final : public Targets {
                                         .remedy = std::string(kUnknownLabelRemedy) +
                                                   "; for numbers that are not classes pass --problem-type regression"});
     }
-    const bool is_list = std::holds_alternative<std::vector<std::string>>(label.value);
+    const bool is_list = hot_of(label) != nullptr || std::holds_alternative<std::vector<std::string>>(label.value);
     if (std::holds_alternative<double>(label.value) || (single && is_list)) {
       throw PageError("label-kind", other_problem(page, label, problem_));
     }
     std::vector<std::int32_t> ids;
+    if (const MultiHot* const hot = hot_of(label)) {
+      if (hot->has.size() != labels_->size()) throw PageError("label-length", length_problem(page, *hot, *labels_));
+      for (std::size_t c = 0; c < hot->has.size(); ++c) {
+        if (hot->has[c]) ids.push_back(static_cast<std::int32_t>(c));
+      }
+    }
     for (const std::string& name : label.names()) {
       const std::optional<std::int32_t> id = labels_->find(name);
       if (!id) throw PageError("label-unknown", unknown_class_problem(page, name, *labels_));
@@ -266,6 +305,10 @@ class LabelKinds {
     const ClassProblem problem = natural_problem(*label);
     if (counts_[problem]++ == 0) order_.push_back(problem);
     for (const std::string& name : label->names()) names_[problem].insert(name);
+    if (const MultiHot* const hot = hot_of(*label)) {
+      if (hot_from_.empty()) hot_from_ = place(page);
+      hot_classes_ = std::max(hot_classes_, std::ssize(hot->has));
+    }
     if (problem == ClassProblem::kSingleLabel)
       alone_.add(Severity::kWarning, "label-alone", alone_problem(page, *label));
     if (problem == ClassProblem::kRegression) {
@@ -294,15 +337,32 @@ class LabelKinds {
     if (problem != ClassProblem::kRegression) names = names_of(ClassProblem::kSingleLabel);
     if (problem == ClassProblem::kMultiLabel) names.merge(names_of(ClassProblem::kMultiLabel));
     std::vector<std::string> classes(names.begin(), names.end());
-    constexpr std::int64_t kMostClasses = 100'000;
-    for (std::int64_t i = 0; problem == ClassProblem::kSingleLabel && names.empty() && i <= largest_; ++i) {
-      if (i <= kMostClasses) classes.push_back(fmt::format("LABEL_{}", i));
+    const std::int64_t numbered = problem == ClassProblem::kSingleLabel  ? largest_ + 1
+                                  : problem == ClassProblem::kMultiLabel ? hot_classes_
+                                                                         : 0;
+    for (std::int64_t i = 0; names.empty() && i < std::min(numbered, kMostClasses); ++i) {
+      classes.push_back(fmt::format("LABEL_{}", i));
     }
     if (classes.empty()) classes = {"LABEL_0"};  // of regression, and where every list is empty
     return classes;
   }
-  // Throws PageError for a number among names, unless it is one of the names: as an index it would mean any of them.
-  void refuse_numbers_among_names() const {
+  // Returns true if all labels are multi-hot and as long as the list of the model's classes.
+  bool are_multi_hot_of_classes() const {
+    return names_.empty() && hot_classes_ > 0 && hot_classes_ == std::ssize(classes_);
+  }
+  // Throws PageError for a number or a multi-hot label among names, unless it is one of the names: as an index it would
+  // mean any of them.
+  void refuse_numbers_among_names(ClassProblem problem) const {
+    if (problem == ClassProblem::kMultiLabel) {
+      if (hot_from_.empty() || names_.empty()) return;
+      throw PageError("label-numbers",
+                      {.what = "a page's label is a list of numbers, and those of other pages are names",
+                       .where = hot_from_,
+                       .found = "a list of 0 and 1",
+                       .allowed = "a list of classes' names",
+                       .remedy = "write the names of the page's classes; or 0 or 1 for each class on all pages"});
+    }
+    if (problem != ClassProblem::kSingleLabel) return;
     const std::set<std::string> names = names_of(ClassProblem::kSingleLabel);
     for (const auto& [number, where] : numbers_) {
       if (names.empty() || number < 0 || names.contains(fmt::format("{}", number))) continue;
@@ -349,6 +409,8 @@ class LabelKinds {
   std::vector<ClassProblem> order_;               // in the order of their first occurrence
   std::map<ClassProblem, std::set<std::string>> names_;
   std::map<std::int64_t, std::string> numbers_;  // with their first places
+  std::string hot_from_;                         // the first place of a multi-hot label
+  std::int64_t hot_classes_ = 0;                 // of the longest
   std::int64_t largest_ = -1;
   bool all_whole_ = true, all_are_classes_ = true;
   std::set<std::string> classes_;
@@ -358,12 +420,21 @@ class LabelKinds {
 
 }  // namespace
 
-std::size_t PageLabel::positives() const { return std::holds_alternative<double>(value) || !names().empty() ? 1 : 0; }
+std::size_t PageLabel::positives() const {
+  if (const MultiHot* const hot = hot_of(*this)) return std::ranges::count(hot->has, true) > 0 ? 1 : 0;
+  return std::holds_alternative<double>(value) || !names().empty() ? 1 : 0;
+}
 
-std::vector<std::string> PageLabel::names() const {
+std::vector<std::string> PageLabel::names(const std::vector<std::string>& classes) const {
   if (const auto* const name = std::get_if<std::string>(&value)) return {*name};
   if (const auto* const names = std::get_if<std::vector<std::string>>(&value)) return *names;
-  return {};
+  const MultiHot* const hot = hot_of(*this);
+  if (hot == nullptr || hot->has.size() != classes.size()) return {};
+  std::vector<std::string> names;
+  for (std::size_t c = 0; c < classes.size(); ++c) {
+    if (hot->has[c]) names.push_back(classes[c]);
+  }
+  return names;
 }
 
 const PageLabel* label_of(const Page& page) { return dynamic_cast<const PageLabel*>(page.target.get()); }
@@ -403,9 +474,10 @@ SeenTargets page_labels_in(const PageSource& pages, const TaskConfig& config) {
                                                      : kinds.usual();
   SeenTargets seen{.config = config};
   seen.config.problem_type = class_problem_name(problem);
-  if (problem == ClassProblem::kSingleLabel) kinds.refuse_numbers_among_names();
+  kinds.refuse_numbers_among_names(problem);
   // Numbers mean the model's classes, if it has enough.
-  const bool keeps = problem == ClassProblem::kSingleLabel && kinds.are_numbers_of_classes();
+  const bool keeps = (problem == ClassProblem::kSingleLabel && kinds.are_numbers_of_classes()) ||
+                     (problem == ClassProblem::kMultiLabel && kinds.are_multi_hot_of_classes());
   if (!keeps) seen.config.labels = kinds.classes(problem);
   if (!given) seen.findings = kinds.said_of(problem, listed(pages.paths()));
   return seen;
