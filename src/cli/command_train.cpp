@@ -296,6 +296,7 @@ void train_planned(const Invocation& invocation, RunOptions& options, const Mode
   const std::int64_t resumed_at = resume ? read_trainer_state(*resume).step : -1;
   nlohmann::json written_plan = plan_json(plan, plan.programs);
   written_plan["choices"] = choices_json(session.choices());
+  written_plan["random_weights"] = bundle.weights == nullptr && !resume;
   const std::int64_t updates = updates_of(options.train, *train);
   written_plan["updates"] = updates;
   written_plan["seconds"] = plan.seconds_per_update * static_cast<double>(updates);
@@ -308,7 +309,6 @@ void train_planned(const Invocation& invocation, RunOptions& options, const Mode
     write_arena_file(session, request.speeds, output_dir / "arena.json");
     write_findings(data.findings, output_dir / "findings.json");
     if (teacher.exists()) written_plan["teacher_cache"] = teacher.json();
-    written_plan["random_weights"] = bundle.weights == nullptr && !resume;
     written_plan["output_dir"] = output_dir.string();
     written_plan.erase("choices");
     events.write("plan", written_plan);

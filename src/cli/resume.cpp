@@ -48,7 +48,7 @@ void refuse_other_family(const ModelBundle& bundle, const fs::path& resume) {
   if (!fs::exists(path, error)) return;  // an adapter's
   const nlohmann::json config = parse_json(read_text_file(path), path.string());
   const std::string saved = config.is_object() ? config.value("model_type", std::string()) : std::string();
-  const std::string_view named = bundle.config.encoder->model_type();
+  const std::string named = saved_model_type(bundle.config);
   if (saved.empty() || saved == named) return;
   throw DataError({.what = "the checkpoint is of a model of another family",
                    .where = "--resume-from-checkpoint",

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "compress/copied_tensor.h"
 #include "formats/quantized_writer.h"
 #include "model/file_values.h"
 #include "tensor/block_code.h"
@@ -13,35 +14,11 @@
 namespace plimsoll {
 namespace {
 
-constexpr std::size_t kCopiedBytes = 1 << 20;
 constexpr std::string_view kWeight = ".weight";
 
 // Returns the matrix's declaration in the new file: in the order of memory, with its old type.
 TensorDeclaration declaration(const TensorEntry& entry, const ParameterSpec& spec) {
   return {entry.name, {entry.type.dtype, spec.shape}};
-}
-
-void copy_tensor(SafetensorsWriter& writer, const WeightsFile& weights, const TensorEntry& entry,
-                 std::vector<std::byte>& buffer) {
-  const std::size_t width = dtype_bytes(entry.type.dtype), bytes = entry.type.bytes();
-  buffer.resize(std::min(bytes, kCopiedBytes));
-  for (std::size_t done = 0; done < bytes; done += buffer.size()) {
-    const std::span<std::byte> part = std::span(buffer).first(std::min(buffer.size(), bytes - done));
-    weights.read_elements(entry, done / width, part);
-    writer.write(part);
-  }
-}
-
-void check_numbers(const WeightsFile& weights, const TensorEntry& entry, std::span<std::byte> staging) {
-  const DType type = entry.type.dtype;
-  if (type != DType::kF32 && type != DType::kF16 && type != DType::kBF16) return;
-  const std::int64_t elements = entry.type.shape.elements();
-  std::vector<float> values;
-  for (std::int64_t first = 0; first < elements; first += std::ssize(values)) {
-    values.resize(static_cast<std::size_t>(std::min<std::int64_t>(elements - first, kCopiedBytes / sizeof(float))));
-    weights.read_as_f32(entry.name, first, values, staging);
-    refuse_non_finite(weights, entry.name, first, values);
-  }
 }
 
 }  // namespace
@@ -115,12 +92,13 @@ FileSums QuantizedModel::save(const std::filesystem::path& directory) const {
   for (const TensorEntry& entry : weights.entries())
     std::ranges::move(declarations(entry), std::back_inserter(tensors));
   SafetensorsWriter writer(directory / "model.safetensors", std::move(tensors));
-  std::vector<std::byte> buffer, staging(1 << 16);
+  TensorCopier copier(weights, writer);
+  std::vector<std::byte> staging(1 << 16);
   for (const TensorEntry& entry : weights.entries()) {
     const auto matrix = matrices_.find(entry.name);
     if (matrix == matrices_.end()) {
-      check_numbers(weights, entry, staging);
-      copy_tensor(writer, weights, entry, buffer);
+      copier.check_numbers(entry);
+      copier.copy(entry);
       continue;
     }
     const ParameterSpec& spec = matrix->second;

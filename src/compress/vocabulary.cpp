@@ -9,15 +9,13 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "compress/copied_tensor.h"
 #include "data/tokenizer_trim.h"
 #include "formats/json.h"
 #include "formats/safetensors.h"
 
 namespace plimsoll {
 namespace {
-
-// Floats that are read and written at a time.
-constexpr std::int64_t kChunk = 1 << 20;
 
 constexpr const char* kGeneration = "generation_config.json";
 
@@ -59,9 +57,11 @@ nlohmann::json trimmed_config(const ModelBundle& bundle, const std::vector<std::
   nlohmann::json config = bundle.config.source;
   config["vocab_size"] = kept;
   renumber(config, now);
-  config.erase("torch_dtype");
-  config["dtype"] = "float32";
-  config.erase("quantization_config");  // weights are written as floats
+  if (config.contains("quantization_config")) {  // weights are written as floats
+    config.erase("quantization_config");
+    config.erase("torch_dtype");
+    config["dtype"] = "float32";
+  }
   return config;
 }
 
@@ -79,9 +79,30 @@ nlohmann::json generation_config(const ModelBundle& bundle) {
   return found == bundle.companions.end() ? nlohmann::json() : parse_json(found->second, kGeneration);
 }
 
-// True for the word embedding, and for a language model's head that is not tied to it.
-bool has_row_a_token(const ParameterSpec& spec) {
-  return spec.part == ParameterSpec::Part::kWordEmbedding || spec.part == ParameterSpec::Part::kLanguageHead;
+// Returns the file's tensors that have a row for each token: the word embedding, a language model's head, and what a
+// head that is not ours (as of masked language models) has, which is known by its length alone.
+std::set<std::string> tensors_with_tokens(const ModelBundle& bundle) {
+  const std::int32_t tokens = bundle.facts().vocab_size;
+  // Where rows may as well be hidden values, such a tensor stays whole, and whoever opens it sees another size.
+  const bool tells = tokens != bundle.facts().hidden_size;
+  std::set<std::string> ours, names;
+  for (const ParameterSpec& spec : bundle.specs()) {
+    const auto name = name_in_weights(bundle.source(0), spec.name);
+    if (!name) continue;
+    ours.insert(*name);
+    if (spec.part == ParameterSpec::Part::kWordEmbedding || spec.part == ParameterSpec::Part::kLanguageHead) {
+      names.insert(*name);
+    }
+  }
+  for (const TensorEntry& entry : bundle.weights->entries()) {
+    const Shape& shape = entry.type.shape;
+    if (tells && !ours.contains(entry.name) && shape.rank() > 0 && shape[0] == tokens) names.insert(entry.name);
+  }
+  return names;
+}
+
+Shape with_rows(const Shape& shape, std::int64_t rows) {
+  return shape.rank() == 1 ? Shape{rows} : Shape{rows, shape.elements() / shape[0]};
 }
 
 }  // namespace
@@ -165,34 +186,28 @@ void TrimmedModel::verify(const TokenizedPages& before, const TokenizedPages& no
 }
 
 FileSum TrimmedModel::save_weights(const std::filesystem::path& path) const {
-  const std::vector<ParameterSpec> specs = original_.specs(), smaller = trimmed_.specs();
-  const ParameterSource source = original_.source(0);
-  const ParameterReport report = check_parameters(specs, source);
-  const std::set<std::string> missing(report.fresh.begin(), report.fresh.end());  // a bare encoder's head
+  check_parameters(original_.specs(), original_.source(0));
+  const WeightsFile& weights = *original_.weights;
+  const std::set<std::string> with_tokens = tensors_with_tokens(original_);
   std::vector<TensorDeclaration> declarations;
-  for (const ParameterSpec& spec : smaller) {
-    if (!missing.contains(spec.name)) declarations.push_back({spec.name, {DType::kF32, spec.file_shape}});
+  for (const TensorEntry& entry : weights.entries()) {
+    declarations.push_back({entry.name, entry.type});
+    if (with_tokens.contains(entry.name))
+      declarations.back().type.shape = with_rows(entry.type.shape, std::ssize(kept_));
   }
   SafetensorsWriter writer(path, std::move(declarations));
-  std::vector<float> values;
-  const auto copy = [&](const ParameterSpec& spec, std::int64_t first, std::int64_t end) {
-    for (; first < end; first += kChunk) {
-      values.resize(static_cast<std::size_t>(std::min(kChunk, end - first)));
-      read_parameter(spec, source, first, values);
-      writer.write(std::as_bytes(std::span(values)));
-    }
-  };
-  for (const ParameterSpec& spec : specs) {
-    if (missing.contains(spec.name)) continue;
-    if (!has_row_a_token(spec)) {
-      copy_parameter(writer, spec, source);
+  TensorCopier copier(weights, writer);
+  for (const TensorEntry& entry : weights.entries()) {
+    copier.check_numbers(entry);
+    if (!with_tokens.contains(entry.name)) {
+      copier.copy(entry);
       continue;
     }
     // Runs of kept rows are read at once.
-    const std::int64_t columns = spec.shape[1];
+    const std::int64_t columns = entry.type.shape.elements() / entry.type.shape[0];
     for (std::size_t begin = 0, end = 0; begin < kept_.size(); begin = end) {
       for (end = begin + 1; end < kept_.size() && kept_[end] == kept_[end - 1] + 1;) ++end;
-      copy(spec, kept_[begin] * columns, (kept_[end - 1] + 1) * columns);
+      copier.copy(entry, kept_[begin] * columns, (kept_[end - 1] + 1) * columns);
     }
   }
   return writer.finish();

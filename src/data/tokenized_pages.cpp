@@ -47,6 +47,7 @@ std::unique_ptr<const PageCache> make_nameless(const fs::path& directory, const 
     return std::make_unique<PageCache>(temporary_directory(), contents);
   } catch (const EnvironmentError& error) {
     Problem problem = error.problem();
+    if (problem.remedy.find("ulimit") != std::string::npos) throw;  // another disk has the same limit
     problem.remedy = "set TMPDIR to a directory on a disk with room for about as much as the data's text";
     throw EnvironmentError(std::move(problem));
   }

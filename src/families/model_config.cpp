@@ -157,10 +157,15 @@ ModelConfig read_config(const std::filesystem::path& model_dir) {
   return parse_config(object, path.string());
 }
 
+std::string saved_model_type(const ModelConfig& config) {
+  return fmt::format("{}{}", config.source.contains("pruned_layers") ? kPrunedPrefix : "",
+                     config.encoder->model_type());
+}
+
 json config_json(const ModelConfig& config) {
   json object = config.source;
   const bool pruned = object.contains("pruned_layers");
-  object["model_type"] = fmt::format("{}{}", pruned ? kPrunedPrefix : "", config.encoder->model_type());
+  object["model_type"] = saved_model_type(config);
   if (!config.task.architecture.empty()) {
     object["architectures"] = {
         fmt::format("{}{}", pruned ? "Pruned" : "", config.encoder->model_class(config.task.architecture))};

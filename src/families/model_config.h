@@ -35,6 +35,8 @@ struct ModelConfig {
 ModelConfig read_config(const std::filesystem::path& model_dir);
 ModelConfig parse_config(const nlohmann::json& json, const std::string& where);
 
+// Returns `model_type` as config.json has it; it tells whether the model is pruned.
+std::string saved_model_type(const ModelConfig& config);
 // Returns config.json for `transformers`: `source` with our values and the task's.
 nlohmann::json config_json(const ModelConfig& config);
 

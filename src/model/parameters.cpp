@@ -270,11 +270,6 @@ void read_parameter(const ParameterSpec& spec, const ParameterSource& source, st
   refuse_non_finite(*source.weights, name, first, values);
 }
 
-void copy_parameter(SafetensorsWriter& writer, const ParameterSpec& spec, const ParameterSource& source) {
-  std::vector<std::byte> staging(64 * kKiB);
-  copy_values(writer, *source.weights, required_name(source, spec), spec, staging);
-}
-
 std::map<std::string, StoredTensor> stored_parameters(const std::vector<ParameterSpec>& specs,
                                                       const ParameterSource& source) {
   std::map<std::string, StoredTensor> all;

@@ -60,9 +60,6 @@ std::map<std::string, StoredTensor> stored_parameters(const std::vector<Paramete
 void read_parameter(const ParameterSpec& spec, const ParameterSource& source, std::int64_t first,
                     std::span<float> values);
 
-// Writes a parameter that the source has, unchanged.
-void copy_parameter(SafetensorsWriter& writer, const ParameterSpec& spec, const ParameterSource& source);
-
 // Makes fresh values: normal(0, spec.normal_std) from Philox by (seed, name, element), zeros or ones, as in
 // `transformers`. `values` are those of the elements from `first` on, a multiple of 4.
 void initialise_parameter(const ParameterSpec& spec, std::uint64_t seed, std::span<float> values,

@@ -221,8 +221,10 @@ TEST_F(Prune, TrainsWhatItHasPruned) {
 }
 
 TEST_F(Prune, ARunThatStoppedGoesOnWithoutPruningAgain) {
-  const Arguments options = {"--to-flops", "0.5",          "--epochs", "2", "--per-device-train-batch-size",
-                             "2",          "--save-steps", "1"};
+  // In the layout whose checkpoints have a model type of their own.
+  const Arguments options = {
+      "--layout", "plimsoll",     "--to-flops", "0.5", "--epochs", "2", "--per-device-train-batch-size",
+      "2",        "--save-steps", "1"};
   const auto with = [&](Arguments more) {
     more.insert(more.begin(), options.begin(), options.end());
     return more;
