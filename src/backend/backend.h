@@ -141,6 +141,10 @@ class Backend {
   virtual std::string_view name() const = 0;
   // Throws InternalError for an op or dtype that this backend does not know.
   virtual std::unique_ptr<Kernel> prepare(const Graph& graph, const Node& node) = 0;
+  // Generates the code of the kernels that are alive, which they need before they run and estimates do without.
+  virtual void make_code() {}
+  // Estimates how many bytes the code of the kernels that are alive takes, whether or not it has been generated.
+  virtual std::size_t code_bytes() const { return 0; }
   // Frees what belongs to no kernel that is alive, such as generated code.
   virtual void release_unused() {}
   // Makes the one large allocation of a run and touches every page. Throws EnvironmentError naming the requested size.

@@ -68,6 +68,8 @@ ProcessMemory process_memory(const MemoryGroups& groups) {
   return memory;
 }
 
+std::size_t anonymous_bytes() { return kilobytes_of("/proc/self/status", "RssAnon:"); }
+
 std::size_t peak_resident_bytes() { return kilobytes_of("/proc/self/status", "VmHWM:"); }
 
 bool reset_peak_resident() {

@@ -13,6 +13,7 @@ namespace plimsoll {
 // The resident set now, and its peak (VmRSS and VmHWM of /proc/self/status). 0 if /proc is missing.
 std::size_t resident_bytes();
 std::size_t peak_resident_bytes();
+std::size_t anonymous_bytes();  // of the resident set, those of no file
 // The process's memory varies from run to run by up to 1.1 MiB; a budget that a refusal names has room for that.
 inline constexpr std::size_t kVariationBytes = 2 * kMiB;
 // Resets VmHWM to the current resident set if the kernel allows it (/proc/self/clear_refs); returns false if not.

@@ -390,7 +390,10 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
     run.items.push_back({fmt::format("{} ({})", item.name, program_kind_name(largest->kind)), item.bytes});
   }
   // Measured last, so that kernels, plans and graphs are included and memory that planning has freed is not.
-  if (depth == PlanDepth::kComplete) backend.release_unused();
+  if (depth == PlanDepth::kComplete) {
+    backend.release_unused();
+    backend.make_code();
+  }
   release_free_heap();
   const bool to_file = !run.offload.empty() && run.offload_target == OffloadTarget::kFile;
   const std::vector<MemoryItem> host = {{"process, libraries, data index", request.process_bytes()},

@@ -140,13 +140,17 @@ std::vector<Change> fewest_of(const std::vector<Change>& enough,
 // precision.
 class TrialProcess {
  public:
-  explicit TrialProcess(const FitRequest& request)
-      : measure_(request.process_bytes), precision_(request.step.precision), base_(measure_()) {}
+  TrialProcess(const FitRequest& request, Backend& backend)
+      : measure_(request.process_bytes), precision_(request.step.precision), backend_(backend) {
+    release();
+    base_ = measure_();
+  }
 
   // Runs `plan` with the trial as it would be planned in a separate process.
   template <typename Plan>
   auto run(FitRequest trial, const Plan& plan) {
     const DType precision = trial.step.precision;
+    release();
     const std::size_t before = measure_();
     const auto grown = [&] { return measure_() - std::min(before, measure_()); };
     std::size_t& growth = growth_[precision];
@@ -157,9 +161,16 @@ class TrialProcess {
   }
 
  private:
+  // What an earlier trial has prepared, no later one would find in a process of its own.
+  void release() {
+    backend_.release_unused();
+    release_free_heap();
+  }
+
   std::function<std::size_t()> measure_;
-  DType precision_;  // of the run itself, whose kernels are there
-  std::size_t base_;
+  DType precision_;  // of the run itself, whose kernels were there
+  Backend& backend_;
+  std::size_t base_ = 0;
   std::map<DType, std::size_t> growth_;
 };
 
@@ -311,7 +322,7 @@ std::vector<Remedy> find_remedies(const FitRequest& request, const PlanSummary& 
     FitRequest trial;
   };
   std::vector<Found> found;
-  TrialProcess process(request);
+  TrialProcess process(request, backend);
   const auto is_true = [&](const FitRequest& changed) {
     return process.run(changed, [&](const FitRequest& trial) { return try_fit(trial, backend).has_value(); });
   };

@@ -52,11 +52,18 @@ class Search {
         backend_(backend),
         spends_memory_(request.trains && request.recompute == RecomputeMode::kAuto && backend.device_use().has_value()),
         keeps_biases_(may_keep_biases(request, backend)) {
-    // Estimates are compared, so the process is measured once: it grows with the code of what was tried before. Whole
-    // plans measure it anew.
-    estimated_.process_bytes = [measure = request.process_bytes, bytes = std::size_t{0}]() mutable {
-      if (bytes == 0) bytes = measure();
-      return bytes;
+    // Estimates are compared, so the process is measured once: it grows with what was tried before. Whole plans measure
+    // it anew. The code of an estimate's own kernels is counted without being generated, but for the first one's.
+    struct First {
+      std::size_t bytes = 0, code = 0;
+    };
+    estimated_.process_bytes = [measure = request.process_bytes, &backend, first = std::optional<First>()]() mutable {
+      if (!first) {
+        backend.make_code();
+        first = First{.bytes = measure(), .code = backend.code_bytes()};
+      }
+      const std::size_t with_both = first->bytes + backend.code_bytes();
+      return with_both - std::min(with_both, first->code);
     };
   }
 
@@ -511,7 +518,7 @@ class Search {
       return pull.recomputation->seconds > disk * static_cast<double>(pull.recomputation->bytes);
     });
     const bool parameters_first = order == Order::kParametersFirst;
-    const auto turn = order == Order::kRecomputeFirst                        ? recomputations.end()
+    const auto turn = order == Order::kRecomputeFirst                    ? recomputations.end()
                       : order == Order::kStatesFirst || parameters_first ? recomputations.begin()
                                                                          : dearer;
     std::vector<Pull> all(recomputations.begin(), turn);

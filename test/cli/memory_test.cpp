@@ -275,6 +275,42 @@ TEST_F(MemoryTest, ANamedBudgetIsEnoughForAllPhases) {
   EXPECT_THAT(refused.err, Not(HasSubstr("pages/s")));
 }
 
+// Planning tries many ways to cut an update, each with matrix products of its own.
+TEST_F(MemoryTest, PlanningHoldsLessThanTheRun) {
+  if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer's resident set is not the program's";
+  draw_pages();
+  std::vector<nlohmann::json> pairs;
+  for (int i = 0; i < 64; ++i) {
+    std::string text = "invoice " + std::to_string(i);
+    for (int word = 0; word < 3 * i; ++word) text += " total";
+    pairs.push_back({{"a", {{"text", text}}}, {"b", {{"text", "a copy of " + text}}}, {"label", 1}});
+  }
+  write_pages("pairs.jsonl", pairs);
+  Arguments arguments = {"train",
+                         "--model",
+                         "roberta-tiny",
+                         "--data",
+                         path("pages/pairs.jsonl"),
+                         "--task",
+                         "pair-similarity",
+                         "--train-batch-size",
+                         "48",
+                         "--max-steps",
+                         "1",
+                         "--output-dir",
+                         path("run"),
+                         "--threads",
+                         "1",
+                         "--budget",
+                         "20MiB"};
+  const std::size_t named = smallest_budget(arguments);
+  const Measured ran = measure(with_budget(arguments, named / kMiB));
+  EXPECT_EQ(ran.outcome.code, 0) << ran.outcome.err;
+  EXPECT_LE(ran.peak_bytes, named);
+  arguments.front() = "plan";
+  EXPECT_LE(measure(with_budget(arguments, 20)).peak_bytes, named) << "a refusal";
+}
+
 // A page of so many words, each in the same box.
 nlohmann::json page_of_words(std::size_t words) {
   return {{"words", std::vector<std::string>(words, "word")},

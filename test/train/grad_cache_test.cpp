@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "base/bytes.h"
 #include "base/dropout.h"
 #include "request/labels.h"
 #include "support/expect_error.h"
@@ -221,7 +222,8 @@ TEST_F(GradCachePlans, TakeChunksWhereAWholeUpdateDoesNotFit) {
 // More memory is never slower, and every budget above the least one is enough.
 TEST_F(GradCachePlans, AreMonotoneInTheBudget) {
   const std::size_t least = least_of(GradCache::kAuto);
-  const std::size_t most = fit(request(GradCache::kAuto, 0), backend_).predicted_peak_bytes;
+  // An estimate adds the code of its kernels to the process, which this one, of a fixed size, leaves out.
+  const std::size_t most = fit(request(GradCache::kAuto, 0), backend_).predicted_peak_bytes + 8 * kMiB;
   double before = std::numeric_limits<double>::infinity();
   int chunks = 0;
   for (int i = 0; i <= 20; ++i) {

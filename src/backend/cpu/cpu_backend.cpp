@@ -193,6 +193,10 @@ CpuBackend::~CpuBackend() = default;
 
 void CpuBackend::release_unused() { matmuls_->release_unused(); }
 
+void CpuBackend::make_code() { matmuls_->make_code(); }
+
+std::size_t CpuBackend::code_bytes() const { return matmuls_->code_bytes(); }
+
 std::unique_ptr<Kernel> CpuBackend::prepare(const Graph& graph, const Node& node) {
   if (is_transfer(node.op)) return make_transfer_kernel(node);
   if (is_collective(node.op)) return make_collective_kernel(node);

@@ -30,6 +30,8 @@ class CpuBackend : public Backend {
   std::unique_ptr<DeviceMemory> allocate(std::size_t bytes) override;
   std::size_t library_bytes() const override;
   void release_unused() override;
+  void make_code() override;
+  std::size_t code_bytes() const override;
   bool multiplies_int8() const override;
   bool adds_to_products(DType rows) const override { return rows == DType::kF32; }
 

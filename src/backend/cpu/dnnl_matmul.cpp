@@ -21,6 +21,7 @@
 #include "backend/cpu/parallel.h"
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/process.h"
 
 namespace plimsoll {
 namespace {
@@ -109,6 +110,8 @@ auto made_by_library(const Make& make) {
   }
 }
 
+// A plan that is only estimated needs to know the scratch of its products, not their code, which takes longer to
+// generate than all else and tens of KiB each.
 class DnnlMatmul final : public Matmul {
  public:
   DnnlMatmul(const dnnl::engine& engine, const dnnl::stream& stream, const MatmulShape& shape, const Description& b)
@@ -118,7 +121,16 @@ class DnnlMatmul final : public Matmul {
   // True if oneDNN uses its general product, as version 2 does on processors without AVX-512.
   bool is_general() const { return is_general_; }
 
+  // Generates the code; the first run does so otherwise.
+  bool has_code() const { return static_cast<bool>(primitive_); }
+  void make_code() const {
+    if (has_code()) return;
+    primitive_ = made_by_library([this] { return dnnl::matmul(description_); });
+    description_ = {};  // the primitive has a copy
+  }
+
   void run(const void* a, const void* b, const float* bias, void* c, std::byte* scratch) const override {
+    make_code();
     a_.set_data_handle(const_cast<void*>(a));
     b_.set_data_handle(const_cast<void*>(b));
     c_.set_data_handle(c);
@@ -143,7 +155,7 @@ class DnnlMatmul final : public Matmul {
  private:
   DnnlMatmul(const dnnl::engine& engine, const dnnl::stream& stream, const MatmulShape& shape,
              const dnnl::matmul::primitive_desc& description)
-      : primitive_(description),
+      : description_(description),
         stream_(stream),
         a_(unbound(description.src_desc(), engine)),
         b_(unbound(description.weights_desc(), engine)),
@@ -155,7 +167,8 @@ class DnnlMatmul final : public Matmul {
     if (has_bias_) bias_ = unbound(description.bias_desc(), engine);
   }
 
-  dnnl::matmul primitive_;
+  mutable dnnl::matmul::primitive_desc description_;
+  mutable dnnl::matmul primitive_;  // null until there is code
   dnnl::stream stream_;
   dnnl::memory a_, b_, c_, scratch_, bias_;
   bool has_bias_, is_general_;
@@ -248,12 +261,13 @@ class DnnlGeneralProduct final : public GeneralProduct {
 struct MatmulCache::Library {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
-  std::map<MatmulShape, std::shared_ptr<const Matmul>> matmuls{};
+  std::map<MatmulShape, std::shared_ptr<const DnnlMatmul>> matmuls{};
   std::map<std::tuple<std::int64_t, std::int64_t, bool, DType>, std::shared_ptr<const WeightPacking>> packings{};
 
   GeneralProducts general = GeneralProducts::kWhereFaster;
-  std::optional<bool> general_f32{};  // MatmulCache::has_general_f32, once asked
-  std::set<DType> has_code{};         // types whose general product has been run
+  std::optional<bool> general_f32{};                      // MatmulCache::has_general_f32, once asked
+  std::set<DType> has_code{};                             // types whose general product has been run
+  std::size_t products_with_code = 0, bytes_of_code = 0;  // of make_code, as long as the cache lives
 
   // oneDNN generates the code of its general product, several MiB, when one first runs. Running it now lets the run's
   // plan count that memory.
@@ -335,6 +349,26 @@ std::unique_ptr<GeneralProduct> MatmulCache::general(const MatmulShape& largest,
   const bool is_wide = largest.result != DType::kF32 && largest.inner > kWidest;
   if (kernel == nullptr || is_wide || !(always || (n >= kFewestRows && k >= kNarrowest))) return nullptr;
   return std::make_unique<BlockedProduct>(*kernel, largest, omp_get_max_threads());
+}
+
+void MatmulCache::make_code() {
+  const std::size_t before = anonymous_bytes();
+  std::size_t made = 0;
+  for (const auto& [shape, product] : library_->matmuls) {
+    if (product.use_count() == 1 || product->has_code()) continue;
+    product->make_code();
+    ++made;
+  }
+  const std::size_t now = anonymous_bytes();
+  if (made == 0 || now <= before) return;
+  library_->products_with_code += made;
+  library_->bytes_of_code += now - before;
+}
+
+std::size_t MatmulCache::code_bytes() const {
+  const auto is_used = [](const auto& entry) { return entry.second.use_count() > 1; };
+  const auto used = static_cast<std::size_t>(std::ranges::count_if(library_->matmuls, is_used));
+  return used * library_->bytes_of_code / std::max<std::size_t>(library_->products_with_code, 1);
 }
 
 void MatmulCache::release_unused() {

@@ -1,7 +1,7 @@
 // Matrix products of fixed shapes by oneDNN. Only this file and its source know the library, in versions 2 and 3.
 //
-// A `Matmul` is prepared once and then runs on any buffers; it allocates nothing itself, and the caller provides its
-// scratch. A `MatmulCache` has one object per shape, shared by all kernels of a backend. It is not reentrant: the
+// A `Matmul` is prepared once and then runs on any buffers; once it has code (make_code) it allocates nothing itself, and
+// the caller provides its scratch. A `MatmulCache` has one object per shape, shared by all kernels of a backend. It is not reentrant: the
 // objects hold the buffers of the product that is running.
 //
 //   MatmulCache cache;
@@ -67,8 +67,12 @@ class MatmulCache {
   std::shared_ptr<const Matmul> matmul(const MatmulShape& shape);
   std::shared_ptr<const WeightPacking> packing(std::int64_t inner, std::int64_t columns, bool transposed_b,
                                                DType dtype = DType::kF32);
-  // Frees what nobody else holds. Each product has its own generated code, so those of plans that were not chosen take
-  // MiB.
+  // Generates the code of products that somebody else holds. Each has its own; without this call it is generated when
+  // the product first runs.
+  void make_code();
+  // Estimates the bytes of all code that somebody else's products have or lack, by what was generated so far took.
+  std::size_t code_bytes() const;
+  // Frees what nobody else holds: the products of plans that were not chosen take MiB.
   void release_unused();
 
  private:
