@@ -171,10 +171,21 @@ std::vector<Rule> install_rules() {
        .fix = "report_to='none' (or WANDB_MODE=disabled), if it is not wanted\n"
               "WANDB_API_KEY=… in the job's environment, or wandb login --relogin before\n"
               "WANDB_MODE=offline, and wandb sync later"},
+      {.name = "tesseract-language",
+       .when = {"error opening data file*traineddata", "failed loading language*tesseract",
+                "tesseract couldn't load any languages"},
+       .refines = {"tesseract"},
+       .what = "Tesseract (OCR) does not find the data of a language",
+       .cause = "The language that is asked for (tess_lang, lang=) is not installed\n"
+                "TESSDATA_PREFIX names another folder than the one with the .traineddata files",
+       .confirm = "tesseract --list-langs; echo $TESSDATA_PREFIX",
+       .fix = "apt-get install tesseract-ocr-deu, for German, or copy NAME.traineddata into the folder that the message "
+              "names\n"
+              "unset TESSDATA_PREFIX, or set it to the folder with the .traineddata files",
+       .command = "plimsoll ocr --language NAME says which languages are installed"},
       {.name = "tesseract",
        .when = {"tesseractnotfounderror", "tesseract is not installed or it's not in your path",
-                "requires the pytesseract library", "no module named 'pytesseract'",
-                "error opening data file*traineddata"},
+                "requires the pytesseract library", "no module named 'pytesseract'"},
        .refines = {"module-missing"},
        .what = "Tesseract (OCR) is not installed",
        .cause = "The processor reads words itself (apply_ocr=True) and needs the program and its Python package",

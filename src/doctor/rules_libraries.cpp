@@ -6,8 +6,7 @@ namespace plimsoll::doctor {
 std::vector<Rule> library_rules() {
   return {
       {.name = "cublas-bf16",
-       .when = {"cublas_status_not_supported*cuda_r_16bf", "cublas_status_execution_failed*cuda_r_16bf",
-                "cublas_status_invalid_value*cuda_r_16bf"},
+       .when = {"cublas_status_not_supported*cuda_r_16bf", "cublas_status_invalid_value*cuda_r_16bf"},
        .refines = {"cublas-failed", "gpu-newer-than-cuda"},
        .what = "cuBLAS has no product in bfloat16 for this GPU",
        .cause = "The GPU is older than Ampere (compute capability 8.0)\n"

@@ -37,9 +37,9 @@ bool joins_hidden_sizes(const OomNumbers&, const LogFacts& f) {
 std::vector<Rule> shape_rules() {
   return {
       {.name = "sequence-too-long",
-       .when = {"labels' sequence length*cannot exceed the maximum allowed length", "size of tensor a (512)*must match",
+       .when = {"labels' sequence length*cannot exceed the maximum allowed length", "size of tensor a (512)*must match*dimension 1",
                 "size of tensor a (709)*must match", "size of tensor a (514)*must match",
-                "size of tensor a*must match the size of tensor b (512)",
+                "size of tensor a*must match the size of tensor b (512) at non-singleton dimension 1",
                 "size of tensor a*must match the size of tensor b (514)",
                 "size of tensor a*must match the size of tensor b (77) at non-singleton dimension 1",
                 "size of tensor a*must match the size of tensor b (709)",

@@ -165,7 +165,9 @@ class Renderer {
                           {"last", i + 1 == items.size()},
                           {"length", items.size()},
                           {"revindex", items.size() - i},
-                          {"revindex0", items.size() - i - 1}};
+                          {"revindex0", items.size() - i - 1},
+                          {"depth", 1},  // only loops that call themselves go deeper
+                          {"depth0", 0}};
     if (i > 0) about["previtem"] = items[i - 1];
     if (i + 1 < items.size()) about["nextitem"] = items[i + 1];
     return about;

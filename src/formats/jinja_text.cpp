@@ -164,4 +164,13 @@ std::string titled(std::string text) {
   return text;
 }
 
+std::string titled_words(std::string text) {
+  bool begins = true;
+  for (char& c : text) {
+    c = cased(std::string(1, c), begins)[0];
+    begins = std::string_view("-({[< \t\n\r\f\v").find(c) != std::string_view::npos;
+  }
+  return text;
+}
+
 }  // namespace plimsoll

@@ -38,5 +38,7 @@ bool has_other_cases(std::string_view text);
 std::string cased(std::string text, bool upper);
 std::string capitalized(const std::string& text);
 std::string titled(std::string text);
+// Does it as Jinja's filter, whose words begin behind spaces, hyphens and opening brackets alone.
+std::string titled_words(std::string text);
 
 }  // namespace plimsoll

@@ -26,7 +26,7 @@ void check_length(std::size_t bytes) {
 }
 
 std::string replaced(const std::string& text, const std::string& from, const std::string& to) {
-  if (from.empty()) return text;
+  if (from.empty()) fail("a text is replaced that has no characters", "an empty text");
   std::string out;
   std::size_t at = 0;
   for (std::size_t found = text.find(from); found != std::string::npos; found = text.find(from, at)) {
@@ -130,7 +130,7 @@ Value split(const std::string& text, const std::optional<std::string>& separator
     for (skip(); !rest.empty(); --most) {
       std::size_t end = most == 0 ? rest.size() : 0;
       while (end < rest.size() && characters_off(rest.substr(end), kPythonSpace, true) == 0) ++end;
-      list.push_back(most == 0 ? stripped(rest, kPythonSpace, false, true) : std::string(rest.substr(0, end)));
+      list.push_back(std::string(rest.substr(0, end)));  // the last one keeps what follows it
       rest.remove_prefix(end);
       skip();
     }
@@ -201,7 +201,8 @@ Value as_number(const Value& of, bool whole) {
     const std::string text = stripped(of.json.get<std::string>(), kPythonSpace, true, true);
     char* end = nullptr;
     number = std::strtod(text.c_str(), &end);
-    if (text.empty() || end != text.c_str() + text.size()) number = 0;
+    const bool is_decimal = text.find_first_of("xXpP") == std::string::npos;
+    if (!is_decimal || text.empty() || end != text.c_str() + text.size()) number = 0;
   } else {
     number = number_in(of).get<double>();
   }
@@ -508,6 +509,7 @@ JinjaValue apply_filter(const JinjaValue& of, const std::string& name, const Jin
     const Value* const chars = arguments.find(0, "chars");
     return Value(stripped(printed(of), chars == nullptr ? std::string(kPythonSpace) : text_in(*chars), true, true));
   }
+  if (name == "title" && !has_other_cases(printed(of))) return Value(titled_words(printed(of)));
   for (const char* const method : {"upper", "lower", "capitalize", "title", "replace"}) {
     if (name == method) return method_of_text(printed(of), name, arguments);
   }
@@ -527,7 +529,7 @@ bool passes_test(const JinjaValue& of, const std::string& name, const JinjaValue
   if (name == "string") return json.is_string();
   if (name == "mapping") return is_object;
   if (name == "sequence" || name == "iterable") return json.is_array() || json.is_string() || is_object;
-  if (name == "number") return json.is_number();
+  if (name == "number") return json.is_number() || json.is_boolean();  // as Python has it
   if (name == "integer") return json.is_number_integer();
   if (name == "float") return json.is_number_float();
   if (name == "boolean") return json.is_boolean();

@@ -39,6 +39,22 @@ TEST(Jinja, TheCaseOfOtherLettersIsRefused) {
   expect_error<DataError>([&] { upper.render({{"a", whole}}); }, {std::string(39, 'a') + "…"});
 }
 
+// As Jinja2 and Python do.
+TEST(Jinja, RareFormsOfCommonCalls) {
+  const auto rendered = [](const std::string& expression) {
+    return JinjaTemplate("{{ " + expression + " }}", "here").render(ordered_json::object());
+  };
+  EXPECT_EQ(rendered("'Be  good. '.split(None, 1)"), "['Be', 'good. ']");
+  EXPECT_EQ(rendered("' a b  '.split()"), "['a', 'b']");
+  EXPECT_EQ(rendered("\"it's o'neil-x (one\"|title"), "It's O'neil-X (One");
+  EXPECT_EQ(rendered("\"o'neil\".title()"), "O'Neil");
+  EXPECT_EQ(rendered("true is number"), "True");
+  EXPECT_EQ(rendered("'0x1f'|int"), "0");
+  EXPECT_EQ(JinjaTemplate("{% for i in [5, 6] %}{{ loop.depth }}{{ loop.depth0 }}{% endfor %}", "here").render({}),
+            "1010");
+  expect_error<DataError>([&] { rendered("'ab'.replace('', '-')"); }, {"replaced"});
+}
+
 // As Jinja2 does.
 TEST(Jinja, FiltersFollowPathsOfMembers) {
   const ordered_json values = {{"a",
