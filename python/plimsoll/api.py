@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Dict, Generator, Iterable, Iterator, List, Mapping, Optional, Sequence, Union
 
 from . import results
+from ._options import OPTIONS
+from .arguments import arguments_of, plain
 from .data import Data, leave_out_images, without_images_of, write_data, write_line
 from .data_sets.problem import problem, shown
 from .errors import PlimsollError, from_json
-from .places import FOLDER, Places
-from .program import Process, arguments_of, run_json
+from .folders import Folder
+from .places import Places
+from .program import Process, run_json
 from .training import Callback, Run
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ class _Files:
     def __init__(self, command: str, places: Optional[Places] = None) -> None:
         self.command = command
         self.places = places  # is told of the pages of `data`
-        self.directory: Optional[tempfile.TemporaryDirectory[str]] = None
+        self.directory: Optional[Folder] = None
 
     def options(self, options: Dict[str, Any]) -> Dict[str, Any]:
         result = dict(options)
@@ -61,31 +63,24 @@ class _Files:
         if isinstance(data, (str, os.PathLike)) or _is_paths(data):
             return {name: data}
         if self.directory is None:
-            self.directory = tempfile.TemporaryDirectory(prefix=FOLDER)
-        places = self.places if name == "data" else None
-        written = write_data(data, os.path.join(self.directory.name, name), options.get("box_format"), places)
+            self.directory = Folder()
+        places, task = self.places if name == "data" else None, plain(options.get("task"))
+        written = write_data(data, os.path.join(self.directory.path, name), options.get("box_format"), places, task)
         found: Dict[str, Any] = {name: written.path, "has_boxes": written.has_boxes}
         if written.has_boxes:
             found["box_format"] = written.box_format
         # Pages name their labels; a command that takes their order makes a head of it.
-        takes_labels = "labels" in _options_of(self.command)
-        if name == "data" and written.labels and takes_labels and "labels" not in options:
-            found["labels"] = written.labels
-        return found
+        takes_labels = "labels" in OPTIONS[self.command] and options.get("labels") is None
+        labels = written.labels_of(task) if name == "data" and takes_labels else None
+        return {**found, "labels": labels} if labels else found
 
     @property
     def folder(self) -> Optional[str]:
-        return None if self.directory is None else self.directory.name
+        return None if self.directory is None else self.directory.path
 
     def close(self) -> None:
         if self.directory is not None:
-            self.directory.cleanup()
-
-
-def _options_of(command: str) -> Mapping[str, Any]:
-    from ._options import OPTIONS
-
-    return OPTIONS[command]
+            self.directory.close()
 
 
 def _is_paths(data: Any) -> bool:
@@ -220,8 +215,8 @@ def generate(prompts: Union[str, Iterable[Prompt]], **options: Unpack[GenerateOp
     """Goes on with each prompt by a causal language model: a text, or a conversation as a list of messages, each with its
     `role` and `content`, which the model's chat template writes down."""
     each = [prompts] if isinstance(prompts, str) else list(prompts)
-    with tempfile.TemporaryDirectory(prefix="plimsoll-") as folder:
-        path = os.path.join(folder, "prompts.jsonl")
+    with Folder() as folder:
+        path = os.path.join(folder.path, "prompts.jsonl")
         with open(path, "w", encoding="utf-8") as out:
             for number, prompt in enumerate(each):
                 if isinstance(prompt, str):

@@ -1,23 +1,24 @@
-"""Data that is no file: lists of dicts and `datasets.Dataset`, written as the program reads it."""
+"""Data that is no file: lists of dicts, tables and `datasets.Dataset`, written as the program reads it."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Union
 
 from .data_sets.boxes import BoxEvidence
 from .data_sets.cord import cord_page
 from .data_sets.docvqa import is_docvqa, question_of
-from .data_sets.images import image_kind, image_size
-from .data_sets.labels import label_name, word_label
+from .data_sets.images import image_size
+from .data_sets.labels import class_label, word_label
 from .data_sets.parquet import COLUMNS
 from .data_sets.problem import problem, shown
-from .log import log
 from .places import FILE, Places
+from .pictures import path_of_image
+from .tables import Table, class_names
 
 if TYPE_CHECKING:
     import datasets
@@ -25,9 +26,13 @@ if TYPE_CHECKING:
 Data = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]], Iterable[Mapping[str, Any]],
              "datasets.Dataset"]
 
-# What the program reads of a page; whatever else a row has is left out.
-KEYS = ("id", "image", "width", "height", "words", "boxes", "labels", "label", "questions", "entities", "links", "document",
-        "a", "b", "text", "prompt", "completion", "messages", "chat_template_kwargs", "tools")
+# What the program reads of a page, a pair or a text; whatever else a row has is left out, because columns of tensors or
+# raw scans would make the file many times larger.
+KEYS = ("id", "image", "width", "height", "words", "boxes", "labels", "label", "questions", "entities", "links", "form",
+        "fields", "document", "group", "a", "b", "text", "prompt", "completion", "messages", "chat_template_kwargs", "tools")
+# Other names that the program reads where a page lacks ours.
+OTHER_NAMES = {"words": ("tokens",), "boxes": ("bboxes", "bbox"), "labels": ("ner_tags",),
+               "image": ("image_path", "file_name")}
 # Any of these, or all of a group, stands where pages have words.
 TEXTS = (("text",), ("prompt", "completion"), ("messages",))
 
@@ -36,13 +41,21 @@ TEXTS = (("text",), ("prompt", "completion"), ("messages",))
 class Written:
     path: str  # of the JSONL file
     box_format: Optional[str] = None  # where the data showed it
-    labels: Optional[List[str]] = None  # in the order of the data set's numbers
+    labels: Optional[List[str]] = None  # of words, in the order of the data set's numbers
+    classes: Optional[List[str]] = None  # of whole pages or pairs
     has_boxes: bool = True
 
+    def labels_of(self, task: Optional[str]) -> Optional[List[str]]:
+        """Returns the names that a task takes as its labels; without a task those of words, as models begin."""
+        if task in ("sequence-classification", "pair-classification"):
+            return self.classes
+        return self.labels if task in (None, "token-classification", "relation-extraction") else None
 
-def write_data(data: Any, directory: str, box_format: Optional[str] = None, places: Optional[Places] = None) -> Written:
-    """Writes a file of pages and its images to a new directory. `box_format` as the caller has said it; `places` gets
-    each page.
+
+def write_data(data: Any, directory: str, box_format: Optional[str] = None, places: Optional[Places] = None,
+               task: Optional[str] = None) -> Written:
+    """Writes a file of pages and its images to a new directory. `box_format` and `task` as the caller has said them;
+    `places` gets each page.
 
     A list has pages, pairs or texts as the program's JSONL has them, with Pillow images, bytes or paths as `image`. A
     `datasets.Dataset` may also have the columns of FUNSD, CORD, SROIE or DocVQA, and numbers for labels.
@@ -50,7 +63,22 @@ def write_data(data: Any, directory: str, box_format: Optional[str] = None, plac
     folder = Path(directory)
     (folder / "images").mkdir(parents=True)
     if hasattr(data, "features") and hasattr(data, "column_names"):
-        return _Dataset(data, folder).write(box_format, places)
+        table = Table(data)
+        if {"a", "b"} <= set(table.names):
+            classes = class_names(table.features.get("label"))
+            # Pairs of classes have their names; pages that belong together have the number 1, whatever it is called.
+            rows = _with_names(table.rows, classes) if classes and task == "pair-classification" else table.rows
+            return replace(_write_rows(rows, folder, places), classes=classes)
+        return _Dataset(table, folder).write(box_format, places)
+    return _write_rows(_rows_of(data), folder, places)
+
+
+def _with_names(rows: Iterable[Mapping[str, Any]], classes: List[str]) -> Iterator[Mapping[str, Any]]:
+    for number, row in enumerate(rows):
+        yield {**row, "label": class_label(row.get("label"), classes, f"page {number}")}
+
+
+def _rows_of(data: Any) -> Iterable[Any]:
     if hasattr(data, "columns") and hasattr(data, "to_dicts"):  # a DataFrame of polars
         data = data.to_dicts()
     elif hasattr(data, "columns") and hasattr(data, "to_dict"):  # of pandas, where NaN is no value
@@ -61,9 +89,14 @@ def write_data(data: Any, directory: str, box_format: Optional[str] = None, plac
         raise problem("data is neither a path nor pages", "data", shown(data),
                       "a path, a list of dicts, a DataFrame, or a datasets.Dataset (one split)",
                       "pass a list, [page]" if is_page else "pass dataset['train']", 2)
+    return data
+
+
+def _write_rows(rows: Iterable[Any], folder: Path, places: Optional[Places]) -> Written:
+    """Writes pages, pairs or texts as they are."""
     has_boxes = False
     with open(folder / FILE, "w", encoding="utf-8") as out:
-        for number, row in enumerate(data):
+        for number, row in enumerate(rows):
             where = f"page {number}"
             if not isinstance(row, Mapping):
                 raise problem("a page is not a dict", where, shown(row), "a dict with image, words and boxes, or with a text", code=2)
@@ -73,14 +106,15 @@ def write_data(data: Any, directory: str, box_format: Optional[str] = None, plac
                               "words, text, prompt and completion, messages, or the pages a and b of a pair",
                               "rename the key that holds it")
             if "image" in page:
-                page["image"] = _image(page["image"], folder, str(number), where)
+                page["image"] = path_of_image(page["image"], folder, str(number), where)
             has_boxes = has_boxes or "boxes" in page
             for side in ("a", "b"):  # a pair that holds its pages
                 if isinstance(page.get(side), Mapping):
                     page[side] = _page_of(page[side])
                     has_boxes = has_boxes or "boxes" in page[side]
                     if "image" in page[side]:
-                        page[side]["image"] = _image(page[side]["image"], folder, f"{number}{side}", f"{where}, `{side}`")
+                        page[side]["image"] = path_of_image(page[side]["image"], folder, f"{number}{side}",
+                                                                f"{where}, `{side}`")
             if places is not None:
                 places.add(page)
             write_line(out, page, where)
@@ -88,10 +122,11 @@ def write_data(data: Any, directory: str, box_format: Optional[str] = None, plac
 
 
 def _page_of(row: Mapping[str, Any]) -> Dict[str, Any]:
-    page = {key: row[key] for key in KEYS if row.get(key) is not None}
-    for other in ("image_path", "file_name"):  # as in a file of pages
-        if "image" not in page and row.get(other) is not None:
-            page["image"] = row[other]
+    page: Dict[str, Any] = {}
+    for key in KEYS:
+        value = next((row[name] for name in (key, *OTHER_NAMES.get(key, ())) if row.get(name) is not None), None)
+        if value is not None:
+            page[key] = value
     return page
 
 
@@ -134,52 +169,12 @@ def write_line(out: Any, page: Dict[str, Any], where: str) -> None:
     out.write(line + "\n")
 
 
-def _image(value: Any, folder: Path, number: str, where: str) -> str:
-    """Returns the path of an image: its own, or that of a copy in `folder`."""
-    if isinstance(value, Mapping):  # of `datasets` without decoding
-        value = value.get("bytes") or value.get("path")
-    if isinstance(value, (str, os.PathLike)):
-        return str(Path(value).absolute())
-    if isinstance(value, (bytes, bytearray)):
-        kind = image_kind(bytes(value))
-        if kind is None:
-            raise problem("an image has an unsupported format", where, shown(bytes(value[:16])),
-                          "PNG, JPEG, TIFF, BMP or PNM")
-        path = folder / "images" / f"{number}.{kind}"
-        path.write_bytes(bytes(value))
-        return str(path)
-    if not hasattr(value, "save"):
-        raise problem("an image is of no known kind", where, shown(value), "a Pillow image, bytes, or a path", code=2)
-    path = folder / "images" / f"{number}.png"
-    if value.mode in ("I", "F"):  # Pillow would cut off what is below 0 or above 255
-        raise problem("an image has pixels of no known range", where, f"Pillow's mode {value.mode}",
-                      "1, L, P, RGB, RGBA, I;16", "scale them to 0 to 255, and convert: image.convert('L')", 2)
-    image = _upright(value, where)
-    if image.mode not in ("1", "L", "RGB", "RGBA", "P", "I;16"):
-        image = image.convert("RGB")
-    image.save(path, compress_level=1)
-    return str(path)
-
-
-def _upright(image: Any, where: str) -> Any:
-    """Returns a Pillow image turned by its EXIF orientation, as the program turns a file: boxes are as a viewer shows it."""
-    orientation = 0x0112
-    exif = image.getexif() if hasattr(image, "getexif") else {}
-    if exif.get(orientation, 1) in (0, 1):
-        return image
-    from PIL import ImageOps
-
-    log.info("%s: the image is turned by its EXIF orientation, %s", where, exif[orientation])
-    return ImageOps.exif_transpose(image)
-
-
 class _Dataset:
-    """A `datasets.Dataset`, whose columns may have other names than ours."""
+    """A `datasets.Dataset` of pages or texts, whose columns may have other names than ours."""
 
-    def __init__(self, data: Any, folder: Path):
-        self.folder, self.evidence = folder, BoxEvidence()
-        self.features = data.features
-        names = list(data.column_names)
+    def __init__(self, table: Table, folder: Path):
+        self.folder, self.table, self.evidence = folder, table, BoxEvidence()
+        names = table.names
         self.docvqa = is_docvqa(names)
         columns = {key: next((name for name in (key, *options) if name in names), None)
                    for key, options in {**COLUMNS, **({"boxes": ("bounding_boxes",)} if self.docvqa else {})}.items()}
@@ -187,30 +182,18 @@ class _Dataset:
             columns["ground_truth"] = "ground_truth"
         elif columns["words"] is None and not any(set(keys) <= set(names) for keys in TEXTS):
             raise problem("the data set has neither a column of words nor one of texts", "data", ", ".join(names),
-                          " or ".join((*COLUMNS["words"], "text", "prompt and completion", "messages")),
+                          " or ".join((*COLUMNS["words"], "text", "prompt and completion", "messages", "a and b (pairs)")),
                           "rename the column that holds the text; images alone need OCR first")
         self.columns = {key: name for key, name in columns.items() if name}
         self.columns.update({key: key for key in KEYS if key in names and key not in self.columns})
-        # The image as it is stored, not decoded and encoded again.
-        image = self.columns.get("image")
-        if hasattr(data, "with_format"):
-            data = data.with_format(None)  # lists, not arrays
-        self.data = data
-        if image and type(self.features[image]).__name__ == "Image":
-            self.data = data.cast_column(image, type(self.features[image])(decode=False))
-        self.labels = self._names("labels")
-        self.classes = self._names("label")
-
-    def _names(self, key: str) -> Optional[List[str]]:
-        feature = self.features.get(self.columns.get(key, ""))
-        while feature is not None and not hasattr(feature, "names"):
-            feature = feature[0] if isinstance(feature, list) else getattr(feature, "feature", None)
-        return list(feature.names) if feature is not None else None
+        self.labels, self.classes = (class_names(table.features.get(self.columns.get(key))) for key in ("labels", "label"))
+        if hasattr(table.features.get(self.columns.get("labels")), "names"):  # one of the page, not of each word
+            self.labels, self.classes = None, self.labels
 
     def write(self, box_format: Optional[str], places: Optional[Places]) -> Written:
         path = self.folder / FILE
         with open(path, "w", encoding="utf-8") as out:
-            for number, row in enumerate(self.data):
+            for number, row in enumerate(self.table.rows):
                 where = f"row {number}"
                 page = self._page(row, number, where)
                 if places is not None:
@@ -218,25 +201,33 @@ class _Dataset:
                 write_line(out, page, where)
         if box_format is None and self.evidence.largest:
             box_format = self.evidence.decide()[0]
-        return Written(str(path), box_format, self.labels, "boxes" in self.columns or "ground_truth" in self.columns)
+        return Written(str(path), box_format, self.labels, self.classes,
+                       "boxes" in self.columns or "ground_truth" in self.columns)
 
     def _page(self, row: Mapping[str, Any], number: int, where: str) -> Dict[str, Any]:
-        page = {key: row[name] for key, name in self.columns.items() if row[name] is not None}
+        page = {key: row[name] for key, name in self.columns.items() if row.get(name) is not None}
         if "ground_truth" in page:
             page["words"], page["boxes"], page["labels"] = cord_page(page.pop("ground_truth"), where)
         elif self.docvqa:
             page["questions"] = [question_of(row, where)]
         if "labels" in page and not isinstance(page["labels"], (list, tuple)):  # Hugging Face's collators call it so, too
-            page["label"] = label_name(page.pop("labels"), self.labels, where)
+            page["label"] = page.pop("labels")
         if "labels" in page:
             page["labels"] = [word_label(value, self.labels, where) for value in page["labels"]]
-        if "label" in page and self.classes is not None and isinstance(page["label"], int):
-            page["label"] = label_name(page["label"], self.classes, where)
+        if "label" in page and self.classes is not None:
+            page["label"] = class_label(page["label"], self.classes, where)
         if "image" in page:
-            page["image"] = _image(page["image"], self.folder, str(number), where)
-            if "boxes" in page and page["boxes"]:
-                with open(page["image"], "rb") as file:
-                    size = image_size(file.read(1 << 16))
-                self.evidence.add(page["boxes"], size, where)
+            page["image"] = path_of_image(page["image"], self.folder, str(number), where)
+            if page.get("boxes"):
+                self.evidence.add(page["boxes"], _size_of(page["image"]), where)
         page.setdefault("id", str(number))
         return page
+
+
+def _size_of(image: Optional[str]) -> Any:
+    """Returns an image's width and height; None where they are not known, or the program will refuse the file."""
+    try:
+        with open(image or "", "rb") as file:
+            return image_size(file.read(1 << 16))
+    except OSError:
+        return None

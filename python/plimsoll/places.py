@@ -10,16 +10,17 @@ from itertools import repeat
 from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple, Union
 
 from .errors import ProgramError
+from .folders import FOLDER
 
-FOLDER, FILE = "plimsoll-", "pages-in-memory.jsonl"
-"""How the temporary folder of data in memory begins, and what its files are called. A folder in it is named as the
-keyword: plimsoll-x1y2z3/eval_data/pages-in-memory.jsonl."""
+FILE = "pages-in-memory.jsonl"
+"""What files of data in memory are called. The folder of each is named as the keyword:
+plimsoll-x1y2z3/eval_data/pages-in-memory.jsonl."""
 
 
 def by_number(text: str) -> str:
     """Names pages of data in memory by their numbers in it, "page 1", not by lines of a file that nobody has seen.
 
-    A page without an id has one of the program's, "line 2", which is left out.
+    A page without an id has one of the program's, "line 2", which is left out, and so are copies of images.
     """
     if FILE not in text:
         return text
@@ -32,6 +33,7 @@ def by_number(text: str) -> str:
         return (number if keyword == "data" else f"{keyword}, {number}") + (", id '" if has_id else "")
 
     folder = re.escape(os.path.join(tempfile.gettempdir(), FOLDER))
+    text = re.sub(rf", image {folder}\w+/\w+/images/[\w.]+", "", text)
     return re.sub(rf"{folder}\w+/(\w+)/{re.escape(FILE)}(?::(\d+)(?:, page 'line \d+')?(, page ')?)?", place, text)
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple
 
+from ._options import OPTIONS
+from .arguments import arguments_of
 from .data import Data, without_images_of, write_data
 from .errors import PlimsollError, UsageError, from_json
+from .folders import Folder
 from .log import log
-from .places import FOLDER, Places
-from .program import Process, arguments_of
+from .places import Places
+from .program import Process
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -40,6 +42,12 @@ def _renew_predictors() -> None:
 os.register_at_fork(after_in_child=_renew_predictors)
 
 
+def _absolute(path: Any) -> Any:
+    """Returns the absolute path of what exists; anything else, such as a preset's name, as it is."""
+    is_path = isinstance(path, (str, bytes, os.PathLike))
+    return os.path.abspath(os.fsdecode(path)) if is_path and os.path.exists(path) else path
+
+
 class Predictor:
     """Predicts pages in a process of its own, which holds the model until `close`.
 
@@ -53,7 +61,10 @@ class Predictor:
     """
 
     def __init__(self, model: Path, options: Optional[Dict[str, Any]] = None):
-        self._given = (os.fspath(model), dict(options or {}))
+        # Where it begins again, after os.chdir or on another worker, relative paths would lead elsewhere.
+        paths = {name for name, option in OPTIONS["serve"].items() if option.type == "path"}
+        self._given = (_absolute(model), {name: _absolute(value) if name in paths else value
+                                          for name, value in (options or {}).items()})
         self._closed = False
         self._renew()
         self._open()
@@ -92,7 +103,7 @@ class Predictor:
                              found=self._given[0], remedy="open another one", exit_code=2)
         if isinstance(data, (list, tuple)) and not data:
             return []
-        with self._lock, tempfile.TemporaryDirectory(prefix=FOLDER) as folder:
+        with self._lock, Folder() as folder:
             if self._process is None:
                 self._open()
             process = self._process
@@ -102,7 +113,7 @@ class Predictor:
             if isinstance(data, (str, os.PathLike)):
                 request["data"] = os.path.abspath(os.fspath(data))
             else:
-                written = write_data(data, os.path.join(folder, "data"), self._given[1].get("box_format"), places)
+                written = write_data(data, os.path.join(folder.path, "data"), self._given[1].get("box_format"), places)
                 request["data"] = written.path
                 if written.box_format:
                     request["box_format"] = written.box_format
@@ -117,7 +128,7 @@ class Predictor:
             finally:
                 if not done:  # Ctrl-C, say, or the program has ended
                     self._end()
-            pages = [without_images_of(page, folder) for page in pages]
+            pages = [without_images_of(page, folder.path) for page in pages]
             return list(places.results(pages)) if places else list(pages)
 
     def _answer(self, process: Process, left: str = "") -> List[Dict[str, Any]]:

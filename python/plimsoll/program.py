@@ -13,7 +13,7 @@ import threading
 import weakref
 from collections import deque
 from pathlib import Path
-from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Callable, Deque, Dict, Iterator, Optional, Sequence
 
 from .errors import EnvironmentFailure, PlimsollError, ProgramError, UsageError, from_json
 from .log import log
@@ -71,8 +71,8 @@ class Process:
     """The program while it runs: its lines of JSON on one side, what it says to people on the other."""
 
     def __init__(self, arguments: Sequence[str], takes_requests: bool = False,
-                 at_exit: Optional[Callable[[], None]] = None):
-        """`at_exit` ends the program if Python ends first; by default it is killed."""
+                 at_exit: Optional[Callable[[], None]] = None, locks: Sequence[int] = ()):
+        """`at_exit` ends the program if Python ends first; by default it is killed. It holds `locks` as long as it runs."""
         if any("\0" in argument for argument in arguments):
             raise UsageError("a keyword has a NUL, which no argument of a program can hold", where="plimsoll",
                              found=repr(next(each for each in arguments if "\0" in each)), remedy="remove it", exit_code=2)
@@ -80,7 +80,7 @@ class Process:
         self._process = subprocess.Popen([executable(), *arguments], stdin=subprocess.PIPE if takes_requests else subprocess.DEVNULL,
                                          stdout=subprocess.PIPE,
                                          stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace",
-                                         start_new_session=True,
+                                         start_new_session=True, pass_fds=locks,
                                          # A run whose Python is killed saves and ends, too.
                                          env={**environment(), "PLIMSOLL_PARENT": str(os.getpid())})
         self._said: Deque[str] = deque(maxlen=40)
@@ -197,63 +197,3 @@ def run_json(arguments: Sequence[str], accepted: Sequence[int] = (0,)) -> Dict[s
     if code not in accepted or result is None:
         raise process.failure(code)
     return result
-
-
-def arguments_of(command: str, options: Dict[str, Any]) -> List[str]:
-    """Returns `options` as the command line has them. Raises UsageError for a keyword that the command lacks."""
-    from difflib import get_close_matches
-
-    from ._options import ACCEPTED, OPTIONS
-
-    known = OPTIONS[command]
-    line = [command]
-    for name, value in options.items():
-        if name not in known and name in ACCEPTED and command in ("train", "plan"):
-            # Of TrainingArguments, and without a meaning here: the program says why, or refuses the value.
-            if value is not None:
-                text = json.dumps(value) if isinstance(value, (bool, list, dict)) else str(value)
-                line.append(f"--{name.replace('_', '-')}={text}")
-            continue
-        if name not in known:
-            near = get_close_matches(name, known, 1)
-            raise UsageError(f"unknown keyword {name}", where=f"plimsoll.{command}", found=name,
-                             allowed=", ".join(known), remedy=f"did you mean {near[0]}?" if near else "", exit_code=2)
-        if value is None:
-            continue
-        option = known[name]
-        if isinstance(value, dict):
-            value = json.dumps(value)
-        if option.type == "flag":
-            line.append(f"{option.option}={_truth(value, name)}")
-            continue
-        several = isinstance(value, (list, tuple))
-        values = [_text(each, option.type) for each in value] if several else [_text(value, option.type)]
-        if not option.option.startswith("-"):
-            line.extend(values)
-        elif option.several:
-            line.extend(f"{option.option}={each}" for each in values)
-        elif several and any("," in each for each in values):
-            raise UsageError("a name in a list has a comma", where=name, found=str(value),
-                             remedy="write the names to a file, one per line, and pass its path", exit_code=2)
-        else:
-            line.append(f"{option.option}={','.join(values)}")
-    return line
-
-
-def _truth(value: Any, name: str) -> str:
-    """Returns a flag's value as the command line has it: True, 1 and "yes" say the same there. Raises UsageError."""
-    text = str(value).lower()  # NumPy's booleans, too
-    if text in ("true", "yes", "t", "y", "1"):
-        return "true"
-    if text in ("false", "no", "f", "n", "0"):
-        return "false"
-    raise UsageError("a keyword has an invalid value", where=name, found=repr(value), allowed="True or False",
-                     remedy="pass a boolean", exit_code=2)
-
-
-def _text(value: Any, kind: str) -> str:
-    if kind == "size" and isinstance(value, int):
-        return f"{value}b"
-    if isinstance(value, (bytes, os.PathLike)):
-        return os.fsdecode(value)
-    return repr(value) if isinstance(value, float) else str(value)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import signal
-import tempfile
-from typing import Any, Dict, Generator, Iterable, Optional, Protocol, Sequence
+import threading
+from typing import Any, Dict, Generator, Iterable, Iterator, Optional, Protocol, Sequence
 
 from . import events
 from .errors import Interrupted, from_json
 from .events import Event
+from .folders import Folder
 from .log import log
 from .program import Process
 from .progress import ProgressBar
@@ -33,11 +34,12 @@ class Run:
         training = run.wait()        # to the end, without looking at events
 
     Ctrl-C, and an error of a callback, stop the run as `stop` does. An error of the run is raised from the loop or from
-    `wait`. A loop that is left early leaves the run waiting for its reader: go on with `wait`, or end it with `close`.
+    `wait`. A loop that is left early leaves the run waiting for its reader: go on with `wait`, or end it with `close`,
+    which another thread may call, too.
     """
 
     def __init__(self, arguments: Sequence[str], output_dir: str, callbacks: Iterable[Callback], progress: bool,
-                 directory: Optional[tempfile.TemporaryDirectory[str]] = None):
+                 directory: Optional[Folder] = None):
         self.output_dir = output_dir
         self._callbacks = list(callbacks)
         self._directory = directory  # of data that was written for this run
@@ -46,11 +48,25 @@ class Run:
         self._stopped = False
         self._interrupted = False
         self._code: Optional[int] = None
-        self._process = Process([*arguments, "--json"], at_exit=self._end_with_python)
+        self._failure: Optional[Exception] = None
+        # A run that outlives Python still reads the data while it saves.
+        self._process = Process([*arguments, "--json"], at_exit=self._end_with_python,
+                                locks=[directory.lock] if directory is not None and directory.lock is not None else [])
+        self._lock = threading.RLock()  # of those that read events, or close their source
         self._events = self._read()
 
-    def __iter__(self) -> Generator[Event, None, None]:
-        return self._events
+    def __iter__(self) -> Iterator[Event]:
+        return self
+
+    def __next__(self) -> Event:
+        with self._lock:
+            try:
+                return next(self._events)
+            except StopIteration:
+                raise
+            except Exception as error:
+                self._failure = error
+                raise
 
     def _read(self) -> Generator[Event, None, None]:
         failure: Optional[Exception] = None
@@ -89,12 +105,12 @@ class Run:
         self._code = self._process.wait()
         if self._bar:
             self._bar.close()
+        if self._directory is not None:
+            self._directory.close()
         for callback in self._callbacks:  # those that hold something
             close = getattr(callback, "close", None)
             if close is not None:
                 close()
-        if self._directory is not None:
-            self._directory.cleanup()
         return self._code
 
     def stop(self) -> None:
@@ -115,10 +131,12 @@ class Run:
             self._process.interrupt(signal.SIGINT)
 
     def close(self) -> None:
-        """Stops the run, waits for its checkpoint, and forgets what it still says."""
+        """Stops the run, waits for its checkpoint, and forgets what it still says. A callback's call only stops it."""
         self.stop()
-        self._events.close()
-        self._end()
+        with self._lock:
+            if not self._events.gi_running:  # it runs while it calls a callback, and then ends the run itself
+                self._events.close()
+                self._end()
 
     def __enter__(self) -> "Run":
         return self
@@ -132,9 +150,14 @@ class Run:
         return self._stopped
 
     def wait(self) -> Optional[Training]:
-        """Goes through the remaining events and returns the result; None after `stop`."""
-        for _ in self._events:
+        """Goes through the remaining events and returns the result; None after `stop`.
+
+        Raises the error that has ended the run, however often it is called.
+        """
+        for _ in self:
             pass
+        if self._failure is not None:
+            raise self._failure
         return self._result
 
     @property

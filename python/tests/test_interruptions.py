@@ -4,7 +4,9 @@ import json
 import os
 import signal
 import subprocess
+import re
 import sys
+import tempfile
 import textwrap
 import time
 import unittest
@@ -13,6 +15,8 @@ from pathlib import Path
 from test_package import TINY, Image, ModelTest, datasets
 
 import plimsoll
+from plimsoll.data import KEYS, OTHER_NAMES, write_data
+from plimsoll.folders import Folder, remove_left_folders
 from plimsoll.program import executable
 
 SOURCE = str(Path(plimsoll.__file__).parent.parent)
@@ -107,6 +111,55 @@ class Interruptions(ModelTest):
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
 
+    def test_a_predictor_begins_again_in_another_folder(self):
+        before = os.getcwd()
+        os.chdir(self.root)
+        try:
+            with plimsoll.predictor("model", threads=1) as predict:
+                expected = predict([self.pages[0]])
+                os.chdir(before)
+                predict._end()
+                self.assertEqual(predict([self.pages[0]]), expected)
+        finally:
+            os.chdir(before)
+
+    def test_a_forked_process_leaves_its_parents_data(self):
+        process = self.script("""
+            import os, sys
+            from plimsoll.folders import Folder
+            folder = Folder()
+            if os.fork() == 0:
+                sys.exit(0)
+            os.wait()
+            print(folder.path, os.path.isdir(folder.path))
+            """)
+        path, is_there = process.communicate(timeout=60)[0].split()
+        self.assertEqual(is_there, "True")
+        self.assertFalse(os.path.exists(path))
+
+    def test_data_of_a_killed_python_is_removed_once_nobody_reads_it(self):
+        process = self.script("""
+            import os, signal, subprocess
+            from plimsoll.folders import Folder
+            folder = Folder()
+            reader = subprocess.Popen(["sleep", "60"], pass_fds=[folder.lock], stdout=subprocess.DEVNULL,
+                                      stderr=subprocess.DEVNULL)
+            print(folder.path, reader.pid, flush=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+            """)
+        path, reader = process.communicate(timeout=60)[0].split()
+        with Folder() as own:
+            remove_left_folders.__wrapped__(tempfile.gettempdir())
+            self.assertTrue(os.path.isdir(path))
+            os.kill(int(reader), signal.SIGKILL)
+            for _ in range(100):
+                remove_left_folders.__wrapped__(tempfile.gettempdir())
+                if not os.path.exists(path):
+                    break
+                time.sleep(0.05)
+            self.assertFalse(os.path.exists(path))
+            self.assertTrue(os.path.isdir(own.path))
+
     def test_an_exception_in_a_loop_is_all_that_ends_python(self):
         for loop in ("plimsoll.train(model='layoutlmv3-tiny', data={data!r}, output_dir='left{n}', budget='1GiB', "
                      "max_steps=500, threads=1)", "plimsoll.predict(model={model!r}, data={data!r}, threads=1)"):
@@ -180,6 +233,84 @@ class DataInMemory(ModelTest):
 
         rows = [{**self.pages[0], "label": float("nan")}, self.pages[1]]
         self.assertEqual(len(list(plimsoll.predict(model=self.model, data=Table(rows), threads=1))), 2)
+
+    def written(self, data, **options):
+        """Returns the lines that are written of data, and what else is known of it."""
+        with tempfile.TemporaryDirectory() as folder:
+            found = write_data(data, folder + "/data", **options)
+            return [json.loads(line) for line in Path(found.path).read_text().splitlines()], found
+
+    def test_keys_are_those_of_the_documentation(self):
+        page = Path(__file__).resolve().parents[2] / "docs" / "data.md"
+        if not page.exists():
+            self.skipTest("not in a checkout")
+        text = page.read_text()
+        documented = set(re.findall(r"`(\w+)` \(a key of the page", text))
+        for row in re.search(r"\| key \| meaning \|\n(.*?)\n\n", text, re.DOTALL)[1].splitlines()[1:]:
+            documented.update(re.findall(r"`(\w+)`", row.split("|")[1]))
+        for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL):
+            while block.strip():
+                line, end = json.JSONDecoder().raw_decode(block.strip())
+                block = block.strip()[end:]
+                for part in (line, line.get("a"), line.get("b")):
+                    documented.update(part if isinstance(part, dict) else ())
+        self.assertLess({"image", "text", "group", "messages", "links", "a", "document"}, documented)
+        self.assertEqual(documented - {*KEYS, *sum(OTHER_NAMES.values(), ())}, set())
+
+    def test_other_names_of_keys_are_read(self):
+        row = {"tokens": ["a"], "bbox": [[0, 0, 1, 1]], "ner_tags": ["O"], "group": "g", "words": None}
+        lines, found = self.written([row])
+        self.assertEqual(lines, [{"words": ["a"], "boxes": [[0, 0, 1, 1]], "labels": ["O"], "group": "g"}])
+        self.assertTrue(found.has_boxes)
+
+    def test_classes_of_pages_keep_their_order(self):
+        label = type("ClassLabel", (), {"names": ["z", "y"]})()
+
+        def table(rows, **features):
+            return type("DataSet", (list,), {"features": features, "column_names": list(features)})(rows)
+
+        for key in ("label", "labels"):
+            lines, found = self.written(table([{"text": "t", key: 1}], **{"text": None, key: label}))
+            self.assertEqual(lines, [{"text": "t", "label": "y", "id": "0"}])
+            self.assertEqual(found.labels_of("sequence-classification"), ["z", "y"])
+            self.assertIsNone(found.labels_of(None) or found.labels_of("pair-similarity"))
+        pairs = table([{"a": {"words": [], "group": 1, "id": None}, "b": "x", "label": 1}], a=None, b=None, label=label)
+        for task, written in (("pair-classification", "y"), ("pair-similarity", 1)):
+            lines, found = self.written(pairs, task=task)
+            self.assertEqual(lines, [{"a": {"words": [], "group": 1}, "b": "x", "label": written}])
+        self.assertEqual(found.labels_of("pair-classification"), ["z", "y"])
+
+    def test_a_stream_has_the_columns_of_its_first_row(self):
+        class Stream(list):
+            features = column_names = None
+
+        lines, _ = self.written(Stream([{"tokens": ["a"]}, {"tokens": ["b"]}]))
+        self.assertEqual([line["words"] for line in lines], [["a"], ["b"]])
+        self.assertRaises(plimsoll.DataError, self.written, Stream())
+
+    def test_an_image_that_cannot_be_read_makes_its_page_bad(self):
+        class Broken:
+            mode = "RGB"
+
+            def save(self, *_, **__):
+                raise OSError("image file is truncated")
+
+        class DataSet(list):
+            features = {"image": None, "words": None, "boxes": None}
+            column_names = list(features)
+
+        pages = [dict(page) for page in self.pages[:4]]
+        pages[1]["image"], pages[2]["image"] = Broken(), b"GIF89a"
+        with self.assertLogs("plimsoll", "WARNING") as said:
+            results = list(plimsoll.predict(model=self.model, data=pages, threads=1))
+        self.assertEqual([result is None for result in results], [False, True, True, False])
+        self.assertIn("page 1: Pillow cannot read the image: OSError: image file is truncated", said.output[0])
+        self.assertNotIn(tempfile.gettempdir(), "".join(said.output))
+        check = plimsoll.check(model=self.model, data=pages, threads=1)
+        self.assertEqual(check.errors, 2)
+        missing = [{**page, "image": {"path": "absent.png", "bytes": None}} for page in pages[:1]]
+        lines, _ = self.written(DataSet(missing), box_format="pixel")
+        self.assertEqual(lines[0]["image"], str(Path("absent.png").absolute()))
 
     def test_other_names_of_images_are_read(self):
         for name in ("image_path", "file_name"):

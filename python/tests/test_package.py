@@ -1,5 +1,6 @@
 """Tests the package with the built program ($PLIMSOLL): `python -m unittest discover -s python/tests`."""
 
+import enum
 import json
 import logging
 import os
@@ -7,6 +8,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 import unittest.mock
 from pathlib import Path
@@ -15,7 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import plimsoll
 import plimsoll.callbacks
-from plimsoll.program import arguments_of, executable
+from plimsoll.arguments import arguments_of
+from plimsoll.program import executable
 
 try:
     from PIL import Image
@@ -140,6 +143,12 @@ class Commands(PackageTest):
             plimsoll.plan(**TINY, learning_rat=1)
         self.assertEqual(caught.exception.remedy, "did you mean learning_rate?")
         self.assertIsInstance(caught.exception, ValueError)
+        for name, remedy in (("evaluation_strategy", "did you mean eval_strategy?"), ("r", "did you mean lora_rank?"),
+                             ("batch_size", "did you mean train_batch_size?")):
+            with self.assertRaises(plimsoll.UsageError) as caught:
+                arguments_of("plan", {name: 1})
+            self.assertEqual(caught.exception.remedy, remedy)
+            self.assertLess(len(str(caught.exception)), 400)
 
     def test_values_become_options(self):
         line = arguments_of("train", {"bf16": True, "truncate": False, "learning_rate": 5e-5, "budget": 1 << 30,
@@ -147,6 +156,41 @@ class Commands(PackageTest):
         self.assertEqual(line, ["train", "--bf16=true", "--truncate=false", "--learning-rate=5e-05",
                                 "--budget=1073741824b", "--data=a b.jsonl", "--data=-c", "--labels=O,B-X",
                                 "--stride=-1"])
+
+    def test_values_of_other_packages_become_options(self):
+        class Number:  # as NumPy's and PyTorch's are
+            shape = ()
+
+            def __init__(self, value):
+                self.value = value
+
+            def item(self):
+                return self.value
+
+        class Scheduler(str, enum.Enum):
+            COSINE = "cosine"
+
+        for options, expected in (
+                ({"learning_rate": Number(1e-3), "max_steps": Number(5), "budget": Number(1 << 30)},
+                 ["--learning-rate=0.001", "--max-steps=5", "--budget=1073741824b"]),
+                ({"lr_scheduler_type": Scheduler.COSINE}, ["--lr-scheduler-type=cosine"]),
+                ({"report_to": [], "labels": ()}, []),
+                ({"debug": [], "torch_compile": True, "run_name": "a b"},
+                 ["--debug=[]", "--torch-compile=true", "--run-name=a b"]),
+                ({"lora_target_modules": {"value", "query"}, "freeze": (name for name in ("a", "b"))},
+                 ["--lora-target-modules=query,value", "--freeze=a,b"]),
+                ({"labels": ["a,b", "c"]}, ['--labels=["a,b", "c"]']),
+                ({"class_weights": {"O": Number(0.5)}}, ['--class-weights={"O": 0.5}'])):
+            self.assertEqual(arguments_of("train", options), ["train", *expected])
+
+    def test_labels_are_in_the_order_of_their_numbers(self):
+        names = ["O", "B-X", "I-X"]
+        for labels in ({2: "I-X", 0: "O", 1: "B-X"}, {"2": "I-X", "0": "O", "1": "B-X"}, {"I-X": 2, "B-X": 1, "O": 0},
+                       dict.fromkeys(names).keys(), dict(enumerate(names)).values()):
+            self.assertEqual(arguments_of("train", {"labels": labels}), ["train", "--labels=O,B-X,I-X"])
+        with self.assertRaises(plimsoll.UsageError) as caught:
+            arguments_of("train", {"labels": {0: "O", 2: "I-X"}})
+        self.assertIn("number 1", caught.exception.found)
 
     def test_flags_take_what_the_command_line_takes(self):
         for value, text in ((True, "true"), ("False", "false"), ("no", "false"), (0, "false"), ("1", "true")):
@@ -231,6 +275,26 @@ class Training(PackageTest):
         self.assertGreater(next(event for event in again if isinstance(event, plimsoll.Step)).step, step)
         again.stop()
         self.assertIsNone(again.wait())
+
+    def test_a_failed_run_raises_its_error_each_time(self):
+        run = self.train("refused twice", budget="50MiB")
+        for _ in range(2):
+            self.assertRaises(plimsoll.BudgetError, run.wait)
+        run.close()
+
+    def test_a_run_is_closed_by_a_thread_or_a_callback(self):
+        begun, results = threading.Event(), []
+        run = self.train("closed by a thread", max_steps=100_000,
+                         callbacks=[lambda event, run: isinstance(event, plimsoll.Step) and begun.set()])
+        waiting = threading.Thread(target=lambda: results.append(run.wait()))
+        waiting.start()
+        self.assertTrue(begun.wait(60))
+        run.close()
+        waiting.join(60)
+        self.assertEqual(results, [None])
+        self.assertTrue(list((self.root / "closed by a thread").glob("checkpoint-*")))
+        self.assertIsNone(self.train("closed by a callback", max_steps=100_000,
+                                     callbacks=[lambda event, run: run.close()]).wait())
 
     def test_a_callbacks_error_ends_the_run_with_a_checkpoint(self):
         def fails(event, run):

@@ -52,6 +52,13 @@ def word_label(value, names, where):
     return label_name(value, names, where)
 
 
+def class_label(value, names, where):
+    """Returns the name of a page's class, or those of several; anything else than numbers as it is."""
+    if isinstance(value, (list, tuple)):
+        return [class_label(each, names, where) for each in value]
+    return label_name(value, names, where) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
 def label_name(value, names, where):
     if isinstance(value, str):
         if not value:
