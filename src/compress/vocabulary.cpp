@@ -83,7 +83,7 @@ nlohmann::json generation_config(const ModelBundle& bundle) {
 // head that is not ours (as of masked language models) has, which is known by its length alone.
 std::set<std::string> tensors_with_tokens(const ModelBundle& bundle) {
   const std::int32_t tokens = bundle.facts().vocab_size;
-  // Where rows may as well be hidden values, such a tensor stays whole, and whoever opens it sees another size.
+  // A tensor whose rows may as well be hidden values stays whole, and whoever opens the model sees another size.
   const bool tells = tokens != bundle.facts().hidden_size;
   std::set<std::string> ours, names;
   for (const ParameterSpec& spec : bundle.specs()) {

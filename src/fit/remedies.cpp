@@ -161,7 +161,7 @@ class TrialProcess {
   }
 
  private:
-  // What an earlier trial has prepared, no later one would find in a process of its own.
+  // A later trial would not find what an earlier one has prepared if it ran in a process of its own.
   void release() {
     backend_.release_unused();
     release_free_heap();

@@ -518,7 +518,7 @@ class Search {
       return pull.recomputation->seconds > disk * static_cast<double>(pull.recomputation->bytes);
     });
     const bool parameters_first = order == Order::kParametersFirst;
-    const auto turn = order == Order::kRecomputeFirst                    ? recomputations.end()
+    const auto turn = order == Order::kRecomputeFirst                        ? recomputations.end()
                       : order == Order::kStatesFirst || parameters_first ? recomputations.begin()
                                                                          : dearer;
     std::vector<Pull> all(recomputations.begin(), turn);

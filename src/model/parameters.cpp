@@ -149,12 +149,6 @@ ParameterReport visit(const std::vector<ParameterSpec>& specs, const ParameterSo
   return report;
 }
 
-std::string required_name(const ParameterSource& source, const ParameterSpec& spec) {
-  const std::optional<std::string> name = name_in_weights(source, spec.name);
-  check(name.has_value(), [&] { return fmt::format("the weights have '{}'", spec.name); });
-  return *name;
-}
-
 // Makes fresh values from any element on.
 void fresh_values(const ParameterSpec& spec, std::uint64_t seed, std::span<float> values, std::int64_t first) {
   const std::int64_t before = first % 4;
@@ -260,14 +254,6 @@ ParameterReport load_parameters(const std::vector<ParameterSpec>& specs, const P
           place.write(first, values);
         });
       });
-}
-
-void read_parameter(const ParameterSpec& spec, const ParameterSource& source, std::int64_t first,
-                    std::span<float> values) {
-  std::vector<std::byte> staging(64 * kKiB);
-  const std::string name = required_name(source, spec);
-  read_values(*source.weights, name, spec, first, values, staging);
-  refuse_non_finite(*source.weights, name, first, values);
 }
 
 std::map<std::string, StoredTensor> stored_parameters(const std::vector<ParameterSpec>& specs,

@@ -56,10 +56,6 @@ ParameterReport check_parameters(const std::vector<ParameterSpec>& specs, const 
 std::map<std::string, StoredTensor> stored_parameters(const std::vector<ParameterSpec>& specs,
                                                       const ParameterSource& source);
 
-// Reads the elements, from `first` on, of a parameter that the source has (check_parameters).
-void read_parameter(const ParameterSpec& spec, const ParameterSource& source, std::int64_t first,
-                    std::span<float> values);
-
 // Makes fresh values: normal(0, spec.normal_std) from Philox by (seed, name, element), zeros or ones, as in
 // `transformers`. `values` are those of the elements from `first` on, a multiple of 4.
 void initialise_parameter(const ParameterSpec& spec, std::uint64_t seed, std::span<float> values,

@@ -8,9 +8,11 @@
 #include <cmath>
 
 #include "backend/cpu/cpu_backend.h"
+#include "base/bytes.h"
 #include "compress/fewer_layers.h"
 #include "formats/safetensors.h"
 #include "harness/paths.h"
+#include "model/file_values.h"
 #include "support/expect_error.h"
 #include "support/scratch_folder.h"
 #include "train/gradients.h"
@@ -21,6 +23,12 @@ namespace {
 namespace fs = std::filesystem;
 using test::expect_error;
 using Values = std::vector<float>;
+
+void read_parameter(const ParameterSpec& spec, const ParameterSource& source, std::int64_t first,
+                    std::span<float> values) {
+  std::vector<std::byte> staging(64 * kKiB);
+  read_values(*source.weights, name_in_weights(source, spec.name).value(), spec, first, values, staging);
+}
 
 Values values_of(const SafetensorsReader& file, const std::string& name) {
   Values values(static_cast<std::size_t>(file.at(name).type.shape.elements()));

@@ -149,7 +149,7 @@ TEST_F(Labels, MayBeMultiHot) {
   EXPECT_THAT(load(data, 1).targets, ElementsAre(one, one, 0));
   EXPECT_THAT(load(data, 2).targets, ElementsAre(0, 0, one));
   EXPECT_THAT(load(data, 3).targets, ElementsAre(0, 0, 0));
-  // Of other lengths they name no classes, and beside names they could be in any order.
+  // A list of another length names no classes, and beside names the order of the numbers is not known.
   EXPECT_EQ(kinds({json::array({0, 1, 0}), json::array({1, 0})}), (Kinds{{"label-length", 1}}));
   EXPECT_EQ(kinds({json::array({0, 1, 0}), json::array({1, 2, 0})}), (Kinds{{"wrong-type", 1}}));
   expect_error<PageError>([&] { seen({{"a", "b"}, json::array({1, 0})}); }, {"pages.jsonl:2", "names"});

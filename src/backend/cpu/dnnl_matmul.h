@@ -1,8 +1,8 @@
 // Matrix products of fixed shapes by oneDNN. Only this file and its source know the library, in versions 2 and 3.
 //
 // A `Matmul` is prepared once and then runs on any buffers; once it has code (make_code) it allocates nothing itself, and
-// the caller provides its scratch. A `MatmulCache` has one object per shape, shared by all kernels of a backend. It is not reentrant: the
-// objects hold the buffers of the product that is running.
+// the caller provides its scratch. A `MatmulCache` has one object per shape, shared by all kernels of a backend. It is
+// not reentrant: the objects hold the buffers of the product that is running.
 //
 //   MatmulCache cache;
 //   const auto product = cache.matmul({.rows = 256, .columns = 3072, .inner = 768, .transposed_b = true});

@@ -13,7 +13,7 @@
 
 namespace plimsoll {
 
-// Whether a page has each of the classes, in their order: `label` as a list of 0 and 1.
+// Says of each class, in their order, whether the page has it; `label` is a list of 0 and 1.
 struct MultiHot {
   std::vector<bool> has;
 };
