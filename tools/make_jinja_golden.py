@@ -124,20 +124,74 @@ nothing
   {%+ if true %}kept{% endif %}
 {{- ' end' -}}
    """,
+    # The filters, methods and forms of those that write tools, and some that are rare.
+    "filters": """{{ [3, 1, 2]|sort }} {{ ['b', 'A', 'c']|sort }} {{ ['b', 'A']|sort(case_sensitive=true) }} {{ [1, 3, 2]|sort(true)|join }}
+{{ messages|sort(attribute='role')|map(attribute='role')|join(',') }} {% for k, v in {'b': 1, 'A': 3, 'c': 2}|dictsort %}{{ k }}{{ v }} {% endfor %}{% for k, v in {'b': 2, 'a': 3}|dictsort(by='value', reverse=true) %}{{ k }}{{ v }} {% endfor %}
+{{ [3, 1]|max }} {{ [3, 1]|min }} {{ ['b', 'C']|max }} {{ messages|map(attribute='content')|map('trim')|map('length')|sum }} {{ [{'n': 2}, {'n': 3}]|sum('n', 1) }} {{ messages|max(attribute='role')|length }}|{{ []|max }}|
+{{ [0, 1, '', 'a']|select|list }} {{ [1, 2, 3]|select('odd')|list }} {{ [1, 2, 3]|reject('equalto', 2)|list }} {{ [1, 5]|select('gt', 2)|list }} {{ [1, 2]|select('in', [2, 3])|list }}
+{{ 42.55|round(1) }} {{ 2.5|round }} {{ 3.5|round }} {{ 42.51|round(1, 'floor') }} {{ 4.2|round(method='ceil')|int }} {{ 7|round }} {{ 2 ** 3 }} {{ 2 ** 0.5 }} {{ 2 ** -1 }}
+{{ ', '.join(['a', 'b']) }} {{ 'a\nb\r\nc'.splitlines() }} {{ 'a\n'.splitlines(true) }} {{ 'abcabc'.rfind('b') }} {{ 'abcabc'.count('bc') }} {{ 'äbc'.index('c') }} {{ 'xay'.removeprefix('x').removesuffix('y') }}
+{{ '12'.isdigit() }} {{ ''.isdigit() }} {{ ' '.isspace() }} {{ 'a-b-c'.rsplit('-', 1) }} {{ 'aaa'.replace('a', 'b', 2) }} {{ ['a', 'b']|map('upper')|list }} {{ [{'a': 1}, {}]|map(attribute='a', default=0)|list }}
+{{ '\x41\u00e9\101\a'|length }} {{ 'x' is sameas('x') }} {{ 1 is sameas(true) }} {{ 3 is gt(2) }} {{ 3 is lessthan 2 }} {{ 'ab' is lower }} {{ 'AB' is upper }} {{ '1' is lower }}
+{{ {'b': 1, 'a': 'é"\u0001'}|tojson(ensure_ascii=true) }} {{ {'b': 1, 'a': [1, {}]}|tojson(sort_keys=true) }} {{ {'b': 1, 'a': [1, 2]}|tojson(separators=(',', ':')) }} {{ {'a': [1]}|tojson(indent=1, separators=(' ,', '=')) }}
+{{ 'a\n\nb'|indent(2, true, true) }} {{ 'x'|int(5) }} {{ 'x'|float(2.5) }} {{ ['b', 'B', 'a']|unique|list }} {{ ['b', 'B']|unique(true)|list }} {{ messages|join('+', attribute='role') }}""",
+    # Calls of tools, their answers, and contents in parts.
+    "tools": """{%- if tools %}
+    {{- '<|a|>system\\n# Tools\\n<tools>' }}
+    {%- for tool in tools %}
+        {{- '\\n' }}{{- tool | tojson }}
+    {%- endfor %}
+    {{- '\\n</tools><|b|>\\n' }}
+{%- endif %}
+{%- for message in messages %}
+    {%- if message.content is string %}{% set content = message.content %}{% elif message.content is iterable and message.content is not none %}
+        {%- set parts = namespace(text='') %}
+        {%- for part in message.content %}{% if part.type == 'text' %}{% set parts.text = parts.text + part.text %}{% endif %}{% endfor %}
+        {%- set content = parts.text %}
+    {%- else %}{% set content = '' %}{% endif %}
+    {%- if message.role == 'tool' %}
+        {%- if loop.first or loop.previtem.role != 'tool' %}{{- '<|a|>user' }}{% endif %}
+        {{- '\\n<answer>' + content + '</answer>' }}
+        {%- if loop.last or loop.nextitem.role != 'tool' %}{{- '<|b|>\\n' }}{% endif %}
+    {%- elif message.role == 'assistant' %}
+        {{- '<|a|>assistant\\n' + content }}
+        {%- for call in message.tool_calls or [] %}
+            {%- if call.function %}{% set call = call.function %}{% endif %}
+            {{- '\\n<call>{"name": "' ~ call.name ~ '", "arguments": ' }}
+            {{- call.arguments if call.arguments is string else call.arguments | tojson }}
+            {{- '}</call>' }}
+        {%- endfor %}
+        {{- '<|b|>\\n' }}
+    {%- else %}
+        {{- '<|a|>' + message.role + '\\n' + content + '<|b|>\\n' }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ '<|a|>assistant\\n' }}{% endif %}""".replace("\\\\", "\\"),
 }
+CALLS = [{"role": "user", "content": [{"type": "text", "text": "Due"}, {"type": "text", "text": "?"}]},
+         {"role": "assistant", "content": None,
+          "tool_calls": [{"type": "function", "function": {"name": "find", "arguments": {"n": 2, "a": ["é"]}}},
+                         {"type": "function", "function": {"name": "find", "arguments": '{"n": 3}'}}]},
+         {"role": "tool", "content": "12.50"}, {"role": "tool", "content": "May"},
+         {"role": "assistant", "content": "12.50 in May."}]
 VALUES = {
     "chat": {"messages": CHAT, "add_generation_prompt": True, "bos_token": "<s>", "eos_token": "</s>", "tools": None},
     "short": {"messages": CHAT[1:3], "add_generation_prompt": False, "bos_token": "", "eos_token": "</s>", "tools": TOOLS},
     "quiet": {"messages": CHAT[:2], "add_generation_prompt": True, "thinking": False, "bos_token": "<s>", "eos_token": "",
               "tools": None},
+    "calls": {"messages": CALLS, "add_generation_prompt": True, "bos_token": "", "eos_token": "</s>", "tools": TOOLS},
 }
+# Templates that take each content as text.
+TEXTS_ALONE = {"markers", "blocks", "headers", "brackets", "thoughts", "macros", "filters"}
 
 
 def main():
     cases = []
     for template, source in TEMPLATES.items():
         compiled = chat_template_utils._compile_jinja_template(source)
-        for values in VALUES.values():
+        for key, values in VALUES.items():
+            if key == "calls" and template in TEXTS_ALONE:
+                continue
             cases.append({"name": template, "values": values, "expected": compiled.render(**values)})
     (REPOSITORY / "test" / "data" / "jinja.json").write_text(
         json.dumps({"templates": TEMPLATES, "cases": cases}, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

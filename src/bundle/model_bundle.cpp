@@ -26,7 +26,10 @@
 namespace plimsoll {
 namespace {
 
-constexpr std::array kCompanions = {"generation_config.json", "chat_template.jinja", "chat_template.json"};
+constexpr const char *kChatFile = "chat_template.jinja", *kToolChatFile = "additional_chat_templates/tool_use.jinja";
+constexpr std::array kCompanions = {"generation_config.json", kChatFile, "chat_template.json", kToolChatFile};
+// The names that transformers looks for in a list of templates.
+constexpr std::string_view kUsualTemplate = "default", kToolTemplate = "tool_use";
 constexpr std::uint64_t kMaxCompanionBytes = 1 << 24;
 
 void check_tokenizer(const ModelBundle& bundle, const std::string& where) {
@@ -47,11 +50,11 @@ void check_tokenizer(const ModelBundle& bundle, const std::string& where) {
   }
 }
 
-// Returns the template in tokenizer_config.json, or the one named "default" if there is a list.
-std::string template_in(const nlohmann::json& config, const std::string& where) {
+// Returns the template in tokenizer_config.json, or the one of that name if there is a list.
+std::string template_in(const nlohmann::json& config, const std::string& where, std::string_view name) {
   const auto found = config.find("chat_template");
   if (found == config.end() || found->is_null()) return {};
-  if (found->is_string()) return found->get<std::string>();
+  if (found->is_string()) return name == kUsualTemplate ? found->get<std::string>() : std::string();
   if (!found->is_array()) {
     throw DataError({.what = "a chat template is not text",
                      .where = where,
@@ -64,15 +67,15 @@ std::string template_in(const nlohmann::json& config, const std::string& where) 
       const nlohmann::json value = each.is_object() ? each.value(key, nlohmann::json()) : nlohmann::json();
       return value.is_string() ? value.get<std::string>() : std::string();
     };
-    if (text("name") == "default") return text("template");
+    if (text("name") == name) return text("template");
   }
   return {};
 }
 
-// Looks for the template beside the tokenizer like `transformers`: in its own file, else under a key of
-// tokenizer_config.json, which also has its tokens. `own` is that file; empty if there is none.
-std::shared_ptr<const ChatForm> read_chat_form(const std::filesystem::path& tokenizer,
-                                               const std::filesystem::path& own) {
+// Looks for the templates beside the tokenizer like `transformers`: in their own files, else under a key of
+// tokenizer_config.json, which also has its tokens. `own` and `for_tools` are those files; empty if there is none.
+std::shared_ptr<const ChatForm> read_chat_form(const std::filesystem::path& tokenizer, const std::filesystem::path& own,
+                                               const std::filesystem::path& for_tools) {
   const std::filesystem::path path = tokenizer / "tokenizer_config.json";
   nlohmann::json config = nlohmann::json::object();
   if (std::filesystem::exists(path)) config = parse_json(read_text_file(path, kMaxCompanionBytes), path.string());
@@ -89,11 +92,16 @@ std::shared_ptr<const ChatForm> read_chat_form(const std::filesystem::path& toke
   if (const auto named = config.find("extra_special_tokens"); named != config.end() && named->is_object()) {
     for (const auto& [key, token] : named->items()) take(key, token);
   }
-  if (!own.empty()) {
-    return std::make_shared<ChatForm>(read_text_file(own, kMaxCompanionBytes), own.string(), std::move(tokens));
-  }
-  const std::string where = path.string() + ", key \"chat_template\"", text = template_in(config, where);
-  return text.empty() ? nullptr : std::make_shared<ChatForm>(text, where, std::move(tokens));
+  const std::string key = path.string() + ", key \"chat_template\"";
+  const std::string text =
+      own.empty() ? template_in(config, key, kUsualTemplate) : read_text_file(own, kMaxCompanionBytes);
+  if (text.empty() && own.empty()) return nullptr;
+  auto form = std::make_shared<ChatForm>(text, own.empty() ? key : own.string(), std::move(tokens));
+  const std::string tool_text = !for_tools.empty() ? read_text_file(for_tools, kMaxCompanionBytes)
+                                : own.empty()      ? template_in(config, key, kToolTemplate)
+                                                   : std::string();
+  if (!tool_text.empty()) form->use_for_tools(tool_text, for_tools.empty() ? key : for_tools.string());
+  return form;
 }
 
 bool is_directory(const std::string& path) {
@@ -340,17 +348,18 @@ ModelBundle open_model_at(const std::string& model, const std::string& tokenizer
   check_tokenizer(bundle, words);
   const std::filesystem::path beside =
       is_directory(words) ? std::filesystem::path(words) : std::filesystem::path(words).parent_path();
-  std::filesystem::path chat;
+  std::filesystem::path chat, tool_chat;
   for (const char* const name : kCompanions) {
     const bool is_chat = name != std::string_view("generation_config.json");
     const bool is_beside = is_chat && std::filesystem::exists(beside / name);
     const std::filesystem::path path = (is_beside ? beside : std::filesystem::path(with({name}))) / name;
     if (!std::filesystem::exists(path)) continue;
     bundle.companions[name] = read_text_file(path, kMaxCompanionBytes);
-    if (path.extension() == ".jinja") chat = path;
+    if (name == std::string_view(kChatFile)) chat = path;
+    if (name == std::string_view(kToolChatFile)) tool_chat = path;
   }
   // A tokenizer given by an option brings its own template, whatever is beside the base of an adapter.
-  bundle.chat = read_chat_form(beside, chat);
+  bundle.chat = read_chat_form(beside, chat, tool_chat);
   const std::int64_t size = bundle.facts().image.size;
   if (size == 0) return bundle;
   bundle.image = ImageProcessorConfig::from_model(with({"preprocessor_config.json", "processor_config.json"}),
@@ -561,7 +570,10 @@ FileSums save_model_parts(const std::filesystem::path& directory, const ModelBun
   const TokenizerUse use = bundle.task().reads_text() ? TokenizerUse::kTexts : TokenizerUse::kWords;
   FileSums sums = bundle.tokenizer->save(directory, use);
   sums["config.json"] = write_text_file(directory / "config.json", config_json(bundle.config).dump(2) + "\n");
-  for (const auto& [name, text] : bundle.companions) sums[name] = write_text_file(directory / name, text);
+  for (const auto& [name, text] : bundle.companions) {
+    std::filesystem::create_directories((directory / name).parent_path());
+    sums[name] = write_text_file(directory / name, text);
+  }
   if (bundle.facts().image.size > 0) {
     sums["preprocessor_config.json"] = write_text_file(directory / "preprocessor_config.json", bundle.image.to_json());
   }

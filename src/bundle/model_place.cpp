@@ -35,6 +35,7 @@ bool is_config(const std::string& name) { return name == kConfigs[0] || name == 
 void put_in_place(const fs::path& from, const fs::path& to) {
   std::error_code error;
   const fs::path aside = aside_path(to);
+  fs::create_directories(to.parent_path(), error);  // of a file in a folder of the directory
   fs::remove(aside, error);
   if (fs::equivalent(from, to, error)) return;  // it already was when the process was killed
   error.clear();
@@ -70,7 +71,9 @@ void place_files(const fs::path& directory, const fs::path& committed) {
   for (const char* name : kConfigs) remove_file(directory / name);
   sync_directory(directory);
   for (const auto& [name, sum] : older) {
-    if (!files.contains(name)) remove_file(directory / name);
+    if (files.contains(name)) continue;
+    remove_file(directory / name);
+    if (fs::path(name).has_parent_path()) ::rmdir((directory / name).parent_path().c_str());  // fails if it has others
   }
   for (const auto& [name, sum] : files) {
     if (!is_config(name)) put_in_place(committed / name, directory / name);

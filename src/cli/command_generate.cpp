@@ -30,6 +30,7 @@ namespace plimsoll {
 namespace {
 
 using nlohmann::json;
+using nlohmann::ordered_json;
 
 constexpr std::uint64_t kMaxPromptFileBytes = std::uint64_t{1} << 32;
 
@@ -50,26 +51,24 @@ struct GenerateOptions {
 // What a model continues: a text, or a conversation, whose next answer it gives.
 struct GenerationPrompt {
   std::string text{};
-  json messages{};   // null: there is none
-  json variables{};  // of the chat template; null: none
-  json id{};         // as the line has it; null: it has none
+  std::optional<Conversation> conversation{};
+  json id{};  // as the line has it; null: it has none
   std::string where = "--prompt";
 };
 
-[[noreturn]] void fail_conversation(const std::string& where, std::string fault) {
-  throw DataError({.what = "the messages are not a conversation",
-                   .where = where,
-                   .found = std::move(fault),
-                   .allowed = R"([{"role": "user", "content": "…"}, …])",
-                   .remedy = "give each message a `role` and a `content`, which are texts"});
-}
-
-// Returns the messages before the requested answer: a final answer, as in training data, is left out, like the
-// `completion` of a `prompt`.
-json asked_messages(const json& messages, const std::string& where) {
-  if (std::optional<std::string> fault = fault_in_messages(messages)) fail_conversation(where, std::move(*fault));
-  json asked = messages;
-  if (asked.size() > 1 && asked.back().at("role") == "assistant") asked.erase(asked.size() - 1);
+// Returns the conversation of a line up to the requested answer: a final answer, as in training data, is left out, like
+// the `completion` of a `prompt`.
+Conversation asked_conversation(const ordered_json& line, const ordered_json& messages, const std::string& where) {
+  Conversation asked = conversation_of(line, messages);
+  if (std::optional<ConversationFault> fault = find_fault(asked)) {
+    throw DataError({.what = "the messages are not a conversation",
+                     .where = where,
+                     .found = std::move(fault->found),
+                     .allowed = std::move(fault->allowed),
+                     .remedy = std::move(fault->remedy)});
+  }
+  ordered_json& all = asked.messages;
+  if (all.size() > 1 && all.back().at("role") == "assistant") all.erase(all.size() - 1);
   return asked;
 }
 
@@ -101,11 +100,9 @@ std::vector<GenerationPrompt> read_prompts(const std::string& path) {
     if (prompt != nullptr && prompt->is_array()) messages = prompt;
     const json id = value("id") != nullptr ? *value("id") : json();
     if (messages != nullptr) {
-      GenerationPrompt asked{.messages = asked_messages(*messages, where), .id = id, .where = where};
-      if (const json* const variables = value("chat_template_kwargs")) asked.variables = *variables;
-      if (auto fault = fault_in_variables(asked.variables)) fail_conversation(where, std::move(*fault));
-      if (has_tools(object)) log_warning(fmt::format("{}: `tools` are not passed to the chat template", where));
-      prompts.push_back(std::move(asked));
+      const ordered_json ordered = parse_ordered_json(one);
+      const ordered_json& listed = ordered.at(messages == prompt ? "prompt" : "messages");
+      prompts.push_back({.conversation = asked_conversation(ordered, listed, where), .id = id, .where = where});
     } else if (prompt != nullptr && prompt->is_string()) {
       prompts.push_back({.text = prompt->get<std::string>(), .id = id, .where = where});
     } else {
@@ -140,8 +137,12 @@ std::vector<GenerationPrompt> prompts_of(const GenerateOptions& options) {
   }
   std::vector<GenerationPrompt> prompts;
   for (const std::string& text : options.prompts) {
-    prompts.push_back(options.chats ? GenerationPrompt{.messages = json::array({{{"role", "user"}, {"content", text}}})}
-                                    : GenerationPrompt{.text = text});
+    GenerationPrompt& prompt = prompts.emplace_back();
+    if (options.chats) {
+      prompt.conversation = Conversation{.messages = {{{"role", "user"}, {"content", text}}}};
+    } else {
+      prompt.text = text;
+    }
   }
   if (!options.data.empty()) prompts = read_prompts(options.data);
   if (prompts.empty()) {
@@ -163,7 +164,7 @@ std::vector<std::vector<std::int32_t>> encoded(const ModelBundle& bundle, std::v
   std::vector<std::vector<std::int32_t>> all;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     std::vector<std::int32_t>& ids = all.emplace_back();
-    const bool chats = !prompts[i].messages.is_null();
+    const bool chats = prompts[i].conversation.has_value();
     if (chats && !bundle.chat) {
       throw DataError({.what = "the model has no chat template",
                        .where = bundle.origin,
@@ -171,7 +172,7 @@ std::vector<std::vector<std::int32_t>> encoded(const ModelBundle& bundle, std::v
                        .allowed = "texts to continue",
                        .remedy = "pass a `prompt`, or put a chat_template.jinja beside the model's tokenizer"});
     }
-    if (chats) prompts[i].text = bundle.chat->prompt(prompts[i].messages, prompts[i].variables);
+    if (chats) prompts[i].text = bundle.chat->prompt(*prompts[i].conversation);
     if (!chats && encoder.text_begin_id != kNoToken) ids.push_back(encoder.text_begin_id);
     bundle.tokenizer->encode_text(prompts[i].text, ids);
     if (ids.empty() && chats) {
@@ -272,8 +273,7 @@ void run_generate(Invocation& invocation, RunOptions& options, GenerateOptions& 
 
   const Tokenizer& tokenizer = *bundle.tokenizer;
   // A program that passed a file expects a line for each prompt, even if there is one.
-  const bool streams =
-      generate.output.empty() && !invocation.json && prompts.size() == 1 && generate.data.empty();
+  const bool streams = generate.output.empty() && !invocation.json && prompts.size() == 1 && generate.data.empty();
   Typewriter typewriter(tokenizer, streams);
   std::unique_ptr<OutputFile> file;
   if (!generate.output.empty()) file = std::make_unique<OutputFile>(generate.output);
@@ -281,8 +281,8 @@ void run_generate(Invocation& invocation, RunOptions& options, GenerateOptions& 
   const auto most = static_cast<std::size_t>(generator.most_texts());
   for (std::size_t first = 0; first < ids.size(); first += most) {
     const auto some = std::span(ids).subspan(first, std::min(most, ids.size() - first));
-    const std::vector<Continuation> found = generator.run(
-        some, first, generate.form, [&](std::size_t, std::int32_t token) { typewriter.add(token); });
+    const std::vector<Continuation> found =
+        generator.run(some, first, generate.form, [&](std::size_t, std::int32_t token) { typewriter.add(token); });
     for (std::size_t i = 0; i < found.size() && !streams; ++i) {
       const std::string line = line_of(prompts[first + i], found[i], tokenizer);
       file ? file->write(line) : print_text(line);

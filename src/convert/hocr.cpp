@@ -10,9 +10,9 @@
 
 #include "base/file.h"
 #include "base/in_quotes.h"
+#include "base/utf8.h"
 #include "convert/readers.h"
 #include "convert/xml.h"
-#include "data/tokenizer_unicode.h"
 
 namespace plimsoll {
 namespace {

@@ -2,98 +2,208 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <utility>
+
+#include "base/counted.h"
+#include "base/in_quotes.h"
+#include "formats/json.h"
 
 namespace plimsoll {
 
-using nlohmann::json;
 using nlohmann::ordered_json;
 
 namespace {
 
 constexpr const char* kOtherAnswer = "ANOTHER-ANSWER";
 constexpr const char* kRemedy = "write the texts yourself, with `prompt` and `completion` in place of `messages`";
+constexpr const char* kMessages = R"([{"role": "user", "content": "…"}, {"role": "assistant", …}])";
 
-// A parsed object has lost the order of its keys, which a template that prints it whole would show.
-ordered_json ordered(const json& message) {
-  ordered_json made = {{"role", message.at("role")}, {"content", message.at("content")}};
-  for (const auto& [key, value] : message.items()) made[key] = value;
-  return made;
-}
-
-}  // namespace
-
-std::optional<std::string> fault_in_messages(const json& messages) {
-  if (!messages.is_array() || messages.empty()) return "no list with a message";
-  for (std::size_t i = 0; i < messages.size(); ++i) {
-    const json& message = messages[i];
-    for (const char* key : {"role", "content"}) {
-      const auto found = message.is_object() ? message.find(key) : message.end();
-      if (found == message.end() || !found->is_string()) return fmt::format("message {} without the text `{}`", i, key);
+std::optional<ConversationFault> fault_in_message(const ordered_json& message, std::size_t index) {
+  const auto fault = [index](const std::string& found, const char* remedy = "") {
+    const bool has_remedy = *remedy != '\0';
+    return ConversationFault{.found = fmt::format("message {} {}", index, found),
+                             .allowed = kMessages,
+                             .remedy = has_remedy ? remedy : "give each message a `role` and a `content`"};
+  };
+  if (!message.is_object()) return fault("that is not an object");
+  const auto role = message.find("role"), content = message.find("content");
+  if (role == message.end() && message.contains("from") && message.contains("value")) {
+    return fault("with `from` and `value`", "rename them `role` and `content`, human \"user\" and gpt \"assistant\"");
+  }
+  if (role == message.end() || !role->is_string()) return fault("without the text `role`");
+  if (content == message.end() || content->is_null()) {
+    const bool has_more = std::ranges::any_of(message.items(), [](const auto& item) {
+      return item.key() != "role" && item.key() != "content" && !item.value().is_null();
+    });
+    if (!has_more) return fault("without a `content`");
+    return std::nullopt;
+  }
+  if (content->is_string()) return std::nullopt;
+  if (!content->is_array()) return fault("whose `content` is neither a text nor a list of parts");
+  for (const ordered_json& part : *content) {
+    const bool is_object = part.is_object();
+    const ordered_json type = is_object ? part.value("type", ordered_json()) : ordered_json();
+    if (is_object && type == "text" && part.contains("text") && part.at("text").is_string()) continue;
+    if (type.is_string() && type != "text") {
+      return fault(fmt::format("with a part of the type {}", in_quotes(type.get<std::string>())),
+                   "leave out what is not text: language models here read text alone");
     }
-    for (const auto& [key, value] : message.items()) {
-      if (value.is_structured()) return fmt::format("message {} with `{}`, which is no text", i, key);
-    }
+    return fault("with a part that is no text", R"(write parts as {"type": "text", "text": "…"})");
   }
   return std::nullopt;
 }
 
-std::optional<std::string> fault_in_variables(const json& variables) {
-  if (variables.is_null() || variables.is_object()) return std::nullopt;
-  return "`chat_template_kwargs` that is not an object";
+}  // namespace
+
+Conversation conversation_of(const ordered_json& line, ordered_json messages) {
+  Conversation made{.messages = std::move(messages)};
+  const auto value = [&line](const char* key) {
+    const auto found = line.find(key);
+    return found == line.end() ? ordered_json() : *found;
+  };
+  made.variables = value("chat_template_kwargs");
+  made.tools = value("tools");
+  if (made.tools.is_string()) {
+    ordered_json parsed = parse_ordered_json(made.tools.get_ref<const std::string&>());
+    if (made.tools == "") parsed = nullptr;
+    if (!parsed.is_discarded()) made.tools = std::move(parsed);
+  }
+  if (made.tools.is_array() && made.tools.empty()) made.tools = nullptr;
+  return made;
 }
 
-bool has_tools(const json& line) {
-  const auto tools = line.find("tools");
-  if (tools == line.end() || tools->is_null()) return false;
-  return tools->is_string() ? *tools != "" && *tools != "[]" : !tools->empty();
+std::optional<ConversationFault> find_fault(const Conversation& conversation) {
+  const ordered_json &messages = conversation.messages, &variables = conversation.variables,
+                     &tools = conversation.tools;
+  if (!messages.is_array() || messages.empty()) {
+    return ConversationFault{.found = "no list with a message",
+                             .allowed = kMessages,
+                             .remedy = "give each message a `role` and a `content`"};
+  }
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    if (auto fault = fault_in_message(messages[i], i)) return fault;
+  }
+  if (!variables.is_null() && !variables.is_object()) {
+    return ConversationFault{.found = "`chat_template_kwargs` that are not an object",
+                             .allowed = R"({"enable_thinking": false})",
+                             .remedy = "write an object, or omit them"};
+  }
+  for (const char* const own : {"messages", "tools", "add_generation_prompt"}) {
+    if (!variables.is_object() || !variables.contains(own)) continue;
+    return ConversationFault{.found = fmt::format("`{}` in `chat_template_kwargs`", own),
+                             .allowed = "what the template does not get otherwise",
+                             .remedy = std::string_view(own) == "tools" ? "make `tools` a key of the line itself"
+                                                                        : fmt::format("omit `{}` there", own)};
+  }
+  const bool lists_objects =
+      tools.is_array() && std::ranges::all_of(tools, [](const ordered_json& tool) { return tool.is_object(); });
+  if (!tools.is_null() && !lists_objects) {
+    return ConversationFault{.found = "`tools` that are not a list of objects",
+                             .allowed = R"([{"type": "function", "function": {"name": "…", …}}])",
+                             .remedy = "write the functions' JSON schemas, or omit `tools`"};
+  }
+  return std::nullopt;
+}
+
+ChatForm::Template ChatForm::parse(std::string_view source, const std::string& where) {
+  Template made{.source = std::string(source)};
+  try {
+    made.parsed.emplace(source, where);
+  } catch (const DataError& error) {
+    made.fault = error;
+  }
+  return made;
 }
 
 ChatForm::ChatForm(std::string_view source, const std::string& where, ordered_json tokens)
-    : source_(source), tokens_(std::move(tokens)) {
-  try {
-    template_.emplace(source, where);
-  } catch (const DataError& error) {
-    fault_ = error;
+    : usual_(parse(source, where)), tokens_(std::move(tokens)) {}
+
+void ChatForm::use_for_tools(std::string_view source, const std::string& where) { with_tools_ = parse(source, where); }
+
+const ChatForm::Template& ChatForm::template_for(const Conversation& conversation) const {
+  return conversation.tools.is_null() || with_tools_.source.empty() ? usual_ : with_tools_;
+}
+
+// A template that does not know tools leaves them out without a word.
+void ChatForm::refuse_unwritten(const Conversation& conversation) const {
+  const std::string& source = template_for(conversation).source;
+  const auto refuse = [&source](const char* key, std::string found) {
+    if (source.find(key) != std::string::npos) return;
+    throw DataError({.what = fmt::format("the chat template does not write `{}`", key),
+                     .found = std::move(found),
+                     .allowed = "conversations whose every part the template writes",
+                     .remedy = fmt::format("use a model whose chat template has `{}`, or omit them", key)});
+  };
+  if (!conversation.tools.is_null()) refuse("tools", counted(conversation.tools.size(), "tool"));
+  for (std::size_t i = 0; i < conversation.messages.size(); ++i) {
+    const auto calls = conversation.messages[i].find("tool_calls");
+    if (calls != conversation.messages[i].end() && !calls->empty()) refuse("tool_calls", fmt::format("message {}", i));
   }
 }
 
-std::string ChatForm::text(const json& messages, const json& variables, std::size_t count, bool answers) const {
-  if (fault_) throw DataError(*fault_);
+JinjaText ChatForm::text(const Conversation& conversation, std::size_t count, bool asks) const {
+  const Template& form = template_for(conversation);
+  if (form.fault) throw DataError(*form.fault);
   ordered_json values = tokens_;
-  for (const auto& [key, value] : variables.items()) values[key] = value;
-  values["messages"] = ordered_json::array();
-  for (std::size_t i = 0; i < count; ++i) values["messages"].push_back(ordered(messages[i]));
-  values["add_generation_prompt"] = answers;
-  values["tools"] = nullptr;
   values["documents"] = nullptr;
-  return template_->render(values);
+  for (const auto& [key, value] : conversation.variables.items()) values[key] = value;
+  ordered_json messages = ordered_json::array();
+  for (std::size_t i = 0; i < count; ++i) messages.push_back(conversation.messages[i]);
+  values["messages"] = std::move(messages);
+  values["add_generation_prompt"] = asks;
+  values["tools"] = conversation.tools;
+  return form.parsed->render(values);
 }
 
-std::optional<std::string> ChatForm::request_of(const json& messages, const json& variables, std::size_t answer,
+std::optional<std::string> ChatForm::request_of(const Conversation& conversation, std::size_t answer,
                                                 const std::string& whole) const {
-  std::string request = text(messages, variables, answer, true);
-  if (whole.starts_with(request)) return request;
+  // Templates look at the first message, so that none renders a conversation without one.
+  std::string before;
+  if (answer > 0) {
+    std::string request = text(conversation, answer, true).text;
+    if (whole.starts_with(request)) return request;
+    before = text(conversation, answer, false).text;
+  }
   // A request may begin the answer ("<think>"), which answers in data do without: what stands before the answer then
   // stands before any other answer.
-  json other = messages;
-  other[answer]["content"] = kOtherAnswer;
-  request = text(other, variables, answer + 1, false);
+  Conversation other = conversation;
+  other.messages[answer]["content"] = kOtherAnswer;
+  std::string request = text(other, answer + 1, false).text;
   const std::size_t at = request.rfind(kOtherAnswer);
   if (at == std::string::npos) return std::nullopt;
   request.resize(at);
-  const bool follows = request.starts_with(text(messages, variables, answer, false)) && whole.starts_with(request);
-  return follows ? std::optional(request) : std::nullopt;
+  return request.starts_with(before) && whole.starts_with(request) ? std::optional(request) : std::nullopt;
 }
 
-std::vector<std::string> ChatForm::turns(const json& messages, const json& variables) const {
+std::vector<std::string> ChatForm::turns(const Conversation& conversation) const {
+  refuse_unwritten(conversation);
+  const ordered_json& messages = conversation.messages;
+  const auto answers = [](const ordered_json& message) { return message.at("role") == "assistant"; };
+  if (std::ranges::none_of(messages, answers)) {
+    throw DataError({.what = "a conversation has no answer",
+                     .found = "no message of the role \"assistant\"",
+                     .allowed = "at least one, which is what is learnt",
+                     .remedy = "omit the conversation, or add the answer"});
+  }
   std::vector<std::string> parts;
+  if (template_for(conversation).source.find("endgeneration") != std::string::npos) {
+    const JinjaText marked = text(conversation, messages.size(), false);
+    std::size_t end = 0;
+    for (const auto& [first, last] : marked.generations) {
+      parts.push_back(marked.text.substr(end, first - end));
+      parts.push_back(marked.text.substr(first, last - first));
+      end = last;
+    }
+    if (!parts.empty()) return parts;
+  }
   std::string before;       // before the parts
   bool is_one_text = true;  // each text so far begins with the one before
   for (std::size_t i = 0; i < messages.size(); ++i) {
-    if (messages[i].at("role") != "assistant") continue;
-    const std::string whole = text(messages, variables, i + 1, false);
-    const std::optional<std::string> request = request_of(messages, variables, i, whole);
+    if (!answers(messages[i])) continue;
+    const std::string whole = text(conversation, i + 1, false).text;
+    const std::optional<std::string> request = request_of(conversation, i, whole);
     if (!request) {
       throw DataError({.what = "the chat template formats an answer differently from its request",
                        .found = fmt::format("message {}", i),
@@ -109,17 +219,12 @@ std::vector<std::string> ChatForm::turns(const json& messages, const json& varia
     parts.push_back(whole.substr(request->size()));
     before = is_one_text ? whole : std::string();
   }
-  if (parts.empty()) {
-    throw DataError({.what = "a conversation has no answer",
-                     .found = "no message of the role \"assistant\"",
-                     .allowed = "at least one, which is what is learnt",
-                     .remedy = "omit the conversation, or add the answer"});
-  }
   return parts;
 }
 
-std::string ChatForm::prompt(const json& messages, const json& variables) const {
-  return text(messages, variables, messages.size(), true);
+std::string ChatForm::prompt(const Conversation& conversation) const {
+  refuse_unwritten(conversation);
+  return text(conversation, conversation.messages.size(), true).text;
 }
 
 }  // namespace plimsoll

@@ -22,7 +22,7 @@
 // "label-misspelt", "label-alone", "label-not-read", "role-unknown", "class-dominant", "nothing-to-learn",
 // "answer-text", "answer-cut", "duplicate-question", "pair-twice", "entities-overlap", "entity-unlabelled",
 // "link-twice", "link-cut", "link-nowhere", "duplicate-page", "page-in-both", "picture-in-both", "pair-in-both",
-// "words-shattered", "labels-whole", "tools-not-passed". Infos: "long-page", "word-boxes", "word-unlabelled",
+// "words-shattered", "labels-whole". Infos: "long-page", "word-boxes", "word-unlabelled",
 // "label-scheme" (names without tags; IOB1).
 #pragma once
 

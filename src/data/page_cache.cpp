@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 struct Header {
   std::array<char, 8> magic = {'P', 'L', 'I', 'M', 'P', 'A', 'G', 'E'};
-  std::uint64_t version = 2;
+  std::uint64_t version = 3;
   std::array<std::uint64_t, 2> key{};
   std::uint64_t pages = 0;
   std::uint64_t list_offset = 0;

@@ -421,7 +421,8 @@ Page parse_jsonl_page(std::string_view json_text, const std::filesystem::path& f
   bool bad_word = false;
   if (reads_text || whole != nullptr) {
     page.is_text = true;
-    page.words = reads_text ? options.target->text(json, page, options.chat.get()) : whole_text(page, *whole);
+    page.words =
+        reads_text ? options.target->text(json, text.text(), page, options.chat.get()) : whole_text(page, *whole);
     for (const std::string& part : page.words) {
       if (auto fault = text.fault_in(part, place(page))) throw PageError(*fault);
     }

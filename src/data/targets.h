@@ -72,9 +72,9 @@ class TargetReader {
   virtual std::string_view key() const = 0;
   // Returns true if it gives a page's words, as parts of one running text, instead of the keys for words and boxes.
   virtual bool reads_text() const { return false; }
-  // Returns those parts; `chat` says how conversations become text, and is nullptr if that is unknown. Throws PageError
-  // for a page without a text.
-  virtual std::vector<std::string> text(const nlohmann::json& /*page_json*/, const Page&,
+  // Returns those parts. `line` is the object's text, which has the order of its keys; `chat` says how conversations
+  // become text, and is nullptr if that is unknown. Throws PageError for a page without a text.
+  virtual std::vector<std::string> text(const nlohmann::json& /*page_json*/, std::string_view /*line*/, const Page&,
                                         const ChatForm* /*chat*/) const {
     return {};
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/utf8.h"
 #include "data/tokenizer_unicode.h"
 
 namespace plimsoll {

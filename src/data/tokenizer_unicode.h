@@ -90,6 +90,5 @@ class UnicodeTables {
 
 // Appends the code points of valid UTF-8.
 void append_utf32(std::string_view text, std::u32string& code_points);
-void append_utf8(char32_t code_point, std::string& text);
 
 }  // namespace plimsoll

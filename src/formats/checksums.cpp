@@ -63,6 +63,11 @@ void compare(const fs::path& path, const FileSum& written, OtherLength other_len
                              (path.parent_path() / kChecksumsFile).string())});
 }
 
+// Names may lead into a folder of the directory, never out of it.
+bool stays_within(const fs::path& name) {
+  return name.is_relative() && name.has_filename() && name == name.lexically_normal() && *name.begin() != "..";
+}
+
 bool holds_weights(const std::string& name) { return name.ends_with(".safetensors") || name.ends_with(".bin"); }
 
 }  // namespace
@@ -84,7 +89,7 @@ FileSums read_checksums(const fs::path& directory) {
   if (!good) refuse_list(path, "no list of files and their xxh3-64 sums");
   FileSums sums;
   for (const auto& [name, entry] : list["files"].items()) {
-    if (fs::path(name).filename() != name) refuse_list(path, fmt::format("'{}'", name));
+    if (!stays_within(name)) refuse_list(path, fmt::format("'{}'", name));
     sums.emplace(name, sum_in(path, name, entry));
   }
   return sums;

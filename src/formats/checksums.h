@@ -18,7 +18,7 @@ namespace plimsoll {
 
 inline constexpr const char* kChecksumsFile = "checksums.json";
 
-using FileSums = std::map<std::string, FileSum>;  // by file name within its directory
+using FileSums = std::map<std::string, FileSum>;  // by path within its directory
 
 void write_checksums(const std::filesystem::path& directory, const FileSums& sums);
 

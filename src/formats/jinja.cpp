@@ -7,8 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "formats/jinja_filters.h"
+#include "formats/jinja_methods.h"
 #include "formats/jinja_syntax.h"
-#include "formats/jinja_values.h"
 
 namespace plimsoll {
 namespace {
@@ -40,10 +41,9 @@ class Renderer {
     for (const auto& [name, value] : values.items()) scopes_.front()[name] = Value(value);
   }
 
-  std::string run() {
-    std::string out;
-    render(body_, out);
-    return out;
+  JinjaText run() {
+    render(body_, whole_.text);
+    return std::move(whole_);
   }
 
  private:
@@ -115,8 +115,15 @@ class Renderer {
         return Jump::kBreak;
       case Statement::Kind::kContinue:
         return Jump::kContinue;
-      case Statement::Kind::kBlock:
-        return render(s.blocks[0], out);
+      case Statement::Kind::kGeneration: {
+        const bool counts = &out == &whole_.text && !std::exchange(generates_, true);
+        const std::size_t begin = out.size();
+        const Jump jump = render(s.blocks[0], out);
+        if (!counts) return jump;
+        generates_ = false;
+        whole_.generations.emplace_back(begin, out.size());
+        return jump;
+      }
     }
     return Jump::kNone;
   }
@@ -332,6 +339,8 @@ class Renderer {
   const std::string& where_;
   std::vector<Scope> scopes_;  // the template's own first, then those of loops and macros
   std::map<std::string, const Statement*> macros_;
+  JinjaText whole_;
+  bool generates_ = false;  // within a mark
   std::int64_t steps_ = 0;
   std::size_t work_ = 0;
   int depth_ = 0;
@@ -350,7 +359,7 @@ JinjaTemplate::~JinjaTemplate() = default;
 JinjaTemplate::JinjaTemplate(JinjaTemplate&&) noexcept = default;
 JinjaTemplate& JinjaTemplate::operator=(JinjaTemplate&&) noexcept = default;
 
-std::string JinjaTemplate::render(const ordered_json& values) const {
+JinjaText JinjaTemplate::render(const ordered_json& values) const {
   return Renderer(parsed_->body, where_, values).run();
 }
 

@@ -94,9 +94,9 @@ class Parser {
       end_tag();
       return {.kind = word == "break" ? Statement::Kind::kBreak : Statement::Kind::kContinue, .line = line};
     }
-    if (word == "generation") {  // what an assistant has said, marked
+    if (word == "generation") {
       end_tag();
-      Statement block{.kind = Statement::Kind::kBlock, .line = line, .blocks = {statements({"endgeneration"})}};
+      Statement block{.kind = Statement::Kind::kGeneration, .line = line, .blocks = {statements({"endgeneration"})}};
       take_tag("endgeneration");
       end_tag();
       return block;
@@ -273,11 +273,16 @@ class Parser {
     return left;
   }
   Expression product() {
-    Expression left = unary();
+    Expression left = power();
     while (is("*") || is("/") || is("//") || is("%")) {
       const std::string sign = tokens_[at_++].text;
-      left = joined(std::move(left), sign, unary());
+      left = joined(std::move(left), sign, power());
     }
+    return left;
+  }
+  Expression power() {
+    Expression left = unary();
+    while (take("**")) left = joined(std::move(left), "**", unary());
     return left;
   }
   // Filters see the sign: -3 | abs is 3.

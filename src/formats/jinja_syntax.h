@@ -26,7 +26,7 @@ struct JinjaExpression {
     kTest,       // items[0] is text(items[1], …)
     kNot,        // items[0]
     kNegative,   // items[0]
-    kOperator,   // items[0] text items[1]: + - * / // % ~ == != < <= > >= in, and, or
+    kOperator,   // items[0] text items[1]: + - * / // % ** ~ == != < <= > >= in, and, or
     kCondition   // items[1] if items[0] else items[2]
   };
   Kind kind = Kind::kLiteral;
@@ -50,7 +50,7 @@ struct JinjaStatement {
     kMacro,  // names[0](names[1], …): blocks[0]; expressions: defaults of the last of them
     kBreak,
     kContinue,
-    kBlock  // blocks[0]
+    kGeneration  // blocks[0], which an assistant says
   };
   Kind kind = Kind::kText;
   int line = 0;

@@ -60,23 +60,31 @@ std::string python_str(const ordered_json& json, bool is_inner) {
   return "{" + text + "}";
 }
 
-std::string json_dumps(const ordered_json& json, int indent, int depth) {
+std::string json_dumps(const ordered_json& json, const JsonDumps& form, int depth) {
   if (json.is_number_float()) return float_text(json.get<double>());
-  if (!json.is_structured()) return dumped(json);
+  const auto dumped_text = [&form](const ordered_json& value) {
+    return value.dump(-1, ' ', form.ascii, ordered_json::error_handler_t::replace);
+  };
+  if (!json.is_structured()) return dumped_text(json);
   const bool is_array = json.is_array();
   if (json.empty()) return is_array ? "[]" : "{}";
-  const std::string line = indent < 0 ? "" : "\n" + std::string(static_cast<std::size_t>(indent * (depth + 1)), ' ');
-  std::string text;
-  const auto add = [&](const std::string& item) {
-    if (!text.empty()) text += indent < 0 ? ", " : ",";
-    text += line + item;
+  const auto line = [&form](int levels) {
+    std::string text;
+    if (!form.indent) return text;
+    text = "\n";
+    for (int i = 0; i < levels; ++i) text += *form.indent;
+    return text;
   };
-  for (const auto& [key, value] : json.items()) {
-    const std::string inner = json_dumps(value, indent, depth + 1);
-    add(is_array ? inner : dumped(key) + ": " + inner);
+  std::vector<std::pair<std::string, const ordered_json*>> members;
+  for (const auto& [key, value] : json.items()) members.emplace_back(key, &value);
+  if (form.sorted && !is_array) std::ranges::sort(members, {}, &std::pair<std::string, const ordered_json*>::first);
+  std::string text;
+  for (const auto& [key, value] : members) {
+    if (!text.empty()) text += form.between;
+    const std::string inner = json_dumps(*value, form, depth + 1);
+    text += line(depth + 1) + (is_array ? inner : dumped_text(key) + form.after_key + inner);
   }
-  const std::string end = indent < 0 ? "" : "\n" + std::string(static_cast<std::size_t>(indent * depth), ' ');
-  return (is_array ? "[" : "{") + text + end + (is_array ? "]" : "}");
+  return (is_array ? "[" : "{") + text + line(depth) + (is_array ? "]" : "}");
 }
 
 std::vector<std::size_t> character_begins(std::string_view text) {

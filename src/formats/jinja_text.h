@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,8 +16,15 @@ namespace plimsoll {
 
 // Returns what str() gives; for a value within a list or object (`is_inner`), what repr() gives.
 std::string python_str(const nlohmann::ordered_json& json, bool is_inner = false);
-// Returns what json.dumps(value, ensure_ascii=False, indent=indent) gives; an indent below 0 means none.
-std::string json_dumps(const nlohmann::ordered_json& json, int indent, int depth = 0);
+
+// How json.dumps writes a value: `indent` is each level's, or nothing for one line.
+struct JsonDumps {
+  bool ascii = false, sorted = false;
+  std::optional<std::string> indent{};
+  std::string between = ", ", after_key = ": ";
+};
+// Returns what json.dumps gives.
+std::string json_dumps(const nlohmann::ordered_json& json, const JsonDumps& form = {}, int depth = 0);
 
 // Returns where each character begins, and the end.
 std::vector<std::size_t> character_begins(std::string_view text);

@@ -1,10 +1,13 @@
 #include "formats/jinja_tokens.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <utility>
 
+#include "base/utf8.h"
 #include "formats/jinja_syntax.h"
 
 namespace plimsoll {
@@ -131,7 +134,7 @@ class Lexer {
     }
     if (is_digit(c)) return number(rest);
     if (c == '"' || c == '\'') return string(rest);
-    static constexpr std::array<std::string_view, 5> kPairs = {"==", "!=", "<=", ">=", "//"};
+    static constexpr std::array<std::string_view, 6> kPairs = {"==", "!=", "<=", ">=", "//", "**"};
     for (const std::string_view pair : kPairs) {
       if (rest.starts_with(pair)) return push(Token::Kind::kOperator, pair, 2);
     }
@@ -176,30 +179,44 @@ class Lexer {
         text += rest[at];
         continue;
       }
-      const char escaped = rest[++at];
-      switch (escaped) {
-        case 'n':
-          text += '\n';
-          break;
-        case 't':
-          text += '\t';
-          break;
-        case 'r':
-          text += '\r';
-          break;
-        case '\\':
-        case '\'':
-        case '"':
-          text += escaped;
-          break;
-        default:
-          if (escaped == 'u' || escaped == 'x') fail_jinja(where_, line_, "an escape is not understood", "\\u or \\x");
-          text += '\\';
-          text += escaped;
-      }
+      at = escape(rest, at + 1, text);
     }
     if (at >= rest.size()) fail_jinja(where_, line_, "a string does not end", std::string(rest.substr(0, 20)));
     push(Token::Kind::kString, {}, at + 1, text);
+  }
+
+  // Adds the character that is written as a backslash and what stands at `at`, as in Python; returns its last byte's
+  // position.
+  std::size_t escape(std::string_view rest, std::size_t at, std::string& text) {
+    static constexpr std::string_view kLetters = "ntrabfv\\'\"", kMeant = "\n\t\r\a\b\f\v\\'\"";
+    const char escaped = rest[at];
+    if (const std::size_t letter = kLetters.find(escaped); letter != std::string_view::npos) {
+      text += kMeant[letter];
+      return at;
+    }
+    if (escaped == '\n') {  // the line goes on
+      ++line_;
+      return at;
+    }
+    const bool is_octal = escaped >= '0' && escaped <= '7';
+    const std::size_t digits = escaped == 'x' ? 2 : escaped == 'u' ? 4 : escaped == 'U' ? 8 : 0;
+    if (!is_octal && digits == 0) {
+      if (escaped == 'N') fail_jinja(where_, line_, "an escape is not understood", "\\N");
+      text += '\\';
+      text += escaped;
+      return at;
+    }
+    const std::size_t begin = is_octal ? at : at + 1, most = is_octal ? 3 : digits;
+    std::uint32_t code_point = 0;
+    const std::string_view given = rest.substr(begin, most);
+    const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), code_point, is_octal ? 8 : 16);
+    const auto read = static_cast<std::size_t>(end - given.data());
+    const bool is_surrogate = code_point >= 0xD800 && code_point < 0xE000;
+    if (error != std::errc() || (!is_octal && read != digits) || code_point > 0x10FFFF || is_surrogate) {
+      fail_jinja(where_, line_, "an escape is not understood", fmt::format("\\{}", rest.substr(at, most + 1)));
+    }
+    append_utf8(code_point, text);
+    return begin + read - 1;
   }
 
   std::string_view source_;

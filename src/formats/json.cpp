@@ -34,9 +34,10 @@ bool nests_too_deep(std::string_view text) {
 namespace {
 
 // The library takes a NUL byte for the text's end, whatever follows.
-nlohmann::json parse_flat(std::string_view text) {
-  if (text.find('\0') != std::string_view::npos) return nlohmann::json(nlohmann::json::value_t::discarded);
-  return nlohmann::json::parse(text, nullptr, false);
+template <typename Json = nlohmann::json>
+Json parse_flat(std::string_view text) {
+  if (text.find('\0') != std::string_view::npos) return Json(Json::value_t::discarded);
+  return Json::parse(text, nullptr, false);
 }
 
 }  // namespace
@@ -54,6 +55,11 @@ nlohmann::json parse_json(std::string_view text, const std::string& where) {
 
 nlohmann::json parse_json(std::string_view text) {
   return nests_too_deep(text) ? nlohmann::json(nlohmann::json::value_t::discarded) : parse_flat(text);
+}
+
+nlohmann::ordered_json parse_ordered_json(std::string_view text) {
+  using Json = nlohmann::ordered_json;
+  return nests_too_deep(text) ? Json(Json::value_t::discarded) : parse_flat<Json>(text);
 }
 
 std::string json_fault(const nlohmann::json::exception& error) {

@@ -24,6 +24,8 @@ bool nests_too_deep(std::string_view text);
 // without `where` such a text is discarded, too.
 nlohmann::json parse_json(std::string_view text, const std::string& where);
 nlohmann::json parse_json(std::string_view text);
+// Does the same, and keeps the order of objects' keys.
+nlohmann::ordered_json parse_ordered_json(std::string_view text);
 
 // Returns the text of a value for a file or a terminal; indented if `indent` is not negative. Bytes that are not UTF-8,
 // which a path may have, become U+FFFD.

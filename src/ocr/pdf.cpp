@@ -14,7 +14,7 @@
 #include "base/child_process.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "data/tokenizer_unicode.h"
+#include "base/utf8.h"
 #include "ocr/visual_order.h"
 
 namespace plimsoll {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/utf8.h"
 #include "data/page.h"
 #include "data/tokenizer_unicode.h"
 

@@ -44,8 +44,10 @@ std::shared_ptr<const TokenizedPages> open_tokenized(
   if (!request.cache.empty()) {
     storage.directory = request.cache;
     std::uint64_t key = bundle.tokenizer->fingerprint();
-    if (bundle.chat && bundle.task().reads_text())
-      key = hash_bytes(std::as_bytes(std::span(bundle.chat->source())), key);
+    if (bundle.chat && bundle.task().reads_text()) {
+      const std::string templates = bundle.chat->source();
+      key = hash_bytes(std::as_bytes(std::span(templates)), key);
+    }
     storage.kept_for = key;
   }
   return std::make_shared<TokenizedPages>(open_requested(request, paths, reading), bundle.word_encoder(), reading,

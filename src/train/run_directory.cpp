@@ -122,7 +122,8 @@ std::set<std::string> run_files(const fs::path& output_dir) {
     names.insert({kPruneFile, kPrunedModel});
   }
   try {
-    for (const auto& [name, sum] : read_checksums(output_dir)) names.insert(name);
+    // A file in a folder goes with it.
+    for (const auto& [name, sum] : read_checksums(output_dir)) names.insert(fs::path(name).begin()->string());
   } catch (const DataError&) {  // for a damaged list, the usual names serve
   }
   return names;

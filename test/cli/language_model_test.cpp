@@ -469,12 +469,12 @@ TEST_F(LanguageModel, LearnsConversationsByTheModelsOwnTemplate) {
   const Outcome half =
       run({"check", "--task", "causal-lm", "--model", path("base"), "--data", path("pages/half.jsonl")});
   EXPECT_EQ(half.code, 3);
-  for (const char* part : {"`completion`", "a list of messages, as the other is", "not one message of an assistant",
-                           "a `prompt` without a message"}) {
+  for (const char* part : {"`completion`", "a list of messages, as the other is",
+                           "does not begin and end with an assistant", "a `prompt` without a message"}) {
     EXPECT_THAT(half.out + half.err, testing::HasSubstr(part));
   }
   EXPECT_EQ(wrong.code, 3);
-  for (const char* part : {"wrong.jsonl:1", "message 0 without the text `content`", "wrong.jsonl:2", "assistant"}) {
+  for (const char* part : {"wrong.jsonl:1", "message 0 without a `content`", "wrong.jsonl:2", "assistant"}) {
     EXPECT_THAT(wrong.out + wrong.err, testing::HasSubstr(part));
   }
 }
@@ -499,8 +499,12 @@ TEST_F(LanguageModel, ARefusalNamesTheTextThatIsFarLongerThanTheOthers) {
   EXPECT_THAT(even.err, testing::Not(testing::HasSubstr("the longest")));
 }
 
-TEST_F(LanguageModel, AConversationsToolsAreWarnedOf) {
-  json chat = {{"messages", {{{"role", "user"}, {"content", "a"}}, {{"role", "assistant"}, {"content", "b"}}}},
+TEST_F(LanguageModel, AConversationsToolsAreLearntFrom) {
+  json chat = {{"messages",
+                {{{"role", "user"}, {"content", "a"}},
+                 {{"role", "assistant"}, {"tool_calls", {{{"function", {{"name", "add"}}}}}}},
+                 {{"role", "tool"}, {"content", "3"}},
+                 {{"role", "assistant"}, {"content", "b"}}}},
                {"tools", {{{"name", "add"}}}}};
   write_pages("tools.jsonl", {chat});
   ASSERT_EQ(run({"init", "--model", "llama-tiny", "--task", "causal-lm", "--output-dir", path("base")}).code, 0);
@@ -509,17 +513,35 @@ TEST_F(LanguageModel, AConversationsToolsAreWarnedOf) {
   config["extra_special_tokens"] = {{"image_token", "<image>"}};
   fs::remove(at("base/checksums.json"));
   write_bytes(at("base/tokenizer_config.json"), config.dump());
-  write_bytes(at("base/chat_template.jinja"),
-              "{% if image_token != '<image>' %}{{ raise_exception('no image_token') }}{% endif %}"
-              "{% for m in messages %}{{ m.content ~ eos_token }}{% endfor %}");
-  const Outcome checked =
-      run({"check", "--model", path("base"), "--task", "causal-lm", "--data", path("pages/tools.jsonl")});
-  EXPECT_EQ(checked.code, 0) << checked.out;
-  EXPECT_THAT(checked.out, testing::HasSubstr("[tools-not-passed]"));
+  const std::string begin = "{% if image_token != '<image>' %}{{ raise_exception('no image_token') }}{% endif %}",
+                    end = "{{ eos_token }}{% endfor %}";
+  write_bytes(at("base/chat_template.jinja"), begin + "{% for m in messages %}{{ m.content }}" + end);
+  const auto checked = [&] {
+    return run({"check", "--model", path("base"), "--task", "causal-lm", "--data", path("pages/tools.jsonl")});
+  };
+  const Outcome refused = checked();
+  EXPECT_EQ(refused.code, 3) << refused.out;
+  EXPECT_THAT(refused.out + refused.err, testing::HasSubstr("does not write `tools`"));
+  fs::create_directories(at("base/additional_chat_templates"));
+  write_bytes(at("base/additional_chat_templates/tool_use.jinja"),
+              begin +
+                  "{% for t in tools %}{{ t.name }}{% endfor %}{% for m in messages %}"
+                  "{% for c in m.tool_calls or [] %}({{ c.function.name }}){% endfor %}{{ m.content or '' }}" +
+                  end);
+  EXPECT_EQ(checked().code, 0);
+  // The template goes with the model.
+  const Outcome trained = run(train("run", "tools.jsonl", {"--model", path("base"), "--max-steps", "1"}));
+  EXPECT_EQ(trained.code, 0) << trained.err;
+  EXPECT_TRUE(fs::exists(at("run/additional_chat_templates/tool_use.jinja")));
+  const Outcome again =
+      run(train("run", "tools.jsonl", {"--model", path("base"), "--max-steps", "1", "--overwrite-output-dir"}));
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_TRUE(fs::exists(at("run/earlier-1/additional_chat_templates/tool_use.jinja")));
+  EXPECT_EQ(
+      run({"generate", "--model", path("run"), "--data", path("pages/tools.jsonl"), "--max-new-tokens", "2"}).code, 0);
   chat["chat_template_kwargs"] = "quiet";
   write_pages("tools.jsonl", {chat});
-  EXPECT_EQ(run({"check", "--model", path("base"), "--task", "causal-lm", "--data", path("pages/tools.jsonl")}).code,
-            3);
+  EXPECT_EQ(checked().code, 3);
 }
 
 // A decoder pads nothing here, so its tokenizer may pad with another token than its config.json.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/utf8.h"
 #include "data/tokenizer_unicode.h"
 
 namespace plimsoll {

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/philox.h"
+#include "base/utf8.h"
 #include "data/tokenizer.h"
 #include "data/tokenizer_unicode.h"
 #include "harness/paths.h"

@@ -18,7 +18,7 @@ TEST(Jinja, ChatTemplatesGiveWhatTheyGiveInTransformers) {
   for (const ordered_json& each : golden.at("cases")) {
     const auto name = each.at("name").get<std::string>();
     const JinjaTemplate chat(golden.at("templates").at(name).get<std::string>(), name);
-    EXPECT_EQ(chat.render(each.at("values")), each.at("expected").get<std::string>()) << name;
+    EXPECT_EQ(chat.render(each.at("values")).text, each.at("expected").get<std::string>()) << name;
     ++cases;
   }
   EXPECT_GT(cases, 20U);
@@ -28,7 +28,7 @@ TEST(Jinja, ChatTemplatesGiveWhatTheyGiveInTransformers) {
 // have any characters.
 TEST(Jinja, TheCaseOfOtherLettersIsRefused) {
   const JinjaTemplate upper("{{ a|upper }}", "here");
-  EXPECT_EQ(upper.render({{"a", "12.50 €, 中文 ×"}}), "12.50 €, 中文 ×");
+  EXPECT_EQ(upper.render({{"a", "12.50 €, 中文 ×"}}).text, "12.50 €, 中文 ×");
   for (const char* text : {"é", "straße", "Ж", "ﬁ", "ⅎ", "𐐨", "µ"}) {
     expect_error<DataError>([&] { upper.render({{"a", text}}); }, {"ASCII", text});
   }
@@ -42,7 +42,7 @@ TEST(Jinja, TheCaseOfOtherLettersIsRefused) {
 // As Jinja2 and Python do.
 TEST(Jinja, RareFormsOfCommonCalls) {
   const auto rendered = [](const std::string& expression) {
-    return JinjaTemplate("{{ " + expression + " }}", "here").render(ordered_json::object());
+    return JinjaTemplate("{{ " + expression + " }}", "here").render(ordered_json::object()).text;
   };
   EXPECT_EQ(rendered("'Be  good. '.split(None, 1)"), "['Be', 'good. ']");
   EXPECT_EQ(rendered("' a b  '.split()"), "['a', 'b']");
@@ -50,9 +50,30 @@ TEST(Jinja, RareFormsOfCommonCalls) {
   EXPECT_EQ(rendered("\"o'neil\".title()"), "O'Neil");
   EXPECT_EQ(rendered("true is number"), "True");
   EXPECT_EQ(rendered("'0x1f'|int"), "0");
-  EXPECT_EQ(JinjaTemplate("{% for i in [5, 6] %}{{ loop.depth }}{{ loop.depth0 }}{% endfor %}", "here").render({}),
+  EXPECT_EQ(JinjaTemplate("{% for i in [5, 6] %}{{ loop.depth }}{{ loop.depth0 }}{% endfor %}", "here").render({}).text,
             "1010");
   expect_error<DataError>([&] { rendered("'ab'.replace('', '-')"); }, {"replaced"});
+  expect_error<DataError>([&] { rendered("'ab'.index('c')"); }, {"no such part", "c"});
+  expect_error<DataError>([&] { rendered("'\\ud800'"); }, {"escape", "ud800"});
+  expect_error<DataError>([&] { rendered("'\\x4'"); }, {"escape", "x4"});
+  expect_error<DataError>([&] { rendered("9 ** 99"); }, {"too large"});
+  expect_error<DataError>([&] { rendered("[1, 'a']|sort"); }, {"number is needed"});
+}
+
+// As transformers marks what an assistant says; what a macro or a set block makes is a text of its own, without marks.
+TEST(Jinja, MarksAreThePlacesOfWhatIsGenerated) {
+  const auto marks = [](const char* source) {
+    const JinjaText made = JinjaTemplate(source, "here").render({{"items", {"é", "b"}}});
+    std::vector<std::string> texts;
+    for (const auto& [begin, end] : made.generations) texts.push_back(made.text.substr(begin, end - begin));
+    return texts;
+  };
+  EXPECT_EQ(marks("x{% for i in items %}<{% generation %}{{ i }}!{% endgeneration %}>{% endfor %}"),
+            (std::vector<std::string>{"é!", "b!"}));
+  EXPECT_EQ(marks("{% generation %}a{% generation %}b{% endgeneration %}{% endgeneration %}"),
+            std::vector<std::string>{"ab"});
+  EXPECT_EQ(marks("{% macro m() %}{% generation %}a{% endgeneration %}{% endmacro %}{{ m() }}"),
+            std::vector<std::string>{});
 }
 
 // As Jinja2 does.
@@ -63,7 +84,8 @@ TEST(Jinja, FiltersFollowPathsOfMembers) {
   EXPECT_EQ(JinjaTemplate("{{ a|map(attribute='b.c')|list }} {{ a|selectattr('b.c')|list|length }} "
                           "{{ a|map(attribute='d.1')|list }}",
                           "here.json")
-                .render(values),
+                .render(values)
+                .text,
             "[5, 0] 1 [8, 2]");
 }
 
@@ -94,10 +116,12 @@ TEST(Jinja, WhatIsNotUnderstoodIsNamedWithItsLine) {
   expect_refused("{{ a[1.5] }}", {"whole number"}, {{"a", {1, 2}}});
   expect_refused("{{ range(10000000000000000000) }}", {"too large"});
   expect_refused("{{ " + std::string(500, '(') + "1" + std::string(500, ')') + " }}", {"nested"});
-  expect_refused("{{ a.replace('x', 'y', 1) }}", {"replace"}, {{"a", "b"}});
-  expect_refused("{{ a|join(', ', attribute='x') }}", {"join, attribute"}, {{"a", {1, 2}}});
-  expect_refused("{{ a|tojson(4) }}", {"tojson"}, {{"a", 1}});
-  expect_refused("{{ a|tojson(sort_keys=true) }}", {"sort_keys"}, {{"a", 1}});
+  expect_refused("{{ a.replace('x', 'y', 1, 2) }}", {"replace"}, {{"a", "b"}});
+  expect_refused("{{ a|join(', ', by='x') }}", {"join, by"}, {{"a", {1, 2}}});
+  expect_refused("{{ a|tojson(true, 1, none, true, 5) }}", {"tojson"}, {{"a", 1}});
+  expect_refused("{{ a|tojson(separators=';') }}", {"two separators"}, {{"a", 1}});
+  expect_refused("{{ a|map }}", {"map"}, {{"a", {1}}});
+  expect_refused("{{ a|sort(attribute='x,y') }}", {"x,y"}, {{"a", {1, 2}}});
   expect_refused("{% macro m() %}{{ m()" +
                      []() {
                        std::string sum;

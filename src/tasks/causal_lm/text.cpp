@@ -12,22 +12,25 @@
 #include "data/dataset.h"
 #include "data/packed.h"
 #include "data/page_faults.h"
+#include "formats/json.h"
 
 namespace plimsoll {
 namespace {
 
+using nlohmann::ordered_json;
+
 constexpr const char* kForms = "`text`, or `prompt` and `completion`, or `messages`";
 
-[[noreturn]] void fail_messages(const Page& page, std::string found) {
+[[noreturn]] void fail_messages(const Page& page, ConversationFault fault) {
   throw PageError("messages-wrong", {.what = "a page's `messages` are no conversation",
                                      .where = place(page),
-                                     .found = std::move(found),
-                                     .allowed = R"([{"role": "user", "content": "…"}, {"role": "assistant", …}])",
-                                     .remedy = "give each message a `role` and a `content`, which are texts"});
+                                     .found = std::move(fault.found),
+                                     .allowed = std::move(fault.allowed),
+                                     .remedy = std::move(fault.remedy)});
 }
 
-// Returns the text of a conversation, in parts. `line` has the variables of the template.
-std::vector<std::string> read_messages(const nlohmann::json& messages, const nlohmann::json& line, const Page& page,
+// Returns the text of a conversation, in parts. `line` has what the template gets besides messages.
+std::vector<std::string> read_messages(const ordered_json& line, ordered_json messages, const Page& page,
                                        const ChatForm* chat) {
   if (chat == nullptr) {
     throw PageError("no-chat-template",
@@ -37,13 +40,10 @@ std::vector<std::string> read_messages(const nlohmann::json& messages, const nlo
                      .allowed = "`text`, or `prompt` and `completion`",
                      .remedy = "put the chat_template.jinja that you want beside the model's tokenizer"});
   }
-  if (auto fault = fault_in_messages(messages)) fail_messages(page, std::move(*fault));
-  const nlohmann::json variables = line.value("chat_template_kwargs", nlohmann::json());
-  if (fault_in_variables(variables)) {
-    throw wrong_type(page, "`chat_template_kwargs`", variables, "an object");
-  }
+  const Conversation conversation = conversation_of(line, std::move(messages));
+  if (auto fault = find_fault(conversation)) fail_messages(page, std::move(*fault));
   try {
-    return chat->turns(messages, variables);
+    return chat->turns(conversation);
   } catch (const DataError& error) {
     Problem problem = error.problem();
     problem.where = problem.where.empty() ? place(page) : fmt::format("{}, by {}", place(page), problem.where);
@@ -59,6 +59,12 @@ std::vector<std::string> read_messages(const nlohmann::json& messages, const nlo
                                  .remedy = "omit one of them"});
 }
 
+// Returns the same object with the order of its keys. A line that has NaN, which JSON does not know, loses it.
+ordered_json with_order(const nlohmann::json& json, std::string_view line) {
+  ordered_json ordered = parse_ordered_json(line);
+  return ordered.is_discarded() ? ordered_json(json) : ordered;
+}
+
 bool has_list(const nlohmann::json& json, const char* key) {
   const auto found = json.find(key);
   return found != json.end() && found->is_array();
@@ -69,27 +75,32 @@ bool is_asked_and_answered(const nlohmann::json& json) {
   return has_list(json, "prompt") || has_list(json, "completion");
 }
 
-// Returns their text in two parts. Earlier answers, which a prompt may have, are not learnt.
-std::vector<std::string> read_asked_and_answered(const nlohmann::json& json, const Page& page, const ChatForm* chat) {
+// Returns their text in parts. Earlier answers, which a prompt may have, are not learnt.
+std::vector<std::string> read_asked_and_answered(const ordered_json& line, const Page& page, const ChatForm* chat) {
   constexpr const char* kLists = "a list of messages, as the other is; or both texts";
   for (const char* key : {"prompt", "completion"}) {
-    if (!has_list(json, key)) {
-      throw wrong_type(page, fmt::format("`{}`", key), json.value(key, nlohmann::json()), kLists);
-    }
+    if (line.contains(key) && line.at(key).is_array()) continue;
+    throw wrong_type(page, fmt::format("`{}`", key), line.value(key, ordered_json()), kLists);
   }
-  const nlohmann::json& completion = json.at("completion");
-  if (completion.size() != 1 || !completion[0].is_object() ||
-      completion[0].value("role", nlohmann::json()) != "assistant") {
-    fail_messages(page, "a `completion` that is not one message of an assistant");
-  }
-  nlohmann::json messages = json.at("prompt");
-  if (messages.empty()) fail_messages(page, "a `prompt` without a message");
-  messages.push_back(completion[0]);
-  std::vector<std::string> turns = read_messages(messages, json, page, chat);
-  std::vector<std::string> parts(2);
-  parts[1] = std::move(turns.back());
-  turns.pop_back();
-  for (const std::string& turn : turns) parts[0] += turn;
+  const ordered_json& completion = line.at("completion");
+  const auto is_answer = [](const ordered_json& message) {
+    return message.is_object() && message.value("role", ordered_json()) == "assistant";
+  };
+  const auto fail = [&page](const char* found, const char* remedy) {
+    fail_messages(page, {.found = found, .allowed = R"([{"role": "assistant", "content": "…"}])", .remedy = remedy});
+  };
+  if (completion.empty() || !is_answer(completion.front()) || !is_answer(completion.back()))
+    fail("a `completion` that does not begin and end with an assistant's message", "give the answer alone");
+  ordered_json messages = line.at("prompt");
+  if (messages.empty()) fail("a `prompt` without a message", "give it the messages before the answer");
+  for (const ordered_json& message : completion) messages.push_back(message);
+  const std::vector<std::string> turns = read_messages(line, std::move(messages), page, chat);
+  const std::size_t answers = static_cast<std::size_t>(std::ranges::count_if(completion, is_answer));
+  const std::size_t learnt = std::min(turns.size(), 2 * answers) - 1;  // with what stands between them
+  const auto first = turns.end() - static_cast<std::ptrdiff_t>(learnt);
+  std::vector<std::string> parts(1);
+  for (auto turn = turns.begin(); turn != first; ++turn) parts[0] += *turn;
+  parts.insert(parts.end(), first, turns.end());
   return parts;
 }
 
@@ -114,23 +125,25 @@ class TextReader final : public TargetReader {
  public:
   std::shared_ptr<const PageTarget> read(const nlohmann::json& json, const Page&, PageFaults*) const override {
     const bool is_chat = json.contains("messages") || is_asked_and_answered(json);
-    return std::make_shared<PageText>(is_chat, json.contains("label"), is_chat && has_tools(json), odd_role_in(json));
+    return std::make_shared<PageText>(is_chat, json.contains("label"), odd_role_in(json));
   }
   std::string_view key() const override { return "text"; }
   bool reads_text() const override { return true; }
 
-  std::vector<std::string> text(const nlohmann::json& json, const Page& page, const ChatForm* chat) const override {
+  std::vector<std::string> text(const nlohmann::json& json, std::string_view line, const Page& page,
+                                const ChatForm* chat) const override {
     if (json.contains("messages")) {
       for (const char* key : {"text", "prompt", "completion"}) {
         if (json.contains(key)) fail_twice(page, "messages", key);
       }
-      return read_messages(json.at("messages"), json, page, chat);
+      const ordered_json ordered = with_order(json, line);
+      return read_messages(ordered, ordered.at("messages"), page, chat);
     }
     const bool whole = json.contains("text") || !(json.contains("prompt") || json.contains("completion"));
     for (const char* key : {"prompt", "completion"}) {
       if (json.contains("text") && json.contains(key)) fail_twice(page, "text", key);
     }
-    if (is_asked_and_answered(json)) return read_asked_and_answered(json, page, chat);
+    if (is_asked_and_answered(json)) return read_asked_and_answered(with_order(json, line), page, chat);
     std::vector<std::string> parts;
     for (const char* key : whole ? std::vector{"text"} : std::vector{"prompt", "completion"}) {
       const auto found = json.find(key);
@@ -160,12 +173,12 @@ class TextReader final : public TargetReader {
 
   void pack(const PageTarget& target, Packer& out) const override {
     const auto& text = dynamic_cast<const PageText&>(target);
-    out.number((text.frames_text() ? 1 : 0) + (text.has_label() ? 2 : 0) + (text.has_tools() ? 4 : 0));
+    out.number((text.frames_text() ? 1 : 0) + (text.has_label() ? 2 : 0));
     out.text(text.odd_role());
   }
   std::shared_ptr<const PageTarget> unpack(Unpacker& in) const override {
     const std::int64_t packed = in.number();
-    return std::make_shared<PageText>(packed % 2 != 0, packed / 2 % 2 != 0, packed / 4 % 2 != 0, in.text());
+    return std::make_shared<PageText>(packed % 2 != 0, packed / 2 % 2 != 0, in.text());
   }
 };
 
@@ -194,13 +207,6 @@ class NextTokenTargets final : public Targets {
                     .found = in_quotes(text->odd_role()),
                     .allowed = "system, user or assistant, mostly; what an assistant says is learnt",
                     .remedy = meant.empty() ? "check the role" : fmt::format("did you mean \"{}\"?", meant)});
-    }
-    if (text->has_tools()) {
-      findings.add(Severity::kWarning, "tools-not-passed",
-                   {.what = "a conversation has `tools`, which the chat template does not get",
-                    .where = place(page),
-                    .allowed = "conversations without tools",
-                    .remedy = "write the texts yourself, with `prompt` and `completion` in place of `messages`"});
     }
     if (!text->has_label()) return;
     findings.add(Severity::kWarning, "label-not-read",

@@ -13,19 +13,17 @@ namespace plimsoll {
 // is learned, and every second one before it.
 class PageText final : public PageTarget {
  public:
-  PageText(bool is_chat, bool has_label, bool has_tools, std::string odd_role)
-      : is_chat_(is_chat), has_label_(has_label), has_tools_(has_tools), odd_role_(std::move(odd_role)) {}
+  PageText(bool is_chat, bool has_label, std::string odd_role)
+      : is_chat_(is_chat), has_label_(has_label), odd_role_(std::move(odd_role)) {}
   // Returns true for a chat: its template writes what begins and ends it.
   bool frames_text() const override { return is_chat_; }
   // Returns true if it has the key of another task, sequence-classification.
   bool has_label() const { return has_label_; }
-  // Returns true if it has `tools`, which the template does not get.
-  bool has_tools() const { return has_tools_; }
   // Returns the first role of a message that chat templates do not know; empty if there is none.
   const std::string& odd_role() const { return odd_role_; }
 
  private:
-  bool is_chat_, has_label_, has_tools_;
+  bool is_chat_, has_label_;
   std::string odd_role_;
 };
 

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <vector>
 
+#include "base/utf8.h"
 #include "data/tokenizer_split.h"
 #include "data/tokenizer_unicode.h"
 
