@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/bytes.h"
+#include "doctor/amd.h"
 #include "doctor/fitted.h"
 
 namespace plimsoll::doctor {
@@ -39,9 +40,10 @@ bool is_document_model(const LogFacts& facts) {
   return facts.family == nullptr || facts.family->name.starts_with("Layout");
 }
 
-// True for a loss that is NaN and a learning rate at which few models train.
+// True for a loss that is NaN or diverges and a learning rate at which few models train.
 bool has_high_rate(const Diagnosis& d) {
-  return d.rule != nullptr && d.rule->heals && d.facts.learning_rate.value_or(0) >= 0.05;
+  return d.rule != nullptr && (d.rule->heals || d.rule->name == "loss-diverged") &&
+         d.facts.learning_rate.value_or(0) >= 0.05;
 }
 
 // Adds what saves memory in training, the cheapest first; what changes no result comes before what does.
@@ -114,10 +116,25 @@ std::string plan_line(const LogFacts& facts, const OomNumbers& numbers) {
 
 }  // namespace
 
+namespace {
+
+std::string fit_vendor(const Diagnosis& diagnosis, std::string text) {
+  // These rules are about AMD's GPUs, or about NVIDIA's.
+  const std::string_view name = diagnosis.rule == nullptr ? std::string_view() : diagnosis.rule->name;
+  const bool fits = name.ends_with("-amd") || name.starts_with("driver-") || name == "no-driver" || name == "no-device";
+  return diagnosis.facts.rocm && !fits ? with_rocm_names(std::move(text)) : text;
+}
+void fit_vendor(const Diagnosis& diagnosis, std::vector<std::string>& lines) {
+  for (std::string& line : lines) line = fit_vendor(diagnosis, std::move(line));
+}
+
+}  // namespace
+
 std::string headline(const Diagnosis& diagnosis) {
   if (diagnosis.rule == nullptr) return {};
   const Telling* telling = telling_of(diagnosis);
-  return std::string(telling == nullptr || telling->what.empty() ? diagnosis.rule->what : telling->what);
+  return fit_vendor(diagnosis,
+                    std::string(telling == nullptr || telling->what.empty() ? diagnosis.rule->what : telling->what));
 }
 
 std::vector<std::string> causes(const Diagnosis& diagnosis) {
@@ -133,6 +150,7 @@ std::vector<std::string> causes(const Diagnosis& diagnosis) {
   // A model that reads no boxes has none outside the page.
   if (!is_document_model(diagnosis.facts) && list.size() > 1)
     std::erase_if(list, [](const std::string& cause) { return cause.starts_with("A box "); });
+  fit_vendor(diagnosis, list);
   return list;
 }
 
@@ -151,13 +169,14 @@ std::vector<std::string> fixes(const Diagnosis& diagnosis) {
   if (wants_package(diagnosis))
     for (std::string& line : list) line = with_package(std::move(line), diagnosis);
   std::erase(list, "NAME");  // no package is known that has it
+  fit_vendor(diagnosis, list);
   return list;
 }
 
 std::string confirmation(const Diagnosis& diagnosis) {
   if (diagnosis.rule == nullptr) return {};
   std::string text(diagnosis.rule->confirm);
-  return wants_package(diagnosis) ? with_package(std::move(text), diagnosis) : text;
+  return fit_vendor(diagnosis, wants_package(diagnosis) ? with_package(std::move(text), diagnosis) : text);
 }
 
 std::string note(const Diagnosis& diagnosis) {
@@ -169,16 +188,20 @@ std::string note(const Diagnosis& diagnosis) {
 
 std::string command(const Diagnosis& diagnosis) {
   if (diagnosis.rule == nullptr) return {};
-  if (diagnosis.rule->saves_memory) {
+  // Plimsoll computes on NVIDIA's GPUs only, and asks their driver.
+  const bool rocm = diagnosis.facts.rocm;
+  if (diagnosis.rule->saves_memory && !rocm) {
     if (std::string line = plan_line(diagnosis.facts, diagnosis.numbers); !line.empty()) return line;
   }
   const std::string_view own = diagnosis.rule->command;
+  if (rocm && own.starts_with("plimsoll doctor")) return {};
   if (!is_document_model(diagnosis.facts) && !own.starts_with("plimsoll doctor")) return {};
   return std::string(own);
 }
 
 std::vector<std::string> meanings(const Diagnosis& diagnosis) {
   std::vector<std::string> lines = explain(diagnosis.numbers);
+  fit_vendor(diagnosis, lines);
   if (diagnosis.rule == nullptr) return lines;
   const LogFacts& f = diagnosis.facts;
   const std::string_view name = diagnosis.rule->name;

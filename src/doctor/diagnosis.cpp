@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "doctor/diverged.h"
 #include "doctor/error_lines.h"
 #include "doctor/extensions.h"
 #include "doctor/goes_on.h"
@@ -67,9 +68,10 @@ class LogReader::Impl {
     facts_ = facts_reader_.facts();
     if (const auto found = untrained_.find()) {
       last_untrained_ = found->last;
-      hits_[static_cast<std::size_t>(known_.number.at(found->pattern))].push_back(
-          {.updates = story_.updates, .weight = found->pattern.size(), .evidence = found->first});
+      keep_found(found->pattern, found->first, false);
     }
+    diverged_lines_ = diverged_.find();
+    if (!diverged_lines_.empty()) keep_found(kLossDiverges, diverged_lines_.front(), false);
     find_sudden_end();
     std::vector<Finding> findings;
     std::set<int> explained;
@@ -163,15 +165,17 @@ class LogReader::Impl {
     }
     interrupt_ = {};
   }
+  // Keeps what is only seen once the whole log has been read.
+  void keep_found(std::string_view pattern, const Evidence& evidence, bool told) {
+    hits_[static_cast<std::size_t>(known_.number.at(pattern))].push_back(
+        {.updates = story_.updates, .told = told, .weight = pattern.size(), .evidence = evidence});
+  }
   // Notebooks on the web end a program that runs out of memory as if Ctrl-C had been pressed.
   void find_sudden_end() {
     const bool trains = story_.updates >= kUpdatesAfterSurvival || story_.signs || story_.closing_line > 0;
-    const auto find = [&](std::string_view pattern, const Evidence& evidence) {
-      hits_[static_cast<std::size_t>(known_.number.at(pattern))].push_back(
-          {.updates = story_.updates, .told = true, .weight = pattern.size(), .evidence = evidence});
-    };
-    if (large_allocation_.line > 0 && (interrupt_.line > 0 || !trains)) find(kEndsInAllocation, large_allocation_);
-    if (interrupt_.line > 0 && !trains) find(kEndsInInterrupt, interrupt_);
+    if (large_allocation_.line > 0 && (interrupt_.line > 0 || !trains))
+      keep_found(kEndsInAllocation, large_allocation_, true);
+    if (interrupt_.line > 0 && !trains) keep_found(kEndsInInterrupt, interrupt_, true);
   }
   // Searches the lines that a terminal broke for patterns across a break.
   void look_across_breaks(std::string_view text, bool told) {
@@ -252,6 +256,11 @@ class LogReader::Impl {
     };
     blame(extension_without_symbol(small), known_.extension_symbol);
     blame(extension_without_kernel(small, frames_), known_.extension_kernel);
+    const bool refuses = small.find("must match the ") != std::string_view::npos ||
+                         small.find("is invalid for input of size") != std::string_view::npos;
+    const Lengths lengths = refuses ? read_lengths(small, source_ + own_source_) : Lengths::kUnknown;
+    if (lengths == Lengths::kTooLong) found.push_back(known_.longer_sequence);
+    if (lengths == Lengths::kPaddedApart) found.push_back(known_.padded_apart);
     if (!names_exception(text)) return;
     const Unequal unequal = read_unequal(text, source_ + own_source_);
     if (unequal == Unequal::kImageSizes) found.push_back(known_.image_sizes);
@@ -353,11 +362,13 @@ class LogReader::Impl {
       story_.bars += !is_preparing_bar(small);
     }
     if (found_one_of(known_.exits)) story_.exit_line = story_.closing_line = number;
+    if (story_.closing_line == number) diverged_.close(number);
     // A line that sums a run up says nothing about its last step.
     if (story_.closing_line == number || found_one_of(known_.summaries)) return;
     const LossLine losses = read_losses(small);
     run_up_.add(losses, number, text, small);
     untrained_.read(losses, number, text, small);
+    diverged_.read(losses, number, text, small);
     // Whatever the form of the line, rules recognise it by one of these.
     if (losses.train_nan) found_.push_back(known_.train_nan);
     if (losses.eval_nan) found_.push_back(known_.eval_nan);
@@ -538,7 +549,11 @@ class LogReader::Impl {
     }
     if (found && rule.quotes_losses)
       for (Evidence& evidence : run_up_.evidence()) found->context.push_back(std::move(evidence));
-    if (found && rule.lasting) found->context.push_back(last_untrained_);
+    if (!found || !rule.lasting) return found;
+    if (rule.when == AnyOf{kLossDiverges})
+      found->context = diverged_lines_;
+    else
+      found->context.push_back(last_untrained_);
     return found;
   }
 
@@ -562,13 +577,15 @@ class LogReader::Impl {
   bool is_frame_ = false, is_source_ = false;   // the last line named a frame; this one shows its source
   std::vector<Frame> frames_;                   // of the traceback that is being read
   bool stale_ = false;                          // it shows source that cannot be the code that ran
-  std::string hinted_package_;  // an optional package whose module is None, or a mismatched extension
-  std::string own_source_;      // of the traceback, the last line of the user's own code
-  std::string source_;          // the last line that is not an underlining
+  std::string hinted_package_;                  // an optional package whose module is None, or a mismatched extension
+  std::string own_source_;                      // of the traceback, the last line of the user's own code
+  std::string source_;                          // the last line that is not an underlining
   std::size_t since_preparing_ = kPreparingLines + 1;  // lines since data were being prepared
   std::size_t since_timeout_ = kPreparingLines + 1;    // and since a rank's time ran out
   LossScaleReader loss_scale_;
   UntrainedReader untrained_;
+  DivergedReader diverged_;
+  std::vector<Evidence> diverged_lines_;   // that show a loss which diverges
   Evidence large_allocation_, interrupt_;  // the log's last lines; line 0 if others follow
   Evidence last_untrained_;                // the last line that shows that the run trains nothing
   std::string assertion_;                  // the condition that its last source line asserts

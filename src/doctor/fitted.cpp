@@ -116,6 +116,9 @@ void fit_card(const LogFacts& facts, std::vector<std::string>& fixes) {
 const Telling* telling_of(const Diagnosis& diagnosis) {
   std::vector<std::string> lines;
   for (const Evidence& evidence : diagnosis.evidence) lines.push_back(to_small_letters(evidence.text));
+  // What a library remarks may be the cause of what it refuses later.
+  for (const Finding& other : diagnosis.others)
+    if (other.rule->level == Level::kNote) lines.push_back(to_small_letters(other.trigger.text));
   for (const Telling& telling : diagnosis.rule->tellings)
     for (const std::string_view pattern : telling.when)
       if (std::any_of(lines.begin(), lines.end(), [&](const std::string& line) { return matches(pattern, line); }))

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <charconv>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "doctor/pattern.h"
@@ -321,6 +322,51 @@ Unequal read_unequal(std::string_view message, std::string_view source) {
   for (const std::string_view name : {"pixel", "image", "latent", "img", "frames"})
     if (code.find(name) != std::string::npos) return Unequal::kImageSizes;
   return Unequal::kUnknown;
+}
+
+Lengths read_lengths(std::string_view small, std::string_view source) {
+  const auto number_after = [&](std::string_view words) {
+    int number = 0;
+    if (const std::size_t at = small.find(words); at != std::string_view::npos)
+      std::from_chars(small.data() + at + words.size(), small.data() + small.size(), number);
+    return number;
+  };
+  // Numbers of positions: BERT's, RoBERTa's, CLIP's, those of text and image together in LayoutLMv3; and one less, for
+  // labels that are shifted.
+  constexpr int kPositions[] = {77, 511, 512, 514, 709};
+  const auto is_one_of = [](std::span<const int> numbers, int number) {
+    return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
+  };
+  if (small.find("' is invalid for input of size 512") != std::string_view::npos) {
+    // "shape '[-1, 743]' is invalid for input of size 512": the positions are asked for more than there are.
+    const std::size_t begin = small.find("shape '["), end = small.find("]'");
+    if (begin == std::string_view::npos || end == std::string_view::npos || end < begin) return Lengths::kUnknown;
+    const std::size_t last = small.find_last_not_of("0123456789", end - 1) + 1;
+    int length = 0;
+    std::from_chars(small.data() + last, small.data() + end, length);
+    return length > 512 ? Lengths::kTooLong : Lengths::kUnknown;
+  }
+  const bool expands = small.find("must match the existing size (") != std::string_view::npos;
+  const int one = number_after(expands ? "expanded size of the tensor (" : "the size of tensor a ("),
+            other = number_after(expands ? "must match the existing size (" : "must match the size of tensor b ("),
+            dimension = number_after("at non-singleton dimension ");
+  if (one <= 1 || other <= 1 || dimension == 0) return Lengths::kUnknown;
+  const int shorter = std::min(one, other), longer = std::max(one, other);
+  // 77 and 512 are sizes of much else in other dimensions.
+  const auto is_length = [&](int size) {
+    return is_one_of(kPositions, size) && (expands || dimension == 1 || (size != 77 && size != 512));
+  };
+  if (is_length(shorter) && (!expands || other == shorter)) return Lengths::kTooLong;
+  const std::string code = to_small_letters(source);
+  const auto names_part = [&] {
+    for (const std::string_view part : {"mask", "token_type", "position", "label", "input_ids", "bbox", "segment"})
+      if (code.find(part) != std::string::npos) return true;
+    return false;
+  };
+  constexpr int kMaxLengths[] = {128, 256, 384, 512, 514, 709, 1024, 2048, 4096};
+  if (is_one_of(kMaxLengths, longer) && names_part()) return Lengths::kPaddedApart;
+  // Both may be sizes of features.
+  return is_length(longer) && shorter % 32 != 0 ? Lengths::kPaddedApart : Lengths::kUnknown;
 }
 
 bool names_one_letter(std::string_view small) {

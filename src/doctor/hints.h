@@ -40,6 +40,12 @@ bool shows_other_source(std::string_view text);
 enum class Unequal { kUnknown, kImageSizes, kImageChannels };
 Unequal read_unequal(std::string_view message, std::string_view source);
 
+// Says which of two lengths that do not fit is the odd one: "The size of tensor a (743) must match the size of tensor b
+// (512) at non-singleton dimension 1" is a sequence that is longer than the model's positions, but with 300 for 743 one
+// part of the batch was padded and another was not. The line is in small letters; `source` is as for read_unequal.
+enum class Lengths { kUnknown, kTooLong, kPaddedApart };
+Lengths read_lengths(std::string_view small, std::string_view source);
+
 // True if, according to an error's line, the hub was asked for a model whose name is one letter.
 bool names_one_letter(std::string_view small);
 

@@ -34,7 +34,9 @@ Known make_known() {
                                                       {&made.extension_symbol, kExtensionSymbol},
                                                       {&made.extension_kernel, kExtensionKernel},
                                                       {&made.image_sizes, kImagesOfSizes},
-                                                      {&made.image_channels, kImagesOfChannels}};
+                                                      {&made.image_channels, kImagesOfChannels},
+                                                      {&made.longer_sequence, kLongerThanPositions},
+                                                      {&made.padded_apart, kPaddedApart}};
   for (const auto& [number, text] : single) *number = made.patterns.add(text);
   const std::pair<std::set<int>*, std::span<const std::string_view>> several[] = {{&made.out_of_memory, kOutOfMemory},
                                                                                   {&made.elsewhere, kElsewhere},

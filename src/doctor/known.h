@@ -21,7 +21,7 @@ struct Known {
   // What the reader finds by means other than a line's words.
   int traceback = 0, train_nan = 0, eval_nan = 0, own_import = 0, other_import = 0, module_none = 0,
       preparing_timeout = 0, stale_source = 0, one_letter = 0, scale_fallen = 0, extension_symbol = 0,
-      extension_kernel = 0, image_sizes = 0, image_channels = 0;
+      extension_kernel = 0, image_sizes = 0, image_channels = 0, longer_sequence = 0, padded_apart = 0;
 };
 
 // Made once, for every reader.

@@ -110,6 +110,8 @@ enum class Kind {
   kTable,
   kNoProcess,
   kLearningRate,
+  kRocm,
+  kNvidia,
   kProduct,
   kMemory
 };
@@ -167,6 +169,35 @@ constexpr Word kWords[] = {
     {"no running processes found", Kind::kNoProcess},
     {"shapes cannot be multiplied", Kind::kProduct},
     {"size mismatch, m1:", Kind::kProduct},
+    {"hip error", Kind::kRocm},
+    {"hip out of memory", Kind::kRocm},
+    {"hiperror", Kind::kRocm},
+    {"no hip gpus", Kind::kRocm},
+    {"hipblas_status", Kind::kRocm},
+    {"miopenstatus", Kind::kRocm},
+    {"rocblas error", Kind::kRocm},
+    {"hsa_status_error", Kind::kRocm},
+    {"memory access fault by gpu", Kind::kRocm},
+    {"pytorch_hip_alloc_conf", Kind::kRocm},
+    {"amd_serialize_kernel", Kind::kRocm},
+    {"hip_launch_blocking", Kind::kRocm},
+    {"torch_use_hip_dsa", Kind::kRocm},
+    {"+rocm", Kind::kRocm},
+    {"/opt/rocm-", Kind::kRocm},
+    {"/opt/rocm/lib", Kind::kRocm},
+    {"amd instinct", Kind::kRocm},
+    {"amd radeon", Kind::kRocm},
+    {"radeon rx", Kind::kRocm},
+    {"radeon pro", Kind::kRocm},
+    {"gfx90", Kind::kRocm},
+    {"gfx94", Kind::kRocm},
+    {"gfx95", Kind::kRocm},
+    {"gfx103", Kind::kRocm},
+    {"gfx110", Kind::kRocm},
+    {"gfx115", Kind::kRocm},
+    {"gfx120", Kind::kRocm},
+    {"cuda out of memory", Kind::kNvidia},
+    {"cuda error:", Kind::kNvidia},
     {"learning_rate", Kind::kLearningRate},
     {"learning rate", Kind::kLearningRate},
     {"--lr", Kind::kLearningRate},
@@ -322,6 +353,13 @@ void LogFactsReader::read(std::size_t pattern, std::uint64_t line, std::string_v
     case Kind::kLearningRate:
       if (const auto rate = number_at(rest); rate && *rate > 0 && !facts_.learning_rate) facts_.learning_rate = rate;
       break;
+    case Kind::kRocm:
+      facts_.rocm = true;
+      break;
+    case Kind::kNvidia:
+      // Libraries of ROCm report their errors under CUDA's name: "CUDA error: HIPBLAS_STATUS_ALLOC_FAILED".
+      names_cuda_ = names_cuda_ || small.find("hip") == std::string_view::npos;
+      break;
     case Kind::kTable:
       read_table(small);
       break;
@@ -416,6 +454,8 @@ void LogFactsReader::read_memory(std::string_view key, std::uint64_t line, std::
 
 LogFacts LogFactsReader::facts() const {
   LogFacts facts = facts_;
+  // A machine may have an AMD GPU for its screen only.
+  facts.rocm = facts.rocm && !(names_cuda_ && facts.card != nullptr);
   if (points_.size() < 4) return facts;
   MemoryTrend& trend = facts.trend;
   const Point &first = points_.front(), &middle = points_[points_.size() / 2], &last = points_.back();

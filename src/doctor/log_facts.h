@@ -50,6 +50,7 @@ struct LogFacts {
   // The inner sizes of a refused matrix product: the input's, and the layer's.
   std::optional<int> fed{}, wanted{};
   std::optional<int> outer{};     // that layer's other size
+  bool rocm = false;              // the log names AMD's platform: HIP, ROCm, an AMD GPU
   bool lists_no_process = false;  // that table ends with "No running processes found"
   MemoryTrend trend{};
 
@@ -85,6 +86,7 @@ class LogFactsReader {
   };
   LogFacts facts_;
   int family_rank_ = 0, card_rank_ = 0;
+  bool names_cuda_ = false;    // in an error
   std::string_view key_{};     // the words before the figures that are followed
   std::vector<Point> points_;  // every `stride_`-th of them
   std::uint64_t seen_ = 0, stride_ = 1;

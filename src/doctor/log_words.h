@@ -135,9 +135,16 @@ inline constexpr std::string_view kTracked[] = {"^wandb:*acc*0.", "^wandb:*f1*0.
 inline constexpr std::string_view kTeardown[] = {"signalexception", "keyboardinterrupt", "brokenpipeerror",
                                                  "connectionreseterror", "dataloader worker*exited unexpectedly"};
 // Words after which the numbers of an out-of-memory message may follow.
-inline constexpr std::string_view kOutOfMemory[] = {
-    "anon-rss",           "out of memory",        "tried to allocate", "outofmemory", "would exceed allowed memory",
-    "unable to allocate", "can't allocate memory"};
+inline constexpr std::string_view kOutOfMemory[] = {"anon-rss",
+                                                    "out of memory",
+                                                    "tried to allocate",
+                                                    "outofmemory",
+                                                    "would exceed allowed memory",
+                                                    "unable to allocate",
+                                                    "can't allocate memory",
+                                                    "resource_exhausted",
+                                                    "hbm capacity by",
+                                                    "resource exhausted"};
 
 // Several processes wrote the log.
 inline constexpr std::string_view kRanks[] = {

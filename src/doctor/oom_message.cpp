@@ -86,10 +86,10 @@ std::optional<std::uint64_t> read_bytes_at(std::string_view text) {
   const std::string unit = to_small_letters(text.substr(0, letters));
   double factor = 0;
   if (unit == "bytes" || unit == "byte" || unit == "b") factor = 1;
-  if (unit == "kib" || unit == "kb") factor = 0x1.0p10;
-  if (unit == "mib" || unit == "mb") factor = 0x1.0p20;
-  if (unit == "gib" || unit == "gb") factor = 0x1.0p30;
-  if (unit == "tib" || unit == "tb") factor = 0x1.0p40;
+  if (unit == "kib" || unit == "kb" || unit == "k") factor = 0x1.0p10;
+  if (unit == "mib" || unit == "mb" || unit == "m") factor = 0x1.0p20;
+  if (unit == "gib" || unit == "gb" || unit == "g") factor = 0x1.0p30;
+  if (unit == "tib" || unit == "tb" || unit == "t") factor = 0x1.0p40;
   if (factor == 0) return {};
   const double value = std::strtod(digits.c_str(), nullptr) * factor;
   // 17179869184 GiB is a small negative number, printed as unsigned; no device has a petabyte.
@@ -113,11 +113,22 @@ OomNumbers read_oom_message(std::string_view message) {
   const std::string_view text = small;
   OomNumbers n;
   n.tried = first({after(text, "tried to allocate"), after(text, "trying to allocate"),
-                   after(text, "unable to allocate"), after(text, "requested :"), after(text, "requested:")});
-  n.total = first({after(text, "total capacity of"), after(text, "total capacty of"), before(text, "total capac"),
-                   after(text, "device limit")});
+                   after(text, "unable to allocate"), after(text, "requested :"), after(text, "requested:"),
+                   after(text, "attempting to reserve"), after(text, "attempting to allocate"),
+                   after(text, "out of memory allocating"), after(text, "failed to allocate request for")});
+  // XLA on TPUs: "Used 17.50G of 15.48G hbm. Exceeded hbm capacity by 2.02G."
+  if (text.find("hbm capacity by") != std::string_view::npos) {
+    const std::size_t used = text.find("used ");
+    if (used != std::string_view::npos) {
+      n.program = read_bytes_at(text.substr(used + 5));
+      n.total = after(text.substr(used), " of");
+    }
+  }
+  if (!n.total)
+    n.total = first({after(text, "total capacity of"), after(text, "total capacty of"), before(text, "total capac"),
+                     after(text, "device limit"), after(text, "hbm capacity")});
   n.free = first({after(text, "of which"), before(text, " free;"), before(text, " free)"),
-                  after(text, "free (according to cuda)")});
+                  after(text, "free (according to cuda)"), after(text, "there are")});
   n.process = first({after(text, "this process has"), after(text, "other allocations")});
   n.allocated = first({after(text, "of the allocated memory"), before(text, "already allocated"),
                        after(text, "currently allocated"), after(text, "mps allocated")});
@@ -171,6 +182,7 @@ std::vector<std::string> explain(const OomNumbers& n) {
   std::vector<std::string> lines;
   const auto say = [&](std::string line) { lines.push_back(std::move(line)); };
   if (n.tried) say(fmt::format("wanted       {:>10}  in one piece", size(n.tried)));
+  if (n.program) say(fmt::format("program      {:>10}  all that the compiled program needs", size(n.program)));
   if (n.total) say(fmt::format("device       {:>10}  in all", size(n.total)));
   if (n.free) say(fmt::format("free         {:>10}  of the device", size(n.free)));
   if (n.allocated) say(fmt::format("in tensors   {:>10}  allocated by PyTorch", size(n.allocated)));
@@ -192,6 +204,8 @@ std::vector<std::string> explain(const OomNumbers& n) {
   } else if (others_hold_much(n)) {
     say(fmt::format("{} of the device are not this process's tensors: freeing them would have been enough.",
                     size(n.others)));
+  } else if (n.program && n.total && *n.program > *n.total) {
+    say(fmt::format("{} are missing for the whole program.", size(*n.program - *n.total)));
   } else if (n.tells() && n.allocated && n.free) {
     const std::uint64_t have = *n.free + n.unallocated.value_or(0);
     if (*n.tried > have)

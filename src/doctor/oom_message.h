@@ -19,6 +19,7 @@ struct MemoryHolder {
 struct OomNumbers {
   std::optional<std::uint64_t> tried, total, free, process, allocated, reserved, unallocated, limit;
   std::optional<std::uint64_t> others;    // held by other processes: from the message, or the remainder
+  std::optional<std::uint64_t> program;   // all that a compiled program needs (XLA)
   std::optional<std::uint64_t> resident;  // of the process that the kernel killed
   std::vector<MemoryHolder> holders;      // in the message's order
 
@@ -26,7 +27,7 @@ struct OomNumbers {
   bool tells() const { return tried.has_value() && total.has_value(); }
   // True if tensors hold three quarters of the device: the run is too large for it, with or without gaps between them.
   bool filled_by_tensors() const { return allocated && total && *allocated > *total / 4 * 3; }
-  bool empty() const { return !tried && !total && !resident && !allocated; }
+  bool empty() const { return !tried && !total && !resident && !allocated && !program; }
 };
 
 // Reads the message as one text, with blanks for line breaks. Numbers that make no sense (an unsigned difference below
@@ -36,7 +37,7 @@ OomNumbers read_oom_message(std::string_view text);
 // Says what the numbers mean, one line each.
 std::vector<std::string> explain(const OomNumbers& numbers);
 
-// Reads "20.00 MiB", "1,024 bytes" or "7.79GB" at the start of `text`, after blanks; MB means MiB, as in these
+// Reads "20.00 MiB", "1,024 bytes", "7.79GB" or "17.5G" at the start of `text`, after blanks; MB means MiB, as in these
 // messages.
 std::optional<std::uint64_t> read_bytes_at(std::string_view text);
 // Does the same for the end of `text`.

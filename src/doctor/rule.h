@@ -45,6 +45,7 @@ inline constexpr std::string_view kUpdatesAreSkipped = "[found: no update that w
 inline constexpr std::string_view kRateIsZero = "[found: no learning rate but 0]";
 inline constexpr std::string_view kGradientsAreZero = "[found: no gradient but 0]";
 inline constexpr std::string_view kLossIsZero = "[found: no loss but 0]";
+inline constexpr std::string_view kLossDiverges = "[found: a loss that rises and stays far above where it began]";
 inline constexpr std::string_view kExtensionSymbol = "[found: a symbol that an extension in native code lacks]";
 inline constexpr std::string_view kExtensionKernel =
     "[found: an extension in native code without a kernel for this device]";
@@ -52,8 +53,11 @@ inline constexpr std::string_view kEndsInAllocation = "[found: a large allocatio
 inline constexpr std::string_view kEndsInInterrupt = "[found: an interrupt that ends the log before any training]";
 inline constexpr std::string_view kImagesOfSizes = "[found: images of different sizes in one batch]";
 inline constexpr std::string_view kImagesOfChannels = "[found: images of different channels in one batch]";
+inline constexpr std::string_view kLongerThanPositions = "[found: a sequence that is longer than the positions]";
+inline constexpr std::string_view kPaddedApart = "[found: a padded sequence beside one that is shorter]";
 
-// Facts in the quoted lines that say more than the rule's words: what failed, or which of its causes it was.
+// Facts in the quoted lines, or in a note that was found besides, that say more than the rule's words: what failed, or
+// which of its causes it was.
 struct Telling {
   AnyOf when{};             // patterns of one of those lines
   std::string_view what{};  // the headline; empty: the rule's
@@ -71,13 +75,15 @@ struct Rule {
   AnyOf without_anywhere{};       // not in the log
   // Must hold for the out-of-memory message's numbers and for what else the log says about the run.
   bool (*holds)(const OomNumbers& numbers, const LogFacts& facts) = nullptr;
-  RunUp run_up = RunUp::kAny;                // how the losses before must have developed
-  bool quotes_losses = false;                // the answer quotes the losses up to the first NaN or infinity
-  bool usual = false;                        // successful runs print it, too: alone it is not a failure
-  bool from_outside = false;                 // another program ended this one
-  bool heals = false;                        // losses above 0 after it show that it has passed
-  bool last_words = false;                   // no program continues after it: of several runs' lines, the last counts
-  bool passes = false;                       // losses after it show that the run continued without it
+  RunUp run_up = RunUp::kAny;  // how the losses before must have developed
+  bool quotes_losses = false;  // the answer quotes the losses up to the first NaN or infinity
+  bool usual = false;          // successful runs print it, too: alone it is not a failure
+  bool from_outside = false;   // another program ended this one
+  bool heals = false;          // losses above 0 after it show that it has passed
+  bool last_words = false;     // no program continues after it: of several runs' lines, the last counts
+  bool passes = false;         // losses after it show that the run continued without it
+  // It is an outage of the network or of a tracker: the same, and outside a traceback it ends no run that trained.
+  bool outage = false;
   bool lasting = false;                      // it concerns the run to its end: a good end does not cancel it
   bool reads_numbers = false;                // the answer explains the numbers of that message
   bool saves_memory = false;                 // after `fix` comes what saves a training run's memory (doctor/advice.h)

@@ -239,7 +239,7 @@ std::vector<Rule> data_rules() {
       {.name = "visual-tokens",
        .when = {"[512]*[561", "[561*[512", "(512)*(561)", "(561)*(512)", "[512]*[709", "[709*[512", "(512)*(709)",
                 "(709)*(512)"},
-       .refines = {"broadcast", "sequence-too-long", "loss-shapes"},
+       .refines = {"broadcast", "sequence-too-long", "length-mismatch", "loss-shapes"},
        .what = "hidden states of text and image tokens meet a mask or labels of the text tokens only",
        .cause = "LayoutLMv2 and LayoutXLM append 7 x 7 = 49 image tokens to the text (512 + 49 = 561), LayoutLMv3 197 "
                 "(512 + 197 = 709): attention_mask, labels and word positions are for the first 512 only",
@@ -286,7 +286,7 @@ std::vector<Rule> data_rules() {
        .command = "plimsoll check --data pages.jsonl names file, page and word"},
       {.name = "bad-image",
        .when = {"image file is truncated", "cannot identify image file", "unidentifiedimageerror", "broken png",
-                "decompressionbomb", "broken data stream when reading image", "bytes not processed",
+                "broken data stream when reading image", "bytes not processed",
                 "could not find a format to read the specified file in mode 'i'", "syntaxerror: not a png file",
                 "imread_*can't open/read file", "truncated file read", "libpng error"},
        .refines = {"worker-exception"},
@@ -294,11 +294,11 @@ std::vector<Rule> data_rules() {
        .cause =
            "A download or copy cut short, or an empty file\n"
            "A file that is no image: a web page, a text, a file of macOS (._name), another format under that name\n"
-           "A format that the library does not read (HEIC, WebP, 16 bits), or an image larger than its limit",
+           "A format that the library does not read (HEIC, WebP, 16 bits)",
        .confirm = "`file` on the images; PIL.Image.open(path).load() over all of them",
        .fix = "replace or leave out that image: try Image.open(path).load() over all of them once\n"
               "ImageFile.LOAD_TRUNCATED_IMAGES = True, to use what is there of cut ones\n"
-              "convert it (pillow-heif for HEIC); Image.MAX_IMAGE_PIXELS = None for huge scans",
+              "convert it (pillow-heif for HEIC)",
        .command = "plimsoll check --data pages.jsonl --decode-images decodes every image and names the bad ones"},
       {.name = "image-channels",
        .when = {kImagesOfChannels, "unable to infer channel dimension format", "to have 3 channels, but got",

@@ -359,7 +359,7 @@ std::vector<Rule> device_rules() {
       {.name = "illegal-access",
        .when = {"illegal memory access", "cudaerrorillegaladdress", "cudaerrormisalignedaddress", "misaligned address",
                 "warp illegal address", "illegal instruction was encountered", "cuda_error_illegal_address",
-                "xid*: 31,", "memory access fault by gpu"},
+                "xid*: 31,", "memory access fault by gpu", "hiperrorillegaladdress"},
        .leads_to = {"cublas-failed", "cublas-not-initialized", "cudnn-failed", "launch-failure"},
        .what = "a CUDA kernel touched memory that is not its own",
        .cause = "A custom, fused or compiled kernel (flash-attn, xFormers, Triton, apex, bitsandbytes) that does not "
@@ -378,7 +378,8 @@ std::vector<Rule> device_rules() {
        .command =
            "plimsoll check --data pages.jsonl for bad indices; plimsoll train resumes from the last whole checkpoint"},
       {.name = "launch-failure",
-       .when = {"unspecified launch failure", "cudaerrorlaunchfailure", "cuda_error_launch_failed"},
+       .when = {"unspecified launch failure", "cudaerrorlaunchfailure", "cuda_error_launch_failed",
+                "hiperrorlaunchfailure", "hsa_status_error_exception", "hsa_status_error_illegal_instruction"},
        .leads_to = {"cublas-failed", "cublas-not-initialized", "cudnn-failed"},
        .what = "a CUDA kernel failed without a reason",
        .cause = "A bad index or a fault in a custom, fused or compiled kernel, as with an illegal access\n"

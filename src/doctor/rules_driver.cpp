@@ -38,7 +38,8 @@ std::vector<Rule> driver_rules() {
        .command = "plimsoll doctor compares the GPU with what its own binary holds"},
       {.name = "no-kernel-amd",
        .when = {"hip error: no kernel image is available", "hip error: invalid device function",
-                "hiperrornobinaryforgpu"},
+                "hiperrornobinaryforgpu", "illegal seek for gpu arch", "tensilelibrary*cannot",
+                "cannot read*tensilelibrary"},
        .refines = {"no-kernel-image"},
        .what = "the program holds no kernels for this AMD GPU",
        .cause =
@@ -49,6 +50,20 @@ std::vector<Rule> driver_rules() {
        .fix = "a build of PyTorch whose ROCm lists the GPU\n"
               "HSA_OVERRIDE_GFX_VERSION=10.3.0 (RDNA 2) or 11.0.0 (RDNA 3), if a near relative is listed\n"
               "extensions: rebuild with PYTORCH_ROCM_ARCH set to the GPU's gfx name"},
+      {.name = "no-device-amd",
+       .when = {"no hip gpus are available", "hiperrornodevice", "hip error: no rocm-capable device"},
+       .refines = {"no-device"},
+       .what = "no AMD GPU can be used: HIP finds none",
+       .cause = "The user is in neither of the groups render and video, and may not open /dev/kfd and /dev/dri\n"
+                "The container was started without these devices\n"
+                "HIP_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES or CUDA_VISIBLE_DEVICES is empty or names GPUs that are not "
+                "there, or the job was given none\n"
+                "The amdgpu driver is not loaded, or is older than this ROCm needs; or ROCm does not list the GPU",
+       .confirm = "rocminfo | grep gfx; ls -l /dev/kfd /dev/dri; groups; printenv | grep VISIBLE_DEVICES",
+       .fix = "sudo usermod -aG render,video $USER, and log in again\n"
+              "docker run --device=/dev/kfd --device=/dev/dri --group-add video --group-add render …\n"
+              "unset the variables; Slurm: --gpus=1\n"
+              "the amdgpu driver of this ROCm, or a PyTorch for the ROCm that is installed"},
       {.name = "driver-too-old",
        .when = {"cuda driver version is insufficient", "driver on your system is too old",
                 "cudaerrorinsufficientdriver", "please update your gpu driver", "requires nvidia driver",

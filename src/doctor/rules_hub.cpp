@@ -127,6 +127,7 @@ std::vector<Rule> hub_rules() {
                 "temporary failure in name resolution", "max retries exceeded with url", "couldn't reach",
                 "connect timeout=", "is not cached locally", "connectionerror: (protocolerror",
                 "failed to establish a new connection"},
+       .outage = true,
        .refines = {"load-name"},
        .what = "a model's files are not found here and cannot be downloaded",
        .cause = "No network on this machine (a compute node, a container), or only through a proxy that is not set\n"
@@ -172,6 +173,7 @@ std::vector<Rule> hub_rules() {
       {.name = "hub-server",
        .when = {"server error*huggingface.co", "429 client error", "gateway time-out for url*huggingface",
                 "'429 too many requests' for url*huggingface"},
+       .outage = true,
        .refines = {"hub-unreachable", "hub-gated", "load-name"},
        .what = "the hub is overloaded, or gets too many requests from here",
        .cause = "A 5xx is the hub's own failure and passes; 429 means that this address or token asks too often (many "
@@ -267,6 +269,7 @@ std::vector<Rule> hub_rules() {
        .with = {{"urllib", "urlopen", "requests/", "httpx", "http/client.py", "download", "boto", "gdown", "wget",
                  "ftplib"}},
        .without = {"http error 4", "certificate_verify_failed"},
+       .outage = true,
        .refines = {"hub-unreachable", "load-name"},
        .what = "something cannot be downloaded: this machine does not reach the server",
        .cause = "The machine has no way to the internet (a compute node, a container), or only through a proxy that is "
@@ -279,6 +282,7 @@ std::vector<Rule> hub_rules() {
        .when = {"consistency check failed: file should be of size", "incompleteread(", "chunkedencodingerror",
                 "connection broken: ", "read timed out", "contenttooshorterror", "retrieval incomplete",
                 "error decoding response body", "cas service error"},
+       .outage = true,
        .refines = {"hub-unreachable", "load-name"},
        .what = "a download broke off",
        .cause = "The connection or a proxy ended it, or the disk filled up",

@@ -62,8 +62,9 @@ std::vector<Rule> library_rules() {
       {.name = "cublas-failed",
        .when = {"cublas_status_execution_failed", "cublas_status_internal_error", "cublas_status_not_supported",
                 "cublas_status_arch_mismatch", "cuda error: cublas_status", "cusolver_status_internal",
+                "cuda error: hipblas_status", "hipblas_status_execution_failed", "hipblas_status_internal_error",
                 "cusparse_status"},
-       .without = {"cublas_status_alloc_failed"},
+       .without = {"cublas_status_alloc_failed", "hipblas_status_alloc_failed"},
        .what = "a matrix product failed inside cuBLAS",
        .cause = "An earlier kernel's bad index that shows only here: a token id beyond the vocabulary, a label not "
                 "below num_labels, a text longer than the model's positions\n"

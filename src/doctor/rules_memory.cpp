@@ -4,31 +4,56 @@
 namespace plimsoll::doctor {
 namespace {
 
-const AnyOf kOutOfMemory = {"cuda driver error: out of memory",
-                            "cudamalloc failed: out of memory",
-                            "nvml_success ==",
-                            "oom when allocating tensor",
-                            "cuda out of memory",
-                            "outofmemoryerror:",
-                            "cuda error: out of memory",
-                            "cuda runtime error (2)",
-                            "hip out of memory",
-                            "hip error: out of memory",
-                            "xpu out of memory",
-                            "npu out of memory",
-                            "ran out of memory in memory space",
-                            "would exceed allowed memory. (out of memory)",
-                            "cuda_error_out_of_memory",
-                            "cudaerrormemoryallocation",
-                            "mps backend out of memory",
-                            "triton error [cuda]: out of memory",
-                            "cuda failure 'out of memory'",
-                            "cuda failure 2 'out of memory'",
-                            "resource_exhausted: attempting to reserve",
-                            "resource_exhausted: attempting to allocate",
-                            "resource_exhausted: out of memory",
-                            "resource exhausted: out of memory",
-                            "cublas_status_alloc_failed"};
+// XLA: JAX, PyTorch/XLA and TensorFlow, on TPUs and GPUs.
+const AnyOf kXla = {"ran out of memory in memory space",
+                    "resource_exhausted: attempting to reserve",
+                    "resource_exhausted: attempting to allocate",
+                    "resource exhausted: attempting to reserve",
+                    "resource exhausted: attempting to allocate",
+                    "attempting to reserve*that was not possible",
+                    "attempting to allocate*that was not possible",
+                    "exceeded hbm capacity by",
+                    "resource_exhausted: error loading program",
+                    "resource_exhausted: error allocating device buffer",
+                    "resource_exhausted: failed to allocate request",
+                    "resource_exhausted: out of memory while trying to allocate",
+                    "resource_exhausted: out of memory allocating",
+                    "resource exhausted: out of memory while trying to allocate",
+                    "out of memory while trying to allocate*bytes",
+                    "resource exhausted: from /job:",
+                    "resource_exhausted: from /job:",
+                    "xlaruntimeerror: resource_exhausted",
+                    "jaxruntimeerror: resource_exhausted"};
+
+AnyOf with_xla(AnyOf patterns) {
+  patterns.insert(patterns.end(), kXla.begin(), kXla.end());
+  return patterns;
+}
+
+const AnyOf kOutOfMemory = with_xla({"cuda driver error: out of memory",
+                                     "cudamalloc failed: out of memory",
+                                     "nvml_success ==",
+                                     "oom when allocating tensor",
+                                     "cuda out of memory",
+                                     "outofmemoryerror:",
+                                     "cuda error: out of memory",
+                                     "cuda runtime error (2)",
+                                     "hip out of memory",
+                                     "hip error: out of memory",
+                                     "xpu out of memory",
+                                     "npu out of memory",
+                                     "would exceed allowed memory. (out of memory)",
+                                     "cuda_error_out_of_memory",
+                                     "cudaerrormemoryallocation",
+                                     "mps backend out of memory",
+                                     "triton error [cuda]: out of memory",
+                                     "cuda failure 'out of memory'",
+                                     "cuda failure 2 'out of memory'",
+                                     "resource_exhausted: out of memory",
+                                     "resource exhausted: out of memory",
+                                     "hiperroroutofmemory",
+                                     "hipblas_status_alloc_failed",
+                                     "cublas_status_alloc_failed"});
 
 bool is_larger_than_device(const OomNumbers& n, const LogFacts&) { return wants_more_than_all(n); }
 bool is_held_by_others(const OomNumbers& n, const LogFacts&) { return others_hold_much(n); }
@@ -438,7 +463,7 @@ std::vector<Rule> memory_rules() {
               "end what else holds the GPU; torch.cuda.set_device(local_rank) before the loader is made",
        .command = "plimsoll train has a plan for host memory too"},
       {.name = "oom-cublas",
-       .when = {"cublas_status_alloc_failed"},
+       .when = {"cublas_status_alloc_failed", "hipblas_status_alloc_failed"},
        .saves_memory = true,
        .refines = {"oom", "oom-no-numbers", "oom-forward", "oom-backward", "oom-attention", "oom-loss",
                    "oom-evaluation"},
@@ -464,10 +489,47 @@ std::vector<Rule> memory_rules() {
        .fix = "a smaller batch, close other programs; PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 lifts the watermark and may "
               "make the whole machine swap",
        .command = kPlan},
+      {.name = "oom-xla",
+       .when = kXla,
+       .without = {"larger than max", "quota exceeded", "in memory space vmem"},
+       .reads_numbers = true,
+       .refines = {"oom", "oom-no-numbers", "oom-forward", "oom-backward", "oom-weights", "oom-attention", "oom-loss",
+                   "oom-optimizer-step", "oom-evaluation", "oom-generate"},
+       .what = "the accelerator's memory is full: XLA could not place the program or its buffers",
+       .cause =
+           "Weights, gradients, the optimizer's state and activations of the compiled step together need more than "
+           "the device has: batch, sequences or model are too large for it\n"
+           "Weights or the optimizer's state are replicated on every device in place of sharded, or the old state "
+           "is kept beside the new one because the step does not donate it\n"
+           "Padding: a TPU pads the last two dimensions of a tensor to multiples of 8 and 128, so that narrow "
+           "shapes take many times their size\n"
+           "On a GPU another process, TensorFlow or PyTorch shares the device: JAX takes three quarters of it at its "
+           "start",
+       .confirm = "the message's list of largest allocations and their shapes; half the batch compiles and runs",
+       .fix =
+           "a smaller batch for each device, with gradients accumulated over several\n"
+           "jax.checkpoint (remat) around each layer, or gradient checkpointing in PyTorch/XLA; bfloat16\n"
+           "donate_argnums for the training state; shard weights and optimizer state over the devices (NamedSharding, "
+           "FSDP)\n"
+           "shorter sequences; shapes whose last dimension is a multiple of 128\n"
+           "on a GPU: XLA_PYTHON_CLIENT_PREALLOCATE=false, or XLA_PYTHON_CLIENT_MEM_FRACTION, where another program "
+           "shares it"},
+      {.name = "xla-vmem",
+       .when = {"ran out of memory in memory space vmem", "exceeded vmem capacity by", "exceeded scoped vmem limit"},
+       .refines = {"oom", "oom-xla", "oom-no-numbers"},
+       .what = "one kernel needs more of the TPU's on-chip memory (vmem) than there is",
+       .cause =
+           "A Pallas kernel's blocks are too large, or the compiler fused more than fits; a smaller batch does not "
+           "always help\n"
+           "This libtpu chooses blocks that an older or newer one does not",
+       .confirm = "the largest vmem allocation that the message lists",
+       .fix = "smaller blocks in the Pallas kernel (block_q, block_k)\n"
+              "LIBTPU_INIT_ARGS=--xla_tpu_scoped_vmem_limit_kib=…\n"
+              "shorter sequences; another version of jax and libtpu"},
       {.name = "oom-no-numbers",
        .when = {"cuda driver error: out of memory", "cudamalloc failed: out of memory",
                 "nvml_success ==", "cuda error: out of memory", "cuda runtime error (2)", "cuda_error_out_of_memory",
-                "cudaerrormemoryallocation"},
+                "cudaerrormemoryallocation", "hip error: out of memory", "hiperroroutofmemory"},
        .refines = {"oom"},
        .what = "CUDA itself found no memory, outside PyTorch's allocator",
        .cause = "Another process holds the device, which was full before this one began (its context alone takes some "

@@ -442,7 +442,12 @@ std::vector<Rule> number_rules() {
               "gradient_checkpointing_kwargs={'use_reentrant': False}\n"
               "PeftModel.from_pretrained(…, is_trainable=True); requires_grad_(True) on what shall train\n"
               "compute the loss from the model's own output, outside no_grad, without .item() or torch.tensor(…)",
-       .command = "plimsoll train --lora-rank 8 or --freeze PATTERN recomputes correctly"},
+       .command = "plimsoll train --lora-rank 8 or --freeze PATTERN recomputes correctly",
+       .tellings = {{.when = {"none of the inputs have requires_grad"},
+                     .what = "the loss does not depend on anything that trains: gradient checkpointing got inputs that "
+                             "need no gradients",
+                     .cause = "Gradient checkpointing with frozen",
+                     .fix = "with adapters and checkpointing"}}},
       {.name = "checkpoint-frozen-input",
        .level = Level::kNote,
        .when = {"none of the inputs have requires_grad=true"},

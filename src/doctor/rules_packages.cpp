@@ -317,6 +317,7 @@ std::vector<Rule> package_rules() {
        .when = {"wandb: network error", "failed to resolve*wandb.io", "host='api.wandb.ai'",
                 "wandb.io', port=", "wandb.errors.commerror", "run initialization has timed out",
                 "host='api.wandb.ai'*max retries exceeded", "wandb.errors.errors.commerror"},
+       .outage = true,
        .refines = {"wandb-key", "hub-unreachable", "load-name"},
        .what = "Weights & Biases could not be reached, or refused the run",
        .cause =
@@ -329,6 +330,7 @@ std::vector<Rule> package_rules() {
               "pip install -U wandb; WANDB_INIT_TIMEOUT=300"},
       {.name = "mlflow-limit",
        .when = {"mlflow.exceptions.mlflowexception", "mlflow.exceptions.restexception"},
+       .outage = true,
        .what = "MLflow refused what the Trainer reported",
        .cause = "The server or tracking directory is not reached, or refuses the log-in\n"
                 "A parameter is longer than it allows (250, 500 or 6000 characters), or was logged before with another "

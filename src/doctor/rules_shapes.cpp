@@ -37,15 +37,7 @@ bool joins_hidden_sizes(const OomNumbers&, const LogFacts& f) {
 std::vector<Rule> shape_rules() {
   return {
       {.name = "sequence-too-long",
-       .when = {"labels' sequence length*cannot exceed the maximum allowed length", "size of tensor a (512)*must match*dimension 1",
-                "size of tensor a (709)*must match", "size of tensor a (514)*must match",
-                "size of tensor a*must match the size of tensor b (512) at non-singleton dimension 1",
-                "size of tensor a*must match the size of tensor b (514)",
-                "size of tensor a*must match the size of tensor b (77) at non-singleton dimension 1",
-                "size of tensor a*must match the size of tensor b (709)",
-                "size of tensor a*must match the size of tensor b (511)", "must match the existing size (512)",
-                "expanded size of the tensor*must match the existing size (514)",
-                "shape*is invalid for input of size*512"},
+       .when = {"labels' sequence length*cannot exceed the maximum allowed length", kLongerThanPositions},
        .without = {"unet", "diffusers", "nn/modules/conv.py", "conv2d(", "interpolate("},
        .refines = {"broadcast", "sequence-warning"},
        .what = "a text or page has more tokens than the model has positions",
@@ -59,6 +51,24 @@ std::vector<Rule> shape_rules() {
               "stride and return_overflowing_tokens=True, so that nothing is lost\n"
               "the same length for every part of the batch",
        .command = "plimsoll train cuts long pages into windows with overlap; plimsoll check counts them"},
+      {.name = "length-mismatch",
+       .when = {kPaddedApart},
+       .without = {"unet", "diffusers", "nn/modules/conv.py", "conv2d(", "interpolate("},
+       .refines = {"broadcast", "sequence-warning"},
+       .what = "one part of the batch has another length than the rest: the longer one was padded, the other was not",
+       .cause =
+           "One of attention_mask, token_type_ids, position_ids, labels and boxes was padded to max_length and the "
+           "others to the longest sequence of the batch, or not at all\n"
+           "The collator pads only the keys that it knows: labels, boxes or a mask of one's own keep their length\n"
+           "The parts were made by two calls of the tokenizer or processor with different max_length, padding or "
+           "truncation\n"
+           "Not a sequence that is too long: the larger number is the padded length, or the number of positions",
+       .confirm = "print {k: v.shape for k, v in batch.items()} of the failing batch: which part differs?",
+       .fix = "one call for all parts, with padding='max_length', truncation=True and the same max_length\n"
+              "or padding in the collator only, for every part: labels with -100, masks and token types with 0, boxes "
+              "with [0, 0, 0, 0]\n"
+              "mask[:, :input_ids.shape[1]], where the longer one only has padding beyond",
+       .command = "plimsoll train pads every part of a batch to one length by itself"},
       {.name = "sequence-warning",
        .level = Level::kNote,
        .when = {"token indices sequence length is longer than the specified maximum"},

@@ -1,7 +1,18 @@
-// Runs that print no error and train nothing (doctor/untrained.h).
+// Runs that print no error and train nothing (doctor/untrained.h), or diverge (doctor/diverged.h).
 #include "doctor/rule.h"
 
 namespace plimsoll::doctor {
+namespace {
+
+// What peft, Lightning, the Trainer and scripts print if everything is frozen.
+const std::vector<AnyOf> kNothingTrains = {
+    {"trainable params: 0 ", "trainable params: 0$", "trainable params: 0,", "trainable params: 0/", "trainable%: 0.0$",
+     "trainable%: 0$", "trainable%: 0.0000$", "trainable parameters: 0$", "trainable parameters: 0 ",
+     "trainable parameters: 0/", "trainable parameters = 0$", "trainable parameters = 0 ", "trainable parameters = 0/",
+     "^0 *trainable params$", "no trainable parameters", "no parameters require grad", "all parameters are frozen",
+     "0 trainable parameters$", "has no parameters that require"}};
+
+}  // namespace
 
 std::vector<Rule> untrained_rules() {
   return {
@@ -72,6 +83,75 @@ std::vector<Rule> untrained_rules() {
               "labels that count in every sample\n"
               "begin again from a checkpoint from before: the weights may be NaN since",
        .command = "plimsoll train --bf16 checks every step and stops at the first NaN (exit code 6)"},
+      {.name = "gradients-unlinked",
+       .level = Level::kConsequence,
+       .when = {kGradientsAreZero},
+       .anywhere = {{"none of the inputs have requires_grad", "gradients will be none"}},
+       .lasting = true,
+       .refines = {"gradients-zero", "checkpoint-frozen-input"},
+       .what =
+           "nothing is trained: the norm of the gradients is 0, for gradient checkpointing gets inputs that need no "
+           "gradients",
+       .cause = "The log says so: reentrant gradient checkpointing passes no gradients on if none of a block's inputs "
+                "needs them, and with adapters or a frozen base model the embeddings' output needs none\n"
+                "Everything in the blocks that are checkpointed is frozen\n"
+                "Forward runs under torch.no_grad(), or detaches its output",
+       .confirm = "[n for n, p in model.named_parameters() if p.requires_grad and p.grad is None] after backward; the "
+                  "same steps without gradient checkpointing: the norm is not 0",
+       .fix = "gradient_checkpointing_kwargs={'use_reentrant': False}\n"
+              "model.enable_input_require_grads() before the adapters are added\n"
+              "gradient_checkpointing=False, where memory allows",
+       .command = "plimsoll train --lora-rank 8 or --freeze PATTERN recomputes correctly"},
+      {.name = "gradients-frozen",
+       .level = Level::kConsequence,
+       .when = {kGradientsAreZero},
+       .anywhere = kNothingTrains,
+       .lasting = true,
+       .refines = {"gradients-zero"},
+       .what = "nothing is trained: no parameter is trainable",
+       .cause =
+           "The log says so: every parameter is frozen (requires_grad=False)\n"
+           "Adapters were loaded for inference: PeftModel.from_pretrained without is_trainable=True\n"
+           "Code that freezes the base model also freezes the head or the adapters, because their names match or it "
+           "runs after they were added",
+       .confirm = "sum(p.numel() for p in model.parameters() if p.requires_grad); model.print_trainable_parameters()",
+       .fix = "PeftModel.from_pretrained(model, DIR, is_trainable=True), or get_peft_model(model, config)\n"
+              "freeze before the head and the adapters are added, or by their exact names\n"
+              "requires_grad_(True) on what shall train, before the optimizer is made",
+       .command = "plimsoll train --freeze PATTERN says how many parameters train"},
+      {.name = "gradients-unlabelled",
+       .level = Level::kConsequence,
+       .when = {kGradientsAreZero, kLossIsZero},
+       .anywhere = {{"could not find response key", "could not find instruction key", "all labels are -100",
+                     "labels are all -100", "no valid labels", "all -100"}},
+       .lasting = true,
+       .refines = {"gradients-zero", "loss-zero"},
+       .what = "nothing is trained: according to the log no label counts",
+       .cause = "The log says so: all labels of the samples are -100, which the loss leaves out\n"
+                "The answer's template is tokenized otherwise in its context than alone, or is another one than the "
+                "data's\n"
+                "The texts are cut before the answer begins",
+       .confirm = "(labels != -100).sum() of each sample; tokenizer.decode of one sample's input_ids",
+       .fix = "the template that the data has, as ids taken from its context\n"
+              "a larger max_length, or leave long prompts out\n"
+              "labels for one token of each word at least"},
+      {.name = "loss-diverged",
+       .level = Level::kConsequence,
+       .when = {kLossDiverges},
+       .lasting = true,
+       .what = "training diverged: the loss rose far above where it began, and did not come down again",
+       .cause = "The learning rate is too high, there is no warm-up, or gradients are not clipped\n"
+                "fp16: gradients or the optimizer's second moments lose their small values; or the scale of the loss "
+                "is not removed before gradients are clipped\n"
+                "Labels or inputs are wrong where the rise begins: outliers, targets that are not normalised\n"
+                "The optimizer's state does not belong to the weights: it was resumed from another run, or its "
+                "learning rate was set anew",
+       .confirm = "the same steps with a tenth of the learning rate: the loss falls",
+       .fix = "a tenth of the learning rate (1e-5 to 5e-5 where a transformer is fine-tuned), warmup_ratio=0.1\n"
+              "max_grad_norm=1\n"
+              "bf16=True (or F32) instead of fp16=True\n"
+              "go back to a checkpoint from before the rise, and look at the batches where it begins",
+       .command = "plimsoll train warms up, clips gradients, and stops at the first loss that is not finite"},
   };
 }
 

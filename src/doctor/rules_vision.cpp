@@ -20,6 +20,22 @@ std::vector<Rule> vision_rules() {
        .fix = "name the folders images and labels\n"
               "a line a box in each text file: class x_center y_center width height, from 0 to 1\n"
               "delete the *.cache files and start again"},
+      {.name = "image-pixels",
+       .when = {"decompressionbomb", "could be decompression bomb"},
+       .refines = {"bad-image"},
+       .what = "an image has more pixels than Pillow opens",
+       .cause =
+           "A scan or map is very large: Pillow warns above 89 million pixels (MAX_IMAGE_PIXELS), and refuses above "
+           "twice as many\n"
+           "A page of a PDF was rendered at far too many dots per inch, or the file is damaged and states a wrong "
+           "size\n"
+           "An animation or stacked image has that many pixels in one frame",
+       .confirm = "the message's number of pixels against the limit; PIL.Image.open(path).size of that file",
+       .fix = "Image.MAX_IMAGE_PIXELS = None before the first image is opened, if the source is trusted\n"
+              "save the image smaller once (300 dots per inch are 8.7 million pixels for an A4 page), which also saves "
+              "memory\n"
+              "leave the file out",
+       .command = "plimsoll check --data pages.jsonl --decode-images decodes every image and names the bad ones"},
       {.name = "yolo-class",
        .when = {"label class*exceeds nc=", "label class*exceeds dataset class count", "possible class labels are 0-"},
        .what = "a label file has a class whose number is not below the number of classes",

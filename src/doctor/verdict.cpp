@@ -6,6 +6,7 @@
 #include <set>
 #include <span>
 
+#include "doctor/error_lines.h"
 #include "doctor/headers.h"
 #include "doctor/hints.h"
 #include "doctor/pattern.h"
@@ -31,10 +32,15 @@ bool is_torch_warning(std::string_view small) {
          (small[at + 2] == ' ' || std::isdigit(static_cast<unsigned char>(small[at + 2])) != 0) &&
          small.substr(at, end - at).find(".cpp:") != std::string_view::npos;
 }
-// A loss that is NaN is no less serious in a line that a logger marks as information.
+// A loss that is NaN is no less serious in a line that a logger marks as information, nor is a warning that was raised
+// as an exception.
 bool is_mild(const Finding& f) {
-  return f.rule->level == Level::kNote || (only_warns(f.trigger.text) && !f.rule->heals && !f.rule->lasting);
+  if (f.rule->level == Level::kNote) return true;
+  const bool raised = f.inside && is_exception_name(f.trigger.text);
+  return only_warns(f.trigger.text) && !f.rule->heals && !f.rule->lasting && !raised;
 }
+
+bool passes_by(const Finding& f) { return f.rule->passes || f.rule->outage; }
 
 // This many losses that are NaN, each after a finite one, are not a coincidence.
 constexpr std::uint64_t kRelapses = 3;
@@ -94,9 +100,18 @@ class Judge {
   }
   bool is_over(const Finding& f) const {
     if (f.rule->lasting) return false;
-    const bool passes = is_mild(f) || f.rule->heals || f.rule->passes || calls_itself_warning(f.trigger.text);
+    const bool passes = is_mild(f) || f.rule->heals || passes_by(f) || calls_itself_warning(f.trigger.text);
     if (is_lasting_nan(f)) return ended_well(f.trigger.line, f.updates);
+    if (f.rule->outage && is_beside_training(f)) return true;
     return passes ? went_on(f.trigger.line, f.updates) : ended_well(f.trigger.line, f.updates);
+  }
+  // True for an outage of a tracker or the network that a run reports which trained, or which had finished: such a line
+  // ends no run unless it is in a traceback.
+  bool is_beside_training(const Finding& f) const {
+    if (f.inside || !made_progress()) return false;
+    const bool raised = std::any_of(story_.exceptions.begin(), story_.exceptions.end(),
+                                    [&](const Exception& e) { return e.evidence.line == f.trigger.line; });
+    return !raised || (story_.closing_line > 0 && story_.finite);
   }
   bool is_clean() const { return story_.errors.empty() && story_.exceptions.empty(); }
   // True if the log shows training that works, or that has finished.
@@ -116,13 +131,22 @@ class Judge {
   bool ended_in_peace() const {
     for (const Exception& e : story_.exceptions) {
       const bool passes = std::any_of(findings_.begin(), findings_.end(), [&](const Finding& f) {
-        return f.rule->passes && f.trigger.line == e.evidence.line && is_over(f);
+        const bool is_it =
+            f.trigger.line == e.evidence.line || (contains(f.chains, e.chain) && went_on(e.evidence.line, e.updates));
+        return passes_by(f) && is_it && is_over(f);
       });
       if (!passes && !ended_well(e.evidence.line, e.updates)) return false;
     }
-    if (story_.errors.empty() || went_on(story_.errors.back().line, story_.error_updates)) return true;
+    const auto is_passed = [&](std::uint64_t line) {
+      return std::any_of(findings_.begin(), findings_.end(),
+                         [&](const Finding& f) { return passes_by(f) && f.trigger.line == line && is_over(f); });
+    };
+    if (story_.errors.empty() || went_on(story_.errors.back().line, story_.error_updates) ||
+        is_passed(story_.errors.back().line))
+      return true;
     // If training finished or was evaluated, an error that a logger reports is about something else.
-    const bool outlived = story_.fatal_line == 0 || went_on(story_.fatal_line, story_.fatal_updates);
+    const bool outlived =
+        story_.fatal_line == 0 || went_on(story_.fatal_line, story_.fatal_updates) || is_passed(story_.fatal_line);
     return outlived && (story_.closing_line > 0 || story_.results);
   }
 
@@ -257,12 +281,12 @@ class Judge {
   }
 
   void drop_vaguer_words() {
-    // A note says more than a warning, but not more than an error; notes come first, because such a warning then
-    // refines nothing.
+    // A note or a warning says more than another warning, but not more than an error; notes come first, because such a
+    // warning then refines nothing.
     for (const bool notes : {true, false}) {
       std::set<std::string_view> refined;
       for (const Finding& f : findings_)
-        if ((f.rule->level == Level::kNote) == notes) refined.insert(f.rule->refines.begin(), f.rule->refines.end());
+        if (is_mild(f) == notes) refined.insert(f.rule->refines.begin(), f.rule->refines.end());
       std::erase_if(findings_,
                     [&](const Finding& f) { return refined.contains(f.rule->name) && (!notes || is_mild(f)); });
     }

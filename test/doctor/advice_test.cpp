@@ -317,5 +317,59 @@ TEST(Advice, AHighLearningRateExplainsANaN) {
   EXPECT_TRUE(meanings(nan("0.0001")).empty());
 }
 
+// What the log states comes first among the causes.
+TEST(Advice, ACauseThatTheLogStatesComesFirst) {
+  const std::string warning =
+      "torch/utils/checkpoint.py:90: UserWarning: None of the inputs have requires_grad=True. Gradients will be None\n";
+  const std::string error =
+      "Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\n    loss.backward()\n"
+      "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn\n";
+  EXPECT_THAT(causes(diagnose(error)).at(0), testing::HasSubstr("All parameters are frozen"));
+  EXPECT_THAT(causes(diagnose(warning + error)).at(0), testing::HasSubstr("Gradient checkpointing"));
+  std::string zeros;
+  for (int i = 1; i < 6; ++i)
+    zeros += "{'loss': 1.79, 'grad_norm': 0.0, 'learning_rate': 1e-05, 'epoch': 0." + std::to_string(i) + "}\n";
+  EXPECT_THAT(causes(diagnose(zeros)).at(0), testing::HasSubstr("No label counts"));
+  EXPECT_THAT(headline(diagnose(warning + zeros)), testing::HasSubstr("gradient checkpointing"));
+  for (const char* line : {"trainable params: 0 || all params: 125,922,311 || trainable%: 0.0\n",
+                           ">>   Number of trainable parameters = 0\n", "0         Trainable params\n"})
+    EXPECT_EQ(name_of(diagnose(line + zeros)), "gradients-frozen") << line;
+  EXPECT_EQ(name_of(diagnose("trainable params: 294,912 || all params: 125,922,311 || trainable%: 0.2342\n" + zeros)),
+            "gradients-zero");
+}
+
+// ROCm has other tools and variables than CUDA.
+TEST(Advice, IsAMDsForTheirGpus) {
+  const auto all = [](const Diagnosis& d) {
+    std::string text = headline(d) + confirmation(d) + command(d);
+    for (const auto& list : {causes(d), fixes(d), meanings(d)})
+      for (const std::string& line : list) text += line + "\n";
+    return text;
+  };
+  const std::string forward = "Traceback (most recent call last):\n  File \"a.py\", line 1, in forward\n    y = f(x)\n";
+  const std::string numbers =
+      " out of memory. Tried to allocate 3.00 GiB. GPU 0 has a total capacity of 23.98 GiB of which 1.00 GiB is free. "
+      "Of the allocated memory 12.00 GiB is allocated by PyTorch, and 10.10 GiB is reserved by PyTorch but "
+      "unallocated.\n";
+  for (const std::string& message :
+       {"torch.OutOfMemoryError: HIP" + numbers, std::string("RuntimeError: HIP error: an illegal memory access\n"),
+        std::string("RuntimeError: HIP error: unspecified launch failure\n"),
+        std::string("RuntimeError: HIP error: hipErrorOutOfMemory: out of memory\n")}) {
+    const Diagnosis diagnosis = diagnose(forward + message);
+    ASSERT_NE(diagnosis.rule, nullptr) << message;
+    const std::string text = all(diagnosis);
+    for (const char* name : {"CUDA", "nvidia", "xid", "compute-sanitizer", "Ampere", "--device cuda"})
+      EXPECT_THAT(text, testing::Not(testing::HasSubstr(name))) << message;
+  }
+  EXPECT_THAT(all(diagnose(forward + "RuntimeError: HIP error: an illegal memory access\n")),
+              testing::HasSubstr("AMD_SERIALIZE_KERNEL=3"));
+  EXPECT_THAT(all(diagnose(forward + "torch.OutOfMemoryError: HIP" + numbers)),
+              testing::HasSubstr("PYTORCH_HIP_ALLOC_CONF=max_split_size_mb"));
+  // A GPU of NVIDIA beside an AMD processor, or a report that names ROCm as absent.
+  const std::string nvidia = "CPU: AMD EPYC 7763\nROCM used to build PyTorch: N/A\n" + forward;
+  EXPECT_THAT(all(diagnose(nvidia + "RuntimeError: CUDA error: an illegal memory access was encountered\n")),
+              testing::HasSubstr("CUDA_LAUNCH_BLOCKING=1"));
+}
+
 }  // namespace
 }  // namespace plimsoll::doctor

@@ -104,6 +104,32 @@ TEST(Hints, TellANameOfOneLetter) {
   EXPECT_FALSE(names_one_letter("see https://huggingface.co/"));
 }
 
+TEST(Hints, TheShorterOfTwoLengthsDecides) {
+  const auto sizes = [](int a, int b, int dimension) {
+    return "the size of tensor a (" + std::to_string(a) + ") must match the size of tensor b (" + std::to_string(b) +
+           ") at non-singleton dimension " + std::to_string(dimension);
+  };
+  const auto expanded = [](int wanted, int existing) {
+    return "the expanded size of the tensor (" + std::to_string(wanted) + ") must match the existing size (" +
+           std::to_string(existing) + ") at non-singleton dimension 1.";
+  };
+  EXPECT_EQ(read_lengths(sizes(743, 512, 1), ""), Lengths::kTooLong);
+  EXPECT_EQ(read_lengths(sizes(512, 743, 1), ""), Lengths::kTooLong);
+  EXPECT_EQ(read_lengths(sizes(709, 1221, 3), ""), Lengths::kTooLong);
+  EXPECT_EQ(read_lengths(expanded(743, 512), ""), Lengths::kTooLong);
+  EXPECT_EQ(read_lengths("shape '[-1, 743]' is invalid for input of size 512", ""), Lengths::kTooLong);
+  for (const std::string& message : {sizes(300, 512, 1), sizes(512, 300, 1), sizes(709, 497, 3), expanded(300, 512)})
+    EXPECT_EQ(read_lengths(message, ""), Lengths::kPaddedApart) << message;
+  const std::string mask = "scores = scores + attention_mask";
+  EXPECT_EQ(read_lengths(sizes(300, 512, 3), mask), Lengths::kPaddedApart);
+  EXPECT_EQ(read_lengths(sizes(256, 512, 1), mask), Lengths::kPaddedApart);
+  // Sizes of features, or of nothing known.
+  for (const std::string& message : {sizes(256, 512, 1), sizes(300, 512, 3), sizes(300, 400, 1), expanded(256, 512),
+                                     std::string("shape '[-1, 300]' is invalid for input of size 512"),
+                                     std::string("the size of tensor a (300) must match the size of tensor b")})
+    EXPECT_EQ(read_lengths(message, "x = x + y"), Lengths::kUnknown) << message;
+}
+
 // The answer names what to install.
 TEST(Hints, TheAnswerNamesThePackage) {
   for (const auto& [log, package] : {std::pair<const char*, const char*>{"package-missing.log", "sentencepiece"},

@@ -125,6 +125,26 @@ TEST(OomMessage, ReadsOtherAllocators) {
   EXPECT_EQ(host.tried, 1024U);
 }
 
+TEST(OomMessage, ReadsXlasWordings) {
+  const OomNumbers compiled = read_oom_message(
+      "XlaRuntimeError: RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm. Used 17.50G of 15.48G hbm. Exceeded "
+      "hbm capacity by 2.02G. Total hbm usage >= 18.02G:");
+  EXPECT_EQ(compiled.program, gib(17.5));
+  EXPECT_EQ(compiled.total, gib(15.48));
+  EXPECT_FALSE(wants_more_than_all(compiled));
+  EXPECT_NE(explain(compiled).back().find("2.02 GiB are missing"), std::string::npos);
+  const OomNumbers reserve = read_oom_message(
+      "RESOURCE_EXHAUSTED: Attempting to reserve 3.95G at the bottom of memory. That was not possible. There are 1.92G "
+      "free, 0B reserved, and 1.92G reservable.; HBM capacity 8.00G:");
+  EXPECT_EQ(reserve.tried, gib(3.95));
+  EXPECT_EQ(reserve.free, gib(1.92));
+  EXPECT_EQ(reserve.total, gib(8));
+  EXPECT_EQ(read_oom_message("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 2147483648 bytes.").tried,
+            gib(2));
+  EXPECT_EQ(read_oom_message("RESOURCE_EXHAUSTED: Out of memory allocating 1024 bytes.").tried, 1024U);
+  EXPECT_EQ(read_oom_message("Failed to allocate request for 8.00GiB (8589934592B) on device ordinal 0").tried, gib(8));
+}
+
 TEST(OomMessage, HoldsWithoutNumbers) {
   for (const char* text :
        {"", "CUDA out of memory", "tried to allocate", "tried to allocate ,,, GiB", "total capacity of",

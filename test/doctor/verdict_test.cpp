@@ -479,9 +479,11 @@ TEST(Verdict, NoiseChangesNothing) {
       "(layoutlm) kai@iabeng32:~$ echo done\ndone\n";
   // What a tokenizer warned of picks among an embedding's tables, losses say that NaN was not the first, and training
   // before says that not every line shows none.
-  const auto reads_what_is_before = [](const Diagnosis& d) {
-    return d.rule != nullptr && (d.rule->name == "embedding-index" || d.rule->name == "device-assert" ||
-                                 d.rule->run_up == RunUp::kNone || d.rule->lasting);
+  const auto reads_what_is_before = [](const Diagnosis& d, const std::string& log) {
+    // A tracker's outage fails no run that trained.
+    const bool outage = d.rule != nullptr && d.rule->outage && log.find("Traceback") == std::string::npos;
+    return outage || (d.rule != nullptr && (d.rule->name == "embedding-index" || d.rule->name == "device-assert" ||
+                                            d.rule->run_up == RunUp::kNone || d.rule->lasting));
   };
   // What a log ends with is its last line, and counts only where nothing was trained.
   const auto reads_the_end = [](const Diagnosis& d) {
@@ -492,13 +494,55 @@ TEST(Verdict, NoiseChangesNothing) {
     const Diagnosis alone = diagnose(log);
     if (alone.rule != nullptr && (alone.rule->level == Level::kNote || reads_the_end(alone))) continue;
     for (const std::string& noisy : {log + after, before + log, before + log + after}) {
-      if (noisy.starts_with(before) && reads_what_is_before(alone)) continue;
+      if (noisy.starts_with(before) && reads_what_is_before(alone, log)) continue;
       const Diagnosis diagnosis = diagnose(noisy);
       // Before: notes of another log may stand beside what is not recognised, and change nothing.
       EXPECT_EQ(name_of(diagnosis), name_of(alone)) << path;
       EXPECT_EQ(is_sure(diagnosis), is_sure(alone)) << path << ": " << diagnosis.doubt << alone.doubt;
     }
   }
+}
+
+// A tracker or the hub that is not reached for a while fails no run that trained.
+TEST(Verdict, AnOutageBesideTrainingIsNoFailure) {
+  const std::string retry = "wandb: Network error (ConnectionError), entering retry loop.\n",
+                    refused =
+                        "HTTPSConnectionPool(host='api.wandb.ai', port=443): Max retries exceeded with url: "
+                        "/graphql (Caused by NewConnectionError('Network is unreachable'))\n",
+                    head =
+                        "'HTTPSConnectionPool(host='huggingface.co', port=443): Read timed out. (read timeout=10)' "
+                        "thrown while requesting HEAD https://huggingface.co/m/resolve/main/config.json\n"
+                        "Retrying in 1s [Retry 1/5].\n",
+                    traceback =
+                        "Traceback (most recent call last):\n  File \"/x/wandb/sdk/retry.py\", line 1, in call\n"
+                        "    call()\nrequests.exceptions.ConnectionError: " +
+                        refused;
+  for (const std::string& log :
+       {kLosses + retry + kLosses + kRuntime, kLosses + kRuntime + retry + "wandb: ERROR " + refused, kLosses + retry,
+        head + kLosses + kRuntime, kLosses + traceback + retry + traceback + retry + kLosses + kRuntime,
+        kLosses + kRuntime + "HfHubHTTPError: 429 Client Error: Too Many Requests for url: https://huggingface.co/a\n",
+        "epoch 1 loss 0.4\nepoch 2 loss 0.3\n" + retry + "Finished. Model saved to runs/best.pt\n"})
+    EXPECT_EQ(name_of(diagnose(log)), "no failure") << log;
+  // But it is one where nothing was trained, or where it ended the run.
+  EXPECT_EQ(name_of(diagnose(retry)), "wandb-network");
+  EXPECT_EQ(name_of(diagnose(kLosses + traceback)), "wandb-network");
+  EXPECT_EQ(name_of(diagnose(kLosses + kRuntime + traceback)), "wandb-network");
+  EXPECT_EQ(name_of(diagnose(kLosses + "requests.exceptions.ConnectionError: " + refused)), "wandb-network");
+}
+
+// An image that Pillow warns of is not why another error ended the run, whatever the warning's rule refines.
+TEST(Verdict, AWarningRefinesNoError) {
+  const std::string warning =
+      "PIL/Image.py:3186: DecompressionBombWarning: Image size (123456789 pixels) exceeds limit of 89478485 pixels, "
+      "could be decompression bomb DOS attack.\n  warnings.warn(\n";
+  EXPECT_EQ(name_of(diagnose(warning + kLosses + kRuntime)), "no failure");
+  EXPECT_EQ(name_of(diagnose(warning + kLosses + kOom)), "oom");
+  for (const char* log :
+       {"worker-killed.log", "worker-exception.log", "bad-image.log", "loss-shapes.log", "segfault.log"})
+    EXPECT_EQ(name_of(diagnose(warning + text_of(logs() / log))), name_of(diagnose(text_of(logs() / log)))) << log;
+  EXPECT_TRUE(
+      is_sure(diagnose("Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\n    load()\n"
+                       "PIL.Image.DecompressionBombWarning: Image size (123456789 pixels) exceeds limit\n")));
 }
 
 // Two failures in one log: the doctor is sure of one only if the other is known to follow from it, or says the same in
