@@ -166,15 +166,16 @@ std::optional<std::string> ChatForm::request_of(const Conversation& conversation
     if (whole.starts_with(request)) return request;
     before = text(conversation, answer, false).text;
   }
-  // A request may begin the answer ("<think>"), which answers in data do without: what stands before the answer then
-  // stands before any other answer.
+  // A request may begin the answer ("<think>"), which answers in data do without, or with a thought of their own: what
+  // stands before the answer then stands before any other answer, too.
   Conversation other = conversation;
-  other.messages[answer]["content"] = kOtherAnswer;
+  other.messages[answer] = {{"role", "assistant"}, {"content", kOtherAnswer}};
   std::string request = text(other, answer + 1, false).text;
   const std::size_t at = request.rfind(kOtherAnswer);
   if (at == std::string::npos) return std::nullopt;
   request.resize(at);
-  return request.starts_with(before) && whole.starts_with(request) ? std::optional(request) : std::nullopt;
+  request.erase(std::ranges::mismatch(request, whole).in1, request.end());
+  return request.starts_with(before) ? std::optional(std::move(request)) : std::nullopt;
 }
 
 std::vector<std::string> ChatForm::turns(const Conversation& conversation) const {

@@ -148,6 +148,18 @@ TEST(ChatForm, AnAnswerMayLackWhatItsRequestBegins) {
   }
 }
 
+// As Qwen 3.5 without thinking, whose request ends the thinking at once.
+TEST(ChatForm, AnAnswerMayThinkOtherwiseThanItsRequest) {
+  const ChatForm chat(
+      "{% for m in messages %}<{{ m.role }}>{% if m.role == 'assistant' %}(think){{ m.thought or '' }}(/think)"
+      "{% endif %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant>(think)(/think){% endif %}",
+      "here", {});
+  Conversation thinking = answered();
+  EXPECT_THAT(chat.turns(thinking), ElementsAre("<user>a<assistant>(think)(/think)", "b"));
+  thinking.messages[1]["thought"] = "c";
+  EXPECT_THAT(chat.turns(thinking), ElementsAre("<user>a<assistant>(think)", "c(/think)b"));
+}
+
 TEST(ChatForm, WhatCannotBeLearntIsRefused) {
   const ChatForm chat(kMarkers, "here", {});
   expect_error<DataError>([&] { chat.turns(question()); }, {"assistant"});
