@@ -155,6 +155,9 @@ std::vector<GenerationPrompt> prompts_of(const GenerateOptions& options) {
   return prompts;
 }
 
+// Returns how many of a text's new tokens the model reads: the last one only ends it.
+std::int64_t fed_tokens(const GenerationOptions& form) { return form.max_new_tokens - 1; }
+
 // Returns prompts as tokens, including a text's beginning token. A conversation becomes the text that asks for the next
 // answer.
 std::vector<std::vector<std::int32_t>> encoded(const ModelBundle& bundle, std::vector<GenerationPrompt>& prompts,
@@ -189,7 +192,7 @@ std::vector<std::vector<std::int32_t>> encoded(const ModelBundle& bundle, std::v
                        .allowed = "at least one character",
                        .remedy = "begin the text"});
     }
-    if (std::ssize(ids) + options.form.max_new_tokens > most) {
+    if (std::ssize(ids) + fed_tokens(options.form) > most) {
       throw DataError({.what = "a text would be longer than the model's positions",
                        .where = prompts[i].where,
                        .found = fmt::format("{} and --max-new-tokens {}", counted(ids.size(), "token"),
@@ -261,12 +264,19 @@ void run_generate(Invocation& invocation, RunOptions& options, GenerateOptions& 
   const Device device = open_run_device(invocation, options);
   const ModelBundle bundle = open_evaluated_model(options);
   generate.form.sampling.seed = static_cast<std::uint64_t>(generate.seed);
-  read_generation_config(bundle, *generate.command, generate.form);
+  const std::int64_t max_length = read_generation_config(bundle, *generate.command, generate.form);
   const std::vector<std::vector<std::int32_t>> ids = encoded(bundle, prompts, generate);
   std::size_t longest = 0;
   for (const std::vector<std::int32_t>& each : ids) longest = std::max(longest, each.size());
+  const std::int64_t whole = static_cast<std::int64_t>(longest) + generate.form.max_new_tokens;
+  if (max_length > 0 && whole > max_length) {
+    log_warning(
+        fmt::format("generation_config.json asks for max_length = {} with the prompt, and the longest text may "
+                    "have {}: it is not done here; pass --max-new-tokens",
+                    max_length, counted(whole, "token")));
+  }
   options.train.train_batch_size = std::min<std::int64_t>(options.train.train_batch_size, std::ssize(ids));
-  const std::int64_t tokens = static_cast<std::int64_t>(longest) + generate.form.max_new_tokens;
+  const std::int64_t tokens = static_cast<std::int64_t>(longest) + fed_tokens(generate.form);
   FitRequest request = generation_request(bundle, options.train, tokens, options.memory);
   Session session(plan_of(invocation, request, *device.backend), *device.backend);
   load_model(bundle, options.train.seed, [&](const std::string& name) { return session.parameter(name); });

@@ -44,7 +44,7 @@ constexpr std::array kHarmlessKeys = {"transformers_version",
                                       "disable_compile",
                                       "assistant_confidence_threshold",
                                       "num_assistant_tokens_schedule",
-                                      "max_length",
+                                      "max_length",  // of which the caller warns
                                       "_commit_hash",
                                       "trust_remote_code"};
 constexpr std::array<std::pair<std::string_view, double>, 13> kNeutralNumbers = {{{"num_beams", 1},
@@ -123,7 +123,7 @@ void tell_unused_options(const Command& command) {
 
 }  // namespace
 
-void read_generation_config(const ModelBundle& bundle, const Command& command, GenerationOptions& form) {
+std::int64_t read_generation_config(const ModelBundle& bundle, const Command& command, GenerationOptions& form) {
   const json config = read_file(bundle);
   // Reads a number with the same limits as the option; `open`: `low` itself is not allowed.
   const auto number = [&](const char* key, const char* option, auto& value, double low, double high, bool open,
@@ -154,6 +154,9 @@ void read_generation_config(const ModelBundle& bundle, const Command& command, G
   form.ends = ends_of(bundle, config);
   name_what_is_not_done(config);
   if (!sampling.do_sample) tell_unused_options(command);
+  const bool is_limited = command.count("--max-new-tokens") > 0 || !config.value("max_new_tokens", json()).is_null();
+  const json max_length = config.value("max_length", json());
+  return is_limited || !max_length.is_number_integer() ? 0 : max_length.get<std::int64_t>();
 }
 
 }  // namespace plimsoll

@@ -174,7 +174,8 @@ void Batch::begin(const MicroBatchInfo& info) {
 void Batch::add_text_row(const TextToken& token, std::int32_t key) {
   check(text_rows_ < shape_.max_text_rows, "a batch's capacity suffices for its text");
   const std::int64_t text = text_rows_, row = text_rows_ + visual_rows_;
-  if (row == sample_offsets_[static_cast<std::size_t>(samples_)]) {
+  const bool is_first = row == sample_offsets_[static_cast<std::size_t>(samples_)];
+  if (is_first) {
     check(samples_ < shape_.max_samples, "a batch's capacity suffices for a sample");
     set_row(first_rows_, samples_, static_cast<std::int32_t>(row));
     set_row(first_row_of_, row, static_cast<std::int32_t>(samples_));
@@ -192,7 +193,9 @@ void Batch::add_text_row(const TextToken& token, std::int32_t key) {
   set_row<2>(row_keys_, row, {key, token.coordinate});
   set_row<2>(text_row_keys_, text, {key, token.coordinate});
   set_row(key_mask_, row, token.mask);
-  if (token.mask != 0) set_last_row(row);
+  // As in `transformers`, a token of padding that is part of the text represents it only if there is no other.
+  const bool is_padding = shape_.token.pads && token.id == shape_.token.pad_id;
+  if (token.mask != 0 && (is_first || !is_padding)) set_last_row(row);
   loss_terms_ += token.label != kIgnoredLabel ? 1 : 0;
   if (!labels_.empty()) count_class(token.label);
   ++text_rows_;

@@ -100,7 +100,7 @@ class Generator::Texts {
         texts_(prompts.begin(), prompts.end()),
         found_(prompts.size()) {
     for (const std::vector<std::int32_t>& prompt : texts_) {
-      check(!prompt.empty() && std::ssize(prompt) + options.max_new_tokens <= generator.tokens_,
+      check(!prompt.empty() && std::ssize(prompt) + options.max_new_tokens - 1 <= generator.tokens_,
             "a prompt has tokens, and it and what may follow have room");
     }
   }

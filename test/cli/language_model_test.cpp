@@ -612,6 +612,35 @@ TEST_F(LanguageModel, WhatIsForOtherModelsIsRefusedByName) {
   }
 }
 
+// The last new token is not read, so that it needs no position.
+TEST_F(LanguageModel, ATextMayFillThePositions) {
+  ASSERT_EQ(run({"init", "--model", "llama-tiny", "--task", "causal-lm", "--output-dir", path("lm")}).code, 0);
+  const auto generated = [&](int positions, const Arguments& more, const std::string& generation = "{}") {
+    json config = json::parse(file_bytes(at("lm/config.json")));
+    config["max_position_embeddings"] = positions;
+    config["eos_token_id"] = nullptr;
+    fs::remove(at("lm/checksums.json"));
+    write_bytes(at("lm/config.json"), config.dump());
+    write_bytes(at("lm/generation_config.json"), generation);
+    Arguments all = {"generate", "--model", path("lm"), "--prompt", "the", "--threads", "1", "--budget", "1GiB"};
+    all.insert(all.end(), more.begin(), more.end());
+    return run(all);
+  };
+  const Outcome longer = generated(8, {"--max-new-tokens", "9"});
+  EXPECT_EQ(longer.code, 3);
+  EXPECT_THAT(longer.err, testing::HasSubstr("positions"));
+  const std::string found = "found:   ";
+  const int prompt = std::stoi(longer.err.substr(longer.err.find(found) + found.size()));
+  EXPECT_EQ(generated(8, {"--max-new-tokens", std::to_string(9 - prompt)}).code, 0) << longer.err;
+  EXPECT_EQ(generated(8, {"--max-new-tokens", std::to_string(10 - prompt)}).code, 3);
+  // Its max_length counts the prompt, too; an option or max_new_tokens decides before it.
+  const auto warned = testing::HasSubstr("max_length = 9");
+  EXPECT_THAT(generated(100, {}, R"({"max_length": 9})").err, warned);
+  EXPECT_THAT(generated(100, {}, R"({"max_length": 90})").err, testing::Not(testing::HasSubstr("max_length")));
+  EXPECT_THAT(generated(100, {}, R"({"max_length": 9, "max_new_tokens": 12})").err, testing::Not(warned));
+  EXPECT_THAT(generated(100, {"--max-new-tokens", "12"}, R"({"max_length": 9})").err, testing::Not(warned));
+}
+
 TEST_F(LanguageModel, GenerationThatCannotBeIsRefused) {
   ASSERT_EQ(run({"init", "--model", "gpt2-tiny", "--task", "causal-lm", "--output-dir", path("lm")}).code, 0);
   ASSERT_EQ(run({"init", "--model", "roberta-tiny", "--labels", "A,B", "--output-dir", path("tagger")}).code, 0);

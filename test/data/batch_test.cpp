@@ -56,6 +56,29 @@ TEST(Batch, AWordThatReadsPadHasThePositionOfPadding) {
   EXPECT_EQ(batch.rows(), 13);
 }
 
+// As LlamaForSequenceClassification picks the token that represents a text: the last that is not padding, wherever
+// padding stands; the first of a text that has no other.
+TEST(Batch, ATextsLastRowIsNoPadding) {
+  BatchShape shape = shape_for(3, 8);
+  shape.inputs.push_back({.name = std::string(input::kLastRows), .type = {DType::kI32, {3}}});
+  shape.inputs.push_back({.name = std::string(input::kLastRowOf), .type = {DType::kI32, {8 + 15}}});
+  const auto last_rows = [](const BatchShape& form) {
+    Batch batch(form);
+    batch.begin({});
+    for (const std::vector<std::int32_t>& ids : {std::vector{0, 50, kPad}, std::vector{kPad, kPad}, std::vector{0, 60}})
+      batch.add(example_of(ids, 4), {}, 0);
+    batch.finish();
+    const auto rows = ints(batch, input::kLastRows);
+    for (std::size_t sample = 0; sample < 3; ++sample) {
+      EXPECT_EQ(ints(batch, input::kLastRowOf)[static_cast<std::size_t>(rows[sample])], sample);
+    }
+    return std::vector<std::int32_t>(rows.begin(), rows.end());
+  };
+  EXPECT_THAT(last_rows(shape), ElementsAre(1, 8, 16));
+  shape.token.pads = false;  // the config names no such token
+  EXPECT_THAT(last_rows(shape), ElementsAre(2, 9, 16));
+}
+
 TEST(Batch, PacksSampleAfterSample) {
   Batch batch(kShape);
   batch.begin({.epoch = 2, .update = 5});

@@ -39,7 +39,7 @@ Gpt2Config read_gpt2(const ConfigReader& reader) {
     const json& name = reader.object().at("activation_function");
     if (!name.is_string() || std::ranges::find(kActivations, name.get<std::string>()) == kActivations.end()) {
       reader.fail("activation_function", "another activation than GELU is not supported",
-                  R"("gelu_new", "gelu_pytorch_tanh" or "gelu")");
+                  R"("gelu_new", "gelu_pytorch_tanh" or "gelu")", kChooseAnother);
     }
     c.activation_function = name.get<std::string>();
   }

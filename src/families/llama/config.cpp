@@ -163,7 +163,8 @@ LlamaConfig read_llama(const ConfigReader& reader, const LlamaKind& kind) {
   if (reader.has("layer_types")) {
     for (const json& type : reader.object().at("layer_types")) {
       if (type == "full_attention") continue;
-      reader.fail("layer_types", "sliding windows of attention are not supported", "full_attention in every layer");
+      reader.fail("layer_types", "sliding windows of attention are not supported", "full_attention in every layer",
+                  kChooseAnother);
     }
   }
   c.rotary = read_rotary(reader, c.max_position_embeddings);

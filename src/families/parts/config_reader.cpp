@@ -43,7 +43,7 @@ void ConfigReader::boolean(const char* key, bool& value) const {
 }
 
 void ConfigReader::require(const char* key, const json& value, std::string_view what) const {
-  if (object_.contains(key) && object_.at(key) != value) fail(key, what, value.dump());
+  if (object_.contains(key) && object_.at(key) != value) fail(key, what, value.dump(), kChooseAnother);
 }
 
 }  // namespace plimsoll

@@ -13,6 +13,10 @@
 
 namespace plimsoll {
 
+// The remedy for a model that computes what no family here does.
+inline constexpr const char* kChooseAnother =
+    "use a model without it: its weights are made for this, so another value in config.json gives other results";
+
 class ConfigReader {
  public:
   // `object` must outlive the reader; `where` is the file.
@@ -26,7 +30,7 @@ class ConfigReader {
   void integer(const char* key, std::int64_t& value, std::int64_t low, std::int64_t high) const;
   void number(const char* key, double& value, double low, double high) const;
   void boolean(const char* key, bool& value) const;
-  // Throws unless the key is absent or has this value.
+  // Throws unless the key is absent or has this value, the only one that is computed here.
   void require(const char* key, const nlohmann::json& value, std::string_view what) const;
 
  private:
