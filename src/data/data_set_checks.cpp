@@ -206,6 +206,7 @@ void DataSetChecker::check_labels() {
   const char* const unit = of_words ? "word" : "page";
   std::uint64_t all = 0;
   for (const auto& [label, count] : report_.labels) all += count;
+  check_case();
   if (all < (of_words ? kFewestWords : kFewestPages)) return;  // too few to judge labels by
   const std::string where = listed(source_.paths());
   if (options_.labels != nullptr) {
@@ -238,14 +239,17 @@ void DataSetChecker::check_labels() {
   }
 }
 
-// A misspelt label would become a class of its own in a new head.
-void DataSetChecker::check_spelling() {
-  constexpr std::uint64_t kMost = 5, kTimes = 20;
-  constexpr std::uint64_t kMostOfShort = 2, kTimesOfShort = 30;
+std::map<std::string, std::uint64_t> DataSetChecker::entity_counts() const {
   const LabelScheme scheme =
       scheme_of(options_.labels != nullptr ? options_.labels->names() : names_of(report_.labels));
   std::map<std::string, std::uint64_t> counts;
   for (const auto& [label, count] : report_.labels) counts[entity_of(label, scheme)] += count;
+  return counts;
+}
+
+// A misspelt label would become a class of its own in a new head.
+void DataSetChecker::check_case() {
+  const std::map<std::string, std::uint64_t> counts = entity_counts();
   std::map<std::string, std::string> in_small_letters;
   for (const auto& [name, count] : counts) {
     const auto [other, added] = in_small_letters.emplace(plain(name), name);
@@ -259,6 +263,12 @@ void DataSetChecker::check_spelling() {
                           .allowed = "one spelling of each label",
                           .remedy = "write both alike, unless they are meant to differ"});
   }
+}
+
+void DataSetChecker::check_spelling() {
+  constexpr std::uint64_t kMost = 5, kTimes = 20;
+  constexpr std::uint64_t kMostOfShort = 2, kTimesOfShort = 30;
+  const std::map<std::string, std::uint64_t> counts = entity_counts();
   for (const auto& [rare, few] : counts) {
     const bool is_short = rare.size() < kShort;
     if (few > (is_short ? kMostOfShort : kMost)) continue;

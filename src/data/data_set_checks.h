@@ -1,7 +1,11 @@
 // Checks that need all pages together: ids and pages that occur twice, labels, and the kinds of boxes.
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "data/check.h"
 #include "data/page_checks.h"
@@ -28,6 +32,9 @@ class DataSetChecker {
   void check_twice(const PageFacts& page);
   LabelScheme scheme_of(const std::vector<std::string>& names) const;
   void check_labels();
+  // Return how often each entity or class occurs; warn of names that are nearly alike.
+  std::map<std::string, std::uint64_t> entity_counts() const;
+  void check_case();
   void check_spelling();
   void check_scheme();
   void check_targets();
@@ -39,8 +46,8 @@ class DataSetChecker {
   CheckReport report_;
   Findings word_level_, inside_first_, order_with_ends_, ends_;
   BoxExtent boxes_;
-  std::uint64_t document_ = 0;                                                  // of the last page
-  PageSize document_size_{};                                                    // up to it
+  std::uint64_t document_ = 0;                                       // of the last page
+  PageSize document_size_{};                                         // up to it
   std::unordered_map<std::uint64_t, std::uint32_t> ids_, contents_;  // hash -> first page that has it
 };
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -90,13 +91,27 @@ bool has_key(const fs::path& path, const char* key) {
   }
 }
 
+// Returns whether it begins as the events of a run, perhaps of one that was refused before it had written anything
+// else.
+bool holds_events(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return false;
+  std::ifstream file(path);
+  std::string line(std::size_t{1} << 20, '\0');
+  file.read(line.data(), std::ssize(line));
+  line.resize(static_cast<std::size_t>(file.gcount()));
+  line.resize(std::min(line.find('\n'), line.size()));
+  const nlohmann::json event = parse_json(line);
+  return event.is_object() && event.contains("event");
+}
+
 bool was_pruned(const fs::path& directory) { return has_key(directory / kPruneFile, "kept_share"); }
 
 // Also true if only checkpoints were copied there (those of other trainers have the same names, but other keys), or if
 // only earlier runs are left.
 bool holds_a_run(const fs::path& directory) {
   if (is_there(work_folder(directory)) || has_key(directory / "args.json", "plimsoll") || was_pruned(directory) ||
-      has_key(directory / "plan.json", "predicted_peak_bytes")) {
+      has_key(directory / "plan.json", "predicted_peak_bytes") || holds_events(directory / "events.jsonl")) {
     return true;
   }
   return std::ranges::any_of(entries_of(directory), [](const fs::path& entry) {

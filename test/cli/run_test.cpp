@@ -400,6 +400,18 @@ TEST_F(Run, ARefusedResumeChangesNothing) {
   EXPECT_TRUE(contents(at("run")) == before);
 }
 
+// The events of a refused run say why; they do not keep the next one out.
+TEST_F(Run, ADirectoryOfARefusedRunMayBeUsed) {
+  Arguments too_little = train_arguments("run", {"--report-to", "jsonl", "--max-steps", "1"});
+  *(std::find(too_little.begin(), too_little.end(), "--budget") + 1) = "1MiB";
+  const Outcome refused = run(too_little);
+  EXPECT_EQ(refused.code, 4) << refused.err;
+  ASSERT_THAT(file_bytes(at("run/events.jsonl")), testing::HasSubstr("\"error\""));
+  const Outcome outcome = run(train_arguments("run", {"--report-to", "jsonl", "--max-steps", "1"}));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(file_bytes(at("run/events.jsonl")), testing::Not(testing::HasSubstr("\"error\"")));
+}
+
 TEST_F(Run, WhereNothingIsLeftNothingIsWritten) {
   ASSERT_EQ(run(train_arguments("run", {"--max-steps", "4", "--save-steps", "2"})).code, 0);
   const std::map<std::string, std::string> before = contents(at("run"));

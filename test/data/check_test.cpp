@@ -207,6 +207,10 @@ TEST_F(CheckTest, SaysThatARareLabelMayBeMisspelt) {
   EXPECT_EQ(misspelt("ADDRESS", "COMPANY", 1), 0U);
   for (const char* other : {"Total", "total"}) EXPECT_EQ(misspelt(other, "TOTAL", 1), 1U) << other;
   EXPECT_EQ(misspelt("Inv", "INV", 60), 1U) << "short and frequent, but the same in small letters";
+  // That needs no statistics.
+  labels_ = LabelSet::parse("O,B-Total,B-TOTAL");
+  const std::string two = page("a", "[0, 0, 10, 10]", "B-Total") + page("b", "[0, 0, 10, 10]", "B-TOTAL");
+  EXPECT_EQ(run(two).findings.count("label-misspelt"), 1U);
 }
 
 TEST_F(CheckTest, OfWordsThatAreAllOutsideNothingIsLearnt) {
