@@ -8,7 +8,10 @@ Needs transformers and peft (tools/requirements.txt), and the built program, who
 """
 
 import argparse
+import ast
 import dataclasses
+import importlib.metadata
+import importlib.util
 import json
 import subprocess
 import sys
@@ -22,8 +25,8 @@ HEAD = """# TrainingArguments and LoraConfig
 
 What `plimsoll train` and `plimsoll plan` do with every field of `TrainingArguments` (transformers {transformers}) and of
 `LoraConfig` (PEFT {peft}). Fields are options with dashes (`--max-steps`, or `--max_steps`), keywords of the Python
-package, and keys of `--config`, which reads the file that `TrainingArguments.to_json_string` writes as it is. No value
-is passed over that would change a result: it is taken, or refused with a message that says what to do instead. Of a
+package, and keys of `--config`, which reads the file that `TrainingArguments.to_json_string` writes as it is. Where a row
+names an option, as `--lora-rank` for `r`, that is the field's name here. No value is passed over that would change a result: it is taken, or refused with a message that says what to do instead. Of a
 value that changes nothing here, a line says why. `test/cli/training_arguments_test.cpp` goes through all fields; this
 page is written by `tools/training_arguments.py`.
 
@@ -60,18 +63,30 @@ def table(names, own, elsewhere, prefix=""):
     return "\n".join(lines) + "\n"
 
 
+def lora_fields():
+    """Returns the names of LoraConfig's fields, from PEFT's source: importing it takes as long as the rest."""
+    folder = Path(importlib.util.find_spec("peft").origin).parent
+    names = []
+    for file, classes in {"config.py": ("PeftConfigMixin", "PeftConfig"),
+                          "tuners/lora/config.py": ("LoraConfig",)}.items():
+        parsed = ast.parse((folder / file).read_text(encoding="utf-8"))
+        found = {node.name: node for node in parsed.body if isinstance(node, ast.ClassDef)}
+        for name in classes:
+            names += [line.target.id for line in found[name].body if isinstance(line, ast.AnnAssign)]
+    return list(dict.fromkeys(names))
+
+
 def page(program):
-    import peft
     import transformers
 
     printed = json.loads(subprocess.run([program, "--options"], capture_output=True, text=True, check=True).stdout)
     train = next(command for command in printed["commands"] if command["name"] == "train")
     own = {option["name"] for option in train["options"]}
     elsewhere = {entry["name"]: entry for entry in printed["elsewhere"]}
-    text = HEAD.format(transformers=transformers.__version__, peft=peft.__version__)
+    text = HEAD.format(transformers=transformers.__version__, peft=importlib.metadata.version("peft"))
     arguments = [field.name for field in dataclasses.fields(transformers.TrainingArguments)]
     text += f"\n## TrainingArguments ({len(arguments)} fields)\n\n" + table(arguments, own, elsewhere)
-    lora = [field.name for field in dataclasses.fields(peft.LoraConfig)]
+    lora = lora_fields()
     text += f"\n## LoraConfig ({len(lora)} fields)\n\n" + table(lora, own - {"task"}, elsewhere, "LoraConfig.")
     return text
 

@@ -84,6 +84,8 @@ def _rows_of(data: Any) -> Iterable[Any]:
     elif hasattr(data, "columns") and hasattr(data, "to_dict"):  # of pandas, where NaN is no value
         data = [{key: value for key, value in row.items() if not (isinstance(value, float) and value != value)}
                 for row in data.to_dict("records")]
+    elif not isinstance(data, (Mapping, Iterable)) and hasattr(data, "__getitem__") and hasattr(data, "__len__"):
+        data = [data[index] for index in range(len(data))]  # a map-style data set of PyTorch
     if isinstance(data, Mapping) or not isinstance(data, Iterable):
         is_page = isinstance(data, Mapping) and any(key in data for key in ("words", "text", "messages", "a"))
         raise problem("data is neither a path nor pages", "data", shown(data),

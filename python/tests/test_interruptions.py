@@ -210,6 +210,20 @@ class DataInMemory(ModelTest):
             plimsoll.predict(model=self.model, data=self.train_file, format="csv")
         self.assertIn("output", caught.exception.remedy)
 
+    def test_a_map_style_data_set_is_read(self):
+        class Pages:  # as torch.utils.data.Dataset, which has no __iter__, and need not raise IndexError
+            def __init__(self, pages):
+                self.pages = pages
+
+            def __len__(self):
+                return len(self.pages)
+
+            def __getitem__(self, index):
+                return self.pages[index % len(self.pages)]
+
+        checked = plimsoll.check(model=self.model, data=Pages(self.pages[:3]))
+        self.assertEqual(checked.pages, 3)
+
     def test_what_cannot_be_passed_on_is_named(self):
         for call in (lambda: plimsoll.train(**TINY, data=self.train_file),
                      lambda: plimsoll.train(**TINY, data=self.train_file, output_dir=None),
