@@ -156,6 +156,8 @@ TEST_F(Texts, FaultsAreNamed) {
   EXPECT_EQ(fault({{"prompt", "a"}}).kind(), "text-missing");
   EXPECT_THAT(fault({{"prompt", "a"}, {"chosen", "b"}, {"rejected", "c"}}).problem().remedy,
               testing::HasSubstr("--task pair-ranking"));
+  EXPECT_THAT(fault({{"conversations", json::array()}}).problem().remedy, testing::HasSubstr("`messages`"));
+  EXPECT_THAT(fault({{"instruction", "a"}, {"output", "b"}}).problem().found, testing::HasSubstr("Alpaca"));
   EXPECT_EQ(fault({{"text", "a"}, {"completion", "b"}}).kind(), "text-twice");
   EXPECT_EQ(fault({{"text", 3}}).kind(), "wrong-type");
   EXPECT_EQ(fault({{"text", ""}}).kind(), "text-empty");

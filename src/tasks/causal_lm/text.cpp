@@ -65,6 +65,32 @@ ordered_json with_order(const nlohmann::json& json, std::string_view line) {
   return ordered.is_discarded() ? ordered_json(json) : ordered;
 }
 
+[[noreturn]] void fail_without_text(const nlohmann::json& json, const Page& page, const char* key) {
+  struct Other {
+    const char *first, *second, *found, *remedy;
+  };
+  static constexpr Other kOthers[] = {
+      {"chosen", "rejected", "`chosen` and `rejected`: preferences",
+       "to learn the better answers, rename `chosen` to `completion`; to learn to rank them, pass --task pair-ranking"},
+      {"conversations", "conversations", "`conversations`, ShareGPT's form",
+       "write them as `messages`, each with a `role` and a `content`: docs/data.md has the command"},
+      {"instruction", "output", "`instruction` and `output`, Alpaca's form",
+       "write them as `prompt` and `completion`, or as `messages`: docs/data.md has the command"},
+      {"question", "answer", "`question` and `answer`", "rename them to `prompt` and `completion`"}};
+  Problem problem{.what = "a page has no text to learn",
+                  .where = place(page),
+                  .found = fmt::format("no `{}`", key),
+                  .allowed = kForms,
+                  .remedy = "add it, or pass the --task that the data are for"};
+  for (const Other& other : kOthers) {
+    if (!json.contains(other.first) || !json.contains(other.second)) continue;
+    problem.found = other.found;
+    problem.remedy = other.remedy;
+    break;
+  }
+  throw PageError("text-missing", std::move(problem));
+}
+
 bool has_list(const nlohmann::json& json, const char* key) {
   const auto found = json.find(key);
   return found != json.end() && found->is_array();
@@ -147,17 +173,7 @@ class TextReader final : public TargetReader {
     std::vector<std::string> parts;
     for (const char* key : whole ? std::vector{"text"} : std::vector{"prompt", "completion"}) {
       const auto found = json.find(key);
-      if (found == json.end()) {
-        const bool ranks = json.contains("chosen") && json.contains("rejected");
-        throw PageError("text-missing",
-                        {.what = "a page has no text to learn",
-                         .where = place(page),
-                         .found = ranks ? "`chosen` and `rejected`: preferences" : fmt::format("no `{}`", key),
-                         .allowed = kForms,
-                         .remedy = ranks ? "to learn the better answers, rename `chosen` to `completion`; to learn to "
-                                           "rank them, pass --task pair-ranking"
-                                         : "add it, or pass the --task that the data are for"});
-      }
+      if (found == json.end()) fail_without_text(json, page, key);
       if (!found->is_string()) throw wrong_type(page, fmt::format("`{}`", key), *found, "a string");
       parts.push_back(found->get<std::string>());
     }
