@@ -15,9 +15,8 @@ void keep_heap_small() {
 }
 
 FastHeap::FastHeap(int threads) {
-  constexpr int kMiB = 1 << 20;
-  mallopt(M_MMAP_THRESHOLD, 8 * kMiB);
-  mallopt(M_TRIM_THRESHOLD, 32 * kMiB);
+  mallopt(M_MMAP_THRESHOLD, 8 << 20);
+  mallopt(M_TRIM_THRESHOLD, 32 << 20);
   mallopt(M_ARENA_MAX, threads + 1);
 }
 
