@@ -361,7 +361,7 @@ TEST_F(MemoryTest, WhatIsFoundOnAPageStaysWithinTheBudget) {
     Arguments arguments = {each.command, "--data", path(std::string("pages/") + each.data + ".jsonl"), "--threads", "1",
                            "--budget",   "20MiB"};
     if (arguments.front() == "compare") {
-      arguments.insert(arguments.end(), {path(each.model), path(std::string(each.model) + "-2")});
+      arguments.insert(arguments.end(), {path(each.model), path(std::string(each.model) + "-2"), "--rounds", "1"});
     } else {
       arguments.insert(arguments.end(), {"--model", path(each.model)});
     }
