@@ -114,10 +114,6 @@ std::string plan_line(const LogFacts& facts, const OomNumbers& numbers) {
                             facts.card != nullptr ? std::string(facts.card->name) : "a GPU of that size");
 }
 
-}  // namespace
-
-namespace {
-
 std::string fit_vendor(const Diagnosis& diagnosis, std::string text) {
   // These rules are about AMD's GPUs, or about NVIDIA's.
   const std::string_view name = diagnosis.rule == nullptr ? std::string_view() : diagnosis.rule->name;
