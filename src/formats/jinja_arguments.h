@@ -2,7 +2,7 @@
 // formats/jinja_methods.h).
 //
 //   constexpr std::array<JinjaSignature, 1> kMethods = {{{"get", "key default"}}};
-//   check_arguments(kMethods, "get", arguments);             // no more than two, none by another name
+//   check_arguments(kMethods, "method", "get", arguments);   // no more than two, none by another name
 //   const JinjaValue* const key = arguments.find(0, "key");
 #pragma once
 

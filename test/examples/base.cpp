@@ -26,6 +26,7 @@
 #include "base/offload_file.h"
 #include "base/path_from.h"
 #include "base/philox.h"
+#include "base/utf8.h"
 #include "base/work_folder.h"
 #include "examples/use.h"
 #include "runtime/program.h"
@@ -98,6 +99,10 @@ void of_philox(std::uint32_t token, std::uint32_t column, std::uint32_t site, st
 
 void of_work_folder(const std::string& text) {
 #include "base/work_folder.h.inc"
+}
+
+void of_utf8() {
+#include "base/utf8.h.inc"
 }
 
 }  // namespace plimsoll::examples

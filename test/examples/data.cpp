@@ -80,7 +80,7 @@ void of_augment(double width, double height, Box1000 box, std::span<const std::u
 #include "data/augment.h.inc"
 }
 
-void of_chat(const nlohmann::json& messages) {
+void of_chat(const nlohmann::ordered_json& messages) {
 #include "data/chat.h.inc"
 }
 

@@ -16,6 +16,9 @@
 #include "formats/checksums.h"
 #include "formats/event_file.h"
 #include "formats/jinja.h"
+#include "formats/jinja_arguments.h"
+#include "formats/jinja_filters.h"
+#include "formats/jinja_methods.h"
 #include "formats/jinja_syntax.h"
 #include "formats/jinja_text.h"
 #include "formats/jinja_tokens.h"
@@ -108,6 +111,18 @@ void of_jinja(const std::string& text, const nlohmann::ordered_json& messages) {
 #include "formats/jinja.h.inc"
 }
 
+void of_jinja_arguments(const JinjaArguments& arguments) {
+#include "formats/jinja_arguments.h.inc"
+}
+
+void of_jinja_filters(const JinjaValue& messages) {
+#include "formats/jinja_filters.h.inc"
+}
+
+void of_jinja_methods() {
+#include "formats/jinja_methods.h.inc"
+}
+
 void of_jinja_syntax() {
 #include "formats/jinja_syntax.h.inc"
 }
@@ -120,7 +135,7 @@ void of_jinja_tokens() {
 #include "formats/jinja_tokens.h.inc"
 }
 
-void of_jinja_values(const JinjaValue& messages) {
+void of_jinja_values() {
 #include "formats/jinja_values.h.inc"
 }
 
