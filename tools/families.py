@@ -28,6 +28,7 @@ FAMILIES = {
     "lilt": ("LiltConfig", "Lilt", dict(type_vocab_size=1, pad_token_id=1)),
     "roberta": ("RobertaConfig", "Roberta", dict(type_vocab_size=1)),
     "llama": ("LlamaConfig", "Llama", dict(num_key_value_heads=1, pad_token_id=0)),
+    "mistral": ("MistralConfig", "Mistral", dict(num_key_value_heads=1, pad_token_id=0)),
     "qwen2": ("Qwen2Config", "Qwen2", dict(num_key_value_heads=1, pad_token_id=0)),
     "qwen3": ("Qwen3Config", "Qwen3", dict(num_key_value_heads=1, head_dim=16, pad_token_id=0)),
     "gpt2": ("GPT2Config", "GPT2", dict(pad_token_id=0, tie_word_embeddings=False)),

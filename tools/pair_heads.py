@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn import functional
 
 NONE = -100
-DECODERS = ("llama", "qwen2", "qwen3", "gpt2")  # whose pages stand in their last row, which alone sees all of them
+DECODERS = ("llama", "mistral", "qwen2", "qwen3", "gpt2")  # whose pages stand in their last row, which alone sees all of them
 
 
 class PairHead(nn.Module):

@@ -197,7 +197,8 @@ std::vector<std::vector<std::int32_t>> encoded(const ModelBundle& bundle, std::v
                        .where = prompts[i].where,
                        .found = fmt::format("{} and --max-new-tokens {}", counted(ids.size(), "token"),
                                             options.form.max_new_tokens),
-                       .allowed = counted(most, "token") + " in all",
+                       .allowed = fmt::format("{} in all ({} in config.json)", counted(most, "token"),
+                                              bundle.facts().limited_by),
                        .remedy = "shorten the prompt, or lower --max-new-tokens"});
     }
   }

@@ -30,13 +30,14 @@ struct ModelCapacity {
 struct EncoderFacts {
   std::int64_t hidden_size = 0;  // D
   std::int64_t vocab_size = 0;
-  TokenForm token;               // its pad_id is the config's pad_token_id
-  std::int64_t positions = 0;    // rows of the table of positions: max_position_embeddings
-  std::int64_t coordinates = 0;  // rows of the tables for boxes; 0: it reads no boxes
+  TokenForm token;             // its pad_id is the config's pad_token_id
+  std::int64_t positions = 0;  // how many a text may have: rows of their table, if there is one
+  std::string_view limited_by = "max_position_embeddings";  // the config's key for it
+  std::int64_t coordinates = 0;                             // rows of the tables for boxes; 0: it reads no boxes
   std::int64_t token_types = 0;
   ImageForm image;
 
-  // Returns how many text tokens the table of positions has room for.
+  // Returns how many tokens a text may have.
   std::int64_t max_text_tokens() const { return positions - token.first_position; }
 };
 
@@ -61,7 +62,7 @@ struct ClassifierForm {
   bool mlp = false;          // dropout, dense, tanh, dropout, out_proj instead of one linear map
   double inner_dropout = 0;  // within the mlp
   bool bias = true;          // of the last linear map
-  bool last_row = false;  // the last row represents a sample, not the first: a decoder's first row sees only itself
+  bool last_row = false;     // the last row represents a sample, not the first: a decoder's first row sees only itself
   double initializer_range = 0.02;
 };
 

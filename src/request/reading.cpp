@@ -66,7 +66,7 @@ int window_length(const DataRequest& request, const EncoderFacts& facts) {
          .where = "--max-length",
          .found = fmt::format("{}", length),
          .allowed = fmt::format(
-             "{} (the first and the last token and one between) to {} (max_position_embeddings{})", kLeast, most,
+             "{} (the first and the last token and one between) to {} ({}{})", kLeast, most, facts.limited_by,
              facts.token.first_position > 0 ? fmt::format(" {} less the padding position", facts.positions) : ""),
          .remedy = fmt::format("pass --max-length {}; longer pages become several windows",
                                length > most ? most : std::min(kUsual, most))});

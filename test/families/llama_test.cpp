@@ -23,26 +23,61 @@ ModelConfig config_of(const std::string& model_type, const json& keys = json::ob
   return parse_config(config_keys(model_type, keys), "here/config.json");
 }
 
-// The expected values are those of LlamaConfig(), Qwen2Config() and Qwen3Config() of transformers 5.17.0.
+// The expected values are those of LlamaConfig(), MistralConfig(), Qwen2Config() and Qwen3Config() of transformers
+// 5.17.0.
 TEST(Llama, DefaultsAreThoseOfTransformers) {
-  for (const char* type : {"llama", "qwen2", "qwen3"}) {
-    const bool is_llama = std::string(type) == "llama";
+  for (const std::string type : {"llama", "mistral", "qwen2", "qwen3"}) {
+    const bool is_llama = type == "llama", is_mistral = type == "mistral";
     const json written = config_json(config_of(type));
     EXPECT_EQ(written.at("model_type"), type);
-    EXPECT_EQ(written.at("vocab_size"), is_llama ? 32000 : 151936);
+    EXPECT_EQ(written.at("vocab_size"), is_llama || is_mistral ? 32000 : 151936);
     EXPECT_EQ(written.at("hidden_size"), 4096);
-    EXPECT_EQ(written.at("intermediate_size"), is_llama ? 11008 : 22016);
+    EXPECT_EQ(written.at("intermediate_size"), is_llama ? 11008 : is_mistral ? 14336 : 22016);
     EXPECT_EQ(written.at("num_hidden_layers"), 32);
     EXPECT_EQ(written.at("num_attention_heads"), 32);
-    EXPECT_EQ(written.at("num_key_value_heads"), 32);
+    EXPECT_EQ(written.at("num_key_value_heads"), is_mistral ? 8 : 32);
     EXPECT_EQ(written.at("head_dim"), 128);
-    EXPECT_EQ(written.at("max_position_embeddings"), is_llama ? 2048 : 32768);
+    EXPECT_EQ(written.at("max_position_embeddings"), is_llama ? 2048 : is_mistral ? 131072 : 32768);
     EXPECT_EQ(written.at("rms_norm_eps"), 1e-6);
     EXPECT_EQ(written.at("attention_dropout"), 0);
     EXPECT_TRUE(written.at("pad_token_id").is_null());
     EXPECT_EQ(written.at("rope_parameters"), (json{{"rope_type", "default"}, {"rope_theta", 10000.0}}));
     EXPECT_EQ(config_json(parse_config(written, "again")), written);
   }
+}
+
+// In `transformers` a row sees itself and the sliding_window - 1 rows before it, so that texts up to that length are
+// computed as without a window; longer ones are not taken here.
+TEST(Llama, AWindowLimitsTexts) {
+  const auto limit = [](const char* type, json keys) {
+    const EncoderFacts facts = config_of(type, keys).encoder->facts();
+    const bool is_window = facts.limited_by == "sliding_window";
+    EXPECT_EQ(is_window, facts.positions != 32768) << keys;
+    return facts.positions;
+  };
+  const json long_one = {{"max_position_embeddings", 32768}};
+  const auto with = [&long_one](json more) {
+    more.update(long_one);
+    return more;
+  };
+  EXPECT_EQ(limit("mistral", with({})), 4096);
+  EXPECT_EQ(limit("mistral", with({{"sliding_window", nullptr}})), 32768);
+  EXPECT_EQ(limit("mistral", with({{"sliding_window", 1024}})), 1024);
+  EXPECT_EQ(limit("mistral", with({{"sliding_window", 65536}})), 32768);
+  EXPECT_EQ(limit("llama", with({{"sliding_window", 1024}})), 32768);  // which LlamaModel does not read
+  EXPECT_EQ(limit("qwen2", with({{"sliding_window", 1024}})), 32768);
+  EXPECT_EQ(limit("qwen2", with({{"sliding_window", 1024}, {"use_sliding_window", true}})), 1024);
+  // The layers before the 28th have none, by default.
+  const json used = {{"use_sliding_window", true}, {"num_hidden_layers", 2}};
+  EXPECT_EQ(limit("qwen3", with(used)), 32768);
+  json typed = used;
+  typed["layer_types"] = {"full_attention", "sliding_attention"};
+  EXPECT_EQ(limit("qwen3", with(typed)), 4096);
+  EXPECT_EQ(config_json(config_of("qwen3", typed)).at("layer_types"), typed["layer_types"]);
+  typed["use_sliding_window"] = false;
+  expect_error<DataError>([&] { config_of("qwen3", typed); }, {"layer_types", "use a model without it"});
+  typed["layer_types"] = {"full_attention", "chunked_attention"};
+  expect_error<DataError>([&] { config_of("llama", typed); }, {"layer_types"});
 }
 
 TEST(Llama, ParametersAreThoseOfTransformers) {
@@ -141,7 +176,6 @@ TEST(Llama, RefusesWhatTheGraphDoesNotCompute) {
     expect_error<DataError>([&] { config_of("qwen2", keys); }, {key});
   };
   refused({{"hidden_act", "gelu"}}, "hidden_act");
-  refused({{"use_sliding_window", true}}, "use_sliding_window");
   refused({{"partial_rotary_factor", 0.5}}, "partial_rotary_factor");
   refused({{"layer_types", {"full_attention", "sliding_attention"}}}, "layer_types");
   refused({{"num_key_value_heads", 5}}, "num_key_value_heads");

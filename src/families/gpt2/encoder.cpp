@@ -50,6 +50,7 @@ class Gpt2Encoder final : public Encoder {
                       .pads = config_.pad_token_id >= 0,
                       .first_position = 0},
             .positions = config_.n_positions,
+            .limited_by = "n_positions",
             .token_types = 1,
             .image = {}};
   }

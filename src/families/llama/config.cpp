@@ -87,6 +87,33 @@ json rotary_json(const RotaryForm& form) {
   return object;
 }
 
+// Returns how many rows a row sees in the layers that have a window, or 0 if none has.
+std::int64_t read_window(const ConfigReader& reader, const LlamaKind& kind, std::int64_t layers) {
+  constexpr std::int64_t kUsual = 4096, kUsualFirstLayer = 28;  // of `transformers`
+  std::int64_t window = kUsual, first_layer = kUsualFirstLayer;
+  reader.integer("sliding_window", window, 1, 100 * kMillion);
+  const json& object = reader.object();
+  bool is_used =
+      kind.window != LlamaKind::Window::kNone && (!object.contains("sliding_window") || reader.has("sliding_window"));
+  if (kind.window == LlamaKind::Window::kIfUsed) {
+    bool uses = false;
+    reader.boolean("use_sliding_window", uses);
+    reader.integer("max_window_layers", first_layer, 0, kMillion);
+    is_used = is_used && uses && (first_layer < layers || reader.has("layer_types"));
+  }
+  if (!reader.has("layer_types")) return is_used ? window : 0;
+  bool slides = false;
+  for (const json& type : object.at("layer_types")) {
+    const bool is_sliding = type == "sliding_attention";
+    if (type != "full_attention" && !(is_sliding && is_used)) {
+      reader.fail("layer_types", "a kind of attention is not supported",
+                  is_used ? "full_attention or sliding_attention" : "full_attention in every layer", kChooseAnother);
+    }
+    slides = slides || is_sliding;
+  }
+  return is_used && (slides || kind.window == LlamaKind::Window::kAlways) ? window : 0;
+}
+
 }  // namespace
 
 LlamaKind llama_kind() {
@@ -98,13 +125,25 @@ LlamaKind llama_kind() {
           .reads_attention_bias = true};
 }
 
+LlamaKind mistral_kind() {
+  return {.model_type = "mistral",
+          .class_name = "Mistral",
+          .vocab_size = 32000,
+          .intermediate_size = 14336,
+          .max_position_embeddings = 131072,
+          .num_key_value_heads = 8,
+          .window = LlamaKind::Window::kAlways};
+}
+
 LlamaKind qwen2_kind() {
   return {.model_type = "qwen2",
           .class_name = "Qwen2",
           .vocab_size = 151936,
           .intermediate_size = 22016,
           .max_position_embeddings = 32768,
-          .has_bias_of_qkv = true};
+          .num_key_value_heads = 32,
+          .has_bias_of_qkv = true,
+          .window = LlamaKind::Window::kIfUsed};
 }
 
 LlamaKind qwen3_kind() {
@@ -129,10 +168,9 @@ LlamaConfig read_llama(const ConfigReader& reader, const LlamaKind& kind) {
   reader.integer("intermediate_size", c.intermediate_size, 1, kMillion);
   reader.integer("num_hidden_layers", c.num_hidden_layers, 1, 1000);
   reader.integer("num_attention_heads", c.num_attention_heads, 1, 10000);
-  // A file without the number of key heads has as many as query heads (Llama), or the default (Qwen), but null means as
-  // many for both.
-  const bool as_many = kind.model_type == "llama" || reader.object().contains("num_key_value_heads");
-  c.num_key_value_heads = as_many ? c.num_attention_heads : 32;
+  // A file without the number of key heads has as many as query heads, or the kind's default; null means as many.
+  const bool as_many = kind.num_key_value_heads == 0 || reader.object().contains("num_key_value_heads");
+  c.num_key_value_heads = as_many ? c.num_attention_heads : kind.num_key_value_heads;
   reader.integer("num_key_value_heads", c.num_key_value_heads, 1, 10000);
   if (c.num_attention_heads % c.num_key_value_heads != 0) {
     reader.fail("num_key_value_heads", "heads cannot share keys evenly", "a divisor of num_attention_heads");
@@ -159,14 +197,7 @@ LlamaConfig read_llama(const ConfigReader& reader, const LlamaKind& kind) {
   if (reader.has("partial_rotary_factor")) {
     reader.require("partial_rotary_factor", 1.0, "rotary positions on a part of a head are not supported");
   }
-  reader.require("use_sliding_window", false, "sliding windows of attention are not supported");
-  if (reader.has("layer_types")) {
-    for (const json& type : reader.object().at("layer_types")) {
-      if (type == "full_attention") continue;
-      reader.fail("layer_types", "sliding windows of attention are not supported", "full_attention in every layer",
-                  kChooseAnother);
-    }
-  }
+  c.sliding_window = read_window(reader, kind, c.num_hidden_layers);
   c.rotary = read_rotary(reader, c.max_position_embeddings);
   return c;
 }
@@ -190,8 +221,10 @@ void write_llama(const LlamaConfig& c, json& object) {
   object["tie_word_embeddings"] = c.tie_word_embeddings;
   object["pad_token_id"] = c.pad_token_id < 0 ? json() : json(c.pad_token_id);
   // A file that says each layer's kind has as many as there are layers, or `transformers` refuses it.
-  if (const auto types = object.find("layer_types"); types != object.end() && types->is_array()) {
-    *types = std::vector<std::string>(static_cast<std::size_t>(c.num_hidden_layers), "full_attention");
+  const auto layers = static_cast<std::size_t>(c.num_hidden_layers);
+  if (const auto types = object.find("layer_types");
+      types != object.end() && types->is_array() && types->size() != layers) {
+    *types = std::vector<std::string>(layers, "full_attention");
   }
   object["rope_parameters"] = rotary_json(c.rotary);
   object.erase("rope_scaling");

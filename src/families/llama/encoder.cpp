@@ -43,12 +43,14 @@ class LlamaEncoder final : public Encoder {
   }
 
   EncoderFacts facts() const override {
+    const bool slides = config_.sliding_window > 0 && config_.sliding_window < config_.max_position_embeddings;
     return {.hidden_size = config_.hidden_size,
             .vocab_size = config_.vocab_size,
             .token = {.pad_id = static_cast<std::int32_t>(std::max<std::int64_t>(config_.pad_token_id, 0)),
                       .pads = config_.pad_token_id >= 0,
                       .first_position = 0},
-            .positions = config_.max_position_embeddings,
+            .positions = slides ? config_.sliding_window : config_.max_position_embeddings,
+            .limited_by = slides ? "sliding_window" : "max_position_embeddings",
             .token_types = 1,
             .image = {}};
   }

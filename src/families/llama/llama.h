@@ -1,7 +1,7 @@
-// Llama (Touvron et al. 2023) and the decoders that are built like it: Qwen2, with biases of queries, keys and values,
-// and Qwen3, which normalises the heads of queries and keys. A layer is attention, in which a row sees no later one of
-// its sample, and a feed-forward network with a gate (Shazeer 2020), each with RMSNorm before it and a residual sum
-// after it; positions rotate queries and keys (Su et al. 2021).
+// Llama (Touvron et al. 2023) and the decoders that are built like it: Mistral, Qwen2, with biases of queries, keys and
+// values, and Qwen3, which normalises the heads of queries and keys. A layer is attention, in which a row sees no later
+// one of its sample, and a feed-forward network with a gate (Shazeer 2020), each with RMSNorm before it and a residual
+// sum after it; positions rotate queries and keys (Su et al. 2021).
 //
 // Letters: B samples, N packed rows, all of text, D columns, E columns of a head.
 //
@@ -22,12 +22,16 @@ namespace plimsoll {
 struct LlamaKind {
   std::string_view model_type, class_name;
   std::int64_t vocab_size = 0, intermediate_size = 0, max_position_embeddings = 0;  // the defaults of `transformers`
+  std::int64_t num_key_value_heads = 0;                                             // 0: as many as query heads
   std::int64_t head_dim = 0;          // 0: hidden_size / num_attention_heads
   bool has_bias_of_qkv = false;       // always; otherwise as `attention_bias` says, of all four maps
   bool reads_attention_bias = false;  // and `mlp_bias` of Llama
   bool normalises_heads = false;      // of queries and keys, after their maps
+  enum class Window : std::uint8_t { kNone, kAlways, kIfUsed };
+  Window window = Window::kNone;  // how `sliding_window` is read: kIfUsed asks `use_sliding_window` first
 };
 LlamaKind llama_kind();
+LlamaKind mistral_kind();
 LlamaKind qwen2_kind();
 LlamaKind qwen3_kind();
 
@@ -55,6 +59,9 @@ struct LlamaConfig {
   std::int64_t num_key_value_heads = 32;  // each serves H / (this number) neighbouring heads
   std::int64_t head_dim = 0;              // E
   std::int64_t max_position_embeddings = 0;
+  // A row sees itself and the rows before it, this many in all; 0: all rows. Texts up to that length, which are the
+  // longest here, are computed as without a window.
+  std::int64_t sliding_window = 0;
   double initializer_range = 0.02;
   double rms_norm_eps = 1e-6;
   double attention_dropout = 0;
