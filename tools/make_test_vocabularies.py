@@ -9,6 +9,7 @@ bert-cased.json     a tokenizer.json alone: nothing lower-cased or stripped, ano
 xlm-roberta/        sentencepiece.bpe.model with the character map of nmt_nfkc, and config.json, which names the family
 unigram.json        a tokenizer.json alone: a small character map and other steps, words that are not cut at spaces
 llama3.json, qwen.json, smollm.json    byte-level BPE as decoders have it: their patterns, NFC (Qwen), a first token (Llama)
+o200k.json, tekken.json                the same, by the patterns of gpt-oss and of Mistral Nemo, which tell case
 llama2.json, llama2-first.json    BPE of characters with tokens of bytes: a normalizer sets spaces, or a Metaspace
 """
 
@@ -124,6 +125,15 @@ def by_pattern(digits):
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
 
 
+def by_case(digits, contractions):
+    begins, goes_on = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+    before = r"[^\r\n\p{L}\p{N}]?"
+    pattern = (before + begins + "*" + goes_on + "+" + contractions + "|" + before + begins + "+" + goes_on + "*" +
+               contractions + r"|\p{N}" + digits + r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+    return [pre_tokenizers.Split(Regex(pattern), behavior="isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+
+
 def make_decoder(name, pre_tokenizer, special, first=None, normalizer=None):
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(pre_tokenizer)
@@ -143,6 +153,8 @@ def make_decoders():
     make_decoder("qwen.json", by_pattern(""), ["<|end|>"], normalizer=normalizers.NFC())
     make_decoder("smollm.json", [pre_tokenizers.Digits(individual_digits=True),
                                  pre_tokenizers.ByteLevel(add_prefix_space=False)], ["<|end|>"])
+    make_decoder("o200k.json", by_case("{1,3}", CONTRACTIONS + "?"), ["<|end|>"])
+    make_decoder("tekken.json", by_case("", ""), ["<|begin|>", "<|end|>"], first="<|begin|>")
 
 
 def make_of_characters():

@@ -19,8 +19,8 @@ FOLDER = pathlib.Path(__file__).resolve().parent.parent / "test/data/tokenizers"
 SEED = 11
 COUNT, TEXT_COUNT = 700, 50
 NAMES = ["bert", "bert-cased.json", "xlm-roberta", "unigram.json", "llama3.json", "qwen.json", "smollm.json",
-         "llama2.json", "llama2-first.json"]
-DECODERS = NAMES[4:7]  # they read a word as it stands in a text, behind a space
+         "o200k.json", "tekken.json", "llama2.json", "llama2-first.json"]
+DECODERS = NAMES[4:9]  # they read a word as it stands in a text, behind a space
 CORNER_CASES = [
     "", " ", "\t\u3000", "[CLS]", "x[SEP]y", " [MASK] x", "x \u3000[MASK]", "[mask]", "[[MASK]]", "[MASK][MASK]",
     "TOTAL DUE", "TOTAL  DUE", "total due", "xTOTAL DUEx", "<sum>  y", "<sum>\t\t<sum>", "<SUM>", "##ing", "@@ing", "a##b",
@@ -30,6 +30,7 @@ CORNER_CASES = [
     "``x``", "[[", "[[[", "\ufb01\u0301", "\u2122\u0301", "\u00a9\u200d\u2122\u0301", "e\u0301e\u0301\u0316e\u0301\u0316\u0317", "\r\n", "a\r\nb",
     "\u0915\u094d\u0915\u0301", "\u0915\u093c", "\uac00\u0301", "\u1100\u1161\u0301", "\u1100\u0301", "\U0001F1F2\U0001F1FE", "\u0600A\u0301", "AB",
     "\uff21\uff22", "<unk>", "<unk>\u4e00<unk>", "\u9f98\u9f98a\u9f98", "\u00bd\u3392\u33a5", "x" * 300,
+    "HTMLParser", "iPhone's", "DON'T", "a/b//c", "!/\n/x", "\u01c5a", "A\u0301B\u0301c", "\u3042AB", "A\u3042B", "1234", "\u0301A",
 ]
 
 

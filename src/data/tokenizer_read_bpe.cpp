@@ -60,6 +60,28 @@ void read_model(TokenizerReading& reading, const json& model) {
 constexpr std::string_view kLlama3Begin = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N})",
                            kLlama3End = R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
+// The parts of the pattern of tiktoken's o200k_base, which gpt-oss has whole, and Mistral's Tekken without
+// contractions.
+constexpr std::string_view kWordBegin = R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])",
+                           kWordEnd = R"([\p{Ll}\p{Lm}\p{Lo}\p{M}])",
+                           kContractions = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?)",
+                           kO200kEnd = R"(| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+std::optional<SplitRules> rules_of_pattern(std::string_view pattern) {
+  for (const auto& [digits, most] : {std::pair("", 1), std::pair("{1,3}", 3)}) {
+    if (pattern == fmt::format("{}{}{}", kLlama3Begin, digits, kLlama3End))
+      return SplitRules{.pattern = SplitRules::Pattern::kLlama3, .most_digits = most};
+    for (const bool contracts : {false, true}) {
+      const std::string_view ending = contracts ? kContractions : "";
+      const std::string words =
+          fmt::format("{}*{}+{}|{}+{}*{}", kWordBegin, kWordEnd, ending, kWordBegin, kWordEnd, ending);
+      if (pattern != fmt::format("{}|\\p{{N}}{}{}", words, digits, kO200kEnd)) continue;
+      return SplitRules{.pattern = SplitRules::Pattern::kO200k, .most_digits = most, .contractions = contracts};
+    }
+  }
+  return std::nullopt;
+}
+
 // Returns nothing if text is split in a way that we do not support.
 std::optional<SplitRules> split_rules(const json& pre_tokenizer) {
   std::vector<json> parts = {pre_tokenizer};
@@ -75,12 +97,7 @@ std::optional<SplitRules> split_rules(const json& pre_tokenizer) {
       first.value("invert", false) || !first.at("pattern").contains("Regex")) {
     return std::nullopt;
   }
-  const std::string pattern = first.at("pattern").at("Regex");
-  for (const auto& [digits, most] : {std::pair("", 1), std::pair("{1,3}", 3)}) {
-    if (pattern != std::string(kLlama3Begin) + digits + std::string(kLlama3End)) continue;
-    return SplitRules{.pattern = SplitRules::Pattern::kLlama3, .most_digits = most};
-  }
-  return std::nullopt;
+  return rules_of_pattern(first.at("pattern").at("Regex").get<std::string>());
 }
 
 bool sets_spaces(const json& normalizer) {
@@ -133,10 +150,11 @@ void read_bpe(TokenizerReading& reading, const json& file) {
   const json pre_tokenizer = file.value("pre_tokenizer", json());
   const std::optional<SplitRules> split = split_rules(pre_tokenizer);
   if (!split) {
-    reading.refuse("the tokenizer splits text with another pattern",
-                   pre_tokenizer.is_null() ? "no pre_tokenizer" : pre_tokenizer.dump().substr(0, 200),
-                   "pre_tokenizer ByteLevel with use_regex, or after Split by the pattern of Llama 3 or Qwen",
-                   kOwnTokenizer);
+    reading.refuse(
+        "the tokenizer splits text with another pattern",
+        pre_tokenizer.is_null() ? "no pre_tokenizer" : pre_tokenizer.dump().substr(0, 200),
+        "pre_tokenizer ByteLevel with use_regex, or after Split by the pattern of Llama 3, Qwen, o200k or Tekken",
+        kOwnTokenizer);
   }
   BpeOptions& options = std::get<BpeOptions>(reading.definition.model);
   options.split = *split;

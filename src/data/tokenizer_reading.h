@@ -18,7 +18,7 @@ namespace plimsoll {
 
 inline constexpr const char* kOwnTokenizer =
     "use the tokenizer files that the model was trained with (those of LayoutLMv3, RoBERTa, BERT, LayoutLM, "
-    "XLM-RoBERTa, LayoutXLM, Llama, Qwen and SmolLM are supported); presets have their own, without --tokenizer";
+    "XLM-RoBERTa, LayoutXLM, Llama, Mistral, Qwen and SmolLM are supported); presets have their own, without --tokenizer";
 inline constexpr const char* kDownloadAgain = "copy or download the model's tokenizer files again";
 
 class TokenizerReading {

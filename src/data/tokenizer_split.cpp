@@ -1,7 +1,11 @@
 #include "data/tokenizer_split.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
+#include <utility>
+
+#include "data/tokenizer_unicode.h"
 
 namespace plimsoll {
 namespace {
@@ -87,16 +91,17 @@ std::size_t any_case_contraction_length(std::string_view text, std::size_t begin
   return rest == "re" || rest == "ve" || rest == "ll" ? 3 : 0;
 }
 
-std::size_t llama3_piece_end(std::string_view text, std::size_t begin, const CharClasses& classes, int most_digits) {
-  const auto is_line_end = [&](std::size_t at) { return at < text.size() && (text[at] == '\r' || text[at] == '\n'); };
+bool is_line_end(std::string_view text, std::size_t at) {
+  return at < text.size() && (text[at] == '\r' || text[at] == '\n');
+}
+
+// Does what the patterns of Llama 3 and o200k do with all but words. `slashes`: those after line ends, too, belong to a
+// run of other characters.
+std::size_t other_piece_end(std::string_view text, std::size_t begin, const CharClasses& classes, int most_digits,
+                            bool slashes) {
   const auto kind_at = [&](std::size_t at) { return step_at(text, at, classes).kind; };
-  if (text[begin] == '\'') {
-    const std::size_t length = any_case_contraction_length(text, begin);
-    if (length > 0) return begin + length;
-  }
   const Step first = step_at(text, begin, classes);
   const std::size_t second = begin + first.length;
-  if (first.kind == CharClass::kLetter) return run_end(text, second, CharClass::kLetter, classes);
   if (first.kind == CharClass::kNumber) {
     std::size_t end = second;
     for (int digits = 1; digits < most_digits && end < text.size() && kind_at(end) == CharClass::kNumber; ++digits) {
@@ -104,21 +109,100 @@ std::size_t llama3_piece_end(std::string_view text, std::size_t begin, const Cha
     }
     return end;
   }
-  if (second < text.size() && !is_line_end(begin) && kind_at(second) == CharClass::kLetter) {
-    return run_end(text, second, CharClass::kLetter, classes);
-  }
   const bool space_before = text[begin] == ' ' && second < text.size() && kind_at(second) == CharClass::kOther;
   if (first.kind == CharClass::kOther || space_before) {
     std::size_t end = run_end(text, second, CharClass::kOther, classes);
-    while (is_line_end(end)) ++end;
+    while (is_line_end(text, end) || (slashes && end < text.size() && text[end] == '/')) ++end;
     return end;
   }
   // Takes white space up to its last line end, if it has one.
   const std::size_t space_end = run_end(text, begin, CharClass::kSpace, classes);
   for (std::size_t end = space_end; end > begin; --end) {
-    if (is_line_end(end - 1)) return end;
+    if (is_line_end(text, end - 1)) return end;
   }
   return white_space_end(text, begin, classes);
+}
+
+std::size_t llama3_piece_end(std::string_view text, std::size_t begin, const CharClasses& classes, int most_digits) {
+  if (text[begin] == '\'') {
+    const std::size_t length = any_case_contraction_length(text, begin);
+    if (length > 0) return begin + length;
+  }
+  const Step first = step_at(text, begin, classes);
+  const std::size_t second = begin + first.length;
+  if (first.kind == CharClass::kLetter) return run_end(text, second, CharClass::kLetter, classes);
+  const bool may_precede = first.kind != CharClass::kNumber && !is_line_end(text, begin) && second < text.size();
+  if (may_precede && step_at(text, second, classes).kind == CharClass::kLetter) {
+    return run_end(text, second, CharClass::kLetter, classes);
+  }
+  return other_piece_end(text, begin, classes, most_digits, false);
+}
+
+// Which characters begin a word, and which go on in one, for a pattern that tells case: capitals and small letters, and
+// others, such as marks, that do both.
+class WordCases {
+ public:
+  explicit WordCases(std::string_view text) : text_(text), cases_(table()) {}
+
+  // Returns the end of U*L+ from `begin`, or nothing. U* takes all it can, and gives back up to a character of L.
+  std::optional<std::size_t> small_word_end(std::size_t begin) const {
+    std::size_t end = begin, last = begin;  // `last`: behind the last character so far that is in both
+    while (end < text_.size()) {
+      const auto [kind, length] = at(end);
+      if ((kind & kBegins) == 0) break;
+      end += length;
+      if ((kind & kGoesOn) != 0) last = end;
+    }
+    const std::size_t small = run(end, kGoesOn);
+    if (small > end) return small;
+    return last > begin ? std::optional(last) : std::nullopt;
+  }
+  // Returns the end of U+L* from `begin`, or nothing; precondition: small_word_end finds nothing.
+  std::optional<std::size_t> capital_word_end(std::size_t begin) const {
+    const std::size_t end = run(begin, kBegins);
+    return end > begin ? std::optional(end) : std::nullopt;
+  }
+
+ private:
+  static constexpr std::uint8_t kBegins = 1, kGoesOn = 2;
+  static const CodePointTable<std::uint8_t>& table() {
+    static constexpr CodePointRun kCaseRuns[] = {
+#include "data/tokenizer_cases.inc"
+    };
+    static const CodePointTable<std::uint8_t> table(spread_runs(kCaseRuns));
+    return table;
+  }
+  std::pair<std::uint8_t, std::size_t> at(std::size_t position) const {
+    const DecodedChar decoded = decode_utf8(text_, position);
+    return {cases_[decoded.code_point], decoded.length};
+  }
+  std::size_t run(std::size_t position, std::uint8_t kinds) const {
+    while (position < text_.size()) {
+      const auto [kind, length] = at(position);
+      if ((kind & kinds) == 0) break;
+      position += length;
+    }
+    return position;
+  }
+
+  std::string_view text_;
+  const CodePointTable<std::uint8_t>& cases_;
+};
+
+std::size_t o200k_piece_end(std::string_view text, std::size_t begin, const CharClasses& classes,
+                            const SplitRules& rules) {
+  const WordCases words(text);
+  const Step first = step_at(text, begin, classes);
+  const bool may_precede =
+      first.kind != CharClass::kLetter && first.kind != CharClass::kNumber && !is_line_end(text, begin);
+  std::optional<std::size_t> end;
+  if (may_precede) end = words.small_word_end(begin + first.length);
+  if (!end) end = words.small_word_end(begin);
+  if (!end && may_precede) end = words.capital_word_end(begin + first.length);
+  if (!end) end = words.capital_word_end(begin);
+  if (!end) return other_piece_end(text, begin, classes, rules.most_digits, true);
+  const bool contracts = rules.contractions && *end < text.size() && text[*end] == '\'';
+  return *end + (contracts ? any_case_contraction_length(text, *end) : 0);
 }
 
 // Returns the position of the first number from `begin` on; the text's end if there is none.
@@ -192,8 +276,15 @@ std::size_t piece_end(std::string_view text, std::size_t begin, const CharClasse
     if (number == begin) return begin + step_at(text, begin, classes).length;
     text = text.substr(0, number);
   }
-  return rules.pattern == SplitRules::Pattern::kGpt2 ? gpt2_piece_end(text, begin, classes)
-                                                     : llama3_piece_end(text, begin, classes, rules.most_digits);
+  switch (rules.pattern) {
+    case SplitRules::Pattern::kGpt2:
+      return gpt2_piece_end(text, begin, classes);
+    case SplitRules::Pattern::kLlama3:
+      return llama3_piece_end(text, begin, classes, rules.most_digits);
+    case SplitRules::Pattern::kO200k:
+      return o200k_piece_end(text, begin, classes, rules);
+  }
+  return text.size();
 }
 
 }  // namespace plimsoll

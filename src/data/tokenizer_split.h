@@ -1,8 +1,10 @@
-// Pre-tokenisation: cuts text into pieces as the pattern of GPT-2 and RoBERTa does, or that of Llama 3 and Qwen, and
-// checks UTF-8.
+// Pre-tokenisation: cuts text into pieces as the pattern of GPT-2 and RoBERTa does, that of Llama 3 and Qwen, or that
+// of o200k and Tekken (gpt-oss; Mistral Nemo and later), and checks UTF-8.
 //
 //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 //   (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+//   [^\r\n\p{L}\p{N}]?U*L+(?i:…)?|[^\r\n\p{L}\p{N}]?U+L*(?i:…)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|…
+//     where U is [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], L is [\p{Ll}\p{Lm}\p{Lo}\p{M}], and "…" as before
 //
 // It is written by hand rather than with a regular-expression library for one reason besides speed: \p{L}, \p{N} and \s
 // depend on the library's Unicode version, and ids must equal those of Hugging Face's `tokenizers`. The classes here
@@ -58,9 +60,10 @@ DecodedChar decode_utf8(std::string_view text, std::size_t position);
 std::optional<std::size_t> find_invalid_utf8(std::string_view text);
 
 struct SplitRules {
-  enum class Pattern : std::uint8_t { kGpt2, kLlama3 };
+  enum class Pattern : std::uint8_t { kGpt2, kLlama3, kO200k };
   Pattern pattern = Pattern::kGpt2;
-  int most_digits = 3;         // of a piece, with kLlama3: {1,3} in the pattern above; Qwen's has \p{N}
+  int most_digits = 3;         // of a piece, but with kGpt2: {1,3} in the patterns above; Qwen and Tekken have \p{N}
+  bool contractions = true;    // with kO200k, they end a word; Tekken's pattern has none
   bool single_digits = false;  // each \p{N} is cut out before the pattern sees what is between (SmolLM)
   friend bool operator==(const SplitRules&, const SplitRules&) = default;
 };

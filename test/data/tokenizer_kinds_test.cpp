@@ -36,7 +36,8 @@ TEST(TokenizerKinds, PartsOfATextAreEncodedAsOne) {
   const std::filesystem::path folder = test_data_dir() / "tokenizers";
   const json golden = json::parse(read_text_file(folder / "golden.json"));
   std::size_t compared = 0;
-  for (const char* name : {"llama3.json", "qwen.json", "smollm.json", "llama2.json", "llama2-first.json"}) {
+  for (const char* name :
+       {"llama3.json", "qwen.json", "smollm.json", "o200k.json", "tekken.json", "llama2.json", "llama2-first.json"}) {
     const Tokenizer tokenizer = Tokenizer::from_directory(folder / name);
     for (const json& entry : golden.at("texts")) {
       const std::string text = entry.at(0);
@@ -72,8 +73,8 @@ TEST(TokenizerKinds, PartsOfATextAreEncodedAsOne) {
 TEST(TokenizerKinds, OfDecodersEqualHuggingFaceOnRunningTexts) {
   const std::filesystem::path folder = test_data_dir() / "tokenizers";
   const json golden = json::parse(read_text_file(folder / "golden.json"));
-  const std::vector<std::string> names = {"llama3.json", "qwen.json", "smollm.json", "llama2.json",
-                                          "llama2-first.json"};
+  const std::vector<std::string> names = {"llama3.json", "qwen.json",   "smollm.json",      "o200k.json",
+                                          "tekken.json", "llama2.json", "llama2-first.json"};
   std::vector<Tokenizer> tokenizers;
   for (const std::string& name : names) tokenizers.push_back(Tokenizer::from_directory(folder / name));
   ASSERT_GE(golden.at("texts").size(), 50U);
