@@ -242,7 +242,30 @@ constexpr ElsewhereOption kOptions[] = {
      "omit it: of a prompt and its completion the completion is learnt, and nothing else",
      Effect::kUsual,
      "true"},
+    {"--activation-offloading", {}, "omit it: the plan recomputes what the budget has no room for", Effect::kUsual},
+    {"--chat-template-path",
+     {},
+     "put the template beside the model's tokenizer, as chat_template.jinja",
+     Effect::kUsual},
+    {"--dataset-kwargs", {}, "omit it: data are read as docs/data.md says", Effect::kUsual},
+    {"--dataset-num-proc", {}, "pages are read by --dataloader-num-workers threads", Effect::kAny},
+    {"--dataset-text-field", {}, "rename the key to `text` in the data", Effect::kUsual, "text"},
+    {"--eos-token", {}, "set eos_token in the model's tokenizer_config.json", Effect::kUsual},
+    {"--eval-packing", {}, "micro-batches hold the tokens of their texts and no padding", Effect::kAny},
+    {"--loss-type",
+     {},
+     "omit it: the loss is the cross entropy, over the vocabulary in parts",
+     Effect::kUsual,
+     "nll chunked_nll"},
+    {"--model-init-kwargs", {}, "omit it: config.json says what the model is", Effect::kUsual},
     {"--packing", {}, "omit it: micro-batches hold the tokens of their texts and no padding", Effect::kUsual},
+    {"--packing-strategy", {}, "it is for --packing alone", Effect::kAny},
+    {"--pad-to-multiple-of", {}, "nothing is padded", Effect::kAny},
+    {"--pad-token", {}, "nothing is padded", Effect::kAny},
+    {"--padding-free", {}, "nothing is padded", Effect::kAny},
+    {"--router-aux-loss-coef", {}, "it is for mixtures of experts, of which no family is one", Effect::kAny},
+    {"--shuffle-dataset", {}, "each epoch has an order of its own", Effect::kAny},
+    {"--truncation-mode", "--truncate", {}, Effect::kUsual, "keep_start"},
     // PEFT and bitsandbytes.
     {"--alora-invocation-tokens", {}, kLoraForm, Effect::kUsual},
     {"--arrow-config", {}, kLoraForm, Effect::kUsual},
@@ -309,7 +332,13 @@ bool ElsewhereOption::asks_for_nothing(std::string_view value) const {
   constexpr std::string_view kNothing[] = {"", "false", "no", "none", "null", "0", "0.0", "-1"};
   const std::string text = plain(value);
   if (usual == "true") return text.empty() || text == "true" || text == "none" || text == "null";
-  return std::ranges::find(kNothing, text) != std::end(kNothing) || (!usual.empty() && text == plain(usual));
+  if (std::ranges::find(kNothing, text) != std::end(kNothing)) return true;
+  for (std::string_view rest = usual; !rest.empty();) {
+    const std::size_t end = std::min(rest.find(' '), rest.size());
+    if (text == plain(rest.substr(0, end))) return true;
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return false;
 }
 
 bool passes_over(std::string_view command, std::string_view name, std::string_view value, const std::string& where) {

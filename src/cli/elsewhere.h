@@ -23,7 +23,8 @@ struct ElsewhereOption {
   std::string_view here;  // Plimsoll's options with that meaning, likeliest first, separated by spaces; empty: none
   std::string_view note;  // what to do instead, or for kAny why no value matters; empty: nothing to say
   Effect effect = Effect::kRefused;
-  // The default, if it is not false, none, 0 or the like. If it is "true", no other value is without effect.
+  // The default, if it is not false, none, 0 or the like, and other values without effect, separated by spaces. If it is
+  // "true", no other value is without effect.
   std::string_view usual{};
 
   // Returns true if the value, as text or JSON, has no effect.

@@ -32,7 +32,7 @@ struct Grapheme {
 };
 
 Grapheme grapheme_of(char32_t code_point) {
-  static const CodePointTable<std::uint8_t> table(spread_runs(kGraphemeRuns));
+  static const CodePointTable<std::uint8_t> table{RunValues(kGraphemeRuns)};
   if (is_hangul_syllable(code_point)) return {has_trailing(code_point) ? Kind::kClosed : Kind::kOpen, 0};
   const std::uint8_t value = table[code_point];
   return {static_cast<Kind>(value & kKindBits), static_cast<std::uint8_t>(value & ~kKindBits)};

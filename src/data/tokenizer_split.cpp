@@ -169,7 +169,7 @@ class WordCases {
     static constexpr CodePointRun kCaseRuns[] = {
 #include "data/tokenizer_cases.inc"
     };
-    static const CodePointTable<std::uint8_t> table(spread_runs(kCaseRuns));
+    static const CodePointTable<std::uint8_t> table{RunValues(kCaseRuns)};
     return table;
   }
   std::pair<std::uint8_t, std::size_t> at(std::size_t position) const {

@@ -10,8 +10,6 @@
 namespace plimsoll {
 namespace {
 
-constexpr std::size_t kCodePoints = 0x110000;
-
 struct LowerRun {
   char32_t first;
   char32_t last;
@@ -28,15 +26,21 @@ constexpr char32_t kTrailings = 28, kVowelsAndTrailings = 588;
 
 constexpr char32_t kDottedCapitalI = 0x130;  // the only letter whose lower case has two code points
 
-// An entry of kDecompositions is a code point, the number of its parts, and the parts. A place is the index of the
-// number of parts, so it is never 0.
-std::vector<std::uint16_t> decomposition_places() {
-  std::vector<std::uint16_t> places(kCodePoints);
-  for (std::size_t place = 0; place < std::size(kDecompositions); place += 2 + kDecompositions[place + 1]) {
-    places[kDecompositions[place]] = static_cast<std::uint16_t>(place + 1);
+// An entry of kDecompositions is a code point, the number of its parts, and the parts; entries are in the order of code
+// points, and this returns the places of these, asked for in their order. A place is the index of the number of parts,
+// so it is never 0.
+class DecompositionPlaces {
+ public:
+  std::uint16_t operator()(char32_t code_point) {
+    while (next_ < std::size(kDecompositions) && kDecompositions[next_] < code_point)
+      next_ += 2 + kDecompositions[next_ + 1];
+    const bool is_here = next_ < std::size(kDecompositions) && kDecompositions[next_] == code_point;
+    return is_here ? static_cast<std::uint16_t>(next_ + 1) : std::uint16_t{0};
   }
-  return places;
-}
+
+ private:
+  std::size_t next_ = 0;
+};
 static_assert(std::size(kDecompositions) < 0xFFFF);
 
 std::uint64_t pair_key(char32_t first, char32_t second) { return std::uint64_t{first} << 32 | second; }
@@ -59,24 +63,30 @@ std::unordered_map<std::uint64_t, char32_t> composed_pairs() {
   return pairs;
 }
 
-std::vector<std::int32_t> lower_differences() {
-  std::vector<std::int32_t> differences(kCodePoints);
-  for (const LowerRun& run : kLowerRuns) {
-    for (char32_t letter = run.first; letter <= run.last; letter += run.step) differences[letter] = run.difference;
+// Returns the differences between letters and their lower case, asked for in the order of code points.
+class LowerDifferences {
+ public:
+  std::int32_t operator()(char32_t code_point) {
+    while (next_ < std::size(kLowerRuns) && kLowerRuns[next_].last < code_point) ++next_;
+    if (next_ == std::size(kLowerRuns)) return 0;
+    const LowerRun& run = kLowerRuns[next_];
+    const bool is_in_run = code_point >= run.first && (code_point - run.first) % run.step == 0;
+    return is_in_run ? run.difference : 0;
   }
-  return differences;
+
+ private:
+  std::size_t next_ = 0;
+};
+
+constexpr bool lower_runs_are_apart() {
+  for (std::size_t i = 1; i < std::size(kLowerRuns); ++i) {
+    if (kLowerRuns[i].first <= kLowerRuns[i - 1].last) return false;
+  }
+  return true;
 }
+static_assert(lower_runs_are_apart());
 
 }  // namespace
-
-std::vector<std::uint8_t> spread_runs(std::span<const CodePointRun> runs) {
-  std::vector<std::uint8_t> values(kCodePoints);
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    const std::size_t end = i + 1 < runs.size() ? runs[i + 1].first : kCodePoints;
-    std::fill(values.begin() + runs[i].first, values.begin() + static_cast<std::ptrdiff_t>(end), runs[i].value);
-  }
-  return values;
-}
 
 bool is_hangul_syllable(char32_t code_point) { return code_point - kFirstSyllable < kSyllables; }
 bool has_trailing(char32_t syllable) { return (syllable - kFirstSyllable) % kTrailings != 0; }
@@ -87,10 +97,10 @@ const UnicodeTables& UnicodeTables::instance() {
 }
 
 UnicodeTables::UnicodeTables()
-    : flags_(spread_runs(kFlagRuns)),
-      combining_(spread_runs(kCombiningRuns)),
-      decomposition_(decomposition_places()),
-      lower_(lower_differences()),
+    : flags_(RunValues(kFlagRuns)),
+      combining_(RunValues(kCombiningRuns)),
+      decomposition_(DecompositionPlaces()),
+      lower_(LowerDifferences()),
       pairs_(composed_pairs()) {}
 
 void UnicodeTables::append_parts(char32_t code_point, std::u32string& text) const {

@@ -32,11 +32,12 @@ inline constexpr std::uint8_t kWhiteSpace = 32;   // it separates pieces
 template <typename Value>
 class CodePointTable {
  public:
-  // `values` has an entry for every code point.
-  explicit CodePointTable(const std::vector<Value>& values) {
+  // `value_of` is asked for every code point, in their order, so that no list of all of them takes memory.
+  template <typename ValueOf>
+  explicit CodePointTable(ValueOf value_of) {
     for (std::size_t block = 0; block < block_of_.size(); ++block) {
       std::array<Value, 256> found;
-      for (std::size_t i = 0; i < found.size(); ++i) found[i] = values[block * 256 + i];
+      for (std::size_t i = 0; i < found.size(); ++i) found[i] = value_of(static_cast<char32_t>(block * 256 + i));
       std::size_t known = 0;
       while (known < blocks_.size() && blocks_[known] != found) ++known;
       if (known == blocks_.size()) blocks_.push_back(found);
@@ -55,8 +56,19 @@ struct CodePointRun {
   char32_t first;
   std::uint8_t value;
 };
-// Returns an entry for every code point.
-std::vector<std::uint8_t> spread_runs(std::span<const CodePointRun> runs);
+// Returns the values of code points, asked for in their order; 0 before the first run.
+class RunValues {
+ public:
+  explicit RunValues(std::span<const CodePointRun> runs) : runs_(runs) {}
+  std::uint8_t operator()(char32_t code_point) {
+    while (next_ < runs_.size() && runs_[next_].first <= code_point) ++next_;
+    return next_ == 0 ? std::uint8_t{0} : runs_[next_ - 1].value;
+  }
+
+ private:
+  std::span<const CodePointRun> runs_;
+  std::size_t next_ = 0;
+};
 
 // A syllable of Hangul is composed by arithmetic, and has no entries in the tables.
 bool is_hangul_syllable(char32_t code_point);

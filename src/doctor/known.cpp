@@ -36,7 +36,7 @@ Known make_known() {
                                                       {&made.image_sizes, kImagesOfSizes},
                                                       {&made.image_channels, kImagesOfChannels},
                                                       {&made.longer_sequence, kLongerThanPositions},
-                                                      {&made.padded_apart, kPaddedApart}};
+                                                      {&made.padded_apart, kOneIsPadded}};
   for (const auto& [number, text] : single) *number = made.patterns.add(text);
   const std::pair<std::set<int>*, std::span<const std::string_view>> several[] = {{&made.out_of_memory, kOutOfMemory},
                                                                                   {&made.elsewhere, kElsewhere},

@@ -54,7 +54,7 @@ inline constexpr std::string_view kEndsInInterrupt = "[found: an interrupt that 
 inline constexpr std::string_view kImagesOfSizes = "[found: images of different sizes in one batch]";
 inline constexpr std::string_view kImagesOfChannels = "[found: images of different channels in one batch]";
 inline constexpr std::string_view kLongerThanPositions = "[found: a sequence that is longer than the positions]";
-inline constexpr std::string_view kPaddedApart = "[found: a padded sequence beside one that is shorter]";
+inline constexpr std::string_view kOneIsPadded = "[found: a padded sequence beside one that is shorter]";
 
 // Facts in the quoted lines, or in a note that was found besides, that say more than the rule's words: what failed, or
 // which of its causes it was.

@@ -52,7 +52,7 @@ std::vector<Rule> shape_rules() {
               "the same length for every part of the batch",
        .command = "plimsoll train cuts long pages into windows with overlap; plimsoll check counts them"},
       {.name = "length-mismatch",
-       .when = {kPaddedApart},
+       .when = {kOneIsPadded},
        .without = {"unet", "diffusers", "nn/modules/conv.py", "conv2d(", "interpolate("},
        .refines = {"broadcast", "sequence-warning"},
        .what = "one part of the batch has another length than the rest: the longer one was padded, the other was not",
