@@ -73,6 +73,7 @@ void run_convert(const Invocation& invocation, ConvertCommand& command) {
   }
   print_line(fmt::format("{}, written to {}{}", counts_text(summary), options.output.string(),
                          config.empty() ? "" : ", with the labelling configuration " + config));
+  if (is_special_file(options.output)) return;  // no command could read what went to a pipe
   if (options.to == "pages" && summary.labelled_pages == 0) {
     print_line(fmt::format("next: label the words to train on them, or plimsoll predict --model MODEL --data {}",
                            options.output.string()));

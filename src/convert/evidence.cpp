@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/utf8.h"
 #include "convert/xml.h"
 
 namespace plimsoll {
@@ -64,6 +65,27 @@ class MemberNotes : public nlohmann::json_sax<nlohmann::json> {
   int depth_ = 0;
 };
 
+// Returns text in UTF-16 with a byte order mark as UTF-8, up to an incomplete character; nothing for other bytes.
+std::string from_utf16(std::string_view bytes) {
+  const bool is_little = bytes.starts_with("\xFF\xFE");
+  std::string text;
+  if (!is_little && !bytes.starts_with("\xFE\xFF")) return text;
+  const auto unit = [&](std::size_t at) {
+    const auto first = static_cast<unsigned char>(bytes[at]), second = static_cast<unsigned char>(bytes[at + 1]);
+    return static_cast<char32_t>(is_little ? first | second << 8 : first << 8 | second);
+  };
+  for (std::size_t at = 2; at + 1 < bytes.size(); at += 2) {
+    char32_t code_point = unit(at);
+    if (code_point >= 0xD800 && code_point < 0xDC00) {
+      if (at + 3 >= bytes.size()) break;
+      at += 2;
+      code_point = 0x10000 + ((code_point - 0xD800) << 10) + ((unit(at) - 0xDC00) & 0x3FF);
+    }
+    append_utf8(code_point, text);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::set<std::string> json_members(std::string_view text) {
@@ -81,6 +103,8 @@ Evidence look_at(const std::filesystem::path& path) {
     evidence.head.resize(static_cast<std::size_t>(std::min(kHead, file.size_bytes())));
     file.read_at(0, std::as_writable_bytes(std::span(evidence.head.data(), evidence.head.size())));
   }
+  // XML may be in UTF-16, which its readers know.
+  if (std::string text = from_utf16(evidence.head); text.starts_with('<')) evidence.head = std::move(text);
   const std::size_t first = evidence.head.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
   if (first == std::string::npos) return evidence;
   if (evidence.head[first] == '<') evidence.root = xml_root_name(evidence.head);

@@ -23,6 +23,9 @@ using nlohmann::ordered_json;
 
 constexpr Loss kQuestions{"page has questions or a number as its label, which tasks do not hold",
                           "pages have questions or numbers as their labels, which tasks do not hold"};
+constexpr Loss kHidden{
+    "entity in words' labels overlaps another of the page's `entities`, which a task holds in its place",
+    "entities in words' labels overlap others of their pages' `entities`, which tasks hold in their place"};
 constexpr Loss kOutside{"picture lies outside the output's folder, from which Label Studio serves files",
                         "pictures lie outside the output's folder, from which Label Studio serves files"};
 
@@ -83,6 +86,15 @@ const std::set<std::string, std::less<>> kInTasks = {
     "bbox",       "label",    "labels", "ner_tags", "page",      "fields",  "links",  "entities", "probabilities",
     "confidence", "scores",   "value",  "values",   "questions", "linking", "pages",  "text",     "label_names"};
 
+// True if the label of a page is a number, or 0 or 1 for each class.
+bool has_numbers(const nlohmann::json& more) {
+  const auto label = more.is_object() ? more.find("label") : more.end();
+  if (label == more.end()) return false;
+  return label->is_number() || (label->is_array() && std::ranges::any_of(*label, [](const nlohmann::json& each) {
+                                  return each.is_number() || each.is_boolean();
+                                }));
+}
+
 class LabelStudioWriter final : public PageWriter {
  public:
   explicit LabelStudioWriter(const Writing& writing) : writing_(writing), scheme_(writing.names.scheme()) {}
@@ -96,7 +108,9 @@ class LabelStudioWriter final : public PageWriter {
                        .allowed = "a box for each word",
                        .remedy = "write pages with the boxes of their words"});
     }
-    if (page.more.contains("questions") || page.more.contains("value")) writing_.losses.add(kQuestions, page.where);
+    if (page.more.contains("questions") || page.more.contains("value") || has_numbers(page.more))
+      writing_.losses.add(kQuestions, page.where);
+    writing_.losses.add(kHidden, page.where, hidden_spans(page));
     for (const auto& [key, value] : page.more.items()) {
       if (!value.is_null() && !kInTasks.contains(key)) writing_.losses.add(kOtherKey, page.where);
     }
@@ -179,7 +193,28 @@ class LabelStudioWriter final : public PageWriter {
         if (same && lower_case(span.label) == lower_case(entity.label)) entity.label = span.label;
       }
     }
+    // What the words' labels alone say comes after them, because links name entities by their numbers.
+    for (FoundEntity& span : spans) {
+      if (!overlaps(page, span)) entities.push_back(std::move(span));
+    }
     return entities;
+  }
+  static bool overlaps(const FoundPage& page, const FoundEntity& span) {
+    return std::ranges::any_of(page.entities, [&span](const FoundEntity& entity) {
+      return entity.begin < span.end && span.begin < entity.end;
+    });
+  }
+  // Counts the entities in words' labels that lie across entities of the page, or within them.
+  std::uint64_t hidden_spans(const FoundPage& page) const {
+    if (!page.has_entities || page.labels.empty()) return 0;
+    return static_cast<std::uint64_t>(
+        std::ranges::count_if(entity_spans(page.labels, scheme_), [&page](const WordSpan& span) {
+          const FoundEntity entity{.label = span.name, .begin = span.begin, .end = span.end};
+          const bool is_one = std::ranges::any_of(page.entities, [&span](const FoundEntity& each) {
+            return each.begin == span.begin && each.end == span.end;
+          });
+          return !is_one && overlaps(page, entity);
+        }));
   }
 
   // `score` gets the confidence of the least certain rectangle, unless it is nullptr.

@@ -165,7 +165,8 @@ void add_habit(const Page& page, BoxFormat format, const BoxReading& reading, Fi
       return add("box-fractions", {.what = "a page's boxes look like fractions of the page, 0 to 1",
                                    .found = reading.looks_like,
                                    .allowed = expected(),
-                                   .remedy = "multiply them by width and height; plimsoll check --fix OUT does that"});
+                                   .remedy = fmt::format("multiply them by {}; plimsoll check --fix OUT does that",
+                                                         format == BoxFormat::kPixel ? "width and height" : "1000")});
     case BoxHabit::kThousandths:
       return add("box-thousandths", {.what = "a page's boxes look like thousandths of the page, 0 to 1000",
                                      .found = reading.looks_like,

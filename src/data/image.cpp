@@ -226,7 +226,13 @@ Header read_header(const fs::path& path, const InputFile& file) {
                                            &info.bits_per_sample, &info.samples_per_pixel, &palette) == 0;
                     });
   if (!read || info.width <= 0 || info.height <= 0) {
-    throw unreadable(path, "the header of a page's image cannot be read", fmt::format("{} data", info.format));
+    ImageError error =
+        unreadable(path, "the header of a page's image cannot be read", fmt::format("{} data", info.format));
+    if (info.format != "tiff") throw error;
+    Problem problem = error.problem();
+    problem.allowed = "a complete TIFF with samples of 1 to 16 bits";
+    problem.remedy = "open it in a viewer; if it is whole, as one with 32-bit or float samples is, convert it to PNG";
+    throw ImageError("image-unreadable", std::move(problem));
   }
   info.palette = palette != 0;
   const std::uint64_t pixels = static_cast<std::uint64_t>(info.width) * static_cast<std::uint64_t>(info.height);

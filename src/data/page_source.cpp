@@ -85,7 +85,7 @@ class JsonlSource final : public PageSource {
     if (json.contains("chosen") && json.contains("rejected")) {
       remedy = R"(name `chosen` "a", and `rejected` "b": each {"text": …}, the better one first)";
     } else if (page != json.end() && page->is_string()) {
-      remedy = R"(write a text as {"text": …}; or pass --pages FILE, the pages that ids name)";
+      remedy = R"(write a text as {"text": …}; ids name pages of --pages FILE, which train, eval and predict take)";
     }
     throw PageError("pair-without-page", {.what = "a line of pairs has no page",
                                           .where = fmt::format("{}:{}, `{}`", file_.path().string(), line, side),

@@ -62,7 +62,7 @@ std::size_t strip_forward(std::string_view text, std::size_t begin) {
                    .where = fmt::format("byte {} of a word of {}", position, counted(word.size(), "byte")),
                    .found = fmt::format("0x{:02X}", static_cast<unsigned char>(word[position])),
                    .allowed = "UTF-8 without surrogates",
-                   .remedy = "write the file again as UTF-8"});
+                   .remedy = "write it in UTF-8"});
 }
 
 }  // namespace

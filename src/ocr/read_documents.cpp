@@ -1,6 +1,7 @@
 #include "ocr/read_documents.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -65,6 +66,13 @@ bool has_known_extension(const fs::path& path) {
   static const std::set<std::string> known = {".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp",
                                               ".pnm", ".pbm", ".pgm",  ".ppm", ".pdf"};
   return known.count(lower_extension(path)) > 0;
+}
+
+// True for the name of a picture or document in a format that is not read.
+bool is_other_picture(const fs::path& path) {
+  static const std::set<std::string> others = {".webp", ".gif", ".jp2",  ".j2k", ".jpx", ".heic", ".heif", ".avif",
+                                               ".jxl",  ".svg", ".djvu", ".ps",  ".eps", ".xps",  ".docx", ".doc"};
+  return others.contains(lower_extension(path));
 }
 
 // A file of which nothing is known is one if its name says so.
@@ -522,9 +530,20 @@ std::vector<fs::path> find_documents(const std::vector<std::string>& given) {
       continue;
     }
     std::vector<fs::path> inside;
+    std::set<std::string> other_kinds;
+    std::uint64_t others = 0;
     for (const fs::directory_entry& entry : fs::directory_iterator(name)) {
-      const bool is_hidden = entry.path().filename().string().starts_with(".");
-      if (!is_hidden && entry.is_regular_file() && has_known_extension(entry.path())) inside.push_back(entry.path());
+      if (entry.path().filename().string().starts_with(".") || !entry.is_regular_file()) continue;
+      if (has_known_extension(entry.path())) {
+        inside.push_back(entry.path());
+      } else if (is_other_picture(entry.path())) {
+        other_kinds.insert(lower_extension(entry.path()));
+        ++others;
+      }
+    }
+    if (others > 0 && !inside.empty()) {
+      log_warning(fmt::format("{}: {} of kinds that are not read ({}) {} left out: convert them to PNG or PDF", name,
+                              counted(others, "file"), fmt::join(other_kinds, ", "), others == 1 ? "is" : "are"));
     }
     if (inside.empty()) {
       throw DataError({.what = "a directory holds no documents",

@@ -52,7 +52,10 @@ void throw_fault(const FaultFacts& facts, const std::filesystem::path& last_good
                   ? "lower --learning-rate, or raise --warmup-ratio"
                   : "lower --learning-rate, raise --warmup-ratio, or pass --on-nonfinite skip if a page is the cause";
   }
-  if (!last_good.empty()) remedy += fmt::format("; the last good checkpoint is {}", last_good.string());
+  if (!last_good.empty()) {
+    remedy += fmt::format("; the last good checkpoint is {} (if a run from it fails at once, take an earlier one)",
+                          last_good.string());
+  }
   throw DivergedError(
       {.what = facts.skips
                    ? fmt::format("the loss or the gradients are NaN or infinite, and skipping {} does not help",

@@ -344,6 +344,31 @@ TEST_F(RoundTrip, ClassesOfPages) {
   EXPECT_FALSE(words[0].contains("labels")) << words[0];
 }
 
+TEST_F(RoundTrip, NumbersAsLabelsOfPagesAreLost) {
+  for (const char* label : {"3.5", "[0, 1, 1]", "[true, false]"}) {
+    const std::string page =
+        fmt::format(R"({{"id": "r", "width": 9, "height": 9, "words": [], "boxes": [], "label": {}}})", label);
+    text(file("r.jsonl", page), "label-studio");
+    EXPECT_THAT(lost(), HasSubstr("a number as its label")) << label;
+  }
+}
+
+// Links name entities by their numbers, so that what words' labels add stands behind them.
+TEST_F(RoundTrip, LabelsOfWordsStandBesideEntities) {
+  const auto page = [](const char* labels) {
+    return fmt::format(R"({{"id": "e", "width": 99, "height": 9, "words": ["a", "b", "c", "d"], "boxes": )"
+                       R"([[1, 1, 9, 2], [11, 1, 19, 2], [21, 1, 29, 2], [31, 1, 39, 2]], "labels": {}, )"
+                       R"("entities": [{{"label": "q", "start_word": 0, "end_word": 1}}]}})",
+                       labels);
+  };
+  const std::vector<json> after = there_and_back(file("e.jsonl", page(R"(["O", "O", "B-D", "I-D"])")));
+  EXPECT_EQ(after[0]["labels"], (json{"B-q", "O", "B-D", "I-D"}));
+  EXPECT_THAT(lost(), testing::IsEmpty());
+  // A task has one of two that overlap.
+  text(file("e.jsonl", page(R"(["B-D", "I-D", "O", "O"])")), "label-studio");
+  EXPECT_THAT(lost(), HasSubstr("overlaps another of the page's `entities`"));
+}
+
 TEST_F(RoundTrip, LabelsThatAreTagsStayTheWordsLabels) {
   const std::vector<json> after = there_and_back(sample("pages.jsonl"), [](json& tasks) {
     json& result = tasks[0]["annotations"][0]["result"];

@@ -21,6 +21,19 @@ TEST_F(Refusal, UnknownFiles) {
   EXPECT_THROW(pages(at("nowhere.json")), DataError);
 }
 
+// XML may be in UTF-16, by either order of bytes.
+TEST(LookAt, KnowsXmlInUtf16) {
+  const ScratchFolder folder;
+  for (const bool little : {false, true}) {
+    std::string bytes = little ? "\xFF\xFE" : "\xFE\xFF";
+    for (const char c : std::string_view("<?xml version='1.0'?><alto/>")) {
+      bytes += little ? std::string{c, '\0'} : std::string{'\0', c};
+    }
+    EXPECT_EQ(look_at(folder.write("a.xml", bytes)).root, "alto");
+    EXPECT_EQ(look_at(folder.write("a.xml", bytes.substr(0, bytes.size() - 1))).root, "alto");  // a part of a character
+  }
+}
+
 TEST_F(Refusal, EverySampleThatIsCut) {
   for (const char* name :
        {"alto.xml", "azure.json", "azure-read.json", "azure-image.json", "cord.json", "documentai.json", "funsd.json",

@@ -17,6 +17,7 @@
 #include "draw/synth.h"
 #include "support/drawn_text.h"
 #include "support/expect_error.h"
+#include "support/log_capture.h"
 #include "support/pdf_readers.h"
 #include "support/scratch_folder.h"
 #include "support/text_reader.h"
@@ -380,6 +381,12 @@ TEST(FindDocuments, NamesWhatIsNotThere) {
   expect_error<DataError>([&] { find_documents({folder.path().string()}); }, {"no documents", ".pdf"});
   for (const char* name : {"b.PNG", "a.jpeg", "c.txt", ".d.png"}) folder.write(name, "x");
   EXPECT_THAT(find_documents({folder.path().string()}), ElementsAre(folder / "a.jpeg", folder / "b.PNG"));
+  // Scans in formats that are not read must not be missing without a word.
+  folder.write("e.webp", "x");
+  folder.write("f.GIF", "x");
+  const test::LogCapture log;
+  EXPECT_EQ(find_documents({folder.path().string()}).size(), 2U);
+  EXPECT_THAT(log.text(), testing::HasSubstr("2 files of kinds that are not read (.gif, .webp) are left out"));
 }
 
 }  // namespace
