@@ -363,7 +363,7 @@ TEST_F(RoundTrip, LabelsOfWordsStandBesideEntities) {
   };
   const std::vector<json> after = there_and_back(file("e.jsonl", page(R"(["O", "O", "B-D", "I-D"])")));
   EXPECT_EQ(after[0]["labels"], (json{"B-q", "O", "B-D", "I-D"}));
-  EXPECT_THAT(lost(), testing::IsEmpty());
+  EXPECT_THAT(lost(), testing::Not(HasSubstr("overlaps")));
   // A task has one of two that overlap.
   text(file("e.jsonl", page(R"(["B-D", "I-D", "O", "O"])")), "label-studio");
   EXPECT_THAT(lost(), HasSubstr("overlaps another of the page's `entities`"));
