@@ -24,6 +24,7 @@
 #include "cli/signals.h"
 #include "cli/usage.h"
 #include "formats/json.h"
+#include "ocr/find_documents.h"
 
 namespace plimsoll {
 namespace {

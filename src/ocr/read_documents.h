@@ -1,6 +1,6 @@
 // Turns scans and PDF files into pages with words and boxes.
 //
-//   DocumentOptions options{.files = find_documents({"scans", "contract.pdf"}), .threads = 4};
+//   DocumentOptions options{.files = find_documents({"scans"}), .threads = 4};
 //   options.images = [] { return std::filesystem::path("pages.images"); };
 //   const DocumentSummary summary = read_documents(options, [](const DocumentPage& page) { use(page.words); });
 //
@@ -80,10 +80,6 @@ struct DocumentSummary {
   std::vector<std::string> earlier_ids{};  // of the pages before the range
   std::vector<Problem> unreadable{};       // files, or pages of files, that have no page in the result
 };
-
-// Returns the files that `given` names: a file itself, a directory's pictures and PDF files sorted by name, without
-// those of its subdirectories. Throws DataError for a name that does not exist, and for a directory without such files.
-std::vector<std::filesystem::path> find_documents(const std::vector<std::string>& given);
 
 // Calls `use` with every page, in order, never in two threads at once. Files and pages that cannot be read are left
 // out. Throws what open_text_reader throws, BudgetTooSmall for a page that does not fit the budget before any is read,

@@ -10,6 +10,7 @@
 #include "ocr/pdf.h"
 #include "ocr/pdf_programs.h"
 #include "ocr/picture.h"
+#include "ocr/find_documents.h"
 #include "ocr/read_documents.h"
 #include "ocr/reading_memory.h"
 #include "ocr/reading_order.h"
@@ -28,6 +29,10 @@ void of_pdf_programs() {
 
 void of_picture() {
 #include "ocr/picture.h.inc"
+}
+
+void of_find_documents() {
+#include "ocr/find_documents.h.inc"
 }
 
 void of_read_documents() {

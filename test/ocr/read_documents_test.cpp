@@ -15,6 +15,7 @@
 #include "base/process.h"
 #include "data/image.h"
 #include "draw/synth.h"
+#include "ocr/find_documents.h"
 #include "support/drawn_text.h"
 #include "support/expect_error.h"
 #include "support/log_capture.h"

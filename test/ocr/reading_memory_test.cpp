@@ -16,6 +16,7 @@
 #include "base/bytes.h"
 #include "base/heap.h"
 #include "base/process.h"
+#include "ocr/find_documents.h"
 #include "ocr/read_documents.h"
 #include "support/drawn_text.h"
 #include "support/expect_error.h"
