@@ -8,6 +8,7 @@
 
 #include "base/counted.h"
 #include "base/in_quotes.h"
+#include "formats/jinja_text.h"
 #include "formats/json.h"
 
 namespace plimsoll {
@@ -127,7 +128,7 @@ const ChatForm::Template& ChatForm::template_for(const Conversation& conversatio
 }
 
 // A template that does not know tools leaves them out without a word.
-void ChatForm::refuse_unwritten(const Conversation& conversation) const {
+void ChatForm::refuse_unwritten(const Conversation& conversation, bool learns) const {
   const std::string& source = template_for(conversation).source;
   const auto refuse = [&source](const char* key, std::string found) {
     if (source.find(key) != std::string::npos) return;
@@ -138,8 +139,36 @@ void ChatForm::refuse_unwritten(const Conversation& conversation) const {
   };
   if (!conversation.tools.is_null()) refuse("tools", counted(conversation.tools.size(), "tool"));
   for (std::size_t i = 0; i < conversation.messages.size(); ++i) {
-    const auto calls = conversation.messages[i].find("tool_calls");
-    if (calls != conversation.messages[i].end() && !calls->empty()) refuse("tool_calls", fmt::format("message {}", i));
+    for (const char* const key : {"tool_calls", "reasoning_content"}) {
+      const auto value = conversation.messages[i].find(key);
+      if (value == conversation.messages[i].end() || value->empty() || *value == "") continue;
+      // What was thought before earlier answers, no model is told.
+      if (learns || std::string_view(key) == "tool_calls") refuse(key, fmt::format("message {}", i));
+    }
+  }
+}
+
+// A message whose content can be exchanged without a change of the text is not in it.
+void ChatForm::refuse_left_out(const Conversation& conversation, const std::string& whole) const {
+  std::size_t count = conversation.messages.size();
+  while (conversation.messages[count - 1].at("role") != "assistant")
+    --count;  // `whole` ends with an answer, or behind it
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto content = conversation.messages[i].find("content");
+    if (content == conversation.messages[i].end() || !content->is_string()) continue;
+    const std::string said = stripped(content->get_ref<const std::string&>(), kPythonSpace, true, true);
+    if (said.empty() || whole.find(said) != std::string::npos) continue;
+    Conversation other = conversation;
+    other.messages[i]["content"] = kOtherAnswer;
+    const bool is_there = text(other, count, false).text != text(conversation, count, false).text;
+    if (is_there) continue;
+    throw DataError({.what = "the chat template leaves out what a message says",
+                     .found = fmt::format("message {}, of the role {}", i,
+                                          in_quotes(conversation.messages[i].at("role").get<std::string>())),
+                     .allowed = "conversations whose every part the template writes",
+                     .remedy =
+                         "omit what it leaves out (a role that it does not know, or a content beside `tool_calls`); "
+                         "some templates know contents as lists of parts alone"});
   }
 }
 
@@ -178,53 +207,83 @@ std::optional<std::string> ChatForm::request_of(const Conversation& conversation
   return request.starts_with(before) ? std::optional(std::move(request)) : std::nullopt;
 }
 
-std::vector<std::string> ChatForm::turns(const Conversation& conversation) const {
-  refuse_unwritten(conversation);
+std::vector<std::string> ChatForm::marked_turns(const Conversation& conversation, std::size_t first) const {
+  const JinjaText marked = text(conversation, conversation.messages.size(), false);
+  std::vector<std::string> parts;
+  if (marked.generations.empty()) return parts;
+  refuse_left_out(conversation, marked.text);
+  // The marks of the messages before are as many as those of a conversation that has only them.
+  const std::size_t before = first == 0 ? 0 : text(conversation, first, false).generations.size();
+  std::size_t end = 0;
+  for (std::size_t i = std::min(before, marked.generations.size() - 1); i < marked.generations.size(); ++i) {
+    const auto [begin, last] = marked.generations[i];
+    if (begin == end && !parts.empty()) {  // nothing stands between two marks
+      parts.back() += marked.text.substr(begin, last - begin);
+    } else {
+      parts.push_back(marked.text.substr(end, begin - end));
+      parts.push_back(marked.text.substr(begin, last - begin));
+    }
+    end = last;
+  }
+  return parts;
+}
+
+ChatForm::Answer ChatForm::answer_of(const Conversation& conversation, std::size_t answer) const {
+  Answer found{.whole = text(conversation, answer + 1, false).text};
+  found.request = request_of(conversation, answer, found.whole);
+  return found;
+}
+
+std::vector<std::string> ChatForm::turns(const Conversation& conversation, std::size_t first) const {
+  refuse_unwritten(conversation, true);
   const ordered_json& messages = conversation.messages;
-  const auto answers = [](const ordered_json& message) { return message.at("role") == "assistant"; };
-  if (std::ranges::none_of(messages, answers)) {
+  std::vector<std::size_t> answers;
+  for (std::size_t i = first; i < messages.size(); ++i) {
+    if (messages[i].at("role") == "assistant") answers.push_back(i);
+  }
+  if (answers.empty()) {
     throw DataError({.what = "a conversation has no answer",
                      .found = "no message of the role \"assistant\"",
                      .allowed = "at least one, which is what is learnt",
                      .remedy = "omit the conversation, or add the answer"});
   }
-  std::vector<std::string> parts;
   if (template_for(conversation).source.find("endgeneration") != std::string::npos) {
-    const JinjaText marked = text(conversation, messages.size(), false);
-    std::size_t end = 0;
-    for (const auto& [first, last] : marked.generations) {
-      parts.push_back(marked.text.substr(end, first - end));
-      parts.push_back(marked.text.substr(first, last - first));
-      end = last;
-    }
-    if (!parts.empty()) return parts;
+    if (std::vector<std::string> parts = marked_turns(conversation, first); !parts.empty()) return parts;
   }
+  std::vector<std::string> parts;
   std::string before;       // before the parts
   bool is_one_text = true;  // each text so far begins with the one before
-  for (std::size_t i = 0; i < messages.size(); ++i) {
-    if (!answers(messages[i])) continue;
-    const std::string whole = text(conversation, i + 1, false).text;
-    const std::optional<std::string> request = request_of(conversation, i, whole);
-    if (!request) {
+  for (const std::size_t answer : answers) {
+    const bool is_last = answer == answers.back();
+    Answer found;
+    try {
+      found = answer_of(conversation, answer);
+    } catch (const DataError&) {
+      // A template may refuse a conversation that ends there, though not the whole one.
+      if (is_last || template_for(conversation).fault) throw;
+    }
+    if (!found.request && is_last) {
       throw DataError({.what = "the chat template formats an answer differently from its request",
-                       .found = fmt::format("message {}", i),
+                       .found = fmt::format("message {}", answer),
                        .allowed = "a template whose text with the answer begins with the text that asks for it",
                        .remedy = kRemedy});
     }
-    is_one_text = is_one_text && request->starts_with(before);
+    is_one_text = is_one_text && found.request && found.request->starts_with(before);
     if (!is_one_text) {  // only the last answer counts from here on
       parts.clear();
       before.clear();
     }
-    parts.push_back(request->substr(before.size()));
-    parts.push_back(whole.substr(request->size()));
-    before = is_one_text ? whole : std::string();
+    if (!found.request) continue;
+    parts.push_back(found.request->substr(before.size()));
+    parts.push_back(found.whole.substr(found.request->size()));
+    if (is_last) refuse_left_out(conversation, found.whole);
+    before = is_one_text ? std::move(found.whole) : std::string();
   }
   return parts;
 }
 
 std::string ChatForm::prompt(const Conversation& conversation) const {
-  refuse_unwritten(conversation);
+  refuse_unwritten(conversation, false);
   return text(conversation, conversation.messages.size(), true).text;
 }
 

@@ -43,14 +43,16 @@ class ChatForm {
   // Uses another template for conversations with tools.
   void use_for_tools(std::string_view source, const std::string& where);
 
-  // Precondition of both: the conversation has no fault. They throw DataError for one that the template refuses, or
-  // whose tools or calls of tools it does not write.
+  // Precondition of both: the conversation has no fault. They throw DataError for one that the template refuses, or of
+  // which it leaves out tools, calls of tools, or what is thought; turns() also for a message of which it writes
+  // nothing.
 
   // Returns the text in parts: every second part, including the last, is what an assistant says, and the others are the
   // text before. It says what the template marks ({% generation %}); without marks, its messages and what the template
   // appends to them. Text after the last answer is left out. A template may write earlier answers differently once
-  // others follow; then only the last one is a separate part. Throws DataError for a conversation without an answer.
-  std::vector<std::string> turns(const Conversation& conversation) const;
+  // others follow, or not end with them; then only the last one is a separate part. Answers before the message `first`
+  // are context. Throws DataError for a conversation without an answer.
+  std::vector<std::string> turns(const Conversation& conversation, std::size_t first = 0) const;
   // Returns the text up to where an assistant's next answer begins.
   std::string prompt(const Conversation& conversation) const;
 
@@ -68,10 +70,17 @@ class ChatForm {
   // Returns the text of the first `count` messages; if `asks`, up to where the next answer begins.
   JinjaText text(const Conversation& conversation, std::size_t count, bool asks) const;
   const Template& template_for(const Conversation& conversation) const;
-  void refuse_unwritten(const Conversation& conversation) const;
+  void refuse_unwritten(const Conversation& conversation, bool learns) const;
+  void refuse_left_out(const Conversation& conversation, const std::string& whole) const;
+  std::vector<std::string> marked_turns(const Conversation& conversation, std::size_t first) const;
   // Returns the text before an answer, given the text with it; nothing if the answer changes what stands before it.
   std::optional<std::string> request_of(const Conversation& conversation, std::size_t answer,
                                         const std::string& whole) const;
+  struct Answer {
+    std::string whole{};                   // the text with it
+    std::optional<std::string> request{};  // the text before it, if they can be told apart
+  };
+  Answer answer_of(const Conversation& conversation, std::size_t answer) const;
 
   Template usual_, with_tools_;  // the second without a source: there is none
   nlohmann::ordered_json tokens_;

@@ -66,6 +66,67 @@ TEST(ChatForm, WhatATemplateMarksIsLearnt) {
               ElementsAre("<user>a<assistant>", "b", "</>\n<user>c<assistant>", "d"));
 }
 
+// As templates that mark an answer and its end apart: of a prompt's completion all its marks are learnt.
+TEST(ChatForm, AnAnswerMayHaveSeveralMarks) {
+  const ChatForm chat(
+      "{% for m in messages %}<{{ m.role }}>{% if m.role == 'assistant' %}{% generation %}{{ m.content }}"
+      "{% endgeneration %}{% generation %}</>{% endgeneration %}{% else %}{{ m.content }}{% endif %}{% endfor %}",
+      "here", {});
+  const Conversation both = of({message("user", "a"), message("assistant", "b"), message("user", "c"),
+                                message("assistant", "d"), message("tool", "e"), message("assistant", "f")});
+  EXPECT_THAT(chat.turns(both),
+              ElementsAre("<user>a<assistant>", "b</>", "<user>c<assistant>", "d</>", "<tool>e<assistant>", "f</>"));
+  EXPECT_THAT(chat.turns(both, 3),
+              ElementsAre("<user>a<assistant>b</><user>c<assistant>", "d</>", "<tool>e<assistant>", "f</>"));
+}
+
+TEST(ChatForm, AnswersOfAPromptAreContext) {
+  const ChatForm chat(kMarkers, "here", {});
+  const Conversation both =
+      of({message("user", "a"), message("assistant", "b"), message("user", "c"), message("assistant", "d")});
+  EXPECT_THAT(chat.turns(both, 3), ElementsAre("<user>a</><assistant>b</><user>c</><assistant>", "d</>"));
+  expect_error<DataError>([&] { chat.turns(both, 4); }, {"no answer"});
+}
+
+// As Qwen 3.5, which looks for a question, and gpt-oss, which writes an answer that others follow in another way.
+TEST(ChatForm, AnEarlierAnswerMayBeOneThatCannotBeToldApart) {
+  const ChatForm strict(
+      "{% if messages[-1].role != 'user' and messages | length < 3 %}{{ raise_exception('no question') }}{% endif %}"
+      "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant>"
+      "{% endif %}",
+      "here", {});
+  EXPECT_THAT(strict.turns(of({message("assistant", "a"), message("user", "b"), message("assistant", "c")})),
+              ElementsAre("<assistant>a<user>b<assistant>", "c"));
+  expect_error<DataError>([&] { strict.turns(of({message("user", "a"), message("assistant", "b")})); }, {"question"});
+}
+
+TEST(ChatForm, AMessageThatIsLeftOutIsRefused) {
+  const ChatForm chat(
+      "{% for m in messages if m.role != 'developer' %}<{{ m.role }}>{{ m.content | trim | upper if m.role == 'tool' "
+      "else "
+      "m.content }}{% endfor %}",
+      "here", {});
+  expect_error<DataError>(
+      [&] {
+        chat.turns(of({message("developer", "x"), message("assistant", "b")}));
+      },
+      {"leaves out", "message 0", "developer"});
+  EXPECT_EQ(chat.turns(of({message("tool", " x "), message("assistant", "b")})).size(), 2U);
+  Conversation thinking = answered();
+  thinking.messages[1]["reasoning_content"] = "c";
+  expect_error<DataError>([&] { chat.turns(thinking); }, {"`reasoning_content`", "message 1"});
+  EXPECT_EQ(chat.prompt(thinking), "<user>a<assistant>b");
+  // As templates that know lists of parts alone.
+  const ChatForm parts(
+      "{% for m in messages %}<{{ m.role }}>{% for p in m.content %}{{ p.text }}{% endfor %}</>{% endfor %}", "here",
+      {});
+  expect_error<DataError>(
+      [&] {
+        parts.turns(of({message("user", "what?"), message("assistant", "that")}));
+      },
+      {"leaves out", "message 0", "lists of parts"});
+}
+
 TEST(ChatForm, VariablesOfALineReachTheTemplate) {
   const ChatForm chat(
       "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant>"

@@ -29,9 +29,10 @@ constexpr const char* kForms = "`text`, or `prompt` and `completion`, or `messag
                                      .remedy = std::move(fault.remedy)});
 }
 
-// Returns the text of a conversation, in parts. `line` has what the template gets besides messages.
+// Returns the text of a conversation, in parts. `line` has what the template gets besides messages; answers before the
+// message `first` are not learnt.
 std::vector<std::string> read_messages(const ordered_json& line, ordered_json messages, const Page& page,
-                                       const ChatForm* chat) {
+                                       const ChatForm* chat, std::size_t first = 0) {
   if (chat == nullptr) {
     throw PageError("no-chat-template",
                     {.what = "a page has a conversation, and the model no chat template",
@@ -43,7 +44,7 @@ std::vector<std::string> read_messages(const ordered_json& line, ordered_json me
   const Conversation conversation = conversation_of(line, std::move(messages));
   if (auto fault = find_fault(conversation)) fail_messages(page, std::move(*fault));
   try {
-    return chat->turns(conversation);
+    return chat->turns(conversation, first);
   } catch (const DataError& error) {
     Problem problem = error.problem();
     problem.where = problem.where.empty() ? place(page) : fmt::format("{}, by {}", place(page), problem.where);
@@ -119,15 +120,9 @@ std::vector<std::string> read_asked_and_answered(const ordered_json& line, const
     fail("a `completion` that does not begin and end with an assistant's message", "give the answer alone");
   ordered_json messages = line.at("prompt");
   if (messages.empty()) fail("a `prompt` without a message", "give it the messages before the answer");
+  const std::size_t first = messages.size();
   for (const ordered_json& message : completion) messages.push_back(message);
-  const std::vector<std::string> turns = read_messages(line, std::move(messages), page, chat);
-  const std::size_t answers = static_cast<std::size_t>(std::ranges::count_if(completion, is_answer));
-  const std::size_t learnt = std::min(turns.size(), 2 * answers) - 1;  // with what stands between them
-  const auto first = turns.end() - static_cast<std::ptrdiff_t>(learnt);
-  std::vector<std::string> parts(1);
-  for (auto turn = turns.begin(); turn != first; ++turn) parts[0] += *turn;
-  parts.insert(parts.end(), first, turns.end());
-  return parts;
+  return read_messages(line, std::move(messages), page, chat, first);
 }
 
 // The roles in the templates of Llama, Qwen, SmolLM, Mistral, Gemma, Granite and OpenAI's models.
