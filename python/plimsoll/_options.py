@@ -197,7 +197,7 @@ class TrainOptions(TypedDict, total=False):
     weight_decay: float
     """Weight decay, not applied to biases and layer norms (default: 0.01)"""
     label_smoothing_factor: float
-    """Fraction of a label's weight that is spread over all labels (default: 0)"""
+    """Fraction of a label's weight that is spread over all labels (not for language models) (default: 0)"""
     focal_gamma: float
     """Focal loss: where the model gives the label the probability p, the loss weighs (1 - p)^gamma, so that easy words and pages count less (0: all weigh the same) (default: 0)"""
     temperature: float
@@ -995,7 +995,23 @@ ACCEPTED: FrozenSet[str] = frozenset((
     "use_mps_device",
     "assistant_only_loss",
     "completion_only_loss",
+    "activation_offloading",
+    "chat_template_path",
+    "dataset_kwargs",
+    "dataset_num_proc",
+    "dataset_text_field",
+    "eos_token",
+    "eval_packing",
+    "loss_type",
+    "model_init_kwargs",
     "packing",
+    "packing_strategy",
+    "pad_to_multiple_of",
+    "pad_token",
+    "padding_free",
+    "router_aux_loss_coef",
+    "shuffle_dataset",
+    "truncation_mode",
     "alora_invocation_tokens",
     "arrow_config",
     "auto_mapping",

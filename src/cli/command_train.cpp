@@ -340,8 +340,8 @@ void train_planned(const Invocation& invocation, RunOptions& options, const Mode
   bar.clear();
   if (summary.evaluation) {
     std::optional<WorstPictures> pictures;
-    if (tensorboard) {
-      pictures.emplace(tensorboard->file(), summary.evaluation->worst, summary.steps, work_folder(output_dir));
+    if (EventFile* const file = tensorboard ? tensorboard->file() : nullptr) {
+      pictures.emplace(*file, summary.evaluation->worst, summary.steps, work_folder(output_dir));
     }
     write_worst_pages(session, bundle, *evaluation, loader_options(options.memory), options.data.box_format,
                       summary.evaluation->worst, output_dir / "worst.json",

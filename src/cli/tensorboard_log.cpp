@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/error.h"
+#include "base/log.h"
 
 namespace plimsoll {
 
@@ -28,7 +30,19 @@ void TensorBoardLog::on_step(const StepReport& r) {
        {"train/data_wait", r.data_wait},
        {"train/skipped_updates", static_cast<double>(r.skipped_updates)},
        {"memory/resident_mib", static_cast<double>(r.resident_bytes) / static_cast<double>(kMiB)}}};
-  file_->add_scalars(r.step, scalars);
+  add_scalars(r.step, scalars);
+}
+
+// A full disk costs the run its charts, not its model.
+void TensorBoardLog::add_scalars(std::int64_t step, std::span<const EventFile::Scalar> scalars) {
+  if (has_failed_) return;
+  try {
+    file_->add_scalars(step, scalars);
+  } catch (const EnvironmentError& error) {
+    has_failed_ = true;
+    log_warning(fmt::format("no more is written to {}: {} ({}); the run goes on", file_->path().string(),
+                            error.problem().what, error.problem().found));
+  }
 }
 
 void TensorBoardLog::on_evaluation(const StepReport& report, const Evaluation& evaluation) {
@@ -45,7 +59,7 @@ void TensorBoardLog::on_evaluation(const StepReport& report, const Evaluation& e
     std::array<EventFile::Scalar, EventFile::kMostScalars> scalars;
     const std::size_t count = std::min(rest.size(), scalars.size());
     for (std::size_t i = 0; i < count; ++i) scalars[i] = {rest[i].first, rest[i].second};
-    file_->add_scalars(report.step, std::span(scalars).first(count));
+    add_scalars(report.step, std::span(scalars).first(count));
     rest = rest.subspan(count);
   }
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,14 +32,17 @@ class TensorBoardLog : public TrainObserver {
   void on_step(const StepReport& report) override;
   void on_evaluation(const StepReport& report, const Evaluation& evaluation) override;
 
-  // Call it only after the run has begun.
-  EventFile& file() { return *file_; }
+  // Returns nullptr if the file could not be written to. Call it only after the run has begun.
+  EventFile* file() { return has_failed_ ? nullptr : &*file_; }
 
  private:
+  void add_scalars(std::int64_t step, std::span<const EventFile::Scalar> scalars);
+
   std::filesystem::path directory_;
   std::optional<std::int64_t> resumed_at_;
   std::vector<std::pair<std::string, std::string>> texts_;
   std::optional<EventFile> file_;
+  bool has_failed_ = false;
 };
 
 }  // namespace plimsoll

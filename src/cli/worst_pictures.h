@@ -2,7 +2,7 @@
 // worst/6, beginning with the highest loss, and a table of them.
 //
 //   WorstPictures::plan(options, &held_out);
-//   WorstPictures pictures(log.file(), evaluation.worst, steps, work_folder("run"));
+//   WorstPictures pictures(*log.file(), evaluation.worst, steps, work_folder("run"));
 //   write_worst_pages(session, bundle, held_out, loader, format, evaluation.worst, path, pictures.observer());
 //   pictures.write_table();
 #pragma once
