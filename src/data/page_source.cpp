@@ -31,10 +31,10 @@ class LineSize {
   }
   // A byte of text is held in eight places at most: as it was read, as it was repaired, in the parser (which doubles
   // what it has), in its string and in the page's. A value takes 96 besides its text: 16 in an array that grows to
-  // twice as much, 48 as a string, 32 in the page; or 96 as an entry of an object. Chat templates have their own
-  // values, and the text so far.
+  // twice as much, 48 as a string, 32 in the page; or 96 as an entry of an object. A conversation is also kept with the
+  // order of its keys, and chat templates have their own values, and the text so far.
   std::uint64_t parsing_bytes(bool is_chat) const {
-    return is_chat ? 12 * bytes_ + 400 * values_ : 8 * bytes_ + 96 * values_;
+    return is_chat ? 12 * bytes_ + 480 * values_ : 8 * bytes_ + 96 * values_;
   }
 
  private:

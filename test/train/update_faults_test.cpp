@@ -77,9 +77,11 @@ TEST(UpdateFaults, TheErrorSaysWhatToDo) {
   many.directory = "run/nonfinite-step-7";
   const Problem last = thrown(many, "run/checkpoint-4");
   EXPECT_NE(last.what.find("skipping 20 updates in a row does not help"), std::string::npos);
-  EXPECT_EQ(last.remedy,
-            "plimsoll replay run/nonfinite-step-7 shows the step again; lower --learning-rate, or raise "
-            "--warmup-ratio; the last good checkpoint is run/checkpoint-4");
+  EXPECT_EQ(
+      last.remedy,
+      "plimsoll replay run/nonfinite-step-7 shows the step again; lower --learning-rate, or raise "
+      "--warmup-ratio; the last good checkpoint is run/checkpoint-4 (if a run from it fails at once, take an earlier "
+      "one)");
   EXPECT_NE(thrown(facts(held())).remedy.find("'classifier.weight' has NaN or infinite values"), std::string::npos);
 }
 

@@ -103,13 +103,13 @@ bool is_asked_and_answered(const nlohmann::json& json) {
 }
 
 // Returns their text in parts. Earlier answers, which a prompt may have, are not learnt.
-std::vector<std::string> read_asked_and_answered(const ordered_json& line, const Page& page, const ChatForm* chat) {
+std::vector<std::string> read_asked_and_answered(ordered_json line, const Page& page, const ChatForm* chat) {
   constexpr const char* kLists = "a list of messages, as the other is; or both texts";
   for (const char* key : {"prompt", "completion"}) {
     if (line.contains(key) && line.at(key).is_array()) continue;
     throw wrong_type(page, fmt::format("`{}`", key), line.value(key, ordered_json()), kLists);
   }
-  const ordered_json& completion = line.at("completion");
+  ordered_json completion = std::move(line["completion"]), messages = std::move(line["prompt"]);
   const auto is_answer = [](const ordered_json& message) {
     return message.is_object() && message.value("role", ordered_json()) == "assistant";
   };
@@ -118,10 +118,9 @@ std::vector<std::string> read_asked_and_answered(const ordered_json& line, const
   };
   if (completion.empty() || !is_answer(completion.front()) || !is_answer(completion.back()))
     fail("a `completion` that does not begin and end with an assistant's message", "give the answer alone");
-  ordered_json messages = line.at("prompt");
   if (messages.empty()) fail("a `prompt` without a message", "give it the messages before the answer");
   const std::size_t first = messages.size();
-  for (const ordered_json& message : completion) messages.push_back(message);
+  for (ordered_json& message : completion) messages.push_back(std::move(message));
   return read_messages(line, std::move(messages), page, chat, first);
 }
 
@@ -157,8 +156,9 @@ class TextReader final : public TargetReader {
       for (const char* key : {"text", "prompt", "completion"}) {
         if (json.contains(key)) fail_twice(page, "messages", key);
       }
-      const ordered_json ordered = with_order(json, line);
-      return read_messages(ordered, ordered.at("messages"), page, chat);
+      ordered_json ordered = with_order(json, line);
+      ordered_json messages = std::move(ordered["messages"]);  // long ones are not kept twice
+      return read_messages(ordered, std::move(messages), page, chat);
     }
     const bool whole = json.contains("text") || !(json.contains("prompt") || json.contains("completion"));
     for (const char* key : {"prompt", "completion"}) {
