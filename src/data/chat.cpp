@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/counted.h"
@@ -142,7 +141,7 @@ void ChatForm::refuse_unwritten(const Conversation& conversation, bool learns) c
     for (const char* const key : {"tool_calls", "reasoning_content"}) {
       const auto value = conversation.messages[i].find(key);
       if (value == conversation.messages[i].end() || value->empty() || *value == "") continue;
-      // What was thought before earlier answers, no model is told.
+      // No model is told what was thought before earlier answers.
       if (learns || std::string_view(key) == "tool_calls") refuse(key, fmt::format("message {}", i));
     }
   }
@@ -228,12 +227,6 @@ std::vector<std::string> ChatForm::marked_turns(const Conversation& conversation
   return parts;
 }
 
-ChatForm::Answer ChatForm::answer_of(const Conversation& conversation, std::size_t answer) const {
-  Answer found{.whole = text(conversation, answer + 1, false).text};
-  found.request = request_of(conversation, answer, found.whole);
-  return found;
-}
-
 std::vector<std::string> ChatForm::turns(const Conversation& conversation, std::size_t first) const {
   refuse_unwritten(conversation, true);
   const ordered_json& messages = conversation.messages;
@@ -255,29 +248,31 @@ std::vector<std::string> ChatForm::turns(const Conversation& conversation, std::
   bool is_one_text = true;  // each text so far begins with the one before
   for (const std::size_t answer : answers) {
     const bool is_last = answer == answers.back();
-    Answer found;
+    std::string whole;                   // the text with the answer
+    std::optional<std::string> request;  // the text before it, if they can be told apart
     try {
-      found = answer_of(conversation, answer);
+      whole = text(conversation, answer + 1, false).text;
+      request = request_of(conversation, answer, whole);
     } catch (const DataError&) {
       // A template may refuse a conversation that ends there, though not the whole one.
       if (is_last || template_for(conversation).fault) throw;
     }
-    if (!found.request && is_last) {
+    if (!request && is_last) {
       throw DataError({.what = "the chat template formats an answer differently from its request",
                        .found = fmt::format("message {}", answer),
                        .allowed = "a template whose text with the answer begins with the text that asks for it",
                        .remedy = kRemedy});
     }
-    is_one_text = is_one_text && found.request && found.request->starts_with(before);
+    is_one_text = is_one_text && request && request->starts_with(before);
     if (!is_one_text) {  // only the last answer counts from here on
       parts.clear();
       before.clear();
     }
-    if (!found.request) continue;
-    parts.push_back(found.request->substr(before.size()));
-    parts.push_back(found.whole.substr(found.request->size()));
-    if (is_last) refuse_left_out(conversation, found.whole);
-    before = is_one_text ? std::move(found.whole) : std::string();
+    if (!request) continue;
+    parts.push_back(request->substr(before.size()));
+    parts.push_back(whole.substr(request->size()));
+    if (is_last) refuse_left_out(conversation, whole);
+    before = is_one_text ? std::move(whole) : std::string();
   }
   return parts;
 }

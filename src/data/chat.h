@@ -16,7 +16,7 @@
 
 namespace plimsoll {
 
-// What a chat template formats. Objects have the order of their keys in the file, which templates show.
+// Holds what a chat template formats. Objects have the order of their keys in the file, which templates show.
 struct Conversation {
   nlohmann::ordered_json messages{};
   nlohmann::ordered_json tools{};      // a list of functions that the assistant may call, or null
@@ -27,7 +27,7 @@ struct Conversation {
 // `chat_template_kwargs`.
 Conversation conversation_of(const nlohmann::ordered_json& line, nlohmann::ordered_json messages);
 
-// What makes a conversation invalid, for an error's fields.
+// Says what makes a conversation invalid, for an error's fields.
 struct ConversationFault {
   std::string found, allowed, remedy;
 };
@@ -76,11 +76,6 @@ class ChatForm {
   // Returns the text before an answer, given the text with it; nothing if the answer changes what stands before it.
   std::optional<std::string> request_of(const Conversation& conversation, std::size_t answer,
                                         const std::string& whole) const;
-  struct Answer {
-    std::string whole{};                   // the text with it
-    std::optional<std::string> request{};  // the text before it, if they can be told apart
-  };
-  Answer answer_of(const Conversation& conversation, std::size_t answer) const;
 
   Template usual_, with_tools_;  // the second without a source: there is none
   nlohmann::ordered_json tokens_;

@@ -4,7 +4,7 @@
 namespace plimsoll::doctor {
 namespace {
 
-// What peft, Lightning, the Trainer and scripts print if everything is frozen.
+// Peft, Lightning, the Trainer and scripts print these if everything is frozen.
 const std::vector<AnyOf> kNothingTrains = {
     {"trainable params: 0 ", "trainable params: 0$", "trainable params: 0,", "trainable params: 0/", "trainable%: 0.0$",
      "trainable%: 0$", "trainable%: 0.0000$", "trainable parameters: 0$", "trainable parameters: 0 ",

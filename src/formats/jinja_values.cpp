@@ -1,15 +1,9 @@
 #include "formats/jinja_values.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdlib>
 #include <optional>
-#include <span>
 
-#include "base/in_quotes.h"
 #include "formats/jinja_text.h"
 
 namespace plimsoll {
