@@ -197,6 +197,7 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
     }
     options.set_ranks(static_cast<int>(ranks));
     FitRequest request = fit_request(bundle, options.train, train.get(), evaluation.get(), options.memory);
+    keep_moments(bundle, resume, request);
     if (device.absent) {
       request.process_bytes = [more = device.absent->assumed.host_bytes] { return resident_bytes() + more; };
     }

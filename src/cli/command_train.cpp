@@ -242,8 +242,9 @@ class RunFiles final : public TrainObserver {
 
 // Plans a run, and the teacher's work before it, and keeps what the process held.
 void plan_ahead(const Invocation& invocation, RunOptions& options, const ModelBundle& bundle, const RunData& data,
-                const TeacherCache& teacher, Backend& backend) {
+                const TeacherCache& teacher, const std::optional<fs::path>& resume, Backend& backend) {
   FitRequest request = fit_request(bundle, options.train, data.train.get(), data.evaluation.get(), options.memory);
+  keep_moments(bundle, resume, request);
   check_phases(
       {[&] { options.memory.held_bytes = held_bytes(plan_of(invocation, request, backend, options.memory.kept_cut)); },
        [&] {
@@ -271,11 +272,12 @@ void train_planned(const Invocation& invocation, RunOptions& options, const Mode
   Backend& backend = *device.backend;
   const TeacherCache teacher(options, bundle, *train, backend);
   if (teacher.exists()) {
-    plan_ahead(invocation, options, bundle, data, teacher, backend);
+    plan_ahead(invocation, options, bundle, data, teacher, resume, backend);
     if (invocation.is_first() && !invocation.json) print_line(teacher.line());
     teacher.compute(invocation, device);
   }
   FitRequest request = fit_request(bundle, options.train, train, evaluation, options.memory);
+  keep_moments(bundle, resume, request);
   Session session(plan_of(invocation, request, backend, options.memory.kept_cut), backend,
                   known_choices(resume, cache_directory()), invocation.ranks.get());
   const RunPlan& plan = session.plan();
@@ -438,8 +440,8 @@ void train_with(const Invocation& invocation, RunOptions& options, ModelBundle& 
   fallback.train.precision = *fallback_precision;
   const TeacherCache of_its_precision(fallback, bundle, *data.train, *device.backend);
   const TeacherCache teacher(options, bundle, *data.train, *device.backend);
-  check_phases({[&] { plan_ahead(invocation, options, bundle, data, teacher, *device.backend); },
-                [&] { plan_ahead(invocation, fallback, bundle, data, of_its_precision, *device.backend); }});
+  check_phases({[&] { plan_ahead(invocation, options, bundle, data, teacher, resume, *device.backend); },
+                [&] { plan_ahead(invocation, fallback, bundle, data, of_its_precision, resume, *device.backend); }});
   try {
     train_planned(invocation, options, bundle, data, device, resume, events);
   } catch (const ScaleCollapsedError& error) {

@@ -110,6 +110,10 @@ std::string plan_table(const RunPlan& plan) {
   text += fmt::format("; at most {} each", counted(program.capacity.text_rows, "text token"));
   if (plan.accumulation_steps == 0) return text;
   if (!plan.trained_parts.empty()) text += "\n  " + plan.trained_parts;
+  if (plan.rows_with_moments != nullptr) {
+    text += fmt::format("\n  the optimizer's state of the word embedding is that of the {} that the data has",
+                        counted(plan.rows_with_moments->size(), "token"));
+  }
   if (plan.levers.update != UpdateMode::kAfterBackward) {
     text += fmt::format("\n  parameters are updated {}", update_mode_name(plan.levers.update));
   }

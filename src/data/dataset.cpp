@@ -173,6 +173,22 @@ void Dataset::add_to_fingerprint(const EncodedExample& example) {
   }
 }
 
+void Dataset::note_tokens(const EncodedExample& example) {
+  for (const std::int32_t id : example.input_ids) {
+    const auto at = static_cast<std::size_t>(id);
+    if (at >= has_token_.size()) has_token_.resize(at + 1, false);
+    has_token_[at] = true;
+  }
+}
+
+std::vector<std::int32_t> Dataset::token_ids() const {
+  std::vector<std::int32_t> ids;
+  for (std::size_t id = 0; id < has_token_.size(); ++id) {
+    if (has_token_[id]) ids.push_back(static_cast<std::int32_t>(id));
+  }
+  return ids;
+}
+
 void Dataset::scan() {
   Scratch scratch;
   EncodedExample encoded;
@@ -258,6 +274,7 @@ void Dataset::scan_item(const Example& first, Scratch& scratch, EncodedExample& 
     if (options_.targets && is_idle(*options_.targets, part)) continue;
     if (key != nullptr) add_to_key(encoded, *key);
     add_to_fingerprint(encoded);
+    note_tokens(encoded);
     example.loss_terms = static_cast<std::uint16_t>(encoded.loss_terms);
     targets_ = encoded.targets.size();
     longest_example_ = std::max(longest_example_, static_cast<int>(example.tokens));
@@ -283,6 +300,13 @@ PageError page_changed(const Page& page, std::string found) {
 }
 
 }  // namespace
+
+void Dataset::check_tokens(const Page& page, const EncodedExample& example) const {
+  const auto is_new = [this](std::int32_t id) {
+    return static_cast<std::size_t>(id) >= has_token_.size() || !has_token_[static_cast<std::size_t>(id)];
+  };
+  if (std::ranges::any_of(example.input_ids, is_new)) throw page_changed(page, "a word that no page had");
+}
 
 void Dataset::cut_unchanged(const Example& example, Scratch& scratch) const {
   cut_item(example.item, scratch);
@@ -353,6 +377,7 @@ void Dataset::load_page(std::size_t index, Scratch& scratch, EncodedExample& out
     scratch.augmentation = augmentation_of(example.page, epoch, scratch.page);
   }
   encode(example, scratch, out);
+  check_tokens(scratch.page, out);
   if (!pixels.empty()) load_pixels(scratch, pixels);
 }
 
@@ -467,8 +492,8 @@ std::span<const MissedWord> Dataset::missed_words(std::uint32_t page) const {
 
 std::uint64_t Dataset::host_bytes() const {
   return (examples_.capacity() + pair_examples_.capacity()) * sizeof(Example) +
-         (options_.pairs ? options_.pairs->host_bytes() : 0) + missed_.capacity() * sizeof(MissedWord) +
-         pages_->host_bytes() + (cache_ ? cache_->host_bytes() : 0);
+         (options_.pairs ? options_.pairs->host_bytes() : 0) + has_token_.capacity() / 8 +
+         missed_.capacity() * sizeof(MissedWord) + pages_->host_bytes() + (cache_ ? cache_->host_bytes() : 0);
 }
 
 std::uint64_t Dataset::workers_host_bytes(int threads, std::uint64_t decoding_bytes) const {

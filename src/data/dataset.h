@@ -144,6 +144,8 @@ class Dataset {
   // Returns a page's words that have a label and no prediction, in order; none if labels are not read.
   std::span<const MissedWord> missed_words(std::uint32_t page) const;
   const DatasetFingerprint& fingerprint() const { return fingerprint_; }
+  // Returns the ids of the tokens that examples have, ascending.
+  std::vector<std::int32_t> token_ids() const;
   // Returns the length of the longest example in tokens.
   int longest_example() const { return longest_example_; }
 
@@ -182,6 +184,9 @@ class Dataset {
   void load_page(std::size_t index, Scratch& scratch, EncodedExample& out, std::span<std::uint8_t> pixels,
                  std::uint64_t epoch) const;
   void add_to_fingerprint(const EncodedExample& example);
+  void note_tokens(const EncodedExample& example);
+  // Throws PageError for a token that no example had at first.
+  void check_tokens(const Page& page, const EncodedExample& example) const;
   // The functions below are in dataset_cache.cpp.
   static void add_to_key(const EncodedExample& example, CacheKey& key);
   std::filesystem::path cache_path() const;
@@ -203,6 +208,7 @@ class Dataset {
   std::vector<bool> looked_at_;                 // pages that are named by a pair which is not skipped
   std::unique_ptr<const PairedPages> paired_;   // nullptr: examples are pages
   std::vector<float> loss_weights_;
+  std::vector<bool> has_token_;     // by id
   std::vector<MissedWord> missed_;  // in the order of pages
   ImageLimits image_limits_;
   std::unique_ptr<PageCache> cache_;

@@ -346,6 +346,8 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
     add(ProgramKind::kDecode, {.samples = micro, .text_rows = micro});
   }
   for (const PlannedProgram& program : run.programs) run.layout.add(program.prepared.graph);
+  const auto is_slots = [](const auto& entry) { return entry.first.ends_with(kSlotsSuffix); };
+  if (std::ranges::any_of(run.layout.entries(), is_slots)) run.rows_with_moments = request.step.data_rows;
   const bool prepares = depth == PlanDepth::kComplete || needs_kernels(run, request, loader);
   const PlannedProgram* largest = nullptr;
   for (PlannedProgram& program : run.programs) {

@@ -166,7 +166,9 @@ struct PlanSummary {
   double exchange_wait_seconds = 0;    // the part of it during which nothing else is done
   std::int64_t accumulation_steps = 0;
   std::int64_t train_batch_size = 0, update_text_rows = 0;  // as requested
-  OffloadLayout offload;                                    // the tensors that are offloaded
+  // The rows of the word embedding that have moments, ascending; nullptr: all, if it trains.
+  std::shared_ptr<const std::vector<std::int32_t>> rows_with_moments{};
+  OffloadLayout offload;  // the tensors that are offloaded
   OffloadTarget offload_target = OffloadTarget::kNone;
   std::filesystem::path offload_directory;
   TransferSize transfers;       // of an update

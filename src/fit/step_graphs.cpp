@@ -339,6 +339,9 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
   if (ranks.ranks > 1) {
     facts.shards = &step.shards;
     facts.updates_shards = ranks.updates_shards();
+  } else if (options.data_rows != nullptr) {
+    facts.rows_with_gradients = std::ssize(*options.data_rows);
+    row_capacity = std::min(row_capacity, facts.rows_with_gradients);
   }
   const bool sums_first = ranks.ranks > 1 && ranks.sums_each_micro_batch;
   if (sums_first) graph = sum_over_ranks(graph, gradients, step.shards, ranks);

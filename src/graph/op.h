@@ -203,6 +203,10 @@ enum class Op : std::uint8_t {
                    //                                                  m and v: f[...] each, or u8[...] codes and f[blocks]
   kAdamWRows,      // parameter [R,D], m, v, ids i32[c], count i32[1], rows f[c,D], learning_rate, step, clip
                    //                                                  -> as kAdamW; absent rows have gradient 0
+  kAdamWSlots,     // parameter [R,D], m and v of C rows, slots i32[R], ids, count, rows, learning_rate, step, clip
+                   //                                                  -> as kAdamWRows; row r has the moments of row
+                   //                                                  slots[r] < C. Where that is -1, the row never has a
+                   //                                                  gradient, and its moments would be 0: it decays
   kAdafactor,      // parameter, row mean f[..,M], column mean f[..,K] (read as f[..,M,K]) or mean f[M] (of f[M]), gradient,
                    // learning_rate, step, clip                        -> parameter, means in their bytes
                    //                                                                                AdafactorAttributes

@@ -155,7 +155,31 @@ std::string longest_of(const Dataset& dataset) {
                      counted(*ninth, "token"));
 }
 
+// Returns the rows of the word embedding that batches of these pages may look up, ascending.
+std::shared_ptr<const std::vector<std::int32_t>> data_rows(const Dataset& train, const EncoderFacts& encoder) {
+  std::vector<std::int32_t> rows = train.token_ids();
+  if (encoder.token.pads && encoder.token.pad_id >= 0) rows.push_back(encoder.token.pad_id);
+  std::ranges::sort(rows);
+  rows.erase(std::ranges::unique(rows).begin(), rows.end());
+  return std::make_shared<const std::vector<std::int32_t>>(std::move(rows));
+}
+
 }  // namespace
+
+void keep_moments(const ModelBundle& bundle, const std::optional<std::filesystem::path>& resume, FitRequest& request) {
+  if (!resume || request.step.data_rows == nullptr || read_trainer_state(*resume).only_model) return;
+  const std::vector<ParameterSpec> specs = bundle.specs();
+  const auto table = std::ranges::find(specs, ParameterSpec::Part::kWordEmbedding, &ParameterSpec::part);
+  if (table == specs.end()) return;
+  const std::optional<std::vector<std::int32_t>> kept = rows_with_moments(*resume, table->name);
+  if (!kept) {
+    request.step.data_rows = nullptr;
+    return;
+  }
+  std::vector<std::int32_t> rows;
+  std::ranges::set_union(*request.step.data_rows, *kept, std::back_inserter(rows));
+  request.step.data_rows = std::make_shared<const std::vector<std::int32_t>>(std::move(rows));
+}
 
 std::int64_t updates_of(const TrainOptions& options, const Dataset& train) {
   return total_steps(options, Sampler(train.examples(), sampler_options(options)).updates_per_epoch());
@@ -238,6 +262,7 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
     request.step.teacher = teacher_options(options);
   }
   request.trains = train != nullptr;
+  if (train != nullptr) request.step.data_rows = data_rows(*train, request.step.definition.encoder().facts());
   request.pretrained = bundle.weights != nullptr;
   for (const auto& [name, config] : smaller_presets(bundle.config)) {
     request.smaller_models.push_back({name, task_of(config.task).model(config.encoder, config.task)});

@@ -32,6 +32,8 @@ nlohmann::json plan_json(const PlanSummary& plan, std::span<const PlannedProgram
           {"precision", precision_name(plan.precision)},
           {"parameters", plan.parameters},
           {"trained_parameters", plan.trained_parameters},
+          {"tokens_with_optimizer_state",
+           plan.rows_with_moments == nullptr ? nlohmann::json() : nlohmann::json(plan.rows_with_moments->size())},
           {"update_mode", update_mode_name(plan.levers.update)},
           {"recomputes_cheap_values", !plan.levers.keeps_cheap},
           {"keeps_attention_biases", plan.levers.keeps_biases},

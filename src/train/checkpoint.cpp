@@ -15,6 +15,8 @@
 #include "formats/checksums.h"
 #include "formats/json.h"
 #include "formats/safetensors.h"
+#include "train/moment_rows.h"
+#include "transform/optimizer.h"
 
 namespace plimsoll {
 namespace {
@@ -303,7 +305,50 @@ void load_verified_parameters(const fs::path& checkpoint, const ModelBundle& bun
   }
 }
 
+// Returns the slots of a table's moments in a checkpoint; none if all rows have them.
+std::vector<std::int32_t> read_slots(const SafetensorsReader& file, const std::string& table) {
+  const TensorEntry* const entry = file.find(table + std::string(kSlotsSuffix));
+  if (entry == nullptr) return {};
+  if (entry->type.dtype != DType::kI32) {
+    throw DataError({.what = "the checkpoint's optimizer state cannot be read",
+                     .where = fmt::format("{}, tensor '{}'", file.path().string(), entry->name),
+                     .found = to_string(entry->type),
+                     .allowed = "integers of 32 bits",
+                     .remedy = "resume from another checkpoint"});
+  }
+  std::vector<std::int32_t> slots(static_cast<std::size_t>(entry->type.shape.elements()));
+  file.read_elements(*entry, 0, std::as_writable_bytes(std::span(slots)));
+  return slots;
+}
+
+// Returns where the rows of a moment come from, if they do not lie in the checkpoint as in memory.
+std::optional<MomentRows> moved_rows(const SafetensorsReader& file, const std::string& name,
+                                     const StateAccess& states) {
+  const std::size_t suffix = name.find(".exp_avg");
+  if (suffix == std::string::npos) return std::nullopt;
+  const std::string table = name.substr(0, suffix);
+  const std::vector<std::int32_t> there = read_slots(file, table);
+  const std::vector<std::int32_t> here = states.slots ? states.slots(table) : std::vector<std::int32_t>();
+  if (there == here) return std::nullopt;
+  return MomentRows(there, here);
+}
+
 }  // namespace
+
+std::optional<std::vector<std::int32_t>> rows_with_moments(const fs::path& checkpoint, const std::string& table) {
+  std::vector<std::int32_t> slots;
+  try {
+    slots = read_slots(SafetensorsReader(checkpoint / kOptimizerFile), table);
+  } catch (const DataError&) {
+    return std::nullopt;
+  }
+  if (slots.empty()) return std::nullopt;
+  std::vector<std::int32_t> rows;
+  for (std::size_t row = 0; row < slots.size(); ++row) {
+    if (slots[row] >= 0) rows.push_back(static_cast<std::int32_t>(row));
+  }
+  return rows;
+}
 
 void load_checkpoint_parameters(const fs::path& checkpoint, const ModelBundle& bundle,
                                 const ParameterMemory& parameters) {
@@ -328,7 +373,12 @@ void load_checkpoint(const fs::path& checkpoint, const ModelBundle& bundle, cons
   load_verified_parameters(checkpoint, bundle, parameters);
   const SafetensorsReader file(checkpoint / kOptimizerFile);
   for (const std::string& name : state_names) {
-    const TensorType expected = stored_type(states.type(name));
+    if (name.ends_with(kSlotsSuffix)) continue;  // the run has its own
+    TensorType expected = stored_type(states.type(name));
+    const std::optional<MomentRows> rows = moved_rows(file, name, states);
+    if (rows) {
+      expected.shape = {expected.shape.elements() / rows->rows_in_memory() * rows->rows_in_file()};
+    }
     if (!(file.at(name).type == expected)) {
       throw DataError({.what = "the checkpoint's optimizer state does not fit the model",
                        .where = fmt::format("{}, tensor '{}'", file.path().string(), name),
@@ -341,7 +391,11 @@ void load_checkpoint(const fs::path& checkpoint, const ModelBundle& bundle, cons
     const TensorEntry& entry = file.at(name);
     std::uint64_t first = states.first ? states.first(name) : 0;  // element of the next piece
     states.fill(name, [&](std::span<std::byte> bytes) {
-      file.read_elements(entry, first, bytes);
+      if (rows) {
+        rows->read(file, entry, first, bytes);
+      } else {
+        file.read_elements(entry, first, bytes);
+      }
       first += bytes.size() / dtype_bytes(expected.dtype);
     });
   }

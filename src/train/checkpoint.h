@@ -67,6 +67,9 @@ struct StateAccess {
   std::function<void()> begin{};
   // With ranks that share a state: returns the element of the whole with which `fill` begins. Empty: the first.
   std::function<std::uint64_t(const std::string& name)> first{};
+  // Returns the slots of a parameter's moments (transform/optimizer.h); none: every row has moments. Empty: no
+  // parameter has slots.
+  std::function<std::vector<std::int32_t>(const std::string& parameter)> slots{};
 };
 
 // Writes output_dir/checkpoint-<state.step> and returns its path. Throws EnvironmentError (disk full, …), leaving
@@ -87,6 +90,10 @@ std::filesystem::path checkpoint_path(const std::filesystem::path& output_dir, s
 
 // Throws DataError for a missing, torn or damaged trainer_state.json, or for values in it that make no sense.
 TrainerState read_trainer_state(const std::filesystem::path& checkpoint);
+// Returns which rows of a table have moments in the checkpoint, ascending; nothing: all of them, or none, or its file
+// cannot be read, which load_checkpoint then says.
+std::optional<std::vector<std::int32_t>> rows_with_moments(const std::filesystem::path& checkpoint,
+                                                           const std::string& table);
 // Compares all the checkpoint's files with their checksums, then fills parameters and states from them. Throws
 // DataError if one is damaged, or does not fit the model.
 void load_checkpoint(const std::filesystem::path& checkpoint, const ModelBundle& bundle,

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/bytes.h"
+#include "train/moment_rows.h"
 #include "transform/distillation.h"
 #include "transform/optimizer.h"
 
@@ -107,7 +108,26 @@ StateAccess RunMemory::states() const {
   }
   return {.type = [this](const std::string& name) { return session_.state_type(name); },
           .read = [this](const std::string& name, const auto& visit) { session_.read_state(name, visit); },
-          .fill = [this](const std::string& name, const auto& visit) { session_.fill_state(name, visit); }};
+          .fill = [this](const std::string& name, const auto& visit) { session_.fill_state(name, visit); },
+          .slots = [this](const std::string& parameter) { return slots(parameter); }};
+}
+
+std::vector<std::int32_t> RunMemory::slots(const std::string& parameter) const {
+  const std::string name = parameter + std::string(kSlotsSuffix);
+  if (!std::ranges::binary_search(state_names_, name)) return {};
+  return slots_of(*session_.plan().rows_with_moments, session_.state_type(name).shape.elements());
+}
+
+void RunMemory::fill_slots() const {
+  for (const std::string& name : state_names_) {
+    if (!name.ends_with(kSlotsSuffix)) continue;
+    const std::vector<std::int32_t> of_rows = slots(name.substr(0, name.size() - kSlotsSuffix.size()));
+    std::span<const std::byte> left = std::as_bytes(std::span(of_rows));
+    session_.fill_state(name, [&](std::span<std::byte> bytes) {
+      std::ranges::copy(left.first(bytes.size()), bytes.begin());
+      left = left.subspan(bytes.size());
+    });
+  }
 }
 
 void RunMemory::fill_fresh(std::uint64_t seed) {
@@ -117,6 +137,7 @@ void RunMemory::fill_fresh(std::uint64_t seed) {
     // std::fill sets bytes by memset, std::ranges::fill one by one.
     states().fill(name, [](std::span<std::byte> bytes) { std::fill(bytes.begin(), bytes.end(), std::byte{0}); });
   }
+  fill_slots();
 }
 
 void RunMemory::fill_teacher(const ModelBundle& teacher) const {
@@ -129,6 +150,7 @@ void RunMemory::fill_teacher(const ModelBundle& teacher) const {
 
 void RunMemory::fill_from(const std::filesystem::path& checkpoint, std::uint64_t seed) {
   load_checkpoint(checkpoint, bundle_, parameters(), state_names_, states());
+  fill_slots();
   if (!bundle_.options.lora.enabled()) resumed_ = std::make_shared<WeightsFile>(open_weights(checkpoint));
   original_ = {.weights = resumed_.get(), .seed = seed};
 }

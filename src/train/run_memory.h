@@ -53,6 +53,10 @@ class RunMemory {
   WrittenBytes written_bytes(bool only_model) const;
 
  private:
+  // Says which rows of a table have moments, if only some have: the plan does.
+  void fill_slots() const;
+  std::vector<std::int32_t> slots(const std::string& parameter) const;
+
   const Session& session_;
   const ModelBundle& bundle_;
   std::vector<std::string> state_names_;

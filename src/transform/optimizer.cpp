@@ -120,19 +120,18 @@ class Accumulator {
 // Collects the inputs of a parameter's update up to its gradient and adds its states to the graph.
 class UpdateInputs {
  public:
-  // `own`: the elements that are updated.
-  UpdateInputs(Graph& graph, ValueId parameter, Shards::Range own)
+  // `own`: the elements that are updated; `rows`: how many rows have moments, if not all.
+  UpdateInputs(Graph& graph, ValueId parameter, Shards::Range own, std::int64_t rows = 0)
       : inputs{parameter}, graph_(graph), name_(graph.value(parameter).name), shape_(graph.type(parameter).shape) {
     const DType dtype = graph.type(parameter).dtype;
     f_ = dtype == DType::kBF16 ? DType::kF32 : dtype;
-    state_shape_ = own.count < shape_.elements() ? Shape{own.count} : shape_;
+    state_shape_ = rows > 0 ? Shape{rows, shape_[1]} : own.count < shape_.elements() ? Shape{own.count} : shape_;
     if (dtype == DType::kBF16) add(kLowHalfSuffix, {DType::kI16, shape_});
   }
 
-  // `coded_from` is the smallest number of elements whose moments are coded.
-  void add_adamw(std::int64_t coded_from) {
+  void add_adamw(bool coded) {
     for (const std::string moment : {".exp_avg", ".exp_avg_sq"}) {
-      if (shape_.elements() >= coded_from) {
+      if (coded) {
         add(moment, {DType::kU8, state_shape_});
         add(moment + ".absmax", {f_, {code_blocks(state_shape_.elements())}});
       } else {
@@ -140,6 +139,7 @@ class UpdateInputs {
       }
     }
   }
+  void add_slots() { add(kSlotsSuffix, {DType::kI32, {shape_[0]}}); }
   // `factored` is the shape in which the parameter is factored.
   void add_adafactor(const Shape& factored) {
     if (shape_.rank() < 2) return add(".exp_avg_sq", {f_, shape_});
@@ -245,8 +245,9 @@ OptimizerKind parse_optimizer(std::string_view name) {
 }
 
 bool is_optimizer_state(std::string_view name) {
-  constexpr std::array<std::string_view, 6> kSuffixes = {".exp_avg",           ".exp_avg_sq",     ".exp_avg.absmax",
-                                                         ".exp_avg_sq.absmax", ".exp_avg_sq_row", ".exp_avg_sq_col"};
+  constexpr std::array<std::string_view, 7> kSuffixes = {".exp_avg",           ".exp_avg_sq",     ".exp_avg.absmax",
+                                                         ".exp_avg_sq.absmax", ".exp_avg_sq_row", ".exp_avg_sq_col",
+                                                         kSlotsSuffix};
   return std::any_of(kSuffixes.begin(), kSuffixes.end(),
                      [&](std::string_view suffix) { return name.ends_with(suffix); });
 }
@@ -278,6 +279,17 @@ bool decays_by_default(const std::string& parameter) {
   };
   return !contains("bias") && !contains("layernorm") && !contains("rmsnorm") && !is_norm();
 }
+
+namespace {
+
+// Returns how many rows of a table have moments; 0: all. Blocks of codes lie within a row, or every row has moments.
+std::int64_t rows_of_moments(const Shape& table, bool coded, const ParameterFacts& facts) {
+  const std::int64_t rows = facts.rows_with_gradients;
+  if (rows >= table[0] || facts.shards != nullptr || (coded && table[1] % kStateBlock != 0)) return 0;
+  return rows;
+}
+
+}  // namespace
 
 ValueId append_optimizer(Graph& graph, const Gradients& gradients, const OptimizerOptions& options,
                          const ParameterFacts& facts) {
@@ -311,7 +323,11 @@ ValueId append_optimizer(Graph& graph, const Gradients& gradients, const Optimiz
     const std::int64_t elements = graph.type(parameter).shape.elements();
     const Shards::Range own = facts.updates_shards ? facts.shards->own(name) : Shards::Range{0, elements};
     if (own.count == 0 && elements > 0) continue;  // another rank owns it
-    UpdateInputs parts(graph, parameter, own);
+    const bool coded = options.kind == OptimizerKind::kAdamW8bit && elements >= options.coded_from &&
+                       (!facts.takes_codes || facts.takes_codes(name));
+    const std::int64_t rows =
+        !factored && gradient.by_rows() ? rows_of_moments(graph.type(parameter).shape, coded, facts) : 0;
+    UpdateInputs parts(graph, parameter, own, rows);
     Node update{.name = update_name(name), .inputs = {}, .phase = Phase::kUpdate};
     if (factored) {
       update.op = gradient.by_rows() ? Op::kAdafactorRows : Op::kAdafactor;
@@ -328,10 +344,10 @@ ValueId append_optimizer(Graph& graph, const Gradients& gradients, const Optimiz
         const bool has_all = gradient.by_rows() || graph.type(gradient.dense).shape.elements() == elements;
         attributes.gradient_first = has_all ? 0 : own.first;
       }
-      update.op = gradient.by_rows() ? Op::kAdamWRows : Op::kAdamW;
+      update.op = rows > 0 ? Op::kAdamWSlots : gradient.by_rows() ? Op::kAdamWRows : Op::kAdamW;
       update.attributes = attributes;
-      const bool coded = options.kind == OptimizerKind::kAdamW8bit && (!facts.takes_codes || facts.takes_codes(name));
-      parts.add_adamw(coded ? options.coded_from : std::numeric_limits<std::int64_t>::max());
+      parts.add_adamw(coded);
+      if (rows > 0) parts.add_slots();
     }
     update.inputs = std::move(parts.inputs);
     if (gradient.by_rows()) {

@@ -65,6 +65,9 @@ struct ParameterFacts {
   // only that. The norm is the sum of what each rank finds for its own elements, in the order of ranks.
   const Shards* shards = nullptr;
   bool updates_shards = false;
+  // How many rows of a table whose gradient comes by rows ever have one, if that is known: AdamW keeps moments for
+  // these alone, at the places that "<parameter>.slots" says. 0: any row may have one.
+  std::int64_t rows_with_gradients = 0;
 };
 // False for biases and layer norms, by the name patterns of the `transformers` Trainer (get_decay_parameter_names).
 bool decays_by_default(const std::string& parameter);
@@ -78,8 +81,9 @@ inline constexpr const char* kUnscaleInput = "unscale";
 // i32[1], 0 in the first micro-batch of an update; read by accumulate_gradients.
 inline constexpr const char* kKeepGradientsInput = "keep_gradients";
 // Appends, in Phase::kUpdate: the norm over all gradients, the clip factor, and an update for each parameter with its
-// states. All states begin as zero bytes. Their names:
+// states. All states begin as zero bytes, except for slots, which the run fills. Their names:
 //   "<parameter>.exp_avg", "<parameter>.exp_avg_sq"                of AdamW; in 8 bits both with an ".absmax"
+//   "<parameter>.slots"                                            i32[R], which row of these is each row's, or -1
 //   "<parameter>.exp_avg_sq_row", "<parameter>.exp_avg_sq_col"     of Adafactor; "<parameter>.exp_avg_sq" for a vector
 //   "<parameter>.low"                                              the rest of a parameter of BF16
 //   (tensor/split_float.h)
@@ -91,7 +95,7 @@ ValueId append_optimizer(Graph& graph, const Gradients& gradients, const Optimiz
 bool is_optimizer_state(std::string_view name);
 // True for an optimizer state that holds a moment in codes, or belongs to one.
 bool is_coded_state(std::string_view name, const TensorType& type);
-inline constexpr std::string_view kLowHalfSuffix = ".low";
+inline constexpr std::string_view kLowHalfSuffix = ".low", kSlotsSuffix = ".slots";
 // The name of the node that updates a parameter.
 inline std::string update_name(const std::string& parameter) { return parameter + ".update"; }
 

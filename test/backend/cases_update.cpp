@@ -117,6 +117,7 @@ struct UpdateCase {
   std::optional<Shape> factored{};    // for adafactor: the stack of matrices as which the parameter is read
   bool own_gradient = false;          // of a part: its gradient alone, flat
   bool whole_moments = false;         // of a part
+  Ids slots{};                        // for updates with slots: of each row
 };
 
 class UpdateBuilder {
@@ -132,6 +133,7 @@ class UpdateBuilder {
       add_moment("m", {-1, 1});
       add_moment("v", {0, 1});
     }
+    if (c_.op == Op::kAdamWSlots) inputs_.push_back(b_.integers("slots", {c_.shape[0]}, c_.slots));
     if (c_.op == Op::kAdamW || c_.op == Op::kAdafactor) {
       const Shape shape = c_.own_gradient ? Shape{c_.count} : c_.shape;
       inputs_.push_back(b_.values("gradient", {f_, shape}, numbers(shape.elements(), {-1, 1})));
@@ -177,7 +179,9 @@ class UpdateBuilder {
   }
 
   void add_moment(const std::string& name, Range range) {
-    const Shape shape = c_.count > 0 && !c_.whole_moments ? Shape{c_.count} : c_.shape;
+    const bool some = c_.op == Op::kAdamWSlots;
+    const Shape all = some ? Shape{*std::ranges::max_element(c_.slots) + 1, c_.shape[1]} : c_.shape;
+    const Shape shape = c_.count > 0 && !c_.whole_moments ? Shape{c_.count} : all;
     const std::int64_t elements = shape.elements();
     if (c_.states == States::kMoments) return add_state(name, {f_, shape}, numbers(elements, range));
     std::vector<double> codes;
@@ -282,6 +286,31 @@ std::vector<OpCase> parameter_update_cases() {
     part(256 * 13, 256 * 21);
     rows({9, 768}, {2, 7}, 3, {"part_without_rows", 9, 1e-3, 1.0});
     part(3 * 768, 768);
+    const auto slots = [&](Shape shape, Ids ids, std::int64_t capacity, Update update, Ids of_rows) {
+      if (states == States::kCodes && shape[1] % kStateBlock != 0) return;
+      list.push_back({Op::kAdamWSlots, shape, update, Weights::kWhole, states, ids, capacity});
+      list.back().slots = std::move(of_rows);
+    };
+    Ids every_third_has, every_has;  // of 300 rows
+    for (std::int32_t row = 0; row < 300; ++row) {
+      every_third_has.push_back(row % 3 == 1 ? row / 3 : -1);
+      every_has.push_back(row);
+    }
+    slots({7, 5}, {1, 4}, 3, {"some_rows", 4, 1e-3, 0.5}, {-1, 0, 1, -1, 2, -1, -1});
+    slots({7, 5}, {}, 3, {"no_gradient", 4, 1e-3, 0.5}, {-1, 0, -1, -1, -1, -1, 1});
+    slots({7, 5}, {1}, 3, {"skipped", 2, 1e-3, std::numeric_limits<double>::quiet_NaN()}, {-1, 0, -1, -1, -1, -1, 1});
+    slots({7, 8}, {1, 4}, 2, {"no_decay", 4, 1e-3, 0.5, no_decay}, {-1, 0, 1, -1, 2, -1, -1});
+    slots({6, 768}, {0, 3, 5}, 4, {"rows_of_whole_blocks", 9, 1e-3, 1.0, other}, {0, -1, 1, 2, -1, 3});
+    slots({5, 300}, {1, 4}, 3, {"rows_across_blocks", 9, 1e-3, 1.0}, {-1, 0, 1, -1, 2});
+    slots({5, 512}, {1, 4}, 3, {"slots_out_of_order", 9, 1e-3, 1.0}, {2, 1, -1, -1, 0});
+    slots({300, 67}, every_third, 120, {"many_rows", 30, 1e-3, 1.0}, every_third_has);
+    slots({300, 67}, every_third, 120, {"every_row", 30, 1e-3, 1.0}, every_has);
+    slots({300, 67}, every_third, 120, {"first_part", 30, 1e-3, 1.0}, every_third_has);
+    if (states == States::kMoments) part(0, 256 * 9);
+    slots({300, 67}, every_third, 120, {"last_part", 30, 1e-3, 1.0}, every_third_has);
+    if (states == States::kMoments) part(256 * 9, 100 * 67 - 256 * 9);
+    slots({6, 768}, {0, 3, 5}, 4, {"part_of_whole_blocks", 9, 1e-3, 1.0}, {0, -1, 1, 2, -1, 3});
+    part(768 + 256, 768);
   }
   std::vector<OpCase> cases;
   for (UpdateCase& c : list) {

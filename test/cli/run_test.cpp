@@ -296,8 +296,8 @@ TEST_F(Run, OffloadsWhatTheBudgetAsksFor) {
   const nlohmann::json plain = summary_of("plain", "1GiB", {});
   ASSERT_TRUE(plain.is_object());
   EXPECT_EQ(plain["offloaded_bytes"], 0);
-  // The budget is 5 MiB less than the run needs; its moments are twice as large.
-  const std::size_t budget = (plain["predicted_peak_bytes"].get<std::size_t>() >> 20) - 5;
+  // The budget is 3 MiB less than the run needs; its moments are twice as large.
+  const std::size_t budget = (plain["predicted_peak_bytes"].get<std::size_t>() >> 20) - 3;
   const nlohmann::json offloaded =
       summary_of("offloaded", std::to_string(budget) + "MiB", {"--recompute", "none", "--offload", path("disk")});
   ASSERT_TRUE(offloaded.is_object());

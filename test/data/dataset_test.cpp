@@ -328,6 +328,18 @@ TEST(Dataset, NoticesFilesThatChange) {
   EXPECT_EQ(caught<PageError>([&] { data.load(0, scratch, example, pixels); }).kind(), "page-changed");
 }
 
+// The memory plan knows which tokens the data has (transform/optimizer.h), so a page may not get others later.
+TEST(Dataset, KnowsItsTokens) {
+  const ScratchFolder folder;
+  const auto path = folder.write("a.jsonl", one_line(page_json(image_file("same_size.png"))));
+  const Dataset data = open(path, {});
+  Dataset::Scratch scratch;
+  EncodedExample example;
+  data.load(0, scratch, example);
+  std::set<std::int32_t> ids(example.input_ids.begin(), example.input_ids.end());
+  EXPECT_EQ(data.token_ids(), std::vector<std::int32_t>(ids.begin(), ids.end()));
+}
+
 TEST(Dataset, ReadsRealReceipts) {
   const fs::path path = shared_dir() / "data/sroie/validation.jsonl";
   if (!fs::exists(path)) GTEST_SKIP() << path << " is not there";

@@ -38,7 +38,7 @@ inline std::string file_bytes(const fs::path& path) {
 }
 
 // Writes pages of unequal length whose labels follow from their words, so there is something to learn.
-inline fs::path write_pages(const fs::path& folder, int count = 7) {
+inline fs::path write_pages(const fs::path& folder, int count = 7, const std::string& item = "item") {
   const fs::path image = test_data_dir() / "images" / "rgb.png";
   const fs::path path = folder / "pages.jsonl";
   std::ofstream file(path);
@@ -46,7 +46,7 @@ inline fs::path write_pages(const fs::path& folder, int count = 7) {
     nlohmann::json words = nlohmann::json::array(), boxes = words, labels = words;
     for (int w = 0; w < 4 + page % 3; ++w) {
       const bool total = (page + w) % 3 == 0;
-      words.push_back(total ? "total" : "item" + std::to_string(w));
+      words.push_back(total ? "total" : item + std::to_string(w));
       boxes.push_back({100 * w, 40 * page, 100 * w + 90, 40 * page + 30});
       labels.push_back(total ? "B-TOTAL" : "O");
     }
@@ -125,6 +125,7 @@ class SmallRun {
     const std::unique_ptr<Backend> other = make_backend ? make_backend() : nullptr;
     Backend& backend = other ? *other : far_memory ? static_cast<Backend&>(far) : near;
     ModelBundle bundle = model.empty() ? small_model() : open_model(model.string());
+    if (!model_keys.empty()) change_config(bundle, model_keys);
     choose_trained_parts(bundle, parts);
     if (ranks != nullptr) {
       options.rank = ranks->rank();
@@ -145,6 +146,8 @@ class SmallRun {
                                .sums_each_micro_batch = sums_each_micro_batch,
                                .bucket_bytes = std::size_t{20} << 10};
     FitRequest request = fit_request(bundle, options, data.get(), held_out.get(), memory);
+    keep_moments(bundle, resume, request);
+    if (!knows_tokens) request.step.data_rows = nullptr;
     if (offload && !make_backend) request.step.stored = unchanging_parameters(bundle, options, true);
     const auto choose = [&](FitRequest& r) { return offload ? offloaded_plan(r, backend) : fit(r, backend); };
     const Session session(ranks == nullptr ? choose(request) : fit_on_ranks(request, backend, *ranks, choose), backend,
@@ -202,9 +205,13 @@ class SmallRun {
   }
 
   const fs::path& data_folder() const { return pages_; }
+  // Gives the pages' words, except those that count, other names.
+  void rename_words(const std::string& item) const { write_pages(pages_, 7, item); }
 
   TrainOptions options;
-  fs::path model;  // empty: small_model()
+  fs::path model;             // empty: small_model()
+  nlohmann::json model_keys;  // values of its config.json; null: as it is
+  bool knows_tokens = true;   // the plan knows which tokens the data has
   PartsRequest parts;
   ClassWeightRequest class_weights;
   LossOptions loss;

@@ -1,4 +1,4 @@
-// sum_squares, gradient_norm, adamw, adamw_rows.
+// sum_squares, gradient_norm, adamw, adamw_rows, adamw_slots.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -99,6 +99,45 @@ void adamw(const KernelArguments& a, const UpdateForm& form, const AdamWAttribut
   }
 }
 
+// Element i of row r has the moments of element i of row slots[r]; those of a row without them are 0 and stay so.
+template <typename T>
+void adamw_slots(const KernelArguments& a, const UpdateForm& form, const AdamWAttributes& attributes) {
+  const AdamWStep<T> step(attributes, a.inputs.subspan(form.scalars()));
+  const ParameterParts<T> parameter(form, a.outputs);
+  const auto states = a.outputs.subspan(form.states());
+  const MomentParts<T> moment(form.coded, kSignedCodes, states);
+  const MomentParts<T> square(form.coded, kUnsignedCodes, states.subspan(form.state_parts / 2));
+  const Shape& shape = a.outputs[0].shape();
+  const std::int64_t width = shape[1];
+  const GradientRows<T> gradient(true, width, shape[0], a.inputs.subspan(form.gradient()));
+  const std::int32_t* const slots = a.inputs[form.states_end()].data<std::int32_t>();
+  const std::int64_t begin = attributes.first;
+  const std::int64_t end = begin + (attributes.count > 0 ? attributes.count : states[0].elements());
+  for (std::int64_t row = 0; row < shape[0]; ++row) {
+    check(slots[row] >= 0 || gradient.row(row) == nullptr, "a row with a gradient has moments");
+    for (std::int64_t column = 0; column < width; column += kStateBlock) {
+      const std::int64_t count = std::min(kStateBlock, width - column);
+      T m[kStateBlock] = {}, v[kStateBlock] = {};
+      const std::int64_t first = slots[row] * width + column;  // of the moments, if the row has them
+      const std::int64_t from = slots[row] < 0 ? 0 : std::max(begin, first) - first;
+      const std::int64_t to = slots[row] < 0 ? (begin == 0 ? count : 0) : std::min(end, first + count) - first;
+      if (from >= to) continue;
+      if (slots[row] >= 0) {
+        moment.load(first + from - begin, to - from, m);
+        square.load(first + from - begin, to - from, v);
+      }
+      for (std::int64_t i = from; i < to; ++i) {
+        T value = parameter.get(row * width + column + i);
+        step(value, m[i - from], v[i - from], gradient.at(row * width + column + i));
+        parameter.set(row * width + column + i, value);
+      }
+      if (slots[row] < 0) continue;
+      moment.store(first + from - begin, to - from, m);
+      square.store(first + from - begin, to - from, v);
+    }
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_optimizer_kernel(const Graph& graph, const Node& node, DType dtype) {
@@ -108,9 +147,12 @@ std::unique_ptr<Kernel> make_optimizer_kernel(const Graph& graph, const Node& no
   }
   return for_floating(dtype, [&]<typename T>(T) -> std::unique_ptr<Kernel> {
     if (node.op == Op::kSumSquares) return make_kernel(node, sum_squares<T>);
-    check(node.op == Op::kAdamW || node.op == Op::kAdamWRows, "make_optimizer_kernel knows the op");
+    check(is_adamw(node.op), "make_optimizer_kernel knows the op");
     const auto attributes = std::get<AdamWAttributes>(node.attributes);
     const UpdateForm form = update_form(graph, node);
+    if (form.has_slots) {
+      return make_kernel(node, [=](const KernelArguments& a) { adamw_slots<T>(a, form, attributes); });
+    }
     return make_kernel(node, [=](const KernelArguments& a) { adamw<T>(a, form, attributes); });
   });
 }

@@ -1,0 +1,127 @@
+// Tests runs whose plan knows which tokens the data has: moments of their rows alone, the same bits, and checkpoints
+// that such runs, and others, resume.
+#include "train/moment_rows.h"
+
+#include <gtest/gtest.h>
+
+#include "formats/safetensors.h"
+#include "train/trainer_fixture.h"
+
+namespace plimsoll::test {
+namespace {
+
+constexpr const char* kTable = "layoutlmv3.embeddings.word_embeddings.weight";
+
+struct Case {
+  std::string name;
+  std::function<void(SmallRun&)> setup;
+};
+void PrintTo(const Case& of, std::ostream* out) { *out << of.name; }
+
+class MomentRowsOf : public testing::TestWithParam<Case> {
+ protected:
+  std::unique_ptr<SmallRun> run_in(const std::string& name, bool knows_tokens) {
+    auto run = std::make_unique<SmallRun>(folder_.make(name));
+    run->options.save_steps = 3;
+    run->options.weight_decay = 0.1;
+    run->knows_tokens = knows_tokens;
+    GetParam().setup(*run);
+    return run;
+  }
+  static std::string model(const SmallRun& run) { return file_bytes(run.options.output_dir / "model.safetensors"); }
+  static std::int64_t elements(const SmallRun& run, const std::string& state) {
+    const SafetensorsReader file(checkpoint_path(run.options.output_dir, 6) / "optimizer.safetensors");
+    return file.at(kTable + state).type.shape.elements();
+  }
+
+  ScratchFolder folder_;
+};
+
+TEST_P(MomentRowsOf, GiveTheSameBitsAsAllRows) {
+  const auto all = run_in("all", false), some = run_in("some", true);
+  all->train();
+  some->train();
+  EXPECT_TRUE(model(*some) == model(*all));
+  // The data has about twenty tokens of a vocabulary of a thousand.
+  EXPECT_LT(elements(*some, ".exp_avg"), elements(*all, ".exp_avg") / 20);
+  EXPECT_EQ(elements(*some, ".exp_avg"), elements(*some, ".exp_avg_sq"));
+}
+
+// Pages that the run did not have at first add rows; a checkpoint of all rows keeps them all.
+TEST_P(MomentRowsOf, ResumeWithOtherPages) {
+  std::string models[3];
+  const std::pair<bool, bool> knows[3] = {{false, false}, {false, true}, {true, true}};  // at first, then
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto run = run_in("run" + std::to_string(i), knows[i].first);
+    EXPECT_THROW(run->train(std::nullopt, 3), InterruptedError);
+    run->knows_tokens = knows[i].second;
+    run->rename_words("other");
+    run->train(checkpoint_path(run->options.output_dir, 3));
+    models[i] = model(*run);
+  }
+  EXPECT_TRUE(models[1] == models[0]);
+  EXPECT_TRUE(models[2] == models[0]);
+}
+
+// A run on several processes keeps all rows.
+TEST_P(MomentRowsOf, ResumeWhereAllRowsHaveMoments) {
+  const auto all = run_in("all", false), some = run_in("some", true);
+  all->train();
+  EXPECT_THROW(some->train(std::nullopt, 3), InterruptedError);
+  some->knows_tokens = false;
+  some->train(checkpoint_path(some->options.output_dir, 3));
+  EXPECT_TRUE(model(*some) == model(*all));
+  EXPECT_EQ(elements(*some, ".exp_avg"), elements(*all, ".exp_avg"));
+}
+
+INSTANTIATE_TEST_SUITE_P(, MomentRowsOf,
+                         testing::Values(Case{"MicroBatches", [](SmallRun&) {}},
+                                         Case{"BFloat16", [](SmallRun& run) { run.options.precision = DType::kBF16; }},
+                                         Case{"AdamW8bit",
+                                              [](SmallRun& run) {
+                                                run.options.optim = OptimizerKind::kAdamW8bit;
+                                                run.model_keys = {{"hidden_size", 256},
+                                                                  {"coordinate_size", 43},
+                                                                  {"shape_size", 42},
+                                                                  {"num_attention_heads", 4}};
+                                              }},
+                                         Case{"Offload",
+                                              [](SmallRun& run) {
+                                                run.options.max_grad_norm = 0;
+                                                run.micro_batch = 4;
+                                                run.offload = true;
+                                              }}),
+                         [](const auto& info) { return info.param.name; });
+
+class OneTensor : public TensorSource {
+ public:
+  explicit OneTensor(std::vector<float> values) : TensorSource("memory"), values_(std::move(values)) {
+    set_entries({{.name = "m", .type = {DType::kF32, {static_cast<std::int64_t>(values_.size())}}}});
+  }
+
+ private:
+  void read_range(std::size_t, std::uint64_t first, std::span<std::byte> to) const override {
+    std::memcpy(to.data(), values_.data() + first, to.size());
+  }
+  std::vector<float> values_;
+};
+
+TEST(MomentRows, GoWhereTheirRowsAre) {
+  const OneTensor file({1, 2, 3, 4, 5, 6});  // rows 0, 2 and 3 of five, two columns
+  const std::vector<std::int32_t> there = {0, -1, 1, 2, -1}, here = {-1, -1, 3, 0, 1};
+  const auto read = [&](std::vector<std::int32_t> of_file, std::vector<std::int32_t> of_memory, std::uint64_t first,
+                        std::size_t count) {
+    std::vector<float> values(count, -1);
+    MomentRows(of_file, of_memory).read(file, file.at("m"), first, std::as_writable_bytes(std::span(values)));
+    return values;
+  };
+  EXPECT_EQ(read(there, {0, 3, 1, 2, 4}, 0, 10), (std::vector<float>{1, 2, 3, 4, 5, 6, 0, 0, 0, 0}));
+  EXPECT_EQ(read(there, {}, 0, 10), (std::vector<float>{1, 2, 0, 0, 3, 4, 5, 6, 0, 0}));
+  EXPECT_EQ(read(there, {}, 3, 4), (std::vector<float>{0, 3, 4, 5}));  // pieces may begin within a row
+  EXPECT_EQ(read({}, {2, 1, 0}, 0, 6), (std::vector<float>{5, 6, 3, 4, 1, 2}));
+  EXPECT_THROW(MomentRows(there, here), InternalError);  // row 0 has nowhere to go
+  EXPECT_EQ(slots_of(std::vector<std::int32_t>{1, 3}, 5), (std::vector<std::int32_t>{-1, 0, -1, 1, -1}));
+}
+
+}  // namespace
+}  // namespace plimsoll::test
