@@ -39,13 +39,9 @@ def cell(text):
     return text.replace("|", "\\|")
 
 
-# Where a field that is taken has a limit.
-LIMITS = {"label_smoothing_factor": "refused for language models, whose loss is neither smoothed nor focused"}
-
-
 def fate(name, own, elsewhere, prefix=""):
     if name in own:
-        return "taken", LIMITS.get(name, "")
+        return "taken", ""
     entry = elsewhere.get(name)
     if entry is None:
         sys.exit(f"nothing says what becomes of {prefix}{name}: add it to src/cli/elsewhere.cpp")

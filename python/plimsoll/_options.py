@@ -197,7 +197,7 @@ class TrainOptions(TypedDict, total=False):
     weight_decay: float
     """Weight decay, not applied to biases and layer norms (default: 0.01)"""
     label_smoothing_factor: float
-    """Fraction of a label's weight that is spread over all labels (not for language models) (default: 0)"""
+    """Fraction of a label's weight that is spread over all labels (default: 0)"""
     focal_gamma: float
     """Focal loss: where the model gives the label the probability p, the loss weighs (1 - p)^gamma, so that easy words and pages count less (0: all weigh the same) (default: 0)"""
     temperature: float

@@ -516,8 +516,7 @@ void check_loss(const ModelBundle& bundle) {
   if (loss.is_plain() || bundle.task().has_classes(bundle.config.task)) return;
   const std::string problem_type = bundle.config.task.problem_type;
   throw UsageError(
-      {.what = bundle.task().reads_text() ? "a language model's loss is neither smoothed nor focused"
-                                          : "the loss is not over classes, one of which is right",
+      {.what = "the loss is not over classes, one of which is right",
        .where = loss.focal_gamma > 0 ? "--focal-gamma" : "--label-smoothing-factor",
        .found = fmt::format("{}{}{}", bundle.task().name(), problem_type.empty() ? "" : ", ", problem_type),
        .remedy = "omit the option"});

@@ -203,7 +203,7 @@ void add_learning_options(Command* command, RunOptions& o) {
          0)
       ->capture_default_str();
   number(command->add_option("--label-smoothing-factor", o.model.loss.label_smoothing,
-                             "Fraction of a label's weight that is spread over all labels (not for language models)"),
+                             "Fraction of a label's weight that is spread over all labels"),
          0, kBelowOne)
       ->capture_default_str();
   number(command->add_option("--focal-gamma", o.model.loss.focal_gamma,

@@ -314,6 +314,8 @@ std::vector<OpCase> head_loss_cases() {
                                                        {"vocabulary_large_logits", 2, 523, {17}, {-90, 90}},
                                                        {"vocabulary_far_from_zero", 2, 530, {529, 8}, {700, 703}}}) {
     cases.push_back(cross_entropy_case(shape));
+    cases.push_back(cross_entropy_case(shape, {.label_smoothing = 0.1}));
+    cases.push_back(cross_entropy_case(shape, {.focal_gamma = 2}));
     cases.push_back(label_scores_case(shape));
     cases.push_back(softmax_sums_case(shape));
     cases.push_back(cross_entropy_part_case(shape, 0, 19));

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "families/model_config.h"
 #include "support/expect_error.h"
 #include "tasks/causal_lm/results.h"
 #include "tasks/causal_lm/task.h"
@@ -159,9 +160,29 @@ TEST_F(Texts, FaultsAreNamed) {
   EXPECT_THAT(fault({{"conversations", json::array()}}).problem().remedy, testing::HasSubstr("`messages`"));
   EXPECT_THAT(fault({{"instruction", "a"}, {"output", "b"}}).problem().found, testing::HasSubstr("Alpaca"));
   EXPECT_EQ(fault({{"text", "a"}, {"completion", "b"}}).kind(), "text-twice");
+  const json messages = {{{"role", "user"}, {"content", "a"}}};
+  EXPECT_EQ(fault({{"messages", messages}, {"completion", "b"}}).kind(), "text-twice");
+  EXPECT_EQ(fault({{"messages", messages}, {"prompt", messages}}).kind(), "text-twice");
+  EXPECT_EQ(fault({{"messages", messages}, {"prompt", "a"}}).kind(), "no-chat-template");  // the prompt is passed over
   EXPECT_EQ(fault({{"text", 3}}).kind(), "wrong-type");
   EXPECT_EQ(fault({{"text", ""}}).kind(), "text-empty");
   EXPECT_EQ(fault({{"prompt", ""}, {"completion", "b"}}).kind(), "none");
+}
+
+// Perplexity is of the plain loss: scores do not know of smoothing.
+TEST(CausalLanguageModel, SmoothsItsLoss) {
+  const json keys = {{"model_type", "gpt2"}, {"vocab_size", 10}, {"n_embd", 8},
+                     {"n_layer", 1},         {"n_head", 2},      {"n_positions", 16}};
+  TaskConfig config;
+  config.loss.label_smoothing = 0.1;
+  EXPECT_TRUE(causal_lm_task().has_classes(config));
+  EXPECT_FALSE(causal_lm_task().weighs_classes(config));
+  const ModelGraph model = causal_lm_task()
+                               .model(parse_config(keys, "config.json").encoder, config)
+                               .build({.samples = 1, .text_rows = 8}, false, {}, DType::kF32);
+  const Node& loss = model.graph.node(model.graph.value(model.loss).producer);
+  EXPECT_EQ(std::get<CrossEntropyAttributes>(loss.attributes), CrossEntropyAttributes{.label_smoothing = 0.1});
+  EXPECT_EQ(model.graph.node(model.graph.value(model.logits).producer).op, Op::kLabelScores);
 }
 
 TEST_F(Texts, TaskIsFoundByItsNames) {

@@ -123,22 +123,35 @@ RowSums sums_of(const WideSoftmax& softmax, const float* logits, std::int64_t cl
   return {largest, static_cast<float>(softmax.exponentials(logits, classes, largest))};
 }
 
-// Does the same as cross_entropy_row for many classes of equal weight.
-double wide_row(const float* logits, std::int32_t label, double scale, const WideSoftmax& softmax, float* gradient,
-                std::int64_t classes) {
+double mean_of(const float* values, std::int64_t count) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < count; ++i) sum += values[i];
+  return sum / static_cast<double>(count);
+}
+
+// Does the same as cross_entropy_row for many classes of equal weight, without focus.
+double wide_row(const float* logits, std::int32_t label, double scale, double smoothing, const WideSoftmax& softmax,
+                float* gradient, std::int64_t classes) {
   if (label == kIgnoredLabel) {
     std::fill_n(gradient, classes, 0.0F);
     return 0;
   }
   const RowSums sums = sums_of(softmax, logits, classes);
-  const double of_label = sums.loss(logits[label]);
+  const double of_label = sums.loss(logits[label]), each = smoothing / static_cast<double>(classes);
+  // Before the gradient, which may have the logits' bytes.
+  const double of_all =
+      smoothing > 0 ? double{sums.largest} + std::log(double{sums.sum}) - mean_of(logits, classes) : 0;
   softmax.scaled(logits, classes, sums.largest, static_cast<float>(scale / double{sums.sum}), gradient);
-  gradient[label] = static_cast<float>(scale * std::expm1(-of_label));
-  return of_label;
+  if (smoothing > 0) {
+    const auto share = static_cast<float>(scale * each);
+    for (std::int64_t c = 0; c < classes; ++c) gradient[c] -= share;
+  }
+  gradient[label] = static_cast<float>(scale * (std::expm1(-of_label) + (smoothing - each)));
+  return (1 - smoothing) * of_label + smoothing * of_all;
 }
 
 // A row is work enough for a thread; losses are summed in the order of rows.
-std::unique_ptr<Kernel> make_wide_cross_entropy(const TensorType& logits) {
+std::unique_ptr<Kernel> make_wide_cross_entropy(const TensorType& logits, double smoothing) {
   const std::int64_t capacity = logits.shape[0], classes = logits.shape[1];
   ScratchLayout layout;
   const std::size_t losses_at = layout.add<double>(capacity);
@@ -150,7 +163,7 @@ std::unique_ptr<Kernel> make_wide_cross_entropy(const TensorType& logits) {
     const std::int64_t rows = a.rows(capacity);
     parallel_for(rows, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
-        losses[row] = wide_row(float_rows.read(a, a.inputs[0], row), labels[row], scale, softmax,
+        losses[row] = wide_row(float_rows.read(a, a.inputs[0], row), labels[row], scale, smoothing, softmax,
                                float_rows.room(a, a.outputs[1], row), classes);
         float_rows.store(a, a.outputs[1], row);
       }
@@ -169,8 +182,8 @@ std::unique_ptr<Kernel> make_cross_entropy(const Graph& graph, const Node& node)
   const std::int64_t capacity = logits.shape[0], classes = logits.shape[1];
   const auto attributes = std::get<CrossEntropyAttributes>(node.attributes);
   const bool weighs = node.inputs.size() > 3;
-  if (classes >= kWideRow && !weighs && attributes == CrossEntropyAttributes{}) {
-    return make_wide_cross_entropy(logits);
+  if (classes >= kWideRow && !weighs && attributes.focal_gamma == 0) {
+    return make_wide_cross_entropy(logits, attributes.label_smoothing);
   }
   ScratchLayout layout;
   layout.add_bytes(block_sum_bytes(capacity));

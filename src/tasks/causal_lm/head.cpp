@@ -8,7 +8,8 @@ namespace {
 
 class LanguageHead : public Head {
  public:
-  LanguageHead(LanguageHeadForm form, std::int64_t vocab_size) : form_(std::move(form)), vocab_size_(vocab_size) {}
+  LanguageHead(LanguageHeadForm form, std::int64_t vocab_size, LossOptions loss = {})
+      : form_(std::move(form)), vocab_size_(vocab_size), loss_(std::move(loss)) {}
 
   std::vector<ParameterSpec> specs(std::int64_t hidden_size) const override {
     if (form_.tied) return {};
@@ -30,7 +31,7 @@ class LanguageHead : public Head {
                                   builder.parameter(form_.weight), kNoValue, rows);
     const ValueId scores = add_single(
         graph, {.op = Op::kLabelScores, .name = "label_scores", .inputs = {logits, labels}, .row_count = rows});
-    return {.loss = append_class_loss(builder, {}, logits, labels, rows), .logits = scores};
+    return {.loss = append_class_loss(builder, loss_, logits, labels, rows), .logits = scores};
   }
 
   std::string_view scoring_weight() const override { return form_.weight; }
@@ -44,6 +45,7 @@ class LanguageHead : public Head {
  private:
   LanguageHeadForm form_;
   std::int64_t vocab_size_;  // V
+  LossOptions loss_;
 };
 
 // Its logits are those of each sample's last row only, for the next token.
@@ -75,8 +77,8 @@ ModelDefinition next_token_model(std::shared_ptr<const Encoder> encoder) {
   return {std::move(encoder), head};
 }
 
-ModelDefinition causal_language_model(std::shared_ptr<const Encoder> encoder) {
-  const auto head = std::make_shared<LanguageHead>(encoder->language_head(), encoder->facts().vocab_size);
+ModelDefinition causal_language_model(std::shared_ptr<const Encoder> encoder, const LossOptions& loss) {
+  const auto head = std::make_shared<LanguageHead>(encoder->language_head(), encoder->facts().vocab_size, loss);
   return {std::move(encoder), head};
 }
 

@@ -13,9 +13,11 @@ class CausalLanguageModel final : public Task {
   std::string_view architecture() const override { return "CausalLM"; }
   std::string_view adapter_type() const override { return "CAUSAL_LM"; }
 
-  ModelDefinition model(std::shared_ptr<const Encoder> encoder, const TaskConfig&) const override {
-    return causal_language_model(std::move(encoder));
+  ModelDefinition model(std::shared_ptr<const Encoder> encoder, const TaskConfig& config) const override {
+    return causal_language_model(std::move(encoder), config.loss);
   }
+  bool has_classes(const TaskConfig&) const override { return true; }  // the tokens
+  bool weighs_classes(const TaskConfig&) const override { return false; }
 
   std::optional<ModelDefinition> next_token_model(std::shared_ptr<const Encoder> encoder) const override {
     return plimsoll::next_token_model(std::move(encoder));

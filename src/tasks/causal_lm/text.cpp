@@ -153,9 +153,11 @@ class TextReader final : public TargetReader {
   std::vector<std::string> text(const nlohmann::json& json, std::string_view line, const Page& page,
                                 const ChatForm* chat) const override {
     if (json.contains("messages")) {
-      for (const char* key : {"text", "prompt", "completion"}) {
+      for (const char* key : {"text", "completion"}) {
         if (json.contains(key)) fail_twice(page, "messages", key);
       }
+      // UltraChat's lines repeat the first message as `prompt`, which TRL passes over, too.
+      if (has_list(json, "prompt")) fail_twice(page, "messages", "prompt");
       ordered_json ordered = with_order(json, line);
       ordered_json messages = std::move(ordered["messages"]);  // long ones are not kept twice
       return read_messages(ordered, std::move(messages), page, chat);
