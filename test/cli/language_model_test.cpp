@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bytes.h"
-#include "cli/program_fixture.h"
+#include "cli/language_model_fixture.h"
 #include "formats/safetensors.h"
 #include "harness/paths.h"
 #include "support/sanitizer.h"
@@ -13,76 +13,6 @@
 
 namespace plimsoll::test {
 namespace {
-
-using nlohmann::json;
-
-class LanguageModel : public ProgramTest {
- protected:
-  void SetUp() override {
-    write_texts("texts.jsonl");
-    std::vector<json> texts(24);
-    for (json& text : texts) text = {{"prompt", "What is paid in cash? "}, {"completion", "The total."}};
-    write_pages("answers.jsonl", texts);
-  }
-  Arguments check_of(const std::string& data, const Arguments& more = {}) const {
-    Arguments all = {"check",        "--task", "causal-lm", "--model", "llama-tiny", "--data", path("pages/" + data),
-                     "--max-length", "32"};
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
-  Arguments train(const std::string& run, const std::string& data, const Arguments& more = {}) const {
-    Arguments all = {"train",
-                     "--task",
-                     "causal-lm",
-                     "--model",
-                     "llama-tiny",
-                     "--data",
-                     path("pages/" + data),
-                     "--output-dir",
-                     path(run),
-                     "--budget",
-                     "1GiB",
-                     "--threads",
-                     "1",
-                     "--max-length",
-                     "32",
-                     "--learning-rate",
-                     "5e-3",
-                     "--seed",
-                     "3",
-                     "--logging-steps",
-                     "1",
-                     "--warmup-ratio",
-                     "0"};
-    // An option that is here already gets the other value.
-    for (std::size_t i = 0; i < more.size(); ++i) {
-      const auto known = std::ranges::find(all, more[i]);
-      if (known != all.end() && more[i].starts_with("--")) {
-        *(known + 1) = more[++i];
-      } else {
-        all.push_back(more[i]);
-      }
-    }
-    return all;
-  }
-  // The arguments of a run with --json, with the smallest budget that a refusal of it names.
-  Arguments with_smallest_budget(Arguments arguments) const {
-    std::string& budget = *(std::ranges::find(arguments, "--budget") + 1);
-    budget = "10MiB";
-    const Outcome refused = run(arguments);
-    EXPECT_EQ(refused.code, 4) << refused.out << refused.err;
-    const std::size_t last = refused.out.find_last_of('\n', refused.out.size() - 2);
-    const json error = json::parse(refused.out.substr(last == std::string::npos ? 0 : last + 1));
-    budget = std::to_string(error.at("error").at("smallest_budget_bytes").get<std::int64_t>());
-    return arguments;
-  }
-  json evaluated(const std::string& model, const std::string& data) const {
-    const Outcome outcome = run({"eval", "--model", path(model), "--data", path("pages/" + data), "--budget", "1GiB",
-                                 "--threads", "1", "--max-length", "32", "--json"});
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
-    return json::parse(outcome.out);
-  }
-};
 
 TEST_F(LanguageModel, LearnsTextsAndSaysHowLikelyTheyAre) {
   const Outcome outcome = run(train("run", "texts.jsonl", {"--max-steps", "40"}));
@@ -334,51 +264,6 @@ TEST_F(LanguageModel, AFamilyWithTransposedFilesTrainsAdaptsAndMerges) {
   EXPECT_EQ(json::parse(file_bytes(at("half/config.json"))).at("n_layer"), 1);
 }
 
-TEST_F(LanguageModel, WritesWhatItHasLearned) {
-  ASSERT_EQ(run(train("run", "answers.jsonl", {"--max-steps", "60"})).code, 0);
-  const auto generate = [&](const Arguments& more) {
-    Arguments all = {"generate",  "--model", path("run"),        "--budget", "1GiB",
-                     "--threads", "1",       "--max-new-tokens", "12"};
-    all.insert(all.end(), more.begin(), more.end());
-    return run(all);
-  };
-  const Outcome one = generate({"--prompt", "What is paid in cash? "});
-  ASSERT_EQ(one.code, 0) << one.err;
-  EXPECT_EQ(one.out, "The total.\n");
-  // Several at once, and drawn: the same whoever is written beside them.
-  std::string longer;  // than the rows that are read at once
-  for (int i = 0; i < 60; ++i) longer += "Receipt " + std::to_string(i) + " ";
-  write_pages("prompts.jsonl", {{{"prompt", "What is paid in cash? "}, {"id", "first"}},
-                                {{"prompt", longer}},
-                                {{"prompt", "What"}},
-                                {{"prompt", longer + longer}},
-                                {{"prompt", "a b c"}}});
-  const Arguments drawn = {"--data", path("pages/prompts.jsonl"), "--do-sample", "--temperature", "2", "--seed", "5"};
-  const Outcome together = generate(drawn);
-  ASSERT_EQ(together.code, 0) << together.err;
-  Arguments alone = drawn;
-  alone.insert(alone.end(), {"--per-device-eval-batch-size", "1"});
-  EXPECT_EQ(generate(alone).out, together.out);
-  alone.back() = "2";
-  *(std::ranges::find(alone, "--seed") + 1) = "6";
-  EXPECT_NE(generate(alone).out, together.out);
-  const json line = json::parse(together.out.substr(0, together.out.find('\n')));
-  EXPECT_EQ(line.at("prompt"), "What is paid in cash? ");
-  EXPECT_EQ(line.at("id"), "first");
-  EXPECT_LE(line.at("tokens").size(), 12U);
-}
-
-TEST_F(LanguageModel, BeginsWithATokenizerOfItsOwnWhoseEndItNames) {
-  const std::string tokenizer = (test_data_dir() / "tokenizers/llama2.json").string();
-  const Outcome made = run(
-      {"init", "--model", "llama-tiny", "--task", "causal-lm", "--tokenizer", tokenizer, "--output-dir", path("own")});
-  ASSERT_EQ(made.code, 0) << made.err;
-  EXPECT_EQ((made.out + made.err).find("hf download"), std::string::npos) << made.out << made.err;
-  const json config = json::parse(file_bytes(at("own/config.json")));
-  EXPECT_EQ(config.at("bos_token_id"), 1);
-  EXPECT_EQ(config.at("eos_token_id"), 2);
-}
-
 // As AutoModelForCausalLM goes by the family alone.
 TEST_F(LanguageModel, NeedsNoArchitectureInItsConfig) {
   ASSERT_EQ(run({"init", "--model", "gpt2-tiny", "--output-dir", path("base")}).code, 0);
@@ -388,95 +273,6 @@ TEST_F(LanguageModel, NeedsNoArchitectureInItsConfig) {
   const Outcome outcome = run({"eval", "--model", path("base"), "--data", path("pages/texts.jsonl"), "--threads", "1"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, testing::HasSubstr("perplexity"));
-}
-
-TEST_F(LanguageModel, LearnsConversationsByTheModelsOwnTemplate) {
-  ASSERT_EQ(run({"init", "--model", "llama-tiny", "--task", "causal-lm", "--output-dir", path("base")}).code, 0);
-  std::vector<json> chats;
-  for (int i = 0; i < 24; ++i) {
-    chats.push_back(
-        {{"messages",
-          {{{"role", "user"}, {"content", "Paid in cash?"}}, {{"role", "assistant"}, {"content", "The total."}}}}});
-  }
-  write_pages("chats.jsonl", chats);
-  const Outcome without =
-      run({"check", "--task", "causal-lm", "--model", path("base"), "--data", path("pages/chats.jsonl")});
-  EXPECT_EQ(without.code, 3);
-  EXPECT_THAT(without.out + without.err, testing::HasSubstr("no chat template"));
-  write_bytes(at("base/chat_template.jinja"),
-              "{% for m in messages %}\n[{{ m.role }}]{{ m.content }}{{ eos_token }}\n{% endfor %}\n"
-              "{% if add_generation_prompt %}\n[assistant]{% endif %}");
-  write_bytes(at("base/generation_config.json"), R"({"eos_token_id": [2], "do_sample": false})");
-  const Outcome outcome = run(train("run", "chats.jsonl", {"--model", path("base"), "--max-steps", "60"}));
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  // Both files go along.
-  EXPECT_EQ(file_bytes(at("run/chat_template.jinja")), file_bytes(at("base/chat_template.jinja")));
-  EXPECT_EQ(file_bytes(at("run/generation_config.json")), file_bytes(at("base/generation_config.json")));
-  const Outcome answer = run({"generate", "--model", path("run"), "--chat", "--prompt", "Paid in cash?", "--budget",
-                              "1GiB", "--threads", "1", "--max-new-tokens", "12"});
-  ASSERT_EQ(answer.code, 0) << answer.err;
-  EXPECT_EQ(answer.out, "The total.\n");
-  // The answer that ends a conversation of the training data is left out, and given anew.
-  const Outcome again = run({"generate", "--model", path("run"), "--data", path("pages/chats.jsonl"), "--budget",
-                             "1GiB", "--threads", "1", "--max-new-tokens", "12"});
-  ASSERT_EQ(again.code, 0) << again.err;
-  const json first = json::parse(again.out.substr(0, again.out.find('\n')));
-  EXPECT_EQ(first.at("completion"), "The total.");
-  EXPECT_THAT(first.at("prompt").get<std::string>(), testing::EndsWith("[assistant]"));
-  // As lists, the prompt and its completion are the same conversation.
-  write_pages("lists.jsonl", {{{"prompt", json::array({chats[0]["messages"][0]})},
-                               {"completion", json::array({chats[0]["messages"][1]})}}});
-  write_pages("chat.jsonl", {chats[0]});
-  const auto answer_of = [&](const std::string& file) {
-    const Outcome made = run({"generate", "--model", path("run"), "--data", path("pages/" + file), "--budget", "1GiB",
-                              "--threads", "1", "--max-new-tokens", "12"});
-    EXPECT_EQ(made.code, 0) << made.err;
-    return made.out;
-  };
-  EXPECT_EQ(answer_of("lists.jsonl"), answer_of("chat.jsonl"));
-  const auto loss_of = [&](const std::string& file) {
-    const Outcome made = run({"eval", "--model", path("run"), "--data", path("pages/" + file), "--budget", "1GiB",
-                              "--threads", "1", "--json"});
-    EXPECT_EQ(made.code, 0) << made.err;
-    return made.code == 0 ? json::parse(made.out).at("loss").get<double>() : -1;
-  };
-  EXPECT_EQ(loss_of("lists.jsonl"), loss_of("chat.jsonl"));
-  // A smaller vocabulary numbers the tokens anew, in all files.
-  const Outcome trimmed =
-      run({"trim", "--model", path("run"), "--data", path("pages/chats.jsonl"), "--output-dir", path("small")});
-  ASSERT_EQ(trimmed.code, 0) << trimmed.err;
-  EXPECT_THAT(trimmed.out, testing::HasSubstr("over different vocabularies"));
-  const Outcome compared = run({"compare", path("run"), path("small"), "--data", path("pages/chats.jsonl"), "--budget",
-                                "1GiB", "--threads", "1", "--rounds", "1"});
-  ASSERT_EQ(compared.code, 0) << compared.err;
-  EXPECT_THAT(compared.err, testing::HasSubstr("the models have different tokenizers"));
-  const json config = json::parse(file_bytes(at("small/config.json")));
-  EXPECT_LT(config.at("vocab_size"), 2000);
-  EXPECT_EQ(json::parse(file_bytes(at("small/generation_config.json"))).at("eos_token_id"),
-            json({config.at("eos_token_id")}));
-  const Outcome same = run({"generate", "--model", path("small"), "--chat", "--prompt", "Paid in cash?", "--budget",
-                            "1GiB", "--threads", "1", "--max-new-tokens", "12"});
-  EXPECT_EQ(same.out, answer.out) << same.err;
-  write_pages("wrong.jsonl",
-              {{{"messages", {{{"role", "user"}}}}}, {{"messages", {{{"role", "user"}, {"content", "a"}}}}}});
-  const Outcome wrong =
-      run({"check", "--task", "causal-lm", "--model", path("base"), "--data", path("pages/wrong.jsonl")});
-  write_pages("half.jsonl",
-              {{{"prompt", json::array({chats[0]["messages"][0]})}, {"completion", "12.50"}},
-               {{"prompt", json::array({chats[0]["messages"][0]})}, {"completion", chats[0]["messages"]}},
-               {{"prompt", json::array({chats[0]["messages"][0]})}, {"completion", json::array({"12.50"})}},
-               {{"prompt", json::array()}, {"completion", json::array({chats[0]["messages"][1]})}}});
-  const Outcome half =
-      run({"check", "--task", "causal-lm", "--model", path("base"), "--data", path("pages/half.jsonl")});
-  EXPECT_EQ(half.code, 3);
-  for (const char* part : {"`completion`", "a list of messages, as the other is",
-                           "does not begin and end with an assistant", "a `prompt` without a message"}) {
-    EXPECT_THAT(half.out + half.err, testing::HasSubstr(part));
-  }
-  EXPECT_EQ(wrong.code, 3);
-  for (const char* part : {"wrong.jsonl:1", "message 0 without a `content`", "wrong.jsonl:2", "assistant"}) {
-    EXPECT_THAT(wrong.out + wrong.err, testing::HasSubstr(part));
-  }
 }
 
 // It decides how much memory the smallest plan needs.
@@ -497,51 +293,6 @@ TEST_F(LanguageModel, ARefusalNamesTheTextThatIsFarLongerThanTheOthers) {
   const Outcome even = refusal("even.jsonl");
   EXPECT_EQ(even.code, 4);
   EXPECT_THAT(even.err, testing::Not(testing::HasSubstr("the longest")));
-}
-
-TEST_F(LanguageModel, AConversationsToolsAreLearntFrom) {
-  json chat = {{"messages",
-                {{{"role", "user"}, {"content", "a"}},
-                 {{"role", "assistant"}, {"tool_calls", {{{"function", {{"name", "add"}}}}}}},
-                 {{"role", "tool"}, {"content", "3"}},
-                 {{"role", "assistant"}, {"content", "b"}}}},
-               {"tools", {{{"name", "add"}}}}};
-  write_pages("tools.jsonl", {chat});
-  ASSERT_EQ(run({"init", "--model", "llama-tiny", "--task", "causal-lm", "--output-dir", path("base")}).code, 0);
-  // A token to which the tokenizer gives a name of its own is known by it.
-  json config = json::parse(file_bytes(at("base/tokenizer_config.json")));
-  config["extra_special_tokens"] = {{"image_token", "<image>"}};
-  fs::remove(at("base/checksums.json"));
-  write_bytes(at("base/tokenizer_config.json"), config.dump());
-  const std::string begin = "{% if image_token != '<image>' %}{{ raise_exception('no image_token') }}{% endif %}",
-                    end = "{{ eos_token }}{% endfor %}";
-  write_bytes(at("base/chat_template.jinja"), begin + "{% for m in messages %}{{ m.content }}" + end);
-  const auto checked = [&] {
-    return run({"check", "--model", path("base"), "--task", "causal-lm", "--data", path("pages/tools.jsonl")});
-  };
-  const Outcome refused = checked();
-  EXPECT_EQ(refused.code, 3) << refused.out;
-  EXPECT_THAT(refused.out + refused.err, testing::HasSubstr("does not write `tools`"));
-  fs::create_directories(at("base/additional_chat_templates"));
-  write_bytes(at("base/additional_chat_templates/tool_use.jinja"),
-              begin +
-                  "{% for t in tools %}{{ t.name }}{% endfor %}{% for m in messages %}"
-                  "{% for c in m.tool_calls or [] %}({{ c.function.name }}){% endfor %}{{ m.content or '' }}" +
-                  end);
-  EXPECT_EQ(checked().code, 0);
-  // The template goes with the model.
-  const Outcome trained = run(train("run", "tools.jsonl", {"--model", path("base"), "--max-steps", "1"}));
-  EXPECT_EQ(trained.code, 0) << trained.err;
-  EXPECT_TRUE(fs::exists(at("run/additional_chat_templates/tool_use.jinja")));
-  const Outcome again =
-      run(train("run", "tools.jsonl", {"--model", path("base"), "--max-steps", "1", "--overwrite-output-dir"}));
-  EXPECT_EQ(again.code, 0) << again.err;
-  EXPECT_TRUE(fs::exists(at("run/earlier-1/additional_chat_templates/tool_use.jinja")));
-  EXPECT_EQ(
-      run({"generate", "--model", path("run"), "--data", path("pages/tools.jsonl"), "--max-new-tokens", "2"}).code, 0);
-  chat["chat_template_kwargs"] = "quiet";
-  write_pages("tools.jsonl", {chat});
-  EXPECT_EQ(checked().code, 3);
 }
 
 // A decoder pads nothing here, so its tokenizer may pad with another token than its config.json.
@@ -610,70 +361,6 @@ TEST_F(LanguageModel, WhatIsForOtherModelsIsRefusedByName) {
     EXPECT_THAT(refusal({"predict", "--model", path(preset), "--format", "csv"}),
                 testing::HasSubstr("a text has none"));
   }
-}
-
-// The last new token is not read, so that it needs no position.
-TEST_F(LanguageModel, ATextMayFillThePositions) {
-  ASSERT_EQ(run({"init", "--model", "llama-tiny", "--task", "causal-lm", "--output-dir", path("lm")}).code, 0);
-  const auto generated = [&](int positions, const Arguments& more, const std::string& generation = "{}") {
-    json config = json::parse(file_bytes(at("lm/config.json")));
-    config["max_position_embeddings"] = positions;
-    config["eos_token_id"] = nullptr;
-    fs::remove(at("lm/checksums.json"));
-    write_bytes(at("lm/config.json"), config.dump());
-    write_bytes(at("lm/generation_config.json"), generation);
-    Arguments all = {"generate", "--model", path("lm"), "--prompt", "the", "--threads", "1", "--budget", "1GiB"};
-    all.insert(all.end(), more.begin(), more.end());
-    return run(all);
-  };
-  const Outcome longer = generated(8, {"--max-new-tokens", "9"});
-  EXPECT_EQ(longer.code, 3);
-  EXPECT_THAT(longer.err, testing::HasSubstr("positions"));
-  const std::string found = "found:   ";
-  const int prompt = std::stoi(longer.err.substr(longer.err.find(found) + found.size()));
-  EXPECT_EQ(generated(8, {"--max-new-tokens", std::to_string(9 - prompt)}).code, 0) << longer.err;
-  EXPECT_EQ(generated(8, {"--max-new-tokens", std::to_string(10 - prompt)}).code, 3);
-  // Its max_length counts the prompt, too; an option or max_new_tokens decides before it.
-  const auto warned = testing::HasSubstr("max_length = 9");
-  EXPECT_THAT(generated(100, {}, R"({"max_length": 9})").err, warned);
-  EXPECT_THAT(generated(100, {}, R"({"max_length": 90})").err, testing::Not(testing::HasSubstr("max_length")));
-  EXPECT_THAT(generated(100, {}, R"({"max_length": 9, "max_new_tokens": 12})").err, testing::Not(warned));
-  EXPECT_THAT(generated(100, {"--max-new-tokens", "12"}, R"({"max_length": 9})").err, testing::Not(warned));
-}
-
-TEST_F(LanguageModel, GenerationThatCannotBeIsRefused) {
-  ASSERT_EQ(run({"init", "--model", "gpt2-tiny", "--task", "causal-lm", "--output-dir", path("lm")}).code, 0);
-  ASSERT_EQ(run({"init", "--model", "roberta-tiny", "--labels", "A,B", "--output-dir", path("tagger")}).code, 0);
-  const auto refused = [&](const Arguments& arguments, int code, const std::string& text) {
-    Arguments all = {"generate", "--threads", "1"};
-    all.insert(all.end(), arguments.begin(), arguments.end());
-    const Outcome outcome = run(all);
-    EXPECT_EQ(outcome.code, code) << outcome.out << outcome.err;
-    EXPECT_THAT(outcome.err, testing::HasSubstr(text));
-  };
-  refused({"--model", path("lm")}, 2, "--prompt");
-  refused({"--model", path("lm"), "--prompt", "a", "--top-p", "0"}, 2, "--top-p");
-  refused({"--model", path("lm"), "--prompt", "a", "--chat"}, 3, "no chat template");
-  refused({"--model", path("lm"), "--data", path("pages/answers.jsonl"), "--chat"}, 2, "--chat");
-  write_bytes(at("lm/generation_config.json"),
-              R"({"do_sample": true, "temperature": 0, "num_beams": 4, "min_length": 0})");
-  refused({"--model", path("lm"), "--prompt", "a"}, 3, "temperature");
-  const Outcome beams = run({"generate", "--model", path("lm"), "--prompt", "a", "--temperature", "1", "--threads", "1",
-                             "--budget", "1GiB", "--max-new-tokens", "1"});
-  EXPECT_EQ(beams.code, 0) << beams.err;
-  EXPECT_THAT(beams.err, testing::HasSubstr("num_beams = 4"));
-  EXPECT_THAT(beams.err, testing::Not(testing::HasSubstr("min_length")));
-  for (const char* wrong : {R"({"do_sample": "yes"})", R"({"max_new_tokens": "9"})", R"({"max_new_tokens": 2.5})",
-                            R"({"eos_token_id": ["</s>"]})", R"({"do_sample": true, "top_k": "50"})"}) {
-    write_bytes(at("lm/generation_config.json"), wrong);
-    refused({"--model", path("lm"), "--prompt", "a"}, 3, "makes no sense");
-  }
-  fs::remove(at("lm/generation_config.json"));
-  refused({"--model", path("lm"), "--prompt", "a", "--max-new-tokens", "2000"}, 3, "positions");
-  refused({"--model", path("tagger"), "--prompt", "a"}, 2, "a causal language model");
-  refused({"--model", path("lm"), "--prompt", "a", "--budget", "10MiB"}, 4, "--budget");
-  write_bytes(at("pages/bad.jsonl"), "{\"prompt\": \"a\"}\n{\"text\": \"a\"}\n");
-  refused({"--model", path("lm"), "--data", path("pages/bad.jsonl")}, 3, "bad.jsonl:2");
 }
 
 TEST_F(LanguageModel, WrongDataIsNamed) {
