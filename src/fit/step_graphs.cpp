@@ -1,5 +1,6 @@
 #include "fit/step_graphs.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <string>
@@ -339,14 +340,13 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
   if (ranks.ranks > 1) {
     facts.shards = &step.shards;
     facts.updates_shards = ranks.updates_shards();
-  } else if (options.data_rows != nullptr) {
-    facts.rows_with_gradients = std::ssize(*options.data_rows);
-    row_capacity = std::min(row_capacity, facts.rows_with_gradients);
   }
+  facts.rows_with_gradients = options.data_rows.get();
   const bool sums_first = ranks.ranks > 1 && ranks.sums_each_micro_batch;
   if (sums_first) graph = sum_over_ranks(graph, gradients, step.shards, ranks);
   // If rows are summed over ranks in each micro-batch, they are those of all ranks.
   if (sums_first) row_capacity *= ranks.ranks;
+  if (options.data_rows != nullptr) row_capacity = std::min(row_capacity, std::ssize(*options.data_rows));
   if (kind != ProgramKind::kStep) graph = accumulate_gradients(graph, row_capacity, gradients);
   if (ranks.ranks > 1 && !sums_first && kind != ProgramKind::kAccumulate) {
     graph = sum_over_ranks(graph, gradients, step.shards, ranks);

@@ -405,6 +405,9 @@ struct AdamWAttributes {
   // part of either.
   std::int64_t parameter_first = 0, gradient_first = 0;
   bool whole_moments = false;  // the moments are those of the whole parameter; the node updates only its part of them
+  // For adamw_slots, where `first` and `count` are elements of the moments: of the rows without moments, those that decay
+  // in this node; -1: all.
+  std::int64_t idle_first = 0, idle_count = -1;
   friend bool operator==(const AdamWAttributes&, const AdamWAttributes&) = default;
 };
 // Shazeer, Stern 2018, without first moment or relative steps; at update t the decay of the means is 1 - t^decay_rate.

@@ -20,7 +20,7 @@ double last_dimension(const Graph& graph, ValueId value) {
 double slots_work(const Graph& graph, const Node& node, const UpdateForm& form) {
   const auto& attributes = std::get<AdamWAttributes>(node.attributes);
   const double moments = elements(graph, node.inputs[form.states()]);
-  const bool decays = attributes.first == 0 && attributes.weight_decay > 0;
+  const bool decays = attributes.idle_count != 0 && attributes.weight_decay > 0;
   const double changed = decays ? std::max(moments, elements(graph, node.inputs[0])) : moments;
   double sum = 2 * changed * static_cast<double>(form.parameter_parts);
   for (std::size_t i = form.states(); i < form.states_end(); ++i) sum += 2 * elements(graph, node.inputs[i]);

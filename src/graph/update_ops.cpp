@@ -59,11 +59,13 @@ void require_moments(const ShapeRule& rule, const UpdateForm& form, const Shape&
   const std::size_t first = form.states();
   const auto& attributes = rule.attributes<AdamWAttributes>();
   const bool part = attributes.count > 0;
-  rule.require(!part || (attributes.first >= 0 && attributes.first % kStateBlock == 0 &&
-                         attributes.first >= attributes.parameter_first &&
-                         attributes.first + attributes.count <= attributes.parameter_first + parameter.elements()),
+  const bool within =
+      form.has_slots || (attributes.first >= attributes.parameter_first &&
+                         attributes.first + attributes.count <= attributes.parameter_first + parameter.elements());
+  rule.require(!part || (attributes.first >= 0 && within &&
+                         (attributes.first % kStateBlock == 0 || (form.has_slots && !form.coded))),
                "updates whole blocks of its parameter");
-  rule.require(part || (attributes.parameter_first == 0 && attributes.gradient_first == 0),
+  rule.require(part || form.has_slots || (attributes.parameter_first == 0 && attributes.gradient_first == 0),
                "begins with the first element if it updates all of them");
   rule.require(!attributes.whole_moments || (part && attributes.parameter_first == 0),
                "updates part of a whole parameter if its moments are whole");
@@ -73,8 +75,7 @@ void require_moments(const ShapeRule& rule, const UpdateForm& form, const Shape&
   rule.require(!form.has_slots || part || (shape.rank() == 2 && shape[1] == parameter[1] && shape[0] <= parameter[0]),
                "has moments of rows of its parameter");
   rule.require(!form.has_slots || !form.coded || parameter[1] % kStateBlock == 0, "codes moments within a row");
-  rule.require(!form.has_slots || (attributes.parameter_first == 0 && !attributes.whole_moments),
-               "changes a whole parameter if its moments have slots");
+  rule.require(!form.has_slots || !attributes.whole_moments, "has the moments that it updates, if these have slots");
   rule.require(form.state_parts == (form.coded ? 4U : 2U), "takes two moments, of one part each or of two");
   for (std::size_t moment = 0; moment < 2; ++moment) {
     if (form.coded) {
@@ -124,7 +125,11 @@ Types parameter_update_types(const ShapeRule& rule) {
     rule.expect(form.gradient(), i32({rows.shape[0]}));
     rule.expect(form.gradient() + 1, i32({1}));
     rule.require(shape.rank() == 2 && rows.shape[1] == shape[1], "rows and table share D");
-    if (form.has_slots) rule.expect(form.states_end(), i32({shape[0]}));
+    if (form.has_slots) {  // of all rows, where the parameter may be a rank's part
+      const TensorType& slots = rule.in(form.states_end());
+      rule.require(slots.dtype == DType::kI32 && slots.shape.rank() == 1 && slots.shape[0] >= shape[0],
+                   "has a slot for each row");
+    }
   } else if (const auto* part = std::get_if<AdamWAttributes>(&rule.node().attributes);
              part != nullptr && part->count > 0) {
     const TensorType& gradient = rule.in(form.gradient());

@@ -373,7 +373,6 @@ void load_checkpoint(const fs::path& checkpoint, const ModelBundle& bundle, cons
   load_verified_parameters(checkpoint, bundle, parameters);
   const SafetensorsReader file(checkpoint / kOptimizerFile);
   for (const std::string& name : state_names) {
-    if (name.ends_with(kSlotsSuffix)) continue;  // the run has its own
     TensorType expected = stored_type(states.type(name));
     const std::optional<MomentRows> rows = moved_rows(file, name, states);
     if (rows) {

@@ -1,6 +1,7 @@
 #include "train/run_memory.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/bytes.h"
 #include "train/moment_rows.h"
@@ -11,13 +12,17 @@ namespace plimsoll {
 
 RunMemory::RunMemory(const Session& session, const ModelBundle& bundle) : session_(session), bundle_(bundle) {
   for (const auto& [name, entry] : session.plan().layout.entries()) {
-    if (entry.role == Role::kState && is_optimizer_state(name)) state_names_.push_back(name);
+    if (entry.role != Role::kState || !is_optimizer_state(name)) continue;
+    (name.ends_with(kSlotsSuffix) ? slot_names_ : state_names_).push_back(name);
   }
   for (const auto& [name, state] : session.plan().offload.states()) state_names_.push_back(name);
   std::sort(state_names_.begin(), state_names_.end());  // a checkpoint does not depend on what is offloaded
-  if (session.ranks() == nullptr || session.plan().levers.zero_stage == 0) return;
-  rank_states_.emplace(session, state_names_);
-  state_names_ = rank_states_->names();
+  if (session.ranks() != nullptr && session.plan().levers.zero_stage > 0) {
+    rank_states_.emplace(session, state_names_);
+    state_names_ = rank_states_->names();
+  }
+  std::ranges::merge(state_names_, slot_names_, std::back_inserter(saved_names_));
+  if (!rank_states_) return;
   for (const ParameterSpec& spec : bundle.specs()) {
     const bool trains_split = session.plan().precision == DType::kBF16 && session.plan().shards.has(spec.name) &&
                               session.persistent(spec.name).dtype() == DType::kBF16;
@@ -101,26 +106,32 @@ ParameterMemory RunMemory::parameters() const {
 }
 
 StateAccess RunMemory::states() const {
-  if (rank_states_) {
-    StateAccess access = rank_states_->access();
-    access.begin = [this] { end_serving(); };
-    return access;
-  }
-  return {.type = [this](const std::string& name) { return session_.state_type(name); },
-          .read = [this](const std::string& name, const auto& visit) { session_.read_state(name, visit); },
-          .fill = [this](const std::string& name, const auto& visit) { session_.fill_state(name, visit); },
-          .slots = [this](const std::string& parameter) { return slots(parameter); }};
+  StateAccess own = {.type = [this](const std::string& name) { return session_.state_type(name); },
+                     .read = [this](const std::string& name, const auto& visit) { session_.read_state(name, visit); },
+                     .fill = [this](const std::string& name, const auto& visit) { session_.fill_state(name, visit); },
+                     .slots = [this](const std::string& parameter) { return slots(parameter); }};
+  if (!rank_states_) return own;
+  // Every rank has all slots.
+  StateAccess access = rank_states_->access();
+  access.begin = [this] { end_serving(); };
+  access.slots = own.slots;
+  access.type = [of_ranks = access.type, own = own.type](const std::string& name) {
+    return name.ends_with(kSlotsSuffix) ? own(name) : of_ranks(name);
+  };
+  access.read = [of_ranks = access.read, own = own.read](const std::string& name, const auto& visit) {
+    return name.ends_with(kSlotsSuffix) ? own(name, visit) : of_ranks(name, visit);
+  };
+  return access;
 }
 
 std::vector<std::int32_t> RunMemory::slots(const std::string& parameter) const {
   const std::string name = parameter + std::string(kSlotsSuffix);
-  if (!std::ranges::binary_search(state_names_, name)) return {};
+  if (std::ranges::find(slot_names_, name) == slot_names_.end()) return {};
   return slots_of(*session_.plan().rows_with_moments, session_.state_type(name).shape.elements());
 }
 
 void RunMemory::fill_slots() const {
-  for (const std::string& name : state_names_) {
-    if (!name.ends_with(kSlotsSuffix)) continue;
+  for (const std::string& name : slot_names_) {
     const std::vector<std::int32_t> of_rows = slots(name.substr(0, name.size() - kSlotsSuffix.size()));
     std::span<const std::byte> left = std::as_bytes(std::span(of_rows));
     session_.fill_state(name, [&](std::span<std::byte> bytes) {
@@ -168,7 +179,7 @@ WrittenBytes RunMemory::written_bytes(bool only_model) const {
     written.model += static_cast<std::uint64_t>(spec.shape.elements()) * dtype_bytes(DType::kF32);
   }
   std::uint64_t state_bytes = 0;
-  for (const std::string& name : state_names_) state_bytes += states().type(name).bytes();
+  for (const std::string& name : saved_names_) state_bytes += states().type(name).bytes();
   written.checkpoint = written.model + (only_model ? 0 : state_bytes);
   // Weights are one file, the optimizer's state another; a run that is interrupted writes both.
   written.largest_file = std::max(written.model - kSmallFiles, state_bytes) + 64 * kKiB;  // the header

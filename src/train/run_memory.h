@@ -41,8 +41,8 @@ class RunMemory {
   void serve_parameters() const;
   void end_serving() const;
   const ParameterSource& original() const { return original_; }
-  // Returns the optimizer's states, sorted.
-  const std::vector<std::string>& state_names() const { return state_names_; }
+  // Returns the optimizer's states that a checkpoint has, sorted.
+  const std::vector<std::string>& state_names() const { return saved_names_; }
   // Returns those of them that each rank has a part of.
   std::vector<std::string> shared_state_names() const {
     return rank_states_ ? state_names_ : std::vector<std::string>();
@@ -59,7 +59,8 @@ class RunMemory {
 
   const Session& session_;
   const ModelBundle& bundle_;
-  std::vector<std::string> state_names_;
+  // The optimizer's states, the slots of moments, which no checkpoint gives back, and both together.
+  std::vector<std::string> state_names_, slot_names_, saved_names_;
   std::optional<RankStates> rank_states_;  // if ranks share the states
   // Parameters, or lower halves of split parameters, of which each rank keeps a part.
   std::vector<std::string> divided_;

@@ -482,6 +482,7 @@ class Offloader {
     attributes.first += step.part.first;
     attributes.count = step.part.count;
     attributes.whole_moments = false;
+    if (!first) attributes.idle_count = 0;  // rows without moments decay once
     const bool with_parameter = is_offloaded_parameter(whole.inputs[0]);
     if (with_parameter) attributes.parameter_first = attributes.first;
     part.attributes = attributes;

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -120,12 +120,17 @@ class Accumulator {
 // Collects the inputs of a parameter's update up to its gradient and adds its states to the graph.
 class UpdateInputs {
  public:
-  // `own`: the elements that are updated; `rows`: how many rows have moments, if not all.
-  UpdateInputs(Graph& graph, ValueId parameter, Shards::Range own, std::int64_t rows = 0)
+  // `own`: the elements that are updated; `rows`: how many rows of them have moments, if not all.
+  UpdateInputs(Graph& graph, ValueId parameter, Shards::Range own, std::optional<std::int64_t> rows)
       : inputs{parameter}, graph_(graph), name_(graph.value(parameter).name), shape_(graph.type(parameter).shape) {
     const DType dtype = graph.type(parameter).dtype;
     f_ = dtype == DType::kBF16 ? DType::kF32 : dtype;
-    state_shape_ = rows > 0 ? Shape{rows, shape_[1]} : own.count < shape_.elements() ? Shape{own.count} : shape_;
+    const bool is_part = own.count < shape_.elements();
+    if (rows) {
+      state_shape_ = is_part && *rows > 0 ? Shape{*rows * shape_[1]} : Shape{*rows, shape_[1]};
+    } else {
+      state_shape_ = is_part ? Shape{own.count} : shape_;
+    }
     if (dtype == DType::kBF16) add(kLowHalfSuffix, {DType::kI16, shape_});
   }
 
@@ -139,7 +144,6 @@ class UpdateInputs {
       }
     }
   }
-  void add_slots() { add(kSlotsSuffix, {DType::kI32, {shape_[0]}}); }
   // `factored` is the shape in which the parameter is factored.
   void add_adafactor(const Shape& factored) {
     if (shape_.rank() < 2) return add(".exp_avg_sq", {f_, shape_});
@@ -282,11 +286,27 @@ bool decays_by_default(const std::string& parameter) {
 
 namespace {
 
-// Returns how many rows of a table have moments; 0: all. Blocks of codes lie within a row, or every row has moments.
-std::int64_t rows_of_moments(const Shape& table, bool coded, const ParameterFacts& facts) {
-  const std::int64_t rows = facts.rows_with_gradients;
-  if (rows >= table[0] || facts.shards != nullptr || (coded && table[1] % kStateBlock != 0)) return 0;
-  return rows;
+ValueId add_slots(Graph& graph, ValueId table) {
+  return graph.add_state(graph.value(table).name + std::string(kSlotsSuffix),
+                         {DType::kI32, {graph.type(table).shape[0]}});
+}
+
+// Of a table whose moments have slots: how many of its rows that this rank updates have moments, and as which elements
+// of all moments.
+struct SlotPart {
+  std::int64_t rows = 0, first = 0, count = 0;
+};
+
+// Returns nothing if all rows have moments. Blocks of codes lie within a row.
+std::optional<SlotPart> slot_part(const Shape& table, bool coded, Shards::Range own, const ParameterFacts& facts) {
+  if (facts.rows_with_gradients == nullptr || (coded && table[1] % kStateBlock != 0)) return std::nullopt;
+  const std::vector<std::int32_t>& rows = *facts.rows_with_gradients;
+  if (std::ssize(rows) >= table[0]) return std::nullopt;
+  const auto before = [&](std::int64_t element) {
+    return std::ranges::lower_bound(rows, element / table[1]) - rows.begin();
+  };
+  const std::int64_t first = before(own.first), count = before(own.first + own.count) - first;
+  return SlotPart{.rows = count, .first = first * table[1], .count = count * table[1]};
 }
 
 }  // namespace
@@ -322,12 +342,15 @@ ValueId append_optimizer(Graph& graph, const Gradients& gradients, const Optimiz
     const bool factored = options.kind == OptimizerKind::kAdafactor;
     const std::int64_t elements = graph.type(parameter).shape.elements();
     const Shards::Range own = facts.updates_shards ? facts.shards->own(name) : Shards::Range{0, elements};
-    if (own.count == 0 && elements > 0) continue;  // another rank owns it
     const bool coded = options.kind == OptimizerKind::kAdamW8bit && elements >= options.coded_from &&
                        (!facts.takes_codes || facts.takes_codes(name));
-    const std::int64_t rows =
-        !factored && gradient.by_rows() ? rows_of_moments(graph.type(parameter).shape, coded, facts) : 0;
-    UpdateInputs parts(graph, parameter, own, rows);
+    std::optional<SlotPart> slots;
+    if (!factored && gradient.by_rows()) slots = slot_part(graph.type(parameter).shape, coded, own, facts);
+    if (own.count == 0 && elements > 0) {  // another rank owns it; rank 0 saves the slots of all
+      if (slots) add_slots(graph, parameter);
+      continue;
+    }
+    UpdateInputs parts(graph, parameter, own, slots ? std::optional(slots->rows) : std::nullopt);
     Node update{.name = update_name(name), .inputs = {}, .phase = Phase::kUpdate};
     if (factored) {
       update.op = gradient.by_rows() ? Op::kAdafactorRows : Op::kAdafactor;
@@ -338,16 +361,22 @@ ValueId append_optimizer(Graph& graph, const Gradients& gradients, const Optimiz
       AdamWAttributes attributes = options.adamw;
       attributes.weight_decay = decay;
       attributes.rate_factor = rate_factor;
-      if (own.count < elements) {
+      if (slots && own.count < elements) {
+        const std::int64_t width = graph.type(parameter).shape[1];
+        attributes.first = slots->first;
+        attributes.count = slots->count;
+        attributes.idle_first = own.first / width;
+        attributes.idle_count = own.count / width;
+      } else if (own.count < elements) {
         attributes.first = own.first;
         attributes.count = own.count;
         const bool has_all = gradient.by_rows() || graph.type(gradient.dense).shape.elements() == elements;
         attributes.gradient_first = has_all ? 0 : own.first;
       }
-      update.op = rows > 0 ? Op::kAdamWSlots : gradient.by_rows() ? Op::kAdamWRows : Op::kAdamW;
+      update.op = slots ? Op::kAdamWSlots : gradient.by_rows() ? Op::kAdamWRows : Op::kAdamW;
       update.attributes = attributes;
       parts.add_adamw(coded);
-      if (rows > 0) parts.add_slots();
+      if (slots) parts.inputs.push_back(add_slots(graph, parameter));
     }
     update.inputs = std::move(parts.inputs);
     if (gradient.by_rows()) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "autodiff/autodiff.h"
 #include "graph/graph.h"
@@ -65,9 +66,9 @@ struct ParameterFacts {
   // only that. The norm is the sum of what each rank finds for its own elements, in the order of ranks.
   const Shards* shards = nullptr;
   bool updates_shards = false;
-  // How many rows of a table whose gradient comes by rows ever have one, if that is known: AdamW keeps moments for
-  // these alone, at the places that "<parameter>.slots" says. 0: any row may have one.
-  std::int64_t rows_with_gradients = 0;
+  // Which rows of a table whose gradient comes by rows ever have one, ascending, if that is known: AdamW keeps moments
+  // for these alone, at the places that "<parameter>.slots" says. nullptr: any row may have one.
+  const std::vector<std::int32_t>* rows_with_gradients = nullptr;
 };
 // False for biases and layer norms, by the name patterns of the `transformers` Trainer (get_decay_parameter_names).
 bool decays_by_default(const std::string& parameter);

@@ -63,7 +63,7 @@ TEST_P(MomentRowsOf, ResumeWithOtherPages) {
   EXPECT_TRUE(models[2] == models[0]);
 }
 
-// A run on several processes keeps all rows.
+// So does a run that does not know its tokens.
 TEST_P(MomentRowsOf, ResumeWhereAllRowsHaveMoments) {
   const auto all = run_in("all", false), some = run_in("some", true);
   all->train();

@@ -42,7 +42,6 @@ Trained train(int ranks, int stage, const Setup& setup, const ScratchFolder& fol
   const auto run = [&](Communicator* communicator) {
     SmallRun small(output);
     small.options.save_steps = 3;
-    small.knows_tokens = false;  // with several ranks, moments of all rows are kept
     setup(small);
     small.ranks = communicator;
     small.zero_stage = stage;

@@ -133,7 +133,7 @@ void expect_updates(const OptimizerOptions& options, double max_norm, int update
       runner.set(name + moment, std::vector<double>(static_cast<std::size_t>(elements), 0.0));
     }
   }
-  if (facts.rows_with_gradients > 0) runner.set("table.weight.slots", std::vector<double>{0, 1, 2, -1, -1, 3});
+  if (facts.rows_with_gradients != nullptr) runner.set("table.weight.slots", std::vector<double>{0, 1, 2, -1, -1, 3});
   runner.set("max_grad_norm", std::vector<double>{max_norm});
   for (int step = 1; step <= updates; ++step) {
     const double rate = 0.0625 / step;
@@ -170,7 +170,8 @@ TEST(AppendOptimizer, DecaysWhatTheCallerSays) {
 }
 
 TEST(AppendOptimizer, KeepsMomentsOfTheRowsThatHaveGradients) {
-  const ParameterFacts facts{.rows_with_gradients = 4};  // rows 0, 1, 2 and 5
+  const std::vector<std::int32_t> rows = {0, 1, 2, 5}, all = {0, 1, 2, 3, 4, 5};
+  const ParameterFacts facts{.rows_with_gradients = &rows};
   expect_updates({.adamw = kAdamW, .decays = {}}, 0.5, 6, facts);
   const UpdateNet net({.adamw = kAdamW, .decays = {}}, facts);
   EXPECT_EQ(state_type(net.graph, "table.weight.exp_avg").shape, (Shape{4, 2}));
@@ -178,7 +179,7 @@ TEST(AppendOptimizer, KeepsMomentsOfTheRowsThatHaveGradients) {
   EXPECT_EQ(state_type(net.graph, "dense.weight.exp_avg").shape, (Shape{3, 4}));
   // All rows have moments if that many have gradients, if a block of codes would span rows, and of Adafactor.
   EXPECT_EQ(
-      UpdateNet({.adamw = kAdamW, .decays = {}}, {.rows_with_gradients = 6}).graph.find_source("table.weight.slots"),
+      UpdateNet({.adamw = kAdamW, .decays = {}}, {.rows_with_gradients = &all}).graph.find_source("table.weight.slots"),
       kNoValue);
   const OptimizerOptions coded{.kind = OptimizerKind::kAdamW8bit, .coded_from = 1, .adamw = kAdamW, .decays = {}};
   EXPECT_EQ(UpdateNet(coded, facts).graph.find_source("table.weight.slots"), kNoValue);

@@ -195,16 +195,19 @@ std::unique_ptr<Kernel> make_adamw(const Graph& graph, const Node& node) {
   });
 }
 
-// Makes adamw_slots. A part of the moments changes the rows that they belong to; the first part also those without
-// moments, to which adamw_rows, with moments of 0, would do the same.
+// Makes adamw_slots. A part of the moments changes the rows that they belong to. To a row without moments, adamw_rows
+// with moments of 0 would do the same: it decays.
 std::unique_ptr<Kernel> make_adamw_slots(const Graph& graph, const Node& node) {
   const auto attributes = std::get<AdamWAttributes>(node.attributes);
   const UpdateForm form = update_form(graph, node);
-  const Shape& shape = graph.type(node.inputs[0]).shape;
-  const std::int64_t rows = shape[0], width = shape[1];
-  const std::int64_t part_begin = attributes.first;
-  const std::int64_t part_end =
-      part_begin + (attributes.count > 0 ? attributes.count : graph.type(node.inputs[form.states()]).shape.elements());
+  const std::int64_t width = graph.type(node.inputs[0]).shape[1];
+  const std::int64_t rows = graph.type(node.inputs[form.states_end()]).shape[0];
+  const std::int64_t moments =
+      attributes.count > 0 ? attributes.count : graph.type(node.inputs[form.states()]).shape.elements();
+  const std::int64_t part_begin = attributes.first, part_end = part_begin + moments;
+  const std::int64_t idle_begin = attributes.idle_first;
+  const std::int64_t idle_end = attributes.idle_count < 0 ? rows : idle_begin + attributes.idle_count;
+  const std::int64_t parameter_first = attributes.parameter_first;
   const auto update = HWY_DYNAMIC_DISPATCH(adamw_block);
   const auto decay = HWY_DYNAMIC_DISPATCH(decay_block);
   return make_kernel([=](const KernelArguments& a) {
@@ -212,7 +215,6 @@ std::unique_ptr<Kernel> make_adamw_slots(const Graph& graph, const Node& node) {
     const AdamWParts parts = parts_of(form, 0, 0, a.outputs);
     const GradientRows gradient(form, width, a.inputs);
     const std::int32_t* const slots = a.inputs[form.states_end()].data<std::int32_t>();
-    const bool decays = part_begin == 0 && scalars.decay != 1.0F;
     const auto for_blocks = [](std::int64_t begin, std::int64_t end, const auto& visit) {
       for (std::int64_t first = begin; first < end; first += kStateBlock) {
         visit(first, static_cast<std::size_t>(std::min(kStateBlock, end - first)));
@@ -221,20 +223,23 @@ std::unique_ptr<Kernel> make_adamw_slots(const Graph& graph, const Node& node) {
     const std::int64_t grain = std::max<std::int64_t>(1, kUpdateGrain / std::max<std::int64_t>(1, width));
     parallel_for(rows, grain, [&](std::int64_t first_row, std::int64_t end_row) {
       for (std::int64_t row = first_row; row < end_row; ++row) {
+        const std::int64_t row_at = row * width - parameter_first;
         if (slots[row] < 0) {
-          if (!decays) continue;
-          for_blocks(row * width, (row + 1) * width, [&](std::int64_t at, std::size_t count) {
+          if (row < idle_begin || row >= idle_end || scalars.decay == 1.0F) continue;
+          for_blocks(row_at, row_at + width, [&](std::int64_t at, std::size_t count) {
             decay(scalars, parts, static_cast<std::size_t>(at), count);
           });
           continue;
         }
-        // The elements of the row's moments.
-        const std::int64_t begin = slots[row] * width, end = begin + width;
+        // The elements of the row's moments that the part has.
+        const std::int64_t begin = slots[row] * width;
+        const std::int64_t first = std::max(begin, part_begin), end = std::min(begin + width, part_end);
+        if (first >= end) continue;
         const float* const values = gradient.row(row);
-        for_blocks(std::max(begin, part_begin), std::min(end, part_end), [&](std::int64_t at, std::size_t count) {
+        for_blocks(first, end, [&](std::int64_t at, std::size_t count) {
           const std::int64_t column = at - begin;
-          update(scalars, parts, static_cast<std::size_t>(row * width + column),
-                 static_cast<std::size_t>(at - part_begin), count, values == nullptr ? nullptr : values + column);
+          update(scalars, parts, static_cast<std::size_t>(row_at + column), static_cast<std::size_t>(at - part_begin),
+                 count, values == nullptr ? nullptr : values + column);
         });
       }
     });

@@ -253,15 +253,15 @@ __global__ void __launch_bounds__(kRowThreads) adamw(const PLIMSOLL_IN_PLACE Tas
 }
 
 // The update of a parameter whose moments have slots. `of` holds the moments' elements [start, start + elements); its
-// parameter is whole.
+// parameter begins with element parameter_first of the table.
 struct SlotTask {
   Task of;
   const std::int32_t* slots;
-  std::int64_t table_rows;
+  std::int64_t table_rows, parameter_first, idle_first, idle_end;
 };
 
-// A warp takes one block of kStateBlock columns of a row at a time. The part that begins with the first moment also
-// takes the rows without moments: those decay. A lane reads kWide neighbours at once.
+// A warp takes one block of kStateBlock columns of a row at a time. Rows from idle_first on without moments decay. A
+// lane reads kWide neighbours at once.
 template <bool kCoded, int kWide>
 __global__ void __launch_bounds__(kRowThreads) adamw_slots(const PLIMSOLL_IN_PLACE SlotTask task) {
   PLIMSOLL_SHARED Factors factors;
@@ -278,23 +278,25 @@ __global__ void __launch_bounds__(kRowThreads) adamw_slots(const PLIMSOLL_IN_PLA
   for (std::int64_t b = first; b < task.table_rows * row_blocks; b += std::int64_t{t.blocks} * kRowWarps) {
     const std::int64_t row = b / row_blocks, column = b % row_blocks * kStateBlock;
     const std::int32_t slot = task.slots[row];
-    if (slot < 0 && (t.start > 0 || s.decay == 1)) continue;
+    if (slot < 0 && (row < task.idle_first || row >= task.idle_end || s.decay == 1)) continue;
+    const std::int64_t row_at = row * width - task.parameter_first;
     float p[kEach][kWide], m[kEach][kWide], v[kEach][kWide], g[kEach][kWide] = {};
     const auto place = [&](int i) {
       return column + (i * static_cast<int>(kWarp) + static_cast<int>(lane_index())) * kWide;
     };
     // The elements of a pack that are within the row and the part.
     const std::int64_t of_row = slot * width - t.start;
+    if (slot >= 0 && (of_row + width <= 0 || of_row >= t.elements)) continue;
     const auto count = [&](int i) {
       const std::int64_t left = width - place(i);
       const bool here = slot < 0 || (of_row + place(i) >= 0 && of_row + place(i) < t.elements);
       return !here || left <= 0 ? 0 : left >= kWide ? kWide : static_cast<int>(left);
     };
-    for (int i = 0; i < kEach; ++i) t.parameter.load_from(row * width + place(i), count(i), p[i]);
+    for (int i = 0; i < kEach; ++i) t.parameter.load_from(row_at + place(i), count(i), p[i]);
     if (slot < 0) {
       for (int i = 0; i < kEach; ++i) {
         for (int k = 0; k < kWide; ++k) p[i][k] *= s.decay;
-        t.parameter.store_to(row * width + place(i), count(i), p[i]);
+        t.parameter.store_to(row_at + place(i), count(i), p[i]);
       }
       continue;
     }
@@ -315,7 +317,7 @@ __global__ void __launch_bounds__(kRowThreads) adamw_slots(const PLIMSOLL_IN_PLA
     }
     for (int i = 0; i < kEach; ++i) {
       for (int k = 0; k < kWide; ++k) adamw_step(s, p[i][k], m[i][k], v[i][k], g[i][k]);
-      t.parameter.store_to(row * width + place(i), count(i), p[i]);
+      t.parameter.store_to(row_at + place(i), count(i), p[i]);
     }
     if constexpr (kCoded) {
       store_moment<true, true>(t.moment, tables, block, t.elements, m);
@@ -338,7 +340,7 @@ class AdamW final : public Kernel {
     const Shape& updated = form_.has_slots ? graph.type(node.inputs[form_.states()]).shape : shape;
     elements_ = attributes_.count > 0 ? attributes_.count : updated.elements();
     width_ = form_.by_rows ? shape[1] : 1;
-    table_rows_ = shape[0];
+    if (form_.has_slots) table_rows_ = graph.type(node.inputs[form_.states_end()]).shape[0];
   }
 
   void run(const KernelArguments& arguments) const override {
@@ -409,7 +411,14 @@ class AdamW final : public Kernel {
   SlotTask slots_of(Task task, const KernelArguments& a) const {
     const std::int64_t blocks = table_rows_ * code_blocks(width_);
     task.blocks = form_.coded ? std::min(row_blocks(blocks), 1024U) : row_blocks(blocks);
-    return {task, input<std::int32_t>(a, form_.states_end()), table_rows_};
+    const std::int64_t idle =
+        attributes_.idle_count < 0 ? table_rows_ : attributes_.idle_first + attributes_.idle_count;
+    return {task,
+            input<std::int32_t>(a, form_.states_end()),
+            table_rows_,
+            attributes_.parameter_first,
+            attributes_.idle_first,
+            idle};
   }
 
   static void start_slots(const Context& context, const UpdateForm& form, const SlotTask& task) {

@@ -107,31 +107,35 @@ void adamw_slots(const KernelArguments& a, const UpdateForm& form, const AdamWAt
   const auto states = a.outputs.subspan(form.states());
   const MomentParts<T> moment(form.coded, kSignedCodes, states);
   const MomentParts<T> square(form.coded, kUnsignedCodes, states.subspan(form.state_parts / 2));
-  const Shape& shape = a.outputs[0].shape();
-  const std::int64_t width = shape[1];
-  const GradientRows<T> gradient(true, width, shape[0], a.inputs.subspan(form.gradient()));
-  const std::int32_t* const slots = a.inputs[form.states_end()].data<std::int32_t>();
+  const std::int64_t width = a.outputs[0].shape()[1];
+  const std::span<const std::int32_t> slots = a.inputs[form.states_end()].span<std::int32_t>();
+  const auto rows = static_cast<std::int64_t>(slots.size());
+  const GradientRows<T> gradient(true, width, rows, a.inputs.subspan(form.gradient()));
   const std::int64_t begin = attributes.first;
   const std::int64_t end = begin + (attributes.count > 0 ? attributes.count : states[0].elements());
-  for (std::int64_t row = 0; row < shape[0]; ++row) {
-    check(slots[row] >= 0 || gradient.row(row) == nullptr, "a row with a gradient has moments");
+  const std::int64_t idle_end = attributes.idle_count < 0 ? rows : attributes.idle_first + attributes.idle_count;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::int64_t slot = slots[static_cast<std::size_t>(row)];
+    check(slot >= 0 || gradient.row(row) == nullptr, "a row with a gradient has moments");
+    const bool decays = slot < 0 && row >= attributes.idle_first && row < idle_end;
     for (std::int64_t column = 0; column < width; column += kStateBlock) {
       const std::int64_t count = std::min(kStateBlock, width - column);
       T m[kStateBlock] = {}, v[kStateBlock] = {};
-      const std::int64_t first = slots[row] * width + column;  // of the moments, if the row has them
-      const std::int64_t from = slots[row] < 0 ? 0 : std::max(begin, first) - first;
-      const std::int64_t to = slots[row] < 0 ? (begin == 0 ? count : 0) : std::min(end, first + count) - first;
+      const std::int64_t first = slot * width + column;  // of the moments, if the row has them
+      const std::int64_t from = slot < 0 ? 0 : std::max(begin, first) - first;
+      const std::int64_t to = slot < 0 ? (decays ? count : 0) : std::min(end, first + count) - first;
       if (from >= to) continue;
-      if (slots[row] >= 0) {
+      if (slot >= 0) {
         moment.load(first + from - begin, to - from, m);
         square.load(first + from - begin, to - from, v);
       }
       for (std::int64_t i = from; i < to; ++i) {
-        T value = parameter.get(row * width + column + i);
-        step(value, m[i - from], v[i - from], gradient.at(row * width + column + i));
-        parameter.set(row * width + column + i, value);
+        const std::int64_t at = row * width + column + i;
+        T value = parameter.get(at - attributes.parameter_first);
+        step(value, m[i - from], v[i - from], gradient.at(at));
+        parameter.set(at - attributes.parameter_first, value);
       }
-      if (slots[row] < 0) continue;
+      if (slot < 0) continue;
       moment.store(first + from - begin, to - from, m);
       square.store(first + from - begin, to - from, v);
     }

@@ -327,7 +327,7 @@ void adamw_slots(Counted& c) {
   const UpdateForm form = update_form(c.graph, c.node);
   const auto& attributes = std::get<AdamWAttributes>(c.node.attributes);
   const double all = elements(c.in(0)), updated = elements(c.in(form.states()));
-  const bool decays = attributes.weight_decay > 0 && attributes.first == 0;
+  const bool decays = attributes.weight_decay > 0 && attributes.idle_count != 0;
   double bytes = c.read(form.states_end());
   for (std::size_t i = 0; i < form.states(); ++i) {
     bytes += 2 * (decays ? 1 : std::min(1.0, all > 0 ? updated / all : 1)) * static_cast<double>(c.in(i).bytes());
