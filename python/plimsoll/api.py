@@ -95,9 +95,9 @@ def _call(command: str, options: Dict[str, Any], accepted: tuple[int, ...] = (0,
         files.close()
 
 
-def plan(**options: Unpack[PlanOptions]) -> results.Plan:
-    """Plans a run to the byte, without beginning it. Raises BudgetError if nothing fits."""
-    return results.Plan.from_json(_call("plan", dict(options)))
+def plan(**options: Unpack[PlanOptions]) -> Union[results.Plan, List[results.Plan]]:
+    """Plans a run to the byte, without beginning it. Raises BudgetError if nothing fits. A sweep has a list of plans."""
+    return results.plans_of(_call("plan", dict(options)))
 
 
 def check(**options: Unpack[CheckOptions]) -> results.Check:
@@ -122,6 +122,12 @@ def train(*, callbacks: Iterable[Callback] = (), progress: Optional[bool] = None
     `callbacks` are called with each event. `progress`: a bar; default: where nobody iterates over the events there is
     one on a terminal or in a notebook.
     """
+    callbacks = _list_of_callbacks(callbacks)
+    for name in ("args", "config"):
+        if name in options:
+            raise problem(f"unknown keyword {name}", "plimsoll.train", name,
+                          "an option listed by plimsoll train --help, with underscores",
+                          "pass its fields: train(..., **args.to_dict()) for TrainingArguments", 2)
     if options.get("output_dir") is None:
         raise problem("a run needs a directory", "output_dir", "none", "a new directory", "pass output_dir='run'", 2)
     files = _Files("train")
@@ -131,6 +137,16 @@ def train(*, callbacks: Iterable[Callback] = (), progress: Optional[bool] = None
     except BaseException:
         files.close()
         raise
+
+
+def _list_of_callbacks(callbacks: Any) -> List[Callback]:
+    listed = [] if callable(callbacks) or not hasattr(callbacks, "__iter__") else list(callbacks)
+    wrong = [each for each in listed if isinstance(each, type) or not callable(each)]
+    if wrong or not hasattr(callbacks, "__iter__"):
+        raise problem("a callback cannot be called", "callbacks", shown(wrong[0] if wrong else callbacks),
+                      "a list of functions of an event and the run, or of objects such as WandbCallback()",
+                      "pass callbacks=[callback]; of a class, an object: [WandbCallback()]", 2)
+    return listed
 
 
 def _shows(progress: Optional[bool]) -> bool:

@@ -13,6 +13,9 @@ from .errors import PlimsollError, UsageError
 from .program import run_json
 
 
+_PATHS = ("model", "tokenizer")  # of which transformers takes objects
+
+
 def arguments_of(command: str, options: Dict[str, Any]) -> List[str]:
     """Returns `options` as the command line has them. Raises UsageError for a keyword that the command lacks."""
     known = OPTIONS[command]
@@ -32,6 +35,10 @@ def arguments_of(command: str, options: Dict[str, Any]) -> List[str]:
 def _arguments(name: str, option: Option, value: Any) -> List[str]:
     if option.type == "flag":
         return [f"{option.option}={_truth(value, name)}"]
+    if name in _PATHS and not isinstance(value, (str, bytes, os.PathLike)):
+        raise UsageError("a keyword takes a path, not an object", where=name, found=type(value).__name__,
+                         allowed="a directory, as save_pretrained writes it, or a preset's name",
+                         remedy=f"save it first: {name}.save_pretrained('DIR'), then pass {name}='DIR'", exit_code=2)
     if name == "labels" and isinstance(value, Mapping):
         value = _names_by_number(value)
     several = None if isinstance(value, Mapping) else _several(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Union
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,14 @@ class Plan:
         return cls(raw["predicted_peak_bytes"], raw["budget_bytes"], raw["micro_batch_size"],
                    raw["gradient_accumulation_steps"], raw["seconds_per_update"],
                    {item["name"]: item["bytes"] for item in raw["items"] if item["bytes"]}, raw)
+
+
+def plans_of(raw: Dict[str, Any]) -> Union[Plan, List[Plan]]:
+    """Returns the plan, or those of a sweep, the smallest budget or the fewest processes first."""
+    for sweep in ("sweep", "sweep_ranks"):
+        if isinstance(raw.get(sweep), list):
+            return [Plan.from_json(each) for each in raw[sweep]]
+    return Plan.from_json(raw)
 
 
 @dataclass(frozen=True)

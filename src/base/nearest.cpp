@@ -23,8 +23,8 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
 
 std::string nearest(const std::string& given, const std::vector<std::string>& names) {
   std::string best;
-  // Up to a third of the letters may differ.
-  std::size_t least = std::max<std::size_t>(given.size() / 3, 1) + 1;
+  // Up to a third of the letters may differ, but not one of two.
+  std::size_t least = given.size() < 3 ? 1 : given.size() / 3 + 1;
   for (const std::string& name : names) {
     // "--save" for "--save-steps" counts as one wrong letter.
     const bool begins = given.size() > 4 && name.starts_with(given);

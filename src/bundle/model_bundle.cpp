@@ -246,7 +246,7 @@ ModelBundle open_with_adapter(const std::string& model, const std::string& base)
                                            : std::string("--base-model"),
                      .found = bundle.base.empty() ? "nothing" : bundle.base,
                      .allowed = "the model directory that the adapter was trained on",
-                     .remedy = "pass its directory with --base-model DIR"});
+                     .remedy = "pass its directory with --base-model DIR, which plimsoll merge calls --model"});
   }
   if (is_adapter(bundle.base)) {
     throw DataError(
@@ -275,10 +275,10 @@ ModelBundle open_with_adapter(const std::string& model, const std::string& base)
   bundle.adapter = std::move(adapter.weights);
   bundle.base_fingerprint = fingerprint_of_base(bundle);
   if (!adapter.base_fingerprint.empty() && adapter.base_fingerprint != bundle.base_fingerprint) {
-    log_warning(
-        fmt::format("{} has been trained on other weights than {} has now, so its results may be wrong; if the "
-                    "base has moved, pass --base-model DIR, otherwise train the adapter again",
-                    model, bundle.base));
+    log_warning(fmt::format(
+        "{} has been trained on other weights than {} has now, so its results may be wrong; if the "
+        "base has moved, pass --base-model DIR (plimsoll merge: --model), otherwise train the adapter again",
+        model, bundle.base));
   }
   take_quantization(bundle);
   return bundle;
@@ -484,9 +484,7 @@ void set_labels(ModelBundle& bundle, const LabelSet& labels) {
     log_info(fmt::format(
         "new classification head: {} ({}) replaces the model's {} ({})", counted(labels.size(), "label"),
         labels.listed(), bundle.config.task.labels.size(),
-        fmt::join(bundle.config.task.labels.begin(),
-                  bundle.config.task.labels.begin() + std::min<std::ptrdiff_t>(3, bundle.config.task.num_labels()),
-                  ", ")));
+        LabelSet(bundle.config.task.labels, "the model's labels").listed()));
   }
   bundle.config.task.labels = labels.names();
   bundle.fresh_head = true;

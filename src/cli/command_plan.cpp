@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -55,13 +56,21 @@ struct PlanOptions {
 };
 
 // Refuses drawings with a sweep: a sweep has many plans, but a drawing shows one.
-void check_plan_options(const PlanOptions& options) {
+void check_plan_options(const PlanOptions& options, bool json) {
   if (options.cluster.sweeps && (options.sweep || !options.svg.empty())) {
     throw UsageError({.what = "two sweeps are requested",
                       .where = "--sweep-ranks",
                       .found = options.sweep ? "--sweep" : "--svg",
                       .allowed = "a sweep over budgets, or over numbers of processes",
                       .remedy = "run plan twice, once with each"});
+  }
+  for (const auto& [option, file] : {std::pair("--html", &options.html), {"--memory-viz", &options.memory_viz}}) {
+    if (!json || *file != "-") continue;
+    throw UsageError({.what = "two results are to be written to standard output",
+                      .where = option,
+                      .found = "-, and --json",
+                      .allowed = "a file's name",
+                      .remedy = "name a file, or omit --json"});
   }
   if (!options.draws() || !options.sweeps()) return;
   throw UsageError({.what = "a sweep compares many plans and draws none of them",
@@ -98,6 +107,9 @@ std::size_t budget_of_machine(std::size_t memory_bytes) {
   }
   return memory_bytes - system;
 }
+// What Open MPI takes in each process: 8.3 MiB with version 4.1.
+constexpr std::size_t kMpiBytes = 9 * kMiB;
+
 // Returns the memory of a machine whose runs may have that much.
 std::size_t machine_of_budget(std::size_t budget_bytes) {
   return std::max(budget_bytes + (budget_bytes + 6) / 7, budget_bytes + 512 * kMiB);
@@ -149,7 +161,7 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
   if (options.ranks.launch.rank > 0) return;  // the first of a launcher's processes plans for all
   recover_for_plan(options.train.output_dir);
   const auto resume = find_resume(options.resume_from_checkpoint, options.train.output_dir);
-  check_plan_options(plan_options);
+  check_plan_options(plan_options, invocation.json);
   refuse_replacing(plan_options.outputs(), options.inputs());
   const cuda::GpuRates* const gpu = plan_options.rates();
   if (gpu != nullptr) options.device.device = "cuda";
@@ -158,12 +170,14 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
                                 : fmt::format("{}", gpu->capacity);
   const std::size_t memory = take_device_memory(typed, options);
   const Device device = gpu != nullptr
-                            ? assume_gpu(options.device, memory, fmt::format("--gpu {} was asked for", gpu->name))
+                            ? assume_gpu(options.device, memory, fmt::format("--gpu {} was asked for", gpu->name),
+                                         std::string(gpu->full_name))
                             : open_device_to_plan(invocation, options.device, memory, !options.budget.empty());
   Backend& backend = *device.backend;
   if (device.absent) options.memory.other_machine = true;
   resolve_device_memory(options.memory, backend);
-  options.memory.speeds = device.absent
+  options.memory.speeds = gpu != nullptr ? gpu_speeds(*gpu)
+                          : device.absent
                               ? typical_gpu_speeds()
                               : machine_speeds(device, options.train.precision,
                                                options.memory.other_machine ? 0 : options.memory.budget_bytes);
@@ -198,9 +212,8 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
     options.set_ranks(static_cast<int>(ranks));
     FitRequest request = fit_request(bundle, options.train, train.get(), evaluation.get(), options.memory);
     keep_moments(bundle, resume, request);
-    if (device.absent) {
-      request.process_bytes = [more = device.absent->assumed.host_bytes] { return resident_bytes() + more; };
-    }
+    const std::size_t more = (device.absent ? device.absent->assumed.host_bytes : 0) + (ranks > 1 ? kMpiBytes : 0);
+    request.process_bytes = [more] { return resident_bytes() + more; };
     return request;
   };
   if (plan_options.cluster.sweeps) {
@@ -218,7 +231,16 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
   }
   if (!invocation.json && !device.summary.empty()) print_line(device.summary);
   RunPlan plan;
-  check_phases({[&] { teacher.check(backend); }, [&] { plan = plan_of(invocation, request, backend, kept); }});
+  check_phases({[&] { teacher.check(backend); },
+                [&] {  // which train may go over to
+                  const std::optional<DType> fallback = options.fallback_precision();
+                  if (!fallback) return;
+                  const DType precision = std::exchange(options.train.precision, *fallback);
+                  FitRequest other = request_of(options.train.ranks);
+                  options.train.precision = precision;
+                  plan_of(invocation, other, backend, kept);
+                },
+                [&] { plan = plan_of(invocation, request, backend, kept); }});
   const std::int64_t updates = updates_of(options.train, *train);
   nlohmann::json json = plan_json(plan, plan.programs);
   json["updates"] = updates;
@@ -253,7 +275,9 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
   if (model) json["gpu_model"] = model->json();
   json["explanation"] = explain_json(request, explanation);
   if (invocation.json) return print_json(json);
-  print_line(explain_text(request, plan, explanation) + "\n" + duration_line(plan, updates));
+  const std::string speed = gpu != nullptr ? fmt::format("the rates of an {}", gpu->full_name) : std::string();
+  print_line(explain_text(request, plan, explanation, speed) + "\n" + duration_line(plan, updates));
+  if (const std::string line = moments_line(plan); !line.empty()) print_line(line);
   if (model) print_text(model->text());
 }
 

@@ -245,6 +245,8 @@ void plan_ahead(const Invocation& invocation, RunOptions& options, const ModelBu
                 const TeacherCache& teacher, const std::optional<fs::path>& resume, Backend& backend) {
   FitRequest request = fit_request(bundle, options.train, data.train.get(), data.evaluation.get(), options.memory);
   keep_moments(bundle, resume, request);
+  // The phase before may leave behind more than comes out of its reserve.
+  request.process_bytes = [] { return resident_bytes() + kVariationBytes; };
   check_phases(
       {[&] { options.memory.held_bytes = held_bytes(plan_of(invocation, request, backend, options.memory.kept_cut)); },
        [&] {

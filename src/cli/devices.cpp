@@ -134,10 +134,11 @@ std::string AbsentGpu::text() const {
   return fmt::format(
       "planned without a GPU ({})\n"
       "  assumed: {} of the GPU's memory and {} of the host's for driver, kernels and libraries;\n"
-      "  copies at {:.0f} GB/s; the speed of a typical GPU; as much of the host's memory as --host-budget says, else\n"
-      "  any. train asks the GPU itself",
+      "  copies at {:.0f} GB/s; {};\n"
+      "  as much of the host's memory as --host-budget says, else any. train asks the GPU itself",
       reason, format_bytes(assumed.reserved_bytes), format_bytes(assumed.host_bytes),
-      assumed.transfer.read_bytes_per_second / 1e9);
+      assumed.transfer.read_bytes_per_second / 1e9,
+      speed.empty() ? "the speed of a typical GPU" : "the speed of an " + speed);
 }
 
 nlohmann::json AbsentGpu::json() const {
@@ -146,7 +147,7 @@ nlohmann::json AbsentGpu::json() const {
           {"context_and_libraries_bytes", assumed.reserved_bytes},
           {"host_libraries_bytes", assumed.host_bytes},
           {"copy_bytes_per_second", assumed.transfer.read_bytes_per_second},
-          {"speeds", "typical"}};
+          {"speeds", speed.empty() ? "typical" : speed}};
 }
 
 Device open_device_to_plan(const Invocation& invocation, const DeviceOptions& options, std::size_t memory_bytes,
@@ -167,9 +168,9 @@ Device open_device_to_plan(const Invocation& invocation, const DeviceOptions& op
   return assume_gpu(options, memory_bytes, std::move(reason));
 }
 
-Device assume_gpu(const DeviceOptions& options, std::size_t memory_bytes, std::string reason) {
+Device assume_gpu(const DeviceOptions& options, std::size_t memory_bytes, std::string reason, std::string speed) {
   const AssumedGpu assumed{.memory_bytes = memory_bytes, .records = !options.enforce_eager};
-  AbsentGpu absent{.assumed = assumed, .reason = std::move(reason)};
+  AbsentGpu absent{.assumed = assumed, .reason = std::move(reason), .speed = std::move(speed)};
   return {.backend = std::make_unique<CudaPlanner>(assumed),
           .argument = options.device,
           .name = "a GPU that is assumed",

@@ -27,6 +27,7 @@ void add_backend_option(Command* command, DeviceOptions& options);
 struct AbsentGpu {
   AssumedGpu assumed;
   std::string reason;  // why none can be queried
+  std::string speed;   // whose speed the plan assumes: "NVIDIA L4"; empty: a typical GPU's
 
   // Return what was assumed, as lines and as JSON.
   std::string text() const;
@@ -54,7 +55,7 @@ Device open_device(const Invocation& invocation, const DeviceOptions& options);
 Device open_device_to_plan(const Invocation& invocation, const DeviceOptions& options, std::size_t memory_bytes,
                            bool has_budget);
 // Returns a GPU of that name and memory, whatever this machine has: it can only plan.
-Device assume_gpu(const DeviceOptions& options, std::size_t memory_bytes, std::string reason);
+Device assume_gpu(const DeviceOptions& options, std::size_t memory_bytes, std::string reason, std::string speed = {});
 
 // Sets what the doctor cannot know by itself: the CUDA and the kernels that this program is built with.
 void tell_build(doctor::Facts& facts);

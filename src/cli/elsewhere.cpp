@@ -266,6 +266,17 @@ constexpr ElsewhereOption kOptions[] = {
     {"--router-aux-loss-coef", {}, "it is for mixtures of experts, of which no family is one", Effect::kAny},
     {"--shuffle-dataset", {}, "each epoch has an order of its own", Effect::kAny},
     {"--truncation-mode", "--truncate", {}, Effect::kUsual, "keep_start"},
+    // What Trainer and SFTTrainer take themselves.
+    {"--compute-metrics", {}, "omit it: each task has its metrics (docs/predictions.md); predict writes what others need"},
+    {"--data-collator", {}, "omit it: pages become batches without padding"},
+    {"--eval-dataset", "--eval-data", {}},
+    {"--model-init", "--model", {}},
+    {"--peft-config", {}, "pass its fields: --lora-rank for r, --lora-alpha, --lora-dropout, --lora-target-modules"},
+    {"--processing-class", "--tokenizer", {}},
+    {"--quantization-config", {}, "pass --load-in-4bit or --load-in-8bit"},
+    {"--teacher-model", "--distil-from", {}},
+    {"--teacher-model-name-or-path", "--distil-from", {}},
+    {"--train-dataset", "--data", {}},
     // PEFT and bitsandbytes.
     {"--alora-invocation-tokens", {}, kLoraForm, Effect::kUsual},
     {"--arrow-config", {}, kLoraForm, Effect::kUsual},

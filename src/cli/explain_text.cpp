@@ -52,7 +52,7 @@ std::string seconds_text(double seconds) {
 }
 
 std::string item_row(const std::string& name, std::size_t bytes, const std::string& share) {
-  return fmt::format("  {:<42}{:>17}{:>11}{:>8}\n", shortened(name, 42), grouped_digits(bytes), format_bytes(bytes),
+  return fmt::format("  {:<42}{:>17}{:>11} {:>7}\n", shortened(name, 42), grouped_digits(bytes), format_bytes(bytes),
                      share);
 }
 
@@ -106,12 +106,15 @@ std::string packing_text(const Explanation& e) {
                      noun_for(e.transient_bytes, "byte"), grouped_digits(over), verdict);
 }
 
-std::string time_text(const FitRequest& request, const PlanSummary& run, const Explanation& e) {
+std::string time_text(const FitRequest& request, const PlanSummary& run, const Explanation& e,
+                      const std::string& speed) {
   const auto& speeds = request.speeds.seconds_per_unit;
   const bool measured =
       speeds != typical_speeds().seconds_per_unit && speeds != typical_gpu_speeds().seconds_per_unit;
   std::string text = fmt::format("\ntime, predicted from {}\n  an update of {}: {}, {:.3g} pages/s\n",
-                                 measured ? "this machine's measured speeds" : "typical speeds",
+                                 !speed.empty() ? speed
+                                 : measured     ? "this machine's measured speeds"
+                                                : "typical speeds",
                                  counted(request.train_batch_size, "page"), seconds_text(run.seconds_per_update),
                                  pages_per_second(run, request.train_batch_size));
   const double whole = std::max(run.seconds_per_update, 1e-12);
@@ -177,10 +180,11 @@ std::string grouped_digits(std::size_t number) {
   return text;
 }
 
-std::string explain_text(const FitRequest& request, const PlanSummary& run, const Explanation& explanation) {
+std::string explain_text(const FitRequest& request, const PlanSummary& run, const Explanation& explanation,
+                         const std::string& speed) {
   std::string text = items_text(run) + peak_text(explanation) + packing_text(explanation);
   if (request.trains) {
-    text += time_text(request, run, explanation) + notes_text(run, explanation) +
+    text += time_text(request, run, explanation, speed) + notes_text(run, explanation) +
             neighbours_text(request, run, explanation);
   }
   text.pop_back();  // the last line feed

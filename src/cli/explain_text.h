@@ -11,7 +11,8 @@ namespace plimsoll {
 // Returns "1,234,567", which cannot be misread.
 std::string grouped_digits(std::size_t number);
 
-std::string explain_text(const FitRequest& request, const PlanSummary& run, const Explanation& explanation);
+std::string explain_text(const FitRequest& request, const PlanSummary& run, const Explanation& explanation,
+                         const std::string& speed = {});
 nlohmann::json explain_json(const FitRequest& request, const Explanation& explanation);
 
 }  // namespace plimsoll

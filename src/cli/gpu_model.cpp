@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/counted.h"
+#include "fit/calibration.h"
 
 namespace plimsoll {
 
@@ -26,6 +27,12 @@ std::array<KindSum, cuda::kWorkKinds> sums_of(const Parts& parts) {
   return sums;
 }
 
+// Returns how long a GPU takes for one of attention's scores.
+double score_seconds(const cuda::GpuRates& gpu, cuda::CountedWork counted) {
+  const double share = cuda::kIssueShares.at(static_cast<std::size_t>(counted));
+  return cuda::instructions_each(counted) / (share * gpu.instructions);
+}
+
 KindSum total_of(const std::array<KindSum, cuda::kWorkKinds>& sums) {
   KindSum total;
   for (const KindSum& kind : sums) {
@@ -43,6 +50,18 @@ std::string row(std::string_view name, const KindSum& sum, double whole) {
 }
 
 }  // namespace
+
+OpSpeeds gpu_speeds(const cuda::GpuRates& gpu) {
+  using cuda::CountedWork;
+  const bool groups = gpu.warpgroups;
+  return device_speeds(
+      {.float_flops = gpu.float_flops,
+       .half_flops = gpu.half_flops,
+       .memory_bytes = gpu.memory_bytes,
+       .score_seconds = score_seconds(gpu, groups ? CountedWork::kGroupScores : CountedWork::kScores),
+       .score_grad_seconds = score_seconds(gpu, groups ? CountedWork::kGroupScoresGrad : CountedWork::kScoresGrad),
+       .seconds_per_start = cuda::kSecondsBetweenKernels});
+}
 
 GpuModel::GpuModel(const RunPlan& plan, const cuda::GpuRates& gpu) : gpu_(gpu) {
   for (const PlannedProgram& program : plan.programs) {

@@ -13,6 +13,9 @@
 
 namespace plimsoll {
 
+// Returns the speeds by which plans for that GPU are compared.
+OpSpeeds gpu_speeds(const cuda::GpuRates& gpu);
+
 class GpuModel {
  public:
   GpuModel(const RunPlan& plan, const cuda::GpuRates& gpu);

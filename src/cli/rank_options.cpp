@@ -145,6 +145,9 @@ int sharing_threads(const Invocation& invocation, const Launch& launch) {
 }
 
 RunPlan plan_of(const Invocation& invocation, FitRequest& request, Backend& backend, std::optional<KeptCut> kept) {
+  // Of the first plan: planning takes memory, too, but within the budget.
+  static const std::size_t startup_bytes = peak_resident_bytes();
+  request.startup_bytes = startup_bytes;
   // With more ranks than the checkpoint's run had, each has fewer pages.
   if (kept) kept->micro_batch_size = std::min(kept->micro_batch_size, request.train_batch_size);
   if (request.step.ranks.ranks == 1) return fit_resumed(request, kept, backend);

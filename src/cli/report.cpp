@@ -110,10 +110,7 @@ std::string plan_table(const RunPlan& plan) {
   text += fmt::format("; at most {} each", counted(program.capacity.text_rows, "text token"));
   if (plan.accumulation_steps == 0) return text;
   if (!plan.trained_parts.empty()) text += "\n  " + plan.trained_parts;
-  if (plan.rows_with_moments != nullptr) {
-    text += fmt::format("\n  the optimizer's state of the word embedding is that of the {} that the data has",
-                        counted(plan.rows_with_moments->size(), "token"));
-  }
+  if (const std::string line = moments_line(plan); !line.empty()) text += "\n  " + line;
   if (plan.levers.update != UpdateMode::kAfterBackward) {
     text += fmt::format("\n  parameters are updated {}", update_mode_name(plan.levers.update));
   }
@@ -147,6 +144,12 @@ std::string plan_table(const RunPlan& plan) {
   text += fmt::format("\n  an update takes about {:.2g} s\n  after a signal, saving begins within about {:.2g} s",
                       plan.seconds_per_update, plan.seconds_to_save);
   return text;
+}
+
+std::string moments_line(const PlanSummary& plan) {
+  if (plan.rows_with_moments == nullptr) return {};
+  return fmt::format("AdamW keeps moments for {} of the word embedding's {}: no page has had the others",
+                     plan.rows_with_moments->size(), counted(plan.embedding_rows, "token"));
 }
 
 std::string duration_line(const PlanSummary& plan, std::int64_t updates) {

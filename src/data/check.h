@@ -65,7 +65,7 @@ struct CheckOptions {
   std::uint64_t decoding_bytes = 4 * kMiB;  // the most that decoders hold together; a larger image is decoded alone
   // An image that takes more is not decoded: whoever plans the run refuses it. 0: there is no limit.
   std::uint64_t most_decoding_bytes = 0;
-  std::vector<std::uint32_t> skipped{};  // pages, ascending, whose images and boxes are not checked
+  std::vector<std::uint32_t> skipped{};  // pages, ascending, whose images, boxes and lengths are not checked
   std::size_t places_kept = Findings::kPlacesKept;
   bool keeps_bad_pages = false;  // list every page with an error (CheckReport::bad_pages)
   int threads = 1;

@@ -146,7 +146,8 @@ void PageChecker::check_page(Page& page, std::size_t index, bool is_whole) {
          .allowed = page.is_text ? "at least one character" : "at least one",
          .remedy = page.is_text ? "omit the line, or write the text" : "omit the page, or run OCR first"});
   }
-  if (!std::ranges::binary_search(options_.skipped, static_cast<std::uint32_t>(index))) {
+  const bool is_skipped = std::ranges::binary_search(options_.skipped, static_cast<std::uint32_t>(index));
+  if (!is_skipped) {
     if (options_.parts.image) {
       check_image(page);
     } else if (options_.parts.boxes && options_.box_format == BoxFormat::kPixel) {
@@ -155,7 +156,7 @@ void PageChecker::check_page(Page& page, std::size_t index, bool is_whole) {
     if (options_.parts.boxes) check_page_boxes(page);
   }
   check_labels(page, is_whole);
-  check_tokens(page);
+  check_tokens(page, is_skipped);
 }
 
 // For a model that sees only boxes.
@@ -354,7 +355,7 @@ void PageChecker::check_iob_order(const Page& page) {
   }
 }
 
-void PageChecker::check_tokens(const Page& page) {
+void PageChecker::check_tokens(const Page& page, bool is_skipped) {
   if (options_.tokens == nullptr) return;
   cut_windows(tokens_, options_.windows, windows_);
   CheckCounts& counts = block_->counts;
@@ -386,7 +387,7 @@ void PageChecker::check_tokens(const Page& page) {
          .allowed = fmt::format("0 to {}", options_.vocab_size - 1),
          .remedy = "use the tokenizer that the model was trained with"});
   }
-  check_length(page);
+  if (!is_skipped) check_length(page);
 }
 
 // Counts the windows of a text that hold a part of its prompt and nothing to learn; a data set leaves them out.

@@ -72,7 +72,7 @@ class PageChecker {
   void check_tag_order(const Page& page);
   bool is_known(const std::string& label) const;
   void check_iob_order(const Page& page);
-  void check_tokens(const Page& page);
+  void check_tokens(const Page& page, bool is_skipped);
   std::size_t idle_windows(const Page& page);
   std::uint64_t windows_behind_prompts(const Page& page);
   void check_length(const Page& page);

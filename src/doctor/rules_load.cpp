@@ -179,8 +179,9 @@ std::vector<Rule> load_rules() {
       {.name = "weights-missing",
        .when = {"error no file named", "no file named pytorch_model.bin", "does not appear to have a file named",
                 "no such file or directory*pytorch_model.bin", "no such file or directory*model.safetensors",
-                "does not appear to have files named", "entrynotfounderror", "entry not found for url",
-                "revisionnotfounderror", "is not a valid git identifier", "404 client error*/resolve/"},
+                "does not appear to have files named", ".entrynotfounderror", "remoteentrynotfounderror",
+                "entry not found for url", "revisionnotfounderror", "is not a valid git identifier",
+                "404 client error*/resolve/"},
        .refines = {"hub-unreachable", "file-missing", "load-name"},
        .what = "the model's directory lacks a file that is needed",
        .cause = "The directory is not a saved model: a training run's parent directory, a checkpoint of another format "

@@ -169,17 +169,33 @@ OpSpeeds typical_speeds() {
   return speeds_of(kSpeeds, kSpeeds);
 }
 
-OpSpeeds typical_gpu_speeds() {
-  // Assumes 10 TFLOP/s in F32 and 150 in halves, and memory at 1 TB/s.
-  constexpr double kProduct = 2e-13, kHalfProduct = 1.3e-14, kElement = 4e-12, kStart = 3e-6;
+OpSpeeds device_speeds(const DeviceRates& rates) {
   // Two products per score, and five for the gradient; exponentials and look-ups besides.
-  const auto speeds = [](double element, double product) {
-    return TypicalSpeeds{
-        .element = element, .product = product, .attention = 4 * product, .attention_grad = 10 * product};
+  constexpr double kHeadColumns = 64;
+  const auto speeds = [&](double bytes, double flops) {
+    const double product = 2 / flops;
+    const auto of_scores = [&](double seconds, double products) {
+      return std::max(products * product, seconds / kHeadColumns);
+    };
+    return TypicalSpeeds{.element = bytes / rates.memory_bytes,
+                         .product = product,
+                         .attention = of_scores(rates.score_seconds, 4),
+                         .attention_grad = of_scores(rates.score_grad_seconds, 10)};
   };
-  OpSpeeds all = speeds_of(speeds(kElement, kProduct), speeds(kElement / 2, kHalfProduct));
-  all.seconds_per_start = kStart;
+  OpSpeeds all = speeds_of(speeds(4, rates.float_flops), speeds(2, rates.half_flops));
+  // The parameters are halves, moments and gradients are not.
+  for (const auto op : {Op::kAdamW, Op::kAdamWRows}) {
+    const auto form = static_cast<std::size_t>(op);
+    all.seconds_per_unit[kSpeedForms + form] = all.seconds_per_unit[form];
+  }
+  all.seconds_per_start = rates.seconds_per_start;
   return all;
+}
+
+OpSpeeds typical_gpu_speeds() {
+  constexpr DeviceRates kRates = {
+      .float_flops = 10e12, .half_flops = 150e12, .memory_bytes = 1e12, .seconds_per_start = 3e-6};
+  return device_speeds(kRates);
 }
 
 nlohmann::json speeds_json(const OpSpeeds& speeds) {

@@ -25,6 +25,16 @@ OpSpeeds typical_speeds();
 // Returns those of a data-centre GPU, for plans that are made without a GPU.
 OpSpeeds typical_gpu_speeds();
 
+// What a device reaches.
+struct DeviceRates {
+  double float_flops = 0, half_flops = 0;            // of products, per second
+  double memory_bytes = 0;                           // per second
+  double score_seconds = 0, score_grad_seconds = 0;  // of one of attention's scores; 0: what its products take
+  double seconds_per_start = 0;
+};
+// Returns the speeds of a device with these rates, for plans that are made without it.
+OpSpeeds device_speeds(const DeviceRates& rates);
+
 // Write and read {"seconds_per_unit": {"linear": 3.1e-11, ...}, "seconds_per_start": 0}. Reading throws DataError,
 // naming `where`, if an op is missing.
 nlohmann::json speeds_json(const OpSpeeds& speeds);

@@ -20,8 +20,8 @@ namespace {
 
 // The reserve covers memory that we do not plan: heap pages that libraries touch for a moment, thread stacks, the
 // allocator's own overhead. Runs use up to about 1 MiB of it (bench/predicted_against_measured.py), and where oneDNN's
-// general products run 2.9 MiB more (CpuBackend::library_bytes adds what more threads take).
-constexpr std::size_t kReserveBytes = 4 * kMiB;
+// general products run 3.4 MiB more (CpuBackend::library_bytes adds what more threads take).
+constexpr std::size_t kReserveBytes = 4 * kMiB + kMiB / 2;
 
 // The reserve covers what a GPU's driver takes while kernels run: stacks of kernels that spill, and CUDA graphs. It is
 // an estimate, because the driver does not report it beforehand: an H100 took 1 to 21 MiB (driver 580), an H200 more
@@ -290,6 +290,17 @@ std::size_t collected_bytes(const Graph& comparison) {
 
 }  // namespace
 
+namespace {
+
+// Adds what the process has held before beyond all that it will hold.
+void add_startup(std::size_t startup_bytes, std::vector<MemoryItem>& items) {
+  std::size_t sum = 0;
+  for (const MemoryItem& item : items) sum += item.bytes;
+  if (startup_bytes > sum) items.push_back({"held before, to read tokenizer and data", startup_bytes - sum});
+}
+
+}  // namespace
+
 RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backend, PlanDepth depth) {
   RunPlan run;
   run.levers = levers;
@@ -346,8 +357,11 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
     add(ProgramKind::kDecode, {.samples = micro, .text_rows = micro});
   }
   for (const PlannedProgram& program : run.programs) run.layout.add(program.prepared.graph);
-  const auto is_slots = [](const auto& entry) { return entry.first.ends_with(kSlotsSuffix); };
-  if (std::ranges::any_of(run.layout.entries(), is_slots)) run.rows_with_moments = request.step.data_rows;
+  for (const auto& [name, entry] : run.layout.entries()) {
+    if (!name.ends_with(kSlotsSuffix)) continue;
+    run.rows_with_moments = request.step.data_rows;
+    run.embedding_rows = entry.type.shape[0];
+  }
   const bool prepares = depth == PlanDepth::kComplete || needs_kernels(run, request, loader);
   const PlannedProgram* largest = nullptr;
   for (PlannedProgram& program : run.programs) {
@@ -418,10 +432,12 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
     run.host_items = host;
     run.host_items.push_back({"pinned transfer buffers", buffers.host});
     run.host_items.push_back({"offloaded tensors", run.offload.bytes()});
+    add_startup(request.startup_bytes, run.host_items);
     for (const MemoryItem& item : run.host_items) run.host_peak_bytes += item.bytes;
   } else {
     run.items.insert(run.items.begin(), host.front());
     run.items.insert(run.items.end(), host.begin() + 1, host.end());
+    add_startup(request.startup_bytes, run.items);
   }
   for (const MemoryItem& item : run.items) run.predicted_peak_bytes += item.bytes;
   return run;

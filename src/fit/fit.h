@@ -116,6 +116,8 @@ struct FitRequest {
   std::size_t host_budget_bytes = 0;
   // Returns the bytes that the process holds now; tests replace it.
   std::function<std::size_t()> process_bytes = resident_bytes;
+  // The most that it has held so far: to read a tokenizer may take more than a small run.
+  std::size_t startup_bytes = 0;
 };
 
 struct PlannedProgram {
@@ -166,8 +168,9 @@ struct PlanSummary {
   double exchange_wait_seconds = 0;    // the part of it during which nothing else is done
   std::int64_t accumulation_steps = 0;
   std::int64_t train_batch_size = 0, update_text_rows = 0;  // as requested
-  // The rows of the word embedding that have moments, ascending; nullptr: all, if it trains.
+  // The rows of the word embedding that have moments, ascending, of so many; nullptr: all, if it trains.
   std::shared_ptr<const std::vector<std::int32_t>> rows_with_moments{};
+  std::int64_t embedding_rows = 0;
   OffloadLayout offload;  // the tensors that are offloaded
   OffloadTarget offload_target = OffloadTarget::kNone;
   std::filesystem::path offload_directory;

@@ -172,7 +172,7 @@ void keep_moments(const ModelBundle& bundle, const std::optional<std::filesystem
   const std::vector<ParameterSpec> specs = bundle.specs();
   const auto table = std::ranges::find(specs, ParameterSpec::Part::kWordEmbedding, &ParameterSpec::part);
   if (table == specs.end()) return;
-  const std::optional<std::vector<std::int32_t>> kept = rows_with_moments(*resume, table->name);
+  const std::optional<std::vector<std::int32_t>> kept = rows_with_moments(*resume, table->name, table->shape[0]);
   if (!kept) {
     request.step.data_rows = nullptr;
     return;
@@ -237,7 +237,11 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
   request.step.optimizer.unscales = options.precision == DType::kF16;
   // Ranks divide an update; in an evaluation, each takes whole micro-batches.
   const std::int64_t ranks = train == nullptr ? 1 : options.ranks;
-  request.train_batch_size = (options.train_batch_size + ranks - 1) / ranks;
+  // An update has no more examples than the data.
+  const std::int64_t update = train == nullptr || train->size() == 0
+                                  ? options.train_batch_size
+                                  : std::min(options.train_batch_size, static_cast<std::int64_t>(train->size()));
+  request.train_batch_size = (update + ranks - 1) / ranks;
   request.step.ranks.rank = options.rank;
   request.step.ranks.ranks = options.ranks;
   request.step.ranks.bucket_bytes = memory.bucket_bytes;
@@ -263,7 +267,10 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
     request.step.teacher = teacher_options(options);
   }
   request.trains = train != nullptr;
-  if (train != nullptr) request.step.data_rows = data_rows(*train, request.step.definition.encoder().facts());
+  // Without an epsilon, moments of 0 would make a weight NaN, as torch does.
+  if (train != nullptr && static_cast<float>(options.adam_epsilon) > 0) {
+    request.step.data_rows = data_rows(*train, request.step.definition.encoder().facts());
+  }
   request.pretrained = bundle.weights != nullptr;
   for (const auto& [name, config] : smaller_presets(bundle.config)) {
     request.smaller_models.push_back({name, task_of(config.task).model(config.encoder, config.task)});

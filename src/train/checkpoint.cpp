@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/bytes.h"
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/file.h"
@@ -309,16 +310,50 @@ void load_verified_parameters(const fs::path& checkpoint, const ModelBundle& bun
 std::vector<std::int32_t> read_slots(const SafetensorsReader& file, const std::string& table) {
   const TensorEntry* const entry = file.find(table + std::string(kSlotsSuffix));
   if (entry == nullptr) return {};
-  if (entry->type.dtype != DType::kI32) {
-    throw DataError({.what = "the checkpoint's optimizer state cannot be read",
+  const auto refuse = [&](std::string found, std::string allowed) {
+    throw DataError({.what = "the checkpoint's optimizer state is damaged",
                      .where = fmt::format("{}, tensor '{}'", file.path().string(), entry->name),
-                     .found = to_string(entry->type),
-                     .allowed = "integers of 32 bits",
+                     .found = std::move(found),
+                     .allowed = std::move(allowed),
                      .remedy = "resume from another checkpoint"});
-  }
+  };
+  if (entry->type.dtype != DType::kI32) refuse(to_string(entry->type), "integers of 32 bits");
   std::vector<std::int32_t> slots(static_cast<std::size_t>(entry->type.shape.elements()));
   file.read_elements(*entry, 0, std::as_writable_bytes(std::span(slots)));
+  std::vector<bool> taken(slots.size());
+  std::size_t count = 0;
+  for (const std::int32_t slot : slots) {
+    if (slot == -1) continue;
+    const auto at = static_cast<std::size_t>(slot);
+    if (slot < 0 || at >= taken.size() || taken[at]) refuse(fmt::format("the place {}", slot), "-1, or each place once");
+    taken[at] = true;
+    ++count;
+  }
+  const bool has_gap = std::find(taken.begin(), taken.end(), false) - taken.begin() < static_cast<std::ptrdiff_t>(count);
+  if (count == 0 || has_gap) refuse(counted(count, "place"), "places from 0 on, without a gap");
+  const TensorEntry& moments = file.at(table + ".exp_avg");
+  if (moments.type.shape.elements() % static_cast<std::int64_t>(count) != 0) {
+    refuse(fmt::format("{} for {}", counted(count, "place"), counted(moments.type.shape.elements(), "moment")),
+           "a place for each row of the moments");
+  }
   return slots;
+}
+
+// Marks the rows of a tensor that have an element other than 0.
+void mark_rows(const SafetensorsReader& file, const TensorEntry& entry, std::vector<bool>& rows) {
+  constexpr std::size_t kPiece = kMiB;
+  const std::size_t element = dtype_bytes(entry.type.dtype);
+  const auto elements = static_cast<std::uint64_t>(entry.type.shape.elements());
+  const std::uint64_t width = elements / rows.size();
+  std::vector<std::byte> piece(kPiece);
+  for (std::uint64_t first = 0; first < elements; first += kPiece / element) {
+    const std::uint64_t count = std::min<std::uint64_t>(kPiece / element, elements - first);
+    const std::span<std::byte> bytes = std::span(piece).first(count * element);
+    file.read_elements(entry, first, bytes);
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      if (bytes[i] != std::byte{0}) rows[(first + i / element) / width] = true;
+    }
+  }
 }
 
 // Returns where the rows of a moment come from, if they do not lie in the checkpoint as in memory.
@@ -330,24 +365,42 @@ std::optional<MomentRows> moved_rows(const SafetensorsReader& file, const std::s
   const std::vector<std::int32_t> there = read_slots(file, table);
   const std::vector<std::int32_t> here = states.slots ? states.slots(table) : std::vector<std::int32_t>();
   if (there == here) return std::nullopt;
+  if (!there.empty() && !here.empty() && there.size() != here.size()) {
+    throw DataError({.what = "the checkpoint's optimizer state does not fit the model",
+                     .where = fmt::format("{}, '{}{}'", file.path().string(), table, kSlotsSuffix),
+                     .found = counted(there.size(), "token"),
+                     .allowed = counted(here.size(), "token"),
+                     .remedy = "resume with the run's original model, or from another checkpoint"});
+  }
   return MomentRows(there, here);
 }
 
 }  // namespace
 
-std::optional<std::vector<std::int32_t>> rows_with_moments(const fs::path& checkpoint, const std::string& table) {
-  std::vector<std::int32_t> slots;
+std::optional<std::vector<std::int32_t>> rows_with_moments(const fs::path& checkpoint, const std::string& table,
+                                                           std::int64_t rows) {
+  std::vector<bool> marked(static_cast<std::size_t>(rows));
   try {
-    slots = read_slots(SafetensorsReader(checkpoint / kOptimizerFile), table);
+    const SafetensorsReader file(checkpoint / kOptimizerFile);
+    if (const std::vector<std::int32_t> slots = read_slots(file, table); !slots.empty()) {
+      for (std::size_t row = 0; row < std::min(slots.size(), marked.size()); ++row) marked[row] = slots[row] >= 0;
+    } else {
+      // Codes of a block whose largest magnitude is 0 mean 0, whatever they are.
+      for (const std::string moment : {".exp_avg", ".exp_avg_sq"}) {
+        const TensorEntry* entry = file.find(table + moment + ".absmax");
+        if (entry == nullptr) entry = file.find(table + moment);
+        if (entry == nullptr || entry->type.shape.elements() % rows != 0) return std::nullopt;
+        mark_rows(file, *entry, marked);
+      }
+    }
   } catch (const DataError&) {
     return std::nullopt;
   }
-  if (slots.empty()) return std::nullopt;
-  std::vector<std::int32_t> rows;
-  for (std::size_t row = 0; row < slots.size(); ++row) {
-    if (slots[row] >= 0) rows.push_back(static_cast<std::int32_t>(row));
+  std::vector<std::int32_t> found;
+  for (std::size_t row = 0; row < marked.size(); ++row) {
+    if (marked[row]) found.push_back(static_cast<std::int32_t>(row));
   }
-  return rows;
+  return found;
 }
 
 void load_checkpoint_parameters(const fs::path& checkpoint, const ModelBundle& bundle,

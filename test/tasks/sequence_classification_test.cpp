@@ -100,6 +100,10 @@ TEST_F(Labels, ThatAreNumbersMeanTheClassesOfTheModel) {
   EXPECT_EQ(seen({1, 0}, open).problem_type, "single_label_classification");
   EXPECT_EQ(seen({1, 0}, open).labels, open.labels);
   EXPECT_EQ(seen({1, 2}, open).problem_type, "regression");
+  // Classes that have names do not become one number because of a wrong label.
+  const TaskConfig named{.labels = {"food", "hotel", "taxi"}};
+  expect_error<PageError>([&] { seen({1, 3}, named); }, {"pages.jsonl:2", "none of the model's classes", "0 to 2"});
+  EXPECT_EQ(seen({1.5, 3}, named).problem_type, "regression");
 }
 
 // "2" may be a class's name, and then 2 is this class and not the third one.

@@ -373,6 +373,19 @@ class LabelKinds {
                                         .remedy = "write the name of the class; or number the classes on all pages"});
     }
   }
+  // Throws PageError for the first number beyond the model's classes, of labels that are all whole numbers.
+  void refuse_numbers_beyond_classes(std::int64_t classes) const {
+    if (!names_.empty() || !hot_from_.empty() || !all_whole_) return;
+    const auto beyond = numbers_.lower_bound(classes);
+    if (beyond == numbers_.end()) return;
+    throw PageError("label-numbers",
+                    {.what = "a page's label is a number that none of the model's classes has",
+                     .where = beyond->second,
+                     .found = fmt::format("{}", beyond->first),
+                     .allowed = fmt::format("0 to {}", classes - 1),
+                     .remedy = "correct it; or pass --labels with a name for each number, or --problem-type regression "
+                               "with a model of one output"});
+  }
   // Returns what the user should know about the choice if it was not made by an option.
   Findings said_of(ClassProblem problem, const std::string& where) const {
     if (problem == ClassProblem::kMultiLabel) return alone_;
@@ -472,6 +485,12 @@ SeenTargets page_labels_in(const PageSource& pages, const TaskConfig& config) {
   const ClassProblem problem = given                 ? class_problem(config)
                                : numbers_are_classes ? ClassProblem::kSingleLabel
                                                      : kinds.usual();
+  // A config that names no classes has LABEL_0 and LABEL_1, whatever the model is for.
+  const bool names_classes =
+      config.labels.size() > 1 && config.labels != std::vector<std::string>{"LABEL_0", "LABEL_1"};
+  if (!given && names_classes && problem == ClassProblem::kRegression) {
+    kinds.refuse_numbers_beyond_classes(std::ssize(config.labels));
+  }
   SeenTargets seen{.config = config};
   seen.config.problem_type = class_problem_name(problem);
   kinds.refuse_numbers_among_names(problem);
