@@ -97,6 +97,9 @@ def _call(command: str, options: Dict[str, Any], accepted: tuple[int, ...] = (0,
 
 def plan(**options: Unpack[PlanOptions]) -> Union[results.Plan, List[results.Plan]]:
     """Plans a run to the byte, without beginning it. Raises BudgetError if nothing fits. A sweep has a list of plans."""
+    for name in ("html", "memory_viz", "svg"):
+        if options.get(name) == "-":
+            raise problem("a drawing needs a file", name, "-, standard output", "a file's name", f"pass {name}='FILE'", 2)
     return results.plans_of(_call("plan", dict(options)))
 
 

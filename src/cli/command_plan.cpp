@@ -56,21 +56,13 @@ struct PlanOptions {
 };
 
 // Refuses drawings with a sweep: a sweep has many plans, but a drawing shows one.
-void check_plan_options(const PlanOptions& options, bool json) {
+void check_plan_options(const PlanOptions& options) {
   if (options.cluster.sweeps && (options.sweep || !options.svg.empty())) {
     throw UsageError({.what = "two sweeps are requested",
                       .where = "--sweep-ranks",
                       .found = options.sweep ? "--sweep" : "--svg",
                       .allowed = "a sweep over budgets, or over numbers of processes",
                       .remedy = "run plan twice, once with each"});
-  }
-  for (const auto& [option, file] : {std::pair("--html", &options.html), {"--memory-viz", &options.memory_viz}}) {
-    if (!json || *file != "-") continue;
-    throw UsageError({.what = "two results are to be written to standard output",
-                      .where = option,
-                      .found = "-, and --json",
-                      .allowed = "a file's name",
-                      .remedy = "name a file, or omit --json"});
   }
   if (!options.draws() || !options.sweeps()) return;
   throw UsageError({.what = "a sweep compares many plans and draws none of them",
@@ -161,7 +153,7 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
   if (options.ranks.launch.rank > 0) return;  // the first of a launcher's processes plans for all
   recover_for_plan(options.train.output_dir);
   const auto resume = find_resume(options.resume_from_checkpoint, options.train.output_dir);
-  check_plan_options(plan_options, invocation.json);
+  check_plan_options(plan_options);
   refuse_replacing(plan_options.outputs(), options.inputs());
   const cuda::GpuRates* const gpu = plan_options.rates();
   if (gpu != nullptr) options.device.device = "cuda";

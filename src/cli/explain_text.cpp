@@ -52,12 +52,12 @@ std::string seconds_text(double seconds) {
 }
 
 std::string item_row(const std::string& name, std::size_t bytes, const std::string& share) {
-  return fmt::format("  {:<42}{:>17}{:>11} {:>7}\n", shortened(name, 42), grouped_digits(bytes), format_bytes(bytes),
+  return fmt::format("  {:<41}{:>17}{:>11} {:>8}\n", shortened(name, 41), grouped_digits(bytes), format_bytes(bytes),
                      share);
 }
 
 std::string items_text(const PlanSummary& run) {
-  std::string text = fmt::format("{:<44}{:>17}{:>11}{:>8}\n", "memory", "bytes", "", "share");
+  std::string text = fmt::format("{:<43}{:>17}{:>11} {:>8}\n", "memory", "bytes", "", "share");
   const auto whole = static_cast<double>(std::max<std::size_t>(run.predicted_peak_bytes, 1));
   for (const MemoryItem& item : run.items) {
     if (item.bytes > 0) text += item_row(item.name, item.bytes, percent(static_cast<double>(item.bytes) / whole));

@@ -237,11 +237,7 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
   request.step.optimizer.unscales = options.precision == DType::kF16;
   // Ranks divide an update; in an evaluation, each takes whole micro-batches.
   const std::int64_t ranks = train == nullptr ? 1 : options.ranks;
-  // An update has no more examples than the data.
-  const std::int64_t update = train == nullptr || train->size() == 0
-                                  ? options.train_batch_size
-                                  : std::min(options.train_batch_size, static_cast<std::int64_t>(train->size()));
-  request.train_batch_size = (update + ranks - 1) / ranks;
+  request.train_batch_size = (options.train_batch_size + ranks - 1) / ranks;
   request.step.ranks.rank = options.rank;
   request.step.ranks.ranks = options.ranks;
   request.step.ranks.bucket_bytes = memory.bucket_bytes;

@@ -181,6 +181,21 @@ TEST(PlanRun, ItemsAddUpToThePrediction) {
   }
 }
 
+// To read a tokenizer may take more than the run.
+TEST(PlanRun, WhatTheProcessHasHeldBeforeIsTheLeast) {
+  ReferenceBackend backend;
+  FitRequest request = small_request(4);
+  const RunPlan usual = plan_run(request, {.micro_batch_size = 4}, backend);
+  request.startup_bytes = usual.predicted_peak_bytes / 2;
+  EXPECT_LT(plan_run(request, {.micro_batch_size = 4}, backend).predicted_peak_bytes, 2 * usual.predicted_peak_bytes);
+  request.startup_bytes = 3 * usual.predicted_peak_bytes;
+  const RunPlan plan = plan_run(request, {.micro_batch_size = 4}, backend);
+  EXPECT_EQ(plan.predicted_peak_bytes, request.startup_bytes);
+  std::size_t sum = 0;
+  for (const MemoryItem& item : plan.items) sum += item.bytes;
+  EXPECT_EQ(sum, plan.predicted_peak_bytes);
+}
+
 TEST(PlanRun, PersistentItemsAreWhatTheModelSays) {
   ReferenceBackend backend;
   std::size_t parameters = 0, trained = 0, accumulated = 0;

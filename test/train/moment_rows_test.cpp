@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "formats/safetensors.h"
 #include "train/trainer_fixture.h"
 
@@ -94,6 +96,63 @@ INSTANTIATE_TEST_SUITE_P(, MomentRowsOf,
                                                 run.offload = true;
                                               }}),
                          [](const auto& info) { return info.param.name; });
+
+// Rewrites the slots of a checkpoint without checksums, as an older version might have left it.
+void change_slots(const fs::path& checkpoint, const std::function<void(std::vector<std::int32_t>&)>& change) {
+  const fs::path path = checkpoint / "optimizer.safetensors", changed = checkpoint / "changed";
+  {
+    const SafetensorsReader file(path);
+    std::vector<TensorDeclaration> tensors;
+    std::vector<std::vector<std::byte>> contents;
+    for (const TensorEntry& entry : file.entries()) {
+      std::vector<std::byte> bytes(entry.type.bytes());
+      file.read(entry.name, bytes);
+      TensorType type = entry.type;
+      if (entry.name == std::string(kTable) + ".slots") {
+        std::vector<std::int32_t> slots(bytes.size() / 4);
+        std::memcpy(slots.data(), bytes.data(), bytes.size());
+        change(slots);
+        bytes.resize(4 * slots.size());
+        std::memcpy(bytes.data(), slots.data(), bytes.size());
+        type.shape = {std::ssize(slots)};
+      }
+      tensors.push_back({entry.name, type});
+      contents.push_back(std::move(bytes));
+    }
+    SafetensorsWriter writer(changed, tensors);
+    for (const std::vector<std::byte>& bytes : contents) writer.write(bytes);
+    writer.finish();
+  }
+  fs::rename(changed, path);
+  fs::remove(checkpoint / "checksums.json");
+}
+
+TEST(MomentRowsInFiles, DamagedSlotsAreRefused) {
+  using Slots = std::vector<std::int32_t>;
+  const ScratchFolder folder;
+  SmallRun run(folder.make("run"));
+  run.options.save_steps = 3;
+  EXPECT_THROW(run.train(std::nullopt, 3), InterruptedError);
+  const fs::path saved = checkpoint_path(run.options.output_dir, 3);
+  const auto first = [](Slots& slots) {
+    return std::ranges::find_if(slots, [](std::int32_t slot) { return slot >= 0; });
+  };
+  const std::function<void(Slots&)> damages[] = {[](Slots& slots) { slots.assign(slots.size(), -1); },
+                                                 [&](Slots& slots) { *first(slots) = 1; },
+                                                 [&](Slots& slots) { *first(slots) = -2; },
+                                                 [&](Slots& slots) { *first(slots) = 1'000'000; },
+                                                 [&](Slots& slots) { *first(slots) = -1; },
+                                                 [](Slots& slots) { slots.push_back(-1); },
+                                                 [](Slots& slots) { slots.clear(); }};
+  for (const auto& damage : damages) {
+    const fs::path copy = folder.path() / "copy" / "checkpoint-3";
+    fs::remove_all(copy.parent_path());
+    fs::create_directories(copy.parent_path());
+    fs::copy(saved, copy, fs::copy_options::recursive);
+    change_slots(copy, damage);
+    EXPECT_THROW(run.train(copy), DataError) << &damage - damages;
+  }
+}
 
 class OneTensor : public TensorSource {
  public:
