@@ -148,8 +148,8 @@ std::string plan_table(const RunPlan& plan) {
 
 std::string moments_line(const PlanSummary& plan) {
   if (plan.rows_with_moments == nullptr) return {};
-  return fmt::format("AdamW keeps moments for {} of {} tokens: no page has had the others",
-                     plan.rows_with_moments->size(), plan.embedding_rows);
+  return fmt::format("AdamW keeps moments for {} of {}: no page has had the others", plan.rows_with_moments->size(),
+                     counted(plan.embedding_rows, "token"));
 }
 
 std::string duration_line(const PlanSummary& plan, std::int64_t updates) {

@@ -95,7 +95,7 @@ INSTANTIATE_TEST_SUITE_P(, MomentRowsOf,
                                                 run.micro_batch = 4;
                                                 run.offload = true;
                                               }}),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& test) { return test.param.name; });
 
 // Rewrites the slots of a checkpoint without checksums, as an older version might have left it.
 void change_slots(const fs::path& checkpoint, const std::function<void(std::vector<std::int32_t>&)>& change) {
