@@ -234,6 +234,8 @@ def generate(prompts: Union[str, Iterable[Prompt]], **options: Unpack[GenerateOp
     """Goes on with each prompt by a causal language model: a text, or a conversation as a list of messages, each with its
     `role` and `content`, which the model's chat template writes down."""
     each = [prompts] if isinstance(prompts, str) else list(prompts)
+    if not each:
+        return []
     with Folder() as folder:
         path = os.path.join(folder.path, "prompts.jsonl")
         with open(path, "w", encoding="utf-8") as out:

@@ -224,6 +224,10 @@ std::string confusion_table(const Scores& scores) {
 std::string rate_text(double pages_per_second) { return Rate(pages_per_second).c_str(); }
 
 std::string peak_line(const PlanSummary& plan, std::size_t measured_bytes) {
+  if (plan.budget_bytes > 0 && measured_bytes > plan.budget_bytes) {
+    log_warning(fmt::format("the run held {}, more than its budget of {}", format_bytes(measured_bytes),
+                            format_bytes(plan.budget_bytes)));
+  }
   const double predicted = static_cast<double>(plan.predicted_peak_bytes);
   const double error = (static_cast<double>(measured_bytes) - predicted) / predicted * 100;
   return fmt::format("peak memory{}: predicted {}, measured {} ({:+.1f} %), budget {}",

@@ -155,7 +155,7 @@ std::vector<std::string> fixes(const Diagnosis& diagnosis) {
   std::vector<std::string> list = lines_of(diagnosis.rule->fix);
   if (diagnosis.rule->name == "oom-other-processes") {
     for (auto holder = diagnosis.numbers.holders.rbegin(); holder != diagnosis.numbers.holders.rend(); ++holder)
-      list.insert(list.begin(), fmt::format("end process {}, which holds {} (kill {}), unless it is yours and needed",
+      list.insert(list.begin(), fmt::format("if process {}, which holds {}, is yours and no longer needed, end it (kill {})",
                                             holder->process, format_bytes(holder->bytes), holder->process));
   }
   if (diagnosis.rule->saves_memory) add_memory_fixes(diagnosis, list);
