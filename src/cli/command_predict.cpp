@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -308,7 +309,7 @@ void run_predict(Invocation& invocation, RunOptions& options, const PredictOptio
       {"--output", predict.output}, {"--draw", predict.draw_dir}, {"--draw-pdf", predict.draw_pdf}};
   refuse_replacing(outputs, options.inputs());
   refuse_replacing(outputs, predict.input.inputs());
-  if (fs::path(predict.output).extension() == ".csv" && predict.format != "csv") {
+  if (std::filesystem::path(predict.output).extension() == ".csv" && predict.format != "csv") {
     log_warning(fmt::format("{} becomes lines of JSON; for a table, pass --format csv", predict.output));
   }
   connect_ranks(invocation, options.ranks);
