@@ -32,6 +32,7 @@ from program import MIB, PLIMSOLL, REPOSITORY, words_of
 
 LEVERS = [[], ["--max-grad-norm", "0"], ["--bf16"], ["--optim", "adamw_8bit"],
           ["--optim", "adamw_8bit", "--bf16", "--max-grad-norm", "0"]]
+PAGE = 4096  # bytes
 
 
 class MemoryLimit:
@@ -125,7 +126,7 @@ class Runs:
 
     def one(self, number, limit):
         model, levers = self.setting(number)
-        budget = self.random.randint(*self.useful[model, *levers])
+        budget = self.random.randint(*self.useful[model, *levers]) // PAGE * PAGE  # a cgroup's limit has whole pages
         output = self.options.work / "run"
         shutil.rmtree(output, ignore_errors=True)
         limit.set(budget)
