@@ -99,7 +99,7 @@ std::size_t budget_of_machine(std::size_t memory_bytes) {
   }
   return memory_bytes - system;
 }
-// What Open MPI takes in each process: 8.3 MiB with version 4.1.
+// Open MPI takes this much in each process; version 4.1 took 8.3 MiB.
 constexpr std::size_t kMpiBytes = 9 * kMiB;
 
 // Returns the memory of a machine whose runs may have that much.

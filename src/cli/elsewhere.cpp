@@ -266,7 +266,7 @@ constexpr ElsewhereOption kOptions[] = {
     {"--router-aux-loss-coef", {}, "it is for mixtures of experts, of which no family is one", Effect::kAny},
     {"--shuffle-dataset", {}, "each epoch has an order of its own", Effect::kAny},
     {"--truncation-mode", "--truncate", {}, Effect::kUsual, "keep_start"},
-    // What Trainer and SFTTrainer take themselves.
+    // Arguments of Trainer and SFTTrainer.
     {"--compute-metrics", {}, "omit it: each task has its metrics (docs/predictions.md); predict writes what others need"},
     {"--data-collator", {}, "omit it: pages become batches without padding"},
     {"--eval-dataset", "--eval-data", {}},

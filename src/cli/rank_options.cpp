@@ -146,7 +146,7 @@ int sharing_threads(const Invocation& invocation, const Launch& launch) {
 }
 
 RunPlan plan_of(const Invocation& invocation, FitRequest& request, Backend& backend, std::optional<KeptCut> kept) {
-  // Of the first plan, and what planning adds to it: up to 440 KiB were seen.
+  // The first plan's peak counts, without what later ones held; planning itself adds up to 440 KiB to it.
   static const std::size_t startup_bytes = peak_resident_bytes() + kMiB / 2;
   request.startup_bytes = startup_bytes;
   // With more ranks than the checkpoint's run had, each has fewer pages.

@@ -25,7 +25,7 @@ OpSpeeds typical_speeds();
 // Returns those of a data-centre GPU, for plans that are made without a GPU.
 OpSpeeds typical_gpu_speeds();
 
-// What a device reaches.
+// The rates that a device reaches.
 struct DeviceRates {
   double float_flops = 0, half_flops = 0;            // of products, per second
   double memory_bytes = 0;                           // per second

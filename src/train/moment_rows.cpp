@@ -15,10 +15,10 @@ std::int64_t count_slots(std::span<const std::int32_t> slots, std::int64_t table
 
 MomentRows::MomentRows(std::span<const std::int32_t> file, std::span<const std::int32_t> memory) {
   const auto table_rows = static_cast<std::int64_t>(std::max(file.size(), memory.size()));
-  check(table_rows > 0, "some rows have moments");
+  check(table_rows > 0 && (file.empty() || memory.empty() || file.size() == memory.size()),
+        "slots are those of one table");
   const auto slot = [](std::span<const std::int32_t> slots, std::int64_t row) {
-    if (slots.empty()) return static_cast<std::int32_t>(row);
-    return row < std::ssize(slots) ? slots[static_cast<std::size_t>(row)] : -1;
+    return slots.empty() ? static_cast<std::int32_t>(row) : slots[static_cast<std::size_t>(row)];
   };
   rows_in_file_ = count_slots(file, table_rows);
   from_.assign(static_cast<std::size_t>(count_slots(memory, table_rows)), -1);

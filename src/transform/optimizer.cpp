@@ -291,8 +291,8 @@ ValueId add_slots(Graph& graph, ValueId table) {
                          {DType::kI32, {graph.type(table).shape[0]}});
 }
 
-// Of a table whose moments have slots: how many of its rows that this rank updates have moments, and as which elements
-// of all moments.
+// The part of a table's moments that this rank updates: how many of its rows have moments, and which elements of all
+// moments these are.
 struct SlotPart {
   std::int64_t rows = 0, first = 0, count = 0;
 };

@@ -70,12 +70,22 @@ class AdamWStep {
 
 // The moments of a block are decoded during the computation, and stored afterwards in the node's form.
 template <typename T>
+struct AdamWTensors {
+  AdamWTensors(const KernelArguments& a, const UpdateForm& form, const AdamWAttributes& attributes)
+      : step(attributes, a.inputs.subspan(form.scalars())),
+        parameter(form, a.outputs),
+        moment(form.coded, kSignedCodes, a.outputs.subspan(form.states())),
+        square(form.coded, kUnsignedCodes, a.outputs.subspan(form.states() + form.state_parts / 2)) {}
+
+  AdamWStep<T> step;
+  ParameterParts<T> parameter;
+  MomentParts<T> moment, square;
+};
+
+template <typename T>
 void adamw(const KernelArguments& a, const UpdateForm& form, const AdamWAttributes& attributes) {
-  const AdamWStep<T> step(attributes, a.inputs.subspan(form.scalars()));
-  const ParameterParts<T> parameter(form, a.outputs);
-  const auto states = a.outputs.subspan(form.states());
-  const MomentParts<T> moment(form.coded, kSignedCodes, states);
-  const MomentParts<T> square(form.coded, kUnsignedCodes, states.subspan(form.state_parts / 2));
+  const AdamWTensors<T> tensors(a, form, attributes);
+  const auto& [step, parameter, moment, square] = tensors;
   const Shape& shape = a.outputs[0].shape();
   // Every row of a table moves: rows that are absent have gradient 0, but their m and v decay.
   const GradientRows<T> gradient(form.by_rows, form.by_rows ? shape[1] : shape.elements(), shape[0],
@@ -102,17 +112,14 @@ void adamw(const KernelArguments& a, const UpdateForm& form, const AdamWAttribut
 // Element i of row r has the moments of element i of row slots[r]; those of a row without them are 0 and stay so.
 template <typename T>
 void adamw_slots(const KernelArguments& a, const UpdateForm& form, const AdamWAttributes& attributes) {
-  const AdamWStep<T> step(attributes, a.inputs.subspan(form.scalars()));
-  const ParameterParts<T> parameter(form, a.outputs);
-  const auto states = a.outputs.subspan(form.states());
-  const MomentParts<T> moment(form.coded, kSignedCodes, states);
-  const MomentParts<T> square(form.coded, kUnsignedCodes, states.subspan(form.state_parts / 2));
+  const AdamWTensors<T> tensors(a, form, attributes);
+  const auto& [step, parameter, moment, square] = tensors;
   const std::int64_t width = a.outputs[0].shape()[1];
   const std::span<const std::int32_t> slots = a.inputs[form.states_end()].span<std::int32_t>();
   const auto rows = static_cast<std::int64_t>(slots.size());
   const GradientRows<T> gradient(true, width, rows, a.inputs.subspan(form.gradient()));
   const std::int64_t begin = attributes.first;
-  const std::int64_t end = begin + (attributes.count > 0 ? attributes.count : states[0].elements());
+  const std::int64_t end = begin + (attributes.count > 0 ? attributes.count : a.outputs[form.states()].elements());
   const std::int64_t idle_end = attributes.idle_count < 0 ? rows : attributes.idle_first + attributes.idle_count;
   for (std::int64_t row = 0; row < rows; ++row) {
     const std::int64_t slot = slots[static_cast<std::size_t>(row)];
