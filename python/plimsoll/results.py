@@ -26,10 +26,10 @@ class Plan:
 
 
 def plans_of(raw: Dict[str, Any]) -> Union[Plan, List[Plan]]:
-    """Returns the plan, or those of a sweep, the smallest budget or the fewest processes first."""
+    """Returns the plan, or those of a sweep that fit, the smallest budget or the fewest processes first."""
     for sweep in ("sweep", "sweep_ranks"):
         if isinstance(raw.get(sweep), list):
-            return [Plan.from_json(each) for each in raw[sweep]]
+            return [Plan.from_json(each) for each in raw[sweep] if "predicted_peak_bytes" in each]
     return Plan.from_json(raw)
 
 

@@ -104,6 +104,8 @@ TEST_F(Labels, ThatAreNumbersMeanTheClassesOfTheModel) {
   const TaskConfig named{.labels = {"food", "hotel", "taxi"}};
   expect_error<PageError>([&] { seen({1, 3}, named); }, {"pages.jsonl:2", "none of the model's classes", "0 to 2"});
   EXPECT_EQ(seen({1.5, 3}, named).problem_type, "regression");
+  const TaskConfig numbered{.labels = {"1", "2", "3"}};
+  expect_error<PageError>([&] { seen({3, 5}, numbered); }, {"pages.jsonl:2", "found:   5", "1, 2, 3"});
 }
 
 // "2" may be a class's name, and then 2 is this class and not the third one.

@@ -1,6 +1,7 @@
 #include "tasks/sequence_classification/targets.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <bit>
@@ -316,8 +317,7 @@ class LabelKinds {
       largest_ = std::max(largest_, number);
       all_whole_ = all_whole_ && number >= 0;
       if (numbers_.size() <= kNumbersKept) numbers_.emplace(number, place(page));
-      all_are_classes_ = all_are_classes_ && (numbered_ ? classes_.contains(fmt::format("{}", number))
-                                                        : number < static_cast<std::int64_t>(classes_.size()));
+      all_are_classes_ = all_are_classes_ && is_of_class(number);
     }
   }
 
@@ -373,16 +373,17 @@ class LabelKinds {
                                         .remedy = "write the name of the class; or number the classes on all pages"});
     }
   }
-  // Throws PageError for the first number beyond the model's classes, of labels that are all whole numbers.
-  void refuse_numbers_beyond_classes(std::int64_t classes) const {
+  // Throws PageError for the first number that none of the model's classes has, of labels that are all whole numbers.
+  void refuse_numbers_beyond_classes() const {
     if (!names_.empty() || !hot_from_.empty() || !all_whole_) return;
-    const auto beyond = numbers_.lower_bound(classes);
+    const auto beyond = std::ranges::find_if(numbers_, [this](const auto& each) { return !is_of_class(each.first); });
     if (beyond == numbers_.end()) return;
     throw PageError("label-numbers",
                     {.what = "a page's label is a number that none of the model's classes has",
                      .where = beyond->second,
                      .found = fmt::format("{}", beyond->first),
-                     .allowed = fmt::format("0 to {}", classes - 1),
+                     .allowed = numbered_ ? printable(fmt::format("{}", fmt::join(classes_, ", ")))
+                                          : fmt::format("0 to {}", classes_.size() - 1),
                      .remedy = "correct it; or pass --labels with a name for each number, or --problem-type regression "
                                "with a model of one output"});
   }
@@ -406,6 +407,9 @@ class LabelKinds {
   static constexpr int kMostNumbers = 32;  // more numbers than this are hardly classes
   static constexpr std::size_t kNumbersKept = 4096;
 
+  bool is_of_class(std::int64_t number) const {
+    return numbered_ ? classes_.contains(fmt::format("{}", number)) : number < std::ssize(classes_);
+  }
   static Problem alone_problem(const Page& page, const PageLabel& label) {
     return {.what = "a page's label is a name, but most are lists: it is taken as a list of one",
             .where = place(page),
@@ -489,7 +493,7 @@ SeenTargets page_labels_in(const PageSource& pages, const TaskConfig& config) {
   const bool names_classes =
       config.labels.size() > 1 && config.labels != std::vector<std::string>{"LABEL_0", "LABEL_1"};
   if (!given && names_classes && problem == ClassProblem::kRegression) {
-    kinds.refuse_numbers_beyond_classes(std::ssize(config.labels));
+    kinds.refuse_numbers_beyond_classes();
   }
   SeenTargets seen{.config = config};
   seen.config.problem_type = class_problem_name(problem);
