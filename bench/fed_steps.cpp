@@ -83,7 +83,7 @@ class FedSteps {
       const ProgramKind kind = step_program(session_, last);
       const Program& program = session_.program(kind);
       std::unique_ptr<BatchBinding>& binding = bindings[static_cast<std::size_t>(kind)];
-      if (binding == nullptr) binding = std::make_unique<BatchBinding>(program, *batch);
+      if (binding == nullptr) binding = std::make_unique<BatchBinding>(program, *batch, session_.plan().word_rows);
       binding->copy(*batch);
       StepScalars scalars;
       scalars.step = scalars.optimizer_step = step + 1;

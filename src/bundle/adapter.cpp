@@ -346,23 +346,19 @@ std::string fingerprint_of_base(const ModelBundle& bundle) {
   return hash_digits(hasher.digest());
 }
 
-FileSums save_adapter(const fs::path& directory, const ModelBundle& bundle, const ParameterMemory& memory) {
+FileSums save_adapter(const fs::path& directory, const ModelBundle& bundle, const ParameterSource& original,
+                      const ParameterMemory& memory) {
   FileSums sums;
   sums[kAdapterConfigFile] = write_text_file(directory / kAdapterConfigFile, json_text(config_of(bundle), 2) + "\n");
   sums["README.md"] = write_text_file(directory / "README.md", readme(bundle));
   std::vector<ParameterSpec> saved;
   for (ParameterSpec& spec : bundle.specs()) {
-    if (!spec.in_adapter_file()) continue;
-    spec.name.insert(0, kAdapterPrefix);
-    saved.push_back(std::move(spec));
+    if (spec.in_adapter_file()) saved.push_back(std::move(spec));
   }
   // The directory that the config names may have another model one day.
   SafetensorsMetadata metadata{{"format", "pt"}};
   if (!bundle.base_fingerprint.empty()) metadata[kBaseFingerprintKey] = bundle.base_fingerprint;
-  const auto values = [&](const std::string& name) {
-    return memory(name.substr(std::string_view(kAdapterPrefix).size()));
-  };
-  sums[kWeightsFile] = save_parameters(directory / kWeightsFile, saved, {}, values, metadata);
+  sums[kWeightsFile] = save_parameters(directory / kWeightsFile, saved, original, memory, metadata, kAdapterPrefix);
   return sums;
 }
 

@@ -30,8 +30,9 @@ Adapter open_adapter(const std::filesystem::path& directory, const ModelDefiniti
 // has no values.
 std::string fingerprint_of_base(const ModelBundle& bundle);
 
-// Writes both files. bundle.options.lora must be enabled.
-FileSums save_adapter(const std::filesystem::path& directory, const ModelBundle& bundle, const ParameterMemory& memory);
+// Writes both files. bundle.options.lora must be enabled. `original` is as in save_parameters.
+FileSums save_adapter(const std::filesystem::path& directory, const ModelBundle& bundle,
+                      const ParameterSource& original, const ParameterMemory& memory);
 
 // Writes a model directory whose weights are W + scale B A, with DoRA scaled to each row's magnitude, computed in
 // double and rounded once to F32; `bundle` must have been opened from an adapter. Only one tensor is held at a time,

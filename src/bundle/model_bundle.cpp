@@ -558,9 +558,9 @@ void verify_weights(const ModelBundle& bundle) {
   }
 }
 
-void load_model(const ModelBundle& bundle, std::uint64_t seed, const ParameterMemory& memory) {
+ParameterReport load_model(const ModelBundle& bundle, std::uint64_t seed, const ParameterMemory& memory) {
   verify_weights(bundle);
-  load_parameters(bundle.specs(), bundle.source(seed), memory);
+  return load_parameters(bundle.specs(), bundle.source(seed), memory);
 }
 
 FileSums save_model_parts(const std::filesystem::path& directory, const ModelBundle& bundle) {
@@ -581,7 +581,7 @@ FileSums save_model(const std::filesystem::path& directory, const ModelBundle& b
                     const ParameterMemory& memory) {
   FileSums sums = save_model_parts(directory, bundle);
   if (bundle.options.lora.enabled()) {
-    sums.merge(save_adapter(directory, bundle, memory));
+    sums.merge(save_adapter(directory, bundle, original, memory));
   } else {
     sums["model.safetensors"] = save_parameters(directory / "model.safetensors", bundle.specs(), original, memory);
   }

@@ -17,6 +17,7 @@
 #include "fit/phases.h"
 #include "request/fit_request.h"
 #include "request/open_data.h"
+#include "request/word_rows.h"
 #include "train/comparison.h"
 
 namespace plimsoll {
@@ -59,9 +60,10 @@ std::uint64_t weight_bytes(const ModelBundle& bundle) {
 }
 
 // Runs before either model: the second one may be larger.
-void plan_side(const Invocation& invocation, const RunOptions& options, const Device& device, Side& side) {
-  const ModelBundle bundle = open_evaluated_model(options);
+void plan_side(const Invocation& invocation, RunOptions options, const Device& device, Side& side) {
+  ModelBundle bundle = open_evaluated_model(options);
   const auto dataset = open_dataset(bundle, options.data, true);
+  keep_word_rows(bundle, options.train, nullptr, dataset.get());
   FitRequest request = fit_request(bundle, options.train, nullptr, dataset.get(), options.memory);
   side.held_bytes = held_bytes(plan_of(invocation, request, *device.backend));
 }
@@ -69,8 +71,9 @@ void plan_side(const Invocation& invocation, const RunOptions& options, const De
 // Evaluates the model once; the first time it also describes it.
 void evaluate_side(const Invocation& invocation, RunOptions options, const Device& device, Side& side) {
   options.memory.held_bytes = side.held_bytes;
-  const ModelBundle bundle = open_evaluated_model(options);
+  ModelBundle bundle = open_evaluated_model(options);
   const auto dataset = open_dataset(bundle, options.data, true);
+  keep_word_rows(bundle, options.train, nullptr, dataset.get());
   FitRequest request = fit_request(bundle, options.train, nullptr, dataset.get(), options.memory);
   Session session(plan_of(invocation, request, *device.backend), *device.backend);
   load_model(bundle, options.train.seed, [&](const std::string& name) { return session.parameter(name); });

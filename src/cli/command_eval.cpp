@@ -14,6 +14,7 @@
 #include "request/fit_request.h"
 #include "request/open_data.h"
 #include "request/reading.h"
+#include "request/word_rows.h"
 
 namespace plimsoll {
 namespace {
@@ -65,7 +66,7 @@ void run_eval(Invocation& invocation, RunOptions& options, const EvalOptions& ev
   connect_ranks(invocation, options.ranks);
   const Device device = open_run_device(invocation, options);
   Backend& backend = *device.backend;
-  const ModelBundle bundle = open_evaluated_model(options);
+  ModelBundle bundle = open_evaluated_model(options);
   if (bundle.task().reads_pairs() && !eval.draw_dir.empty()) {
     throw UsageError({.what = "pairs have no pictures of their own",
                       .where = "--draw",
@@ -83,6 +84,7 @@ void run_eval(Invocation& invocation, RunOptions& options, const EvalOptions& ev
     options.memory.drawing_bytes = PagePictures::bytes(*open_pages(options.data.data, reading));
     pictures.emplace(invocation, eval.draw_dir, "eval");
   }
+  keep_word_rows(bundle, options.train, nullptr, dataset.get());
   FitRequest request = fit_request(bundle, options.train, nullptr, dataset.get(), options.memory);
   Session session(plan_of(invocation, request, backend), backend, std::nullopt, invocation.ranks.get());
   load_model(bundle, options.train.seed, [&](const std::string& name) { return session.parameter(name); });

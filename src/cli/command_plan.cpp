@@ -34,6 +34,7 @@
 #include "request/fit_request.h"
 #include "request/open_data.h"
 #include "request/plan_json.h"
+#include "request/word_rows.h"
 #include "train/evaluation.h"
 
 namespace plimsoll {
@@ -193,6 +194,7 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
                      .class_weights = options.model.class_weights});
   if (saved) keep_micro_batch(options, *saved);
   refuse_replacing_images(plan_options.outputs(), train->source());
+  keep_word_rows(bundle, options.train, train.get(), evaluation.get(), resume);
   const TeacherCache teacher(options, bundle, *train, backend);
   WorstPictures::plan(options, evaluation.get());
   const auto request_of = [&](std::int64_t ranks) {
@@ -203,7 +205,6 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
     }
     options.set_ranks(static_cast<int>(ranks));
     FitRequest request = fit_request(bundle, options.train, train.get(), evaluation.get(), options.memory);
-    keep_moments(bundle, resume, request);
     const std::size_t more = (device.absent ? device.absent->assumed.host_bytes : 0) + (ranks > 1 ? kMpiBytes : 0);
     request.process_bytes = [more] { return resident_bytes() + more; };
     return request;
@@ -269,7 +270,7 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
   if (invocation.json) return print_json(json);
   const std::string speed = gpu != nullptr ? fmt::format("the rates of an {}", gpu->full_name) : std::string();
   print_line(explain_text(request, plan, explanation, speed) + "\n" + duration_line(plan, updates));
-  if (const std::string line = moments_line(plan); !line.empty()) print_line(line);
+  if (const std::string line = word_rows_line(plan); !line.empty()) print_line(line);
   if (model) print_text(model->text());
 }
 

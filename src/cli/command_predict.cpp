@@ -26,6 +26,7 @@
 #include "fit/session.h"
 #include "request/fit_request.h"
 #include "request/open_data.h"
+#include "request/word_rows.h"
 #include "train/predictor.h"
 
 namespace plimsoll {
@@ -156,7 +157,7 @@ void refuse_for_pairs(const ModelBundle& bundle, const PredictOptions& predict) 
 // Reads, predicts, writes and draws the pages of --data, or of the request's range; `earlier_ids` are those of earlier
 // pages, which may have pictures with the same names.
 void predict_and_write(Invocation& invocation, RunOptions& options, const PredictOptions& predict, Backend& backend,
-                       const ModelBundle& bundle, const ReadInput* read, const std::vector<std::string>& earlier_ids,
+                       ModelBundle bundle, const ReadInput* read, const std::vector<std::string>& earlier_ids,
                        OutputFile* file, bool is_part, Predicted& predicted) {
   const auto dataset = open_to_predict(bundle, options.data, predicted.skipped);
   if (dataset == nullptr) return;
@@ -177,6 +178,7 @@ void predict_and_write(Invocation& invocation, RunOptions& options, const Predic
     for (const std::string& id : earlier_ids) pictures->pass(id);
   }
   options.memory.written = predict.form;
+  keep_word_rows(bundle, options.train, nullptr, dataset.get());
   FitRequest request = fit_request(bundle, options.train, nullptr, dataset.get(), options.memory);
   Session session(plan_of(invocation, request, backend), backend, std::nullopt, invocation.ranks.get());
   load_model(bundle, options.train.seed, [&](const std::string& name) { return session.parameter(name); });

@@ -40,6 +40,7 @@
 #include "request/memory.h"
 #include "request/open_data.h"
 #include "request/plan_json.h"
+#include "request/word_rows.h"
 #include "train/initial_state.h"
 #include "train/resume.h"
 #include "train/run_directory.h"
@@ -242,9 +243,8 @@ class RunFiles final : public TrainObserver {
 
 // Plans a run, and the teacher's work before it, and keeps what the process held.
 void plan_ahead(const Invocation& invocation, RunOptions& options, const ModelBundle& bundle, const RunData& data,
-                const TeacherCache& teacher, const std::optional<fs::path>& resume, Backend& backend) {
+                const TeacherCache& teacher, Backend& backend) {
   FitRequest request = fit_request(bundle, options.train, data.train.get(), data.evaluation.get(), options.memory);
-  keep_moments(bundle, resume, request);
   // The phase before may leave behind more than comes out of its reserve.
   request.process_bytes = [] { return resident_bytes() + kVariationBytes; };
   check_phases(
@@ -274,12 +274,11 @@ void train_planned(const Invocation& invocation, RunOptions& options, const Mode
   Backend& backend = *device.backend;
   const TeacherCache teacher(options, bundle, *train, backend);
   if (teacher.exists()) {
-    plan_ahead(invocation, options, bundle, data, teacher, resume, backend);
+    plan_ahead(invocation, options, bundle, data, teacher, backend);
     if (invocation.is_first() && !invocation.json) print_line(teacher.line());
     teacher.compute(invocation, device);
   }
   FitRequest request = fit_request(bundle, options.train, train, evaluation, options.memory);
-  keep_moments(bundle, resume, request);
   Session session(plan_of(invocation, request, backend, options.memory.kept_cut), backend,
                   known_choices(resume, cache_directory()), invocation.ranks.get());
   const RunPlan& plan = session.plan();
@@ -421,6 +420,7 @@ void train_with(const Invocation& invocation, RunOptions& options, ModelBundle& 
     const bool writes = each != nullptr && invocation.is_first() && !options.events.empty() && options.events != "-";
     if (writes) refuse_replacing_images({{"--events", options.events}}, each->source());
   }
+  keep_word_rows(bundle, options.train, data.train.get(), data.evaluation.get(), resume);
   WorstPictures::plan(options, data.evaluation.get());
   if (resume) {
     const TrainerState saved = read_trainer_state(*resume);
@@ -442,8 +442,8 @@ void train_with(const Invocation& invocation, RunOptions& options, ModelBundle& 
   fallback.train.precision = *fallback_precision;
   const TeacherCache of_its_precision(fallback, bundle, *data.train, *device.backend);
   const TeacherCache teacher(options, bundle, *data.train, *device.backend);
-  check_phases({[&] { plan_ahead(invocation, options, bundle, data, teacher, resume, *device.backend); },
-                [&] { plan_ahead(invocation, fallback, bundle, data, of_its_precision, resume, *device.backend); }});
+  check_phases({[&] { plan_ahead(invocation, options, bundle, data, teacher, *device.backend); },
+                [&] { plan_ahead(invocation, fallback, bundle, data, of_its_precision, *device.backend); }});
   try {
     train_planned(invocation, options, bundle, data, device, resume, events);
   } catch (const ScaleCollapsedError& error) {

@@ -110,7 +110,7 @@ std::string plan_table(const RunPlan& plan) {
   text += fmt::format("; at most {} each", counted(program.capacity.text_rows, "text token"));
   if (plan.accumulation_steps == 0) return text;
   if (!plan.trained_parts.empty()) text += "\n  " + plan.trained_parts;
-  if (const std::string line = moments_line(plan); !line.empty()) text += "\n  " + line;
+  if (const std::string line = word_rows_line(plan); !line.empty()) text += "\n  " + line;
   if (plan.levers.update != UpdateMode::kAfterBackward) {
     text += fmt::format("\n  parameters are updated {}", update_mode_name(plan.levers.update));
   }
@@ -146,10 +146,10 @@ std::string plan_table(const RunPlan& plan) {
   return text;
 }
 
-std::string moments_line(const PlanSummary& plan) {
-  if (plan.rows_with_moments == nullptr) return {};
-  return fmt::format("AdamW keeps moments for {} of {}: no page has had the others", plan.rows_with_moments->size(),
-                     counted(plan.embedding_rows, "token"));
+std::string word_rows_line(const PlanSummary& plan) {
+  if (plan.word_rows == nullptr) return {};
+  return fmt::format("word embeddings of {} of {}: the data has no others", plan.word_rows->size(),
+                     counted(plan.vocabulary, "token"));
 }
 
 std::string duration_line(const PlanSummary& plan, std::int64_t updates) {

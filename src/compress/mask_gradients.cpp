@@ -18,7 +18,7 @@ std::int64_t measure_mask_gradients(const Session& session, const WindowPass& pa
   std::int64_t windows = 0;
   std::vector<float> columns;
   pass.run(planned.capacity.text_rows, [&](const Batch& batch) {
-    if (!binding) binding.emplace(program, batch);
+    if (!binding) binding.emplace(program, batch, session.plan().word_rows);
     binding->copy(batch);
     binding->set_loss_scale(static_cast<float>(1 / batch.loss_weight()));
     binding->set_dropout_key({0, 0});

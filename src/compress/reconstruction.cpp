@@ -49,10 +49,11 @@ void read_floats(const DeviceTensor& tensor, std::vector<float>& values) {
 // A model on its way through a window.
 class Reconstruction::Walk {
  public:
-  explicit Walk(const Session& session) : program_(session.program(ProgramKind::kEvaluate)) {}
+  explicit Walk(const Session& session)
+      : program_(session.program(ProgramKind::kEvaluate)), word_rows_(session.plan().word_rows) {}
 
   void begin(const Batch& batch) {
-    if (!binding_) binding_.emplace(program_, batch);
+    if (!binding_) binding_.emplace(program_, batch, word_rows_);
     binding_->copy(batch);
     binding_->set_loss_scale(1);
     binding_->set_dropout_key({0, 0});
@@ -134,6 +135,7 @@ class Reconstruction::Walk {
 
  private:
   const Program& program_;
+  BatchBinding::WordRows word_rows_;
   std::optional<BatchBinding> binding_;
   std::size_t next_ = 0;
 };

@@ -292,6 +292,19 @@ std::size_t collected_bytes(const Graph& comparison) {
 
 namespace {
 
+// Says which rows of the word embedding are in memory, and how the others change meanwhile.
+void add_word_rows(const FitRequest& request, const std::vector<ParameterSpec>& specs, RunPlan& run) {
+  const auto table = std::ranges::find_if(specs, [](const ParameterSpec& spec) { return spec.rows != nullptr; });
+  if (table == specs.end()) return;
+  run.word_rows = table->rows;
+  run.word_table = table->name;
+  run.vocabulary = table->file_shape[0];
+  if (!request.trains || !table->trains) return;
+  run.word_decay = weight_decay_of(request.step.optimizer, table->name);
+  run.word_rate_factor = rate_factor_of(request.step.optimizer, table->name);
+  if (run.word_decay != 0) run.noted_bytes = static_cast<std::size_t>(request.updates) * sizeof(float);
+}
+
 // Adds what the process has held before beyond all that it will hold.
 void add_startup(std::size_t startup_bytes, std::vector<MemoryItem>& items) {
   std::size_t sum = 0;
@@ -312,6 +325,7 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
   const std::vector<ParameterSpec> specs = request.step.definition.specs(request.step.model);
   run.parameters = parameter_count(specs);
   run.trained_parameters = trained_parameter_count(specs);
+  add_word_rows(request, specs, run);
   run.trained_parts = trained_parts_text(request.step.definition, request.step.model);
   run.offload_target = request.offload;
   run.offload_directory = request.offload_directory;
@@ -357,11 +371,6 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
     add(ProgramKind::kDecode, {.samples = micro, .text_rows = micro});
   }
   for (const PlannedProgram& program : run.programs) run.layout.add(program.prepared.graph);
-  for (const auto& [name, entry] : run.layout.entries()) {
-    if (!name.ends_with(kSlotsSuffix)) continue;
-    run.rows_with_moments = request.step.data_rows;
-    run.embedding_rows = entry.type.shape[0];
-  }
   const bool prepares = depth == PlanDepth::kComplete || needs_kernels(run, request, loader);
   const PlannedProgram* largest = nullptr;
   for (PlannedProgram& program : run.programs) {
@@ -412,7 +421,7 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
   }
   release_free_heap();
   const bool to_file = !run.offload.empty() && run.offload_target == OffloadTarget::kFile;
-  const std::vector<MemoryItem> host = {{"process, libraries, data index", request.process_bytes()},
+  const std::vector<MemoryItem> host = {{"process, libraries, data index", request.process_bytes() + run.noted_bytes},
                                         {"loader buffers", loader},
                                         {"labels of an update's pages", collected},
                                         {"scores of the next tokens", score_bytes(run)},

@@ -66,6 +66,7 @@ std::size_t usual_budget(std::size_t held_bytes, std::size_t free_bytes);
 
 struct FitRequest {
   StepOptions step;                              // the search sets its `update` and `recompute`
+  std::int64_t updates = 0;                      // of the whole run
   std::int64_t train_batch_size = 1;             // samples per update, the effective batch; with ranks, per rank
   std::optional<std::int64_t> micro_batch_size;  // pinned by the user
   GradCache grad_cache = GradCache::kAuto;
@@ -168,9 +169,14 @@ struct PlanSummary {
   double exchange_wait_seconds = 0;    // the part of it during which nothing else is done
   std::int64_t accumulation_steps = 0;
   std::int64_t train_batch_size = 0, update_text_rows = 0;  // as requested
-  // The rows of the word embedding that have moments, ascending, of so many; nullptr: all, if it trains.
-  std::shared_ptr<const std::vector<std::int32_t>> rows_with_moments{};
-  std::int64_t embedding_rows = 0;
+  // The tokens whose rows of the word embedding, by its name, are in memory, ascending, of so many; nullptr: all.
+  std::shared_ptr<const std::vector<std::int32_t>> word_rows{};
+  std::string word_table;
+  std::int64_t vocabulary = 0;
+  // The weight decay and the factor of the learning rate by which AdamW updates the word embedding; 0: it does not
+  // decay.
+  double word_decay = 0, word_rate_factor = 1;
+  std::size_t noted_bytes = 0;  // of what a run keeps of each update, to save the rows that are not in memory
   OffloadLayout offload;  // the tensors that are offloaded
   OffloadTarget offload_target = OffloadTarget::kNone;
   std::filesystem::path offload_directory;

@@ -16,6 +16,7 @@
 #include "base/bytes.h"
 #include "base/counted.h"
 #include "base/process.h"
+#include "fit/word_rows.h"
 #include "model/trained_parts.h"
 
 namespace plimsoll {
@@ -52,6 +53,7 @@ bool take_model(FitRequest& request, const ModelDefinition& smaller) {
   const ModelOptions& model = request.step.model;
   if (!request.trains || model.lora.enabled() || model.frozen_weights != DType::kF32) return false;
   request.step.definition = smaller;
+  require_word_rows(request);
   return trains_something(request);
 }
 
@@ -59,6 +61,7 @@ bool take_optimizer(FitRequest& request, OptimizerKind kind) {
   const bool is_smaller = request.step.optimizer.kind < kind;  // kinds are ordered by the size of their states
   if (!request.trains || !is_smaller) return false;
   request.step.optimizer.kind = kind;
+  require_word_rows(request);
   return true;
 }
 

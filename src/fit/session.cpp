@@ -111,6 +111,13 @@ TensorType Session::state_type(const std::string& name) const {
   return offloaded != plan_.offload.states().end() ? offloaded->second.type : plan_.layout.at(name).type;
 }
 
+std::optional<StepFault> Session::as_in_files(std::optional<StepFault> fault) const {
+  if (!fault || plan_.word_rows == nullptr || fault->tensor != plan_.word_table || fault->index.empty()) return fault;
+  fault->type.shape = {plan_.vocabulary, fault->type.shape[1]};
+  fault->index.front() = plan_.word_rows->at(static_cast<std::size_t>(fault->index.front()));
+  return fault;
+}
+
 void Session::finish_transfers() const {
   if (store_ != nullptr) store_->drain();
 }

@@ -18,6 +18,7 @@
 #include "fit/fit.h"
 #include "model/parameter_place.h"
 #include "ranks/communicator.h"
+#include "runtime/checked_run.h"
 #include "runtime/transfer_queue.h"
 
 namespace plimsoll {
@@ -49,6 +50,10 @@ class Session {
   // With ranks that keep parts of parameters, the place of this rank's part.
   ParameterPlace parameter(const std::string& name) const;
   bool keeps_part_of(const std::string& parameter) const;
+
+  // Returns the fault with the word embedding as files have it, where its rows have other numbers if only some of them
+  // are in memory.
+  std::optional<StepFault> as_in_files(std::optional<StepFault> fault) const;
 
   // Waits for the transfers of a program that was not run to its end.
   void finish_transfers() const;

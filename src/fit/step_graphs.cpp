@@ -60,8 +60,9 @@ ParameterFacts parameter_facts(const StepOptions& options, const Graph& graph) {
                 return spec.transposed ? spec.shape : spec.file_shape;
               },
           .takes_codes =
-              [specs, weights = product_weights(graph)](const std::string& name) {
+              [specs, coded_from = options.optimizer.coded_from, weights = product_weights(graph)](const std::string& name) {
                 const ParameterSpec& spec = specs.at(name);
+                if (spec.file_shape.elements() < coded_from) return false;
                 return !spec.is_embedding() || (spec.part == ParameterSpec::Part::kWordEmbedding &&
                                                 (spec.shape[1] % kStateBlock == 0 || weights.contains(name)));
               }};
@@ -341,12 +342,10 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
     facts.shards = &step.shards;
     facts.updates_shards = ranks.updates_shards();
   }
-  facts.rows_with_gradients = options.data_rows.get();
   const bool sums_first = ranks.ranks > 1 && ranks.sums_each_micro_batch;
   if (sums_first) graph = sum_over_ranks(graph, gradients, step.shards, ranks);
   // If rows are summed over ranks in each micro-batch, they are those of all ranks.
   if (sums_first) row_capacity *= ranks.ranks;
-  if (options.data_rows != nullptr) row_capacity = std::min(row_capacity, std::ssize(*options.data_rows));
   if (kind != ProgramKind::kStep) graph = accumulate_gradients(graph, row_capacity, gradients);
   if (ranks.ranks > 1 && !sums_first && kind != ProgramKind::kAccumulate) {
     graph = sum_over_ranks(graph, gradients, step.shards, ranks);

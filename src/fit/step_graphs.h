@@ -94,9 +94,6 @@ struct StepOptions {
   // Samples of an update, for the programs of GradCache: kEmbed, kCompare and the two that accumulate, whose capacity's
   // samples are single pages; 0: no GradCache.
   std::int64_t cached_samples = 0;
-  // The rows of the word embedding that the training data's tokens have, ascending: no other ever has a gradient.
-  // nullptr: unknown.
-  std::shared_ptr<const std::vector<std::int32_t>> data_rows{};
   std::int64_t cached_tokens = 0;  // for kPrefill and kDecode: rows of the caches for each text
 };
 

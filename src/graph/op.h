@@ -203,10 +203,6 @@ enum class Op : std::uint8_t {
                    //                                                  m and v: f[...] each, or u8[...] codes and f[blocks]
   kAdamWRows,      // parameter [R,D], m, v, ids i32[c], count i32[1], rows f[c,D], learning_rate, step, clip
                    //                                                  -> as kAdamW; absent rows have gradient 0
-  kAdamWSlots,     // parameter [R,D], m and v of C rows, slots i32[R], ids, count, rows, learning_rate, step, clip
-                   //                                                  -> as kAdamWRows; row r has the moments of row
-                   //                                                  slots[r] < C. Where that is -1, the row never has a
-                   //                                                  gradient, and its moments would be 0: it decays
   kAdafactor,      // parameter, row mean f[..,M], column mean f[..,K] (read as f[..,M,K]) or mean f[M] (of f[M]), gradient,
                    // learning_rate, step, clip                        -> parameter, means in their bytes
                    //                                                                                AdafactorAttributes
@@ -405,9 +401,6 @@ struct AdamWAttributes {
   // part of either.
   std::int64_t parameter_first = 0, gradient_first = 0;
   bool whole_moments = false;  // the moments are those of the whole parameter; the node updates only its part of them
-  // For adamw_slots, where `first` and `count` are elements of the moments: of the rows without moments, those that decay
-  // in this node; -1: all.
-  std::int64_t idle_first = 0, idle_count = -1;
   friend bool operator==(const AdamWAttributes&, const AdamWAttributes&) = default;
 };
 // Shazeer, Stern 2018, without first moment or relative steps; at update t the decay of the means is 1 - t^decay_rate.

@@ -16,17 +16,6 @@ double last_dimension(const Graph& graph, ValueId value) {
   return static_cast<double>(shape[shape.rank() - 1]);
 }
 
-// Counts the rows of the parameter that the moments belong to, and, if it decays, the others too.
-double slots_work(const Graph& graph, const Node& node, const UpdateForm& form) {
-  const auto& attributes = std::get<AdamWAttributes>(node.attributes);
-  const double moments = elements(graph, node.inputs[form.states()]);
-  const bool decays = attributes.idle_count != 0 && attributes.weight_decay > 0;
-  const double changed = decays ? std::max(moments, elements(graph, node.inputs[0])) : moments;
-  double sum = 2 * changed * static_cast<double>(form.parameter_parts);
-  for (std::size_t i = form.states(); i < form.states_end(); ++i) sum += 2 * elements(graph, node.inputs[i]);
-  return sum + std::min(moments, elements(graph, node.inputs[form.gradient_values()]));
-}
-
 }  // namespace
 
 double no_work(const Graph&, const Node&) { return 0; }
@@ -87,12 +76,11 @@ double relation_loss_work(const Graph& graph, const Node& node) {
 
 double adamw_work(const Graph& graph, const Node& node) {
   const auto& attributes = std::get<AdamWAttributes>(node.attributes);
-  const UpdateForm form = update_form(graph, node);
-  if (form.has_slots) return slots_work(graph, node, form);
   if (attributes.count == 0) return element_work(graph, node);
+  const UpdateForm form = update_form(graph, node);
   const double whole = elements(graph, node.inputs[0]), share = static_cast<double>(attributes.count) / whole;
   double sum = 2 * share * whole * static_cast<double>(form.parameter_parts);
-  for (std::size_t i = form.states(); i < form.states_end(); ++i) sum += 2 * elements(graph, node.inputs[i]);
+  for (std::size_t i = form.states(); i < form.gradient(); ++i) sum += 2 * elements(graph, node.inputs[i]);
   for (std::size_t i = form.gradient(); i < form.scalars(); ++i) sum += share * elements(graph, node.inputs[i]);
   return sum;
 }

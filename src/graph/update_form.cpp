@@ -20,9 +20,8 @@ UpdateForm update_form(const Graph& graph, const Node& node) {
   check(is_parameter_update(node.op),
         [&] { return fmt::format("node '{}' ({}) updates a parameter", node.name, op_name(node.op)); });
   UpdateForm form;
-  form.has_slots = node.op == Op::kAdamWSlots;
-  form.by_rows = node.op == Op::kAdamWRows || node.op == Op::kAdafactorRows || form.has_slots;
-  const std::size_t behind = (form.by_rows ? 6 : 4) + (form.has_slots ? 1 : 0);
+  form.by_rows = node.op == Op::kAdamWRows || node.op == Op::kAdafactorRows;
+  const std::size_t behind = form.by_rows ? 6 : 4;
   const auto dtype = [&](std::size_t i) { return graph.type(node.inputs[i]).dtype; };
   check(node.inputs.size() >= behind + 2,
         [&] { return fmt::format("node '{}' ({}) has its inputs", node.name, op_name(node.op)); });

@@ -1,12 +1,10 @@
 // UpdateForm: the order of inputs of a node that updates a parameter (adamw, adafactor, and both by rows).
 //
-//   parameter parts | state parts | slots, if moments have them | gradient: 1 tensor, or ids, count, rows |
-//   learning_rate, step, clip
+//   parameter parts | state parts | gradient: 1 tensor, or ids, count, rows | learning_rate, step, clip
 //
 // Parameter parts: one tensor, or its bfloat16 half and the remaining I16 half (tensor/split_float.h). State parts: for
 // AdamW the two moments, each one tensor, or U8 codes and the blocks' largest magnitudes (tensor/dynamic_code.h); for
-// Adafactor the row and column means, or one tensor for a vector. Output i is input i, updated. Slots (adamw_slots) say
-// which row of the moments belongs to each row of the parameter, or -1.
+// Adafactor the row and column means, or one tensor for a vector. Output i is input i, updated.
 //
 // Adafactor's means determine how a parameter is factored: row means [.., M] and column means [.., K] stand for a stack
 // of matrices [.., M, K] with the parameter's elements in order, whatever the parameter's own shape is.
@@ -20,23 +18,19 @@
 namespace plimsoll {
 
 constexpr bool is_parameter_update(Op op) {
-  return op == Op::kAdamW || op == Op::kAdamWRows || op == Op::kAdamWSlots || op == Op::kAdafactor ||
-         op == Op::kAdafactorRows;
+  return op == Op::kAdamW || op == Op::kAdamWRows || op == Op::kAdafactor || op == Op::kAdafactorRows;
 }
-constexpr bool is_adamw(Op op) { return op == Op::kAdamW || op == Op::kAdamWRows || op == Op::kAdamWSlots; }
 
 struct UpdateForm {
   std::size_t parameter_parts = 1;  // 2: split
   std::size_t state_parts = 2;
   bool by_rows = false;
-  bool coded = false;      // 8-bit moments
-  bool has_slots = false;  // moments of some rows
+  bool coded = false;  // 8-bit moments
 
   bool split() const { return parameter_parts == 2; }
   // Positions among the node's inputs.
   std::size_t states() const { return parameter_parts; }
-  std::size_t states_end() const { return parameter_parts + state_parts; }        // or the slots
-  std::size_t gradient() const { return states_end() + (has_slots ? 1 : 0); }     // or the ids of its rows
+  std::size_t gradient() const { return parameter_parts + state_parts; }         // or the ids of its rows
   std::size_t gradient_values() const { return gradient() + (by_rows ? 2 : 0); }  // or the rows
   std::size_t scalars() const { return gradient_values() + 1; }                   // learning_rate, step, clip
 };

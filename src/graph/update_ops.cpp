@@ -59,23 +59,15 @@ void require_moments(const ShapeRule& rule, const UpdateForm& form, const Shape&
   const std::size_t first = form.states();
   const auto& attributes = rule.attributes<AdamWAttributes>();
   const bool part = attributes.count > 0;
-  const bool within =
-      form.has_slots || (attributes.first >= attributes.parameter_first &&
-                         attributes.first + attributes.count <= attributes.parameter_first + parameter.elements());
-  rule.require(!part || (attributes.first >= 0 && within &&
-                         (attributes.first % kStateBlock == 0 || (form.has_slots && !form.coded))),
+  rule.require(!part || (attributes.first >= 0 && attributes.first % kStateBlock == 0 &&
+                         attributes.first >= attributes.parameter_first &&
+                         attributes.first + attributes.count <= attributes.parameter_first + parameter.elements()),
                "updates whole blocks of its parameter");
-  rule.require(part || form.has_slots || (attributes.parameter_first == 0 && attributes.gradient_first == 0),
+  rule.require(part || (attributes.parameter_first == 0 && attributes.gradient_first == 0),
                "begins with the first element if it updates all of them");
   rule.require(!attributes.whole_moments || (part && attributes.parameter_first == 0),
                "updates part of a whole parameter if its moments are whole");
-  const Shape shape = part && !attributes.whole_moments ? Shape{attributes.count}
-                      : form.has_slots                  ? rule.in(first).shape
-                                                        : parameter;
-  rule.require(!form.has_slots || part || (shape.rank() == 2 && shape[1] == parameter[1] && shape[0] <= parameter[0]),
-               "has moments of rows of its parameter");
-  rule.require(!form.has_slots || !form.coded || parameter[1] % kStateBlock == 0, "codes moments within a row");
-  rule.require(!form.has_slots || !attributes.whole_moments, "has the moments that it updates, if these have slots");
+  const Shape shape = part && !attributes.whole_moments ? Shape{attributes.count} : parameter;
   rule.require(form.state_parts == (form.coded ? 4U : 2U), "takes two moments, of one part each or of two");
   for (std::size_t moment = 0; moment < 2; ++moment) {
     if (form.coded) {
@@ -125,11 +117,6 @@ Types parameter_update_types(const ShapeRule& rule) {
     rule.expect(form.gradient(), i32({rows.shape[0]}));
     rule.expect(form.gradient() + 1, i32({1}));
     rule.require(shape.rank() == 2 && rows.shape[1] == shape[1], "rows and table share D");
-    if (form.has_slots) {  // of all rows, where the parameter may be a rank's part
-      const TensorType& slots = rule.in(form.states_end());
-      rule.require(slots.dtype == DType::kI32 && slots.shape.rank() == 1 && slots.shape[0] >= shape[0],
-                   "has a slot for each row");
-    }
   } else if (const auto* part = std::get_if<AdamWAttributes>(&rule.node().attributes);
              part != nullptr && part->count > 0) {
     const TensorType& gradient = rule.in(form.gradient());
@@ -139,7 +126,7 @@ Types parameter_update_types(const ShapeRule& rule) {
   } else {
     rule.expect(form.gradient(), {f, shape});
   }
-  if (is_adamw(rule.node().op)) {
+  if (rule.node().op == Op::kAdamW || rule.node().op == Op::kAdamWRows) {
     require_moments(rule, form, shape, f);
   } else {
     rule.attributes<AdafactorAttributes>();
@@ -149,7 +136,7 @@ Types parameter_update_types(const ShapeRule& rule) {
   rule.expect(form.scalars() + 1, i32({1}));
   rule.expect(form.scalars() + 2, {DType::kF32, {1}});
   Types types;
-  for (std::size_t i = 0; i < form.states_end(); ++i) types.push_back(rule.in(i));
+  for (std::size_t i = 0; i < form.gradient(); ++i) types.push_back(rule.in(i));
   return types;
 }
 
@@ -166,7 +153,7 @@ Types transfer_types(const ShapeRule& rule) {
 
 // The number of inputs after those that an update changes (graph/update_form.h): the gradient, as one tensor or as ids,
 // count and rows, and three scalars.
-constexpr std::size_t kBehindStates = 4, kBehindStatesByRows = 6, kBehindStatesWithSlots = 7;
+constexpr std::size_t kBehindStates = 4, kBehindStatesByRows = 6;
 
 constexpr OpFacts kUpdateRows[] = {
     {.op = Op::kAccumulate,
@@ -203,11 +190,6 @@ constexpr OpFacts kUpdateRows[] = {
      .types = parameter_update_types,
      .work = adamw_work,
      .aliases = in_place_but(kBehindStatesByRows)},
-    {.op = Op::kAdamWSlots,
-     .name = "adamw_slots",
-     .types = parameter_update_types,
-     .work = adamw_work,
-     .aliases = in_place_but(kBehindStatesWithSlots)},
     {.op = Op::kAdafactor,
      .name = "adafactor",
      .types = parameter_update_types,

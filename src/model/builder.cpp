@@ -46,6 +46,7 @@ ModelBuilder::ModelBuilder(const ModelDefinition& model, const ModelCapacity& ca
   for (const ParameterSpec& spec : model.specs(options)) {
     const ValueId value = graph_.add_parameter(spec.name, {parameter_type(spec, dtype, options), spec.shape});
     parameters_[spec.name] = value;
+    if (spec.rows != nullptr) rows_of_[value] = spec.rows;
     if (spec.trains) trained_.push_back(value);
   }
   std::uint32_t site = kFirstAdapterSite;
@@ -120,7 +121,11 @@ ValueId ModelBuilder::drop(const std::string& name, ValueId x, double p, ValueId
 }
 
 ValueId ModelBuilder::lookup(const std::string& name, ValueId ids, EmbeddingAttributes attributes, ValueId rows) {
-  return embedding(graph_, name, parameter(name + ".weight"), ids, attributes, rows);
+  const ValueId table = parameter(name + ".weight");
+  if (const auto kept = rows_of_.find(table); kept != rows_of_.end()) {
+    attributes.padding_idx = word_row(*kept->second, static_cast<std::int32_t>(attributes.padding_idx)).value_or(-1);
+  }
+  return embedding(graph_, name, table, ids, attributes, rows);
 }
 
 ValueId ModelBuilder::text_rows(const Encoded& encoded, DType to) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -72,6 +73,7 @@ class ModelBuilder {
   Graph graph_;
   std::vector<ValueId> trained_;
   std::map<std::string, ValueId, std::less<>> parameters_, inputs_;
+  std::map<ValueId, std::shared_ptr<const std::vector<std::int32_t>>> rows_of_;  // ParameterSpec::rows
   std::map<std::string, std::uint32_t> adapter_sites_;  // by module, with or without an adapter
   std::uint32_t next_site_ = 0;
 };

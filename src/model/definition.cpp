@@ -63,6 +63,10 @@ std::vector<ParameterSpec> ModelDefinition::specs(const ModelOptions& options) c
     const bool frozen = std::ranges::any_of(
         options.freeze, [&](const std::string& pattern) { return matches_pattern(pattern, spec.name); });
     spec.trains = spec.trains && !frozen;
+    if (options.word_rows == nullptr || spec.part != ParameterSpec::Part::kWordEmbedding) continue;
+    check(!spec.scores_tokens && !spec.transposed, "only a table that is looked up may lack rows");
+    spec.rows = options.word_rows;
+    spec.shape = {std::ssize(*spec.rows), spec.file_shape[1]};
   }
   return specs;
 }

@@ -97,7 +97,7 @@ void refuse_non_finite(const WeightsFile& weights, const std::string& tensor, st
 
 void write_values(SafetensorsWriter& writer, const ParameterSpec& spec, const ReadValues& read) {
   if (spec.transposed) return write_transposed(writer, spec.shape, read);
-  write_in_order(writer, spec.shape.elements(), read);
+  write_in_order(writer, spec.file_shape.elements(), read);
 }
 
 void write_values(SafetensorsWriter& writer, const ParameterSpec& spec, std::span<const float> values) {
@@ -115,7 +115,7 @@ void copy_values(SafetensorsWriter& writer, const WeightsFile& weights, const st
     refuse_non_finite(weights, tensor, first, part);
   };
   if (spec.transposed && !is_transposed(weights, tensor, spec)) return write_transposed(writer, spec.shape, read);
-  write_in_order(writer, spec.shape.elements(), read);
+  write_in_order(writer, spec.file_shape.elements(), read);
 }
 
 }  // namespace plimsoll

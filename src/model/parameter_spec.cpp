@@ -1,10 +1,18 @@
 #include "model/parameter_spec.h"
 
+#include <algorithm>
+
 namespace plimsoll {
+
+std::optional<std::int32_t> word_row(std::span<const std::int32_t> word_rows, std::int32_t token) {
+  const auto found = std::ranges::lower_bound(word_rows, token);
+  if (found == word_rows.end() || *found != token) return std::nullopt;
+  return static_cast<std::int32_t>(found - word_rows.begin());
+}
 
 std::int64_t parameter_count(const std::vector<ParameterSpec>& specs) {
   std::int64_t count = 0;
-  for (const ParameterSpec& spec : specs) count += spec.shape.elements();
+  for (const ParameterSpec& spec : specs) count += spec.file_shape.elements();
   return count;
 }
 

@@ -3,7 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,7 +35,9 @@ struct ParameterSpec {
   enum class Init : std::uint8_t { kNormal, kZeros, kOnes, kNormalPaddingRow, kKaimingUniform, kRowNorms };
   std::string name;  // in the graph and in files: "encoder.layer.0.output.dense.weight"
   Shape shape;       // in the graph
-  Shape file_shape;  // in weight files; the same elements in the same order, unless `transposed`
+  Shape file_shape;  // in weight files; the same elements in the same order, unless `transposed` or with `rows`
+  // Of a file's matrix, the rows that the graph has, ascending; nullptr: all (ModelOptions::word_rows).
+  std::shared_ptr<const std::vector<std::int32_t>> rows{};
   // A file has the transposed matrix, [columns, rows], as for Conv1D of `transformers` (model/file_values.h).
   bool transposed = false;
   Init init = Init::kNormal;
@@ -74,11 +79,19 @@ struct ModelOptions {
   // mask_name(map) [in]. With them, nothing else trains. Their gradients say how each column affects the loss.
   std::set<std::string> masked_maps{};
 
+  // The tokens whose rows of the word embedding are in memory, ascending: those that the data has, so that no page looks
+  // up another (request/word_rows.h). nullptr: all.
+  std::shared_ptr<const std::vector<std::int32_t>> word_rows{};
+
   bool trains_all() const { return freeze.empty() && !lora.enabled() && masked_maps.empty(); }
 };
 
+// Returns the place of a token among ModelOptions::word_rows; nothing for a token that is not there.
+std::optional<std::int32_t> word_row(std::span<const std::int32_t> word_rows, std::int32_t token);
+
 inline std::string mask_name(const std::string& map) { return map + ".input_mask"; }
 
+// Counts those of the file, of which memory may have a part.
 std::int64_t parameter_count(const std::vector<ParameterSpec>& specs);
 
 // Returns the type of a parameter in a graph whose encoder is of `dtype`. A frozen one has the type that `options` say;

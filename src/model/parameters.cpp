@@ -14,8 +14,10 @@
 #include "base/bytes.h"
 #include "base/counted.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/philox.h"
 #include "model/file_values.h"
+#include "model/some_rows.h"
 
 namespace plimsoll {
 namespace {
@@ -149,6 +151,34 @@ ParameterReport visit(const std::vector<ParameterSpec>& specs, const ParameterSo
   return report;
 }
 
+// Where a source has a parameter.
+struct Place {
+  const WeightsFile* weights;
+  std::string name;
+};
+
+// Returns where load_parameters takes the parameter from; nothing for one that is made new.
+std::optional<Place> origin_of(const ParameterSource& source, const std::string& name) {
+  if (source.adapter != nullptr && source.adapter->find(kAdapterPrefix + name) != nullptr) {
+    return Place{source.adapter, kAdapterPrefix + name};
+  }
+  std::optional<std::string> in_weights = name_in_weights(source, name);
+  if (!in_weights) return std::nullopt;
+  return Place{source.weights, std::move(*in_weights)};
+}
+
+[[noreturn]] void refuse_changed(const Place& origin) {
+  throw DataError({.what = "the model that the run began with has changed since",
+                   .where = fmt::format("{}, tensor '{}'", origin.weights->path().string(), origin.name),
+                   .found = "other numbers than when the run began",
+                   .allowed = "those of then: rows of tokens that the data does not have are saved from there",
+                   .remedy = "restore the file, and resume from the latest checkpoint"});
+}
+
+Factor factor_of(const WeightsFile& weights, const std::string& name) {
+  return weights.coding(name) == Coding::kBytes ? Factor::kOfRow : Factor::kOfBlock;
+}
+
 // Makes fresh values from any element on.
 void fresh_values(const ParameterSpec& spec, std::uint64_t seed, std::span<float> values, std::int64_t first) {
   const std::int64_t before = first % 4;
@@ -223,17 +253,28 @@ ParameterReport load_parameters(const std::vector<ParameterSpec>& specs, const P
                                     std::span<const float> values) {
     if (!source.takes_any_number) refuse_non_finite(weights, name, first, values);
   };
-  return visit(
+  std::optional<std::uint64_t> table_hash;
+  ParameterReport report = visit(
       specs, source,
       [&](const ParameterSpec& spec, const WeightsFile& weights, const std::string& name) {
         const ParameterPlace place = memory(spec.name);
+        if (spec.rows != nullptr) {
+          Hasher hasher;
+          load_some_rows(spec, place, factor_of(weights, name), [&](std::int64_t first, std::span<float> values) {
+            read_values(weights, name, spec, first, values, staging);
+            refuse_bad(weights, name, first, values);
+            hasher.add(std::as_bytes(values));
+          });
+          table_hash = hasher.digest();
+          return;
+        }
         const bool whole = place.elements() == spec.shape.elements();
         if (const std::span<float> values = place.floats(); whole && !values.empty()) {
           read_values(weights, name, spec, 0, values, staging);
           refuse_bad(weights, name, 0, values);
           return;
         }
-        const Factor factor = weights.coding(name) == Coding::kBytes ? Factor::kOfRow : Factor::kOfBlock;
+        const Factor factor = factor_of(weights, name);
         const bool writes = !place.stored(), compares = !writes && weights.stored(name) != place.stored();
         for_each_chunk(spec, place, buffer, [&](std::int64_t first, std::span<float> values) {
           read_values(weights, name, spec, place.first() + first, values, staging);
@@ -249,11 +290,18 @@ ParameterReport load_parameters(const std::vector<ParameterSpec>& specs, const P
       [&](const ParameterSpec& spec) {
         const ParameterPlace place = memory(spec.name);
         if (spec.init == ParameterSpec::Init::kRowNorms) return write_row_norms(memory(spec.norms_of), place);
+        if (spec.rows != nullptr) {
+          return load_some_rows(spec, place, Factor::kOfBlock, [&](std::int64_t first, std::span<float> values) {
+            fresh_values(spec, source.seed, values, first);
+          });
+        }
         for_each_chunk(spec, place, buffer, [&](std::int64_t first, std::span<float> values) {
           initialise_parameter(spec, source.seed, values, place.first() + first);
           place.write(first, values);
         });
       });
+  report.table_hash = table_hash;
+  return report;
 }
 
 std::map<std::string, StoredTensor> stored_parameters(const std::vector<ParameterSpec>& specs,
@@ -267,7 +315,7 @@ std::map<std::string, StoredTensor> stored_parameters(const std::vector<Paramete
         in_adapter ? kAdapterPrefix + spec.name : name_in_weights(source, spec.name);
     if (!name) continue;
     const WeightsFile& weights = in_adapter ? *source.adapter : *source.weights;
-    if (weights.at(*name).type.shape != spec.file_shape) continue;
+    if (spec.rows != nullptr || weights.at(*name).type.shape != spec.file_shape) continue;
     if (std::optional<StoredTensor> stored = weights.stored(*name)) all.emplace(spec.name, std::move(*stored));
   }
   return all;
@@ -280,22 +328,34 @@ ParameterReport check_parameters(const std::vector<ParameterSpec>& specs, const 
 
 FileSum save_parameters(const std::filesystem::path& path, const std::vector<ParameterSpec>& specs,
                         const ParameterSource& original, const ParameterMemory& memory,
-                        const SafetensorsMetadata& metadata) {
+                        const SafetensorsMetadata& metadata, const std::string& prefix) {
   std::vector<TensorDeclaration> declarations;
   declarations.reserve(specs.size());
-  for (const ParameterSpec& spec : specs) declarations.push_back({spec.name, {DType::kF32, spec.file_shape}});
+  for (const ParameterSpec& spec : specs) declarations.push_back({prefix + spec.name, {DType::kF32, spec.file_shape}});
   SafetensorsWriter writer(path, std::move(declarations), metadata);
   std::vector<std::byte> staging(64 * kKiB);
   for (const ParameterSpec& spec : specs) {
     const ParameterPlace place = memory(spec.name);
+    const std::optional<Place> origin = origin_of(original, spec.name);
+    if (spec.rows != nullptr && place.is_exact()) {
+      Hasher hasher;
+      const auto table = [&](std::int64_t first, std::span<float> values) {
+        if (!origin) return fresh_values(spec, original.seed, values, first);
+        read_values(*origin->weights, origin->name, spec, first, values, staging);
+        hasher.add(std::as_bytes(values));
+      };
+      write_some_rows(writer, spec, place, table, spec.trains ? original.decays : std::span<const float>());
+      if (origin && original.table_hash && hasher.digest() != *original.table_hash) refuse_changed(*origin);
+      continue;
+    }
     if (const std::span<float> values = place.floats(); !values.empty()) {
       write_values(writer, spec, values);
       continue;
     }
     if (place.is_exact()) {
       write_values(writer, spec, [&](std::int64_t first, std::span<float> values) { place.read(first, values); });
-    } else if (const std::optional<std::string> name = name_in_weights(original, spec.name)) {
-      copy_values(writer, *original.weights, *name, spec, staging);
+    } else if (origin) {
+      copy_values(writer, *origin->weights, origin->name, spec, staging);
     } else {
       write_values(writer, spec, [&](std::int64_t first, std::span<float> values) {
         fresh_values(spec, original.seed, values, first);

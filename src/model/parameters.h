@@ -32,11 +32,19 @@ struct ParameterSource {
   // Adapters, and the head that was trained with them, under PEFT's names; nullptr: adapters are made new.
   const WeightsFile* adapter = nullptr;
   bool takes_any_number = false;  // allow NaN and infinities, which are otherwise refused
+  // What AdamW has multiplied each weight by since these values, update by update, for save_parameters: the rows that
+  // memory lacks (ParameterSpec::rows) had no other change.
+  std::span<const float> decays{};
+  // ParameterReport::table_hash of when these values were loaded, for save_parameters, which compares it; nothing: it
+  // does not.
+  std::optional<std::uint64_t> table_hash{};
 };
 
 struct ParameterReport {
   std::vector<std::string> fresh;   // made new although weights were given
   std::vector<std::string> unused;  // tensors in the file that the model does not have
+  // Of the values of the table of which memory has only some rows; nothing if there is none.
+  std::optional<std::uint64_t> table_hash{};
 };
 
 // Returns a parameter's name in the source's weights: with the encoder's prefix, or, in a bare encoder's file, without.
@@ -62,9 +70,10 @@ void initialise_parameter(const ParameterSpec& spec, std::uint64_t seed, std::sp
                           std::int64_t first = 0);
 
 // Writes `path` (aside, synced, renamed) with each parameter in its file shape. `original` is the source of parameters
-// that memory does not hold exactly (frozen ones in BF16), which have never changed. Returns the file's sum.
+// that memory does not hold exactly (frozen ones in BF16), which have never changed, and of the rows that memory lacks.
+// Names in the file begin with `prefix`. Returns the file's sum.
 FileSum save_parameters(const std::filesystem::path& path, const std::vector<ParameterSpec>& specs,
                         const ParameterSource& original, const ParameterMemory& memory,
-                        const SafetensorsMetadata& metadata = {{"format", "pt"}});
+                        const SafetensorsMetadata& metadata = {{"format", "pt"}}, const std::string& prefix = "");
 
 }  // namespace plimsoll

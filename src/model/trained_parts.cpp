@@ -84,7 +84,7 @@ void check_trained_parts(const ModelDefinition& model, const ModelOptions& optio
 
 std::int64_t trained_parameter_count(const std::vector<ParameterSpec>& specs) {
   return std::accumulate(specs.begin(), specs.end(), std::int64_t{0}, [](std::int64_t sum, const ParameterSpec& spec) {
-    return sum + (spec.trains ? spec.shape.elements() : 0);
+    return sum + (spec.trains ? spec.file_shape.elements() : 0);
   });
 }
 

@@ -11,11 +11,9 @@ namespace plimsoll {
 
 std::size_t speed_index(const Graph& graph, const Node& node) {
   const std::size_t half = any_tensor(graph, node, is_half) ? kSpeedForms : 0;
-  // Updates with slots take as long for an element as those by rows, of which they are some.
-  const Op op = node.op == Op::kAdamWSlots ? Op::kAdamWRows : node.op;
-  const bool coded = is_adamw(op) && update_form(graph, node).coded;
-  if (!coded) return half + static_cast<std::size_t>(op);
-  return half + (op == Op::kAdamW ? kOpCount : kOpCount + 1);
+  const bool coded = (node.op == Op::kAdamW || node.op == Op::kAdamWRows) && update_form(graph, node).coded;
+  if (!coded) return half + static_cast<std::size_t>(node.op);
+  return half + (node.op == Op::kAdamW ? kOpCount : kOpCount + 1);
 }
 
 double OpSpeeds::seconds(const Graph& graph, const Node& node, double row_share) const {

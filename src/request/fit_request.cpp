@@ -156,31 +156,7 @@ std::string longest_of(const Dataset& dataset) {
                      counted(*ninth, "token"));
 }
 
-// Returns the rows of the word embedding that batches of these pages may look up, ascending.
-std::shared_ptr<const std::vector<std::int32_t>> data_rows(const Dataset& train, const EncoderFacts& encoder) {
-  std::vector<std::int32_t> rows = train.token_ids();
-  if (encoder.token.pads && encoder.token.pad_id >= 0) rows.push_back(encoder.token.pad_id);
-  std::ranges::sort(rows);
-  rows.erase(std::ranges::unique(rows).begin(), rows.end());
-  return std::make_shared<const std::vector<std::int32_t>>(std::move(rows));
-}
-
 }  // namespace
-
-void keep_moments(const ModelBundle& bundle, const std::optional<std::filesystem::path>& resume, FitRequest& request) {
-  if (!resume || request.step.data_rows == nullptr || read_trainer_state(*resume).only_model) return;
-  const std::vector<ParameterSpec> specs = bundle.specs();
-  const auto table = std::ranges::find(specs, ParameterSpec::Part::kWordEmbedding, &ParameterSpec::part);
-  if (table == specs.end()) return;
-  const std::optional<std::vector<std::int32_t>> kept = rows_with_moments(*resume, table->name, table->shape[0]);
-  if (!kept) {
-    request.step.data_rows = nullptr;
-    return;
-  }
-  std::vector<std::int32_t> rows;
-  std::ranges::set_union(*request.step.data_rows, *kept, std::back_inserter(rows));
-  request.step.data_rows = std::make_shared<const std::vector<std::int32_t>>(std::move(rows));
-}
 
 std::int64_t updates_of(const TrainOptions& options, const Dataset& train) {
   return total_steps(options, Sampler(train.examples(), sampler_options(options)).updates_per_epoch());
@@ -203,6 +179,31 @@ std::shared_ptr<const std::map<std::string, StoredTensor>> unchanging_parameters
   return std::make_shared<const std::map<std::string, StoredTensor>>(std::move(all));
 }
 
+OptimizerOptions optimizer_options(const ModelBundle& bundle, const TrainOptions& options) {
+  OptimizerOptions optimizer;
+  optimizer.kind = options.optim;
+  optimizer.adamw = {.beta1 = options.adam_beta1,
+                                  .beta2 = options.adam_beta2,
+                                  .eps = options.adam_epsilon,
+                                  .weight_decay = options.weight_decay};
+  optimizer.rate_factor =
+      [factors = rate_factors(bundle.specs(), options.rates, options.learning_rate)](const std::string& name) {
+        const auto found = factors.find(name);
+        return found == factors.end() ? 1.0 : found->second;
+      };
+  // As in transformers' Trainer: excludes the names for biases and norms, and the scales of all norms.
+  std::set<std::string> scales;
+  for (const ParameterSpec& spec : bundle.specs()) {
+    if (spec.init == ParameterSpec::Init::kOnes) scales.insert(spec.name);
+  }
+  optimizer.decays = [scales = std::move(scales)](const std::string& name) {
+    return decays_by_default(name) && !scales.contains(name);
+  };
+  optimizer.clips = options.max_grad_norm > 0;
+  optimizer.unscales = options.precision == DType::kF16;
+  return optimizer;
+}
+
 FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, const Dataset* train,
                        const Dataset* evaluation, const MemoryRequest& memory) {
   FitRequest request;
@@ -214,27 +215,8 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
                       .remedy = "omit --pad-to-max-length"});
   }
   request.step.model = bundle.options;
-  request.step.optimizer.kind = options.optim;
+  request.step.optimizer = optimizer_options(bundle, options);
   request.step.precision = options.precision;
-  request.step.optimizer.adamw = {.beta1 = options.adam_beta1,
-                                  .beta2 = options.adam_beta2,
-                                  .eps = options.adam_epsilon,
-                                  .weight_decay = options.weight_decay};
-  request.step.optimizer.rate_factor =
-      [factors = rate_factors(bundle.specs(), options.rates, options.learning_rate)](const std::string& name) {
-        const auto found = factors.find(name);
-        return found == factors.end() ? 1.0 : found->second;
-      };
-  // As in transformers' Trainer: excludes the names for biases and norms, and the scales of all norms.
-  std::set<std::string> scales;
-  for (const ParameterSpec& spec : bundle.specs()) {
-    if (spec.init == ParameterSpec::Init::kOnes) scales.insert(spec.name);
-  }
-  request.step.optimizer.decays = [scales = std::move(scales)](const std::string& name) {
-    return decays_by_default(name) && !scales.contains(name);
-  };
-  request.step.optimizer.clips = options.max_grad_norm > 0;
-  request.step.optimizer.unscales = options.precision == DType::kF16;
   // Ranks divide an update; in an evaluation, each takes whole micro-batches.
   const std::int64_t ranks = train == nullptr ? 1 : options.ranks;
   request.train_batch_size = (options.train_batch_size + ranks - 1) / ranks;
@@ -263,10 +245,6 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
     request.step.teacher = teacher_options(options);
   }
   request.trains = train != nullptr;
-  // Without an epsilon, moments of 0 would make a weight NaN, as torch does.
-  if (train != nullptr && static_cast<float>(options.adam_epsilon) > 0) {
-    request.step.data_rows = data_rows(*train, request.step.definition.encoder().facts());
-  }
   request.pretrained = bundle.weights != nullptr;
   for (const auto& [name, config] : smaller_presets(bundle.config)) {
     request.smaller_models.push_back({name, task_of(config.task).model(config.encoder, config.task)});
@@ -291,7 +269,8 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
     const SamplerOptions order = sampler_options(options);
     const Sampler sampler(train->examples(), order);
     const std::int64_t per_epoch = sampler.updates_per_epoch();
-    const std::int64_t epochs = (total_steps(options, per_epoch) + per_epoch - 1) / per_epoch;
+    request.updates = total_steps(options, per_epoch);
+    const std::int64_t epochs = (request.updates + per_epoch - 1) / per_epoch;
     // The order of pages is known, so the most rows of any micro-batch of the run are known, not guessed.
     const auto most_rows = [train, order, epochs](std::int64_t micro) {
       return Sampler(train->examples(), order).largest_text_rows(0, static_cast<std::uint64_t>(epochs), micro);

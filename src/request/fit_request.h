@@ -26,8 +26,8 @@ std::int64_t updates_of(const TrainOptions& options, const Dataset& train);
 FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, const Dataset* train,
                        const Dataset* evaluation, const MemoryRequest& memory);
 
-// Makes the plan of a resumed run keep the moments that the checkpoint has, also those of rows that the data lacks.
-void keep_moments(const ModelBundle& bundle, const std::optional<std::filesystem::path>& resume, FitRequest& request);
+// Returns how the run's options update the model's parameters.
+OptimizerOptions optimizer_options(const ModelBundle& bundle, const TrainOptions& options);
 
 // Returns the parameters of the model, and of a teacher, that do not change and are in the models' files in memory's
 // form, except for their types: an offload file need not hold them.

@@ -1,14 +1,20 @@
 #include "train/batch_binding.h"
 
+#include <fmt/format.h>
+
+#include <optional>
 #include <string_view>
+#include <utility>
 
 #include "model/grad_cache.h"
+#include "model/parameter_spec.h"
 #include "transform/distillation.h"
 #include "transform/optimizer.h"
 
 namespace plimsoll {
 
-BatchBinding::BatchBinding(const Program& program, const Batch& batch) : program_(&program) {
+BatchBinding::BatchBinding(const Program& program, const Batch& batch, WordRows word_rows)
+    : program_(&program), word_rows_(std::move(word_rows)) {
   const auto optional = [&](std::string_view name) {
     return program.has_source(name) ? program.source(name) : DeviceTensor();
   };
@@ -19,7 +25,8 @@ BatchBinding::BatchBinding(const Program& program, const Batch& batch) : program
     copies_.push_back({.tensor = i,
                        .input = program.tensor(source),
                        .row_count = program.is_row_count(source) ? source : kNoValue,
-                       .is_pixels = name == input::kPixelValues});
+                       .is_pixels = name == input::kPixelValues,
+                       .is_tokens = word_rows_ != nullptr && name == input::kInputIds});
     const Copy& copy = copies_.back();
     const bool same = copy.input.type() == view.type();
     check(same || (copy.is_pixels && view.elements() == copy.input.elements()),
@@ -27,6 +34,9 @@ BatchBinding::BatchBinding(const Program& program, const Batch& batch) : program
     const DeviceTensor& input = copy.input;
     if (copy.is_pixels && input.host_bytes().empty()) {
       pixels_.resize(static_cast<std::size_t>(input.elements()));
+    }
+    if (copy.is_tokens && input.host_bytes().empty()) {
+      rows_of_tokens_.resize(static_cast<std::size_t>(input.elements()));
     }
   }
   loss_scale_ = program.source(input::kLossScale);
@@ -45,6 +55,8 @@ void BatchBinding::copy(const Batch& batch) const {
   for (const Copy& copy : copies_) {
     if (copy.row_count != kNoValue) {
       program_->set_rows(copy.row_count, *batch.tensors()[copy.tensor].second.data<std::int32_t>());
+    } else if (copy.is_tokens) {
+      copy_tokens(batch, copy.input, batch.tensors()[copy.tensor].second.span<std::int32_t>());
     } else if (!copy.is_pixels) {
       copy.input.write(batch.tensors()[copy.tensor].second.byte_span());
     } else if (pixels_.empty()) {
@@ -54,6 +66,20 @@ void BatchBinding::copy(const Batch& batch) const {
       copy.input.write(std::as_bytes(std::span(pixels_)));
     }
   }
+}
+
+// Writes which row of the word embedding is each token's, in memory.
+void BatchBinding::copy_tokens(const Batch& batch, const DeviceTensor& input,
+                               std::span<const std::int32_t> tokens) const {
+  const auto used = static_cast<std::size_t>(batch.text_rows());
+  const bool in_place = rows_of_tokens_.empty();
+  const std::span<std::int32_t> rows = in_place ? input.view().span<std::int32_t>() : std::span(rows_of_tokens_);
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const std::optional<std::int32_t> row = word_row(*word_rows_, tokens[i]);
+    check(row || i >= used, [&] { return fmt::format("token {} has a row in memory", tokens[i]); });
+    rows[i] = row.value_or(0);
+  }
+  if (!in_place) input.write(std::as_bytes(rows));
 }
 
 void BatchBinding::set_loss_scale(float scale) const { loss_scale_.set(scale); }

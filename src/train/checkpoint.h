@@ -67,8 +67,8 @@ struct StateAccess {
   std::function<void()> begin{};
   // With ranks that share a state: returns the element of the whole with which `fill` begins. Empty: the first.
   std::function<std::uint64_t(const std::string& name)> first{};
-  // Returns the slots of a parameter's moments (transform/optimizer.h); none: every row has moments. Empty: no
-  // parameter has slots.
+  // Returns the slots of a parameter's moments (train/moment_rows.h); none: every row has moments. Empty: no parameter
+  // has slots.
   std::function<std::vector<std::int32_t>(const std::string& parameter)> slots{};
 };
 

@@ -58,7 +58,7 @@ GradientReport compute_gradients(const ModelBundle& bundle, const std::filesyste
   const Program program(std::move(prepared), std::move(plan), *memory);
   load_model(bundle, 0, [&](const std::string& name) { return ParameterPlace(program.source(name)); });
 
-  const BatchBinding binding(program, batch);
+  const BatchBinding binding(program, batch, options.word_rows);
   binding.copy(batch);
   // A batch without labels has no loss to divide; its gradients are zero, not NaN.
   binding.set_loss_scale(batch.loss_terms() > 0 ? static_cast<float>(1 / batch.loss_weight()) : 1.0F);

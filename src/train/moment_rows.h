@@ -1,15 +1,19 @@
 // MomentRows: which row of a table each row of its moments belongs to, in a checkpoint and in memory, where only some
-// rows have moments (Op::kAdamWSlots). A run that resumes with other data, or with all rows, keeps those rows apart.
+// rows have moments (ModelOptions::word_rows). A checkpoint says so in "<table>.slots", i32[R]: each row's place among
+// the moments, or -1. A run that resumes with other data, or with all rows, keeps those rows apart.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "formats/tensor_source.h"
 
 namespace plimsoll {
+
+inline constexpr std::string_view kSlotsSuffix = ".slots";
 
 class MomentRows {
  public:

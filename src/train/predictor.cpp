@@ -99,12 +99,12 @@ std::string pages_of(const Batch& batch, const Dataset& dataset) {
 }
 
 // Runs the batch again, node by node, and says where the first number that is not finite comes from.
-DivergedError not_finite(const Program& program, const BatchBinding& binding, const Batch& batch,
+DivergedError not_finite(const Session& session, const Program& program, const BatchBinding& binding, const Batch& batch,
                          const Dataset& dataset) {
   binding.copy(batch);
   binding.set_loss_scale(1);
   binding.set_dropout_key({0, 0});
-  const std::optional<StepFault> fault = CheckedRun(program).run();
+  const std::optional<StepFault> fault = session.as_in_files(CheckedRun(program).run());
   return DivergedError(
       {.what = "the model's predictions are NaN or infinite",
        .where = pages_of(batch, dataset),
@@ -190,7 +190,7 @@ class SharedPrediction {
     const bool has_own = ranks_.rank() < count;
     computed_ = round_[has_own ? static_cast<std::size_t>(ranks_.rank()) : 0];
     const Batch& batch = *computed_;
-    if (!binding_) binding_ = std::make_unique<BatchBinding>(program_, batch);
+    if (!binding_) binding_ = std::make_unique<BatchBinding>(program_, batch, session_.plan().word_rows);
     binding_->copy(batch);
     binding_->set_loss_scale(1);
     binding_->set_dropout_key({0, 0});
@@ -220,7 +220,7 @@ class SharedPrediction {
   // All ranks have seen the fault, and each searches what it has computed itself, because the others may need its parts
   // of parameters. All report what the rank that computed the micro-batch has found.
   [[noreturn]] void throw_fault(std::size_t member) {
-    const Problem found = not_finite(program_, *binding_, *computed_, dataset_).problem();
+    const Problem found = not_finite(session_, program_, *binding_, *computed_, dataset_).problem();
     const std::string text =
         json_text(nlohmann::json({found.what, found.where, found.found, found.allowed, found.remedy}));
     const auto said = nlohmann::json::parse(all_gather_texts(ranks_, text).at(member)).get<std::vector<std::string>>();
@@ -266,7 +266,7 @@ PredictionTotals predict_pages(const Session& session, const ModelDefinition& mo
   PredictionTotals totals;
   HostCopy logits(program.tensor(planned.logits));
   const auto run = [&](const Batch* batch) {
-    if (!binding) binding = std::make_unique<BatchBinding>(program, *batch);
+    if (!binding) binding = std::make_unique<BatchBinding>(program, *batch, session.plan().word_rows);
     binding->copy(*batch);
     binding->set_loss_scale(1);
     binding->set_dropout_key({0, 0});
@@ -277,11 +277,11 @@ PredictionTotals predict_pages(const Session& session, const ModelDefinition& mo
     }
     logits.refresh();
     const float loss = program.tensor(planned.loss).get<float>();
-    if (!std::isfinite(loss)) throw not_finite(program, *binding, *batch, dataset);
+    if (!std::isfinite(loss)) throw not_finite(session, program, *binding, *batch, dataset);
     totals.loss_sum += loss;
     totals.loss_weight += batch->loss_weight();
     for (std::int64_t sample = 0; sample < batch->samples(); ++sample) {
-      if (!pages.add(*batch, sample, logits.view())) throw not_finite(program, *binding, *batch, dataset);
+      if (!pages.add(*batch, sample, logits.view())) throw not_finite(session, program, *binding, *batch, dataset);
     }
     return true;
   };

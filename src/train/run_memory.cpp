@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "base/bytes.h"
+#include "bundle/adapter.h"
 #include "train/moment_rows.h"
 #include "transform/distillation.h"
 #include "transform/optimizer.h"
@@ -12,8 +13,7 @@ namespace plimsoll {
 
 RunMemory::RunMemory(const Session& session, const ModelBundle& bundle) : session_(session), bundle_(bundle) {
   for (const auto& [name, entry] : session.plan().layout.entries()) {
-    if (entry.role != Role::kState || !is_optimizer_state(name)) continue;
-    (name.ends_with(kSlotsSuffix) ? slot_names_ : state_names_).push_back(name);
+    if (entry.role == Role::kState && is_optimizer_state(name)) state_names_.push_back(name);
   }
   for (const auto& [name, state] : session.plan().offload.states()) state_names_.push_back(name);
   std::sort(state_names_.begin(), state_names_.end());  // a checkpoint does not depend on what is offloaded
@@ -21,7 +21,11 @@ RunMemory::RunMemory(const Session& session, const ModelBundle& bundle) : sessio
     rank_states_.emplace(session, state_names_);
     state_names_ = rank_states_->names();
   }
-  std::ranges::merge(state_names_, slot_names_, std::back_inserter(saved_names_));
+  saved_names_ = state_names_;
+  if (const std::string table = table_with_slots(); !table.empty()) {
+    slots_name_ = table + std::string(kSlotsSuffix);
+    saved_names_.insert(std::ranges::upper_bound(saved_names_, slots_name_), slots_name_);
+  }
   if (!rank_states_) return;
   for (const ParameterSpec& spec : bundle.specs()) {
     const bool trains_split = session.plan().precision == DType::kBF16 && session.plan().shards.has(spec.name) &&
@@ -105,50 +109,48 @@ ParameterMemory RunMemory::parameters() const {
   return [this](const std::string& name) { return session_.parameter(name); };
 }
 
+std::string RunMemory::table_with_slots() const {
+  if (session_.plan().word_rows == nullptr || state_names_.empty()) return {};
+  for (const ParameterSpec& spec : bundle_.specs()) {
+    if (spec.rows != nullptr && spec.trains) return spec.name;
+  }
+  return {};
+}
+
+std::vector<std::int32_t> RunMemory::slots(const std::string& parameter) const {
+  if (slots_name_.empty() || parameter + std::string(kSlotsSuffix) != slots_name_) return {};
+  return slots_of(*session_.plan().word_rows, session_.plan().vocabulary);
+}
+
+StateAccess RunMemory::own_states() const {
+  return {.type = [this](const std::string& name) { return session_.state_type(name); },
+          .read = [this](const std::string& name, const auto& visit) { session_.read_state(name, visit); },
+          .fill = [this](const std::string& name, const auto& visit) { session_.fill_state(name, visit); }};
+}
+
 StateAccess RunMemory::states() const {
-  StateAccess own = {.type = [this](const std::string& name) { return session_.state_type(name); },
-                     .read = [this](const std::string& name, const auto& visit) { session_.read_state(name, visit); },
-                     .fill = [this](const std::string& name, const auto& visit) { session_.fill_state(name, visit); },
-                     .slots = [this](const std::string& parameter) { return slots(parameter); }};
-  if (!rank_states_) return own;
-  // Every rank has all slots.
-  StateAccess access = rank_states_->access();
-  access.begin = [this] { end_serving(); };
-  access.slots = own.slots;
-  access.type = [of_ranks = access.type, own = own.type](const std::string& name) {
-    return name.ends_with(kSlotsSuffix) ? own(name) : of_ranks(name);
+  StateAccess access = rank_states_ ? rank_states_->access() : own_states();
+  if (rank_states_) access.begin = [this] { end_serving(); };
+  if (slots_name_.empty()) return access;
+  access.slots = [this](const std::string& parameter) { return slots(parameter); };
+  access.type = [this, of_states = access.type](const std::string& name) {
+    return name == slots_name_ ? TensorType{DType::kI32, {session_.plan().vocabulary}} : of_states(name);
   };
-  access.read = [of_ranks = access.read, own = own.read](const std::string& name, const auto& visit) {
-    return name.ends_with(kSlotsSuffix) ? own(name, visit) : of_ranks(name, visit);
+  access.read = [this, of_states = access.read](const std::string& name, const auto& visit) {
+    if (name != slots_name_) return of_states(name, visit);
+    const std::vector<std::int32_t> of_rows = slots(name.substr(0, name.size() - kSlotsSuffix.size()));
+    visit(std::as_bytes(std::span(of_rows)));
   };
   return access;
 }
 
-std::vector<std::int32_t> RunMemory::slots(const std::string& parameter) const {
-  const std::string name = parameter + std::string(kSlotsSuffix);
-  if (std::ranges::find(slot_names_, name) == slot_names_.end()) return {};
-  return slots_of(*session_.plan().rows_with_moments, session_.state_type(name).shape.elements());
-}
-
-void RunMemory::fill_slots() const {
-  for (const std::string& name : slot_names_) {
-    const std::vector<std::int32_t> of_rows = slots(name.substr(0, name.size() - kSlotsSuffix.size()));
-    std::span<const std::byte> left = std::as_bytes(std::span(of_rows));
-    session_.fill_state(name, [&](std::span<std::byte> bytes) {
-      std::ranges::copy(left.first(bytes.size()), bytes.begin());
-      left = left.subspan(bytes.size());
-    });
-  }
-}
-
 void RunMemory::fill_fresh(std::uint64_t seed) {
   original_ = bundle_.source(seed);
-  load_model(bundle_, seed, parameters());
+  original_.table_hash = load_model(bundle_, seed, parameters()).table_hash;
   for (const std::string& name : state_names_) {
     // std::fill sets bytes by memset, std::ranges::fill one by one.
     states().fill(name, [](std::span<std::byte> bytes) { std::fill(bytes.begin(), bytes.end(), std::byte{0}); });
   }
-  fill_slots();
 }
 
 void RunMemory::fill_teacher(const ModelBundle& teacher) const {
@@ -161,13 +163,41 @@ void RunMemory::fill_teacher(const ModelBundle& teacher) const {
 
 void RunMemory::fill_from(const std::filesystem::path& checkpoint, std::uint64_t seed) {
   load_checkpoint(checkpoint, bundle_, parameters(), state_names_, states());
-  fill_slots();
-  if (!bundle_.options.lora.enabled()) resumed_ = std::make_shared<WeightsFile>(open_weights(checkpoint));
-  original_ = {.weights = resumed_.get(), .seed = seed};
+  take_as_original(checkpoint, seed);
 }
 
-void RunMemory::fill_parameters_from(const std::filesystem::path& checkpoint) const {
+void RunMemory::fill_parameters_from(const std::filesystem::path& checkpoint) {
   load_checkpoint_parameters(checkpoint, bundle_, parameters());
+  take_as_original(checkpoint, original_.seed);
+}
+
+void RunMemory::take_as_original(const std::filesystem::path& checkpoint, std::uint64_t seed) {
+  if (bundle_.options.lora.enabled()) {
+    resumed_ = open_adapter(checkpoint, bundle_.definition()).weights;
+    original_ = bundle_.source(seed);
+    original_.adapter = resumed_.get();
+  } else {
+    resumed_ = std::make_shared<WeightsFile>(open_weights(checkpoint));
+    original_ = {.weights = resumed_.get(), .seed = seed};
+  }
+  decays_.clear();
+}
+
+void RunMemory::expect_updates(std::int64_t updates) {
+  if (notes_updates() && updates > 0) decays_.reserve(static_cast<std::size_t>(updates));
+}
+
+void RunMemory::note_update(double learning_rate) {
+  if (!notes_updates()) return;
+  const RunPlan& plan = session_.plan();
+  // As every backend computes it.
+  const double rate = plan.word_rate_factor * double{static_cast<float>(learning_rate)};
+  decays_.push_back(static_cast<float>(1.0 - rate * plan.word_decay));
+  original_.decays = decays_;
+}
+
+void RunMemory::note_checkpoint(const std::filesystem::path& checkpoint) {
+  if (notes_updates()) take_as_original(checkpoint, original_.seed);
 }
 
 WrittenBytes RunMemory::written_bytes(bool only_model) const {
@@ -176,7 +206,7 @@ WrittenBytes RunMemory::written_bytes(bool only_model) const {
   WrittenBytes written{.checkpoint = 0, .model = kSmallFiles};
   for (const ParameterSpec& spec : bundle_.specs()) {
     if (bundle_.options.lora.enabled() && !spec.in_adapter_file()) continue;
-    written.model += static_cast<std::uint64_t>(spec.shape.elements()) * dtype_bytes(DType::kF32);
+    written.model += static_cast<std::uint64_t>(spec.file_shape.elements()) * dtype_bytes(DType::kF32);
   }
   std::uint64_t state_bytes = 0;
   for (const std::string& name : saved_names_) state_bytes += states().type(name).bytes();

@@ -1,8 +1,9 @@
 // RunMemory: the parameters and optimizer states of a run, for filling them from files and writing them to files,
 // wherever the session keeps them.
 //
-// Frozen parameters may be held in fewer bits than their file has. original() is where their exact values come from
-// when the model is saved: the model that the run began with, or the checkpoint that it was resumed from.
+// Frozen parameters may be held in fewer bits than their file has, and only some rows of the word embedding may be
+// held. original() is where the rest comes from when the model is saved: the model that the run began with, or the
+// latest checkpoint that it was resumed from or has written.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +33,13 @@ class RunMemory {
   // Fills both from a checkpoint. Throws DataError if it is damaged or does not fit the model.
   void fill_from(const std::filesystem::path& checkpoint, std::uint64_t seed);
   // Fills only the parameters.
-  void fill_parameters_from(const std::filesystem::path& checkpoint) const;
+  void fill_parameters_from(const std::filesystem::path& checkpoint);
+  // Reserves what note_update() keeps of so many updates: RunPlan::noted_bytes.
+  void expect_updates(std::int64_t updates);
+  // Says that this update has changed the parameters: rows that are not in memory decay, too, when they are saved.
+  void note_update(double learning_rate);
+  // Says that the checkpoint has been written, so that the next one can begin with its values.
+  void note_checkpoint(const std::filesystem::path& checkpoint);
 
   ParameterMemory parameters() const;
   // Returns the same for saving: with ranks that each keep a part of a parameter, rank 0 gets the whole, while the
@@ -53,18 +60,24 @@ class RunMemory {
   WrittenBytes written_bytes(bool only_model) const;
 
  private:
-  // Says which rows of a table have moments, if only some have: the plan does.
-  void fill_slots() const;
+  // Returns the name of the word embedding, if memory has only some of its rows and they train; else none.
+  std::string table_with_slots() const;
   std::vector<std::int32_t> slots(const std::string& parameter) const;
+  StateAccess own_states() const;
+  // True if rows that are not in memory decay, and this rank saves them.
+  bool notes_updates() const { return session_.plan().word_decay != 0 && session_.plan().rank == 0; }
+  void take_as_original(const std::filesystem::path& checkpoint, std::uint64_t seed);
 
   const Session& session_;
   const ModelBundle& bundle_;
-  // The optimizer's states, the slots of moments, which no checkpoint gives back, and both together.
-  std::vector<std::string> state_names_, slot_names_, saved_names_;
+  std::string slots_name_;  // of the slots of moments, which no checkpoint gives back; empty: there are none
+  // The optimizer's states; and with the slots.
+  std::vector<std::string> state_names_, saved_names_;
   std::optional<RankStates> rank_states_;  // if ranks share the states
   // Parameters, or lower halves of split parameters, of which each rank keeps a part.
   std::vector<std::string> divided_;
-  std::shared_ptr<const WeightsFile> resumed_;  // the whole model of the checkpoint
+  std::shared_ptr<const WeightsFile> resumed_;  // of the checkpoint: the model, or its adapter
+  std::vector<float> decays_;                   // of each update since original_; room for all is reserved
   ParameterSource original_;
 };
 

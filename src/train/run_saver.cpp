@@ -69,6 +69,7 @@ void RunSaver::write(const TrainerState& state) {
   } catch (const EnvironmentError& error) {
     throw_unwritten(fmt::format("cannot write the checkpoint of update {}", state.step), error, options_.output_dir);
   }
+  memory_.note_checkpoint(path);
   observer_.on_checkpoint(path);
   agreement_.wait_for_all();
 }

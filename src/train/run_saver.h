@@ -20,7 +20,7 @@ class RunSaver {
  public:
   // All arguments must outlive this object.
   // With ranks, the first one writes, and each method returns on all ranks when that is done.
-  RunSaver(const TrainOptions& options, const ModelBundle& bundle, const RunMemory& memory, TrainObserver& observer,
+  RunSaver(const TrainOptions& options, const ModelBundle& bundle, RunMemory& memory, TrainObserver& observer,
            Communicator* ranks = nullptr)
       : options_(options), bundle_(bundle), memory_(memory), observer_(observer), agreement_(ranks) {}
 
@@ -46,7 +46,7 @@ class RunSaver {
 
   const TrainOptions& options_;
   const ModelBundle& bundle_;
-  const RunMemory& memory_;
+  RunMemory& memory_;
   TrainObserver& observer_;
   RankAgreement agreement_;
   std::int64_t saved_step_ = -1;

@@ -83,7 +83,7 @@ StepBench bench_step(const ModelBundle& bundle, const std::filesystem::path& bat
     if (entry.role == Role::kState) session.persistent(name).fill_zeros();
   }
   load_model(bundle, 0, [&](const std::string& name) { return session.parameter(name); });
-  const BatchBinding binding(program, *batch);
+  const BatchBinding binding(program, *batch, session.plan().word_rows);
   const float loss_scale = batch->loss_terms() > 0 ? static_cast<float>(1 / batch->loss_weight()) : 1.0F;
   StepBench result{.step_seconds = {},
                    .losses = {},

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <memory>
 
 #include "base/file.h"
 #include "formats/json.h"
@@ -158,6 +161,8 @@ void write_step_record(const std::filesystem::path& directory, const StepRecord&
                                {"micro_batches", micro_batches},
                                {"model",
                                 {{"freeze", options.freeze},
+                                 {"word_rows", options.word_rows == nullptr ? nlohmann::json()
+                                                                            : nlohmann::json(*options.word_rows)},
                                  {"frozen_weights", dtype_name(options.frozen_weights)},
                                  {"lora_dropout", options.lora.dropout},
                                  {"train_relative_position_tables", options.train_relative_position_tables}}},
@@ -200,6 +205,15 @@ Replay replay_step(const std::filesystem::path& directory, Backend& backend) {
     bundle.options.frozen_weights = weights_type_of(model.at("frozen_weights").get<std::string>());
     bundle.options.lora.dropout = model.at("lora_dropout").get<double>();
     bundle.options.train_relative_position_tables = model.at("train_relative_position_tables").get<bool>();
+    // Earlier versions had all rows in memory.
+    if (const nlohmann::json rows = model.value("word_rows", nlohmann::json()); !rows.is_null()) {
+      auto word_rows = rows.get<std::vector<std::int32_t>>();
+      const bool ascending = std::ranges::adjacent_find(word_rows, std::ranges::greater_equal()) == word_rows.end();
+      if (word_rows.empty() || !ascending || word_rows.front() < 0 || word_rows.back() >= bundle.facts().vocab_size) {
+        refuse("word_rows that are not tokens in ascending order");
+      }
+      bundle.options.word_rows = std::make_shared<const std::vector<std::int32_t>>(std::move(word_rows));
+    }
     if (json.contains("loss_options")) {  // earlier versions replayed a plain loss
       const nlohmann::json& loss = json.at("loss_options");
       bundle.config.task.loss = {.label_smoothing = loss.at("label_smoothing").get<double>(),
@@ -219,10 +233,10 @@ Replay replay_step(const std::filesystem::path& directory, Backend& backend) {
                       batch);
       const Program& program = session.program(
           step_program(session, static_cast<std::int64_t>(m) + 1 == replay.record.micro_batches_in_update));
-      const BatchBinding binding(program, batch);
+      const BatchBinding binding(program, batch, session.plan().word_rows);
       binding.copy(batch);
       bind_scalars(binding, replay.record.scalars, m == 0);
-      replay.fault = CheckedRun(program).run();
+      replay.fault = session.as_in_files(CheckedRun(program).run());
     }
   } catch (const nlohmann::json::exception& error) {
     refuse(json_fault(error));

@@ -191,7 +191,7 @@ void compute_teacher_file(const Session& session, const ModelDefinition& teacher
                              signal);
     }
     if (batch->samples() == 0) continue;
-    if (!binding) binding = std::make_unique<BatchBinding>(program, *batch);
+    if (!binding) binding = std::make_unique<BatchBinding>(program, *batch, session.plan().word_rows);
     binding->copy(*batch);
     binding->set_loss_scale(1);
     binding->set_dropout_key({0, 0});

@@ -119,6 +119,7 @@ void Trainer::begin(const std::optional<std::filesystem::path>& resume) {
     }
     state_.evaluation_due = options_.eval_on_start && data_.evaluation != nullptr;
   }
+  memory_.expect_updates(state_.total_steps - state_.step);
   if (options_.teacher != nullptr && options_.teacher_file == nullptr) memory_.fill_teacher(*options_.teacher);
   if (agreement_.is_first()) {
     check_disk(options_.output_dir,
@@ -148,7 +149,8 @@ StepScalars Trainer::scalars() const {
 void Trainer::update(const Interrupt& interrupt) {
   updates_.open(state_.step);
   const auto begin_time = Clock::now();
-  const UpdateResult result = updates_.run(scalars(), interrupt);
+  const StepScalars scalars_of_update = scalars();
+  const UpdateResult result = updates_.run(scalars_of_update, interrupt);
   bool changed = false;
   switch (result.end) {
     case UpdateResult::End::kDropped:
@@ -158,6 +160,7 @@ void Trainer::update(const Interrupt& interrupt) {
     case UpdateResult::End::kWhole:
       bad_pages_.forget_row();
       changed = rescale(result);
+      if (changed) memory_.note_update(scalars_of_update.learning_rate);
       log_->write_order(state_.step, result.samples);
       break;
     case UpdateResult::End::kFaulty:

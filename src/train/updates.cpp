@@ -207,7 +207,7 @@ const Program& Updates::bind(const Batch& batch, const StepScalars& scalars) {
   step_ = scalars.step;
   const Program& program = session_.program(kind);
   std::optional<BatchBinding>& binding = bindings_[static_cast<std::size_t>(kind)];
-  if (!binding) binding.emplace(program, batch);
+  if (!binding) binding.emplace(program, batch, session_.plan().word_rows);
   if (std::exchange(copied_, nullptr) != &batch) copy(batch, kind);
   StepScalars of_batch = scalars;
   of_batch.labelled = info.loss_weight_in_update;
@@ -232,7 +232,7 @@ std::optional<StepFault> Updates::of_all_ranks(std::optional<StepFault> found) {
   if (!agreement_.alone() && found && found->kind == StepFault::Kind::kIndex) {
     throw_fault({.step = step_, .fault = std::move(found)}, {});
   }
-  return agreement_.first_fault(std::move(found));
+  return agreement_.first_fault(session_.as_in_files(std::move(found)));
 }
 
 void Updates::copy(const Batch& batch, ProgramKind kind) {
@@ -270,7 +270,9 @@ std::optional<StepFault> Updates::find_fault(const StepScalars& scalars,
     found = of_all_ranks(CheckedRun(bind(batch, scalars)).run(scales_loss_));
     if (found || !batch.info().first_pass) continue;
     comparison_->collect(batch);
-    if (ends_first_pass(batch.info())) found = CheckedRun(comparison_->bind(scalars)).run(scales_loss_);
+    if (ends_first_pass(batch.info())) {
+      found = session_.as_in_files(CheckedRun(comparison_->bind(scalars)).run(scales_loss_));
+    }
   }
   if (comparison_) comparison_->forget();
   close();

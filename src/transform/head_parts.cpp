@@ -119,7 +119,7 @@ class Parts {
   std::vector<ValueId> append() {
     const Shape& shape = graph_.type(update_.inputs[0]).shape;
     std::vector<ValueId> made;  // the parameter and its moments, as the last part has left them
-    for (std::size_t i = 0; i < form_.states_end(); ++i) made.push_back(rewriter_.mapped(update_.inputs[i]));
+    for (std::size_t i = 0; i < form_.gradient(); ++i) made.push_back(rewriter_.mapped(update_.inputs[i]));
     std::vector<ValueId> squares;
     for (std::int64_t first = 0; first < shape[0]; first += head_.part_rows) {
       const std::int64_t count = std::min(head_.part_rows, shape[0] - first);

@@ -26,7 +26,7 @@ constexpr double kNear = 4;
 // Parameters that are fetched ahead take at most this many times the bytes of the largest.
 constexpr std::size_t kReadAhead = 2;
 
-bool has_offloadable_states(const Node& node) { return is_adamw(node.op); }
+bool has_offloadable_states(const Node& node) { return node.op == Op::kAdamW || node.op == Op::kAdamWRows; }
 
 // Returns whether the update is one of several for its parameter, which share its moments.
 bool shares_moments(const Node& update) { return std::get<AdamWAttributes>(update.attributes).whole_moments; }
@@ -44,7 +44,7 @@ ValueId source_of(const Graph& graph, ValueId id) {
 std::size_t state_bytes(const Graph& graph, const Node& update) {
   const UpdateForm form = update_form(graph, update);
   std::size_t bytes = 0;
-  for (std::size_t i = form.states(); i < form.states_end(); ++i) bytes += graph.type(update.inputs[i]).bytes();
+  for (std::size_t i = form.states(); i < form.gradient(); ++i) bytes += graph.type(update.inputs[i]).bytes();
   return bytes;
 }
 
@@ -209,7 +209,7 @@ class Offloader {
                           .part = part,
                           .seconds = seconds * static_cast<double>(part.count) / static_cast<double>(elements)});
       }
-      for (std::size_t i = form.states(); i < form.states_end(); ++i) {
+      for (std::size_t i = form.states(); i < form.gradient(); ++i) {
         const ValueId state = source_of(graph_, node.inputs[i]);
         offloaded_sources_.insert(state);
         layout_.set_state(graph_.value(state).name, {.type = graph_.type(state), .pieces = {}});
@@ -277,7 +277,7 @@ class Offloader {
         const std::size_t first = static_cast<std::size_t>(step.part.first) * dtype_bytes(whole.type.dtype);
         use.parts.push_back({.offset = whole.offset + first, .type = {whole.type.dtype, {step.part.count}}});
       }
-      for (std::size_t i = form.states(); i < form.states_end(); ++i) {
+      for (std::size_t i = form.states(); i < form.gradient(); ++i) {
         const Value& state = graph_.value(source_of(graph_, node.inputs[i]));
         const bool sums = form.coded && (i - form.states()) % 2 == 1;  // a block's largest magnitude
         const std::int64_t count = sums ? code_blocks(step.part.count) : step.part.count;
@@ -482,14 +482,13 @@ class Offloader {
     attributes.first += step.part.first;
     attributes.count = step.part.count;
     attributes.whole_moments = false;
-    if (!first) attributes.idle_count = 0;  // rows without moments decay once
     const bool with_parameter = is_offloaded_parameter(whole.inputs[0]);
     if (with_parameter) attributes.parameter_first = attributes.first;
     part.attributes = attributes;
     const std::size_t moved = with_parameter ? 0 : form.states();  // the first input that was fetched
     for (std::size_t i = 0; i < part.inputs.size(); ++i) {
       ValueId& input = part.inputs[i];
-      if (i >= moved && i < form.states_end()) {
+      if (i >= moved && i < form.gradient()) {
         input = arrived[i - moved];
       } else {
         // The parameter's inputs are the outputs of the previous part.

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -120,17 +120,12 @@ class Accumulator {
 // Collects the inputs of a parameter's update up to its gradient and adds its states to the graph.
 class UpdateInputs {
  public:
-  // `own`: the elements that are updated; `rows`: how many rows of them have moments, if not all.
-  UpdateInputs(Graph& graph, ValueId parameter, Shards::Range own, std::optional<std::int64_t> rows)
+  // `own`: the elements that are updated.
+  UpdateInputs(Graph& graph, ValueId parameter, Shards::Range own)
       : inputs{parameter}, graph_(graph), name_(graph.value(parameter).name), shape_(graph.type(parameter).shape) {
     const DType dtype = graph.type(parameter).dtype;
     f_ = dtype == DType::kBF16 ? DType::kF32 : dtype;
-    const bool is_part = own.count < shape_.elements();
-    if (rows) {
-      state_shape_ = is_part && *rows > 0 ? Shape{*rows * shape_[1]} : Shape{*rows, shape_[1]};
-    } else {
-      state_shape_ = is_part ? Shape{own.count} : shape_;
-    }
+    state_shape_ = own.count < shape_.elements() ? Shape{own.count} : shape_;
     if (dtype == DType::kBF16) add(kLowHalfSuffix, {DType::kI16, shape_});
   }
 
@@ -249,9 +244,8 @@ OptimizerKind parse_optimizer(std::string_view name) {
 }
 
 bool is_optimizer_state(std::string_view name) {
-  constexpr std::array<std::string_view, 7> kSuffixes = {".exp_avg",           ".exp_avg_sq",     ".exp_avg.absmax",
-                                                         ".exp_avg_sq.absmax", ".exp_avg_sq_row", ".exp_avg_sq_col",
-                                                         kSlotsSuffix};
+  constexpr std::array<std::string_view, 6> kSuffixes = {".exp_avg",           ".exp_avg_sq",     ".exp_avg.absmax",
+                                                         ".exp_avg_sq.absmax", ".exp_avg_sq_row", ".exp_avg_sq_col"};
   return std::any_of(kSuffixes.begin(), kSuffixes.end(),
                      [&](std::string_view suffix) { return name.ends_with(suffix); });
 }
@@ -284,32 +278,14 @@ bool decays_by_default(const std::string& parameter) {
   return !contains("bias") && !contains("layernorm") && !contains("rmsnorm") && !is_norm();
 }
 
-namespace {
-
-ValueId add_slots(Graph& graph, ValueId table) {
-  return graph.add_state(graph.value(table).name + std::string(kSlotsSuffix),
-                         {DType::kI32, {graph.type(table).shape[0]}});
+double weight_decay_of(const OptimizerOptions& options, const std::string& parameter) {
+  const bool decays = options.decays ? options.decays(parameter) : decays_by_default(parameter);
+  return decays ? options.adamw.weight_decay : 0;
 }
 
-// The part of a table's moments that this rank updates: how many of its rows have moments, and which elements of all
-// moments these are.
-struct SlotPart {
-  std::int64_t rows = 0, first = 0, count = 0;
-};
-
-// Returns nothing if all rows have moments. Blocks of codes lie within a row.
-std::optional<SlotPart> slot_part(const Shape& table, bool coded, Shards::Range own, const ParameterFacts& facts) {
-  if (facts.rows_with_gradients == nullptr || (coded && table[1] % kStateBlock != 0)) return std::nullopt;
-  const std::vector<std::int32_t>& rows = *facts.rows_with_gradients;
-  if (std::ssize(rows) >= table[0]) return std::nullopt;
-  const auto before = [&](std::int64_t element) {
-    return std::ranges::lower_bound(rows, element / table[1]) - rows.begin();
-  };
-  const std::int64_t first = before(own.first), count = before(own.first + own.count) - first;
-  return SlotPart{.rows = count, .first = first * table[1], .count = count * table[1]};
+double rate_factor_of(const OptimizerOptions& options, const std::string& parameter) {
+  return options.rate_factor ? options.rate_factor(parameter) : 1;
 }
-
-}  // namespace
 
 ValueId append_optimizer(Graph& graph, const Gradients& gradients, const OptimizerOptions& options,
                          const ParameterFacts& facts) {
@@ -336,21 +312,12 @@ ValueId append_optimizer(Graph& graph, const Gradients& gradients, const Optimiz
                                                 .attributes = GradientNormAttributes{},
                                                 .inputs = {norm_inputs.front(), squares.of(parameter)},
                                                 .phase = Phase::kUpdate})[1];
-    const double decay =
-        (options.decays ? options.decays(name) : decays_by_default(name)) ? options.adamw.weight_decay : 0;
-    const double rate_factor = options.rate_factor ? options.rate_factor(name) : 1;
+    const double decay = weight_decay_of(options, name), rate_factor = rate_factor_of(options, name);
     const bool factored = options.kind == OptimizerKind::kAdafactor;
     const std::int64_t elements = graph.type(parameter).shape.elements();
     const Shards::Range own = facts.updates_shards ? facts.shards->own(name) : Shards::Range{0, elements};
-    const bool coded = options.kind == OptimizerKind::kAdamW8bit && elements >= options.coded_from &&
-                       (!facts.takes_codes || facts.takes_codes(name));
-    std::optional<SlotPart> slots;
-    if (!factored && gradient.by_rows()) slots = slot_part(graph.type(parameter).shape, coded, own, facts);
-    if (own.count == 0 && elements > 0) {  // another rank owns it; rank 0 saves the slots of all
-      if (slots) add_slots(graph, parameter);
-      continue;
-    }
-    UpdateInputs parts(graph, parameter, own, slots ? std::optional(slots->rows) : std::nullopt);
+    if (own.count == 0 && elements > 0) continue;  // another rank owns it
+    UpdateInputs parts(graph, parameter, own);
     Node update{.name = update_name(name), .inputs = {}, .phase = Phase::kUpdate};
     if (factored) {
       update.op = gradient.by_rows() ? Op::kAdafactorRows : Op::kAdafactor;
@@ -361,22 +328,16 @@ ValueId append_optimizer(Graph& graph, const Gradients& gradients, const Optimiz
       AdamWAttributes attributes = options.adamw;
       attributes.weight_decay = decay;
       attributes.rate_factor = rate_factor;
-      if (slots && own.count < elements) {
-        const std::int64_t width = graph.type(parameter).shape[1];
-        attributes.first = slots->first;
-        attributes.count = slots->count;
-        attributes.idle_first = own.first / width;
-        attributes.idle_count = own.count / width;
-      } else if (own.count < elements) {
+      if (own.count < elements) {
         attributes.first = own.first;
         attributes.count = own.count;
         const bool has_all = gradient.by_rows() || graph.type(gradient.dense).shape.elements() == elements;
         attributes.gradient_first = has_all ? 0 : own.first;
       }
-      update.op = slots ? Op::kAdamWSlots : gradient.by_rows() ? Op::kAdamWRows : Op::kAdamW;
+      update.op = gradient.by_rows() ? Op::kAdamWRows : Op::kAdamW;
       update.attributes = attributes;
-      parts.add_adamw(coded);
-      if (slots) parts.inputs.push_back(add_slots(graph, parameter));
+      const bool takes_codes = facts.takes_codes ? facts.takes_codes(name) : elements >= options.coded_from;
+      parts.add_adamw(options.kind == OptimizerKind::kAdamW8bit && takes_codes);
     }
     update.inputs = std::move(parts.inputs);
     if (gradient.by_rows()) {

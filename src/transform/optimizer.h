@@ -5,7 +5,6 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "autodiff/autodiff.h"
 #include "graph/graph.h"
@@ -60,18 +59,18 @@ struct ParameterFacts {
   // The shape whose last two dimensions Adafactor uses to factor a parameter with a dense gradient; it has as many
   // elements as the graph's shape, the default.
   std::function<Shape(const std::string& parameter)> factored_shape{};
-  // Says whether kAdamW8bit codes the moments of a parameter of coded_from elements or more; the default is yes.
+  // Says whether kAdamW8bit codes the moments of a parameter; by default if it has coded_from elements or more.
   std::function<bool(const std::string& parameter)> takes_codes{};
   // Set if gradients were summed over ranks (transform/data_parallel.h): what each rank owns, and whether it updates
   // only that. The norm is the sum of what each rank finds for its own elements, in the order of ranks.
   const Shards* shards = nullptr;
   bool updates_shards = false;
-  // Which rows of a table whose gradient comes by rows ever have one, ascending, if that is known: AdamW keeps moments
-  // for these alone, at the places that "<parameter>.slots" says. nullptr: any row may have one.
-  const std::vector<std::int32_t>* rows_with_gradients = nullptr;
 };
 // False for biases and layer norms, by the name patterns of the `transformers` Trainer (get_decay_parameter_names).
 bool decays_by_default(const std::string& parameter);
+// Return the weight decay of a parameter, and the factor of its learning rate.
+double weight_decay_of(const OptimizerOptions& options, const std::string& parameter);
+double rate_factor_of(const OptimizerOptions& options, const std::string& parameter);
 
 // The names of the f32[1] inputs that the update reads each step.
 inline constexpr const char* kLearningRateInput = "learning_rate";
@@ -82,9 +81,8 @@ inline constexpr const char* kUnscaleInput = "unscale";
 // i32[1], 0 in the first micro-batch of an update; read by accumulate_gradients.
 inline constexpr const char* kKeepGradientsInput = "keep_gradients";
 // Appends, in Phase::kUpdate: the norm over all gradients, the clip factor, and an update for each parameter with its
-// states. All states begin as zero bytes, except for slots, which the run fills. Their names:
+// states. All states begin as zero bytes. Their names:
 //   "<parameter>.exp_avg", "<parameter>.exp_avg_sq"                of AdamW; in 8 bits both with an ".absmax"
-//   "<parameter>.slots"                                            i32[R], which row of these is each row's, or -1
 //   "<parameter>.exp_avg_sq_row", "<parameter>.exp_avg_sq_col"     of Adafactor; "<parameter>.exp_avg_sq" for a vector
 //   "<parameter>.low"                                              the rest of a parameter of BF16
 //   (tensor/split_float.h)
@@ -96,7 +94,7 @@ ValueId append_optimizer(Graph& graph, const Gradients& gradients, const Optimiz
 bool is_optimizer_state(std::string_view name);
 // True for an optimizer state that holds a moment in codes, or belongs to one.
 bool is_coded_state(std::string_view name, const TensorType& type);
-inline constexpr std::string_view kLowHalfSuffix = ".low", kSlotsSuffix = ".slots";
+inline constexpr std::string_view kLowHalfSuffix = ".low";
 // The name of the node that updates a parameter.
 inline std::string update_name(const std::string& parameter) { return parameter + ".update"; }
 

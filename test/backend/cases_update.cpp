@@ -117,8 +117,6 @@ struct UpdateCase {
   std::optional<Shape> factored{};    // for adafactor: the stack of matrices as which the parameter is read
   bool own_gradient = false;          // of a part: its gradient alone, flat
   bool whole_moments = false;         // of a part
-  Ids slots{};                        // for updates with slots: of each row
-  bool no_moments = false;            // of a rank: none of its rows has them
 };
 
 class UpdateBuilder {
@@ -134,7 +132,6 @@ class UpdateBuilder {
       add_moment("m", {-1, 1});
       add_moment("v", {0, 1});
     }
-    if (c_.op == Op::kAdamWSlots) inputs_.push_back(b_.integers("slots", {std::ssize(c_.slots)}, c_.slots));
     if (c_.op == Op::kAdamW || c_.op == Op::kAdafactor) {
       const Shape shape = c_.own_gradient ? Shape{c_.count} : c_.shape;
       inputs_.push_back(b_.values("gradient", {f_, shape}, numbers(shape.elements(), {-1, 1})));
@@ -180,17 +177,14 @@ class UpdateBuilder {
   }
 
   void add_moment(const std::string& name, Range range) {
-    const bool some = c_.op == Op::kAdamWSlots;
-    const std::int64_t rows = c_.no_moments || !some ? 0 : *std::ranges::max_element(c_.slots) + 1;
-    const Shape all = some ? Shape{rows, c_.shape[1]} : c_.shape;
-    const Shape shape = c_.count > 0 && !c_.whole_moments ? Shape{c_.count} : all;
+    const Shape shape = c_.count > 0 && !c_.whole_moments ? Shape{c_.count} : c_.shape;
     const std::int64_t elements = shape.elements();
     if (c_.states == States::kMoments) return add_state(name, {f_, shape}, numbers(elements, range));
     std::vector<double> codes;
     for (std::int64_t i = 0; i < elements; ++i) codes.push_back(b_.random_integer(0, 255));
     add_state(name, {DType::kU8, shape}, codes);
     std::vector<double> absmax = numbers(code_blocks(elements), {0, 1});
-    if (!absmax.empty()) absmax.back() = 0;  // as before the first update
+    absmax.back() = 0;  // as before the first update
     add_state(name + ".absmax", {f_, {code_blocks(elements)}}, absmax);
   }
 
@@ -288,50 +282,6 @@ std::vector<OpCase> parameter_update_cases() {
     part(256 * 13, 256 * 21);
     rows({9, 768}, {2, 7}, 3, {"part_without_rows", 9, 1e-3, 1.0});
     part(3 * 768, 768);
-    const auto slots = [&](Shape shape, Ids ids, std::int64_t capacity, Update update, Ids of_rows) {
-      if (states == States::kCodes && shape[1] % kStateBlock != 0) return;
-      list.push_back({Op::kAdamWSlots, shape, update, Weights::kWhole, states, ids, capacity});
-      list.back().slots = std::move(of_rows);
-    };
-    Ids every_third_has, every_has;  // of 300 rows
-    for (std::int32_t row = 0; row < 300; ++row) {
-      every_third_has.push_back(row % 3 == 1 ? row / 3 : -1);
-      every_has.push_back(row);
-    }
-    slots({7, 5}, {1, 4}, 3, {"some_rows", 4, 1e-3, 0.5}, {-1, 0, 1, -1, 2, -1, -1});
-    slots({7, 5}, {}, 3, {"no_gradient", 4, 1e-3, 0.5}, {-1, 0, -1, -1, -1, -1, 1});
-    slots({7, 5}, {1}, 3, {"skipped", 2, 1e-3, std::numeric_limits<double>::quiet_NaN()}, {-1, 0, -1, -1, -1, -1, 1});
-    slots({7, 8}, {1, 4}, 2, {"no_decay", 4, 1e-3, 0.5, no_decay}, {-1, 0, 1, -1, 2, -1, -1});
-    slots({6, 768}, {0, 3, 5}, 4, {"rows_of_whole_blocks", 9, 1e-3, 1.0, other}, {0, -1, 1, 2, -1, 3});
-    slots({5, 300}, {1, 4}, 3, {"rows_across_blocks", 9, 1e-3, 1.0}, {-1, 0, 1, -1, 2});
-    slots({5, 512}, {1, 4}, 3, {"slots_out_of_order", 9, 1e-3, 1.0}, {2, 1, -1, -1, 0});
-    slots({300, 67}, every_third, 120, {"many_rows", 30, 1e-3, 1.0}, every_third_has);
-    slots({300, 67}, every_third, 120, {"every_row", 30, 1e-3, 1.0}, every_has);
-    // Only one part of an update decays rows without moments.
-    const auto idle = [&](std::int64_t first, std::int64_t count) {
-      list.back().update.attributes.idle_first = first;
-      list.back().update.attributes.idle_count = count;
-    };
-    if (states == States::kMoments) {
-      slots({300, 67}, every_third, 120, {"first_part", 30, 1e-3, 1.0}, every_third_has);
-      part(0, 256 * 9);
-      slots({300, 67}, every_third, 120, {"last_part", 30, 1e-3, 1.0}, every_third_has);
-      part(256 * 9, 100 * 67 - 256 * 9);
-      idle(0, 0);
-    }
-    slots({6, 768}, {0, 3, 5}, 4, {"part_of_whole_blocks", 9, 1e-3, 1.0}, {0, -1, 1, 2, -1, 3});
-    part(768 + 256, 768);
-    idle(2, 3);
-    // A rank has rows 2 to 4 of six, two of which have moments, or none.
-    slots({3, 512}, {0, 3, 5}, 4, {"rows_of_a_rank", 9, 1e-3, 1.0}, {0, -1, 1, 2, -1, 3});
-    part(512, 1024);
-    idle(2, 3);
-    list.back().update.attributes.parameter_first = 2 * 512;
-    slots({3, 512}, {0, 5}, 4, {"rank_without_moments", 9, 1e-3, 1.0}, {0, -1, -1, -1, -1, 1});
-    idle(2, 3);
-    list.back().update.attributes.parameter_first = 2 * 512;
-    part(512, 0);
-    list.back().no_moments = true;
   }
   std::vector<OpCase> cases;
   for (UpdateCase& c : list) {

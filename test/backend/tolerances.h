@@ -203,7 +203,6 @@ inline Tolerance tolerance_of(Op op) {
       return {2 * kRounding, 0, "a square root and a quotient in double, rounded once"};
     case Op::kAdamW:
     case Op::kAdamWRows:
-    case Op::kAdamWSlots:
       return {2 * kRounding, 2 * kRounding, "five float operations an element, fused or not"};
     case Op::kAdafactor:
     case Op::kAdafactorRows:

@@ -316,7 +316,7 @@ fs::path write_adapter(const fs::path& directory) {
     for (std::int64_t i = 0; i < spec.shape.elements(); ++i) tensor.push_back(0.3F * std::sin(next += 0.7F));
   }
   fs::create_directories(directory);
-  save_adapter(directory, bundle, [&](const std::string& name) { return std::span<float>(values.at(name)); });
+  save_adapter(directory, bundle, {}, [&](const std::string& name) { return std::span<float>(values.at(name)); });
   return directory;
 }
 

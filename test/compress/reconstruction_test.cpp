@@ -111,7 +111,7 @@ class Reconstructions : public testing::Test {
       for (int i = 0; i < 2; ++i) {
         const Session& session = i == 0 ? a : b;
         const Program& program = session.program(ProgramKind::kEvaluate);
-        const BatchBinding binding(program, batch);
+        const BatchBinding binding(program, batch, nullptr);
         binding.copy(batch);
         binding.set_loss_scale(1);
         binding.set_dropout_key({0, 0});

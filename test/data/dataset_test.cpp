@@ -328,7 +328,7 @@ TEST(Dataset, NoticesFilesThatChange) {
   EXPECT_EQ(caught<PageError>([&] { data.load(0, scratch, example, pixels); }).kind(), "page-changed");
 }
 
-// The memory plan knows which tokens the data has (transform/optimizer.h), so a page may not get others later.
+// Memory has only the rows of the data's tokens (request/word_rows.h), so a page may not get others later.
 TEST(Dataset, KnowsItsTokens) {
   const ScratchFolder folder;
   const auto path = folder.write("a.jsonl", one_line(page_json(image_file("same_size.png"))));

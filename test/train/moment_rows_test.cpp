@@ -1,5 +1,5 @@
-// Tests runs whose plan knows which tokens the data has: moments of their rows alone, the same bits, and checkpoints
-// that such runs, and others, resume.
+// Tests runs whose memory has only the rows of the data's tokens: the same bits, moments of these rows alone, and
+// checkpoints that such runs, and others, resume.
 #include "train/moment_rows.h"
 
 #include <gtest/gtest.h>
@@ -88,6 +88,25 @@ INSTANTIATE_TEST_SUITE_P(, MomentRowsOf,
                                                                   {"coordinate_size", 43},
                                                                   {"shape_size", 42},
                                                                   {"num_attention_heads", 4}};
+                                              }},
+                                         Case{"EveryCheckpoint",  // each begins with the one before
+                                              [](SmallRun& run) { run.options.save_steps = 1; }},
+                                         Case{"BestModel",
+                                              [](SmallRun& run) {
+                                                run.evaluates = true;
+                                                run.options.eval_steps = run.options.save_steps = 1;
+                                                run.options.learning_rate = 0.3;  // the loss goes up and down
+                                                run.options.load_best_model_at_end = true;
+                                                run.options.metric_for_best_model = "loss";
+                                              }},
+                                         Case{"SkippedUpdates",
+                                              [](SmallRun& run) {
+                                                run.options.precision = DType::kF16;
+                                                run.options.fp16_initial_scale = 0x1p36;
+                                              }},
+                                         Case{"OtherRate",
+                                              [](SmallRun& run) {
+                                                run.options.rates = {.rates = {{"*word_embeddings*", 0.05}}};
                                               }},
                                          Case{"Offload",
                                               [](SmallRun& run) {

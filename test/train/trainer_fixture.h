@@ -21,6 +21,7 @@
 #include "request/fit_request.h"
 #include "request/open_data.h"
 #include "request/trained_parts.h"
+#include "request/word_rows.h"
 #include "support/far_backend.h"
 #include "support/scratch_folder.h"
 #include "train/trainer.h"
@@ -145,9 +146,8 @@ class SmallRun {
                                .zero_stage = zero_stage,
                                .sums_each_micro_batch = sums_each_micro_batch,
                                .bucket_bytes = std::size_t{20} << 10};
+    if (knows_tokens) keep_word_rows(bundle, options, data.get(), held_out.get(), resume);
     FitRequest request = fit_request(bundle, options, data.get(), held_out.get(), memory);
-    keep_moments(bundle, resume, request);
-    if (!knows_tokens) request.step.data_rows = nullptr;
     if (offload && !make_backend) request.step.stored = unchanging_parameters(bundle, options, true);
     const auto choose = [&](FitRequest& r) { return offload ? offloaded_plan(r, backend) : fit(r, backend); };
     const Session session(ranks == nullptr ? choose(request) : fit_on_ranks(request, backend, *ranks, choose), backend,
@@ -211,7 +211,7 @@ class SmallRun {
   TrainOptions options;
   fs::path model;             // empty: small_model()
   nlohmann::json model_keys;  // values of its config.json; null: as it is
-  bool knows_tokens = true;   // the plan knows which tokens the data has
+  bool knows_tokens = true;   // memory has only the rows of the data's tokens
   PartsRequest parts;
   ClassWeightRequest class_weights;
   LossOptions loss;

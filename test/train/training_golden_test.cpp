@@ -69,7 +69,7 @@ void expect_golden_training(const std::string& head, Backend& backend, std::size
   for (const auto& [name, entry] : session.plan().layout.entries()) {
     if (entry.role == Role::kState) session.persistent(name).fill_zeros();
   }
-  const BatchBinding binding(program, *batches[0]);
+  const BatchBinding binding(program, *batches[0], nullptr);
   for (std::size_t update = 0; update < updates; ++update) {
     const Batch& batch = *batches[update % batches.size()];
     binding.copy(batch);

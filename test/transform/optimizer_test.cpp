@@ -21,7 +21,7 @@ struct UpdateNet {
   ValueId norm = kNoValue;
   std::map<std::string, std::vector<double>> start;
 
-  explicit UpdateNet(const OptimizerOptions& options, const ParameterFacts& facts = {}) {
+  explicit UpdateNet(const OptimizerOptions& options) {
     add_parameter("dense.weight", {3, 4});
     add_parameter("dense.bias", {3});
     add_parameter("LayerNorm.weight", {5});
@@ -29,7 +29,7 @@ struct UpdateNet {
     gradients[table] = {.row_ids = graph.add_input("ids", {DType::kI32, {4}}),
                         .row_count = graph.add_input("count", {DType::kI32, {1}}),
                         .rows = graph.add_input("rows", {DType::kF64, {4, 2}})};
-    norm = append_optimizer(graph, gradients, options, facts);
+    norm = append_optimizer(graph, gradients, options);
   }
 
  private:
@@ -40,12 +40,6 @@ struct UpdateNet {
     return parameter;
   }
 };
-
-TensorType state_type(const Graph& graph, const std::string& name) {
-  const ValueId state = graph.find_source(name);
-  return state == kNoValue || graph.value(state).role != Role::kState ? TensorType{DType::kBool, {}}
-                                                                      : graph.type(state);
-}
 
 // Returns the dense gradients of update 1, 2, …; the table has rows 0, 2, 5 or 1, 5.
 std::map<std::string, std::vector<double>> gradients_at(const UpdateNet& net, int step) {
@@ -120,20 +114,17 @@ class Loop {
   int steps_ = 0;
 };
 
-void expect_updates(const OptimizerOptions& options, double max_norm, int updates, const ParameterFacts& facts = {}) {
-  const UpdateNet net(options, facts);
+void expect_updates(const OptimizerOptions& options, double max_norm, int updates) {
+  const UpdateNet net(options);
   verify(net.graph);
   ReferenceBackend backend;
   GraphRunner runner(net.graph, backend);
   Loop loop(net.start, options);
   for (const auto& [name, values] : net.start) {
     runner.set(name, values);
-    for (const char* moment : {".exp_avg", ".exp_avg_sq"}) {
-      const auto elements = state_type(net.graph, name + moment).shape.elements();
-      runner.set(name + moment, std::vector<double>(static_cast<std::size_t>(elements), 0.0));
-    }
+    runner.set(name + ".exp_avg", std::vector<double>(values.size(), 0.0));
+    runner.set(name + ".exp_avg_sq", std::vector<double>(values.size(), 0.0));
   }
-  if (facts.rows_with_gradients != nullptr) runner.set("table.weight.slots", std::vector<double>{0, 1, 2, -1, -1, 3});
   runner.set("max_grad_norm", std::vector<double>{max_norm});
   for (int step = 1; step <= updates; ++step) {
     const double rate = 0.0625 / step;
@@ -169,24 +160,6 @@ TEST(AppendOptimizer, DecaysWhatTheCallerSays) {
   expect_updates({.adamw = kAdamW, .decays = [](const std::string& name) { return name == "dense.bias"; }}, 0, 2);
 }
 
-TEST(AppendOptimizer, KeepsMomentsOfTheRowsThatHaveGradients) {
-  const std::vector<std::int32_t> rows = {0, 1, 2, 5}, all = {0, 1, 2, 3, 4, 5};
-  const ParameterFacts facts{.rows_with_gradients = &rows};
-  expect_updates({.adamw = kAdamW, .decays = {}}, 0.5, 6, facts);
-  const UpdateNet net({.adamw = kAdamW, .decays = {}}, facts);
-  EXPECT_EQ(state_type(net.graph, "table.weight.exp_avg").shape, (Shape{4, 2}));
-  EXPECT_EQ(state_type(net.graph, "table.weight.slots"), (TensorType{DType::kI32, {6}}));
-  EXPECT_EQ(state_type(net.graph, "dense.weight.exp_avg").shape, (Shape{3, 4}));
-  // All rows have moments if that many have gradients, if a block of codes would span rows, and of Adafactor.
-  EXPECT_EQ(
-      UpdateNet({.adamw = kAdamW, .decays = {}}, {.rows_with_gradients = &all}).graph.find_source("table.weight.slots"),
-      kNoValue);
-  const OptimizerOptions coded{.kind = OptimizerKind::kAdamW8bit, .coded_from = 1, .adamw = kAdamW, .decays = {}};
-  EXPECT_EQ(UpdateNet(coded, facts).graph.find_source("table.weight.slots"), kNoValue);
-  const OptimizerOptions factored{.kind = OptimizerKind::kAdafactor, .adamw = kAdamW, .decays = {}};
-  EXPECT_EQ(UpdateNet(factored, facts).graph.find_source("table.weight.slots"), kNoValue);
-}
-
 TEST(AppendOptimizer, NamesItsStatesAndItsOutput) {
   const UpdateNet net({.adamw = kAdamW, .decays = {}});
   for (const std::string& name : kNames) {
@@ -211,6 +184,12 @@ TEST(AppendOptimizer, NamesItsStatesAndItsOutput) {
 }
 
 // Returns the type of a state by name; rank 0 of BOOL if there is none.
+TensorType state_type(const Graph& graph, const std::string& name) {
+  const ValueId state = graph.find_source(name);
+  return state == kNoValue || graph.value(state).role != Role::kState ? TensorType{DType::kBool, {}}
+                                                                      : graph.type(state);
+}
+
 Graph graph_of_kind(OptimizerKind kind, DType parameter) {
   Graph graph;
   Gradients gradients;

@@ -188,7 +188,7 @@ class AdafactorKernel {
            .decay = static_cast<float>(decay),
            .one_minus_decay = static_cast<float>(1.0 - decay),
            .row_means = factored() ? a.outputs[form_.states()].data<float>() : nullptr,
-           .column_means = a.outputs[form_.states_end() - 1].data<float>(),
+           .column_means = a.outputs[form_.gradient() - 1].data<float>(),
            .column_sums = scratch_at<double>(a, column_sums_at_),
            .row_sums = scratch_at<double>(a, row_sums_at_),
            .unit_sums = scratch_at<double>(a, unit_sums_at_),

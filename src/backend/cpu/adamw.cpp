@@ -1,6 +1,6 @@
-// adamw, adamw_rows, adamw_slots: Loshchilov, Hutter 2019, with the arithmetic of torch.optim.AdamW's single-tensor
-// path: scalars are double and rounded to float where they meet a tensor; every tensor operation is in float. The
-// gradient is multiplied by clip first.
+// adamw, adamw_rows: Loshchilov, Hutter 2019, with the arithmetic of torch.optim.AdamW's single-tensor path: scalars
+// are double and rounded to float where they meet a tensor; every tensor operation is in float. The gradient is
+// multiplied by clip first.
 //
 // The kernel works in blocks of kStateBlock elements. What a block holds as float is updated in place; split parameters
 // and 8-bit moments pass through buffers on the stack.
@@ -86,32 +86,23 @@ HWY_INLINE float* load_moment(const AdamWParts::Moment& moment, const CodeMap& m
   return buffer;
 }
 
-// Updates the parameter's elements [at, at + count) with the moments' [first, first + count). If these are coded, first
-// is a multiple of kStateBlock; count is at most kStateBlock. `gradient` points to the gradient of the first element,
-// or is null for zeros.
-void adamw_block(const AdamWScalars& scalars, const AdamWParts& parts, std::size_t at, std::size_t first,
-                 std::size_t count, const float* gradient) {
+// Updates elements [first, first + count), where first is a multiple of kStateBlock and count at most kStateBlock.
+// `gradient` points to the gradient of element `first`, or is null for zeros.
+void adamw_block(const AdamWScalars& scalars, const AdamWParts& parts, std::size_t first, std::size_t count,
+                 const float* gradient) {
   HWY_ALIGN float parameter_buffer[kStateBlock], m_buffer[kStateBlock], v_buffer[kStateBlock];
   const bool split = parts.high != nullptr;
-  float* const parameter = split ? parameter_buffer : parts.parameter + at;
-  if (split) for_each_vector(count, JoinStep{parts.high + at, parts.low + at, parameter});
+  float* const parameter = split ? parameter_buffer : parts.parameter + first;
+  if (split) {
+    for_each_vector(count, JoinStep{parts.high + first, parts.low + first, parameter});
+  }
   float* const m = load_moment(parts.m, kSignedCodes, first, count, m_buffer);
   float* const v = load_moment(parts.v, kUnsignedCodes, first, count, v_buffer);
   adamw_range(scalars, parameter, m, v, gradient, count);
-  if (split) for_each_vector(count, SplitStep{parameter, parts.high + at, parts.low + at});
+  if (split) for_each_vector(count, SplitStep{parameter, parts.high + first, parts.low + first});
   if (parts.m.codes == nullptr) return;
   parts.m.absmax[first / kStateBlock] = encode_block<true>(kSignedCodeTable, m, count, parts.m.codes + first);
   parts.v.absmax[first / kStateBlock] = encode_block<false>(kUnsignedCodeTable, v, count, parts.v.codes + first);
-}
-
-// Multiplies the parameter's elements [at, at + count) by the factor of decay; count is at most kStateBlock.
-void decay_block(const AdamWScalars& scalars, const AdamWParts& parts, std::size_t at, std::size_t count) {
-  HWY_ALIGN float buffer[kStateBlock];
-  const bool split = parts.high != nullptr;
-  float* const parameter = split ? buffer : parts.parameter + at;
-  if (split) for_each_vector(count, JoinStep{parts.high + at, parts.low + at, parameter});
-  for (std::size_t i = 0; i < count; ++i) parameter[i] *= scalars.decay;
-  if (split) for_each_vector(count, SplitStep{parameter, parts.high + at, parts.low + at});
 }
 
 }  // namespace HWY_NAMESPACE
@@ -123,7 +114,6 @@ namespace plimsoll {
 namespace {
 
 HWY_EXPORT(adamw_block);
-HWY_EXPORT(decay_block);
 
 constexpr std::int64_t kUpdateGrain = 64 * kStateBlock;
 
@@ -187,60 +177,8 @@ std::unique_ptr<Kernel> make_adamw(const Graph& graph, const Node& node) {
       float buffer[kStateBlock];
       for (std::int64_t first = begin; first < end; first += kStateBlock) {
         const std::int64_t count = std::min(kStateBlock, end - first);
-        const auto at = static_cast<std::size_t>(first);
-        update(scalars, parts, at, at, static_cast<std::size_t>(count),
+        update(scalars, parts, static_cast<std::size_t>(first), static_cast<std::size_t>(count),
                gradient.elements(gradient_first + first, count, buffer));
-      }
-    });
-  });
-}
-
-// Makes adamw_slots. A part of the moments changes the rows that they belong to. To a row without moments, adamw_rows
-// with moments of 0 would do the same: it decays.
-std::unique_ptr<Kernel> make_adamw_slots(const Graph& graph, const Node& node) {
-  const auto attributes = std::get<AdamWAttributes>(node.attributes);
-  const UpdateForm form = update_form(graph, node);
-  const std::int64_t width = graph.type(node.inputs[0]).shape[1];
-  const std::int64_t rows = graph.type(node.inputs[form.states_end()]).shape[0];
-  const std::int64_t moments =
-      attributes.count > 0 ? attributes.count : graph.type(node.inputs[form.states()]).shape.elements();
-  const std::int64_t part_begin = attributes.first, part_end = part_begin + moments;
-  const std::int64_t idle_begin = attributes.idle_first;
-  const std::int64_t idle_end = attributes.idle_count < 0 ? rows : idle_begin + attributes.idle_count;
-  const std::int64_t parameter_first = attributes.parameter_first;
-  const auto update = HWY_DYNAMIC_DISPATCH(adamw_block);
-  const auto decay = HWY_DYNAMIC_DISPATCH(decay_block);
-  return make_kernel([=](const KernelArguments& a) {
-    const AdamWScalars scalars = scalars_of(attributes, a.inputs.subspan(form.scalars()));
-    const AdamWParts parts = parts_of(form, 0, 0, a.outputs);
-    const GradientRows gradient(form, width, a.inputs);
-    const std::int32_t* const slots = a.inputs[form.states_end()].data<std::int32_t>();
-    const auto for_blocks = [](std::int64_t begin, std::int64_t end, const auto& visit) {
-      for (std::int64_t first = begin; first < end; first += kStateBlock) {
-        visit(first, static_cast<std::size_t>(std::min(kStateBlock, end - first)));
-      }
-    };
-    const std::int64_t grain = std::max<std::int64_t>(1, kUpdateGrain / std::max<std::int64_t>(1, width));
-    parallel_for(rows, grain, [&](std::int64_t first_row, std::int64_t end_row) {
-      for (std::int64_t row = first_row; row < end_row; ++row) {
-        const std::int64_t row_at = row * width - parameter_first;
-        if (slots[row] < 0) {
-          if (row < idle_begin || row >= idle_end || scalars.decay == 1.0F) continue;
-          for_blocks(row_at, row_at + width, [&](std::int64_t at, std::size_t count) {
-            decay(scalars, parts, static_cast<std::size_t>(at), count);
-          });
-          continue;
-        }
-        // The elements of the row's moments that the part has.
-        const std::int64_t begin = slots[row] * width;
-        const std::int64_t first = std::max(begin, part_begin), end = std::min(begin + width, part_end);
-        if (first >= end) continue;
-        const float* const values = gradient.row(row);
-        for_blocks(first, end, [&](std::int64_t at, std::size_t count) {
-          const std::int64_t column = at - begin;
-          update(scalars, parts, static_cast<std::size_t>(row_at + column), static_cast<std::size_t>(at - part_begin),
-                 count, values == nullptr ? nullptr : values + column);
-        });
       }
     });
   });

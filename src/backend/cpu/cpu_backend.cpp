@@ -96,7 +96,6 @@ constexpr OpTable<Factory> kFactories = {
     {Op::kGradientNorm, make_gradient_norm},
     {Op::kAdamW, make_adamw},
     {Op::kAdamWRows, make_adamw},
-    {Op::kAdamWSlots, make_adamw_slots},
     {Op::kAdafactor, make_adafactor},
     {Op::kAdafactorRows, make_adafactor},
 };

@@ -124,7 +124,6 @@ std::unique_ptr<Kernel> make_gradient_norm(const Graph& graph, const Node& node)
 
 // adamw.cpp, adafactor.cpp: each also serves its op by rows
 std::unique_ptr<Kernel> make_adamw(const Graph& graph, const Node& node);
-std::unique_ptr<Kernel> make_adamw_slots(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_adafactor(const Graph& graph, const Node& node);
 
 // Returns the address of a tensor's element, whatever its type.

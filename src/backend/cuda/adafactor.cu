@@ -266,7 +266,7 @@ class AdafactorLaunch {
             .column_factors = scratch_at<float>(a, scratch_.column_factors),
             .divisor = scratch_at<float>(a, scratch_.divisor),
             .row_means = factored ? output<float>(a, form_.states()) : nullptr,
-            .column_means = output<float>(a, form_.states_end() - 1)};
+            .column_means = output<float>(a, form_.gradient() - 1)};
   }
 
   const Context& context_;

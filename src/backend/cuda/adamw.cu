@@ -1,6 +1,6 @@
-// adamw, adamw_rows, adamw_slots, with the reference's arithmetic: scalars are in double and rounded to float where
-// they meet a tensor; every tensor operation is in float. A warp takes one block of kStateBlock elements at a time; its
-// moments may be coded.
+// adamw, adamw_rows, with the reference's arithmetic: scalars are in double and rounded to float where they meet a
+// tensor; every tensor operation is in float. A warp takes one block of kStateBlock elements at a time; its moments may
+// be coded.
 #include <array>
 #include <bit>
 #include <functional>
@@ -252,104 +252,19 @@ __global__ void __launch_bounds__(kRowThreads) adamw(const PLIMSOLL_IN_PLACE Tas
   }
 }
 
-// The update of a parameter whose moments have slots. `of` holds the moments' elements [start, start + elements); its
-// parameter begins with element parameter_first of the table.
-struct SlotTask {
-  Task of;
-  const std::int32_t* slots;
-  std::int64_t table_rows, parameter_first, idle_first, idle_end;
-};
-
-// A warp takes one block of kStateBlock columns of a row at a time. Rows from idle_first on without moments decay. A
-// lane reads kWide neighbours at once.
-template <bool kCoded, int kWide>
-__global__ void __launch_bounds__(kRowThreads) adamw_slots(const PLIMSOLL_IN_PLACE SlotTask task) {
-  PLIMSOLL_SHARED Factors factors;
-  PLIMSOLL_SHARED std::conditional_t<kCoded, CodeTables, NoTables> tables;
-  constexpr int kEach = static_cast<int>(kStateBlock) / (kWide * static_cast<int>(kWarp));
-  const Task& t = task.of;
-  if (is_skipped(t.scalars.clip)) return;
-  if (threadIdx.x == 0) factors = t.settings.factors(t.scalars);
-  tables.fill();
-  __syncthreads();
-  const Factors s = factors;
-  const std::int64_t width = t.gradient.width, row_blocks = (width + kStateBlock - 1) / kStateBlock;
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kRowWarps + threadIdx.x / kWarp;
-  for (std::int64_t b = first; b < task.table_rows * row_blocks; b += std::int64_t{t.blocks} * kRowWarps) {
-    const std::int64_t row = b / row_blocks, column = b % row_blocks * kStateBlock;
-    const std::int32_t slot = task.slots[row];
-    if (slot < 0 && (row < task.idle_first || row >= task.idle_end || s.decay == 1)) continue;
-    const std::int64_t row_at = row * width - task.parameter_first;
-    float p[kEach][kWide], m[kEach][kWide], v[kEach][kWide], g[kEach][kWide] = {};
-    const auto place = [&](int i) {
-      return column + (i * static_cast<int>(kWarp) + static_cast<int>(lane_index())) * kWide;
-    };
-    // The elements of a pack that are within the row and the part.
-    const std::int64_t of_row = slot * width - t.start;
-    if (slot >= 0 && (of_row + width <= 0 || of_row >= t.elements)) continue;
-    const auto count = [&](int i) {
-      const std::int64_t left = width - place(i);
-      const bool here = slot < 0 || (of_row + place(i) >= 0 && of_row + place(i) < t.elements);
-      return !here || left <= 0 ? 0 : left >= kWide ? kWide : static_cast<int>(left);
-    };
-    for (int i = 0; i < kEach; ++i) t.parameter.load_from(row_at + place(i), count(i), p[i]);
-    if (slot < 0) {
-      for (int i = 0; i < kEach; ++i) {
-        for (int k = 0; k < kWide; ++k) p[i][k] *= s.decay;
-        t.parameter.store_to(row_at + place(i), count(i), p[i]);
-      }
-      continue;
-    }
-    const std::int64_t block = (of_row + column) / kStateBlock;
-    if constexpr (kCoded) {
-      if (of_row + column < 0 || of_row + column >= t.elements) continue;  // blocks lie within a row
-      load_moment<true>(t.moment, tables.signed_map, block, t.elements, m);
-      load_moment<true>(t.square, tables.unsigned_map, block, t.elements, v);
-    } else {
-      for (int i = 0; i < kEach; ++i) {
-        load(t.moment.whole + of_row + place(i), count(i), m[i]);
-        load(t.square.whole + of_row + place(i), count(i), v[i]);
-      }
-    }
-    const std::int64_t found = t.gradient.find(row);
-    for (int i = 0; i < kEach && t.gradient.has(found, row); ++i) {
-      load(t.gradient.values + found * width + place(i), count(i), g[i]);
-    }
-    for (int i = 0; i < kEach; ++i) {
-      for (int k = 0; k < kWide; ++k) adamw_step(s, p[i][k], m[i][k], v[i][k], g[i][k]);
-      t.parameter.store_to(row_at + place(i), count(i), p[i]);
-    }
-    if constexpr (kCoded) {
-      store_moment<true, true>(t.moment, tables, block, t.elements, m);
-      store_moment<true, false>(t.square, tables, block, t.elements, v);
-    } else {
-      for (int i = 0; i < kEach; ++i) {
-        store(m[i], count(i), t.moment.whole + of_row + place(i));
-        store(v[i], count(i), t.square.whole + of_row + place(i));
-      }
-    }
-  }
-}
-
 class AdamW final : public Kernel {
  public:
   AdamW(const Context& context, const Graph& graph, const Node& node)
       : context_(context), form_(update_form(graph, node)), attributes_(std::get<AdamWAttributes>(node.attributes)) {
     check(graph.type(node.inputs[form_.gradient_values()]).dtype == DType::kF32, "gradients of parameters are F32");
     const Shape& shape = graph.type(node.inputs[0]).shape;
-    const Shape& updated = form_.has_slots ? graph.type(node.inputs[form_.states()]).shape : shape;
-    elements_ = attributes_.count > 0 ? attributes_.count : updated.elements();
+    elements_ = attributes_.count > 0 ? attributes_.count : shape.elements();
     width_ = form_.by_rows ? shape[1] : 1;
-    if (form_.has_slots) table_rows_ = graph.type(node.inputs[form_.states_end()]).shape[0];
   }
 
   void run(const KernelArguments& arguments) const override {
     const Task task = task_of(arguments);
-    if (form_.has_slots) {
-      start_slots(context_, form_, slots_of(task, arguments));
-    } else {
-      start(context_, form_, {&task, 1});
-    }
+    start(context_, form_, {&task, 1});
   }
 
   JoinedCalls join(std::span<const KernelCall> calls) const override {
@@ -358,20 +273,14 @@ class AdamW final : public Kernel {
       std::vector<Task> tasks{};
     };
     std::array<Batch, 4> batches{};
-    std::vector<std::pair<UpdateForm, SlotTask>> with_slots;  // each is launched by itself
     for (const KernelCall& call : calls) {
       const auto* const kernel = dynamic_cast<const AdamW*>(call.kernel);
       if (kernel == nullptr) return {};
-      if (kernel->form_.has_slots) {
-        with_slots.emplace_back(kernel->form_, kernel->slots_of(kernel->task_of(call.arguments), call.arguments));
-        continue;
-      }
       Batch& batch = batches[(kernel->form_.coded ? 2 : 0) + (kernel->form_.by_rows ? 1 : 0)];
       batch.form = kernel->form_;
       batch.tasks.push_back(kernel->task_of(call.arguments));
     }
-    return [&context = context_, batches = std::move(batches), with_slots = std::move(with_slots)](std::int64_t) {
-      for (const auto& [form, task] : with_slots) start_slots(context, form, task);
+    return [&context = context_, batches = std::move(batches)](std::int64_t) {
       for (const Batch& batch : batches) {
         for (std::span<const Task> left = batch.tasks; !left.empty();) {
           const std::size_t count = std::min(left.size(), std::size_t{kMostTasks});
@@ -392,7 +301,7 @@ class AdamW final : public Kernel {
               .start = attributes_.first,
               .elements = elements_,
               .blocks = row_blocks(code_blocks(elements_))};
-    if (!form_.has_slots) task.parameter.advance(attributes_.first - attributes_.parameter_first);
+    task.parameter.advance(attributes_.first - attributes_.parameter_first);
     if (!form_.by_rows) task.gradient.values += attributes_.first - attributes_.gradient_first;
     const std::size_t first = form_.states();
     const std::int64_t skipped = attributes_.whole_moments ? attributes_.first : 0, blocks = skipped / kStateBlock;
@@ -406,27 +315,6 @@ class AdamW final : public Kernel {
       task.square.whole = output<float>(a, first + 1) + skipped;
     }
     return task;
-  }
-
-  SlotTask slots_of(Task task, const KernelArguments& a) const {
-    const std::int64_t blocks = table_rows_ * code_blocks(width_);
-    task.blocks = form_.coded ? std::min(row_blocks(blocks), 1024U) : row_blocks(blocks);
-    const std::int64_t idle =
-        attributes_.idle_count < 0 ? table_rows_ : attributes_.idle_first + attributes_.idle_count;
-    return {task,
-            input<std::int32_t>(a, form_.states_end()),
-            table_rows_,
-            attributes_.parameter_first,
-            attributes_.idle_first,
-            idle};
-  }
-
-  static void start_slots(const Context& context, const UpdateForm& form, const SlotTask& task) {
-    const auto kernel = form.coded                            ? adamw_slots<true, kPack>
-                        : task.of.gradient.width % kPack == 0 ? adamw_slots<false, kPack>
-                                                              : adamw_slots<false, 1>;
-    launch(context.stream(), kernel, {.blocks = task.of.blocks, .threads = kRowThreads}, task);
-    check_cuda(cudaGetLastError(), "the start of an update with slots");
   }
 
   // All updates have the same form: all coded or none, all by rows or none, as in `form`.
@@ -447,7 +335,7 @@ class AdamW final : public Kernel {
   const Context& context_;
   UpdateForm form_;
   AdamWAttributes attributes_;
-  std::int64_t elements_ = 0, width_ = 1, table_rows_ = 0;
+  std::int64_t elements_ = 0, width_ = 1;
 };
 
 }  // namespace

@@ -125,7 +125,6 @@ std::unique_ptr<Kernel> CudaBackend::make(const Graph& graph, const Node& node) 
       return cuda::make_reductions(*context_, graph, node);
     case Op::kAdamW:
     case Op::kAdamWRows:
-    case Op::kAdamWSlots:
       return cuda::make_adamw(*context_, graph, node);
     case Op::kAdafactor:
     case Op::kAdafactorRows:

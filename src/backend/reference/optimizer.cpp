@@ -1,4 +1,4 @@
-// sum_squares, gradient_norm, adamw, adamw_rows, adamw_slots.
+// sum_squares, gradient_norm, adamw, adamw_rows.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -70,22 +70,12 @@ class AdamWStep {
 
 // The moments of a block are decoded during the computation, and stored afterwards in the node's form.
 template <typename T>
-struct AdamWTensors {
-  AdamWTensors(const KernelArguments& a, const UpdateForm& form, const AdamWAttributes& attributes)
-      : step(attributes, a.inputs.subspan(form.scalars())),
-        parameter(form, a.outputs),
-        moment(form.coded, kSignedCodes, a.outputs.subspan(form.states())),
-        square(form.coded, kUnsignedCodes, a.outputs.subspan(form.states() + form.state_parts / 2)) {}
-
-  AdamWStep<T> step;
-  ParameterParts<T> parameter;
-  MomentParts<T> moment, square;
-};
-
-template <typename T>
 void adamw(const KernelArguments& a, const UpdateForm& form, const AdamWAttributes& attributes) {
-  const AdamWTensors<T> tensors(a, form, attributes);
-  const auto& [step, parameter, moment, square] = tensors;
+  const AdamWStep<T> step(attributes, a.inputs.subspan(form.scalars()));
+  const ParameterParts<T> parameter(form, a.outputs);
+  const auto states = a.outputs.subspan(form.states());
+  const MomentParts<T> moment(form.coded, kSignedCodes, states);
+  const MomentParts<T> square(form.coded, kUnsignedCodes, states.subspan(form.state_parts / 2));
   const Shape& shape = a.outputs[0].shape();
   // Every row of a table moves: rows that are absent have gradient 0, but their m and v decay.
   const GradientRows<T> gradient(form.by_rows, form.by_rows ? shape[1] : shape.elements(), shape[0],
@@ -109,46 +99,6 @@ void adamw(const KernelArguments& a, const UpdateForm& form, const AdamWAttribut
   }
 }
 
-// Element i of row r has the moments of element i of row slots[r]; those of a row without them are 0 and stay so.
-template <typename T>
-void adamw_slots(const KernelArguments& a, const UpdateForm& form, const AdamWAttributes& attributes) {
-  const AdamWTensors<T> tensors(a, form, attributes);
-  const auto& [step, parameter, moment, square] = tensors;
-  const std::int64_t width = a.outputs[0].shape()[1];
-  const std::span<const std::int32_t> slots = a.inputs[form.states_end()].span<std::int32_t>();
-  const auto rows = static_cast<std::int64_t>(slots.size());
-  const GradientRows<T> gradient(true, width, rows, a.inputs.subspan(form.gradient()));
-  const std::int64_t begin = attributes.first;
-  const std::int64_t end = begin + (attributes.count > 0 ? attributes.count : a.outputs[form.states()].elements());
-  const std::int64_t idle_end = attributes.idle_count < 0 ? rows : attributes.idle_first + attributes.idle_count;
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const std::int64_t slot = slots[static_cast<std::size_t>(row)];
-    check(slot >= 0 || gradient.row(row) == nullptr, "a row with a gradient has moments");
-    const bool decays = slot < 0 && row >= attributes.idle_first && row < idle_end;
-    for (std::int64_t column = 0; column < width; column += kStateBlock) {
-      const std::int64_t count = std::min(kStateBlock, width - column);
-      T m[kStateBlock] = {}, v[kStateBlock] = {};
-      const std::int64_t first = slot * width + column;  // of the moments, if the row has them
-      const std::int64_t from = slot < 0 ? 0 : std::max(begin, first) - first;
-      const std::int64_t to = slot < 0 ? (decays ? count : 0) : std::min(end, first + count) - first;
-      if (from >= to) continue;
-      if (slot >= 0) {
-        moment.load(first + from - begin, to - from, m);
-        square.load(first + from - begin, to - from, v);
-      }
-      for (std::int64_t i = from; i < to; ++i) {
-        const std::int64_t at = row * width + column + i;
-        T value = parameter.get(at - attributes.parameter_first);
-        step(value, m[i - from], v[i - from], gradient.at(at));
-        parameter.set(at - attributes.parameter_first, value);
-      }
-      if (slot < 0) continue;
-      moment.store(first + from - begin, to - from, m);
-      square.store(first + from - begin, to - from, v);
-    }
-  }
-}
-
 }  // namespace
 
 std::unique_ptr<Kernel> make_optimizer_kernel(const Graph& graph, const Node& node, DType dtype) {
@@ -158,12 +108,9 @@ std::unique_ptr<Kernel> make_optimizer_kernel(const Graph& graph, const Node& no
   }
   return for_floating(dtype, [&]<typename T>(T) -> std::unique_ptr<Kernel> {
     if (node.op == Op::kSumSquares) return make_kernel(node, sum_squares<T>);
-    check(is_adamw(node.op), "make_optimizer_kernel knows the op");
+    check(node.op == Op::kAdamW || node.op == Op::kAdamWRows, "make_optimizer_kernel knows the op");
     const auto attributes = std::get<AdamWAttributes>(node.attributes);
     const UpdateForm form = update_form(graph, node);
-    if (form.has_slots) {
-      return make_kernel(node, [=](const KernelArguments& a) { adamw_slots<T>(a, form, attributes); });
-    }
     return make_kernel(node, [=](const KernelArguments& a) { adamw<T>(a, form, attributes); });
   });
 }

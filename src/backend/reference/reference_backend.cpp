@@ -147,7 +147,6 @@ std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node
       return make_optimizer_kernel(graph, node, dtype);
     case Op::kAdamW:
     case Op::kAdamWRows:
-    case Op::kAdamWSlots:
       return std::make_unique<SkippableUpdate>(make_optimizer_kernel(graph, node, dtype));
     case Op::kAdafactor:
     case Op::kAdafactorRows:

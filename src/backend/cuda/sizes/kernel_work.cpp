@@ -322,20 +322,6 @@ void adamw(Counted& c) {
   const double share = attributes.count > 0 && whole > 0 ? static_cast<double>(attributes.count) / whole : 1;
   c.add("adamw", WorkKind::kUpdates, share * (c.all_read() + c.all_written()));
 }
-// Moments and the rows that they belong to are read and written, the other rows only if they decay.
-void adamw_slots(Counted& c) {
-  const UpdateForm form = update_form(c.graph, c.node);
-  const auto& attributes = std::get<AdamWAttributes>(c.node.attributes);
-  const double all = elements(c.in(0)), updated = elements(c.in(form.states()));
-  const bool decays = attributes.weight_decay > 0 && attributes.idle_count != 0;
-  double bytes = c.read(form.states_end());
-  for (std::size_t i = 0; i < form.states(); ++i) {
-    bytes += 2 * (decays ? 1 : std::min(1.0, all > 0 ? updated / all : 1)) * static_cast<double>(c.in(i).bytes());
-  }
-  for (std::size_t i = form.states(); i < form.states_end(); ++i) bytes += 2 * static_cast<double>(c.in(i).bytes());
-  bytes += std::min(static_cast<double>(c.in(form.gradient_values()).bytes()), sizeof(float) * updated);
-  c.add("adamw_slots", WorkKind::kUpdates, bytes);
-}
 void adafactor(Counted& c) {
   const UpdateForm form = update_form(c.graph, c.node);
   const double gradient = static_cast<double>(c.in(form.gradient_values()).bytes());
@@ -424,7 +410,6 @@ constexpr OpTable<Count> kCounts = {
     {Op::kAttentionGrad, attention_grad},
     {Op::kAdamW, adamw},
     {Op::kAdamWRows, adamw},
-    {Op::kAdamWSlots, adamw_slots},
     {Op::kAdafactor, adafactor},
     {Op::kAdafactorRows, adafactor},
     {Op::kFetchBegin, exchange},

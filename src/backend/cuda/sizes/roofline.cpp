@@ -38,12 +38,13 @@ int form_number(const Graph& graph, const Node& node) {
   return (form.coded ? 2 : 0) + (form.by_rows ? 1 : 0);
 }
 
+bool is_adamw(const Node& node) { return node.op == Op::kAdamW || node.op == Op::kAdamWRows; }
+
 // Joins consecutive updates: those of one form are launched together, as many as one launch takes.
 void join(const Graph& graph, std::vector<ModelledKernel>& kernels, std::size_t first,
           std::span<const Node* const> nodes) {
   std::array<int, 4> taken{};
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (nodes[i]->op == Op::kAdamWSlots) continue;  // launched by itself
     int& of_form = taken[static_cast<std::size_t>(form_number(graph, *nodes[i]))];
     kernels[first + i].work.starts = of_form++ % kMostJoinedUpdates == 0 ? 1 : 0;
   }
@@ -96,7 +97,7 @@ StepModel model_step(const Graph& graph, const GpuRates& gpu) {
   std::size_t batch_end = 0;
   for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
     const Node& node = graph.nodes()[n];
-    if (!is_adamw(node.op)) end_updates();
+    if (!is_adamw(node)) end_updates();
     const bool in_batch = n < batch_end;
     if (!in_batch && is_plain_product(graph, node)) batch_end = n + batched_products(graph, n);
     for (KernelWork work : kernel_work(graph, node)) {
@@ -104,7 +105,7 @@ StepModel model_step(const Graph& graph, const GpuRates& gpu) {
       if (in_batch && work.kernel == kLibraryProduct) work.starts = 0;
       model.kernels.push_back({.node = node.name, .work = work});
     }
-    if (is_adamw(node.op)) updates.push_back(&node);
+    if (is_adamw(node)) updates.push_back(&node);
   }
   end_updates();
   for (ModelledKernel& kernel : model.kernels) {
