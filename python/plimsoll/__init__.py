@@ -20,6 +20,7 @@ from .errors import (BudgetError, DataError, DivergedError, EnvironmentFailure, 
                      UsageError)
 from .events import Checkpoint, End, Evaluated, Event, Found, Planned, Step, Warned
 from .predictor import Predictor, predictor
+from .program import executable as _executable, version_of as _version_of
 from .results import Check, Evaluation, Finding, Generation, Plan, Training
 from .training import Callback, Run
 
@@ -29,3 +30,10 @@ __all__ = [
     "PlimsollError", "Predictions", "ProgramError", "Run", "Step", "TrackioCallback", "Training", "UsageError",
     "Predictor", "WandbCallback", "Warned", "check", "doctor", "evaluate", "generate", "plan", "predict", "predictor", "train",
 ]
+
+
+def __getattr__(name: str) -> str:
+    """Gives `__version__`: that of the program, which may be newer than a package on the path."""
+    if name == "__version__":
+        return _version_of(_executable())
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import json
 import os
 import shutil
@@ -53,6 +54,19 @@ def executable() -> str:
     raise EnvironmentFailure("the program plimsoll is not installed", where="PATH", found="no such file",
                              remedy="set $PLIMSOLL to the path of a built plimsoll, or pip install the wheel file that "
                                     "scripts/build_wheel.sh makes", exit_code=5)
+
+
+@functools.lru_cache(maxsize=None)
+def version_of(program: str) -> str:
+    """Returns what that program says its version is."""
+    said = subprocess.run([program, "--version"], env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, check=False)
+    words = said.stdout.decode(errors="replace").split()
+    if said.returncode != 0 or len(words) < 2:
+        raise ProgramError("the program does not say its version", where=program,
+                           found=f"exit code {said.returncode}, {' '.join(words[:4]) or 'no output'}",
+                           remedy="build or install it again", exit_code=said.returncode)
+    return words[1]
 
 
 _processes: "weakref.WeakSet[Process]" = weakref.WeakSet()

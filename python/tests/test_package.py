@@ -71,6 +71,13 @@ class ModelTest(PackageTest):
 
 
 class Commands(PackageTest):
+    def test_the_version_is_the_programs(self):
+        said = subprocess.run([executable(), "--version"], check=True, stdout=subprocess.PIPE).stdout.decode()
+        self.assertEqual(plimsoll.__version__, said.split()[1])
+        self.assertRegex(plimsoll.__version__, r"^\d+\.\d+")
+        with self.assertRaises(AttributeError):
+            plimsoll.__no_such_name__
+
     def test_a_plan_fits_or_says_what_would(self):
         plan = plimsoll.plan(**TINY, data=self.train_file, budget="1GiB")
         self.assertLessEqual(plan.predicted_peak_bytes, plan.budget_bytes)
