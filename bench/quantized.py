@@ -15,7 +15,7 @@ from pathlib import Path
 
 from program import MIB, PLIMSOLL, holds, run
 
-# Share of labels that agree, peak and seconds a page, both as parts of F32's.
+# Share of labels that agree; peak, as a part of F32's with the whole word embedding; seconds a page, as a part of F32's.
 BARS = {"8": {"agree": 0.995, "peak": 0.35, "time": 0.7}, "4": {"agree": 0.98, "peak": 0.25, "time": 1.0}}
 
 
@@ -33,6 +33,13 @@ def first_pages(source, count, target):
 def compared(program, model, data, bits, *options):
     return json.loads(run(program, "compare", model, model, f"--load-in-{bits}bit", "--data", data, "--truncate",
                           "--json", *options).stdout)
+
+
+def bytes_left_out(program, model, data):
+    """Returns the bytes in F32 of the word embedding's rows that are not in memory, because the data has no such token."""
+    config = json.loads((model / "config.json").read_text())
+    rows = json.loads(run(program, "plan", "--model", model, "--data", data, "--truncate", "--json").stdout)["word_rows"]
+    return 0 if rows is None else 4 * (config["vocab_size"] - rows) * config["hidden_size"]
 
 
 def main():
@@ -70,9 +77,11 @@ def main():
             shape = compared(options.plimsoll, work / "base", pages, bits, "--rounds", options.rounds,
                              "--per-device-eval-batch-size", 1)
             a, b = shape["a"], shape["b"]
-            peak = b["predicted_peak_bytes"] / a["predicted_peak_bytes"]
-            good &= holds(f"{bits} bits: peak of base, a page at a time, {b['predicted_peak_bytes'] / MIB:.0f} of "
-                          f"{a['predicted_peak_bytes'] / MIB:.0f} MiB", f"{peak:.3f}", bars["peak"], peak <= bars["peak"])
+            whole = a["predicted_peak_bytes"] + bytes_left_out(options.plimsoll, work / "base", pages)
+            peak = b["predicted_peak_bytes"] / whole
+            good &= holds(f"{bits} bits: peak of base, a page at a time, {b['predicted_peak_bytes'] / MIB:.0f} MiB, F32's "
+                          f"{a['predicted_peak_bytes'] / MIB:.0f}, with the whole word embedding {whole / MIB:.0f}",
+                          f"{peak:.3f}", bars["peak"], peak <= bars["peak"])
             time = b["seconds_per_page"] / a["seconds_per_page"]
             good &= holds(f"{bits} bits: time of base, {b['seconds_per_page']:.3f} of {a['seconds_per_page']:.3f} s a page",
                           f"{time:.2f}", bars["time"], time <= bars["time"])
