@@ -156,11 +156,21 @@ void InputFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
     const ssize_t count = ::pread(descriptor_, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) {
-      throw DataError({.what = "a file ends too early, or cannot be read",
+      if (count < 0) {
+        throw DataError({.what = "a file cannot be read",
+                         .where = path_.string(),
+                         .found = std::strerror(errno),
+                         .allowed = counted(out.size(), "byte") + " from byte " + std::to_string(offset),
+                         .remedy = "check the disk, and copy or download the file again"});
+      }
+      const bool shrank = offset + out.size() <= size_bytes_;  // since it was opened
+      throw DataError({.what = shrank ? "a file has been cut off while it was in use" : "a file ends too early",
                        .where = path_.string(),
-                       .found = count < 0 ? std::strerror(errno) : counted(size_bytes_, "byte"),
-                       .allowed = "at least " + counted(offset + out.size(), "byte"),
-                       .remedy = "the file is torn: copy or download it again"});
+                       .found = counted(shrank ? offset + done : size_bytes_, "byte"),
+                       .allowed = shrank ? counted(size_bytes_, "byte") + ", as when it was opened"
+                                         : "at least " + counted(offset + out.size(), "byte"),
+                       .remedy = shrank ? "restore the file, and leave it alone until the command has ended"
+                                        : "the file is torn: copy or download it again"});
     }
     done += static_cast<std::size_t>(count);
   }

@@ -192,7 +192,10 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
       open_run_data(bundle, options.data, pages,
                     {.skipped = saved ? saved->skipped_pages : std::vector<SkippedPage>(),
                      .class_weights = options.model.class_weights});
-  if (saved) keep_micro_batch(options, *saved);
+  if (saved) {
+    keep_batch(options, *saved);
+    keep_micro_batch(options, *saved);
+  }
   refuse_replacing_images(plan_options.outputs(), train->source());
   keep_word_rows(bundle, options.train, train.get(), evaluation.get(), resume);
   const TeacherCache teacher(options, bundle, *train, backend);
@@ -204,6 +207,7 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
       options.memory.local_ranks = static_cast<int>(std::min(ranks, cluster.per_node));
     }
     options.set_ranks(static_cast<int>(ranks));
+    if (saved) keep_batch(options, *saved);
     FitRequest request = fit_request(bundle, options.train, train.get(), evaluation.get(), options.memory);
     const std::size_t more = (device.absent ? device.absent->assumed.host_bytes : 0) + (ranks > 1 ? kMpiBytes : 0);
     request.process_bytes = [more] { return resident_bytes() + more; };

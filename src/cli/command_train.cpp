@@ -424,6 +424,7 @@ void train_with(const Invocation& invocation, RunOptions& options, ModelBundle& 
   WorstPictures::plan(options, data.evaluation.get());
   if (resume) {
     const TrainerState saved = read_trainer_state(*resume);
+    keep_batch(options, saved);
     TrainerState now = saved;  // an early stop does not count if evaluations are compared otherwise now
     if (data.evaluation != nullptr) now.judged_by = judged_by(bundle, *data.evaluation, options.train);
     now.greater_is_better = options.train.greater_is_better;

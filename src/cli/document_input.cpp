@@ -72,7 +72,7 @@ void report_summary(const DocumentSummary& summary) {
   }
   if (summary.pages_without_words > 0) {
     const bool all = summary.pages_without_words == summary.without_words.size();
-    log_warning(fmt::format("{} no words ({}{}): empty, or in a language other than --language",
+    log_warning(fmt::format("{} no words ({}{}): empty, too faint, or in a language other than --language",
                             counted(summary.pages_without_words, "page has", "pages have"),
                             fmt::join(summary.without_words, ", "), all ? "" : ", …"));
   }

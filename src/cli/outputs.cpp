@@ -171,7 +171,12 @@ void refuse_replacing_images(const std::vector<NamedPath>& outputs, const PageSo
   std::vector<NamedPath> there;
   std::copy_if(outputs.begin(), outputs.end(), std::back_inserter(there), is_there);
   for (std::size_t i = 0; i < (there.empty() ? 0 : pages.size()); ++i) {
-    const Page page = pages.read(i);
+    Page page;
+    try {
+      page = pages.read(i);
+    } catch (const DataError&) {
+      continue;  // whoever needs the page refuses it
+    }
     for (const NamedPath& output : there) {
       if (is_same(output.path, page.image)) refuse(output, fmt::format("the image of {}", place(page)));
     }

@@ -68,6 +68,16 @@ void recover_for_plan(const fs::path& output_dir) {
   }
 }
 
+void keep_batch(RunOptions& options, const TrainerState& saved) {
+  if (options.batch.train_batch_size > 0 || saved.ranks == options.train.ranks) return;
+  BatchOptions then = options.batch;
+  then.ranks = saved.ranks;
+  if (then.effective() != saved.train_batch_size) return;
+  options.train.train_batch_size = saved.train_batch_size;
+  log_info(fmt::format("an update keeps its {}, as with {}; --train-batch-size states another number",
+                       counted(saved.train_batch_size, "page"), counted(saved.ranks, "process", "processes")));
+}
+
 void keep_micro_batch(RunOptions& options, const TrainerState& saved) {
   options.memory.resumes = true;
   // Updates of fewer pages, or another micro-batch that is asked for, are cut anew; the run says then what differs.

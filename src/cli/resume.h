@@ -22,6 +22,10 @@ void refuse_other_family(const ModelBundle& bundle, const std::filesystem::path&
 // would find. A directory in which a run is active is left alone, because that run has already done this.
 void recover_for_plan(const std::filesystem::path& output_dir);
 
+// Keeps the pages of an update on another number of ranks, where the options would multiply by that number: the same
+// options on as many ranks as then give the checkpoint's, and none states the product.
+void keep_batch(RunOptions& options, const TrainerState& saved);
+
 // Makes the run keep its original micro-batch, because results depend on it, unless an update is smaller than that or
 // --micro-batch-size says another one.
 void keep_micro_batch(RunOptions& options, const TrainerState& saved);

@@ -168,11 +168,11 @@ std::optional<Place> origin_of(const ParameterSource& source, const std::string&
 }
 
 [[noreturn]] void refuse_changed(const Place& origin) {
-  throw DataError({.what = "the model that the run began with has changed since",
+  throw DataError({.what = "the model that the run goes on from has changed since",
                    .where = fmt::format("{}, tensor '{}'", origin.weights->path().string(), origin.name),
-                   .found = "other numbers than when the run began",
+                   .found = "other numbers than when the run read or wrote it",
                    .allowed = "those of then: rows of tokens that the data does not have are saved from there",
-                   .remedy = "restore the file, and resume from the latest checkpoint"});
+                   .remedy = "restore the file"});
 }
 
 Factor factor_of(const WeightsFile& weights, const std::string& name) {
@@ -324,6 +324,23 @@ std::map<std::string, StoredTensor> stored_parameters(const std::vector<Paramete
 ParameterReport check_parameters(const std::vector<ParameterSpec>& specs, const ParameterSource& source) {
   return visit(
       specs, source, [](const ParameterSpec&, const WeightsFile&, const std::string&) {}, [](const ParameterSpec&) {});
+}
+
+std::optional<std::uint64_t> hash_table(const std::vector<ParameterSpec>& specs, const ParameterSource& source) {
+  const auto table = std::ranges::find_if(specs, [](const ParameterSpec& spec) { return spec.rows != nullptr; });
+  if (table == specs.end()) return std::nullopt;
+  const std::optional<Place> origin = origin_of(source, table->name);
+  if (!origin) return std::nullopt;
+  std::vector<std::byte> staging(64 * kKiB);
+  std::vector<float> values(static_cast<std::size_t>(values_at_once(*table)));
+  Hasher hasher;
+  const std::int64_t elements = table->file_shape.elements();
+  for (std::int64_t first = 0; first < elements; first += std::ssize(values)) {
+    values.resize(static_cast<std::size_t>(std::min<std::int64_t>(std::ssize(values), elements - first)));
+    read_values(*origin->weights, origin->name, *table, first, values, staging);
+    hasher.add(std::as_bytes(std::span(values)));
+  }
+  return hasher.digest();
 }
 
 FileSum save_parameters(const std::filesystem::path& path, const std::vector<ParameterSpec>& specs,

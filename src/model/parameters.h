@@ -69,6 +69,9 @@ std::map<std::string, StoredTensor> stored_parameters(const std::vector<Paramete
 void initialise_parameter(const ParameterSpec& spec, std::uint64_t seed, std::span<float> values,
                           std::int64_t first = 0);
 
+// Returns ParameterReport::table_hash of the source without loading it.
+std::optional<std::uint64_t> hash_table(const std::vector<ParameterSpec>& specs, const ParameterSource& source);
+
 // Writes `path` (aside, synced, renamed) with each parameter in its file shape. `original` is the source of parameters
 // that memory does not hold exactly (frozen ones in BF16), which have never changed, and of the rows that memory lacks.
 // Names in the file begin with `prefix`. Returns the file's sum.

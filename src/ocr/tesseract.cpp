@@ -268,6 +268,22 @@ class TesseractReader final : public TextReader {
 
   PageText read(const Picture& picture, TextLayout layout) override {
     const OneThread one_thread;
+    PageText text = read_once(picture, layout);
+    // One threshold for the whole page may take faint print for paper; then each part of it gets its own, which is worse
+    // elsewhere. Tesseract has that from version 5 on.
+    constexpr std::size_t kFewWords = 3;
+    if (text.words.size() < kFewWords && library_.set_variable(handle_.get(), kThresholding, kLocalOtsu) != 0) {
+      PageText other = read_once(picture, layout);
+      library_.set_variable(handle_.get(), kThresholding, kOtsu);
+      if (other.words.size() > text.words.size()) text = std::move(other);
+    }
+    return text;
+  }
+
+ private:
+  static constexpr const char *kThresholding = "thresholding_method", *kOtsu = "0", *kLocalOtsu = "1";
+
+  PageText read_once(const Picture& picture, TextLayout layout) {
     TessBaseAPI* const handle = handle_.get();
     library_.set_layout(handle, mode_of(layout));
     library_.set_image(handle, picture.pix());
@@ -280,7 +296,6 @@ class TesseractReader final : public TextReader {
     return text;
   }
 
- private:
   struct Destroy {
     void operator()(TessBaseAPI* handle) const { library().destroy(handle); }
   };

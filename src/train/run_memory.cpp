@@ -180,6 +180,7 @@ void RunMemory::take_as_original(const std::filesystem::path& checkpoint, std::u
     resumed_ = std::make_shared<WeightsFile>(open_weights(checkpoint));
     original_ = {.weights = resumed_.get(), .seed = seed};
   }
+  original_.table_hash = hash_table(bundle_.specs(), original_);
   decays_.clear();
 }
 

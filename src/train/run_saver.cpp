@@ -13,12 +13,14 @@
 namespace plimsoll {
 namespace {
 
-[[noreturn]] void throw_unwritten(const std::string& what, const EnvironmentError& error,
+// `Failure` is that of the disk or of the file that some weights are copied from.
+template <typename Failure>
+[[noreturn]] void throw_unwritten(const std::string& what, const Failure& error,
                                   const std::filesystem::path& output_dir) {
   Problem problem = error.problem();
   problem.what = fmt::format("{}: {}", what, problem.what);
   problem.remedy += continue_remedy(output_dir);
-  throw EnvironmentError(std::move(problem));
+  throw Failure(std::move(problem));
 }
 
 }  // namespace
@@ -68,6 +70,8 @@ void RunSaver::write(const TrainerState& state) {
                            memory_.state_names(), memory_.states());
   } catch (const EnvironmentError& error) {
     throw_unwritten(fmt::format("cannot write the checkpoint of update {}", state.step), error, options_.output_dir);
+  } catch (const DataError& error) {
+    throw_unwritten(fmt::format("cannot write the checkpoint of update {}", state.step), error, options_.output_dir);
   }
   memory_.note_checkpoint(path);
   observer_.on_checkpoint(path);
@@ -86,6 +90,8 @@ void RunSaver::save_model() {
     });
     memory_.end_serving();
   } catch (const EnvironmentError& error) {
+    throw_unwritten("cannot write the model at the end of the run", error, options_.output_dir);
+  } catch (const DataError& error) {
     throw_unwritten("cannot write the model at the end of the run", error, options_.output_dir);
   }
   agreement_.wait_for_all();

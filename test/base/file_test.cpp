@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "support/expect_error.h"
 #include "support/scratch_folder.h"
 
 namespace plimsoll {
@@ -71,6 +72,19 @@ TEST(OutputFile, OnlyItsOwnBytesAreAside) {
   EXPECT_EQ(sum.hash, hash_bytes(std::as_bytes(std::span("whole", 5))));
   EXPECT_FALSE(fs::exists(aside_path(path)));
   EXPECT_NO_THROW(OutputFile{path});
+}
+
+TEST(InputFile, SaysWhetherItWasShortOrHasBecomeSo) {
+  const test::ScratchFolder folder;
+  const fs::path path = folder.write("a", std::string(100, 'a'));
+  const InputFile file(path);
+  std::array<std::byte, 60> bytes;
+  file.read_at(40, bytes);
+  test::expect_error<DataError>([&] { file.read_at(41, bytes); },
+                                {"a file ends too early", "100 bytes", "at least 101 bytes", "torn"});
+  fs::resize_file(path, 70);
+  test::expect_error<DataError>([&] { file.read_at(40, bytes); },
+                                {"cut off while it was in use", "70 bytes", "100 bytes, as when it was opened"});
 }
 
 TEST(InputFile, APipeWithoutAWriterIsRefusedAtOnce) {

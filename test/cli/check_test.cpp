@@ -51,6 +51,22 @@ TEST_F(Check, WarningsAreCounted) {
               testing::HasSubstr("no errors, " + warnings.dump() + (warnings == 1 ? " warning\n" : " warnings\n")));
 }
 
+// The first time's copy is no reason to need more of a page than the model does.
+TEST_F(Check, MendsAgainOverTheCopyOfTheFirstTime) {
+  std::vector<nlohmann::json> pages = read_pages("train.jsonl");
+  pages[0].erase("image");
+  pages[1]["words"][0] = nullptr;
+  write_pages("bad.jsonl", pages);
+  std::vector<nlohmann::json> reports;
+  for (int turn = 0; turn < 2; ++turn) {
+    const Outcome outcome = run(arguments("pages/bad.jsonl", {"--fix", path("mended.jsonl"), "--json"}));
+    EXPECT_EQ(outcome.code, 3) << outcome.err;
+    reports.push_back(nlohmann::json::parse(outcome.out));
+  }
+  EXPECT_GE(reports[0].at("errors").get<int>(), 2);
+  for (const char* key : {"findings", "errors", "fixed"}) EXPECT_EQ(reports[0].at(key), reports[1].at(key)) << key;
+}
+
 TEST_F(Check, MendsACopyAndSaysWhatIsLeft) {
   std::vector<nlohmann::json> pages = read_pages("train.jsonl");
   const nlohmann::json box = pages[0]["boxes"][2];

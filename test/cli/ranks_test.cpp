@@ -154,6 +154,25 @@ TEST_F(Ranks, ARunResumesOnAnyNumberOfRanks) {
   }
 }
 
+// A batch that is stated for each rank is the checkpoint's on another number of them, too.
+TEST_F(Ranks, AnUpdateKeepsItsPagesOnAnotherNumberOfRanks) {
+  const auto arguments = [this](const Arguments& more) {
+    Arguments all = train_arguments("run", more);
+    *std::ranges::find(all, "--train-batch-size") = "--per-device-train-batch-size";
+    return all;
+  };
+  const Arguments whole = {"--max-steps", "2", "--save-steps", "1"};
+  ASSERT_EQ(run_ranks(2, arguments(whole)).code, 0);
+  fs::remove_all(at("run/checkpoint-2"));
+  Arguments resume = arguments(whole);
+  resume.insert(resume.end(), {"--resume-from-checkpoint", path("run/checkpoint-1")});
+  const Outcome outcome = run(resume);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, testing::HasSubstr("an update keeps its 4 pages, as with 2 processes"));
+  EXPECT_THAT(outcome.err, testing::Not(testing::HasSubstr("--train-batch-size: ")));
+  EXPECT_EQ(nlohmann::json::parse(file_bytes(at("run/plan.json"))).at("train_batch_size"), 4);
+}
+
 // The micro-batch of the checkpoint is kept where a rank has as many pages.
 TEST_F(Ranks, ARunWithALargeMicroBatchResumesOnMoreRanks) {
   ASSERT_EQ(run(train_arguments("large", {"--max-steps", "2", "--save-steps", "1", "--micro-batch-size", "2"})).code,

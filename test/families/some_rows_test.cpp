@@ -183,7 +183,7 @@ TEST_P(SomeRows, OfAFileThatHasChangedAreRefused) {
     save({.weights = &changed, .table_hash = hash}, place);
     FAIL() << "it was saved";
   } catch (const DataError& error) {
-    EXPECT_EQ(error.problem().what, "the model that the run began with has changed since");
+    EXPECT_EQ(error.problem().what, "the model that the run goes on from has changed since");
   }
 }
 

@@ -142,6 +142,26 @@ TEST_F(Documents, PalePrintInAColourIsRead) {
   EXPECT_EQ(text_of(read({"b.png"}).at(0)), invoice());
 }
 
+// One threshold for the page lies between a dark part and all else, so that faint print is taken for paper.
+TEST_F(Documents, FaintPrintBesideADarkPartIsRead) {
+  draw_text(at("a.png"), kInvoice);
+  Pix* drawn = pixRead(at("a.png").c_str());
+  const int width = pixGetWidth(drawn), height = pixGetHeight(drawn);
+  Pix* gray = pixConvertTo8(drawn, 0);
+  Pix* faint = pixCreate(width, 2 * height, 8);  // its lower half is black
+  pixSetResolution(faint, pixGetXRes(drawn), pixGetYRes(drawn));
+  for (int y = 0; y < height; ++y) {
+    for (int x = 0; x < width; ++x) {
+      l_uint32 value = 0;
+      pixGetPixel(gray, x, y, &value);
+      pixSetPixel(faint, x, y, 205 + 40 * value / 255);
+    }
+  }
+  pixWrite(at("b.png").c_str(), faint, IFF_PNG);
+  for (Pix* pix : {drawn, gray, faint}) pixDestroy(&pix);
+  EXPECT_THAT(text_of(read({"b.png"}).at(0)), HasSubstr("Please pay the TOTAL of 479.70 before Friday"));
+}
+
 TEST_F(Documents, PagesComeInOrderAndAreTheSameWithAnyThreads) {
   for (const char* name : {"c.png", "a.png", "b.png"}) draw_text(at(name), {std::string("This is page ") + name});
   const auto once = read({"."});

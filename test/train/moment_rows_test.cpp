@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <fstream>
 
 #include "formats/safetensors.h"
+#include "support/expect_error.h"
 #include "train/trainer_fixture.h"
 
 namespace plimsoll::test {
@@ -115,6 +117,28 @@ INSTANTIATE_TEST_SUITE_P(, MomentRowsOf,
                                                 run.offload = true;
                                               }}),
                          [](const auto& test) { return test.param.name; });
+
+// A bit of a row that memory lacks, in the checkpoint that the next one begins with.
+TEST(RowsInFiles, OfACheckpointThatHasChangedAreRefused) {
+  const ScratchFolder folder;
+  SmallRun run(folder.make("run"));
+  run.options.save_steps = 3;
+  run.options.weight_decay = 0.1;
+  run.on_step = [&](const StepReport& report) {
+    if (report.step != 4) return;
+    const fs::path path = checkpoint_path(run.options.output_dir, 3) / "model.safetensors";
+    const std::optional<StoredTensor> table = open_weights(path).stored(kTable);
+    ASSERT_TRUE(table);
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    const auto last = static_cast<std::streamoff>(table->offset_bytes + 8000 * 48 * sizeof(float) - 1);
+    file.seekg(last);
+    const char byte = static_cast<char>(file.get() ^ 1);
+    file.seekp(last);
+    file.put(byte);
+  };
+  expect_error<DataError>([&] { run.train(); },
+                          {"cannot write the checkpoint of update 6", "has changed since", "checkpoint-3", kTable});
+}
 
 // Rewrites the slots of a checkpoint without checksums, as an older version might have left it.
 void change_slots(const fs::path& checkpoint, const std::function<void(std::vector<std::int32_t>&)>& change) {
