@@ -28,4 +28,12 @@ std::string in_quotes(std::string_view text) {
   return fmt::format("\"{}{}\"", printable(text.substr(0, end)), end < text.size() ? "…" : "");
 }
 
+std::string shell_word(std::string_view text) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./,:+=@%";
+  if (!text.empty() && text.find_first_not_of(kPlain) == std::string_view::npos) return std::string(text);
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
+}
+
 }  // namespace plimsoll

@@ -14,4 +14,7 @@ std::string printable(std::string_view text, std::string_view kept = {});
 // a message.
 std::string in_quotes(std::string_view text);
 
+// Returns the text as one word of a shell's command: in apostrophes unless it is plain.
+std::string shell_word(std::string_view text);
+
 }  // namespace plimsoll

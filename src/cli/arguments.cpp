@@ -173,7 +173,7 @@ UsageError unexpected_argument(const std::string& argument, const std::string& a
                      .where = "command line",
                      .found = argument,
                      .allowed = after_flag ? fmt::format("{0}, {0} True or {0} False", after) : "--option value",
-                     .remedy = "omit it, or write the option before it; a value with spaces needs quotes" + list});
+                     .remedy = "omit it, or put its option in front of it; a value with spaces needs quotes" + list});
 }
 
 // Options have two dashes here: "-max_steps", or "-o".
@@ -273,7 +273,7 @@ Problem usage_problem(const CLI::ParseError& error, const std::vector<std::strin
   if (kind == "RequiredError") {
     problem.what = "a required option is missing";
     problem.where = option_at(0);
-    problem.remedy = fmt::format("give {}; --help explains it", problem.where);
+    problem.remedy = fmt::format("give {}; --help lists the options", problem.where);
   } else if (kind == "ArgumentMismatch") {
     problem.where = option_at(0);
     const bool twice = text.find("At Most") != std::string::npos;
@@ -284,7 +284,7 @@ Problem usage_problem(const CLI::ParseError& error, const std::vector<std::strin
     problem.what = "unexpected argument";
     problem.found = text.substr(text.find(": ") == std::string::npos ? 0 : text.find(": ") + 2);
     problem.allowed = "--option value";
-    problem.remedy = "omit it, or write the option before it; a value with spaces needs quotes";
+    problem.remedy = "omit it, or put its option in front of it; a value with spaces needs quotes";
   } else if (kind == "ConversionError") {
     const std::size_t begin = text.find("--");
     problem.what = "an option has an invalid value";

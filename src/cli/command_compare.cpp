@@ -154,11 +154,11 @@ std::string table(const Side& a, const Side& b) {
               times(b.seconds_per_page, a.seconds_per_page));
   text += row(a.read.scores.metrics.front().name, score_of_a, score_of_b, "");
   const ConfidenceInterval by = difference(a.read, b.read);
-  text += fmt::format("{} of B less that of A: {:+.3f}, with 95 % between {:+.3f} and {:+.3f}\n",
+  text += fmt::format("difference of {}, B - A: {:+.3f} (95 % interval {:+.3f} to {:+.3f})\n",
                       a.read.scores.metrics.front().name,
                       b.read.scores.metrics.front().value - a.read.scores.metrics.front().value, by.low, by.high);
   if (const auto share = agreement(a.read, b.read)) {
-    text += fmt::format("they find the same in {:.1f} %\n", 100 * *share);
+    text += fmt::format("{:.1f} % of what they find is the same\n", 100 * *share);
   }
   return text;
 }

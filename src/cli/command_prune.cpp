@@ -216,7 +216,7 @@ json prune_into(const fs::path& directory, const Invocation& invocation, const P
   print_line(costs_table(pruned) + layers_text(pruned));
   const bool zeros = pruned.nonzero_share < pruned.kept_share * (1 - 1e-9);
   print_line(fmt::format(
-      "{:.0f} % of the layers' arithmetic stays{}; weighed on {} in {:.0f} s, written to {}", 100 * pruned.kept_share,
+      "{:.0f} % of the layers' arithmetic stays{}; measured on {} in {:.0f} s, written to {}", 100 * pruned.kept_share,
       zeros ? fmt::format(", {:.0f} % without heads that are stored as zeros", 100 * pruned.nonzero_share) : "",
       counted(pruned.windows, "window"), seconds, directory.string()));
   if (options.layout == PrunedLayout::kPlimsoll) {

@@ -92,8 +92,23 @@ void add_rank_options(Command* command, RankRequest& o) {
       ->capture_default_str();
 }
 
+namespace {
+
+// Kubernetes' operators and scripts of one's own set the variables of torch.distributed without torchrun.
+void warn_of_ranks_alone() {
+  const std::optional<std::string> rank = environment_variable("RANK"), size = environment_variable("WORLD_SIZE");
+  if (!rank || !size || *size == "1" || environment_variable("TORCHELASTIC_RUN_ID")) return;
+  log_warning(fmt::format("RANK is {} and WORLD_SIZE {}, but torchrun has not set them: each of these processes works "
+                          "alone, on all of the data; start them by torchrun (GPUs), mpirun or srun, or pass --launcher "
+                          "none",
+                          *rank, *size));
+}
+
+}  // namespace
+
 void connect_ranks(Invocation& invocation, const RankRequest& request, const Interrupt* interrupt) {
   const Launch& launch = request.launch;
+  if (launch.launcher == Launcher::kNone && request.launcher != "none") warn_of_ranks_alone();
   if (launch.size == 1) return;
   if (!launch.speaks_mpi() && !request.on_gpu) {
     throw UsageError({.what = fmt::format("{} has started {} processes, which only GPUs can connect",

@@ -18,6 +18,8 @@
 #include "convert/formats.h"
 #include "convert/pages_file.h"
 #include "convert/readers.h"
+#include "data/file_kind.h"
+#include "data/page.h"
 
 namespace plimsoll {
 namespace {
@@ -84,17 +86,26 @@ class Formats {
     const Evidence evidence = look_at(file);
     const InputFormat* const format = recognised(evidence);
     if (format == nullptr) {
-      std::string found = "a file that shows none of their marks";
+      std::string found = "a file with the marks of none of these formats";
+      std::string remedy = "if the file is damaged or cut, get it again; if it is one of these, name it: --from FORMAT";
       if (evidence.head.find_first_not_of(" \t\r\n") == std::string::npos) found = "an empty file";
       if (!evidence.root.empty()) found = fmt::format("XML or HTML with the root <{}>", evidence.root);
       if (!evidence.members.empty())
         found = fmt::format("JSON with the member {}", in_quotes(*evidence.members.begin()));
+      const std::optional<FileKind> kind = recognise_file(file);
+      if (kind && kind->format != Format::kMarkup && kind->format != Format::kTable) {
+        found = kind->name;
+        remedy = data_remedy(*kind, file);
+      } else if (const std::size_t valid = invalid_utf8_offset(evidence.head);
+                 valid != std::string::npos && valid + 4 < evidence.head.size()) {
+        found = fmt::format("text that is not UTF-8 from byte {} on", valid);
+        remedy = fmt::format("if it is Latin-1, convert it: iconv -f LATIN1 -t UTF-8 {}", shell_word(file.string()));
+      }
       throw DataError({.what = "a file's format is not recognised",
                        .where = file.string(),
                        .found = std::move(found),
                        .allowed = input_format_names(),
-                       .remedy = "if the file is damaged or cut, get it again; if it is one of these, name it: --from "
-                                 "FORMAT"});
+                       .remedy = std::move(remedy)});
     }
     const bool said =
         std::any_of(known_.begin(), known_.end(), [&](const auto& each) { return each.second == format; });
@@ -313,7 +324,7 @@ class Conversion {
                      .where = listed(options_.inputs),
                      .found = lost.empty() ? "no page" : lost,
                      .allowed = "at least one page",
-                     .remedy = "look at the files: is this what was meant?"});
+                     .remedy = "look at the files: are they what you meant to convert?"});
   }
 
   const ConvertOptions& options_;

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/in_quotes.h"
 #include "base/lower_case.h"
 
 namespace plimsoll {
@@ -96,15 +97,17 @@ bool is_table(std::string_view bytes) {
 
 std::string convert_command(const fs::path& path) {
   return fmt::format("convert it: tools/convert_dataset.py --output pages {}; then pass pages/train.jsonl",
-                     path.string());
+                     shell_word(path.string()));
 }
 
 std::string ocr_command(const fs::path& path) {
   return fmt::format(
       "read its words and boxes first: plimsoll ocr --input {} --output pages.jsonl, and pass pages.jsonl; to predict, "
       "pass it by --input",
-      path.string());
+      shell_word(path.string()));
 }
+
+}  // namespace
 
 std::string data_remedy(const FileKind& kind, const fs::path& path) {
   switch (kind.format) {
@@ -120,7 +123,7 @@ std::string data_remedy(const FileKind& kind, const fs::path& path) {
     case Format::kPdf:
       return ocr_command(path);
     case Format::kZip:
-      return fmt::format("unpack it: unzip {} -d DIR; then pass the data in it", path.string());
+      return fmt::format("unpack it: unzip {} -d DIR; then pass the data in it", shell_word(path.string()));
     case Format::kCompressed:
       return "unpack it first (gunzip, unxz, bunzip2, unzstd, tar -xf); then pass the data in it";
     case Format::kTable:
@@ -128,11 +131,11 @@ std::string data_remedy(const FileKind& kind, const fs::path& path) {
              "frame.to_json('pages.jsonl', orient='records', lines=True)";
     case Format::kMarkup:
       return fmt::format("if it is hOCR, ALTO or PAGE, convert it: plimsoll convert --input {} --output pages.jsonl",
-                         path.string());
+                         shell_word(path.string()));
     case Format::kUtf32:
-      return fmt::format("convert it: iconv -f UTF-32 -t UTF-8 {} > pages.jsonl", path.string());
+      return fmt::format("convert it: iconv -f UTF-32 -t UTF-8 {} > pages.jsonl", shell_word(path.string()));
     case Format::kUtf16:
-      return fmt::format("convert it: iconv -f UTF-16 -t UTF-8 {} > pages.jsonl", path.string());
+      return fmt::format("convert it: iconv -f UTF-16 -t UTF-8 {} > pages.jsonl", shell_word(path.string()));
     case Format::kWeights:
       return "weights belong to --model: pass the model's directory there, and a JSONL file to --data";
     case Format::kBinary:
@@ -140,6 +143,8 @@ std::string data_remedy(const FileKind& kind, const fs::path& path) {
   }
   return "write the pages as JSONL: one JSON object per line";
 }
+
+namespace {
 
 [[noreturn]] void refuse(const std::string& where, std::string found, std::string remedy) {
   throw DataError({.what = "unsupported data format",
@@ -176,7 +181,7 @@ void refuse_folder(const fs::path& folder) {
     refuse(where, "a data set that the datasets library saved (Arrow)",
            data_remedy({.format = Format::kArrow, .name = {}}, arrow));
   }
-  if (!picture.empty()) refuse(where, "a folder of pictures without words and boxes", ocr_command(picture));
+  if (!picture.empty()) refuse(where, "a folder of pictures without words and boxes", ocr_command(folder));
 }
 
 }  // namespace

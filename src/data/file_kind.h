@@ -40,6 +40,9 @@ bool is_hub_name(const std::string& name);
 // it may be a JSONL file or a FUNSD folder.
 void refuse_other_data(const std::filesystem::path& path);
 
+// Says what to do with a file of that kind where data is expected.
+std::string data_remedy(const FileKind& kind, const std::filesystem::path& path);
+
 // Says what to do with a file of that kind where a model directory is expected.
 std::string model_remedy(const FileKind& kind, const std::filesystem::path& path);
 

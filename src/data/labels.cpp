@@ -203,7 +203,7 @@ LabelSet LabelSet::from_pages(const PageSource& pages) {
                      .found = fmt::format("{} without {}, this one first", counted(pages.size(), "page"),
                                           any_words ? "`labels` or `ner_tags`" : "words"),
                      .allowed = "one label per word",
-                     .remedy = any_words ? "add labels to the data, or pass the label set with --labels"
+                     .remedy = any_words ? "add labels to the data, which training needs; to plan, the label set is enough: --labels"
                                          : "run OCR on the pages first, and label their words"});
   }
   return from_names_seen(seen);

@@ -142,7 +142,7 @@ std::vector<Kind> data_kinds() {
                 .fix = "use a name from that list, or rename the column\n"
                        "make it in preprocessing (labels = a copy of input_ids for causal language models)\n"
                        "sep=…, header=… where the table is read",
-                .command = "plimsoll check --data pages.jsonl names fields that are missing"}},
+                .command = "plimsoll check --model DIR --data pages.jsonl names fields that are missing"}},
       {.classes = {"ValueError"},
        .rule = {.name = "column-exists",
                 .when = {"already in the dataset", "already exists in the dataset", "duplicate column",
@@ -185,7 +185,7 @@ std::vector<Kind> data_kinds() {
                 .fix = "make the split from this data set's own length (range(len(dataset)))\n"
                        "let __len__ return the length of the list that __getitem__ reads\n"
                        "repair the files that are short; leave out samples that are empty",
-                .command = "plimsoll check --data pages.jsonl counts pages, words, boxes and labels"}},
+                .command = "plimsoll check --model DIR --data pages.jsonl counts pages, words, boxes and labels"}},
       {.classes = {"IndexError"},
        .rule = {.name = "index-range",
                 .what = "an index lies outside a list, tuple or tensor",
@@ -431,7 +431,7 @@ std::vector<Kind> place_kinds() {
                          "length",
                 .confirm = "print mode, size and type of the image, and the lengths of words and boxes",
                 .fix = "image.convert('RGB'); one box a word; leave out pages that cannot be read",
-                .command = "plimsoll check --data pages.jsonl names file, page and word"}},
+                .command = "plimsoll check --model DIR --data pages.jsonl names file, page and word"}},
       {.layers = {Layer::kCollator},
        .rule = {.name = "collator-refused",
                 .what = "the data collator could not make a batch of the samples",
@@ -450,14 +450,14 @@ std::vector<Kind> place_kinds() {
                            "reads then printed",
                 .fix = "correct or leave out that sample, or write the data in the form that the reader documents; "
                        "prediction needs the same columns as training",
-                .command = "plimsoll check --data pages.jsonl names file, line and field"}},
+                .command = "plimsoll check --model DIR --data pages.jsonl names file, line and field"}},
       {.layers = {Layer::kDataSet, Layer::kPreparation},
        .rule = {.name = "data-refused",
                 .what = "a sample or a step of preparing the data was refused",
                 .cause = "The message says what does not fit: a value, type or length in the data",
                 .confirm = "run the step by hand on the sample that fails (num_workers=0, num_proc=1)",
                 .fix = "repair or leave out that sample, or make the step handle it",
-                .command = "plimsoll check --data pages.jsonl names file, page and word"}},
+                .command = "plimsoll check --model DIR --data pages.jsonl names file, page and word"}},
       {.layers = {Layer::kOptimizer},
        .rule = {.name = "optimizer-refused",
                 .what = "the optimizer, the schedule or the scaler refused what it was given",
@@ -541,7 +541,7 @@ std::vector<Kind> place_kinds() {
                 .confirm = "print both sides of the condition in the line that the traceback names last",
                 .fix = "make the condition true: correct the value, data or option that it names"}},
       {.rule = {.name = "value-refused",
-                .what = "an error of the program's or a library's own ended the run; no more is known than its message",
+                .what = "an error from the program or a library ended the run; its message is all that is known",
                 .cause = "What the message says: a value, an option, a state, or packages that do not fit one another",
                 .confirm = "what the message names, in the line that the traceback names last",
                 .fix = "change what the message names"}},

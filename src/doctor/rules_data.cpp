@@ -37,7 +37,7 @@ std::vector<Rule> data_rules() {
            "open() without encoding='utf-8'",
        .confirm = "`file` on the file that was being read",
        .fix = "leave out what is no text; open(…, encoding='utf-8'); convert with iconv",
-       .command = "plimsoll check --data pages.jsonl names file and line"},
+       .command = "plimsoll check --model DIR --data pages.jsonl names file and line"},
       {.name = "data-splits",
        .when = {"nonmatchingsplitssizeserror", "nonmatchingchecksumerror", "expectedmoresplits",
                 "expectedmoresplitserror"},
@@ -206,7 +206,7 @@ std::vector<Rule> data_rules() {
        .cause = "A page has more words than boxes (or no boxes), or a batch is nested one list too deep",
        .confirm = "for each page len(words) == len(boxes) == len(labels)",
        .fix = "leave out or repair such pages; pass lists of words, and lists of lists for batches",
-       .command = "plimsoll check --data pages.jsonl names file, page and word"},
+       .command = "plimsoll check --model DIR --data pages.jsonl names file, page and word"},
       {.name = "layout-words",
        .when = {"words must be of type", "pretokenizedencodeinput must be", "pretokenizedinputsequence must be",
                 "text must be of type `list[str]`"},
@@ -221,7 +221,7 @@ std::vector<Rule> data_rules() {
        .confirm = "type(text) and type(text[0]) of what the tokenizer is given",
        .fix = "tokenizer(words, boxes=boxes) with words as a list of str and one box a word\n"
               "the tokenizer of a text model (or tokenizer.tokenizer of the processor) where there is no layout",
-       .command = "plimsoll check --data pages.jsonl names file, page and word"},
+       .command = "plimsoll check --model DIR --data pages.jsonl names file, page and word"},
       {.name = "tokenizer-input",
        .when = {"textencodeinput must be", "textinputsequence must be", "text input must of type",
                 "text input must be of type `str`", "text input must be of type str",
@@ -235,7 +235,7 @@ std::vector<Rule> data_rules() {
        .confirm = "{type(text) for text in texts}: anything but str, or lists of str",
        .fix = "dataset.filter(lambda x: isinstance(x['text'], str)), df.dropna(subset=['text']) or str(text)\n"
               "is_split_into_words=True for lists of words; list(column) for a column",
-       .command = "plimsoll check --data pages.jsonl names file, page and word"},
+       .command = "plimsoll check --model DIR --data pages.jsonl names file, page and word"},
       {.name = "visual-tokens",
        .when = {"[512]*[561", "[561*[512", "(512)*(561)", "(561)*(512)", "[512]*[709", "[709*[512", "(512)*(709)",
                 "(709)*(512)"},
@@ -283,7 +283,7 @@ std::vector<Rule> data_rules() {
        .confirm = "all(len(box) == 4 for page in boxes for box in page)",
        .fix = "[left, top, right, bottom] as whole numbers for every word; padding='max_length', truncation=True in "
               "the processor",
-       .command = "plimsoll check --data pages.jsonl names file, page and word"},
+       .command = "plimsoll check --model DIR --data pages.jsonl names file, page and word"},
       {.name = "bad-image",
        .when = {"image file is truncated", "cannot identify image file", "unidentifiedimageerror", "broken png",
                 "broken data stream when reading image", "bytes not processed",
@@ -299,7 +299,7 @@ std::vector<Rule> data_rules() {
        .fix = "replace or leave out that image: try Image.open(path).load() over all of them once\n"
               "ImageFile.LOAD_TRUNCATED_IMAGES = True, to use what is there of cut ones\n"
               "convert it (pillow-heif for HEIC)",
-       .command = "plimsoll check --data pages.jsonl --decode-images decodes every image and names the bad ones"},
+       .command = "plimsoll check --model DIR --data pages.jsonl --decode-images decodes every image and names the bad ones"},
       {.name = "image-channels",
        .when = {kImagesOfChannels, "unable to infer channel dimension format", "to have 3 channels, but got",
                 "unsupported number of image dimensions", "mean must have*elements", "pil image mode",
@@ -454,7 +454,7 @@ std::vector<Rule> data_rules() {
        .fix = "name them labels, keep the column; label_names=['labels'] in TrainingArguments\n"
               "a …For… class (ForTokenClassification, ForCausalLM) rather than the bare model\n"
               "DataCollatorForLanguageModeling(mlm=False) for language models, which makes labels of input_ids",
-       .command = "plimsoll check --data pages.jsonl says which pages have no labels"},
+       .command = "plimsoll check --model DIR --data pages.jsonl says which pages have no labels"},
       {.name = "no-loss",
        .when = {"did not return a loss from the inputs", "keyerror: 'loss'",
                 "'nonetype' object has no attribute 'backward'"},
@@ -467,7 +467,7 @@ std::vector<Rule> data_rules() {
               "a …For… class (ForTokenClassification, ForSequenceClassification) rather than the bare model\n"
               "return {'loss': loss, 'logits': logits} (or the loss first) from a forward of your own; for language "
               "models DataCollatorForLanguageModeling(mlm=False)",
-       .command = "plimsoll check --data pages.jsonl says which pages have no labels"},
+       .command = "plimsoll check --model DIR --data pages.jsonl says which pages have no labels"},
       {.name = "empty-list",
        .when = {"expected a non-empty list of tensors", "expects a non-empty tensorlist",
                 "need at least one array to concatenate", "need at least one array to stack",
@@ -496,7 +496,7 @@ std::vector<Rule> data_rules() {
        .confirm = "len(dataset) before and after each step",
        .fix = "print len() after each step, and correct the path, pattern or filter\n"
               "the folders and extensions that the reader documents; absolute paths",
-       .command = "plimsoll check --data pages.jsonl counts pages and words"},
+       .command = "plimsoll check --model DIR --data pages.jsonl counts pages and words"},
       {.name = "metric-classes",
        .when = {"y_true and y_pred contain different number of classes",
                 "number of classes in y_true not equal to the number of"},
@@ -545,7 +545,7 @@ std::vector<Rule> data_rules() {
                   "open('FILE')]\" names the line",
        .fix = "repair that record, or leave it out; write records with json.dumps\n"
               "convert an indented list to one record a line, and delete the cut file and make it again",
-       .command = "plimsoll check --data pages.jsonl names file and line"},
+       .command = "plimsoll check --model DIR --data pages.jsonl names file and line"},
       {.name = "json-syntax",
        .when = {"jsondecodeerror: invalid*escape", "jsondecodeerror: invalid control character",
                 "jsondecodeerror: expecting property name enclosed in double quotes",
@@ -561,7 +561,7 @@ std::vector<Rule> data_rules() {
        .fix = "write / or \\\\ for the backslash\n"
               "correct the line: double quotes, commas between entries only, true and null\n"
               "write the file with json.dump, not with print or str",
-       .command = "plimsoll check --data pages.jsonl names file and line"},
+       .command = "plimsoll check --model DIR --data pages.jsonl names file and line"},
       {.name = "json-not-lines",
        .when = {"jsondecodeerror: expecting value: line 1 column 2 (char 1)",
                 "jsondecodeerror: expecting value: line 2 column 1 (char",
@@ -576,7 +576,7 @@ std::vector<Rule> data_rules() {
        .confirm = "head -c 300 FILE: JSON Lines have one whole {…} on every line",
        .fix = "convert it: for record in json.load(open(FILE)): print(json.dumps(record), file=lines)\n"
               "or read it whole: json.load(file), load_dataset('json', data_files=FILE)",
-       .command = "plimsoll check --data pages.jsonl names file and line"},
+       .command = "plimsoll check --model DIR --data pages.jsonl names file and line"},
       {.name = "json-lines",
        .when = {"jsondecodeerror: extra data"},
        .without_anywhere = {"json parse error:"},
@@ -587,7 +587,7 @@ std::vector<Rule> data_rules() {
        .confirm = "head -n 2 FILE: a second object on line 2 means JSON Lines",
        .fix = "[json.loads(line) for line in open(FILE)], pd.read_json(FILE, lines=True), or load_dataset('json', …)\n"
               "write the records as one list, or delete the cut or doubled file and make it again",
-       .command = "plimsoll check --data pages.jsonl names file and line"},
+       .command = "plimsoll check --model DIR --data pages.jsonl names file and line"},
       {.name = "bad-json",
        .when = {"jsondecodeerror", "datasetgenerationcasterror", "json parse error",
                 "a line is not a whole json object", "schemainferenceerror"},
@@ -602,15 +602,25 @@ std::vector<Rule> data_rules() {
        .fix = "repair or leave out that line; json.loads for each line, load_dataset('json', …) for JSONL\n"
               "delete the cut file (trainer_state.json, a cache) and take the checkpoint before, or download it again\n"
               "make every field the same type in every row, or pass features=Features({…})",
-       .command = "plimsoll check --data pages.jsonl names file and line"},
+       .command = "plimsoll check --model DIR --data pages.jsonl names file and line"},
       {.name = "box-outside",
-       .when = {"a box lies outside the page", "a box's right or bottom edge lies before"},
+       .when = {"a box lies outside the page"},
        .refines = {"plimsoll-error"},
        .what = "Plimsoll found a box that is not on its page",
        .cause = "Boxes are in another unit than --box-format says, or of another size of the page",
        .confirm = "the message names page, word and box",
        .fix = "--box-format pixel or 1000; correct the page's width and height",
-       .command = "plimsoll check --data pages.jsonl lists them all"},
+       .command = "plimsoll check --model DIR --data pages.jsonl lists them all"},
+      {.name = "box-inverted",
+       .when = {"a box's right or bottom edge lies before"},
+       .refines = {"plimsoll-error"},
+       .what = "Plimsoll found a box whose corners are the wrong way round",
+       .cause = "The box is written as [x1, y1, x0, y0], or as [x, y, width, height]\n"
+                "A rotated or empty word of the OCR engine",
+       .confirm = "the message names page, word and box; is its third number a width?",
+       .fix = "write [left, top, right, bottom]\n"
+              "plimsoll check --model DIR --data pages.jsonl --fix mended.jsonl swaps corners where nothing else is wrong",
+       .command = "plimsoll check --model DIR --data pages.jsonl lists them all"},
   };
 }
 

@@ -38,6 +38,18 @@ constexpr std::string_view kBlocking =
 
 std::vector<Rule> device_rules() {
   return {
+      {.name = "not-deterministic",
+       .when = {"does not have a deterministic implementation, but you set",
+                "this operation is not deterministic because it uses cublas"},
+       .what = "the run demands deterministic algorithms, and an operation has none here",
+       .cause = "torch.use_deterministic_algorithms(True) or full_determinism=True is set, and cuBLAS needs a workspace of "
+                "fixed size for that\n"
+                "The operation, which the message names, has no deterministic form in this version of PyTorch",
+       .confirm = "the message names the operation, or CUBLAS_WORKSPACE_CONFIG",
+       .fix = "CUBLAS_WORKSPACE_CONFIG=:4096:8 in the environment, set before Python starts\n"
+              "torch.use_deterministic_algorithms(True, warn_only=True), if an operation has no such form\n"
+              "another operation, or a newer PyTorch",
+       .command = "plimsoll train gives the same bits each time, without an option"},
       {.name = "hccl-error",
        .level = Level::kConsequence,
        .when = {"hccl error in", "call hccl api failed"},
@@ -376,7 +388,7 @@ std::vector<Rule> device_rules() {
               "update PyTorch, driver and extensions together\n"
               "if it comes at another line every time, test the hardware (dcgmi diag -r 3)",
        .command =
-           "plimsoll check --data pages.jsonl for bad indices; plimsoll train resumes from the last whole checkpoint"},
+           "plimsoll check --model DIR --data pages.jsonl for bad indices; plimsoll train resumes from the last whole checkpoint"},
       {.name = "launch-failure",
        .when = {"unspecified launch failure", "cudaerrorlaunchfailure", "cuda_error_launch_failed",
                 "hiperrorlaunchfailure", "hsa_status_error_exception", "hsa_status_error_illegal_instruction"},
@@ -440,7 +452,7 @@ std::vector<Rule> device_rules() {
        .fix = "leave out empty samples; a smaller batch or shorter sequences\n"
               "attn_implementation='eager', no fused kernels, to find which one it is\n"
               "update PyTorch and its extensions together",
-       .command = "plimsoll check --data pages.jsonl names pages without words"},
+       .command = "plimsoll check --model DIR --data pages.jsonl names pages without words"},
       {.name = "device-busy",
        .when = {"busy or unavailable", "devices are busy or unavailable", "device is busy or unavailable",
                 "cudaerrordevicesunavailable", "cudaerrordevicealreadyinuse", "exclusive-thread device already in use"},

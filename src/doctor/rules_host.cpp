@@ -123,7 +123,7 @@ std::vector<Rule> host_rules() {
        .fix = "num_workers=0, or multiprocessing_context='spawn'\n"
               "cv2.setNumThreads(0), and open files in the worker, not before\n"
               "remove the sample; reinstall the library that python -X faulthandler names",
-       .command = "plimsoll check --data pages.jsonl --decode-images decodes every image, and names the bad one"},
+       .command = "plimsoll check --model DIR --data pages.jsonl --decode-images decodes every image, and names the bad one"},
       {.name = "worker-timeout",
        .when = {"dataloader timed out after"},
        .what = "a data loader worker hung",
@@ -134,7 +134,7 @@ std::vector<Rule> host_rules() {
        .fix = "num_workers=0 once to find the sample; multiprocessing_context='spawn'\n"
               "data on a local disk; fewer workers\n"
               "a larger timeout, or timeout=0",
-       .command = "plimsoll check --data pages.jsonl --decode-images"},
+       .command = "plimsoll check --model DIR --data pages.jsonl --decode-images"},
       {.name = "worker-cuda-fork",
        .when = {"cannot re-initialize cuda in forked subprocess"},
        .refines = {"worker-exception"},
@@ -192,7 +192,7 @@ std::vector<Rule> host_rules() {
            "num_workers=0 gives the same error with a plain traceback; catch it in __getitem__ and print the index",
        .fix = "what that error needs\n"
               "correct or leave out the sample, if it is one that cannot be read",
-       .command = "plimsoll check --data pages.jsonl reads the whole data set first, and names file, page and word"},
+       .command = "plimsoll check --model DIR --data pages.jsonl reads the whole data set first, and names file, page and word"},
       {.name = "worker-exited",
        .level = Level::kConsequence,
        .when = {"pin memory thread exited unexpectedly", "dataloader worker*exited unexpectedly",
@@ -206,7 +206,7 @@ std::vector<Rule> host_rules() {
        .fix = "num_workers=0 first: it works, or shows the error itself\n"
               "fewer workers, a smaller batch, a larger /dev/shm (docker --shm-size)\n"
               "`if __name__ == '__main__':` around what runs, on Windows and macOS",
-       .command = "plimsoll check --data pages.jsonl"},
+       .command = "plimsoll check --model DIR --data pages.jsonl"},
       {.name = "host-alloc",
        .when = {"defaultcpuallocator", "enforce fail at alloc_cpu", "^memoryerror", "error: memoryerror",
                 "std::bad_alloc", "arraymemoryerror", "unable to allocate*for an array", "oserror: [errno 12]",
@@ -301,7 +301,7 @@ std::vector<Rule> host_rules() {
               "mount, copy, unpack or download it where the run is\n"
               "leave out samples without a file\n"
               "os.makedirs(directory, exist_ok=True) before writing; one rank alone to move or delete files",
-       .command = "plimsoll check --data pages.jsonl names every image that is missing"},
+       .command = "plimsoll check --model DIR --data pages.jsonl names every image that is missing"},
       {.name = "script-missing",
        .when = {"can't open file*[errno 2]", "can't find '__main__' module",
                 "error while finding module specification"},

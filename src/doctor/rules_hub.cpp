@@ -332,7 +332,7 @@ std::vector<Rule> hub_rules() {
               "load_dataset('json', data_files=PATH) for local files ('csv', 'parquet', 'imagefolder'); load_from_disk "
               "for what save_to_disk wrote\n"
               "huggingface-cli login for private ones",
-       .command = "plimsoll check --data pages.jsonl"},
+       .command = "plimsoll check --model DIR --data pages.jsonl"},
       {.name = "datasets-fsspec",
        .when = {"loading a dataset cached in a localfilesystem is not supported",
                 "invalid pattern: '**' can only be an entire path component", "protocol not known: hf",
@@ -416,7 +416,7 @@ std::vector<Rule> hub_rules() {
        .fix = "the name that is there, or dataset.rename_column(OLD, NEW)\n"
               "keep or make the column: remove_unused_columns=False, or preprocessing before training\n"
               "item.get(NAME), or leave out rows without it",
-       .command = "plimsoll check --data pages.jsonl names fields that are missing"},
+       .command = "plimsoll check --model DIR --data pages.jsonl names fields that are missing"},
       {.name = "tokenizer-output",
        .when = {"keyerror: 'token_type_ids'", "keyerror: 'attention_mask'", "keyerror: 'offset_mapping'",
                 "keyerror: 'special_tokens_mask'", "keyerror: 'overflowing_tokens'",
@@ -537,7 +537,7 @@ std::vector<Rule> hub_rules() {
        .fix = "the name that is there, or dataset.rename_column(OLD, NEW)\n"
               "keep the column: remove_unused_columns=False, no remove_columns of it\n"
               "make it in preprocessing (labels = a copy of input_ids for causal language models)",
-       .command = "plimsoll check --data pages.jsonl names fields that are missing"},
+       .command = "plimsoll check --model DIR --data pages.jsonl names fields that are missing"},
       {.name = "pandas-index",
        .when = {"^keyerror: ", "keyerror: "},
        .with = {{"pandas/core/indexes", "pandas\\core\\indexes", "pandas/_libs/index", "pandas\\_libs\\index",
@@ -574,7 +574,7 @@ std::vector<Rule> hub_rules() {
        .fix = "correct the path; leave out files that are no images (cv2.imread(path) is None)\n"
               "clip boxes to the image before cropping, and leave out empty ones\n"
               "image.astype('uint8'), np.ascontiguousarray(image), cv2.cvtColor to the channels that it takes",
-       .command = "plimsoll check --data pages.jsonl --decode-images names them"},
+       .command = "plimsoll check --model DIR --data pages.jsonl --decode-images names them"},
       {.name = "image-mode",
        .when = {"cannot write mode", "cannot handle this data type", "image has wrong mode",
                 "image has wrong number of channels"},

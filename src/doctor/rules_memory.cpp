@@ -530,6 +530,7 @@ std::vector<Rule> memory_rules() {
        .when = {"cuda driver error: out of memory", "cudamalloc failed: out of memory",
                 "nvml_success ==", "cuda error: out of memory", "cuda runtime error (2)", "cuda_error_out_of_memory",
                 "cudaerrormemoryallocation", "hip error: out of memory", "hiperroroutofmemory"},
+       .without = {"thcstorage", "thctensor"},  // PyTorch's own tensors, before 1.11
        .refines = {"oom"},
        .what = "CUDA itself found no memory, outside PyTorch's allocator",
        .cause = "Another process holds the device, which was full before this one began (its context alone takes some "

@@ -178,7 +178,7 @@ std::vector<Rule> number_rules() {
                               "loss: 0.0*grad_norm: nan", "loss=0.0*grad_norm=nan", "'loss': '0'*'grad_norm': 'nan'"},
                      .what =
                          "the norm of the gradients was NaN from the first line on; the loss that is printed as 0.0 "
-                         "is no real one"}}},
+                         "is not the loss"}}},
       {.name = "response-template",
        .when = kNotFinite,
        .anywhere = {{"could not find response key", "could not find instruction key"}},
@@ -498,7 +498,7 @@ std::vector<Rule> number_rules() {
        .fix = "labels.long(), or torch.tensor(labels, dtype=torch.long), and the same for input_ids\n"
               "loss_fn(logits, labels) in this order; inputs_embeds instead of input_ids for vectors\n"
               "labels.argmax(-1) for one-hot rows; BCEWithLogitsLoss or MSELoss where floats are meant",
-       .command = "plimsoll check --data pages.jsonl",
+       .command = "plimsoll check --model DIR --data pages.jsonl",
        .tellings = {{.when = {"for 'int'", "for 'short'", "for 'byte'", "for 'char'", "found int$", "found int ",
                               "got int$", "type int ", "got torch.cuda.inttensor", "got torch.inttensor"},
                      .cause = "They are whole numbers"}}},

@@ -167,7 +167,7 @@ std::vector<Rule> trainer_rules() {
        .fix = "drop_last=False, a smaller batch or accumulation, or more data\n"
               "correct the path, split or filter\n"
               "fewer ranks; max(1, …) around the division",
-       .command = "plimsoll check --data pages.jsonl counts pages"},
+       .command = "plimsoll check --model DIR --data pages.jsonl counts pages"},
       {.name = "generations-batch",
        .when = {"must be evenly divisible by the number of generations",
                 "must be divisible by the number of generations", "divisible by num_generations",

@@ -35,7 +35,7 @@ std::vector<Rule> vision_rules() {
               "save the image smaller once (300 dots per inch are 8.7 million pixels for an A4 page), which also saves "
               "memory\n"
               "leave the file out",
-       .command = "plimsoll check --data pages.jsonl --decode-images decodes every image and names the bad ones"},
+       .command = "plimsoll check --model DIR --data pages.jsonl --decode-images decodes every image and names the bad ones"},
       {.name = "yolo-class",
        .when = {"label class*exceeds nc=", "label class*exceeds dataset class count", "possible class labels are 0-"},
        .what = "a label file has a class whose number is not below the number of classes",
@@ -115,7 +115,7 @@ std::vector<Rule> vision_rules() {
        .confirm = "(boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1]), in the data set's __getitem__",
        .fix = "leave out boxes without area, after the transforms too\n"
               "convert x, y, width, height to x, y, x + width, y + height",
-       .command = "plimsoll check --data pages.jsonl names every box that has no area"},
+       .command = "plimsoll check --model DIR --data pages.jsonl names every box that has no area"},
       {.name = "box-range",
        .when = {"for bbox*to be in the range [0.0, 1.0]", "bbox*to be in the range [0, 1]"},
        .what = "albumentations got a box that reaches out of its picture",

@@ -18,8 +18,10 @@ namespace fs = std::filesystem;
 // Without the empty name in Python's path, no module is loaded from the current directory.
 constexpr const char* kPythonCode =
     "import sys; sys.path = [place for place in sys.path if place]; from plimsoll.pdf import main; main()";
+constexpr const char* kNoPrograms = "the programs that read PDF files are not installed";
 constexpr const char* kPopplerRemedy = "apt-get install poppler-utils";
-constexpr const char* kPythonRemedy = "pip install pypdfium2";
+constexpr const char* kPythonRemedy =
+    "pip install pypdfium2, in a Python that finds the package plimsoll (by PYTHONPATH, or its wheel)";
 
 // A file whose name begins with "-" would be mistaken for an option.
 std::string argument(const fs::path& path) { return fs::absolute(path).string(); }
@@ -37,8 +39,8 @@ std::string last_line(const std::string& text) {
   return text.substr(begin, end + 1 - begin);
 }
 
-[[noreturn]] void throw_missing(const std::string& found, const std::string& allowed, const std::string& remedy) {
-  throw EnvironmentError({.what = "the programs that read PDF files are not installed",
+[[noreturn]] void throw_missing(const char* what, const std::string& found, const std::string& allowed, const std::string& remedy) {
+  throw EnvironmentError({.what = what,
                           .where = "PATH",
                           .found = found,
                           .allowed = allowed,
@@ -95,7 +97,7 @@ PdfPrograms find_pdf_programs(PdfReader reader) {
       return programs;
     }
     if (reader == PdfReader::kPoppler) {
-      throw_missing(missing, "pdfinfo, pdftotext and pdftoppm, of Poppler", kPopplerRemedy);
+      throw_missing(kNoPrograms, missing, "pdfinfo, pdftotext and pdftoppm, of Poppler", kPopplerRemedy);
     }
     missing += ", and ";
   }
@@ -112,10 +114,11 @@ PdfPrograms find_pdf_programs(PdfReader reader) {
     missing += "no python3";
   }
   if (reader == PdfReader::kPypdfium2) {
-    throw_missing(missing, "a Python with plimsoll and pypdfium2, python3 or the one that PLIMSOLL_PDF_PYTHON names",
+    throw_missing("the Python packages that read PDF files are not all there", missing,
+                  "a Python with plimsoll and pypdfium2, python3 or the one that PLIMSOLL_PDF_PYTHON names",
                   kPythonRemedy);
   }
-  throw_missing(missing, "Poppler's programs, or a Python with plimsoll and pypdfium2",
+  throw_missing(kNoPrograms, missing, "Poppler's programs, or a Python with plimsoll and pypdfium2",
                 fmt::format("{}; or {}", kPopplerRemedy, kPythonRemedy));
 }
 

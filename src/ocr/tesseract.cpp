@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/installed.h"
+#include "base/lower_case.h"
 #include "ocr/text_reader.h"
 
 #ifdef PLIMSOLL_TESSERACT
@@ -16,6 +17,7 @@
 #include <tesseract/capi.h>
 
 #include <algorithm>
+#include <array>
 #include <mutex>
 #include <new>
 #include <string_view>
@@ -147,6 +149,31 @@ std::vector<std::string> names_of(const std::string& language) {
   return names;
 }
 
+// Returns what Tesseract calls a language that was named in English, or by its two letters; empty: unknown.
+std::string code_of(const std::string& language) {
+  static constexpr std::array<std::array<const char*, 3>, 16> kCodes = {{{"english", "en", "eng"},
+                                                                        {"german", "de", "deu"},
+                                                                        {"french", "fr", "fra"},
+                                                                        {"spanish", "es", "spa"},
+                                                                        {"italian", "it", "ita"},
+                                                                        {"portuguese", "pt", "por"},
+                                                                        {"dutch", "nl", "nld"},
+                                                                        {"polish", "pl", "pol"},
+                                                                        {"russian", "ru", "rus"},
+                                                                        {"turkish", "tr", "tur"},
+                                                                        {"arabic", "ar", "ara"},
+                                                                        {"japanese", "ja", "jpn"},
+                                                                        {"korean", "ko", "kor"},
+                                                                        {"chinese", "zh", "chi_sim"},
+                                                                        {"hindi", "hi", "hin"},
+                                                                        {"vietnamese", "vi", "vie"}}};
+  const std::string name = lower_case(language);
+  for (const auto& [english, letters, code] : kCodes) {
+    if (name == english || name == letters) return code;
+  }
+  return {};
+}
+
 // "chi_sim" is in tesseract-ocr-chi-sim; scripts have packages named by their codes.
 std::string package_of(const std::string& language) {
   if (language.starts_with("script/")) return "the package tesseract-ocr-script-... of that script";
@@ -200,6 +227,13 @@ fs::path find_data(const TextReaderOptions& options) {
     if (missing.empty() && fs::is_directory(directory, error)) missing = *absent;
   }
   if (missing.empty()) missing = languages.front();
+  if (const std::string code = code_of(missing); !code.empty()) {
+    throw UsageError({.what = "a language is not named as Tesseract names it",
+                      .where = "--language",
+                      .found = options.language,
+                      .allowed = "those that are installed: " + installed_in(directories),
+                      .remedy = fmt::format("did you mean {}? (apt-get install {})", code, package_of(code))});
+  }
   std::string packages;
   for (const std::string& name : languages) {
     const bool found = std::any_of(directories.begin(), directories.end(),

@@ -335,7 +335,7 @@ void receive_visits(Door& door, std::vector<Meeting>& all, int first, const Rend
       for (int r = first; r < static_cast<int>(all.size()); ++r) {
         if (is_missing(r, false) || is_missing(r, true)) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", r);
       }
-      throw_problem("not all ranks have come to the meeting address", place, fmt::format("without ranks {}", missing),
+      throw_problem("not all ranks have come to the meeting address", place, fmt::format("no word from rank {}", missing),
                     "all of them within --timeout",
                     "look at those ranks' own messages; a firewall may be between the machines");
     }

@@ -62,7 +62,7 @@ TEST_F(Compare, PrintsATable) {
   const Outcome compared = compare("a", "b");
   ASSERT_EQ(compared.code, 0) << compared.err;
   for (const char* part : {"parameters", "weights on disk", "predicted peak", "seconds per page",
-                           "f1 of B less that of A", "they find the same in"}) {
+                           "difference of f1, B - A", "% of what they find is the same"}) {
     EXPECT_THAT(compared.out, HasSubstr(part));
   }
 }

@@ -240,7 +240,7 @@ TEST_F(Prune, ARunThatStoppedGoesOnWithoutPruningAgain) {
                  {"--resume-from-checkpoint", "other targets"});
   const Outcome outcome = prune("half", with({"--resume-from-checkpoint", "latest"}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, Not(HasSubstr("weighed on")));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("measured on")));
   EXPECT_EQ(file_bytes(at("half/model.safetensors")), file_bytes(at("whole/model.safetensors")));
   fs::remove(at("half/prune.json"));
   expect_message(prune("half", with({"--resume-from-checkpoint", "latest"})), 2, {"prune.json", "plimsoll train"});

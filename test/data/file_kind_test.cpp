@@ -83,7 +83,7 @@ TEST_F(FileKindTest, FoldersAreToldByWhatTheyHold) {
   EXPECT_THAT(refusal(folder_.path() / "saved").remedy, HasSubstr("data-00000-of-00001.arrow"));
   folder_.write("scans/b.png", "");
   folder_.write("scans/a.jpg", "");
-  EXPECT_THAT(refusal(folder_.path() / "scans").remedy, HasSubstr("scans/a.jpg"));
+  EXPECT_THAT(refusal(folder_.path() / "scans").remedy, HasSubstr("/scans --output"));
   folder_.write("lines/pages.jsonl", "{}\n");
   folder_.write("lines/images/a.png", "");
   EXPECT_THAT(refusal(folder_.path() / "lines").remedy,
