@@ -1,7 +1,7 @@
 #include "train/run_memory.h"
 
 #include <algorithm>
-#include <iterator>
+#include <span>
 
 #include "base/bytes.h"
 #include "bundle/adapter.h"
@@ -147,6 +147,7 @@ StateAccess RunMemory::states() const {
 void RunMemory::fill_fresh(std::uint64_t seed) {
   original_ = bundle_.source(seed);
   original_.table_hash = load_model(bundle_, seed, parameters()).table_hash;
+  begin_from_original();
   for (const std::string& name : state_names_) {
     // std::fill sets bytes by memset, std::ranges::fill one by one.
     states().fill(name, [](std::span<std::byte> bytes) { std::fill(bytes.begin(), bytes.end(), std::byte{0}); });
@@ -164,24 +165,32 @@ void RunMemory::fill_teacher(const ModelBundle& teacher) const {
 void RunMemory::fill_from(const std::filesystem::path& checkpoint, std::uint64_t seed) {
   load_checkpoint(checkpoint, bundle_, parameters(), state_names_, states());
   take_as_original(checkpoint, seed);
+  begin_from_original();
 }
 
 void RunMemory::fill_parameters_from(const std::filesystem::path& checkpoint) {
   load_checkpoint_parameters(checkpoint, bundle_, parameters());
   take_as_original(checkpoint, original_.seed);
+  begin_from_original();
+}
+
+void RunMemory::begin_from_original() {
+  first_ = original_;
+  first_file_ = original_file_;
+  decays_.clear();
+  noted_at_ = 0;
 }
 
 void RunMemory::take_as_original(const std::filesystem::path& checkpoint, std::uint64_t seed) {
   if (bundle_.options.lora.enabled()) {
-    resumed_ = open_adapter(checkpoint, bundle_.definition()).weights;
+    original_file_ = open_adapter(checkpoint, bundle_.definition()).weights;
     original_ = bundle_.source(seed);
-    original_.adapter = resumed_.get();
+    original_.adapter = original_file_.get();
   } else {
-    resumed_ = std::make_shared<WeightsFile>(open_weights(checkpoint));
-    original_ = {.weights = resumed_.get(), .seed = seed};
+    original_file_ = std::make_shared<WeightsFile>(open_weights(checkpoint));
+    original_ = {.weights = original_file_.get(), .seed = seed};
   }
   original_.table_hash = hash_table(bundle_.specs(), original_);
-  decays_.clear();
 }
 
 void RunMemory::expect_updates(std::int64_t updates) {
@@ -194,11 +203,22 @@ void RunMemory::note_update(double learning_rate) {
   // As every backend computes it.
   const double rate = plan.word_rate_factor * double{static_cast<float>(learning_rate)};
   decays_.push_back(static_cast<float>(1.0 - rate * plan.word_decay));
-  original_.decays = decays_;
+  original_.decays = std::span(decays_).subspan(noted_at_);
 }
 
 void RunMemory::note_checkpoint(const std::filesystem::path& checkpoint) {
-  if (notes_updates()) take_as_original(checkpoint, original_.seed);
+  if (!notes_updates()) return;
+  take_as_original(checkpoint, original_.seed);
+  noted_at_ = decays_.size();
+}
+
+bool RunMemory::fall_back() {
+  if (noted_at_ == 0) return false;
+  original_ = first_;
+  original_file_ = first_file_;
+  noted_at_ = 0;
+  original_.decays = decays_;
+  return true;
 }
 
 WrittenBytes RunMemory::written_bytes(bool only_model) const {

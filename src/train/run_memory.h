@@ -2,8 +2,8 @@
 // wherever the session keeps them.
 //
 // Frozen parameters may be held in fewer bits than their file has, and only some rows of the word embedding may be
-// held. original() is where the rest comes from when the model is saved: the model that the run began with, or the
-// latest checkpoint that it was resumed from or has written.
+// held. original() is where the rest comes from when the model is saved: the model or checkpoint that the run began
+// with, or the latest checkpoint that it has written.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +40,9 @@ class RunMemory {
   void note_update(double learning_rate);
   // Says that the checkpoint has been written, so that the next one can begin with its values.
   void note_checkpoint(const std::filesystem::path& checkpoint);
+  // Makes original() what the run began with, if it is a checkpoint that was noted since and proves to be damaged.
+  // Returns false if it is that already.
+  bool fall_back();
 
   ParameterMemory parameters() const;
   // Returns the same for saving: with ranks that each keep a part of a parameter, rank 0 gets the whole, while the
@@ -67,6 +70,7 @@ class RunMemory {
   // True if rows that are not in memory decay, and this rank saves them.
   bool notes_updates() const { return session_.plan().word_decay != 0 && session_.plan().rank == 0; }
   void take_as_original(const std::filesystem::path& checkpoint, std::uint64_t seed);
+  void begin_from_original();
 
   const Session& session_;
   const ModelBundle& bundle_;
@@ -76,9 +80,11 @@ class RunMemory {
   std::optional<RankStates> rank_states_;  // if ranks share the states
   // Parameters, or lower halves of split parameters, of which each rank keeps a part.
   std::vector<std::string> divided_;
-  std::shared_ptr<const WeightsFile> resumed_;  // of the checkpoint: the model, or its adapter
-  std::vector<float> decays_;                   // of each update since original_; room for all is reserved
-  ParameterSource original_;
+  // What the run began with, and what was noted last; of a checkpoint with the file that has its model or adapter.
+  ParameterSource first_, original_;
+  std::shared_ptr<const WeightsFile> first_file_, original_file_;
+  std::vector<float> decays_;  // of each update since first_; room for all is reserved
+  std::size_t noted_at_ = 0;   // how many of them came before original_
 };
 
 }  // namespace plimsoll

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/work_folder.h"
 #include "bundle/model_place.h"
 #include "train/checkpoint.h"
@@ -21,6 +22,19 @@ template <typename Failure>
   problem.what = fmt::format("{}: {}", what, problem.what);
   problem.remedy += continue_remedy(output_dir);
   throw Failure(std::move(problem));
+}
+
+// Saves, once more if a checkpoint from which some weights are copied has been damaged since it was written.
+template <typename Save>
+auto save_from(RunMemory& memory, const Save& save) {
+  try {
+    return save();
+  } catch (const DataError& error) {
+    if (!memory.fall_back()) throw;
+    log_warning(fmt::format("{}: {}; what is not in memory is saved from the model that the run began with instead",
+                            error.problem().where, error.problem().what));
+  }
+  return save();
 }
 
 }  // namespace
@@ -66,8 +80,10 @@ void RunSaver::write(const TrainerState& state) {
   refuse_another_directory(options_.output_dir);
   std::filesystem::path path;
   try {
-    path = save_checkpoint(options_.output_dir, state, bundle_, memory_.original(), memory_.whole_parameters(),
-                           memory_.state_names(), memory_.states());
+    path = save_from(memory_, [&] {
+      return save_checkpoint(options_.output_dir, state, bundle_, memory_.original(), memory_.whole_parameters(),
+                             memory_.state_names(), memory_.states());
+    });
   } catch (const EnvironmentError& error) {
     throw_unwritten(fmt::format("cannot write the checkpoint of update {}", state.step), error, options_.output_dir);
   } catch (const DataError& error) {
@@ -85,8 +101,10 @@ void RunSaver::save_model() {
   }
   refuse_another_directory(options_.output_dir);
   try {
-    write_model(options_.output_dir, [&](const std::filesystem::path& aside) {
-      return plimsoll::save_model(aside, bundle_, memory_.original(), memory_.whole_parameters());
+    save_from(memory_, [&] {
+      write_model(options_.output_dir, [&](const std::filesystem::path& aside) {
+        return plimsoll::save_model(aside, bundle_, memory_.original(), memory_.whole_parameters());
+      });
     });
     memory_.end_serving();
   } catch (const EnvironmentError& error) {

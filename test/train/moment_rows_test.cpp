@@ -9,6 +9,7 @@
 
 #include "formats/safetensors.h"
 #include "support/expect_error.h"
+#include "support/log_capture.h"
 #include "train/trainer_fixture.h"
 
 namespace plimsoll::test {
@@ -118,26 +119,52 @@ INSTANTIATE_TEST_SUITE_P(, MomentRowsOf,
                                               }}),
                          [](const auto& test) { return test.param.name; });
 
-// A bit of a row that memory lacks, in the checkpoint that the next one begins with.
-TEST(RowsInFiles, OfACheckpointThatHasChangedAreRefused) {
+// Changes the last bit of the table's last row in a model's file.
+void damage_table(const fs::path& path) {
+  const std::optional<StoredTensor> table = open_weights(path).stored(kTable);
+  ASSERT_TRUE(table);
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  const auto last = static_cast<std::streamoff>(table->offset_bytes + 8000 * 48 * sizeof(float) - 1);
+  file.seekg(last);
+  const char byte = static_cast<char>(file.get() ^ 1);
+  file.seekp(last);
+  file.put(byte);
+}
+
+// Rows that memory lacks come from the latest checkpoint, or if that is damaged from what the run began with.
+TEST(RowsInFiles, OfADamagedCheckpointAreNotTaken) {
   const ScratchFolder folder;
+  std::string models[2];
+  for (const bool damages : {false, true}) {
+    SmallRun run(folder.make(damages ? "damaged" : "whole"));
+    run.options.save_steps = 3;
+    run.options.max_steps = 9;
+    run.options.weight_decay = 0.1;
+    run.on_step = [&](const StepReport& report) {
+      if (damages && report.step == 4) damage_table(checkpoint_path(run.options.output_dir, 3) / "model.safetensors");
+    };
+    const LogCapture log;
+    run.train();
+    EXPECT_EQ(log.has("has changed since; what is not in memory is saved from the model that the run began with"), damages)
+        << log.text();
+    models[damages ? 1 : 0] = file_bytes(run.options.output_dir / "model.safetensors");
+  }
+  EXPECT_TRUE(models[0] == models[1]);
+}
+
+// What the run began with has nothing to take its place.
+TEST(RowsInFiles, OfADamagedModelAreRefused) {
+  const ScratchFolder folder;
+  SmallRun first(folder.make("first"));
+  first.train();
   SmallRun run(folder.make("run"));
+  run.model = first.options.output_dir;
   run.options.save_steps = 3;
-  run.options.weight_decay = 0.1;
   run.on_step = [&](const StepReport& report) {
-    if (report.step != 4) return;
-    const fs::path path = checkpoint_path(run.options.output_dir, 3) / "model.safetensors";
-    const std::optional<StoredTensor> table = open_weights(path).stored(kTable);
-    ASSERT_TRUE(table);
-    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-    const auto last = static_cast<std::streamoff>(table->offset_bytes + 8000 * 48 * sizeof(float) - 1);
-    file.seekg(last);
-    const char byte = static_cast<char>(file.get() ^ 1);
-    file.seekp(last);
-    file.put(byte);
+    if (report.step == 1) damage_table(run.model / "model.safetensors");
   };
-  expect_error<DataError>([&] { run.train(); },
-                          {"cannot write the checkpoint of update 6", "has changed since", "checkpoint-3", kTable});
+  expect_error<DataError>([&] { run.train(); }, {"cannot write the checkpoint of update 3", "has changed since", kTable,
+                                                 "there is no earlier checkpoint"});
 }
 
 // Rewrites the slots of a checkpoint without checksums, as an older version might have left it.
