@@ -481,10 +481,9 @@ void set_task(ModelBundle& bundle, const std::string& name, const std::string& p
 void set_labels(ModelBundle& bundle, const LabelSet& labels) {
   if (bundle.config.task.labels == labels.names()) return;
   if (bundle.weights != nullptr && !bundle.fresh_task) {
-    log_info(fmt::format(
-        "new classification head: {} ({}) replaces the model's {} ({})", counted(labels.size(), "label"),
-        labels.listed(), bundle.config.task.labels.size(),
-        LabelSet(bundle.config.task.labels, "the model's labels").listed()));
+    log_info(fmt::format("new classification head: {} ({}) replaces the model's {} ({})",
+                         counted(labels.size(), "label"), labels.listed(), bundle.config.task.labels.size(),
+                         LabelSet(bundle.config.task.labels, "the model's labels").listed()));
   }
   bundle.config.task.labels = labels.names();
   bundle.fresh_head = true;

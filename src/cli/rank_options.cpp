@@ -98,10 +98,11 @@ namespace {
 void warn_of_ranks_alone() {
   const std::optional<std::string> rank = environment_variable("RANK"), size = environment_variable("WORLD_SIZE");
   if (!rank || !size || *size == "1" || environment_variable("TORCHELASTIC_RUN_ID")) return;
-  log_warning(fmt::format("RANK is {} and WORLD_SIZE {}, but torchrun has not set them: each of these processes works "
-                          "alone, on all of the data; start them by torchrun (GPUs), mpirun or srun, or pass --launcher "
-                          "none",
-                          *rank, *size));
+  log_warning(
+      fmt::format("RANK is {} and WORLD_SIZE {}, but torchrun has not set them: each of these processes works "
+                  "alone, on all of the data; start them by torchrun (GPUs), mpirun or srun, or pass --launcher "
+                  "none",
+                  *rank, *size));
 }
 
 }  // namespace

@@ -56,9 +56,10 @@ InputFile open_file(const fs::path& path) {
   } catch (const DataError& error) {
     Problem problem = error.problem();
     problem.what = "cannot open a page's image";
-    problem.remedy = path.string().find('\\') == std::string::npos
-                         ? "check the path in the data (relative to the data file's folder) and its permissions"
-                         : "write the path in the data with /, as this system has it, relative to the data file's folder";
+    problem.remedy =
+        path.string().find('\\') == std::string::npos
+            ? "check the path in the data (relative to the data file's folder) and its permissions"
+            : "write the path in the data with /, as this system has it, relative to the data file's folder";
     throw ImageError("image-missing", std::move(problem));
   }
   throw unreadable(path, "a page's image is an empty file", "0 bytes");

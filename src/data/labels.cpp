@@ -198,13 +198,15 @@ LabelSet LabelSet::from_pages(const PageSource& pages) {
                        .allowed = "labels of some words",
                        .remedy = "label words of the data, or pass the label set with --labels"});
     }
-    throw DataError({.what = any_words ? "no page has labels" : "no page has words",
-                     .where = pages.size() > 0 ? place(pages.read(0)) : plimsoll::listed(pages.paths()),
-                     .found = fmt::format("{} without {}, this one first", counted(pages.size(), "page"),
-                                          any_words ? "`labels` or `ner_tags`" : "words"),
-                     .allowed = "one label per word",
-                     .remedy = any_words ? "add labels to the data, which training needs; to plan, the label set is enough: --labels"
-                                         : "run OCR on the pages first, and label their words"});
+    throw DataError(
+        {.what = any_words ? "no page has labels" : "no page has words",
+         .where = pages.size() > 0 ? place(pages.read(0)) : plimsoll::listed(pages.paths()),
+         .found = fmt::format("{} without {}, this one first", counted(pages.size(), "page"),
+                              any_words ? "`labels` or `ner_tags`" : "words"),
+         .allowed = "one label per word",
+         .remedy = any_words
+                       ? "add labels to the data, which training needs; to plan, the label set is enough: --labels"
+                       : "run OCR on the pages first, and label their words"});
   }
   return from_names_seen(seen);
 }

@@ -299,7 +299,8 @@ std::vector<Rule> data_rules() {
        .fix = "replace or leave out that image: try Image.open(path).load() over all of them once\n"
               "ImageFile.LOAD_TRUNCATED_IMAGES = True, to use what is there of cut ones\n"
               "convert it (pillow-heif for HEIC)",
-       .command = "plimsoll check --model DIR --data pages.jsonl --decode-images decodes every image and names the bad ones"},
+       .command =
+           "plimsoll check --model DIR --data pages.jsonl --decode-images decodes every image and names the bad ones"},
       {.name = "image-channels",
        .when = {kImagesOfChannels, "unable to infer channel dimension format", "to have 3 channels, but got",
                 "unsupported number of image dimensions", "mean must have*elements", "pil image mode",
@@ -618,8 +619,9 @@ std::vector<Rule> data_rules() {
        .cause = "The box is written as [x1, y1, x0, y0], or as [x, y, width, height]\n"
                 "A rotated or empty word of the OCR engine",
        .confirm = "the message names page, word and box; is its third number a width?",
-       .fix = "write [left, top, right, bottom]\n"
-              "plimsoll check --model DIR --data pages.jsonl --fix mended.jsonl swaps corners where nothing else is wrong",
+       .fix =
+           "write [left, top, right, bottom]\n"
+           "plimsoll check --model DIR --data pages.jsonl --fix mended.jsonl swaps corners where nothing else is wrong",
        .command = "plimsoll check --model DIR --data pages.jsonl lists them all"},
   };
 }

@@ -42,9 +42,10 @@ std::vector<Rule> device_rules() {
        .when = {"does not have a deterministic implementation, but you set",
                 "this operation is not deterministic because it uses cublas"},
        .what = "the run demands deterministic algorithms, and an operation has none here",
-       .cause = "torch.use_deterministic_algorithms(True) or full_determinism=True is set, and cuBLAS needs a workspace of "
-                "fixed size for that\n"
-                "The operation, which the message names, has no deterministic form in this version of PyTorch",
+       .cause =
+           "torch.use_deterministic_algorithms(True) or full_determinism=True is set, and cuBLAS needs a workspace of "
+           "fixed size for that\n"
+           "The operation, which the message names, has no deterministic form in this version of PyTorch",
        .confirm = "the message names the operation, or CUBLAS_WORKSPACE_CONFIG",
        .fix = "CUBLAS_WORKSPACE_CONFIG=:4096:8 in the environment, set before Python starts\n"
               "torch.use_deterministic_algorithms(True, warn_only=True), if an operation has no such form\n"
@@ -387,8 +388,8 @@ std::vector<Rule> device_rules() {
               "a smaller batch to rule out 2^31; torch.cuda.set_device(local_rank) in every rank\n"
               "update PyTorch, driver and extensions together\n"
               "if it comes at another line every time, test the hardware (dcgmi diag -r 3)",
-       .command =
-           "plimsoll check --model DIR --data pages.jsonl for bad indices; plimsoll train resumes from the last whole checkpoint"},
+       .command = "plimsoll check --model DIR --data pages.jsonl for bad indices; plimsoll train resumes from the last "
+                  "whole checkpoint"},
       {.name = "launch-failure",
        .when = {"unspecified launch failure", "cudaerrorlaunchfailure", "cuda_error_launch_failed",
                 "hiperrorlaunchfailure", "hsa_status_error_exception", "hsa_status_error_illegal_instruction"},

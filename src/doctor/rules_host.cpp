@@ -123,7 +123,8 @@ std::vector<Rule> host_rules() {
        .fix = "num_workers=0, or multiprocessing_context='spawn'\n"
               "cv2.setNumThreads(0), and open files in the worker, not before\n"
               "remove the sample; reinstall the library that python -X faulthandler names",
-       .command = "plimsoll check --model DIR --data pages.jsonl --decode-images decodes every image, and names the bad one"},
+       .command =
+           "plimsoll check --model DIR --data pages.jsonl --decode-images decodes every image, and names the bad one"},
       {.name = "worker-timeout",
        .when = {"dataloader timed out after"},
        .what = "a data loader worker hung",
@@ -192,7 +193,8 @@ std::vector<Rule> host_rules() {
            "num_workers=0 gives the same error with a plain traceback; catch it in __getitem__ and print the index",
        .fix = "what that error needs\n"
               "correct or leave out the sample, if it is one that cannot be read",
-       .command = "plimsoll check --model DIR --data pages.jsonl reads the whole data set first, and names file, page and word"},
+       .command = "plimsoll check --model DIR --data pages.jsonl reads the whole data set first, and names file, page "
+                  "and word"},
       {.name = "worker-exited",
        .level = Level::kConsequence,
        .when = {"pin memory thread exited unexpectedly", "dataloader worker*exited unexpectedly",

@@ -11,8 +11,7 @@ std::vector<Rule> hub_rules() {
                 "is not a local folder and is not a valid model identifier", "repository not found for url",
                 "invalid username or password", "repositorynotfounderror",
                 "doesn't exist on the hub or cannot be accessed", "client error '401 unauthorized' for url*huggingface",
-                "client error '403 forbidden' for url*huggingface",
-                "make sure your token has the correct permissions"},
+                "client error '403 forbidden' for url*huggingface", "make sure your token has the correct permissions"},
        .refines = {"hub-unreachable", "dataset-missing", "weights-missing", "load-name"},
        .what = "the hub does not give out that model or data set under this name",
        .cause = "The name is misspelt, or the model or data set was renamed, removed or made private\n"

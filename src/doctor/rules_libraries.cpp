@@ -58,7 +58,8 @@ std::vector<Rule> library_rules() {
               "repair the index that the CPU names: num_labels, resize_token_embeddings, truncation=True\n"
               "unset LD_LIBRARY_PATH; pip uninstall nvidia-cublas-cu11 where PyTorch is built for 12; a PyTorch for "
               "this GPU",
-       .command = "plimsoll check --model DIR --data pages.jsonl for indices; plimsoll doctor for duplicate libraries and memory"},
+       .command = "plimsoll check --model DIR --data pages.jsonl for indices; plimsoll doctor for duplicate libraries "
+                  "and memory"},
       {.name = "cublas-failed",
        .when = {"cublas_status_execution_failed", "cublas_status_internal_error", "cublas_status_not_supported",
                 "cublas_status_arch_mismatch", "cuda error: cublas_status", "cusolver_status_internal",

@@ -35,7 +35,8 @@ std::vector<Rule> vision_rules() {
               "save the image smaller once (300 dots per inch are 8.7 million pixels for an A4 page), which also saves "
               "memory\n"
               "leave the file out",
-       .command = "plimsoll check --model DIR --data pages.jsonl --decode-images decodes every image and names the bad ones"},
+       .command =
+           "plimsoll check --model DIR --data pages.jsonl --decode-images decodes every image and names the bad ones"},
       {.name = "yolo-class",
        .when = {"label class*exceeds nc=", "label class*exceeds dataset class count", "possible class labels are 0-"},
        .what = "a label file has a class whose number is not below the number of classes",

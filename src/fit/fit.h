@@ -177,7 +177,7 @@ struct PlanSummary {
   // decay.
   double word_decay = 0, word_rate_factor = 1;
   std::size_t noted_bytes = 0;  // of what a run keeps of each update, to save the rows that are not in memory
-  OffloadLayout offload;  // the tensors that are offloaded
+  OffloadLayout offload;        // the tensors that are offloaded
   OffloadTarget offload_target = OffloadTarget::kNone;
   std::filesystem::path offload_directory;
   TransferSize transfers;       // of an update

@@ -60,7 +60,8 @@ ParameterFacts parameter_facts(const StepOptions& options, const Graph& graph) {
                 return spec.transposed ? spec.shape : spec.file_shape;
               },
           .takes_codes =
-              [specs, coded_from = options.optimizer.coded_from, weights = product_weights(graph)](const std::string& name) {
+              [specs, coded_from = options.optimizer.coded_from,
+               weights = product_weights(graph)](const std::string& name) {
                 const ParameterSpec& spec = specs.at(name);
                 if (spec.file_shape.elements() < coded_from) return false;
                 return !spec.is_embedding() || (spec.part == ParameterSpec::Part::kWordEmbedding &&

@@ -79,8 +79,8 @@ struct ModelOptions {
   // mask_name(map) [in]. With them, nothing else trains. Their gradients say how each column affects the loss.
   std::set<std::string> masked_maps{};
 
-  // The tokens whose rows of the word embedding are in memory, ascending: those that the data has, so that no page looks
-  // up another (request/word_rows.h). nullptr: all.
+  // The tokens whose rows of the word embedding are in memory, ascending: those that the data has, so that no page
+  // looks up another (request/word_rows.h). nullptr: all.
   std::shared_ptr<const std::vector<std::int32_t>> word_rows{};
 
   bool trains_all() const { return freeze.empty() && !lora.enabled() && masked_maps.empty(); }

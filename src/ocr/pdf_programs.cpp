@@ -39,7 +39,8 @@ std::string last_line(const std::string& text) {
   return text.substr(begin, end + 1 - begin);
 }
 
-[[noreturn]] void throw_missing(const char* what, const std::string& found, const std::string& allowed, const std::string& remedy) {
+[[noreturn]] void throw_missing(const char* what, const std::string& found, const std::string& allowed,
+                                const std::string& remedy) {
   throw EnvironmentError({.what = what,
                           .where = "PATH",
                           .found = found,

@@ -152,21 +152,21 @@ std::vector<std::string> names_of(const std::string& language) {
 // Returns what Tesseract calls a language that was named in English, or by its two letters; empty: unknown.
 std::string code_of(const std::string& language) {
   static constexpr std::array<std::array<const char*, 3>, 16> kCodes = {{{"english", "en", "eng"},
-                                                                        {"german", "de", "deu"},
-                                                                        {"french", "fr", "fra"},
-                                                                        {"spanish", "es", "spa"},
-                                                                        {"italian", "it", "ita"},
-                                                                        {"portuguese", "pt", "por"},
-                                                                        {"dutch", "nl", "nld"},
-                                                                        {"polish", "pl", "pol"},
-                                                                        {"russian", "ru", "rus"},
-                                                                        {"turkish", "tr", "tur"},
-                                                                        {"arabic", "ar", "ara"},
-                                                                        {"japanese", "ja", "jpn"},
-                                                                        {"korean", "ko", "kor"},
-                                                                        {"chinese", "zh", "chi_sim"},
-                                                                        {"hindi", "hi", "hin"},
-                                                                        {"vietnamese", "vi", "vie"}}};
+                                                                         {"german", "de", "deu"},
+                                                                         {"french", "fr", "fra"},
+                                                                         {"spanish", "es", "spa"},
+                                                                         {"italian", "it", "ita"},
+                                                                         {"portuguese", "pt", "por"},
+                                                                         {"dutch", "nl", "nld"},
+                                                                         {"polish", "pl", "pol"},
+                                                                         {"russian", "ru", "rus"},
+                                                                         {"turkish", "tr", "tur"},
+                                                                         {"arabic", "ar", "ara"},
+                                                                         {"japanese", "ja", "jpn"},
+                                                                         {"korean", "ko", "kor"},
+                                                                         {"chinese", "zh", "chi_sim"},
+                                                                         {"hindi", "hi", "hin"},
+                                                                         {"vietnamese", "vi", "vie"}}};
   const std::string name = lower_case(language);
   for (const auto& [english, letters, code] : kCodes) {
     if (name == english || name == letters) return code;
@@ -303,8 +303,8 @@ class TesseractReader final : public TextReader {
   PageText read(const Picture& picture, TextLayout layout) override {
     const OneThread one_thread;
     PageText text = read_once(picture, layout);
-    // One threshold for the whole page may take faint print for paper; then each part of it gets its own, which is worse
-    // elsewhere. Tesseract has that from version 5 on.
+    // One threshold for the whole page may take faint print for paper; then each part of it gets its own, which is
+    // worse elsewhere. Tesseract has that from version 5 on.
     constexpr std::size_t kFewWords = 3;
     if (text.words.size() < kFewWords && library_.set_variable(handle_.get(), kThresholding, kLocalOtsu) != 0) {
       PageText other = read_once(picture, layout);

@@ -335,8 +335,8 @@ void receive_visits(Door& door, std::vector<Meeting>& all, int first, const Rend
       for (int r = first; r < static_cast<int>(all.size()); ++r) {
         if (is_missing(r, false) || is_missing(r, true)) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", r);
       }
-      throw_problem("not all ranks have come to the meeting address", place, fmt::format("no word from rank {}", missing),
-                    "all of them within --timeout",
+      throw_problem("not all ranks have come to the meeting address", place,
+                    fmt::format("no word from rank {}", missing), "all of them within --timeout",
                     "look at those ranks' own messages; a firewall may be between the machines");
     }
     if (on_visit) on_visit(hello, socket);

@@ -183,9 +183,9 @@ OptimizerOptions optimizer_options(const ModelBundle& bundle, const TrainOptions
   OptimizerOptions optimizer;
   optimizer.kind = options.optim;
   optimizer.adamw = {.beta1 = options.adam_beta1,
-                                  .beta2 = options.adam_beta2,
-                                  .eps = options.adam_epsilon,
-                                  .weight_decay = options.weight_decay};
+                     .beta2 = options.adam_beta2,
+                     .eps = options.adam_epsilon,
+                     .weight_decay = options.weight_decay};
   optimizer.rate_factor =
       [factors = rate_factors(bundle.specs(), options.rates, options.learning_rate)](const std::string& name) {
         const auto found = factors.find(name);

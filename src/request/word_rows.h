@@ -11,8 +11,8 @@
 namespace plimsoll {
 
 // Sets ModelOptions::word_rows of the model, and of the teacher in `options`, to the tokens of the data and those that
-// have moments in the checkpoint that the run resumes; leaves it empty if all rows are needed. `train` is nullptr for an
-// evaluation.
+// have moments in the checkpoint that the run resumes; leaves it empty if all rows are needed. `train` is nullptr for
+// an evaluation.
 void keep_word_rows(ModelBundle& bundle, TrainOptions& options, const Dataset* train, const Dataset* evaluation,
                     const std::optional<std::filesystem::path>& resume = std::nullopt);
 

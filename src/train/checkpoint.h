@@ -90,8 +90,8 @@ std::filesystem::path checkpoint_path(const std::filesystem::path& output_dir, s
 
 // Throws DataError for a missing, torn or damaged trainer_state.json, or for values in it that make no sense.
 TrainerState read_trainer_state(const std::filesystem::path& checkpoint);
-// Returns which of a table's rows have moments other than 0 in the checkpoint, ascending; nothing if it has no moments of
-// the table, or its file cannot be read, which load_checkpoint then says.
+// Returns which of a table's rows have moments other than 0 in the checkpoint, ascending; nothing if it has no moments
+// of the table, or its file cannot be read, which load_checkpoint then says.
 std::optional<std::vector<std::int32_t>> rows_with_moments(const std::filesystem::path& checkpoint,
                                                            const std::string& table, std::int64_t rows);
 // Compares all the checkpoint's files with their checksums, then fills parameters and states from them. Throws

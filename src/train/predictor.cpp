@@ -99,8 +99,8 @@ std::string pages_of(const Batch& batch, const Dataset& dataset) {
 }
 
 // Runs the batch again, node by node, and says where the first number that is not finite comes from.
-DivergedError not_finite(const Session& session, const Program& program, const BatchBinding& binding, const Batch& batch,
-                         const Dataset& dataset) {
+DivergedError not_finite(const Session& session, const Program& program, const BatchBinding& binding,
+                         const Batch& batch, const Dataset& dataset) {
   binding.copy(batch);
   binding.set_loss_scale(1);
   binding.set_dropout_key({0, 0});

@@ -306,7 +306,8 @@ TEST_F(Ranks, WhatDiffersBetweenRanksIsRefused) {
   set(own, "--model", path("model"));
   refused(usual, own, 3, {"rank 1 has another model than rank 0", "other weights"});
   Arguments taught = usual, other_teacher = usual;
-  ASSERT_EQ(run({"init", "--model", path("model"), "--num-hidden-layers", "1", "--output-dir", path("shallow")}).code, 0);
+  ASSERT_EQ(run({"init", "--model", path("model"), "--num-hidden-layers", "1", "--output-dir", path("shallow")}).code,
+            0);
   taught.insert(taught.end(), {"--zero-stage", "2", "--distil-from", path("model")});
   other_teacher.insert(other_teacher.end(), {"--zero-stage", "2", "--distil-from", path("shallow")});
   refused(taught, other_teacher, 3, {"rank 1 has another teacher than rank 0"});

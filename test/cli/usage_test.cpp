@@ -522,7 +522,7 @@ TEST_F(Usage, TheOptimizerIsChosenByName) {
   for (const Arguments& more :
        {Arguments{}, Arguments{"--optim", "adamw_8bit"}, Arguments{"--config", path("run.toml")}}) {
     Arguments all = {
-        "plan", "--json",          "--model", "layoutlmv3-tiny", "--data",   path("pages/train.jsonl"), "--budget",
+        "plan", "--json",          "--model", "layoutlmv3-tiny", "--data",  path("pages/train.jsonl"), "--budget",
         "1GiB", "--max-grad-norm", "0",       "--freeze",        "*.word_*"};  // of which Adafactor would have all rows
     all.insert(all.end(), more.begin(), more.end());
     const Outcome outcome = run(all);

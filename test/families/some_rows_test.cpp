@@ -104,8 +104,8 @@ TEST_P(SomeRows, AreReadAndTheOthersDecayInTheFile) {
 TEST_P(SomeRows, OfARankAreAPart) {
   const WeightsFile weights = file();
   const auto bound = static_cast<std::int64_t>(elements()) * 2 / 3;  // seldom between two rows
-  for (const auto& [first, count] : {std::pair{std::int64_t{0}, bound},
-                                     std::pair{bound, static_cast<std::int64_t>(elements()) - bound}}) {
+  for (const auto& [first, count] :
+       {std::pair{std::int64_t{0}, bound}, std::pair{bound, static_cast<std::int64_t>(elements()) - bound}}) {
     std::vector<float> values(static_cast<std::size_t>(count));
     load({.weights = &weights},
          ParameterPlace(DeviceTensor(TensorView({DType::kF32, {count}}, values.data())), {}, first));
@@ -148,8 +148,7 @@ TEST_P(SomeRows, OfFreshValuesAreThoseOfTheWholeTable) {
   whole.init = ParameterSpec::Init::kNormalPaddingRow;
   whole.padding_row = GetParam().kept.front();
   std::vector<float> all(static_cast<std::size_t>(whole.shape.elements())), values(elements());
-  load_parameters({whole}, {.seed = 3},
-                  [&](const std::string&) { return ParameterPlace(std::span<float>(all)); });
+  load_parameters({whole}, {.seed = 3}, [&](const std::string&) { return ParameterPlace(std::span<float>(all)); });
   ParameterSpec some = spec();
   some.init = whole.init;
   some.padding_row = whole.padding_row;

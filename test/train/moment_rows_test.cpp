@@ -145,7 +145,8 @@ TEST(RowsInFiles, OfADamagedCheckpointAreNotTaken) {
     };
     const LogCapture log;
     run.train();
-    EXPECT_EQ(log.has("has changed since; what is not in memory is saved from the model that the run began with"), damages)
+    EXPECT_EQ(log.has("has changed since; what is not in memory is saved from the model that the run began with"),
+              damages)
         << log.text();
     models[damages ? 1 : 0] = file_bytes(run.options.output_dir / "model.safetensors");
   }
