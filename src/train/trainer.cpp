@@ -72,7 +72,11 @@ Trainer::Trainer(const Session& session, const ModelBundle& bundle, const TrainD
 
 TrainSummary Trainer::run(const std::optional<std::filesystem::path>& resume, Interrupt& interrupt) {
   begin(resume);
-  observer_.on_begin();
+  observer_.on_begin();  // before the log: the files that it writes show whose the directory is
+  log_.emplace(
+      options_, resume ? std::optional(state_.step) : std::nullopt,
+      GrowthWatch::Options{.budget_bytes = session_.plan().resident_budget_bytes(), .total_steps = state_.total_steps},
+      agreement_.is_first());
   const std::int64_t first = state_.step;
   const auto begin_time = Clock::now();
   while (!is_done(options_, state_)) {
@@ -130,10 +134,6 @@ void Trainer::begin(const std::optional<std::filesystem::path>& resume) {
                 .existing = static_cast<std::int64_t>(list_checkpoints(options_.output_dir).size())},
                memory_.written_bytes(options_.save_only_model));
   }
-  log_.emplace(
-      options_, resume ? std::optional(state_.step) : std::nullopt,
-      GrowthWatch::Options{.budget_bytes = session_.plan().resident_budget_bytes(), .total_steps = state_.total_steps},
-      agreement_.is_first());
 }
 
 StepScalars Trainer::scalars() const {

@@ -106,7 +106,11 @@ class FinishedRun : public ProgramTest {
   void expect_results(const std::string& output) const { EXPECT_EQ(difference(results_of(at(output)), results_), ""); }
   void expect_resumes(const std::string& output) const {
     const Outcome resumed = run(resuming(output));
-    EXPECT_EQ(resumed.code, 0) << resumed.err;
+    std::string files;
+    if (resumed.code != 0) {
+      for (const auto& entry : fs::recursive_directory_iterator(at(output))) files += entry.path().string() + "\n";
+    }
+    EXPECT_EQ(resumed.code, 0) << resumed.err << files;
     if (resumed.code == 0) expect_results(output);
   }
 

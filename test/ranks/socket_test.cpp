@@ -185,7 +185,7 @@ TEST(Sockets, SomebodyWhoIsMissingIsNamed) {
     ADD_FAILURE();
   } catch (const EnvironmentError& error) {
     EXPECT_THAT(error.problem().what, HasSubstr("not all ranks have come"));
-    EXPECT_THAT(error.problem().found, HasSubstr("ranks 2"));
+    EXPECT_THAT(error.problem().found, HasSubstr("rank 2"));
   }
   second.join();
 }
