@@ -66,7 +66,7 @@ BudgetTooSmall too_small(const FitRequest& request, const PlanSummary& smallest,
   }
   const std::vector<Remedy> remedies = find_remedies(request, smallest, backend);
   std::string remedy = fmt::format("pass {} {}MiB", option.name, mebibytes);
-  remedy += remedies.empty() ? ": none of the changes tried is enough"
+  remedy += remedies.empty() ? ", as none of the changes tried is enough"
                              : ", or change the run, cheapest first:";
   return BudgetTooSmall({.what = "the run does not fit the memory budget",
                          .where = option.name,
