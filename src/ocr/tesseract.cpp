@@ -53,6 +53,7 @@ struct Library {
   decltype(&TessBaseAPISetPageSegMode) set_layout = nullptr;
   decltype(&TessBaseAPISetImage2) set_image = nullptr;
   decltype(&TessBaseAPISetSourceResolution) set_resolution = nullptr;
+  decltype(&TessBaseAPIGetThresholdedImage) thresholded = nullptr;
   decltype(&TessBaseAPIRecognize) recognize = nullptr;
   decltype(&TessBaseAPIGetIterator) get_iterator = nullptr;
   decltype(&TessBaseAPIClear) clear = nullptr;
@@ -81,6 +82,7 @@ struct Library {
     load(handle, "TessBaseAPISetPageSegMode", set_layout);
     load(handle, "TessBaseAPISetImage2", set_image);
     load(handle, "TessBaseAPISetSourceResolution", set_resolution);
+    load(handle, "TessBaseAPIGetThresholdedImage", thresholded);
     load(handle, "TessBaseAPIRecognize", recognize);
     load(handle, "TessBaseAPIGetIterator", get_iterator);
     load(handle, "TessBaseAPIClear", clear);
@@ -307,7 +309,7 @@ class TesseractReader final : public TextReader {
     // worse elsewhere. Tesseract has that from version 5 on.
     constexpr std::size_t kFewWords = 3;
     if (text.words.size() < kFewWords && library_.set_variable(handle_.get(), kThresholding, kLocalOtsu) != 0) {
-      PageText other = read_once(picture, layout);
+      PageText other = read_once(picture, layout, kMostParts);
       library_.set_variable(handle_.get(), kThresholding, kOtsu);
       if (other.words.size() > text.words.size()) text = std::move(other);
     }
@@ -317,13 +319,28 @@ class TesseractReader final : public TextReader {
  private:
   static constexpr const char *kThresholding = "thresholding_method", *kOtsu = "0", *kLocalOtsu = "1";
 
-  PageText read_once(const Picture& picture, TextLayout layout) {
+  // A page of small print has some thousand letters; a photograph with a threshold for each part falls into many more
+  // specks, which would take minutes to read as words.
+  static constexpr int kMostParts = 20'000;
+
+  bool has_more_parts(int most) {
+    struct DestroyPix {
+      void operator()(Pix* pix) const { pixDestroy(&pix); }
+    };
+    const std::unique_ptr<Pix, DestroyPix> black(library_.thresholded(handle_.get()));
+    l_int32 parts = 0;
+    return black != nullptr && pixCountConnComp(black.get(), 8, &parts) == 0 && parts > most;
+  }
+
+  // Reads no words if the page's black pixels are in more than `most_parts` parts; 0: however many they are.
+  PageText read_once(const Picture& picture, TextLayout layout, int most_parts = 0) {
     TessBaseAPI* const handle = handle_.get();
     library_.set_layout(handle, mode_of(layout));
     library_.set_image(handle, picture.pix());
     if (picture.dpi() < kLeastDpi) library_.set_resolution(handle, kUnknownDpi);
     PageText text;
-    if (library_.recognize(handle, nullptr) == 0) take_words(picture, text);
+    const bool reads = most_parts == 0 || !has_more_parts(most_parts);
+    if (reads && library_.recognize(handle, nullptr) == 0) take_words(picture, text);
     // A page must not affect the next one's result, because which worker reads which page is random.
     library_.clear(handle);
     library_.forget(handle);
