@@ -557,9 +557,9 @@ void verify_weights(const ModelBundle& bundle) {
   }
 }
 
-ParameterReport load_model(const ModelBundle& bundle, std::uint64_t seed, const ParameterMemory& memory) {
+void load_model(const ModelBundle& bundle, std::uint64_t seed, const ParameterMemory& memory) {
   verify_weights(bundle);
-  return load_parameters(bundle.specs(), bundle.source(seed), memory);
+  load_parameters(bundle.specs(), bundle.source(seed), memory);
 }
 
 FileSums save_model_parts(const std::filesystem::path& directory, const ModelBundle& bundle) {

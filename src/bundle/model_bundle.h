@@ -95,7 +95,7 @@ void check_weights(const ModelBundle& bundle, MissingHead missing_head = Missing
 void verify_weights(const ModelBundle& bundle);
 
 // Verifies the weights, then fills the parameters from them, or from `seed`.
-ParameterReport load_model(const ModelBundle& bundle, std::uint64_t seed, const ParameterMemory& memory);
+void load_model(const ModelBundle& bundle, std::uint64_t seed, const ParameterMemory& memory);
 
 // Writes config.json, model.safetensors, the tokenizer's files and preprocessor_config.json into `directory`, which
 // exists. With adapters, they and the head take the weights' place (bundle/adapter.h). `original` is as in

@@ -162,7 +162,7 @@ int sharing_threads(const Invocation& invocation, const Launch& launch) {
 }
 
 RunPlan plan_of(const Invocation& invocation, FitRequest& request, Backend& backend, std::optional<KeptCut> kept) {
-  // What reading has left free would else lie beside what planning takes, up to 1.5 MiB.
+  // Planning would otherwise take up to 1.5 MiB beside what reading has left free.
   release_free_heap();
   // The first plan's peak counts, without what later ones held; planning itself adds up to 440 KiB to it.
   static const std::size_t startup_bytes = peak_resident_bytes() + kMiB / 2;

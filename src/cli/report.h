@@ -14,7 +14,7 @@ namespace plimsoll {
 
 // Returns the itemised plan as a table.
 std::string plan_table(const RunPlan& plan);
-// Says how many rows of the word embedding have moments, if not all have; otherwise it is empty.
+// Says how many rows of the word embedding are in memory, if not all are; otherwise it is empty.
 std::string word_rows_line(const PlanSummary& plan);
 // Returns "  20 updates take about 1 s", evaluations not counted.
 std::string duration_line(const PlanSummary& plan, std::int64_t updates);

@@ -36,7 +36,7 @@ struct ParameterSpec {
   std::string name;  // in the graph and in files: "encoder.layer.0.output.dense.weight"
   Shape shape;       // in the graph
   Shape file_shape;  // in weight files; the same elements in the same order, unless `transposed` or with `rows`
-  // Of a file's matrix, the rows that the graph has, ascending; nullptr: all (ModelOptions::word_rows).
+  // The graph has only these rows of the file's matrix, ascending; nullptr: it has all (ModelOptions::word_rows).
   std::shared_ptr<const std::vector<std::int32_t>> rows{};
   // A file has the transposed matrix, [columns, rows], as for Conv1D of `transformers` (model/file_values.h).
   bool transposed = false;

@@ -151,7 +151,7 @@ ParameterReport visit(const std::vector<ParameterSpec>& specs, const ParameterSo
   return report;
 }
 
-// Where a source has a parameter.
+// A tensor in which a source has a parameter.
 struct Place {
   const WeightsFile* weights;
   std::string name;
@@ -253,20 +253,16 @@ ParameterReport load_parameters(const std::vector<ParameterSpec>& specs, const P
                                     std::span<const float> values) {
     if (!source.takes_any_number) refuse_non_finite(weights, name, first, values);
   };
-  std::optional<std::uint64_t> table_hash;
-  ParameterReport report = visit(
+  return visit(
       specs, source,
       [&](const ParameterSpec& spec, const WeightsFile& weights, const std::string& name) {
         const ParameterPlace place = memory(spec.name);
         if (spec.rows != nullptr) {
-          Hasher hasher;
-          load_some_rows(spec, place, factor_of(weights, name), [&](std::int64_t first, std::span<float> values) {
+          const auto table = [&](std::int64_t first, std::span<float> values) {
             read_values(weights, name, spec, first, values, staging);
             refuse_bad(weights, name, first, values);
-            hasher.add(std::as_bytes(values));
-          });
-          table_hash = hasher.digest();
-          return;
+          };
+          return load_some_rows(spec, place, factor_of(weights, name), table);
         }
         const bool whole = place.elements() == spec.shape.elements();
         if (const std::span<float> values = place.floats(); whole && !values.empty()) {
@@ -300,8 +296,6 @@ ParameterReport load_parameters(const std::vector<ParameterSpec>& specs, const P
           place.write(first, values);
         });
       });
-  report.table_hash = table_hash;
-  return report;
 }
 
 std::map<std::string, StoredTensor> stored_parameters(const std::vector<ParameterSpec>& specs,

@@ -32,19 +32,16 @@ struct ParameterSource {
   // Adapters, and the head that was trained with them, under PEFT's names; nullptr: adapters are made new.
   const WeightsFile* adapter = nullptr;
   bool takes_any_number = false;  // allow NaN and infinities, which are otherwise refused
-  // What AdamW has multiplied each weight by since these values, update by update, for save_parameters: the rows that
-  // memory lacks (ParameterSpec::rows) had no other change.
+  // save_parameters multiplies the rows that memory lacks (ParameterSpec::rows) by each of these factors: AdamW's
+  // weight decay is all that has happened to them since these values.
   std::span<const float> decays{};
-  // ParameterReport::table_hash of when these values were loaded, for save_parameters, which compares it; nothing: it
-  // does not.
+  // save_parameters expects that hash_table still gives this; nothing: it does not look.
   std::optional<std::uint64_t> table_hash{};
 };
 
 struct ParameterReport {
   std::vector<std::string> fresh;   // made new although weights were given
   std::vector<std::string> unused;  // tensors in the file that the model does not have
-  // Of the values of the table of which memory has only some rows; nothing if there is none.
-  std::optional<std::uint64_t> table_hash{};
 };
 
 // Returns a parameter's name in the source's weights: with the encoder's prefix, or, in a bare encoder's file, without.
@@ -69,7 +66,8 @@ std::map<std::string, StoredTensor> stored_parameters(const std::vector<Paramete
 void initialise_parameter(const ParameterSpec& spec, std::uint64_t seed, std::span<float> values,
                           std::int64_t first = 0);
 
-// Returns ParameterReport::table_hash of the source without loading it.
+// Returns a hash of what the source's file has as the table of which memory has only some rows; nothing if memory has
+// all, or no file has it.
 std::optional<std::uint64_t> hash_table(const std::vector<ParameterSpec>& specs, const ParameterSource& source);
 
 // Writes `path` (aside, synced, renamed) with each parameter in its file shape. `original` is the source of parameters

@@ -146,7 +146,8 @@ StateAccess RunMemory::states() const {
 
 void RunMemory::fill_fresh(std::uint64_t seed) {
   original_ = bundle_.source(seed);
-  original_.table_hash = load_model(bundle_, seed, parameters()).table_hash;
+  load_model(bundle_, seed, parameters());
+  original_.table_hash = hash_table(bundle_.specs(), original_);
   begin_from_original();
   for (const std::string& name : state_names_) {
     // std::fill sets bytes by memset, std::ranges::fill one by one.

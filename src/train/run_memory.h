@@ -80,7 +80,7 @@ class RunMemory {
   std::optional<RankStates> rank_states_;  // if ranks share the states
   // Parameters, or lower halves of split parameters, of which each rank keeps a part.
   std::vector<std::string> divided_;
-  // What the run began with, and what was noted last; of a checkpoint with the file that has its model or adapter.
+  // These are what the run began with, and what was noted last. A checkpoint's file lives as long.
   ParameterSource first_, original_;
   std::shared_ptr<const WeightsFile> first_file_, original_file_;
   std::vector<float> decays_;  // of each update since first_; room for all is reserved
