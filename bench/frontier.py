@@ -23,6 +23,8 @@ import hashlib
 import json
 import math
 import os
+import random
+import re
 import shutil
 import statistics
 import subprocess
@@ -153,7 +155,7 @@ def run_pytorch(options, name, model, batch):
 
 def train_arguments(options, extra, budget):
     extra = [str(options.work) if word == "WORK" else word for word in extra]
-    return ["--model", options.work / f"preset-{options.shape}", "--data", options.work / "full-pages" / "full.jsonl", "--max-length",
+    return ["--model", options.work / f"preset-{options.shape}", "--data", options.work / "full-pages" / "words.jsonl", "--max-length",
             LENGTH, "--train-batch-size", PAGES, "--threads", options.threads, *extra,
             *(["--budget", budget] if budget else [])]
 
@@ -264,23 +266,27 @@ def chart(rows, path):
 
 
 def full_pages(options):
-    """Pages of exactly LENGTH tokens: each word is one, and the model adds one at either end."""
+    """Pages of exactly LENGTH tokens: each word is one, and the model adds one at either end. Words are drawn from all that
+    are one token, so that the data has thousands of the vocabulary's: memory holds rows of the word embedding for those."""
     folder = options.work / "full-pages"
-    if (folder / "full.jsonl").exists():
+    if (folder / "words.jsonl").exists():
         return
     run(options.plimsoll, "synth", "--output", folder, "--count", 20, "--validation-fraction", 0.2)
+    tokenizer = json.loads((options.work / f"preset-{options.shape}" / "tokenizer.json").read_text(encoding="utf-8"))
+    single = [token[1:] for token in tokenizer["model"]["vocab"] if re.fullmatch("Ġ[A-Za-z]+", token)]
+    drawn = random.Random(1)
     columns, count = 20, LENGTH - 2
     lines = []
     for line in (folder / "train.jsonl").read_text(encoding="utf-8").splitlines():
         page = json.loads(line)
         across, down = page["width"] // columns, page["height"] // (count // columns + 1)
-        page["words"] = ["a"] * count
+        page["words"] = drawn.choices(single, k=count)
         page["boxes"] = [[i % columns * across, i // columns * down, (i % columns + 1) * across - 1, (i // columns + 1) * down - 1]
                          for i in range(count)]
         kinds = ("B-ADDRESS", "B-COMPANY", "B-DATE", "B-TOTAL")
         page["labels"] = [kinds[i % len(kinds)] for i in range(count)]
         lines.append(json.dumps(page))
-    (folder / "full.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / "words.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def bf16_instructions():
@@ -296,10 +302,10 @@ def collect(options):
         make("make_model.py", "--shape", options.shape, "--labels", LABELS, "--output", options.model)
     batch = options.work / f"filled-{PAGES}x{LENGTH}.safetensors"
     make("make_batch.py", "--batch", PAGES, "--length", LENGTH, "--labels", LABELS, "--output", batch, "--fill")
-    full_pages(options)
     if not (options.work / f"preset-{options.shape}").exists():  # options.model's shape, with a tokenizer
         run(options.plimsoll, "init", "--model", f"layoutlmv3-{options.shape}", "--output-dir",
             options.work / f"preset-{options.shape}")
+    full_pages(options)
     places = {}
     for name, (kind, extra) in OURS.items():
         if "--bf16" in extra and not bf16_instructions():

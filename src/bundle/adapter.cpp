@@ -362,7 +362,7 @@ FileSums save_adapter(const fs::path& directory, const ModelBundle& bundle, cons
   return sums;
 }
 
-FileSums merge_adapter(const fs::path& directory, const ModelBundle& bundle) {
+FileSums merge_adapter(const fs::path& directory, const ModelBundle& bundle, DType type) {
   verify_weights(bundle);
   const LoraOptions& lora = bundle.options.lora;
   const ParameterReader reader(bundle);
@@ -374,10 +374,10 @@ FileSums merge_adapter(const fs::path& directory, const ModelBundle& bundle) {
       adapters.emplace(spec.name, spec);
     } else {
       merged.push_back(spec);
-      declarations.push_back({spec.name, {DType::kF32, spec.file_shape}});
+      declarations.push_back({spec.name, {type, spec.file_shape}});
     }
   }
-  FileSums sums = save_model_parts(directory, bundle);
+  FileSums sums = save_model_parts(directory, bundle, type);
   SafetensorsWriter writer(directory / "model.safetensors", std::move(declarations));
   std::vector<float> values, a, b, magnitudes;
   for (const ParameterSpec& spec : merged) {

@@ -35,8 +35,8 @@ FileSums save_adapter(const std::filesystem::path& directory, const ModelBundle&
                       const ParameterSource& original, const ParameterMemory& memory);
 
 // Writes a model directory whose weights are W + scale B A, with DoRA scaled to each row's magnitude, computed in
-// double and rounded once to F32; `bundle` must have been opened from an adapter. Only one tensor is held at a time,
-// with its adapter.
-FileSums merge_adapter(const std::filesystem::path& directory, const ModelBundle& bundle);
+// double and rounded to F32, and then to `type`: kF32, kBF16 or kF16. `bundle` must have been opened from an adapter.
+// Only one tensor is held at a time, with its adapter. Throws DataError for a weight that is too large for kF16.
+FileSums merge_adapter(const std::filesystem::path& directory, const ModelBundle& bundle, DType type = DType::kF32);
 
 }  // namespace plimsoll

@@ -22,6 +22,7 @@
 #include "formats/json.h"
 #include "model/trained_parts.h"
 #include "tasks/tasks.h"
+#include "tensor/numpy_name.h"
 
 namespace plimsoll {
 namespace {
@@ -562,10 +563,12 @@ void load_model(const ModelBundle& bundle, std::uint64_t seed, const ParameterMe
   load_parameters(bundle.specs(), bundle.source(seed), memory);
 }
 
-FileSums save_model_parts(const std::filesystem::path& directory, const ModelBundle& bundle) {
+FileSums save_model_parts(const std::filesystem::path& directory, const ModelBundle& bundle, DType type) {
   const TokenizerUse use = bundle.task().reads_text() ? TokenizerUse::kTexts : TokenizerUse::kWords;
   FileSums sums = bundle.tokenizer->save(directory, use);
-  sums["config.json"] = write_text_file(directory / "config.json", config_json(bundle.config).dump(2) + "\n");
+  nlohmann::json config = config_json(bundle.config);
+  config["dtype"] = numpy_name(type);
+  sums["config.json"] = write_text_file(directory / "config.json", config.dump(2) + "\n");
   for (const auto& [name, text] : bundle.companions) {
     std::filesystem::create_directories((directory / name).parent_path());
     sums[name] = write_text_file(directory / name, text);

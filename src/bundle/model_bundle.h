@@ -19,6 +19,7 @@
 #include "formats/weights.h"
 #include "model/parameters.h"
 #include "tasks/task.h"
+#include "tensor/dtype.h"
 
 namespace plimsoll {
 
@@ -102,7 +103,8 @@ void load_model(const ModelBundle& bundle, std::uint64_t seed, const ParameterMe
 // save_parameters. Returns the files' sums.
 FileSums save_model(const std::filesystem::path& directory, const ModelBundle& bundle, const ParameterSource& original,
                     const ParameterMemory& memory);
-// Does the same without weights.
-FileSums save_model_parts(const std::filesystem::path& directory, const ModelBundle& bundle);
+// Does the same without weights, which config.json says are of `type`.
+FileSums save_model_parts(const std::filesystem::path& directory, const ModelBundle& bundle,
+                          DType type = DType::kF32);
 
 }  // namespace plimsoll

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <set>
 #include <string>
 
 #include "base/bytes.h"
@@ -37,6 +38,23 @@ struct CompareOptions {
     }
     return options;
   }
+};
+
+// Each model is opened several times, and so are the pages: what is said of them is said once.
+class SaysOnce {
+ public:
+  SaysOnce() {
+    before_ = set_log_sink([this](LogLevel level, std::string_view line) {
+      if (said_.emplace(line).second && before_) before_(level, line);
+    });
+  }
+  SaysOnce(const SaysOnce&) = delete;
+  SaysOnce& operator=(const SaysOnce&) = delete;
+  ~SaysOnce() { set_log_sink(std::move(before_)); }
+
+ private:
+  LogSink before_{};
+  std::set<std::string> said_{};
 };
 
 // A model and its measurements.
@@ -169,6 +187,7 @@ void run_compare(Invocation& invocation, CompareOptions& compare) {
   options.resolve();
   options.memory.written.emplace();
   options.memory.keeps_found = true;
+  const SaysOnce once;
   check_sides(compare);
   const Device device = open_run_device(invocation, options);
   std::array<Side, 2> sides{Side{.model = compare.models[0]}, Side{.model = compare.models[1]}};

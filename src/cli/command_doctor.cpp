@@ -6,11 +6,14 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <vector>
 
+#include "base/in_quotes.h"
 #include "cli/command.h"
 #include "cli/devices.h"
 #include "cli/doctor_text.h"
+#include "data/file_kind.h"
 #include "doctor/facts.h"
 
 namespace plimsoll {
@@ -38,9 +41,44 @@ void wait_for_writer(int file, const std::string& path, doctor::LogReader& reade
                    .remedy = "pass a readable file, or - for standard input"});
 }
 
+// Refuses a regular file that is no text: nothing would be found in it, and the log may be inside.
+void refuse_other_files(const std::string& path) {
+  std::optional<FileKind> kind;
+  try {
+    kind = recognise_file(path);
+  } catch (const DataError&) {  // reading the log says why it cannot be read
+  }
+  // A log may have zeros in it, as one of a machine that crashed has.
+  if (!kind || kind->name == "binary data") return;
+  std::string remedy = "pass the run's own output: python train.py 2>&1 | tee train.log";
+  switch (kind->format) {
+    case Format::kTable:
+    case Format::kMarkup:
+    case Format::kUtf16:
+      return;
+    case Format::kCompressed:
+    case Format::kZip:
+      remedy = kind->name == "a gzip file"
+                   ? fmt::format("unpack it: zcat {} | plimsoll doctor -", shell_word(path))
+                   : std::string("unpack it first, and pass the log that is in it");
+      break;
+    case Format::kWeights:
+      remedy = fmt::format("if it is a memory snapshot: plimsoll doctor --snapshot {}", shell_word(path));
+      break;
+    default:
+      break;
+  }
+  throw DataError({.what = "this file is no log",
+                   .where = path,
+                   .found = kind->name,
+                   .allowed = "text, as a program prints it",
+                   .remedy = std::move(remedy)});
+}
+
 // Uses read(2), so that pipes, terminals and files of many gigabytes are treated the same.
 doctor::Diagnosis read_log(const std::string& path) {
   const bool standard_input = path == "-";
+  if (!standard_input) refuse_other_files(path);
   const int file = standard_input ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   doctor::LogReader reader;
   if (file >= 0 && !standard_input) {

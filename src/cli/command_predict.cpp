@@ -321,6 +321,9 @@ void run_predict(Invocation& invocation, RunOptions& options, const PredictOptio
   if (invocation.is_first()) {
     tell_trained_windows(options, bundle, "predicts");
     tell_idle_document_options(*predict.command, predict.input);
+    if (predict.draw_limit > 0 && predict.draw_dir.empty() && predict.draw_pdf.empty()) {
+      log_warning("--draw-limit changes nothing without --draw or --draw-pdf");
+    }
   }
   if (bundle.task().reads_text() && predict.format == "csv") {
     throw UsageError({.what = "a table holds the fields of pages, and a text has none",

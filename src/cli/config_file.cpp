@@ -46,7 +46,14 @@ class ConfigReader : public CLI::Config {
     if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
     const std::string file = fmt::format("{}", fmt::join(app_.get_config_ptr()->results(), ", "));
     const std::size_t first = text.find_first_not_of(" \t\r\n");
-    const bool is_json = first != std::string::npos && text[first] == '{';
+    if (first == std::string::npos) {
+      throw UsageError({.what = "the config file is empty",
+                        .where = "--config " + file,
+                        .found = counted(text.size(), "byte"),
+                        .allowed = "a file of options: {\"max_steps\": 1000} or max_steps = 1000",
+                        .remedy = "write the file again, or omit --config"});
+    }
+    const bool is_json = text[first] == '{';
     std::vector<CLI::ConfigItem> read;
     // The options are those of the command that was given.
     for (const CLI::App* const command : app_.get_subcommands()) {
@@ -179,7 +186,10 @@ class ConfigReader : public CLI::Config {
         entries.push_back({"", name, value, line_of(name)});
       }
     }
-    std::erase_if(entries, [](const Entry& entry) { return entry.value.is_null(); });
+    // JSON has no comments, so people write them as values.
+    std::erase_if(entries, [](const Entry& entry) {
+      return entry.value.is_null() || entry.name.starts_with("_comment") || entry.name.starts_with("//");
+    });
     return entries;
   }
 

@@ -23,6 +23,7 @@
 #include "cli/same_run.h"
 #include "cli/signals.h"
 #include "cli/usage.h"
+#include "data/page_source.h"
 #include "formats/json.h"
 #include "ocr/find_documents.h"
 
@@ -82,7 +83,7 @@ void report_summary(const DocumentSummary& summary) {
 
 std::vector<NamedPath> DocumentInput::inputs() const {
   std::vector<NamedPath> paths;
-  for (const std::string& file : files) paths.push_back({"--input", file});
+  for (const fs::path& file : match_paths(files)) paths.push_back({"--input", file});
   return paths;
 }
 
@@ -91,7 +92,8 @@ void add_document_options(Command* command, DocumentInput& input) {
   command
       ->add_option(
           "--input", input.files,
-          "Scans and PDF files: PNG, JPEG, BMP, PNM, TIFF (all its pages), PDF, or directories with such files")
+          "Scans and PDF files: PNG, JPEG, BMP, PNM, TIFF (all its pages), PDF; directories with such files, or "
+          "patterns")
       ->type_name("FILE");
   command
       ->add_option("--images", input.images,

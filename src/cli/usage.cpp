@@ -75,8 +75,11 @@ Option* whole_number(Option* option, std::int64_t low, std::int64_t high) {
       [option, low, high, range](const std::string& text) {
         std::int64_t value = 0;
         if (parse_number(text, value) && value >= low && value <= high) return;
+        const bool is_long = text.size() > 18 && text.find_first_not_of("0123456789") == std::string::npos;
         throw bad_value(option->name(), text,
-                        high == INT64_MAX ? "a whole number, " + range : "a whole number from " + range);
+                        high != INT64_MAX ? "a whole number from " + range
+                        : is_long         ? fmt::format("a whole number from {} to {}", low, high)
+                                          : "a whole number, " + range);
       },
       range, kIntOption);
 }

@@ -6,6 +6,7 @@
 #include <cctype>
 
 #include "base/file.h"
+#include "convert/lines.h"
 #include "convert/readers.h"
 
 namespace plimsoll {
@@ -24,19 +25,15 @@ std::string upper(std::string text) {
   return text;
 }
 
-}  // namespace
-
-bool is_cord(const Evidence& evidence) { return evidence.has("valid_line"); }
-
-void read_cord(const std::filesystem::path& file, const Reading& reading) {
-  const std::string name = file.string();
-  const nlohmann::json json = parse_json_file(read_text_file(file, kLongestFile), name);
-  const JsonNode root(json, name);
-  FoundPage page = new_page(file, 1, 1);
+void read_page(const JsonNode& root, FoundPage page, const Reading& reading) {
   const std::optional<JsonNode> meta = root.find("meta");
   if (const std::optional<JsonNode> size = meta ? meta->find("image_size") : std::nullopt) {
     page.width = size->at("width").number();
     page.height = size->at("height").number();
+  }
+  if (!root.find("valid_line") && root.find({"gt_parse", "gt_parses"})) {
+    root.refuse("a page has a parse, but no words with boxes", "\"valid_line\", as in CORD's own annotations",
+                "take words and boxes from the pictures: plimsoll ocr --input PICTURES --output pages.jsonl");
   }
   const JsonNode lines = root.at("valid_line");
   for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -58,6 +55,51 @@ void read_cord(const std::filesystem::path& file, const Reading& reading) {
     }
   }
   reading.take(std::move(page));
+}
+
+// The rows of the data set on Hugging Face's hub have a page's annotations as text, beside its picture.
+void read_row(std::string_view text, const std::filesystem::path& file, const std::string& where, int number,
+              const Reading& reading) {
+  const nlohmann::json json = parse_json_file(text, where);
+  const JsonNode root(json, where);
+  FoundPage page = new_page(file, number, 2);
+  page.where = where;
+  page.document.clear();  // each row is a page of its own
+  page.number = 0;
+  std::optional<JsonNode> picture = root.find({"file_name", "image_path", "image"});
+  if (picture && picture->value().is_object()) picture = picture->find("path");
+  if (picture && picture->is_text()) page.image = picture->text();
+  const JsonNode truth = root.at("ground_truth");
+  if (!truth.is_text()) return read_page(truth, std::move(page), reading);
+  const std::string inner_where = where + ", ground_truth";
+  const nlohmann::json inner = parse_json_file(truth.text(), inner_where);
+  read_page(JsonNode(inner, inner_where), std::move(page), reading);
+}
+
+}  // namespace
+
+bool is_cord(const Evidence& evidence) {
+  return evidence.has("valid_line") || evidence.has("ground_truth") || evidence.has("[].ground_truth");
+}
+
+void read_cord(const std::filesystem::path& file, const Reading& reading) {
+  const std::string text = read_text_file(file, kLongestFile), name = file.string();
+  const std::set<std::string> members = json_members(text);
+  int number = 0;
+  if (members.contains("ground_truth")) {
+    LineReader lines(file);
+    while (lines.next()) {
+      if (!trimmed(lines.text()).empty()) read_row(lines.text(), file, lines.where(), ++number, reading);
+    }
+  } else if (members.contains("[].ground_truth")) {
+    for (const JsonItem& row : list_items(text)) {
+      ++number;
+      read_row(row.text, file, fmt::format("{}:{}", name, row.line), number, reading);
+    }
+  } else {
+    const nlohmann::json json = parse_json_file(text, name);
+    read_page(JsonNode(json, name), new_page(file, 1, 1), reading);
+  }
 }
 
 }  // namespace plimsoll

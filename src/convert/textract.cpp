@@ -94,6 +94,9 @@ std::int64_t pages_said(const std::vector<JsonNode>& responses, Losses& losses) 
       const std::string why = reason && reason->is_text() ? fmt::format(" ({})", reason->text()) : "";
       status->refuse("Textract's job failed" + why, "SUCCEEDED", "start the job again");
     }
+    if (status && status->is_text() && status->text() == "IN_PROGRESS") {
+      status->refuse("Textract's job has not ended", "SUCCEEDED", "ask for the result again when it has");
+    }
     if (status && status->is_text() && status->text() == "PARTIAL_SUCCESS") losses.add(kPartly, response.where());
     const std::optional<JsonNode> count = metadata ? metadata->find("Pages") : std::nullopt;
     if (count) pages = std::max(pages, count->whole());

@@ -247,13 +247,6 @@ Header read_header(const fs::path& path, const InputFile& file) {
                       .allowed = fmt::format("at most {} million pixels", kMaxImagePixels / 1'000'000),
                       .remedy = "scale it down: the model's input is 224 x 224, and OCR needs no more than 300 dpi"});
   }
-  if (info.format == "jpeg" && info.samples_per_pixel == 4) {
-    throw ImageError("image-kind", {.what = "a page's image has CMYK colours",
-                                    .where = path.string(),
-                                    .found = "a JPEG with four components",
-                                    .allowed = "gray or RGB",
-                                    .remedy = "convert it to RGB"});
-  }
   if (ends_too_early(file, info)) {
     throw unreadable(path, "a page's image ends too early",
                      fmt::format("{} of {} data, its end is missing", format_bytes(file.size_bytes()), info.format));

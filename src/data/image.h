@@ -3,8 +3,8 @@
 // libjpeg decodes JPEG and libpng PNG, a few rows at a time; Leptonica decodes everything else whole (TIFF, PNM, BMP).
 // Pixels equal `PIL.ImageOps.exif_transpose(PIL.Image.open(path)).convert("RGB")`, as in Hugging Face's loaders: an
 // image is turned according to its EXIF orientation, as viewers show it, a palette is looked up, gray is repeated,
-// alpha is dropped. Width and height, and boxes in pixels, are those of the turned image. One difference is intended:
-// 16-bit gray keeps its high byte, where Pillow clips everything above 255 to white.
+// alpha is dropped, inks (CMYK) become colours. Width and height, and boxes in pixels, are those of the turned image.
+// One difference is intended: 16-bit gray keeps its high byte, where Pillow clips everything above 255 to white.
 //
 //   const ImageInfo info = read_image_info(path);   // throws before anything large is read
 //   const auto image = open_image(path);            // holds at most info.decode_bytes from here on
@@ -43,8 +43,8 @@ class ImageError : public DataError {
   std::string kind_;
 };
 
-// Reads only the header and the end mark. Throws ImageError: missing, cut, not an image, an unsupported kind (GIF,
-// CMYK, …), too large.
+// Reads only the header and the end mark. Throws ImageError: missing, cut, not an image, an unsupported kind (GIF, …),
+// too large.
 ImageInfo read_image_info(const std::filesystem::path& path);
 
 // The rows of an image from the top, each read once.

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <vector>
 // jpeglib.h uses names of cstdio, so it comes after it:
 #include <jerror.h>
 #include <jpeglib.h>
@@ -41,7 +42,7 @@ bool read_header(Decoder& decoder, std::FILE* file) {
 
 bool start(Decoder& decoder) {
   if (setjmp(decoder.failed) != 0) return false;
-  decoder.state.out_color_space = JCS_RGB;
+  decoder.state.out_color_space = decoder.state.num_components == 4 ? JCS_CMYK : JCS_RGB;
   return jpeg_start_decompress(&decoder.state) != 0;
 }
 
@@ -80,6 +81,18 @@ OpenJpeg open_header(const std::filesystem::path& path) {
   return jpeg;
 }
 
+// Writes the colours that a row of inks has on paper, as Pillow computes them. A file stores how much of each ink is
+// left out, as Adobe's programs do and as Pillow takes it for every file.
+void show_inks(std::span<const std::uint8_t> inks, std::span<std::uint8_t> out) {
+  for (std::size_t x = 0; x < inks.size() / 4; ++x) {
+    const int light = inks[4 * x + 3];  // that the black lets through
+    for (std::size_t channel = 0; channel < 3; ++channel) {
+      const int product = (255 - inks[4 * x + channel]) * light + 128;
+      out[3 * x + channel] = static_cast<std::uint8_t>(light - ((product >> 8) + product) / 256);  // product / 255
+    }
+  }
+}
+
 class JpegRows final : public ImageRows {
  public:
   JpegRows(const std::filesystem::path& path, std::unique_ptr<std::FILE, Close> file,
@@ -87,11 +100,14 @@ class JpegRows final : public ImageRows {
       : ImageRows(static_cast<int>(decoder->state.output_width), static_cast<int>(decoder->state.output_height)),
         path_(path),
         file_(std::move(file)),
-        decoder_(std::move(decoder)) {}
+        decoder_(std::move(decoder)) {
+    if (decoder_->state.output_components == 4) inks_.resize(4 * static_cast<std::size_t>(this->width()));
+  }
 
   void next_row(std::span<std::uint8_t> out) override {
     check(out.size() == 3 * static_cast<std::size_t>(width()), "a row of the image fits");
-    if (!read_row(*decoder_, out.data())) throw_error(path_, *decoder_);
+    if (!read_row(*decoder_, inks_.empty() ? out.data() : inks_.data())) throw_error(path_, *decoder_);
+    if (!inks_.empty()) show_inks(inks_, out);
   }
   bool damaged() const override { return decoder_->errors.num_warnings > 0; }
 
@@ -99,6 +115,7 @@ class JpegRows final : public ImageRows {
   std::filesystem::path path_;
   std::unique_ptr<std::FILE, Close> file_;
   std::unique_ptr<Decoder, Destroy> decoder_;
+  std::vector<std::uint8_t> inks_{};  // a row of cyan, magenta, yellow and black, if the file has these
 };
 
 }  // namespace

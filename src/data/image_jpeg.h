@@ -9,7 +9,7 @@
 
 namespace plimsoll {
 
-// Opens gray or colour at full size; the header must have been checked. Throws ImageError, as its rows do.
+// Opens gray, colour or CMYK at full size; the header must have been checked. Throws ImageError, as its rows do.
 std::unique_ptr<ImageRows> open_jpeg(const std::filesystem::path& path);
 
 // Sets the size and the number of components. Throws ImageError with libjpeg's message.

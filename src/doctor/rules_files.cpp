@@ -64,6 +64,23 @@ std::vector<Rule> file_rules() {
        .confirm = "lsof FILE; which disk is it on?",
        .fix = "a local disk, or a server's data base for several processes\n"
               "one rank alone writes; a longer time-out"},
+      {.name = "database-unreachable",
+       .when = {"connection refused", "could not connect to server", "connection to server at*failed",
+                "could not translate host name", "can't connect to*server on", "serverselectiontimeouterror",
+                "error * connecting to *:", "server closed the connection unexpectedly", "lost connection to mysql",
+                "mysql server has gone away"},
+       .with = {{"psycopg", "pymysql", "mysql", "mysqldb", "pymongo", "redis", "sqlalchemy", "asyncpg", "elasticsearch",
+                 "clickhouse"}},
+       .outage = true,
+       .refines = {"worker-exception", "hub-unreachable"},
+       .what = "a database that the run reads or writes cannot be reached",
+       .cause = "The server is not running, or listens on another host or port than the address names\n"
+                "This machine does not reach it: a compute node or a container without a route, a firewall\n"
+                "It ended the connection: too many at once (one for each worker and rank), or idle for too long",
+       .confirm = "the host and port in the message, from this very machine: nc -vz HOST PORT",
+       .fix = "start the server, or correct the address\n"
+              "open the connection in __getitem__, the first time that each worker needs it, and again after a failure\n"
+              "export the rows to a file once, and train from that"},
       {.name = "csv-empty",
        .when = {"no columns to parse from file", "emptydataerror"},
        .what = "a CSV file is empty",

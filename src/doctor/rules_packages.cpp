@@ -55,6 +55,16 @@ std::vector<Rule> package_rules() {
        .fix = "rm -rf ~/.cache/torch_extensions and start again, then repair the compiler error that shows\n"
               "install the CUDA toolkit of torch.version.cuda and a compiler; DS_BUILD_OPS=0\n"
               "no offload (torch's own AdamW) where the kernel cannot be built"},
+      {.name = "async-io",
+       .when = {"unable to jit load the async_io op"},
+       .refines = {"extension-missing"},
+       .what = "DeepSpeed's async_io, which offloads to a disk, cannot be built: libaio is not installed",
+       .cause = "libaio's header and library are not where the compiler looks for them",
+       .confirm = "ds_report, its line async_io; ls /usr/include/libaio.h",
+       .fix = "apt-get install libaio-dev, or conda install -c conda-forge libaio\n"
+              "CFLAGS=-I$CONDA_PREFIX/include LDFLAGS=-L$CONDA_PREFIX/lib, where it is installed elsewhere\n"
+              "offload to the CPU (\"device\": \"cpu\"), which does not need it",
+       .command = "plimsoll train --offload DIR needs no such library"},
       {.name = "torchvision-version",
        .when = {"operator torchvision::nms does not exist", "couldn't load custom c++ ops",
                 "partially initialized module 'torchvision'", "module 'torchvision' has no attribute 'extension'"},

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -11,6 +13,8 @@
 #include "base/bytes.h"
 #include "base/counted.h"
 #include "formats/little_endian.h"
+#include "tensor/half.h"
+#include "tensor/numpy_name.h"
 
 namespace plimsoll {
 namespace {
@@ -292,15 +296,42 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vec
   file_.write(header);
 }
 
-void SafetensorsWriter::write(std::span<const std::byte> bytes) {
-  if (bytes.empty()) return;
-  const auto full = [this] { return current_done_bytes_ == tensors_[current_].type.bytes(); };
-  while (current_ < tensors_.size() && full()) {
+const TensorDeclaration& SafetensorsWriter::next_tensor() {
+  while (current_ < tensors_.size() && current_done_bytes_ == tensors_[current_].type.bytes()) {
     ++current_;
     current_done_bytes_ = 0;
   }
   check(current_ < tensors_.size(), "no more is written than the header declares");
-  check(bytes.size() <= tensors_[current_].type.bytes() - current_done_bytes_, "a piece ends within its tensor");
+  return tensors_[current_];
+}
+
+void SafetensorsWriter::write_floats(std::span<const float> values) {
+  if (values.empty()) return;
+  const TensorDeclaration& tensor = next_tensor();
+  if (tensor.type.dtype == DType::kF32) return write(std::as_bytes(values));
+  check(is_half(tensor.type.dtype), "values are written as F32, BF16 or F16");
+  const bool brain = tensor.type.dtype == DType::kBF16;
+  std::array<std::uint16_t, 4096> halves{};
+  for (std::size_t first = 0; first < values.size(); first += halves.size()) {
+    const std::span<const float> part = values.subspan(first, std::min(halves.size(), values.size() - first));
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      halves[i] = brain ? float_to_bfloat16(part[i]) : float_to_half(part[i]);
+      const float written = brain ? bfloat16_to_float(halves[i]) : half_to_float(halves[i]);
+      if (!std::isinf(written) || std::isinf(part[i])) continue;
+      throw DataError({.what = fmt::format("a weight is too large for {}", numpy_name(tensor.type.dtype)),
+                       .where = fmt::format("tensor '{}'", tensor.name),
+                       .found = fmt::format("{}", part[i]),
+                       .allowed = brain ? "up to 3.39e38" : "up to 65504",
+                       .remedy = "write float32"});
+    }
+    write(std::as_bytes(std::span(halves).first(part.size())));
+  }
+}
+
+void SafetensorsWriter::write(std::span<const std::byte> bytes) {
+  if (bytes.empty()) return;
+  const TensorDeclaration& tensor = next_tensor();
+  check(bytes.size() <= tensor.type.bytes() - current_done_bytes_, "a piece ends within its tensor");
   file_.write(bytes);
   current_done_bytes_ += bytes.size();
 }

@@ -57,10 +57,16 @@ class SafetensorsWriter {
   // Writes the next bytes of the tensors, in their order. One tensor may come in several pieces (from a staging
   // buffer), but no piece may reach into the next tensor.
   void write(std::span<const std::byte> bytes);
+  // Does the same with values, rounded to nearest even where the tensor is declared as kBF16 or kF16; otherwise it is
+  // kF32. Throws DataError for a finite value that is too large for it.
+  void write_floats(std::span<const float> values);
   // Call after the last byte (see OutputFile::close): a writer destroyed before leaves `path` unchanged.
   FileSum finish();
 
  private:
+  // Returns the tensor that the next byte belongs to.
+  const TensorDeclaration& next_tensor();
+
   std::vector<TensorDeclaration> tensors_;
   OutputFile file_;
   std::size_t current_ = 0;             // the tensor being written

@@ -23,7 +23,7 @@ void write_in_order(SafetensorsWriter& writer, std::int64_t elements, const Read
   for (std::int64_t first = 0; first < elements; first += kChunk) {
     const std::span<float> part = std::span(buffer).first(size(std::min(kChunk, elements - first)));
     read(first, part);
-    writer.write(std::as_bytes(part));
+    writer.write_floats(part);
   }
 }
 
@@ -63,7 +63,7 @@ void write_transposed(SafetensorsWriter& writer, const Shape& shape, const ReadV
       read(r * columns + column, std::span(row).first(size(wide)));
       for (std::int64_t c = 0; c < wide; ++c) strip[size(c * rows + r)] = row[size(c)];
     }
-    writer.write(std::as_bytes(std::span(strip).first(size(wide * rows))));
+    writer.write_floats(std::span(strip).first(size(wide * rows)));
   }
 }
 
@@ -102,7 +102,7 @@ void write_values(SafetensorsWriter& writer, const ParameterSpec& spec, const Re
 
 void write_values(SafetensorsWriter& writer, const ParameterSpec& spec, std::span<const float> values) {
   check(std::ssize(values) == spec.shape.elements(), "these are all values of the parameter");
-  if (!spec.transposed) return writer.write(std::as_bytes(values));
+  if (!spec.transposed) return writer.write_floats(values);
   write_transposed(writer, spec.shape, [&](std::int64_t first, std::span<float> part) {
     std::ranges::copy(values.subspan(size(first), part.size()), part.begin());
   });

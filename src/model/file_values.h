@@ -36,7 +36,7 @@ void read_values(const WeightsFile& weights, const std::string& tensor, const Pa
 void refuse_non_finite(const WeightsFile& weights, const std::string& tensor, std::int64_t first,
                        std::span<const float> values);
 
-// Writes all values of a parameter in the order of the file.
+// Writes all values of a parameter in the order of the file, in the type that the writer has declared for it.
 void write_values(SafetensorsWriter& writer, const ParameterSpec& spec, const ReadValues& read);
 // Does the same for values that are all in memory.
 void write_values(SafetensorsWriter& writer, const ParameterSpec& spec, std::span<const float> values);

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "data/file_kind.h"
+#include "data/page_source.h"
 
 namespace plimsoll {
 namespace {
@@ -39,6 +40,22 @@ bool is_other_picture(const fs::path& path) {
   return others.contains(lower_extension(path));
 }
 
+// A file that is named twice, directly or by its directory or a pattern, is read once.
+std::vector<fs::path> without_repeats(std::vector<fs::path> files) {
+  std::set<fs::path> known;
+  std::vector<fs::path> once;
+  for (fs::path& file : files) {
+    std::error_code error;
+    const fs::path whole = fs::weakly_canonical(file, error);
+    if (known.insert(error ? file : whole).second) once.push_back(std::move(file));
+  }
+  if (const std::size_t repeats = files.size() - once.size(); repeats > 0) {
+    log_warning(fmt::format("--input names {} more than once: {} read once", counted(repeats, "file"),
+                            repeats == 1 ? "it is" : "they are"));
+  }
+  return once;
+}
+
 }  // namespace
 
 bool is_pdf(const fs::path& path) {
@@ -48,7 +65,8 @@ bool is_pdf(const fs::path& path) {
 
 std::vector<fs::path> find_documents(const std::vector<std::string>& given) {
   std::vector<fs::path> files;
-  for (const std::string& name : given) {
+  for (const fs::path& path : match_paths(given)) {
+    const std::string name = path.string();
     std::error_code error;
     if (!fs::exists(name, error)) {
       throw DataError({.what = "an input is not found",
@@ -57,14 +75,14 @@ std::vector<fs::path> find_documents(const std::vector<std::string>& given) {
                        .allowed = "pictures, PDF files, or directories with such files",
                        .remedy = "check the path"});
     }
-    if (!fs::is_directory(name, error)) {
-      files.emplace_back(name);
+    if (!fs::is_directory(path, error)) {
+      files.push_back(path);
       continue;
     }
     std::vector<fs::path> inside;
     std::set<std::string> other_kinds;
     std::uint64_t others = 0;
-    for (const fs::directory_entry& entry : fs::directory_iterator(name)) {
+    for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
       if (entry.path().filename().string().starts_with(".") || !entry.is_regular_file()) continue;
       if (has_known_extension(entry.path())) {
         inside.push_back(entry.path());
@@ -89,7 +107,7 @@ std::vector<fs::path> find_documents(const std::vector<std::string>& given) {
     std::sort(inside.begin(), inside.end());
     files.insert(files.end(), inside.begin(), inside.end());
   }
-  return files;
+  return without_repeats(std::move(files));
 }
 
 }  // namespace plimsoll

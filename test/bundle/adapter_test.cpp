@@ -11,6 +11,8 @@
 #include "formats/safetensors.h"
 #include "harness/paths.h"
 #include "support/expect_error.h"
+#include "tensor/half.h"
+#include "tensor/numpy_name.h"
 #include "train/gradients.h"
 #include "train/trainer_fixture.h"
 
@@ -341,6 +343,26 @@ TEST(Adapters, MergedModelHasTheSameLogits) {
     moved = std::max(moved, std::abs(double{expected[i]} - double{base[i]}));
   }
   EXPECT_GT(moved, 0.1) << "the adapter does nothing here";
+
+  for (const DType type : {DType::kBF16, DType::kF16}) {
+    const fs::path halves = folder.path() / numpy_name(type);
+    fs::create_directories(halves);
+    merge_adapter(halves, whole, type);
+    const auto config = nlohmann::json::parse(read_text_file(halves / "config.json"));
+    EXPECT_EQ(config.at("dtype"), numpy_name(type));
+    const ModelBundle narrowed = open_weights_only(halves.string());
+    std::vector<std::byte> staging(4096);
+    for (const auto& [name, values] : read_file(folder.path() / "merged" / "model.safetensors")) {
+      ASSERT_EQ(narrowed.weights->at(name).type.dtype, type);
+      std::vector<float> rounded(values.size());
+      narrowed.weights->read_as_f32(name, 0, rounded, staging);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const float nearest = type == DType::kBF16 ? bfloat16_to_float(float_to_bfloat16(values[i]))
+                                                   : half_to_float(float_to_half(values[i]));
+        ASSERT_EQ(rounded[i], nearest) << name << " " << i;
+      }
+    }
+  }
 }
 
 class WrongAdapter : public testing::Test {

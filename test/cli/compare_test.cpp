@@ -1,4 +1,5 @@
 // Two models side by side on the same pages.
+#include "base/file.h"
 #include "program_fixture.h"
 
 namespace plimsoll {
@@ -44,6 +45,21 @@ TEST_F(Compare, SaysOfEachWhatEvalSaysOfItAlone) {
   }
   EXPECT_LE(told.at("difference_interval").at(0), told.at("difference"));
   EXPECT_GE(told.at("difference_interval").at(1), told.at("difference"));
+}
+
+// Both models are opened several times, and what is wrong with the pages is said once.
+TEST_F(Compare, WarnsOnce) {
+  std::string pages = read_text_file(at("pages/train.jsonl"));
+  for (json page : read_pages("train.jsonl")) {
+    page["id"] = "again " + page.at("id").get<std::string>();
+    pages += page.dump() + "\n";
+  }
+  write_bytes(at("pages/twice.jsonl"), pages);
+  const Outcome compared = run({"compare", path("a"), path("b"), "--data", path("pages/twice.jsonl"), "--rounds", "1"});
+  ASSERT_EQ(compared.code, 0) << compared.err;
+  const std::size_t first = compared.err.find("[duplicate-page]");
+  ASSERT_NE(first, std::string::npos) << compared.err;
+  EXPECT_EQ(compared.err.find("[duplicate-page]", first + 1), std::string::npos) << compared.err;
 }
 
 // The difference of a model from itself is 0 whichever pages are drawn, though its own score is not sure.

@@ -88,6 +88,18 @@ TEST_F(DoctorTest, SaysWhatItDoesNotKnow) {
   expect_message(run({"doctor", "x", "--snapshot", "y"}), 2, {"both a log and a snapshot"});
 }
 
+TEST_F(DoctorTest, RefusesAFileThatIsNoLog) {
+  write_bytes(at("train.log.gz"), "\x1F\x8B\x08 rest");
+  expect_message(run({"doctor", path("train.log.gz")}), 3, {"this file is no log", "a gzip file", "zcat "});
+  write_bytes(at("snapshot.pickle"), "\x80\x04 rest");
+  expect_message(run({"doctor", path("snapshot.pickle")}), 3, {"a Python pickle", "--snapshot "});
+  // Zeros are in the logs of machines that crashed, and commas in the logs of trackers.
+  write_bytes(at("zeros.log"), "step 1" + std::string(20, '\0') + "\nValueError: full moon\n");
+  EXPECT_EQ(run({"doctor", path("zeros.log")}).code, 7);
+  write_bytes(at("table.log"), "step,loss\n1,2.5\n2,2.1\n");
+  EXPECT_NE(run({"doctor", path("table.log")}).code, 3);
+}
+
 TEST_F(DoctorTest, ReadsASnapshot) {
   const std::string snapshot = source_dir().string() + "/test/doctor/snapshot.pickle";
   const Outcome outcome = run({"doctor", "--snapshot", snapshot});

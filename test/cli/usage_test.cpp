@@ -77,6 +77,12 @@ TEST_F(Usage, ConfigFilesInJsonAndToml) {
   expect_message(run({"synth", "--output", path("x"), "--config"}), 2, {"--config", "no value"});
   write_bytes(at("options.yaml"), "# of a run\nmax_steps: 5\nlearning_rate: 1e-3\n");
   expect_message(run({"train", "--config", path("options.yaml")}), 2, {"YAML", "max_steps: 5", "JSON"});
+  expect_message(run({"synth", "--output", path("x"), "--seed", "99999999999999999999"}), 2,
+                 {"--seed", "from 0 to 9223372036854775807"});
+  write_bytes(at("empty.json"), " \n");
+  expect_message(run({"synth", "--output", path("x"), "--config", path("empty.json")}), 2, {"empty", "2 bytes"});
+  write_bytes(at("comments.json"), R"({"_comment": "two", "count": 2, "//": "pages", "_comment_seed": 1})");
+  EXPECT_EQ(run({"synth", "--output", path("commented"), "--config", path("comments.json")}).code, 0);
   // The command line overrides the file; an unknown name is not ignored.
   ASSERT_EQ(run({"synth", "--output", path("few"), "--config", path("options.json"), "--count", "2"}).code, 0);
   EXPECT_FALSE(fs::exists(at("few/images/00004.png")));

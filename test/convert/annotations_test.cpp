@@ -22,6 +22,32 @@ TEST_F(Annotations, Cord) {
   EXPECT_EQ(pages(at("cord.json"), {.segment_boxes = true})[0]["boxes"][1], (json{99, 200, 310, 230}));
 }
 
+TEST_F(Annotations, CordsRowsOfTheHub) {
+  picture("images/a.pgm", 864, 1296);
+  const json truth = json::parse(text_of(sample("cord.json")));
+  const json first = {{"image", {{"path", "a.pgm"}}}, {"ground_truth", truth.dump()}};
+  const json second = {{"file_name", "b.png"}, {"ground_truth", truth}};
+  const std::vector<json> whole = pages(sample("cord.json"));
+  for (const std::string& text :
+       {first.dump() + "\n\n" + second.dump() + "\n", json{first, second}.dump(2), json{first, second}.dump()}) {
+    const std::vector<json> found = pages(file("rows.json", text));
+    ASSERT_EQ(found.size(), 2U);
+    EXPECT_THAT(said_, HasSubstr("is read as cord"));
+    EXPECT_EQ(found[0]["id"], "rows-1");
+    EXPECT_EQ(found[1]["id"], "rows-2");
+    EXPECT_EQ(found[0]["image"], "images/a.pgm");
+    EXPECT_FALSE(found[1].contains("document"));
+    for (const json& page : found) {
+      for (const char* member : {"words", "boxes", "labels"}) EXPECT_EQ(page[member], whole[0][member]);
+    }
+  }
+  // Data sets made for Donut have a parse without boxes.
+  const std::string parse = json{{"file_name", "a.pgm"}, {"ground_truth", R"({"gt_parse": {"total": "5"}})"}}.dump();
+  const Problem problem = refused(file("metadata.jsonl", parse + "\n"));
+  EXPECT_THAT(problem.what, HasSubstr("no words with boxes"));
+  EXPECT_THAT(problem.where, HasSubstr("metadata.jsonl:1, ground_truth"));
+}
+
 TEST_F(Annotations, FunsdWithItsLinks) {
   picture("forms/images/funsd.pgm", 200, 100);
   fs::create_directories(at("forms/annotations"));

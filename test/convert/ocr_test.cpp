@@ -210,6 +210,7 @@ TEST_F(Ocr, TextractInSeveralResponses) {
   third["Page"] = 3;
   pages(file("p.json", json{{"Blocks", {word, third}}, {"DocumentMetadata", {{"Pages", 3}}}}.dump()));
   EXPECT_THAT(lost(), HasSubstr("1 result is a part of its document's")) << "a page between is missing";
+  EXPECT_THAT(refused(file("r.json", R"({"JobStatus": "IN_PROGRESS"})")).what, HasSubstr("has not ended"));
   const Problem failed = refused(file("r.json", R"({"JobStatus": "FAILED", "StatusMessage": "too large"})"));
   EXPECT_EQ(failed.what, "Textract's job failed (too large)");
 }

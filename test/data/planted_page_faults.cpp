@@ -103,7 +103,6 @@ std::vector<Fault> page_faults() {
       set("image", "image-unreadable", "cut_rgb.bmp"),
       set("image", "image-kind", image_file("refused_text.png")),
       set("image", "image-kind", image_file("refused.gif")),
-      set("image", "image-kind", image_file("refused_cmyk.jpg")),
       set("image", "image-too-large", image_file("refused_bomb.png")),
       set("image", "image-size", image_file("rgb.png")),
       set("image", "image-turned", image_file("exif_6.jpg"), {"image-size"}),

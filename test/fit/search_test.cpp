@@ -109,6 +109,21 @@ TEST(Sweep, MoreMemoryIsNeverSlower) {
   EXPECT_EQ(plans.back().levers.micro_batch_size, 4);
 }
 
+TEST(Sweep, ARunAcceptsEveryBudget) {
+  if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer's resident set is not the program's";
+  ReferenceBackend backend;
+  for (const OffloadTarget target : {OffloadTarget::kNone, OffloadTarget::kFile}) {
+    for (const std::int64_t batch : {1, 4}) {
+      FitRequest request = deep_request(batch);
+      request.offload = target;
+      for (const PlanSummary& plan : sweep_budgets(request, 4, backend)) {
+        request.budget_bytes = plan.budget_bytes;
+        EXPECT_NO_THROW(fit(request, backend)) << batch << " " << plan.budget_bytes;
+      }
+    }
+  }
+}
+
 TEST(Search, ClippedGradientsCannotBeConsumedInOnePass) {
   ReferenceBackend backend;
   FitRequest request = deep_request(1);

@@ -1,6 +1,9 @@
 #include "formats/safetensors.h"
 
+#include <limits>
+
 #include "formats/support.h"
+#include "tensor/half.h"
 
 namespace plimsoll {
 namespace {
@@ -103,6 +106,35 @@ TEST(Safetensors, WriterRefusesMoreThanDeclared) {
   EXPECT_THROW(SafetensorsWriter(directory.path() / "y", twins), InternalError);
   const Tensors not_utf8{{"\xFF", {DType::kF32, {1}}}};
   EXPECT_THROW(SafetensorsWriter(directory.path() / "y", not_utf8), DataError);
+}
+
+TEST(Safetensors, WriterRoundsToTheDeclaredType) {
+  const ScratchFolder directory;
+  const auto path = directory.path() / "x.safetensors";
+  // More than the writer rounds at a time, and a value between two of each type.
+  std::vector<float> values(10'000, 1.0F + 0x1.8p-9F);
+  values.back() = 1e5F;
+  const auto size = static_cast<std::int64_t>(values.size());
+  const std::vector<TensorDeclaration> tensors{{"brain", {DType::kBF16, {size}}}, {"half", {DType::kF16, {size}}}};
+  {
+    SafetensorsWriter writer(path, tensors);
+    writer.write_floats(values);
+    EXPECT_THAT(data_error([&] { writer.write_floats(values); }), AllOf(HasSubstr("float16"), HasSubstr("65504")));
+  }
+  values.back() = std::numeric_limits<float>::infinity();  // it was infinite before
+  SafetensorsWriter writer(path, tensors);
+  writer.write_floats(values);
+  writer.write_floats(std::span(values).first(4097));
+  writer.write_floats(std::span(values).subspan(4097));
+  writer.finish();
+  const SafetensorsReader reader(path);
+  std::vector<std::uint16_t> halves(values.size());
+  for (const bool brain : {true, false}) {
+    reader.read(brain ? "brain" : "half", std::as_writable_bytes(std::span(halves)));
+    for (std::size_t i = 0; i < halves.size(); ++i) {
+      ASSERT_EQ(halves[i], brain ? float_to_bfloat16(values[i]) : float_to_half(values[i])) << i;
+    }
+  }
 }
 
 TEST(Safetensors, ReadsWhatHuggingFaceWrites) {

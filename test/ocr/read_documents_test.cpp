@@ -410,5 +410,17 @@ TEST(FindDocuments, NamesWhatIsNotThere) {
   EXPECT_THAT(log.text(), testing::HasSubstr("2 files of kinds that are not read (.gif, .webp) are left out"));
 }
 
+TEST(FindDocuments, TakesPatternsAndEachFileOnce) {
+  const test::ScratchFolder folder;
+  for (const char* name : {"a.png", "b.png", "c.pdf"}) folder.write(name, "x");
+  const std::string pattern = (folder / "*.png").string();
+  EXPECT_THAT(find_documents({pattern}), ElementsAre(folder / "a.png", folder / "b.png"));
+  expect_error<DataError>([&] { find_documents({(folder / "*.jpg").string()}); }, {"no file matches", "*.jpg"});
+  const test::LogCapture log;
+  EXPECT_THAT(find_documents({(folder / "b.png").string(), folder.path().string(), pattern}),
+              ElementsAre(folder / "b.png", folder / "a.png", folder / "c.pdf"));
+  EXPECT_THAT(log.text(), testing::HasSubstr("--input names 3 files more than once"));
+}
+
 }  // namespace
 }  // namespace plimsoll
