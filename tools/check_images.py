@@ -90,6 +90,16 @@ def png_bytes(
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + extra + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
+def bmp16_bytes(pixels: np.ndarray) -> bytes:
+    """Makes a BMP of five bits a channel, which Pillow reads and does not write."""
+    height, width = pixels.shape[:2]
+    five = pixels.astype(np.uint16) >> 3
+    rows = np.zeros((height, (width + 1) // 2 * 2), "<u2")
+    rows[:, :width] = (five[..., 0] << 10 | five[..., 1] << 5 | five[..., 2])[::-1]
+    header = struct.pack("<IiiHHIIiiII", 40, width, height, 1, 16, 0, rows.nbytes, 2835, 2835, 0, 0)
+    return b"BM" + struct.pack("<IHHI", 54 + rows.nbytes, 0, 0, 54) + header + rows.tobytes()
+
+
 def adam7_rows(pixels: np.ndarray) -> bytes:
     """Arranges [height, width, 3] in the seven passes of an interlaced PNG."""
     passes = [(0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1)]
@@ -157,6 +167,16 @@ def make_golden(folder: pathlib.Path) -> None:
     save("gray.pgm", gray)
     save("bilevel.pbm", gray.convert("1"))
     save("rgb.bmp", rgb)
+    save("rgba.bmp", rgba)
+    save("palette4.bmp", rgb.quantize(12))
+    save("bilevel.bmp", gray.convert("1"))
+    (folder / "rgb555.bmp").write_bytes(bmp16_bytes(scene))
+    save("orientation_8.tif", rgb, tiffinfo={0x0112: 8})
+    save("opaque.tif", Image.merge("RGBA", [*rgb.split(), gray.point(lambda _: 255)]))
+    save("gray_alpha.tif", Image.merge("LA", [gray, rgba.getchannel("A")]))
+    for name in ("rgb_444.jpg", "rgb.png", "rgb.bmp"):  # phones put other data behind a picture
+        whole = (folder / name).read_bytes()
+        (folder / f"trailer_{name}").write_bytes(whole + bytes(range(250)) * 20)
     save("one_pixel.png", Image.fromarray(scene[:1, :1]))
     save("same_size.png", rgb.resize((24, 32)))
     save("same_width.png", rgb.resize((24, 47)))
@@ -200,6 +220,7 @@ def make_golden(folder: pathlib.Path) -> None:
     whole = (folder / "rgb.png").read_bytes()
     (folder / "refused_cut.png").write_bytes(whole[: len(whole) // 2])
     save("refused.gif", rgb)
+    save("refused_transparent.tif", rgba)
     (folder / "refused_text.png").write_bytes(b"not an image\n" * 4)
     # This one claims 40,000 x 40,000 pixels in 60 bytes.
     (folder / "refused_bomb.png").write_bytes(png_bytes(40000, 40000, 1, 0, b""))

@@ -19,6 +19,7 @@
 #include "data/image_jpeg.h"
 #include "data/image_orientation.h"
 #include "data/image_png.h"
+#include "data/image_tiff.h"
 #include "data/resample.h"
 
 namespace plimsoll {
@@ -161,7 +162,7 @@ std::uint64_t bound_decode_bytes(const ImageInfo& info, const InputFile& file) {
     return pix + working + file.size_bytes() + row + kTables;
   }
   if (info.format == "pnm") return pix + row + kTables;
-  return widest + file.size_bytes() + row + kTables;  // BMP: the file is held whole
+  return row + kTables;  // BMP
 }
 
 // Throws std::bad_alloc if memory of that size cannot be allocated.
@@ -183,23 +184,27 @@ bool holds_with_memory(std::uint64_t bytes, const Call& call) {
 
 constexpr std::uint64_t kHeaderBytes = 64 * kKiB;
 
-// Returns false for a file whose header only Leptonica knows, or whose pixels are not plain.
-bool read_plain_bmp(const InputFile& file, ImageInfo& info, int& palette) {
-  constexpr std::array kDepths = {1, 2, 4, 8, 16, 24, 32};
-  const std::optional<BmpHeader> header = read_bmp_header(file);
-  if (!header || header->compression != 0 || std::ranges::find(kDepths, header->bits) == kDepths.end()) return false;
-  if (header->height > std::numeric_limits<int>::max()) return false;
+BmpHeader bmp_header(const fs::path& path, const InputFile& file, ImageInfo& info, int& palette) {
+  std::optional<BmpHeader> header = read_bmp_header(file);
+  if (!header) {
+    throw ImageError("image-kind", {.what = "a page's image is a BMP file in a form that is not read",
+                                    .where = path.string(),
+                                    .found = "compressed pixels, unusual masks, or a header that is damaged",
+                                    .allowed = "BMP without compression",
+                                    .remedy = "convert it to PNG"});
+  }
   info.width = static_cast<int>(header->width);
   info.height = static_cast<int>(header->height);
   info.bits_per_sample = std::min(header->bits, 8);
-  info.samples_per_pixel = header->bits >= 24 ? 3 : 1;
+  info.samples_per_pixel = header->bits >= 16 ? 3 : 1;
   palette = header->bits <= 8 ? 1 : 0;
-  return true;
+  return *header;
 }
 
 struct Header {
   ImageInfo info;
   int format = IFF_UNKNOWN;
+  BmpHeader bmp{};
 };
 
 Header read_header(const fs::path& path, const InputFile& file) {
@@ -223,8 +228,8 @@ Header read_header(const fs::path& path, const InputFile& file) {
   info.format = format_name(header.format);
   int palette = 0;
   if (info.format == "jpeg") read_jpeg_header(path, info);
-  const bool is_bmp = info.format == "bmp" && read_plain_bmp(file, info, palette);
-  const bool read = info.format == "jpeg" || is_bmp || holds_with_memory(kHeaderBytes, [&] {
+  if (info.format == "bmp") header.bmp = bmp_header(path, file, info, palette);
+  const bool read = info.format == "jpeg" || info.format == "bmp" || holds_with_memory(kHeaderBytes, [&] {
                       return pixReadHeader(path.c_str(), &header.format, &info.width, &info.height,
                                            &info.bits_per_sample, &info.samples_per_pixel, &palette) == 0;
                     });
@@ -262,8 +267,10 @@ Header read_header(const fs::path& path, const InputFile& file) {
 // Holds a whole image that Leptonica has decoded.
 class WholeImage final : public ImageRows {
  public:
-  explicit WholeImage(Pix* owned)
-      : ImageRows(pixGetWidth(owned), pixGetHeight(owned)), pix_(owned), depth_(pixGetDepth(owned)) {
+  explicit WholeImage(std::unique_ptr<Pix, DestroyPix> pix)
+      : ImageRows(pixGetWidth(pix.get()), pixGetHeight(pix.get())),
+        pix_(std::move(pix)),
+        depth_(pixGetDepth(pix_.get())) {
     check(depth_ == 1 || depth_ == 2 || depth_ == 4 || depth_ == 8 || depth_ == 16 || depth_ == 32,
           "a decoded image has a depth that is known");
     if (depth_ <= 8) list_colours();
@@ -301,10 +308,6 @@ class WholeImage final : public ImageRows {
   }
 
  private:
-  struct Destroy {
-    void operator()(Pix* pix) const { pixDestroy(&pix); }
-  };
-
   void list_colours() {
     const int values = 1 << depth_;
     PIXCMAP* const palette = pixGetColormap(pix_.get());
@@ -321,7 +324,7 @@ class WholeImage final : public ImageRows {
     }
   }
 
-  std::unique_ptr<Pix, Destroy> pix_;
+  std::unique_ptr<Pix, DestroyPix> pix_;
   int depth_ = 0;
   int next_ = 0;
   std::array<std::array<std::uint8_t, 3>, 256> colours_{};  // for a pixel's value at depth 8 and less
@@ -335,13 +338,29 @@ std::unique_ptr<ImageRows> open_image(const fs::path& path, Alpha alpha) {
   const Header header = read_header(path, open_file(path));
   if (header.format == IFF_JFIF_JPEG) return turned(open_jpeg(path), header.info.orientation);
   if (header.format == IFF_PNG) return turned(open_png(path, alpha), header.info.orientation);
-  Pix* pix = nullptr;
+  if (header.format == IFF_BMP) return open_bmp(path, header.bmp);
+  TiffPage page;
   const bool decoded = holds_with_memory(header.info.decode_bytes, [&] {
-    pix = pixRead(path.c_str());
-    return pix != nullptr;
+    if (header.info.format == "tiff") {
+      page = read_tiff_page(path, 0);
+    } else {
+      page.pix.reset(pixRead(path.c_str()));
+    }
+    return page.pix != nullptr;
   });
   if (!decoded) throw broken_image(path, header.info.format);
-  return std::make_unique<WholeImage>(pix);
+  if (alpha == Alpha::kOnWhite) {
+    put_on_white(page);
+  } else if (page.alpha == TiffAlpha::kMultiplied) {
+    if (const std::optional<int> row = first_transparent_row(page)) {
+      throw ImageError("image-kind", {.what = "a page's image is a TIFF file with transparent parts",
+                                      .where = path.string(),
+                                      .found = fmt::format("the first of them in row {}", *row),
+                                      .allowed = "an opaque TIFF, or a PNG",
+                                      .remedy = "save it as PNG, or without transparency"});
+    }
+  }
+  return std::make_unique<WholeImage>(std::move(page.pix));
 }
 
 ImageError broken_image(const fs::path& path, std::string_view format, std::string_view why) {

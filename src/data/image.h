@@ -1,6 +1,6 @@
 // Page images: a cheap header read first, then rows whose decoding takes an amount of memory known before it begins.
 //
-// libjpeg decodes JPEG and libpng PNG, a few rows at a time; Leptonica decodes everything else whole (TIFF, PNM, BMP).
+// libjpeg decodes JPEG, libpng PNG and our own code BMP, a few rows at a time; Leptonica decodes TIFF and PNM whole.
 // Pixels equal `PIL.ImageOps.exif_transpose(PIL.Image.open(path)).convert("RGB")`, as in Hugging Face's loaders: an
 // image is turned according to its EXIF orientation, as viewers show it, a palette is looked up, gray is repeated,
 // alpha is dropped, inks (CMYK) become colours. Width and height, and boxes in pixels, are those of the turned image.
@@ -67,8 +67,8 @@ class ImageRows {
   int width_, height_;
 };
 
-// A PNG file's transparency is dropped, as Pillow's convert("RGB") does, so that a transparent pixel has whatever colour
-// is stored, often black; or it lets white paper through.
+// A file's transparency is dropped, as Pillow's convert("RGB") does, so that a transparent pixel has whatever colour is
+// stored, often black; or it lets white paper through. A TIFF whose stored colours libtiff does not tell is refused.
 enum class Alpha : std::uint8_t { kDropped, kOnWhite };
 
 // Thread-safe. Throws ImageError as above, or if the data is broken or cut.

@@ -14,11 +14,56 @@
 namespace plimsoll {
 namespace {
 
-bool lacks_mark(const InputFile& file, std::string_view mark) {
+// Returns whether the bytes occur in the last ones of a file.
+bool ends_with_mark(const InputFile& file, std::string_view mark) {
   std::array<char, 4096> tail{};
   const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(tail.size(), file.size_bytes()));
   file.read_at(file.size_bytes() - count, std::as_writable_bytes(std::span(tail.data(), count)));
-  return std::string_view(tail.data(), count).find(mark) == std::string_view::npos;
+  return std::string_view(tail.data(), count).find(mark) != std::string_view::npos;
+}
+
+// Returns a number of most significant byte first; nothing beyond the file's end.
+std::optional<std::uint64_t> number_at(const InputFile& file, std::uint64_t offset, std::size_t count) {
+  std::array<std::byte, 8> bytes{};
+  if (count > file.size_bytes() || offset > file.size_bytes() - count) return std::nullopt;
+  file.read_at(offset, std::span(bytes).first(count));
+  std::uint64_t value = 0;
+  for (std::size_t i = 0; i < count; ++i) value = value << 8 | std::to_integer<std::uint64_t>(bytes[i]);
+  return value;
+}
+
+// Phones put a film or notes behind a picture's end. A mark before the first scan is that of a preview.
+bool jpeg_ends_too_early(const InputFile& file) {
+  constexpr std::string_view kEnd = "\xFF\xD9";
+  if (ends_with_mark(file, kEnd)) return false;
+  std::uint64_t at = 2;
+  while (true) {
+    const auto marker = number_at(file, at, 2), length = number_at(file, at + 2, 2);
+    if (!marker || !length || *marker >> 8 != 0xFF) return true;
+    if (*marker == 0xFFDA) break;
+    at += *marker == 0xFFFF ? 1 : 2 + *length;  // the first is a byte that fills up
+  }
+  std::vector<char> part(std::size_t{1} << 16);
+  while (at < file.size_bytes()) {
+    const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(part.size(), file.size_bytes() - at));
+    file.read_at(at, std::as_writable_bytes(std::span(part).first(count)));
+    if (std::string_view(part.data(), count).find(kEnd) != std::string_view::npos) return false;
+    if (count < part.size()) break;
+    at += count - 1;  // the mark may lie across two parts
+  }
+  return true;
+}
+
+bool png_ends_too_early(const InputFile& file) {
+  if (ends_with_mark(file, "IEND")) return false;
+  constexpr std::uint64_t kEnd = 0x49454E44;
+  std::uint64_t at = 8;
+  while (true) {
+    const auto length = number_at(file, at, 4), kind = number_at(file, at + 4, 4);
+    if (!length || !kind) return true;
+    if (*kind == kEnd) return false;
+    at += 12 + *length;
+  }
 }
 
 // Reads the values of one entry of a TIFF directory; nullopt if they lie beyond the end of the file.
@@ -65,19 +110,16 @@ bool tiff_ends_too_early(const InputFile& file) {
 
 // Pixels that are not compressed take as many bytes as the header says, each row a multiple of four.
 bool bmp_ends_too_early(const InputFile& file) {
-  constexpr std::uint64_t kPlain = 0, kBitFields = 3;
   const std::optional<BmpHeader> header = read_bmp_header(file);
-  if (!header || (header->compression != kPlain && header->compression != kBitFields)) return false;
-  const auto width = static_cast<std::uint64_t>(std::max(header->width, std::int64_t{0}));
-  const std::uint64_t row = (width * static_cast<std::uint64_t>(header->bits) + 31) / 32 * 4;
-  return file.size_bytes() < header->pixels_at + row * static_cast<std::uint64_t>(header->height);
+  return header &&
+         file.size_bytes() < header->pixels_at + header->row_bytes() * static_cast<std::uint64_t>(header->height);
 }
 
 }  // namespace
 
 bool ends_too_early(const InputFile& file, const ImageInfo& info) {
-  if (info.format == "png") return lacks_mark(file, "IEND");
-  if (info.format == "jpeg") return lacks_mark(file, "\xFF\xD9");
+  if (info.format == "png") return png_ends_too_early(file);
+  if (info.format == "jpeg") return jpeg_ends_too_early(file);
   if (info.format == "tiff") return tiff_ends_too_early(file);
   if (info.format == "bmp") return bmp_ends_too_early(file);
   if (info.format != "pnm") return false;

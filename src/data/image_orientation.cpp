@@ -14,19 +14,9 @@ namespace {
 
 // Reads the orientation from a TIFF structure's first directory.
 int orientation_in(const TiffNumbers& tiff) {
-  constexpr std::uint64_t kOrientation = 274;
-  const auto order = tiff.at(0, 2), mark = tiff.at(2, 2), directory = tiff.at(4, 4);
-  if ((order != 0x4949 && order != 0x4D4D) || mark != 42 || !directory) return 1;
-  const auto entries = tiff.at(*directory, 2);
-  for (std::uint64_t i = 0; i < entries.value_or(0); ++i) {
-    const std::uint64_t entry = *directory + 2 + 12 * i;
-    const auto tag = tiff.at(entry, 2);
-    if (!tag) return 1;
-    if (tag != kOrientation) continue;
-    const auto value = tiff.at(entry + 8, 2);
-    return value && *value >= 1 && *value <= 8 ? static_cast<int>(*value) : 1;
-  }
-  return 1;
+  const auto directory = tiff_directory(tiff, 0);
+  const auto value = directory ? tiff_short(tiff, *directory, kTiffOrientation) : std::nullopt;
+  return value && *value >= 1 && *value <= 8 ? static_cast<int>(*value) : 1;
 }
 
 template <std::size_t kSize>

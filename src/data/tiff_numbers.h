@@ -10,6 +10,8 @@
 
 namespace plimsoll {
 
+inline constexpr std::uint64_t kTiffOrientation = 274, kTiffSamples = 277, kTiffExtraSamples = 338;
+
 class TiffNumbers {
  public:
   // The structure begins at `base` in the file; its offsets count from there.
@@ -38,5 +40,29 @@ class TiffNumbers {
   std::uint64_t base_;
   bool big_;
 };
+
+// Returns where the directory of a page begins, counted from 0; nothing if there is none, or if this is no TIFF.
+inline std::optional<std::uint64_t> tiff_directory(const TiffNumbers& tiff, int page) {
+  const auto order = tiff.at(0, 2);
+  if ((order != 0x4949 && order != 0x4D4D) || tiff.at(2, 2) != 42) return std::nullopt;
+  std::optional<std::uint64_t> directory = tiff.at(4, 4);
+  for (; page > 0 && directory; --page) {
+    const auto entries = tiff.at(*directory, 2);
+    directory = entries ? tiff.at(*directory + 2 + 12 * *entries, 4) : std::nullopt;
+  }
+  return directory == 0 ? std::nullopt : directory;
+}
+
+// Returns the first value of an entry of 16-bit numbers; nothing if the directory has none with this tag.
+inline std::optional<std::uint64_t> tiff_short(const TiffNumbers& tiff, std::uint64_t directory, std::uint64_t tag) {
+  const auto entries = tiff.at(directory, 2);
+  for (std::uint64_t i = 0; i < entries.value_or(0); ++i) {
+    const std::uint64_t entry = directory + 2 + 12 * i;
+    const auto found = tiff.at(entry, 2);
+    if (!found) return std::nullopt;
+    if (found == tag) return tiff.at(entry + 8, 2);
+  }
+  return std::nullopt;
+}
 
 }  // namespace plimsoll

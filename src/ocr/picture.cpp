@@ -18,15 +18,13 @@
 #include "base/file.h"
 #include "data/image.h"
 #include "data/image_png.h"
+#include "data/image_tiff.h"
 
 namespace plimsoll {
 namespace {
 
 namespace fs = std::filesystem;
 
-struct DestroyPix {
-  void operator()(Pix* pix) const { pixDestroy(&pix); }
-};
 using Pixels = std::unique_ptr<Pix, DestroyPix>;
 
 struct CloseFile {
@@ -288,7 +286,11 @@ Picture open_picture(const fs::path& path) {
 }
 
 bool is_transparent(const fs::path& path) {
-  if (read_image_info(path).format != "png" || !may_be_transparent(path)) return false;
+  const ImageInfo info = read_image_info(path);
+  if (info.format == "tiff" && info.samples_per_pixel % 2 == 0) {
+    return first_transparent_row(read_tiff_page(path, 0)).has_value();
+  }
+  if (info.format != "png" || !may_be_transparent(path)) return false;
   const std::unique_ptr<ImageRows> stored = open_image(path), shown = open_image(path, Alpha::kOnWhite);
   std::vector<std::uint8_t> a(3 * static_cast<std::size_t>(stored->width())), b(a.size());
   for (int y = 0; y < stored->height(); ++y) {
@@ -315,9 +317,10 @@ int count_tiff_pages(const fs::path& path) {
 
 Picture open_tiff_page(const fs::path& path, int page) {
   read_tiff_header(path, page);
-  Pix* const pix = pixReadTiff(path.c_str(), page);
-  if (pix == nullptr) throw_broken(path, fmt::format("page {}, broken TIFF data", page + 1));
-  return picture_of(pix);
+  TiffPage read = read_tiff_page(path, page);
+  if (read.pix == nullptr) throw_broken(path, fmt::format("page {}, broken TIFF data", page + 1));
+  put_on_white(read);
+  return picture_of(read.pix.release());
 }
 
 }  // namespace plimsoll

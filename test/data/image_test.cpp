@@ -88,6 +88,8 @@ TEST(Image, RefusesWithAReason) {
   };
   EXPECT_EQ(kind("none.png"), "image-missing");
   EXPECT_EQ(kind("refused.gif"), "image-kind");
+  EXPECT_THAT(caught<ImageError>([&] { open_image(kImages / "refused_transparent.tif"); }).problem().what,
+              HasSubstr("transparent parts"));
   EXPECT_EQ(kind("refused_text.png"), "image-kind");
   EXPECT_EQ(kind("refused_bomb.png"), "image-too-large");
   EXPECT_EQ(kind("refused_cut.jpg"), "image-unreadable");
@@ -102,6 +104,32 @@ TEST(Image, RefusesWithAReason) {
   const auto broken = folder.write("broken.png", png);
   EXPECT_EQ(read_image_info(broken).width, 61);
   EXPECT_THAT(caught<ImageError>([&] { read_all(broken); }).problem().found, HasSubstr("broken png data: "));
+}
+
+// What is behind a picture's end does not matter, and what lacks its end is found though a preview has one.
+TEST(Image, FindsTheEndWhateverFollowsIt) {
+  const ScratchFolder folder;
+  for (const char* name : {"rgb_444.jpg", "progressive.jpg", "rgb.png", "rgb.bmp", "lzw.tif", "rgb.ppm"}) {
+    const std::string whole = read_text_file(kImages / name);
+    EXPECT_NO_THROW(read_all(folder.write(name, whole + std::string(100'000, 'x')))) << name;
+    const fs::path cut = folder.write(name, whole.substr(0, whole.size() * 2 / 3));
+    EXPECT_EQ(caught<ImageError>([&] { read_image_info(cut); }).kind(), "image-unreadable") << name;
+  }
+  const std::string jpeg = read_text_file(kImages / "rgb_444.jpg");
+  const std::string preview = std::string("\xFF\xE1\x10\x02", 4) + "\xFF\xD9" + std::string(4094, 'x');
+  const std::string cut = jpeg.substr(0, 2) + preview + jpeg.substr(2, jpeg.size() / 2);
+  EXPECT_THROW(read_image_info(folder.write("preview.jpg", cut + std::string(5000, 'x'))), ImageError);
+}
+
+TEST(Image, LetsWhitePaperThroughWhereATiffIsTransparent) {
+  const auto image = open_image(kImages / "refused_transparent.tif", Alpha::kOnWhite);
+  const auto same = open_image(kImages / "rgba.png", Alpha::kOnWhite);
+  std::vector<std::uint8_t> row(3 * static_cast<std::size_t>(image->width())), expected(row.size());
+  for (int y = 0; y < image->height(); ++y) {
+    image->next_row(row);
+    same->next_row(expected);
+    for (std::size_t i = 0; i < row.size(); ++i) ASSERT_NEAR(row[i], expected[i], 1) << y << " " << i;
+  }
 }
 
 // A page's size and boxes are those of the image as a viewer shows it.
