@@ -215,15 +215,21 @@ class _Dataset:
         if "labels" in page and not isinstance(page["labels"], (list, tuple)):  # Hugging Face's collators call it so, too
             page["label"] = page.pop("labels")
         if "labels" in page:
-            page["labels"] = [word_label(value, self.labels, where) for value in page["labels"]]
+            page["labels"] = [self._word_label(value, where) for value in page["labels"]]
         if "label" in page and self.classes is not None:
             page["label"] = class_label(page["label"], self.classes, where)
         if "image" in page:
             page["image"] = path_of_image(page["image"], self.folder, str(number), where)
-            if page.get("boxes"):
+            if page.get("boxes") and "ground_truth" not in self.columns:  # CORD's are pixels
                 self.evidence.add(page["boxes"], _size_of(page["image"]), where)
         page.setdefault("id", str(number))
         return page
+
+    def _word_label(self, value: Any, where: str) -> Any:
+        """Numbers without names stay numbers: the names are the model's, or those of the option `labels`."""
+        if self.labels is None and isinstance(value, int) and not isinstance(value, bool):
+            return value
+        return word_label(value, self.labels, where)
 
 
 def _size_of(image: Optional[str]) -> Any:

@@ -96,6 +96,18 @@ std::set<std::string> modules_in(const WeightsFile& weights, const ModelDefiniti
     // unused maps of LiLT's last layer.
     if (ignored.contains(module)) continue;
     if (head.contains(entry.name)) continue;
+    std::string_view inner = entry.name;
+    if (inner.starts_with(kAdapterPrefix)) inner.remove_prefix(std::string_view(kAdapterPrefix).size());
+    if (inner.starts_with("lm_head.") || inner.find("embed_tokens.") != std::string_view::npos ||
+        inner.find(".lora_embedding_") != std::string_view::npos) {
+      throw DataError({.what = "LoRA of the head or of the word embedding is not supported",
+                       .where = weights.path().string(),
+                       .found = fmt::format("'{}'", entry.name),
+                       .allowed = "LoRA of linear maps in the encoder's layers",
+                       .remedy = "merge it with PEFT (merge_and_unload); if the head is tied to the embedding, untie "
+                                 "them first (tie_word_embeddings=False, and a copy as lm_head.weight): otherwise "
+                                 "merging changes both"});
+    }
     // A language model's head is its base's.
     const std::string of_head = head.empty() ? std::string() : fmt::format("the head's, such as '{}', ", *head.begin());
     throw DataError({.what = "the adapter has a tensor that the model does not have",

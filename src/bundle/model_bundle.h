@@ -104,7 +104,6 @@ void load_model(const ModelBundle& bundle, std::uint64_t seed, const ParameterMe
 FileSums save_model(const std::filesystem::path& directory, const ModelBundle& bundle, const ParameterSource& original,
                     const ParameterMemory& memory);
 // Does the same without weights, which config.json says are of `type`.
-FileSums save_model_parts(const std::filesystem::path& directory, const ModelBundle& bundle,
-                          DType type = DType::kF32);
+FileSums save_model_parts(const std::filesystem::path& directory, const ModelBundle& bundle, DType type = DType::kF32);
 
 }  // namespace plimsoll

@@ -110,8 +110,18 @@ void evaluate_side(const Invocation& invocation, RunOptions options, const Devic
   side.seconds_per_page = per_page;
 }
 
+// Both models get the same windows, so that they read the same of each page.
+void share_windows(CompareOptions& compare, const ModelBundle& first, const ModelBundle& second) {
+  DataRequest& data = compare.run.data;
+  const int a = window_length(data, first.facts()), b = window_length(data, second.facts());
+  if (a == b) return;
+  data.max_length = std::min(a, b);
+  log_info(fmt::format("windows of at most {} for both models, which the smaller one has positions for",
+                       counted(data.max_length, "token")));
+}
+
 // Runs before any page is read: otherwise a page that lacks what the other model's task needs would be blamed.
-void check_sides(const CompareOptions& compare) {
+void check_sides(CompareOptions& compare) {
   const ModelBundle first = open_evaluated_model(compare.of_side(0)), second = open_evaluated_model(compare.of_side(1));
   const std::string_view a = first.task().name(), b = second.task().name();
   if (a == b) {
@@ -120,7 +130,7 @@ void check_sides(const CompareOptions& compare) {
           "the models have different tokenizers: each loss and perplexity is over the model's own tokens, so they "
           "cannot be compared");
     }
-    return;
+    return share_windows(compare, first, second);
   }
   throw UsageError({.what = "the models are for different tasks",
                     .where = compare.models[1],

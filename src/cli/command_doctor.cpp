@@ -58,9 +58,8 @@ void refuse_other_files(const std::string& path) {
       return;
     case Format::kCompressed:
     case Format::kZip:
-      remedy = kind->name == "a gzip file"
-                   ? fmt::format("unpack it: zcat {} | plimsoll doctor -", shell_word(path))
-                   : std::string("unpack it first, and pass the log that is in it");
+      remedy = kind->name == "a gzip file" ? fmt::format("unpack it: zcat {} | plimsoll doctor -", shell_word(path))
+                                           : std::string("unpack it first, and pass the log that is in it");
       break;
     case Format::kWeights:
       remedy = fmt::format("if it is a memory snapshot: plimsoll doctor --snapshot {}", shell_word(path));

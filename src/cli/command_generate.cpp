@@ -18,6 +18,7 @@
 #include "cli/outputs.h"
 #include "cli/report.h"
 #include "cli/run_options.h"
+#include "cli/signals.h"
 #include "cli/usage.h"
 #include "data/chat.h"
 #include "data/tokenizer_split.h"
@@ -158,6 +159,18 @@ std::vector<GenerationPrompt> prompts_of(const GenerateOptions& options) {
 // Returns how many of a text's new tokens the model reads: the last one only ends it.
 std::int64_t fed_tokens(const GenerationOptions& form) { return form.max_new_tokens - 1; }
 
+// Returns the text that asks for the next answer. A template that refuses the conversation does not know its line.
+std::string prompt_of(const ChatForm& chat, const GenerationPrompt& prompt) {
+  try {
+    return chat.prompt(*prompt.conversation);
+  } catch (const DataError& error) {
+    Problem problem = error.problem();
+    problem.where = problem.where.empty() ? prompt.where : fmt::format("{}; {}", prompt.where, problem.where);
+    problem.remedy = "correct this conversation, or give its line a `prompt`, a text";
+    throw DataError(std::move(problem));
+  }
+}
+
 // Returns prompts as tokens, including a text's beginning token. A conversation becomes the text that asks for the next
 // answer.
 std::vector<std::vector<std::int32_t>> encoded(const ModelBundle& bundle, std::vector<GenerationPrompt>& prompts,
@@ -175,7 +188,7 @@ std::vector<std::vector<std::int32_t>> encoded(const ModelBundle& bundle, std::v
                        .allowed = "texts to continue",
                        .remedy = "pass a `prompt`, or put a chat_template.jinja beside the model's tokenizer"});
     }
-    if (chats) prompts[i].text = bundle.chat->prompt(*prompts[i].conversation);
+    if (chats) prompts[i].text = prompt_of(*bundle.chat, prompts[i]);
     if (!chats && encoder.text_begin_id != kNoToken) ids.push_back(encoder.text_begin_id);
     bundle.tokenizer->encode_text(prompts[i].text, ids);
     if (ids.empty() && chats) {
@@ -193,13 +206,13 @@ std::vector<std::vector<std::int32_t>> encoded(const ModelBundle& bundle, std::v
                        .remedy = "begin the text"});
     }
     if (std::ssize(ids) + fed_tokens(options.form) > most) {
-      throw DataError({.what = "a text would be longer than the model's positions",
-                       .where = prompts[i].where,
-                       .found = fmt::format("{} and --max-new-tokens {}", counted(ids.size(), "token"),
-                                            options.form.max_new_tokens),
-                       .allowed = fmt::format("{} in all ({} in config.json)", counted(most, "token"),
-                                              bundle.facts().limited_by),
-                       .remedy = "shorten the prompt, or lower --max-new-tokens"});
+      throw DataError(
+          {.what = "a text would be longer than the model's positions",
+           .where = prompts[i].where,
+           .found =
+               fmt::format("{} and --max-new-tokens {}", counted(ids.size(), "token"), options.form.max_new_tokens),
+           .allowed = fmt::format("{} in all ({} in config.json)", counted(most, "token"), bundle.facts().limited_by),
+           .remedy = "shorten the prompt, or lower --max-new-tokens"});
     }
   }
   return all;
@@ -257,6 +270,7 @@ std::string line_of(const GenerationPrompt& prompt, const Continuation& found, c
 }
 
 void run_generate(Invocation& invocation, RunOptions& options, GenerateOptions& generate) {
+  watch_signals();
   options.runs = true;
   options.resolve();
   refuse_replacing({{"--output", generate.output}}, options.inputs());
@@ -290,7 +304,17 @@ void run_generate(Invocation& invocation, RunOptions& options, GenerateOptions& 
   if (!generate.output.empty()) file = std::make_unique<OutputFile>(generate.output);
   const Generator generator(session, request.step.definition);
   const auto most = static_cast<std::size_t>(generator.most_texts());
+  // What has been written is kept when a signal comes; without a file it is on the screen.
+  const Interrupt* const interrupt = file ? &interrupt_on_signals() : nullptr;
   for (std::size_t first = 0; first < ids.size(); first += most) {
+    if (interrupt != nullptr && interrupt->end_signal() != 0) {
+      file->close();
+      throw InterruptedError({.what = "a signal ended the run",
+                              .where = generate.output,
+                              .found = fmt::format("the first {} of {} texts are written", first, ids.size()),
+                              .remedy = fmt::format("run the rest: prompts {} to {}", first + 1, ids.size())},
+                             interrupt->end_signal());
+    }
     const auto some = std::span(ids).subspan(first, std::min(most, ids.size() - first));
     const std::vector<Continuation> found =
         generator.run(some, first, generate.form, [&](std::size_t, std::int32_t token) { typewriter.add(token); });

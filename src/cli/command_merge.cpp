@@ -34,9 +34,8 @@ void run_merge(const Invocation& invocation, const MergeOptions& options) {
                    {{"--adapter", options.adapter}, {"--model", bundle.base}, {"--tokenizer", options.tokenizer}});
   check_weights(bundle, MissingHead::kRefused);
   const ModelDirectory directory(options.output_dir, "--output-dir");
-  write_model(options.output_dir, [&](const std::filesystem::path& aside) {
-    return merge_adapter(aside, bundle, type_of(options));
-  });
+  write_model(options.output_dir,
+              [&](const std::filesystem::path& aside) { return merge_adapter(aside, bundle, type_of(options)); });
   const LoraOptions& lora = bundle.options.lora;
   if (invocation.json) {
     return print_json({{"base_model", bundle.base},

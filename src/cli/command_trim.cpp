@@ -62,11 +62,14 @@ double percent(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
-std::string unseen_text(const Unseen& unseen) {
-  std::string text =
-      fmt::format("on {} of the evaluation data {:.1f} % of {} are cut into other pieces; {} instead of {}",
-                  counted(unseen.pages, "page"), percent(unseen.words_cut_otherwise, unseen.words),
-                  counted(unseen.words, "word"), counted(unseen.tokens_now, "token"), unseen.tokens_before);
+// `texts`: the data are texts, each of one or two parts that are encoded whole.
+std::string unseen_text(const Unseen& unseen, bool texts) {
+  const std::string where = texts ? "" : fmt::format("on {} of the evaluation data ", counted(unseen.pages, "page"));
+  std::string text = fmt::format("{}{:.1f} % of {} are cut into other pieces; {} instead of {}", where,
+                                 percent(unseen.words_cut_otherwise, unseen.words),
+                                 counted(unseen.words, texts ? "text of the evaluation data" : "word",
+                                         texts ? "texts of the evaluation data" : "words"),
+                                 counted(unseen.tokens_now, "token"), unseen.tokens_before);
   if (unseen.unknown_now != unseen.unknown_before) {
     text += fmt::format(", {} of them unknown instead of {}", unseen.unknown_now, unseen.unknown_before);
   }
@@ -135,24 +138,27 @@ void run_trim(Invocation& invocation, TrimOptions& trim) {
     }
     return print_json(object);
   }
-  print_line(
-      fmt::format("{} with {} use {} of {}; {} stay, with special tokens, single characters and what merges need",
-                  counted(counts.pages, "page"), counted(counts.words, "word"), counts.distinct(),
-                  counted(bundle.facts().vocab_size, "token"), trimmed.kept().size()));
+  const bool texts = bundle.task().reads_text();
+  const std::string data =
+      texts ? counted(counts.pages, "text")
+            : fmt::format("{} with {}", counted(counts.pages, "page"), counted(counts.words, "word"));
+  print_line(fmt::format("{} {} {} of {}; {} stay, with special tokens, single characters and what merges need", data,
+                         texts && counts.pages == 1 ? "uses" : "use", counts.distinct(),
+                         counted(bundle.facts().vocab_size, "token"), trimmed.kept().size()));
   print_line(fmt::format(
       "{} instead of {} ({:.0f} % fewer), written to {}", counted(trimmed.parameters(), "parameter"), parameters,
       percent(static_cast<std::uint64_t>(parameters - trimmed.parameters()), static_cast<std::uint64_t>(parameters)),
       trim.output_dir));
   print_line(
-      fmt::format("these pages are cut into the same pieces as before; of further text like theirs about {:.2g} % "
+      fmt::format("these {} are cut into the same pieces as before; of further text like theirs about {:.2g} % "
                   "of the tokens would be cut into smaller ones",
-                  unseen_share));
-  if (bundle.task().reads_text()) {
+                  texts ? "texts" : "pages", unseen_share));
+  if (texts && trimmed.parameters() < parameters) {
     print_line(
         "losses and perplexities of the two models are over different vocabularies, so they do not show which is "
         "better");
   }
-  if (unseen) print_line(unseen_text(*unseen));
+  if (unseen) print_line(unseen_text(*unseen, texts));
 }
 
 }  // namespace

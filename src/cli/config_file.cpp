@@ -53,7 +53,11 @@ class ConfigReader : public CLI::Config {
                         .allowed = "a file of options: {\"max_steps\": 1000} or max_steps = 1000",
                         .remedy = "write the file again, or omit --config"});
     }
-    const bool is_json = text[first] == '{';
+    // TOML may begin with a section: [train].
+    const std::size_t second = text.find_first_not_of(" \t\r\n", first + 1);
+    const bool is_list =
+        text[first] == '[' && second != std::string::npos && (text[second] == ']' || text[second] == '{');
+    const bool is_json = text[first] == '{' || is_list;
     std::vector<CLI::ConfigItem> read;
     // The options are those of the command that was given.
     for (const CLI::App* const command : app_.get_subcommands()) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -63,13 +64,13 @@ std::uint64_t QuantizedModel::bytes() const {
 nlohmann::json QuantizedModel::config() const {
   nlohmann::json config = config_json(bundle_.config);
   // Linear layers whose weights stay in floats; names of other modules do no harm. A tied head has no tensor.
-  nlohmann::json in_floats = {"lm_head"};
+  std::set<std::string> in_floats = {"lm_head"};
   DType type = DType::kF32;
   for (const TensorEntry& entry : bundle_.weights->entries()) {
     if (matrices_.contains(entry.name)) {
       type = entry.type.dtype;
     } else if (entry.name.ends_with(kWeight) && entry.type.shape.rank() == 2) {
-      in_floats.push_back(entry.name.substr(0, entry.name.size() - kWeight.size()));
+      in_floats.insert(entry.name.substr(0, entry.name.size() - kWeight.size()));
     }
   }
   config["dtype"] = numpy_name(type);

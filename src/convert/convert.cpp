@@ -20,6 +20,7 @@
 #include "convert/readers.h"
 #include "data/file_kind.h"
 #include "data/page.h"
+#include "data/page_source.h"
 
 namespace plimsoll {
 namespace {
@@ -363,7 +364,7 @@ PagePaths convert_inputs(const std::vector<std::string>& given) {
     }
     files.insert(files.end(), inside.begin(), inside.end());
   }
-  return files;
+  return each_once(std::move(files));
 }
 
 ConvertSummary convert(const ConvertOptions& options) {

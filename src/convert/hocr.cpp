@@ -30,7 +30,8 @@ constexpr std::pair<std::string_view, char32_t> kEntities[] = {
 
 constexpr std::size_t kLongestName = 8;  // "thetasym"
 
-// Returns the text with the characters that XHTML's entities name; others stay as they are.
+// Returns the text with numbers in place of the entities that XHTML names, which mean the same in every encoding;
+// others stay as they are.
 std::string resolved(std::string_view text) {
   std::string result;
   result.reserve(text.size());
@@ -44,7 +45,7 @@ std::string resolved(std::string_view text) {
     if (found == std::end(kEntities) || found->first != name) {
       result += '&';
     } else {
-      append_utf8(found->second, result);
+      result += fmt::format("&#{};", static_cast<std::uint32_t>(found->second));
       at += name.size() + 1;
     }
   }

@@ -81,10 +81,35 @@ constexpr Loss kOtherKey{
     "keys of pages have no place in tasks, such as `confidences` or `group`: they will not come "
     "back"};
 // The keys of a page that a task holds in one form or another, and those of predictions.
-const std::set<std::string, std::less<>> kInTasks = {
-    "id",         "document", "image",  "width",    "height",    "words",   "tokens", "boxes",    "bboxes",
-    "bbox",       "label",    "labels", "ner_tags", "page",      "fields",  "links",  "entities", "probabilities",
-    "confidence", "scores",   "value",  "values",   "questions", "linking", "pages",  "text",     "label_names"};
+const std::set<std::string, std::less<>> kInTasks = {"id",
+                                                     "document",
+                                                     "image",
+                                                     "width",
+                                                     "height",
+                                                     "words",
+                                                     "tokens",
+                                                     "boxes",
+                                                     "bboxes",
+                                                     "bbox",
+                                                     "label",
+                                                     "labels",
+                                                     "ner_tags",
+                                                     "page",
+                                                     "fields",
+                                                     "links",
+                                                     "entities",
+                                                     "probabilities",
+                                                     "confidence",
+                                                     "scores",
+                                                     "value",
+                                                     "values",
+                                                     "questions",
+                                                     "linking",
+                                                     "pages",
+                                                     "text",
+                                                     "label_names",
+                                                     "unpredicted_words",
+                                                     "link_probabilities"};
 
 // True if the label of a page is a number, or 0 or 1 for each class.
 bool has_numbers(const nlohmann::json& more) {

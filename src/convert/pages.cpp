@@ -71,6 +71,7 @@ class PagesWriter final : public PageWriter {
     if (page.more.is_object()) {
       line = page.more;
       if (writing_.options.box_format == BoxFormat::k1000) put_pixels(page, line);  // `place` has made them
+      if (!writing_.options.label_names.empty()) put_names(page, line);
     } else {
       line = fresh(page);
     }
@@ -104,6 +105,18 @@ class PagesWriter final : public PageWriter {
       if (!(page.width > 0)) return;  // of a blank page nobody needs the size
       line["width"] = static_cast<std::int64_t>(page.width);
       line["height"] = static_cast<std::int64_t>(page.height);
+      return;
+    }
+  }
+
+  // Replaces labels that are numbers by the names that --labels gives them; a label that is not known stays as it is.
+  static void put_names(const FoundPage& page, nlohmann::ordered_json& line) {
+    for (const char* key : {"labels", "ner_tags"}) {
+      const auto labels = line.find(key);
+      if (labels == line.end() || !labels->is_array() || labels->size() != page.labels.size()) continue;
+      for (std::size_t w = 0; w < page.labels.size(); ++w) {
+        if (!page.labels[w].empty() && (*labels)[w].is_number()) (*labels)[w] = page.labels[w];
+      }
       return;
     }
   }

@@ -88,6 +88,20 @@ void widen(double& low, double& high, double low_before, double high_before, dou
   }
 }
 
+// Boxes from 0 to 1 would all be in one corner.
+void refuse_fractions(const FoundPage& page) {
+  bool has_fraction = false;
+  for (const FoundWord& word : page.words) {
+    for (const double value : word.box) {
+      if (value > 1) return;
+      has_fraction = has_fraction || (value > 0 && value < 1);
+    }
+  }
+  if (!has_fraction) return;
+  refuse_box(page, 0, page.words.front().box, "boxes are fractions of the page", "pixels, or thousandths of the page",
+             "multiply them by its size: plimsoll check --data FILE --fix FIXED writes such pages in pixels");
+}
+
 }  // namespace
 
 std::string path_of_url(std::string_view url) {
@@ -239,6 +253,7 @@ void Pictures::place(FoundPage& page, Losses& losses) const {
   }
   width = std::round(width);
   height = std::round(height);
+  if (page.unit == BoxUnit::kPixels && page.more.is_object()) refuse_fractions(page);
   const auto placed = [&](const Box& from, std::size_t word) {
     const bool finite = std::all_of(from.begin(), from.end(), [](double value) { return std::isfinite(value); });
     if (!finite || from[2] < from[0] || from[3] < from[1]) {
@@ -252,7 +267,10 @@ void Pictures::place(FoundPage& page, Losses& losses) const {
       if (!edge) {
         refuse_box(page, word, exact, "a box lies outside its page",
                    fmt::format("x from 0 to {}, y from 0 to {} pixels", width, height),
-                   "check the unit that the file names for its boxes, and the picture's size");
+                   page.more.is_object()
+                       ? "if boxes are in thousandths of the page: --box-format 1000; otherwise check "
+                         "them (plimsoll check), and the picture's size"
+                       : "check the unit that the file names for its boxes, and the picture's size");
       }
     }
     Box box{};

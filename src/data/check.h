@@ -9,7 +9,7 @@
 //
 // Kinds, stable for machines. Errors: whatever PageError and ImageError name ("bad-json", "repeated-key",
 // "missing-key", "wrong-type", "counts-differ", "box-shape", "not-finite", "not-utf8", "label-numbers",
-// "label-unknown", "label-scheme", "size-unknown", "image-missing", "image-unreadable", "image-kind",
+// "label-unknown", "labels-differ", "label-scheme", "size-unknown", "image-missing", "image-unreadable", "image-kind",
 // "image-too-large"), "page-unreadable", "weights-unusable", "box-outside", "labels-missing", "label-missing",
 // "label-kind", "label-range", "questions-missing", "answers-missing", "answer-outside", "prompt-too-long",
 // "entities-missing", "entity-outside", "duplicate-entity", "completion-cut", "too-many-entities", "links-missing",

@@ -14,6 +14,7 @@
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "data/file_kind.h"
 #include "data/image_bmp.h"
 #include "data/image_end.h"
 #include "data/image_jpeg.h"
@@ -218,9 +219,11 @@ Header read_header(const fs::path& path, const InputFile& file) {
       throw unreadable(path, "a page's image ends too early", "a TIFF whose directory cannot be read");
     }
     refuse_without_descriptors(path);
+    const std::optional<FileKind> kind = recognise_file(path);
+    const std::string found = kind ? kind->name : std::string(refused_format_name(header.format));
     throw ImageError("image-kind", {.what = "a page's image has an unsupported format",
                                     .where = path.string(),
-                                    .found = std::string(refused_format_name(header.format)),
+                                    .found = found,
                                     .allowed = "PNG, JPEG, TIFF, PNM or BMP",
                                     .remedy = "convert it to PNG"});
   }

@@ -367,8 +367,10 @@ void PageChecker::check_tokens(const Page& page, bool is_skipped) {
   }
   counts.windows += behind_prompts > 0 ? behind_prompts : windows_.size() - idle_windows(page);
   counts.longest_page_tokens = std::max<std::uint64_t>(counts.longest_page_tokens, tokens_.ids.size());
+  // The parts of a text are its prompt and what follows: either may be empty.
+  const bool says_nothing = page.is_text && tokens_.ids.empty();
   for (std::size_t word = 0; word < tokens_.first_of_word.size(); ++word) {
-    if (tokens_.first_of_word[word] != kNoWord) continue;
+    if (tokens_.first_of_word[word] != kNoWord || (page.is_text && (!says_nothing || word > 0))) continue;
     add(Severity::kWarning, "word-without-tokens",
         {.what = page.is_text ? "a text has no tokens, so there is nothing to learn of it"
                               : "a word has no tokens: it is ignored in training and predicted as O",

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cmath>
 #include <limits>
@@ -119,7 +120,8 @@ Json parse_object(std::string_view text, const Page& page, const LineForm& form)
                                    .allowed = fmt::format("JSONL: each {} complete, on a line of its own", form.name),
                                    .remedy = fmt::format("write {}s without indentation and without an array around "
                                                          "them (jq -c . turns objects, jq -c '.[]' an array, into "
-                                                         "JSONL)",
+                                                         "JSONL); what OCR engines and annotation tools write: "
+                                                         "plimsoll convert",
                                                          form.name)});
     }
     const std::string marked = replace_non_finite(text, R"({"":")", R"("})");
@@ -184,8 +186,25 @@ std::string keys_of(const Json& object) {
   return fmt::format("keys {}", fmt::join(keys, ", "));
 }
 
+// Returns whether the object is a result of an OCR engine or an annotation tool, by the keys that only those have.
+bool is_of_another_tool(const Json& object) {
+  constexpr std::array kKeys = {"Blocks",    "JobStatus",          "ExpenseDocuments", "analyzeResult", "readResults",
+                                "form",      "gt_parse",           "valid_line",       "ground_truth",  "responses",
+                                "documents", "fullTextAnnotation", "textAnnotations",  "annotations"};
+  return std::ranges::any_of(kKeys, [&](const char* key) { return object.contains(key); });
+}
+
 const Json& need_key(const Json& object, std::span<const char* const> names, const Page& page) {
   if (const Json* found = find_key(object, names)) return *found;
+  if (is_of_another_tool(object)) {
+    throw PageError("missing-key",
+                    {.what = "this is not a page, but the result of an OCR engine or an annotation tool",
+                     .where = place(page),
+                     .found = keys_of(object),
+                     .allowed = fmt::format("a page with {}", fmt::join(names, " or ")),
+                     .remedy = fmt::format("convert it: plimsoll convert --input {} --output pages.jsonl",
+                                           shell_word(page.file.string()))});
+  }
   throw PageError("missing-key", {.what = fmt::format("a page has no {}", names[0]),
                                   .where = place(page),
                                   .found = keys_of(object),
@@ -346,6 +365,31 @@ std::string name_of(const Json& object, const char* key, const Page& page, PageF
   return shown(*found);
 }
 
+// A page may have labels under both names: then they must be the same, as far as they can be compared.
+void refuse_contradiction(const Json& json, const Page& page, const ReadOptions& options, PageFaults* faults) {
+  const auto labels = json.find("labels"), tags = json.find("ner_tags");
+  if (labels == json.end() || tags == json.end() || !tags->is_array() || tags->size() != labels->size()) return;
+  const auto count = static_cast<std::int64_t>(options.label_names.size());
+  const auto text_of = [&](const Json& value, bool named) -> std::optional<std::string> {
+    if (value.is_string()) return value.get<std::string>();
+    if (!value.is_number_integer() || value.get<std::int64_t>() < 0) return std::nullopt;
+    const auto number = value.get<std::int64_t>();
+    if (!named) return std::to_string(number);
+    return number < count ? std::optional(options.label_names[static_cast<std::size_t>(number)]) : std::nullopt;
+  };
+  for (std::size_t word = 0; word < labels->size(); ++word) {
+    const Json &a = (*labels)[word], &b = (*tags)[word];
+    const bool named = a.is_string() != b.is_string();
+    const std::optional<std::string> first = text_of(a, named), second = text_of(b, named);
+    if (!first || !second || *first == *second) continue;
+    return report(faults, PageError("labels-differ", {.what = "`labels` and `ner_tags` of a page contradict each other",
+                                                      .where = place(page, word),
+                                                      .found = fmt::format("{} and {}", shown(a), shown(b)),
+                                                      .allowed = "one of the two, or the same labels in both",
+                                                      .remedy = "remove the key that is not meant"}));
+  }
+}
+
 }  // namespace
 
 std::string quote_non_finite(std::string_view text) { return replace_non_finite(text, "\"", "\""); }
@@ -481,6 +525,7 @@ Page parse_jsonl_page(std::string_view json_text, const std::filesystem::path& f
   for (const Json& label : *labels) {
     page.labels.push_back(label_name(label, page, page.labels.size(), options, faults));
   }
+  refuse_contradiction(json, page, options, faults);
   return page;
 }
 

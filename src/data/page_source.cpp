@@ -7,10 +7,13 @@
 #include <cstring>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/counted.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "data/file_kind.h"
 #include "data/page_faults.h"
 
@@ -315,7 +318,21 @@ PagePaths match_paths(const std::vector<std::string>& given) {
     }
     paths.insert(paths.end(), names.begin(), names.end());
   }
-  return paths;
+  return each_once(std::move(paths));
+}
+
+PagePaths each_once(PagePaths files) {
+  std::set<fs::path> known;
+  PagePaths once;
+  for (fs::path& file : files) {
+    std::error_code error;
+    const fs::path whole = fs::weakly_canonical(file, error);
+    if (known.insert(error ? file : whole).second) once.push_back(file);
+  }
+  if (const std::size_t repeats = files.size() - once.size(); repeats > 0) {
+    log_warning(fmt::format("{} named more than once, and read once", counted(repeats, "file is", "files are")));
+  }
+  return once;
 }
 
 std::unique_ptr<PageSource> open_pages(const PagePaths& paths, const ReadOptions& options) {

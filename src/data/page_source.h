@@ -33,8 +33,12 @@ using PagePaths = std::vector<std::filesystem::path>;
 std::string listed(std::span<const std::filesystem::path> paths);
 
 // Returns the files and folders that `given` names, in that order; a name with *, ? or [] that is not a file is
-// replaced by the sorted matches. Throws DataError for a pattern that matches nothing.
+// replaced by the sorted matches; each once (each_once). Throws DataError for a pattern that matches nothing.
 PagePaths match_paths(const std::vector<std::string>& given);
+
+// Returns each file once, where it is named first; a warning counts the others. A file in a directory, or with a link
+// to it, may be named in several ways.
+PagePaths each_once(PagePaths files);
 
 // How often pages' JSON was parsed, and their words tokenised.
 struct PageCounts {
@@ -100,7 +104,8 @@ std::optional<PageError> read_as_far_as_possible(const PageSource& pages, const 
 
 // Turns NaN, Infinity and -Infinity, which Python writes and JSON does not allow, into strings; keeps the rest.
 std::string quote_non_finite(std::string_view json);
-// A page's JSON has these as {"": "NaN"}, so that nobody takes one for a text. Returns the name; empty for other values.
+// A page's JSON has these as {"": "NaN"}, so that nobody takes one for a text. Returns the name; empty for other
+// values.
 std::string_view non_finite_name(const nlohmann::json& value);
 
 // Says in messages what a line of JSONL holds: "page", and an example of its JSON.

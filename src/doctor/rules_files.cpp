@@ -78,9 +78,10 @@ std::vector<Rule> file_rules() {
                 "This machine does not reach it: a compute node or a container without a route, a firewall\n"
                 "It ended the connection: too many at once (one for each worker and rank), or idle for too long",
        .confirm = "the host and port in the message, from this very machine: nc -vz HOST PORT",
-       .fix = "start the server, or correct the address\n"
-              "open the connection in __getitem__, the first time that each worker needs it, and again after a failure\n"
-              "export the rows to a file once, and train from that"},
+       .fix =
+           "start the server, or correct the address\n"
+           "open the connection in __getitem__, the first time that each worker needs it, and again after a failure\n"
+           "export the rows to a file once, and train from that"},
       {.name = "csv-empty",
        .when = {"no columns to parse from file", "emptydataerror"},
        .what = "a CSV file is empty",

@@ -442,11 +442,16 @@ std::vector<Rule> memory_rules() {
                 "The model's weights leave no room for the cache of keys and values at this max_model_len\n"
                 "An earlier engine in this process or notebook was not freed",
        .confirm = "nvidia-smi before the start; the figures in the message",
-       .fix = "a smaller max_model_len (vllm_max_model_length in trl)\n"
+       .fix = "a smaller max_model_len (vllm_max_model_length in trl): the message may estimate the largest\n"
               "gpu_memory_utilization larger where the GPU is vLLM's alone, smaller (vllm_gpu_memory_utilization=0.3) "
               "where training shares it\n"
               "end what else holds the GPU; restart the notebook\n"
-              "tensor_parallel_size over more GPUs, a quantised or smaller model"},
+              "tensor_parallel_size over more GPUs, a quantised or smaller model",
+       .tellings = {{.when = {"is larger than the maximum number of tokens that can be stored in kv cache",
+                              "gib kv cache is needed, which is larger than the available kv cache"},
+                     .what = "the GPU has no room for vLLM's cache of keys and values at this max_model_len",
+                     .cause = "The model's weights leave no room",
+                     .fix = "a smaller max_model_len"}}},
       {.name = "oom-pinned",
        .when = {"pin memory thread*error", "cudahostalloc", "cuda error*pin_memory", "in pin_memory",
                 "host memory*pinned*fail"},

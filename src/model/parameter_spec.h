@@ -65,8 +65,8 @@ struct ModelOptions {
   std::vector<std::string> freeze{};
   // With adapters, only they, the classification head and the saved modules train.
   LoraOptions lora{};
-  // Q8 or NF4: frozen weight matrices of the encoder are held in these codes, and a frozen word embedding as
-  // `frozen_embedding` says: a model that trains reads it in Q8, because an error there is an error of every layer.
+  // Q8 or NF4: frozen weight matrices of the encoder are held in these codes, and a frozen word embedding in Q8,
+  // because an error there is an error of every layer; in F32 if the file itself is quantized, and has it in floats.
   // F32: nothing is held in codes.
   DType frozen_weights = DType::kF32;
   DType frozen_embedding = DType::kQ8;

@@ -100,7 +100,8 @@ bool trains_head(const ModelDefinition& model, const ModelOptions& options) {
 
 void hold_in_codes(ModelOptions& options, DType code, bool rounds_activations) {
   options.freeze = {"*"};
-  options.frozen_weights = options.frozen_embedding = code;
+  options.frozen_weights = code;
+  options.frozen_embedding = DType::kQ8;
   options.rounds_activations = rounds_activations;
 }
 

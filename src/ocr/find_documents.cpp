@@ -40,22 +40,6 @@ bool is_other_picture(const fs::path& path) {
   return others.contains(lower_extension(path));
 }
 
-// A file that is named twice, directly or by its directory or a pattern, is read once.
-std::vector<fs::path> without_repeats(std::vector<fs::path> files) {
-  std::set<fs::path> known;
-  std::vector<fs::path> once;
-  for (fs::path& file : files) {
-    std::error_code error;
-    const fs::path whole = fs::weakly_canonical(file, error);
-    if (known.insert(error ? file : whole).second) once.push_back(std::move(file));
-  }
-  if (const std::size_t repeats = files.size() - once.size(); repeats > 0) {
-    log_warning(fmt::format("--input names {} more than once: {} read once", counted(repeats, "file"),
-                            repeats == 1 ? "it is" : "they are"));
-  }
-  return once;
-}
-
 }  // namespace
 
 bool is_pdf(const fs::path& path) {
@@ -107,7 +91,7 @@ std::vector<fs::path> find_documents(const std::vector<std::string>& given) {
     std::sort(inside.begin(), inside.end());
     files.insert(files.end(), inside.begin(), inside.end());
   }
-  return without_repeats(std::move(files));
+  return each_once(std::move(files));
 }
 
 }  // namespace plimsoll

@@ -73,6 +73,13 @@ std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataReque
     log_warning(fmt::format("--truncate drops {} at the ends of long {} of {}", lost,
                             dataset->lost_tokens() > 0 ? "texts" : "pages", listed(pages->paths())));
   }
+  if (bundle.task().reads_text() && request.max_length <= 0 && dataset->size() > pages->size()) {
+    const std::int64_t most = bundle.facts().max_text_tokens();
+    log_info(fmt::format("{}: {} cut into {} of at most {}; --max-length sets another length{}", listed(pages->paths()),
+                         counted(pages->size(), "text is", "texts are"), counted(dataset->size(), "window"),
+                         counted(window_length(request, bundle.facts()), "token"),
+                         most < (1 << 30) ? fmt::format(", up to {}", most) : ""));
+  }
   return dataset;
 }
 

@@ -447,6 +447,16 @@ TEST_F(WrongAdapter, WithATensorOfNoPlace) {
   refused({"that the model does not have", "adapter_model.safetensors", name, "the encoder's", "--base-model"});
 }
 
+TEST_F(WrongAdapter, OfALanguageModelsHeadOrEmbedding) {
+  for (const std::string name :
+       {"lm_head.lora_A.weight", "lm_head.base_layer.weight", "model.embed_tokens.lora_embedding_A"}) {
+    values_["base_model.model." + name] = {1, 2, 3};
+    shapes_["base_model.model." + name] = {3, 1};
+    refused({"of the head or of the word embedding", name, "tie_word_embeddings=False"});
+    values_.erase("base_model.model." + name);
+  }
+}
+
 TEST_F(WrongAdapter, OfAnotherKind) {
   for (const auto& [key, value] : std::map<std::string, nlohmann::json>{{"peft_type", "IA3"},
                                                                         {"use_dora", "true"},

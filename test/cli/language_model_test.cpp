@@ -248,6 +248,22 @@ TEST_F(LanguageModel, WhatDoesNotTrainMayComputeInBfloat16) {
   EXPECT_EQ(of_halves.find("(--bf16)"), std::string::npos) << of_halves;
 }
 
+// Adapters are evaluated on the weights that they were trained on.
+TEST_F(LanguageModel, HasTheSameLossInCodesAfterTrainingAsInIt) {
+  ASSERT_EQ(run({"init", "--model", "llama-tiny", "--task", "causal-lm", "--output-dir", path("base")}).code, 0);
+  for (const char* bits : {"--load-in-8bit", "--load-in-4bit"}) {
+    const Outcome outcome = run(train("run", "texts.jsonl",
+                                      {"--model", path("base"), "--max-steps", "6", "--lora-rank", "4", bits,
+                                       "--eval-data", path("pages/texts.jsonl"), "--overwrite-output-dir"}));
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const json summary = json::parse(file_bytes(at("run/summary.json")));
+    const json now = json::parse(run({"eval", "--model", path("run"), bits, "--float-activations", "--data",
+                                      path("pages/texts.jsonl"), "--threads", "1", "--json"})
+                                     .out);
+    EXPECT_NEAR(now.at("loss"), summary.at("evaluation").at("loss"), 1e-5) << bits;
+  }
+}
+
 TEST_F(LanguageModel, AFamilyWithTransposedFilesTrainsAdaptsAndMerges) {
   ASSERT_EQ(run({"init", "--model", "gpt2-tiny", "--task", "causal-lm", "--output-dir", path("base")}).code, 0);
   EXPECT_EQ(json::parse(file_bytes(at("base/config.json"))).at("architectures"), json({"GPT2LMHeadModel"}));

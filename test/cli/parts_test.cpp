@@ -58,7 +58,8 @@ TEST_F(PartsTest, AdaptersAreTrainedOpenedAndMerged) {
   const Outcome merged = run({"merge", "--adapter", path("adapter"), "--output-dir", path("merged")});
   ASSERT_EQ(merged.code, 0) << merged.err;
   EXPECT_THAT(merged.out, testing::HasSubstr("4 adapters of rank 2 merged into " + path("model")));
-  ASSERT_EQ(run({"merge", "--adapter", path("adapter"), "--dtype", "bfloat16", "--output-dir", path("halves")}).code, 0);
+  ASSERT_EQ(run({"merge", "--adapter", path("adapter"), "--dtype", "bfloat16", "--output-dir", path("halves")}).code,
+            0);
   EXPECT_LT(fs::file_size(at("halves/model.safetensors")), fs::file_size(at("merged/model.safetensors")) * 6 / 10);
   for (const char* name : {"model", "adapter", "merged", "halves", "adapter/checkpoint-2"}) evaluate(name);
   EXPECT_NEAR(losses["halves"], losses["adapter"], 1e-2);

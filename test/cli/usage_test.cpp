@@ -81,6 +81,8 @@ TEST_F(Usage, ConfigFilesInJsonAndToml) {
                  {"--seed", "from 0 to 9223372036854775807"});
   write_bytes(at("empty.json"), " \n");
   expect_message(run({"synth", "--output", path("x"), "--config", path("empty.json")}), 2, {"empty", "2 bytes"});
+  write_bytes(at("list.json"), R"([{"count": 2}])");
+  expect_message(run({"synth", "--output", path("x"), "--config", path("list.json")}), 2, {"not a JSON object"});
   write_bytes(at("comments.json"), R"({"_comment": "two", "count": 2, "//": "pages", "_comment_seed": 1})");
   EXPECT_EQ(run({"synth", "--output", path("commented"), "--config", path("comments.json")}).code, 0);
   // The command line overrides the file; an unknown name is not ignored.

@@ -48,6 +48,32 @@ TEST_F(Annotations, CordsRowsOfTheHub) {
   EXPECT_THAT(problem.where, HasSubstr("metadata.jsonl:1, ground_truth"));
 }
 
+TEST_F(Annotations, NumbersGetTheNamesOfLabels) {
+  const fs::path given =
+      file("ids.jsonl", R"({"id": "a", "words": ["x", "y", "z"], "boxes": [[1, 1, 2, 2], [3, 1, 4, 2], [5, 1, 6, 2]],)"
+                        R"( "ner_tags": [1, -100, 0], "width": 10, "height": 10})"
+                        "\n");
+  EXPECT_EQ(pages(given, {.label_names = {"O", "B-A"}})[0]["ner_tags"], (json{"B-A", -100, "O"}));
+}
+
+TEST_F(Annotations, BoxesThatAreNoPixelsAreRefused) {
+  const auto page = [&](const std::string& boxes) {
+    return file("page.jsonl",
+                R"({"id": "a", "words": ["x", "y"], "boxes": )" + boxes + R"(, "width": 100, "height": 100})" + "\n");
+  };
+  const auto problem_of = [&](const fs::path& input) {
+    try {
+      text(input, "label-studio");
+    } catch (const DataError& error) {
+      return error.problem();
+    }
+    return Problem{};
+  };
+  EXPECT_THAT(problem_of(page("[[0.1, 0.2, 0.5, 0.3], [0.5, 0.2, 1, 0.3]]")).what, HasSubstr("fractions"));
+  EXPECT_THAT(problem_of(page("[[100, 200, 500, 300], [500, 200, 900, 300]]")).remedy, HasSubstr("--box-format 1000"));
+  EXPECT_NO_THROW(text(page("[[0, 0, 1, 1], [5, 6, 7.5, 8]]"), "label-studio"));
+}
+
 TEST_F(Annotations, FunsdWithItsLinks) {
   picture("forms/images/funsd.pgm", 200, 100);
   fs::create_directories(at("forms/annotations"));

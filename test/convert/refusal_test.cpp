@@ -83,6 +83,24 @@ TEST_F(Refusal, TextThatIsNotUtf8) {
             json{"café"});
 }
 
+// An entity means the same character in every encoding.
+TEST_F(Refusal, EntitiesOfXhtmlInLatin1) {
+  for (const char* encoding : {"ISO-8859-1", "UTF-8", "windows-1252"}) {
+    const fs::path path = file("e.hocr", std::string("<?xml version='1.0' encoding='") + encoding +
+                                             "'?><html><div class='ocr_page' title='bbox 0 0 9 9'><span "
+                                             "class='ocrx_word' title='bbox 0 0 9 9'>M&uuml;ller&euro;&amp;</span>"
+                                             "</div></html>");
+    EXPECT_EQ(pages(path)[0]["words"], json{"Müller€&"}) << encoding;
+  }
+}
+
+TEST_F(Refusal, AFileThatIsNamedTwiceIsReadOnce) {
+  const fs::path path = sample("azure-read.json");
+  const std::size_t once = convert_inputs({path.string()}).size();
+  EXPECT_EQ(convert_inputs({path.string(), at("*.json").string(), at(".").string()}).size(), once);
+  EXPECT_THAT(said_, HasSubstr("named more than once"));
+}
+
 TEST_F(Refusal, NamesOfFilesThatAreNotUtf8) {
   EXPECT_THAT(refused(file("caf\xE9.json", text_of(sample("azure-read.json")))).what, HasSubstr("not UTF-8"));
 }

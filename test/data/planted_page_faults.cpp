@@ -72,6 +72,11 @@ std::vector<Fault> page_faults() {
       set("boxes", "wrong-type", Json::object()),
       set("labels", "wrong-type", "O"),
       set("image", "wrong-type", 3),
+      page("with other tags than labels", "labels-differ",
+           [](Json& each, std::size_t word) {
+             each["ner_tags"] = each["labels"];
+             each["ner_tags"][word] = "B-OTHER";
+           }),
       set("image", "missing-key", nullptr),
       set("width", "wrong-type", -4),
       set("height", "wrong-type", "tall"),

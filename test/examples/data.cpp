@@ -28,6 +28,7 @@
 #include "data/image.h"
 #include "data/image_orientation.h"
 #include "data/image_processor.h"
+#include "data/image_tiff.h"
 #include "data/in_order.h"
 #include "data/label_scheme.h"
 #include "data/labels.h"
@@ -124,6 +125,11 @@ void of_image(const fs::path& path, std::span<std::uint8_t> row) {
 
 void of_image_orientation(const InputFile& file, std::unique_ptr<ImageRows> rows) {
 #include "data/image_orientation.h.inc"
+}
+
+void of_image_tiff() {
+#include "data/image_tiff.h.inc"
+  use(page);
 }
 
 void of_image_processor(std::span<std::uint8_t> bytes, std::span<float> pixel_values) {

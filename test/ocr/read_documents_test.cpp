@@ -361,10 +361,13 @@ TEST_F(Documents, NamesAreUnique) {
   std::filesystem::create_directories(at("x"));
   draw_text(at("a.png"), {"one"});
   draw_text(at("x/a.png"), {"two"});
-  const auto pages = read({"a.png", "x/a.png", "a.png"});
+  std::filesystem::create_directories(at("y"));
+  draw_text(at("y/a.png"), {"three"});
+  const auto pages = read({"a.png", "x/a.png", "y/a.png"});
   ASSERT_EQ(pages.size(), 3U);
   EXPECT_NE(pages[0].id, pages[1].id);
   EXPECT_NE(pages[0].id, pages[2].id);
+  EXPECT_NE(pages[1].id, pages[2].id);
 }
 
 TEST_F(Documents, UnsureWordsAreLeftOut) {
@@ -419,7 +422,7 @@ TEST(FindDocuments, TakesPatternsAndEachFileOnce) {
   const test::LogCapture log;
   EXPECT_THAT(find_documents({(folder / "b.png").string(), folder.path().string(), pattern}),
               ElementsAre(folder / "b.png", folder / "a.png", folder / "c.pdf"));
-  EXPECT_THAT(log.text(), testing::HasSubstr("--input names 3 files more than once"));
+  EXPECT_THAT(log.text(), testing::HasSubstr("2 files are named more than once"));
 }
 
 }  // namespace
