@@ -507,6 +507,31 @@ class Datasets(PackageTest):
         self.assertEqual((self.root / "dataset" / "model.safetensors").read_bytes(),
                          (self.root / "same" / "model.safetensors").read_bytes())
 
+        # Plain numbers get the names that are passed, or those of the model; predictions need none.
+        del features["ner_tags"]
+        plain = datasets.Dataset.from_dict(rows, features=datasets.Features(
+            **features, ner_tags=datasets.Sequence(datasets.Value("int64"))))
+        self.train("plain", data=plain, box_format="pixel", labels=names).wait()
+        self.assertEqual((self.root / "plain" / "model.safetensors").read_bytes(),
+                         (self.root / "same" / "model.safetensors").read_bytes())
+        again = plimsoll.evaluate(model=self.root / "dataset", data=plain, box_format="pixel")
+        self.assertEqual(again.scores["f1"], scores.scores["f1"])
+        with self.assertRaisesRegex(plimsoll.DataError, "names are not given"):
+            self.train("nameless", data=plain, box_format="pixel").wait()
+        self.assertEqual(len(list(plimsoll.predict(model=self.root / "dataset", data=plain, box_format="pixel"))), len(plain))
+
+    def test_the_boxes_of_cord_are_pixels(self):
+        def line(word, box):
+            x0, y0, x1, y1 = box
+            quad = {"x1": x0, "y1": y0, "x2": x1, "y2": y0, "x3": x1, "y3": y1, "x4": x0, "y4": y1}
+            return {"category": "menu.nm", "words": [{"text": word, "quad": quad, "is_key": 0}]}
+
+        rows = [{"image": page["image"], "ground_truth": json.dumps(
+            {"valid_line": [line(word, box) for word, box in zip(page["words"], page["boxes"])]})} for page in self.pages]
+        data = datasets.Dataset.from_list(rows, features=datasets.Features(
+            {"image": datasets.Image(), "ground_truth": datasets.Value("string")}))
+        self.assertTrue(plimsoll.check(**TINY, data=data).ok)
+
 
 class Installed(unittest.TestCase):
     def test_the_packages_own_program_comes_first(self):

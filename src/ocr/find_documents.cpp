@@ -60,6 +60,13 @@ std::vector<fs::path> find_documents(const std::vector<std::string>& given) {
                        .remedy = "check the path"});
     }
     if (!fs::is_directory(path, error)) {
+      if (const std::string extension = lower_extension(path); extension == ".jsonl" || extension == ".json") {
+        throw DataError({.what = "a file of pages is not a document to read",
+                         .where = "--input",
+                         .found = name,
+                         .allowed = "pictures, PDF files, or directories with such files",
+                         .remedy = "pass pages to predict by --data; results of OCR engines: plimsoll convert"});
+      }
       files.push_back(path);
       continue;
     }

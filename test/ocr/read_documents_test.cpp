@@ -403,6 +403,7 @@ TEST(FindDocuments, NamesWhatIsNotThere) {
   const test::ScratchFolder folder;
   expect_error<DataError>([&] { find_documents({(folder / "none").string()}); }, {"--input", "none"});
   expect_error<DataError>([&] { find_documents({folder.path().string()}); }, {"no documents", ".pdf"});
+  expect_error<DataError>([&] { find_documents({folder.write("pages.jsonl", "{}").string()}); }, {"by --data"});
   for (const char* name : {"b.PNG", "a.jpeg", "c.txt", ".d.png"}) folder.write(name, "x");
   EXPECT_THAT(find_documents({folder.path().string()}), ElementsAre(folder / "a.jpeg", folder / "b.PNG"));
   // Scans in formats that are not read must not be missing without a word.
