@@ -22,7 +22,8 @@ namespace {
 
 Interrupt interrupt;
 std::atomic<bool> ends_run{false};  // whether a signal asks the run to end instead of ending the process
-sigset_t asked{};                   // the signals that have asked the run to end; only the thread that waits uses it
+std::atomic<Finishes> finishes{Finishes::kUpdate};
+sigset_t asked{};  // the signals that have asked the run to end; only the thread that waits uses it
 
 std::mutex removals_mutex;
 std::vector<std::filesystem::path>& removals() {
@@ -91,7 +92,9 @@ void serve(int signal) {
   } else if (::sigismember(&asked, signal) == 0) {
     ::sigaddset(&asked, signal);
     interrupt.request_end(signal);
-    print("\nsaving the last finished update before ending; press Ctrl-C (or send the signal) again to end at once\n");
+    print(finishes == Finishes::kUpdate ? "\nsaving the last finished update before ending"
+                                        : "\nfinishing the texts that are being written");
+    print("; press Ctrl-C (or send the signal) again to end at once\n");
   } else if (signal != SIGXCPU) {  // the kernel repeats that one every second
     end_by(signal);
   }
@@ -119,7 +122,8 @@ void remove_when_ended(const std::filesystem::path& path) {
   removals().push_back(std::filesystem::absolute(path));
 }
 
-Interrupt& interrupt_on_signals() {
+Interrupt& interrupt_on_signals(Finishes what) {
+  finishes = what;
   ends_run = true;
   return interrupt;
 }

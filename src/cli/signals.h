@@ -9,6 +9,7 @@
 // write the frame of a handler over the heap below that buffer.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 
 #include "base/interrupt.h"
@@ -19,9 +20,11 @@ namespace plimsoll {
 // SIGXCPU end the process unless they are ignored, as they would without this, after its unfinished files are removed.
 // Call it once, before any thread is started.
 void watch_signals();
+// What a command finishes before a signal ends it, which it says then.
+enum class Finishes : std::uint8_t { kUpdate, kTexts };
 // From now on SIGINT, SIGTERM, SIGHUP (unless it is ignored, as nohup does) and SIGXCPU ask the run to save and end.
 // The same signal again ends the process at once; SIGXCPU, which the kernel repeats every second, does not.
-Interrupt& interrupt_on_signals();
+Interrupt& interrupt_on_signals(Finishes what = Finishes::kUpdate);
 
 // Removes this file or directory, whatever is in it, before a signal ends the process.
 void remove_when_ended(const std::filesystem::path& path);

@@ -84,7 +84,7 @@ class Renderer {
         const Jump jump = render(statement, out);
         if (jump != Jump::kNone) return jump;
       } catch (JinjaFault& fault) {
-        fail_jinja(where_, statement.line, std::move(fault.what), std::move(fault.found));
+        fail_jinja(where_, statement.line, std::move(fault.what), std::move(fault.found), std::move(fault.allowed));
       }
     }
     return Jump::kNone;
@@ -210,7 +210,7 @@ class Renderer {
       const Depth depth(depth_);
       return copied(value_of(e));
     } catch (JinjaFault& fault) {
-      fail_jinja(where_, e.line, std::move(fault.what), std::move(fault.found));
+      fail_jinja(where_, e.line, std::move(fault.what), std::move(fault.found), std::move(fault.allowed));
     }
   }
   Value value_of(const Expression& e) {
@@ -293,7 +293,8 @@ class Renderer {
     }
     const Value* const first = given.find(0, name == "strftime_now" ? "format" : "message");
     if (name == "raise_exception")
-      throw JinjaFault{"the template refuses the chat", first == nullptr ? "" : printed(*first)};
+      throw JinjaFault{"the template refuses the chat", first == nullptr ? "" : printed(*first),
+                       "a conversation that the template accepts"};
     if (name == "strftime_now") return Value(now(text_in(first == nullptr ? Value() : *first)));
     if (name == "range") return range(given.values);
     throw JinjaFault{"a function is not understood", name};

@@ -454,11 +454,11 @@ class Parser {
 
 }  // namespace
 
-void fail_jinja(const std::string& where, int line, std::string what, std::string found) {
+void fail_jinja(const std::string& where, int line, std::string what, std::string found, std::string allowed) {
   throw DataError({.what = "the chat template cannot be used: " + std::move(what),
                    .where = fmt::format("{}, line {}", where, line),
                    .found = std::move(found),
-                   .allowed = "what chat templates of transformers use of Jinja",
+                   .allowed = allowed.empty() ? "what chat templates of transformers use of Jinja" : std::move(allowed),
                    .remedy = "write the texts yourself, with `prompt` and `completion` in place of `messages`"});
 }
 

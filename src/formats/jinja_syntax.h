@@ -64,7 +64,8 @@ struct JinjaStatement {
 // Throws DataError naming the line that is not supported.
 JinjaBlock parse_jinja(std::string_view source, const std::string& where);
 
-// Throws the error for a line of a template.
-[[noreturn]] void fail_jinja(const std::string& where, int line, std::string what, std::string found);
+// Throws the error for a line of a template; by default, allowed is the Jinja that is supported.
+[[noreturn]] void fail_jinja(const std::string& where, int line, std::string what, std::string found,
+                             std::string allowed = {});
 
 }  // namespace plimsoll

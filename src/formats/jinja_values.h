@@ -32,6 +32,7 @@ struct JinjaValue {
 // What is wrong with an operation; the caller, which knows the template's line, adds the place.
 struct JinjaFault {
   std::string what, found;
+  std::string allowed{};  // empty: the Jinja that is supported
 };
 
 // Texts and lists that a template makes must not be longer than this; no chat is.
