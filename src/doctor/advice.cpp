@@ -81,8 +81,11 @@ void add_memory_fixes(const Diagnosis& d, std::vector<std::string>& fixes) {
   if (!f.adapters) {
     add("freeze what need not train, such as the embeddings and the lower layers: requires_grad_(False) before the "
         "optimizer is made");
-    add(fmt::format("adapters: LoraConfig(target_modules={}, modules_to_save=['classifier']) of peft",
-                    f.family != nullptr ? f.family->adapted : "'all-linear'"));
+    const bool has_classifier = f.family != nullptr && f.family->name.starts_with("Layout");
+    add(fmt::format("adapters: LoraConfig(target_modules={}{}) of peft{}",
+                    f.family != nullptr ? f.family->adapted : "'all-linear'",
+                    has_classifier ? ", modules_to_save=['classifier']" : "",
+                    has_classifier ? "" : ", a new head in modules_to_save"));
   }
   add(is_document_model(f) ? "shorter windows: max_length=256 with stride and return_overflowing_tokens=True"
                            : "shorter sequences: a smaller max_length");

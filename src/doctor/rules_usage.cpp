@@ -273,6 +273,13 @@ std::vector<Rule> usage_rules() {
        .confirm = "config.hidden_size % config.num_attention_heads",
        .fix = "heads that divide the hidden size: 768 into 12, 1,024 into 16\n"
               "the model's own configuration: from_pretrained"},
+      {.name = "vllm-adapter-rank",
+       .when = {"is greater than max_lora_rank"},
+       .what = "the adapter's rank is larger than vLLM was started for",
+       .cause = "vLLM keeps room for adapters of rank 16 unless told otherwise",
+       .confirm = "r in the adapter's adapter_config.json, against max_lora_rank",
+       .fix = "max_lora_rank=64 (--max-lora-rank 64) for an adapter of rank 64\n"
+              "merge the adapter into its base, and serve that"},
   };
 }
 

@@ -116,9 +116,19 @@ TEST(Sweep, ARunAcceptsEveryBudget) {
     for (const std::int64_t batch : {1, 4}) {
       FitRequest request = deep_request(batch);
       request.offload = target;
-      for (const PlanSummary& plan : sweep_budgets(request, 4, backend)) {
+      const std::vector<PlanSummary> plans = sweep_budgets(request, 4, backend);
+      EXPECT_EQ(plans.size(), 4U);
+      for (const PlanSummary& plan : plans) {
         request.budget_bytes = plan.budget_bytes;
         EXPECT_NO_THROW(fit(request, backend)) << batch << " " << plan.budget_bytes;
+      }
+      // It begins at the budget that a refusal names, but for what the process has grown meanwhile.
+      request.budget_bytes = 1;
+      try {
+        fit(request, backend);
+        FAIL() << "a byte is enough";
+      } catch (const BudgetTooSmall& refused) {
+        EXPECT_LE(plans.front().budget_bytes, refused.smallest_budget_bytes() + 6 * kMiB);
       }
     }
   }
