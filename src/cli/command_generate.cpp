@@ -304,7 +304,7 @@ void run_generate(Invocation& invocation, RunOptions& options, GenerateOptions& 
   if (!generate.output.empty()) file = std::make_unique<OutputFile>(generate.output);
   const Generator generator(session, request.step.definition);
   const auto most = static_cast<std::size_t>(generator.most_texts());
-  // What has been written is kept when a signal comes; without a file it is on the screen.
+  // A signal must not cost the texts that are in the file already; without a file they are on the screen.
   const Interrupt* const interrupt = file ? &interrupt_on_signals(Finishes::kTexts) : nullptr;
   for (std::size_t first = 0; first < ids.size(); first += most) {
     if (interrupt != nullptr && interrupt->end_signal() != 0) {

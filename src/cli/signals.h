@@ -20,7 +20,7 @@ namespace plimsoll {
 // SIGXCPU end the process unless they are ignored, as they would without this, after its unfinished files are removed.
 // Call it once, before any thread is started.
 void watch_signals();
-// What a command finishes before a signal ends it, which it says then.
+// Says what a command finishes before a signal ends it: the message names it.
 enum class Finishes : std::uint8_t { kUpdate, kTexts };
 // From now on SIGINT, SIGTERM, SIGHUP (unless it is ignored, as nohup does) and SIGXCPU ask the run to save and end.
 // The same signal again ends the process at once; SIGXCPU, which the kernel repeats every second, does not.

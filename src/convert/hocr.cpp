@@ -10,7 +10,6 @@
 
 #include "base/file.h"
 #include "base/in_quotes.h"
-#include "base/utf8.h"
 #include "convert/readers.h"
 #include "convert/xml.h"
 

@@ -99,15 +99,15 @@ std::optional<BmpHeader> read_bmp_header(const InputFile& file) {
                    .height = std::abs(with_sign(22)),
                    .top_down = with_sign(22) < 0,
                    .bits = static_cast<int>(number(28, 2)),
-                   .compression = number(30, 4),
                    .pixels_at = number(10, 4)};
   const bool is_sized = header.width > 0 && header.height > 0 && header.height <= std::numeric_limits<int>::max();
   if (length < kWindows3 || length > kLongestHeader || !is_sized) return std::nullopt;
   constexpr std::array kDepths = {1, 2, 4, 8, 16, 24, 32};
   if (std::ranges::find(kDepths, header.bits) == kDepths.end()) return std::nullopt;
-  if (header.compression == kPlain) {
+  const std::uint64_t compression = number(30, 4);
+  if (compression == kPlain) {
     if (header.bits >= 16) header.masks = header.bits == 16 ? k555 : kBytes;
-  } else if (header.compression == kBitFields && header.bits >= 16 && count == bytes.size()) {
+  } else if (compression == kBitFields && header.bits >= 16 && count == bytes.size()) {
     // The masks follow the header of Windows 3, or are the next fields of a longer one.
     for (std::size_t channel = 0; channel < 3; ++channel) {
       header.masks[channel] = static_cast<std::uint32_t>(number(kFileHeader + kWindows3 + 4 * channel, 4));

@@ -17,7 +17,6 @@ struct BmpHeader {
   std::int64_t width = 0, height = 0;         // of the image, whichever row comes first
   bool top_down = false;                      // the first row of the file is the top one
   int bits = 0;                               // of a pixel
-  std::uint64_t compression = 0;              // 0: none; 3: none, with masks of the channels
   std::uint64_t pixels_at = 0;                // in the file
   std::uint64_t colours_at = 0, colours = 0;  // of the palette
   std::array<std::uint32_t, 3> masks{};       // of red, green, blue in a pixel of 16 bits or more

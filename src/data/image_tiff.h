@@ -16,7 +16,7 @@ struct DestroyPix {
   void operator()(Pix* pix) const;
 };
 
-// What the colours of a page with transparent parts are.
+// Says how a page with transparent parts stores its colours.
 enum class TiffAlpha : std::uint8_t {
   kNone,
   kApart,       // as stored, beside alpha

@@ -106,7 +106,7 @@ TEST(Image, RefusesWithAReason) {
   EXPECT_THAT(caught<ImageError>([&] { read_all(broken); }).problem().found, HasSubstr("broken png data: "));
 }
 
-// What is behind a picture's end does not matter, and what lacks its end is found though a preview has one.
+// Bytes behind a picture's end do not matter, and a picture without its end is found even if its preview has one.
 TEST(Image, FindsTheEndWhateverFollowsIt) {
   const ScratchFolder folder;
   for (const char* name : {"rgb_444.jpg", "progressive.jpg", "rgb.png", "rgb.bmp", "lzw.tif", "rgb.ppm"}) {
