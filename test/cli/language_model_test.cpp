@@ -264,6 +264,21 @@ TEST_F(LanguageModel, HasTheSameLossInCodesAfterTrainingAsInIt) {
   }
 }
 
+// The same weights differ in nothing, however many positions their configs name.
+TEST_F(LanguageModel, IsComparedInTheSameWindows) {
+  ASSERT_EQ(run({"init", "--model", "llama-tiny", "--task", "causal-lm", "--output-dir", path("base")}).code, 0);
+  fs::copy(at("base"), at("short"), fs::copy_options::recursive);
+  json config = json::parse(file_bytes(at("short/config.json")));
+  config["max_position_embeddings"] = 8;
+  write_bytes(at("short/config.json"), config.dump());
+  fs::remove(at("short/checksums.json"));
+  const Outcome compared = run({"compare", path("base"), path("short"), "--data", path("pages/texts.jsonl"), "--rounds",
+                                "1", "--threads", "1", "--json"});
+  ASSERT_EQ(compared.code, 0) << compared.err;
+  EXPECT_EQ(json::parse(compared.out).at("difference"), 0);
+  EXPECT_THAT(compared.err, testing::HasSubstr("windows of at most 8 tokens for both models"));
+}
+
 TEST_F(LanguageModel, AFamilyWithTransposedFilesTrainsAdaptsAndMerges) {
   ASSERT_EQ(run({"init", "--model", "gpt2-tiny", "--task", "causal-lm", "--output-dir", path("base")}).code, 0);
   EXPECT_EQ(json::parse(file_bytes(at("base/config.json"))).at("architectures"), json({"GPT2LMHeadModel"}));
