@@ -155,6 +155,7 @@ bool carry_out(const Instruction& code) {
     return true;
   }
   if (code.opcode() == 0x4B && code.prefix() == kF2) return move(code, true);   // tileloadd
+  if (code.opcode() == 0x4B && code.prefix() == k66) return move(code, true);   // tileloaddt1
   if (code.opcode() == 0x4B && code.prefix() == kF3) return move(code, false);  // tilestored
   if (code.opcode() == 0x5C && code.prefix() == kF3 && !code.has_memory()) {    // tdpbf16ps
     return multiply(code.first_register(), code.second_register(), code.third_register());
@@ -174,7 +175,7 @@ void handle(int signal, siginfo_t*, void* context) {
 
 }  // namespace
 
-bool EmulatedAmx::is_possible() { return __builtin_cpu_supports("avx512f") != 0; }
+bool EmulatedAmx::is_possible() { return __builtin_cpu_supports("avx512bf16") != 0; }
 
 EmulatedAmx::EmulatedAmx() {
   if (objects++ > 0 || multiplies_tiles() || !is_possible()) return;

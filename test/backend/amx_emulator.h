@@ -1,8 +1,8 @@
-// AMX for processors that lack it: a handler of SIGILL carries out the eight instructions of tiles that our code uses,
-// so that the same machine code is tested on every machine with AVX-512. It refuses what a processor would refuse:
+// AMX for processors that lack it: a handler of SIGILL carries out the nine instructions of tiles that our code uses,
+// so that the same machine code is tested on every machine with AVX512_BF16. It refuses what a processor would refuse:
 // tiles that are not configured, and products of tiles whose shapes do not fit.
 //
-//   if (!EmulatedAmx::is_possible()) GTEST_SKIP() << "this processor has no AVX-512";
+//   if (!EmulatedAmx::is_possible()) GTEST_SKIP() << "this processor has no AVX512_BF16";
 //   const EmulatedAmx emulated;
 //   ASSERT_TRUE(multiplies_tiles());
 #pragma once
@@ -11,7 +11,7 @@ namespace plimsoll::test {
 
 class EmulatedAmx {
  public:
-  static bool is_possible();  // code for AMX also uses AVX-512
+  static bool is_possible();  // code for AMX also uses AVX512_BF16
 
   // Nothing changes where the processor has AMX, where it is not possible, or while another object emulates it.
   EmulatedAmx();

@@ -1,7 +1,7 @@
 #include "backend/cpu/blocked_product.h"
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
 
 #include "backend/cpu/parallel.h"
 #include "backend/scratch.h"
@@ -12,30 +12,20 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 // After highway.h:
-#include "backend/cpu/simd_halves-inl.h"
 #include "backend/cpu/simd_transpose-inl.h"
 
 #ifndef PLIMSOLL_BACKEND_CPU_BLOCKED_PRODUCT_ONCE
 #define PLIMSOLL_BACKEND_CPU_BLOCKED_PRODUCT_ONCE
 namespace plimsoll {
 
-// An operand, or a part of one, as lines (rows of a, columns of b) of `inner` elements.
+// An operand, or a part of one, as lines (rows of a, columns of b) of `inner` elements. Panels are made of all but
+// contiguous rows of a, which are copied (RowsCopy).
 struct PanelSource {
   const std::uint16_t* data;
   std::int64_t stride;  // elements between lines, or, if a line is not contiguous, between its elements
   bool contiguous;      // a line's elements are neighbours; otherwise the lines' first elements are
-  bool in_pairs;        // the layout of b's panels, see MicroKernel
+  bool in_pairs;        // becomes b's panels, see MicroKernel, not a's
   std::int64_t lines, inner;
-};
-
-// Says where a block of c goes.
-struct BlockTarget {
-  void* c;  // its first element
-  std::int64_t row_stride;
-  DType dtype;
-  bool adds;                           // adds to c's old content
-  const float* bias;                   // for the block's first column, or nullptr
-  std::int64_t rows, columns, panels;  // panels: of columns, in a row of micro-blocks
 };
 
 inline constexpr std::int64_t kTileLines = 16;
@@ -52,57 +42,84 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // For 16 pairs p and two tiles of 16 lines j: to[p][j] of each = the pair (from[2 p][j], from[2 p + 1][j]).
 HWY_INLINE void interleave(const std::uint16_t* from, std::int64_t stride, std::uint16_t* to) {
-  const hn::FixedTag<std::uint16_t, 8> d;
+  const hn::CappedTag<std::uint32_t, kTileLines> d;
+  const hn::Rebind<std::uint16_t, decltype(d)> halves;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   for (std::int64_t p = 0; p < kPanelStep / 2; ++p, from += 2 * stride, to += 2 * kTileLines) {
-    for (std::int64_t j = 0; j < kTiles * kTileLines; j += 8) {
-      hn::StoreInterleaved2(hn::LoadU(d, from + j), hn::LoadU(d, from + stride + j), d,
-                            to + j / kTileLines * kTileElements + j % kTileLines * 2);
+    for (std::int64_t j = 0; j < kTiles * kTileLines; j += lanes) {
+      const auto even = hn::PromoteTo(d, hn::LoadU(halves, from + j));
+      const auto odd = hn::PromoteTo(d, hn::LoadU(halves, from + stride + j));
+      hn::StoreU(hn::Or(even, hn::ShiftLeft<16>(odd)), d,
+                 reinterpret_cast<std::uint32_t*>(to + j / kTileLines * kTileElements + j % kTileLines * 2));
     }
   }
 }
 
-// Transposes 16 x 16 pairs, which are moved like floats.
-HWY_INLINE void transpose_pairs(const std::uint16_t* from, std::int64_t stride, std::uint16_t* to) {
-  simd_transpose(reinterpret_cast<const float*>(from), stride / 2, kTileLines, kTileLines, reinterpret_cast<float*>(to),
-                 kTileLines);
+#if HWY_TARGET <= HWY_AVX3
+// Transposes 16 x 16 pairs, which are moved like floats; strides count floats.
+HWY_INLINE void transpose_pairs(const float* from, std::int64_t stride, float* to, std::int64_t to_stride) {
+  const hn::FixedTag<float, kTileLines> d;
+  const hn::Repartition<double, decltype(d)> twos;
+  const hn::RebindToUnsigned<decltype(d)> numbers;
+  const auto block = hn::ShiftRight<2>(hn::Iota(numbers, 0));
+  const auto mask_of = [&](std::uint32_t index)
+                           HWY_ATTR { return hn::RebindMask(d, hn::Eq(block, hn::Set(numbers, index))); };
+  const auto second = mask_of(1), third = mask_of(2), fourth = mask_of(3);
+  for (std::int64_t k = 0; k < kTileLines; k += 4, from += 4, to += 4 * to_stride) {
+    // Parts of four rows become a vector's blocks while they are loaded, which takes no shuffle.
+    const auto rows = [&](std::int64_t i) HWY_ATTR {
+      auto parts = hn::LoadDup128(d, from + i * stride);
+      parts = hn::IfThenElse(second, hn::LoadDup128(d, from + (i + 4) * stride), parts);
+      parts = hn::IfThenElse(third, hn::LoadDup128(d, from + (i + 8) * stride), parts);
+      return hn::IfThenElse(fourth, hn::LoadDup128(d, from + (i + 12) * stride), parts);
+    };
+    const auto r0 = rows(0), r1 = rows(1), r2 = rows(2), r3 = rows(3);
+    const auto a = hn::BitCast(twos, hn::InterleaveLower(d, r0, r1)),
+               b = hn::BitCast(twos, hn::InterleaveLower(d, r2, r3));
+    const auto c = hn::BitCast(twos, hn::InterleaveUpper(d, r0, r1)),
+               e = hn::BitCast(twos, hn::InterleaveUpper(d, r2, r3));
+    hn::StoreU(hn::BitCast(d, hn::InterleaveLower(twos, a, b)), d, to);
+    hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(twos, a, b)), d, to + to_stride);
+    hn::StoreU(hn::BitCast(d, hn::InterleaveLower(twos, c, e)), d, to + 2 * to_stride);
+    hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(twos, c, e)), d, to + 3 * to_stride);
+  }
 }
+#else
+HWY_INLINE void transpose_pairs(const float* from, std::int64_t stride, float* to, std::int64_t to_stride) {
+  simd_transpose(from, stride, kTileLines, kTileLines, to, to_stride);
+}
+#endif
 
 // Packs a whole step, whose first element is at `from`. A cache line may hold elements of two tiles, and rows whose
 // distance is a large power of two soon leave the first cache again, so both tiles are read together.
-HWY_INLINE void pack_whole_step(const std::uint16_t* from, std::int64_t stride, bool contiguous, bool in_pairs,
-                                std::uint16_t* to) {
-  if (!contiguous && in_pairs) {
+HWY_INLINE void pack_whole_step(const std::uint16_t* from, std::int64_t stride, const PanelSource& source,
+                                std::uint16_t* to, std::int64_t to_stride) {
+  if (!source.contiguous && source.in_pairs) {
     interleave(from, stride, to);
     return;
   }
   alignas(64) std::uint16_t pairs[kTiles * kTileElements];
-  if (!contiguous) interleave(from, stride, pairs);
-  for (std::int64_t tile = 0; tile < kTiles; ++tile, to += kTileElements) {
-    if (!contiguous) {
-      transpose_pairs(pairs + tile * kTileElements, 2 * kTileLines, to);
-      continue;
-    }
-    const std::uint16_t* const lines = from + tile * kTileLines * stride;
-    if (in_pairs) {
-      transpose_pairs(lines, stride, to);
-      continue;
-    }
-    for (std::int64_t i = 0; i < kTileLines; ++i) {
-      std::memcpy(to + i * kPanelStep, lines + i * stride, kPanelStep * sizeof *to);
-    }
+  if (!source.contiguous) interleave(from, stride, pairs);
+  for (std::int64_t tile = 0; tile < kTiles; ++tile) {
+    const std::uint16_t* const lines =
+        source.contiguous ? from + tile * kTileLines * stride : pairs + tile * kTileElements;
+    transpose_pairs(reinterpret_cast<const float*>(lines), source.contiguous ? stride / 2 : kTileLines,
+                    reinterpret_cast<float*>(to + tile * (source.in_pairs ? kTileElements : kTileLines * to_stride)),
+                    source.in_pairs ? kTileLines : to_stride / 2);
   }
 }
 
-// Packs one step of a panel into `to`.
-HWY_INLINE void pack_step(const PanelSource& source, std::int64_t panel, std::int64_t step, std::uint16_t* to) {
-  const bool splits_pairs = source.contiguous && source.in_pairs && source.stride % 2 != 0;
+// Packs one step of a panel into `to`. Rows of a panel of a are `to_stride` elements apart.
+void pack_step(const PanelSource& source, std::int64_t panel, std::int64_t step, std::uint16_t* to,
+               std::int64_t to_stride) {
+  const bool splits_pairs = source.contiguous && source.stride % 2 != 0;
   const std::int64_t line = panel * kPanelWidth, lines = std::min(source.lines - line, kPanelWidth);
   const std::int64_t k = step * kPanelStep, inner = std::min(source.inner - k, kPanelStep);
   const std::int64_t line_stride = source.contiguous ? source.stride : 1;
   const std::int64_t inner_stride = source.contiguous ? 1 : source.stride;
   const std::uint16_t* const from = source.data + line * line_stride + k * inner_stride;
   if (lines == kPanelWidth && inner == kPanelStep && !splits_pairs) {
-    pack_whole_step(from, source.stride, source.contiguous, source.in_pairs, to);
+    pack_whole_step(from, source.stride, source, to, to_stride);
     return;
   }
   alignas(64) std::uint16_t edge[kPanelStepElements] = {};
@@ -112,52 +129,7 @@ HWY_INLINE void pack_step(const PanelSource& source, std::int64_t panel, std::in
       edge[source.contiguous ? i * edge_stride + j : j * edge_stride + i] = from[i * line_stride + j * inner_stride];
     }
   }
-  pack_whole_step(edge, edge_stride, source.contiguous, source.in_pairs, to);
-}
-
-// Packs the panels [begin, end) into `to`, where panel 0 begins.
-void pack_panels(const PanelSource& source, std::int64_t begin, std::int64_t end, std::uint16_t* to) {
-  const std::int64_t steps = (source.inner + kPanelStep - 1) / kPanelStep;
-  for (std::int64_t panel = begin; panel < end; ++panel) {
-    for (std::int64_t step = 0; step < steps; ++step) {
-      pack_step(source, panel, step, to + (panel * steps + step) * kPanelStepElements);
-    }
-  }
-}
-
-// Stores `width` neighbours of a row of c.
-template <class T>
-HWY_INLINE void store_part(const float* from, const BlockTarget& target, const float* bias, std::int64_t width, T* to) {
-  const hn::CappedTag<float, kTileLines> d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  std::int64_t j = 0;
-  for (; j + lanes <= width; j += lanes) {
-    auto value = hn::LoadU(d, from + j);
-    if (bias != nullptr) value = hn::Add(value, hn::LoadU(d, bias + j));
-    if (target.adds) value = hn::Add(value, load_floats(d, to + j));
-    store_floats(value, d, to + j);
-  }
-  for (; j < width; ++j) {
-    float value = from[j];
-    if (bias != nullptr) value += bias[j];
-    if (target.adds) value += load_float(to + j);
-    store_float(value, to + j);
-  }
-}
-
-// Stores a block of c, which is made of micro-blocks.
-void store_block(const float* block, const BlockTarget& target) {
-  for_element_type(target.dtype, [&](auto element) {
-    using T = decltype(element);
-    for (std::int64_t i = 0; i < target.rows; ++i) {
-      T* const to = static_cast<T*>(target.c) + i * target.row_stride;
-      const float* from = block + i / kPanelWidth * target.panels * kMicroBlock + i % kPanelWidth * kPanelWidth;
-      for (std::int64_t j = 0; j < target.columns; j += kPanelWidth, from += kMicroBlock) {
-        store_part(from, target, target.bias == nullptr ? nullptr : target.bias + j,
-                   std::min(kPanelWidth, target.columns - j), to + j);
-      }
-    }
-  });
+  pack_whole_step(edge, edge_stride, source, to, to_stride);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -167,8 +139,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace plimsoll {
 
-HWY_EXPORT(pack_panels);
-HWY_EXPORT(store_block);
+HWY_EXPORT(pack_step);
 
 namespace {
 
@@ -201,10 +172,20 @@ struct Grid {
   std::int64_t rows, columns;
 };
 
+// Packs all panels of b, in the order in which the matrix lies in memory.
 void pack(const PanelSource& source, std::uint16_t* to) {
-  const auto pack_some = HWY_DYNAMIC_DISPATCH(pack_panels);
-  parallel_for(over(source.lines, kPanelWidth), 1,
-               [&](std::int64_t begin, std::int64_t end) { pack_some(source, begin, end, to); });
+  const auto pack_one = HWY_DYNAMIC_DISPATCH(pack_step);
+  const std::int64_t panels = over(source.lines, kPanelWidth), steps = over(source.inner, kPanelStep);
+  const Range all_panels{0, panels}, all_steps{0, steps};
+  parallel_for(source.contiguous ? panels : steps, 1, [&](std::int64_t begin, std::int64_t end) {
+    const Range outer{begin, end}, &inner = source.contiguous ? all_steps : all_panels;
+    for (std::int64_t i = outer.begin; i < outer.end; ++i) {
+      for (std::int64_t j = inner.begin; j < inner.end; ++j) {
+        const std::int64_t panel = source.contiguous ? i : j, step = source.contiguous ? j : i;
+        pack_one(source, panel, step, to + (panel * steps + step) * kPanelStepElements, 0);
+      }
+    }
+  });
 }
 
 // Returns the lines of `range` and inner elements of `inner`, of an operand with `lines` lines.
@@ -215,12 +196,151 @@ PanelSource part_of(const void* data, bool contiguous, bool in_pairs, std::int64
   return {static_cast<const std::uint16_t*>(data) + first, stride, contiguous, in_pairs, range.size(), inner.size()};
 }
 
-}  // namespace
-
-struct BlockedProduct::Part {
+// The packed columns of b, and what all threads do with them.
+struct Work {
   const MatmulShape& shape;  // of the whole product
-  Range rows, columns, inner;
+  PanelSource a;             // all rows, and the inner elements that b was packed with
+  const std::uint16_t* packed_b;
+  Range columns;  // of c
+  bool is_first;  // of the parts of the inner dimension
+  const float* bias;
+  void* c;
+  std::int64_t row_panels, column_panels, steps, step_parts;
+  Grid grid;
 };
+
+// Two panels of a: one is copied while the other is multiplied, or, if they have to be transposed, both are packed at
+// once, because they lie side by side in memory's lines, which processors fetch in pairs.
+inline constexpr std::int64_t kPanelsOfA = 2;
+
+// A thread's blocks of c.
+class Multiplier {
+ public:
+  struct Room {
+    std::uint16_t* panels;  // kPanelsOfA
+    std::int64_t panel_stride, panel_elements;
+    float* block;
+  };
+
+  Multiplier(const MicroKernel& kernel, const Work& work, const Room& room)
+      : kernel_(kernel), work_(work), room_(room) {}
+
+  // Multiplies the blocks [begin, end) of the grid. Neighbours share their columns.
+  void run(std::int64_t begin, std::int64_t end) {
+    Place place{begin, 0, rows_of(begin).begin};
+    if (work_.a.contiguous) copy_simply(copy_of(place, {0, real_rows(place)}, 0));
+    kernel_.begin();
+    for (std::int64_t turn = 0; place.item < end; ++turn) {
+      const std::int64_t in_group = (place.row - rows_of(place.item).begin) % kPanelsOfA;
+      if (!work_.a.contiguous && in_group == 0) pack_group(place);
+      const Place next = after(place);
+      if (place.step_part == 0 && place.row == rows_of(place.item).begin) store_before_block();
+      multiply(place, work_.a.contiguous ? turn % kPanelsOfA : in_group,
+               work_.a.contiguous && next.item < end ? &next : nullptr);
+      place = next;
+    }
+    store_simply(finished_);
+    kernel_.end();
+  }
+
+ private:
+  // A panel of a, or a part of one, and the block of c that it is multiplied for: block after block, and in each all
+  // rows before the next part.
+  struct Place {
+    std::int64_t item, step_part, row;
+  };
+
+  Place after(Place place) const {
+    const Range rows = rows_of(place.item);
+    if (++place.row < rows.end) return place;
+    if (++place.step_part < work_.step_parts) return {place.item, place.step_part, rows.begin};
+    return {place.item + 1, 0, rows_of(place.item + 1).begin};
+  }
+  Range rows_of(std::int64_t item) const {
+    return part_range(work_.row_panels, 1, work_.grid.rows, item % work_.grid.rows);
+  }
+  Range columns_of(std::int64_t item) const {
+    return part_range(work_.column_panels, 1, work_.grid.columns, item / work_.grid.rows);
+  }
+  Range steps_of(const Place& place) const { return part_range(work_.steps, 1, work_.step_parts, place.step_part); }
+  std::int64_t real_rows(const Place& place) const {
+    return std::min(kPanelWidth, work_.a.lines - place.row * kPanelWidth);
+  }
+  std::uint16_t* panel(std::int64_t which) const { return room_.panels + which * room_.panel_elements; }
+
+  RowsCopy copy_of(const Place& place, const Range& rows, std::int64_t to_panel) const {
+    const Range steps = steps_of(place);
+    const std::int64_t first = steps.begin * kPanelStep, end = std::min(work_.a.inner, steps.end * kPanelStep);
+    return {.from = work_.a.data + (place.row * kPanelWidth + rows.begin) * work_.a.stride + first,
+            .to = panel(to_panel) + rows.begin * room_.panel_stride,
+            .stride = work_.a.stride,
+            .panel_stride = room_.panel_stride,
+            .rows = rows.size(),
+            .steps = steps.size(),
+            .last = end - (steps.end - 1) * kPanelStep};
+  }
+
+  void pack_group(const Place& place) const {
+    const auto pack_one = HWY_DYNAMIC_DISPATCH(pack_step);
+    const Range steps = steps_of(place);
+    const std::int64_t count = std::min(kPanelsOfA, rows_of(place.item).end - place.row);
+    for (std::int64_t step = steps.begin; step < steps.end; ++step) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        pack_one(work_.a, place.row + i, step, panel(i) + (step - steps.begin) * kPanelStep, room_.panel_stride);
+      }
+    }
+  }
+
+  // Multiplies a panel by the block's columns, and copies the one at `next`, if any, into the other's room.
+  void multiply(const Place& place, std::int64_t which, const Place* next) {
+    const Range steps = steps_of(place), columns = columns_of(place.item);
+    const bool is_last_part = place.step_part + 1 == work_.step_parts;
+    const std::int64_t next_rows = next == nullptr ? 0 : real_rows(*next);
+    for (std::int64_t j = 0; j < columns.size(); ++j) {
+      float* const sums = room_.block + kMicroBlock * micro_block(place, j, columns.size());
+      const Range rows = part_range(next_rows, 1, columns.size(), j);
+      const Besides besides{.copy = rows.size() == 0 ? RowsCopy{} : copy_of(*next, rows, 1 - which),
+                            .store = finished_};
+      const std::uint16_t* const b =
+          work_.packed_b + ((columns.begin + j) * work_.steps + steps.begin) * kPanelStepElements;
+      kernel_.multiply(panel(which), room_.panel_stride, b, steps.size(), sums, place.step_part > 0, besides);
+      finished_ = is_last_part ? store_of(place, columns.begin + j, sums) : BlockStore{};
+    }
+  }
+
+  // Between the parts of the inner dimension a block's sums are kept, so the one before has to be stored at last.
+  void store_before_block() {
+    if (work_.step_parts > 1) store_simply(std::exchange(finished_, {}));
+  }
+
+  // Where a micro-block's sums are kept: all of a block's between the parts; otherwise only until they are stored.
+  std::int64_t micro_block(const Place& place, std::int64_t j, std::int64_t columns) {
+    if (work_.step_parts == 1) return micro_blocks_++ % 2;
+    return (place.row - rows_of(place.item).begin) * columns + j;
+  }
+
+  BlockStore store_of(const Place& place, std::int64_t column_panel, const float* sums) const {
+    const MatmulShape& shape = work_.shape;
+    const std::int64_t row = place.row * kPanelWidth, column = work_.columns.begin + column_panel * kPanelWidth;
+    const std::int64_t row_stride = shape.row_stride == 0 ? shape.columns : shape.row_stride;
+    return {.from = sums,
+            .to = static_cast<std::byte*>(work_.c) + bytes_of(shape.result, row * row_stride + column),
+            .bias = shape.bias && work_.is_first ? work_.bias + column : nullptr,
+            .row_bytes = static_cast<std::int64_t>(bytes_of(shape.result, row_stride)),
+            .rows = real_rows(place),
+            .columns = std::min(kPanelWidth, work_.columns.end - column),
+            .in_halves = shape.result == DType::kBF16,
+            .adds = shape.accumulate || !work_.is_first};
+  }
+
+  const MicroKernel& kernel_;
+  const Work& work_;
+  Room room_;
+  BlockStore finished_;  // is stored while the next micro-block is multiplied
+  std::int64_t micro_blocks_ = 0;
+};
+
+}  // namespace
 
 BlockedProduct::BlockedProduct(const MicroKernel& kernel, const MatmulShape& largest, int threads)
     : BlockedProduct(kernel, largest, threads, kernel.blocking) {}
@@ -237,24 +357,26 @@ BlockedProduct::BlockedProduct(const MicroKernel& kernel, const MatmulShape& lar
     larger = padded(larger / 2, kPanelWidth);
   }
   const std::int64_t inner = padded(packed_inner(largest), kPanelStep);
-  const auto packed_bytes = [&](std::int64_t lines, std::int64_t block) {
-    const std::size_t most = std::max(bytes_of(DType::kBF16, block * inner), blocking_.packed_bytes);
-    return std::min(most, bytes_of(DType::kBF16, padded(lines, kPanelWidth) * inner));
-  };
+  const std::int64_t all_columns = padded(largest.columns, kPanelWidth);
+  // Another line, so that rows whose distance would be a power of two do not meet in the same sets of the first cache.
+  panel_stride_ = std::min(inner, blocking_.inner) + kPanelStep;
+  panel_elements_ = kPanelWidth * panel_stride_;
+  const std::int64_t block =
+      std::min(blocking_.rows, padded(largest.rows, kPanelWidth)) * std::min(blocking_.columns, all_columns);
+  block_floats_ = inner <= blocking_.inner ? 2 * kMicroBlock : std::max(block, 2 * kMicroBlock);
+  const std::size_t most_packed = std::max(bytes_of(DType::kBF16, blocking_.columns * inner), blocking_.packed_bytes);
   ScratchLayout layout;
-  a_at_ = layout.add_bytes(packed_bytes(largest.rows, blocking_.rows));
-  b_at_ = layout.add_bytes(packed_bytes(largest.columns, blocking_.columns));
-  block_floats_ = std::min(blocking_.rows, padded(largest.rows, kPanelWidth)) *
-                  std::min(blocking_.columns, padded(largest.columns, kPanelWidth));
+  b_at_ = layout.add_bytes(std::min(most_packed, bytes_of(DType::kBF16, all_columns * inner)));
+  a_at_ = layout.add<std::uint16_t>(threads * kPanelsOfA * panel_elements_);
   c_at_ = layout.add<float>(threads * block_floats_);
   scratch_bytes_ = layout.bytes();
 }
 
-// Returns how many lines are packed at a time.
-std::int64_t BlockedProduct::packed_lines(std::int64_t lines, std::int64_t inner, std::int64_t block) const {
-  const std::size_t line_bytes = bytes_of(DType::kBF16, padded(inner, kPanelStep));
-  const auto most = static_cast<std::int64_t>(blocking_.packed_bytes / line_bytes);
-  return std::min(lines, std::max(block, most / kPanelWidth * kPanelWidth));
+// Returns how many columns are packed at a time.
+std::int64_t BlockedProduct::packed_columns(const MatmulShape& shape) const {
+  const std::size_t column_bytes = bytes_of(DType::kBF16, padded(packed_inner(shape), kPanelStep));
+  const auto most = static_cast<std::int64_t>(blocking_.packed_bytes / column_bytes);
+  return std::min(shape.columns, std::max(blocking_.columns, most / kPanelWidth * kPanelWidth));
 }
 
 // A sum that is stored in halves must not be added to later.
@@ -270,71 +392,39 @@ void BlockedProduct::run(const MatmulShape& shape, const void* a, const void* b,
             shape.columns <= largest_.columns && shape.inner <= largest_.inner && shape.result == largest_.result &&
             !shape.packed_b,
         "a product is one of those for which scratch was laid out");
-  const std::int64_t most_inner = packed_inner(shape), inner_parts = over(shape.inner, most_inner);
-  const std::int64_t column_parts = over(shape.columns, packed_lines(shape.columns, most_inner, blocking_.columns));
-  const std::int64_t row_parts = over(shape.rows, packed_lines(shape.rows, most_inner, blocking_.rows));
-  auto* const packed_a = reinterpret_cast<std::uint16_t*>(scratch + a_at_);
+  const std::int64_t most_inner = packed_inner(shape);
+  const std::int64_t column_parts = over(shape.columns, packed_columns(shape));
   auto* const packed_b = reinterpret_cast<std::uint16_t*>(scratch + b_at_);
   for (std::int64_t column_part = 0; column_part < column_parts; ++column_part) {
     const Range columns = part_range(shape.columns, kPanelWidth, column_parts, column_part);
     for (std::int64_t begin = 0; begin < shape.inner; begin += most_inner) {
       const Range inner{begin, std::min(shape.inner, begin + most_inner)};
       pack(part_of(b, shape.transposed_b, true, shape.columns, shape.inner, columns, inner), packed_b);
-      for (std::int64_t row_part = 0; row_part < row_parts; ++row_part) {
-        const Range rows = part_range(shape.rows, kPanelWidth, row_parts, row_part);
-        const bool is_packed = column_part > 0 && row_parts * inner_parts == 1;
-        if (!is_packed) pack(part_of(a, !shape.transposed_a, false, shape.rows, shape.inner, rows, inner), packed_a);
-        multiply({shape, rows, columns, inner}, bias, c, scratch);
-      }
+      const std::int64_t row_panels = over(shape.rows, kPanelWidth), column_panels = over(columns.size(), kPanelWidth);
+      const std::int64_t steps = over(inner.size(), kPanelStep);
+      const Work work{.shape = shape,
+                      .a = part_of(a, !shape.transposed_a, false, shape.rows, shape.inner, {0, shape.rows}, inner),
+                      .packed_b = packed_b,
+                      .columns = columns,
+                      .is_first = begin == 0,
+                      .bias = bias,
+                      .c = c,
+                      .row_panels = row_panels,
+                      .column_panels = column_panels,
+                      .steps = steps,
+                      .step_parts = over(steps, blocking_.inner / kPanelStep),
+                      .grid = Grid(row_panels, column_panels, blocking_, threads_)};
+      parallel_for(work.grid.rows * work.grid.columns, 1, [&](std::int64_t first, std::int64_t end) {
+        const std::int64_t thread = omp_get_thread_num();
+        const Multiplier::Room room{
+            .panels = reinterpret_cast<std::uint16_t*>(scratch + a_at_) + thread * kPanelsOfA * panel_elements_,
+            .panel_stride = panel_stride_,
+            .panel_elements = panel_elements_,
+            .block = reinterpret_cast<float*>(scratch + c_at_) + thread * block_floats_};
+        Multiplier(kernel_, work, room).run(first, end);
+      });
     }
   }
-}
-
-// Multiplies the packed operands.
-void BlockedProduct::multiply(const Part& part, const float* bias, void* c, std::byte* scratch) const {
-  const auto* const packed_a = reinterpret_cast<const std::uint16_t*>(scratch + a_at_);
-  const auto* const packed_b = reinterpret_cast<const std::uint16_t*>(scratch + b_at_);
-  const MatmulShape& shape = part.shape;
-  const std::int64_t row_panels = over(part.rows.size(), kPanelWidth);
-  const std::int64_t column_panels = over(part.columns.size(), kPanelWidth);
-  const std::int64_t steps = over(part.inner.size(), kPanelStep), block_steps = blocking_.inner / kPanelStep;
-  const std::int64_t row_stride = shape.row_stride == 0 ? shape.columns : shape.row_stride;
-  const Grid grid(row_panels, column_panels, blocking_, threads_);
-  const auto store = HWY_DYNAMIC_DISPATCH(store_block);
-  parallel_for(grid.rows * grid.columns, 1, [&](std::int64_t begin, std::int64_t end) {
-    float* const block = reinterpret_cast<float*>(scratch + c_at_) + omp_get_thread_num() * block_floats_;
-    for (std::int64_t item = begin; item < end; ++item) {  // the blocks of a thread share their columns
-      const Range rows = part_range(row_panels, 1, grid.rows, item % grid.rows);
-      const Range columns = part_range(column_panels, 1, grid.columns, item / grid.rows);
-      kernel_.begin();
-      for (std::int64_t step = 0; step < steps; step += block_steps) {
-        const std::int64_t count = std::min(block_steps, steps - step);
-        for (std::int64_t first = rows.begin; first < rows.end; first += blocking_.together) {
-          const std::int64_t last = std::min(rows.end, first + blocking_.together);
-          for (std::int64_t j = columns.begin; j < columns.end; ++j) {
-            const std::uint16_t* const b = packed_b + (j * steps + step) * kPanelStepElements;
-            for (std::int64_t i = first; i < last; ++i) {
-              const std::int64_t micro_block = (i - rows.begin) * columns.size() + j - columns.begin;
-              kernel_.multiply(packed_a + (i * steps + step) * kPanelStepElements, b, count,
-                               block + micro_block * kMicroBlock, step > 0);
-            }
-          }
-        }
-      }
-      kernel_.end();
-      const std::int64_t row = part.rows.begin + rows.begin * kPanelWidth;
-      const std::int64_t column = part.columns.begin + columns.begin * kPanelWidth;
-      const bool is_first = part.inner.begin == 0;
-      store(block, {.c = static_cast<std::byte*>(c) + bytes_of(shape.result, row * row_stride + column),
-                    .row_stride = row_stride,
-                    .dtype = shape.result,
-                    .adds = shape.accumulate || !is_first,
-                    .bias = shape.bias && is_first ? bias + column : nullptr,
-                    .rows = std::min(part.rows.end - row, rows.size() * kPanelWidth),
-                    .columns = std::min(part.columns.end - column, columns.size() * kPanelWidth),
-                    .panels = columns.size()});
-    }
-  });
 }
 
 }  // namespace plimsoll
