@@ -2,7 +2,7 @@
 // fastest micro-kernel of this processor: the linear products of a layer of the base model over 709 rows and 2,836 (a
 // full page, and four), forward and both gradients, each as often as a layer has it, over the processor's own rate
 // (matrix_rate.h). All sizes are measured in turn. "panels" is the rate of the micro-kernel alone, on panels that lie
-// in the first cache.
+// in the first cache. "AMX, alone" neither copies rows of a, or transposes them, nor stores results.
 //
 //   plimsoll_blocked_products [threads] [repetitions]
 #include <fmt/format.h>
@@ -25,13 +25,20 @@ namespace plimsoll {
 namespace {
 
 constexpr std::int64_t kMostRows = 2836, kWidest = 3072;
-constexpr std::uint16_t kOne = 0x3F80;  // processors multiply zeros faster
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+// Multiplies and does nothing besides: rows of a are not copied, and results not stored. It shows what products would
+// reach if memory's work took no time.
+void multiply_alone(const std::uint16_t* a, std::int64_t a_stride, const std::uint16_t* b, std::int64_t steps, float* c,
+                    bool adds, const Besides&) {
+  tile_micro_kernel()->multiply(a, a_stride, b, steps, c, adds, {});
+}
 
 struct Variant {
   const MicroKernel* kernel;
   Blocking blocking;
+  bool is_alone() const { return kernel->multiply == multiply_alone; }
   double panels = 0;               // GFLOP/s
   double seconds[2] = {1e9, 1e9};  // over 709 rows, and 2,836
 };
@@ -50,8 +57,11 @@ double time_of(const Variant& variant, std::int64_t rows, int threads, const std
                               .transposed_b = true};
     const MatmulShape input{
         .rows = rows, .columns = inner, .inner = columns, .operands = DType::kBF16, .result = DType::kBF16};
-    const MatmulShape weight{
-        .rows = columns, .columns = inner, .inner = rows, .operands = DType::kBF16, .transposed_a = true};
+    const MatmulShape weight{.rows = columns,
+                             .columns = inner,
+                             .inner = rows,
+                             .operands = DType::kBF16,
+                             .transposed_a = !variant.is_alone()};
     for (const MatmulShape& shape : {forward, input, weight}) {
       const BlockedProduct product(*variant.kernel, shape, threads, variant.blocking);
       check(product.scratch_bytes() <= scratch_bytes, "the benchmark's scratch is large enough");
@@ -70,18 +80,21 @@ double flop_of_layer(std::int64_t rows) {
 }
 
 // The rate of the micro-kernel alone, GFLOP/s of `threads`.
-double rate_of(const MicroKernel& kernel, std::int64_t inner, int threads) {
+double rate_of(const MicroKernel& kernel, std::int64_t inner, int threads, const std::uint16_t* numbers,
+               std::byte* sums) {
   const std::int64_t steps = inner / kPanelStep;
   constexpr int kRounds = 2'000;
   double slowest = 0;
 #pragma omp parallel num_threads(threads) reduction(max : slowest)
   {
-    std::vector<std::uint16_t> a(static_cast<std::size_t>(steps * kPanelStepElements), kOne), b = a;
-    std::vector<float> c(kMicroBlock);
+    const std::int64_t thread = omp_get_thread_num(), stride = inner + kPanelStep;  // as products have it
+    const std::uint16_t* const a = numbers + 2 * thread * kPanelWidth * stride;
+    const std::uint16_t* const b = a + kPanelWidth * stride;
+    float* const c = reinterpret_cast<float*>(sums) + thread * kMicroBlock;
     kernel.begin();
 #pragma omp barrier
     const double start = now();
-    for (int i = 0; i < kRounds; ++i) kernel.multiply(a.data(), inner, b.data(), steps, c.data(), true, {});
+    for (int i = 0; i < kRounds; ++i) kernel.multiply(a, stride, b, steps, c, false, {});
     slowest = now() - start;
     kernel.end();
   }
@@ -100,8 +113,12 @@ void run(int threads, int repetitions) {
   }
   std::vector<Variant> variants;
   const MicroKernel* const tiles = tile_micro_kernel();
+  MicroKernel alone = tiles == nullptr ? reference_micro_kernel() : *tiles;
+  alone.name = "AMX, alone";
+  alone.multiply = multiply_alone;
   if (const MicroKernel* const kernel = tiles == nullptr ? vector_micro_kernel() : tiles; kernel != nullptr) {
     variants.push_back({kernel, kernel->blocking});
+    if (kernel == tiles) variants.push_back({&alone, kernel->blocking});
     for (const std::int64_t inner : {384, 768}) {
       for (const auto& [rows, columns] : std::vector<std::array<std::int64_t, 2>>{
                {192, 512}, {192, 768}, {256, 512}, {256, 768}, {384, 384}, {384, 512}, {384, 768}}) {
@@ -118,7 +135,8 @@ void run(int threads, int repetitions) {
   for (int i = 0; i < repetitions; ++i) {
     rate = std::max(rate, best_matrix_rate(DType::kBF16, threads));
     for (Variant& variant : variants) {
-      variant.panels = std::max(variant.panels, rate_of(*variant.kernel, variant.blocking.inner, threads));
+      variant.panels = std::max(
+          variant.panels, rate_of(*variant.kernel, variant.blocking.inner, threads, numbers, result->bytes().data()));
       for (int which = 0; which < 2; ++which) {
         variant.seconds[which] =
             std::min(variant.seconds[which], time_of(variant, kRows[which], threads, operands->bytes().data(),

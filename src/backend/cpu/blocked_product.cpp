@@ -349,21 +349,22 @@ BlockedProduct::BlockedProduct(const MicroKernel& kernel, const MatmulShape& lar
                                const Blocking& blocking)
     : kernel_(kernel), largest_(largest), blocking_(blocking), threads_(threads) {
   check(largest.operands == DType::kBF16, "blocked products have operands of bfloat16");
+  const std::int64_t inner = padded(packed_inner(largest), kPanelStep);
+  const bool keeps_blocks = inner > blocking_.inner;  // of c, between the parts of the inner dimension
   // With many threads, each gets a smaller part of c.
   constexpr std::int64_t kMostBlocks = 4 << 20;  // floats of all threads
-  while (threads * blocking_.rows * blocking_.columns > kMostBlocks) {
+  while (keeps_blocks && threads * blocking_.rows * blocking_.columns > kMostBlocks) {
     std::int64_t& larger = blocking_.rows > blocking_.columns ? blocking_.rows : blocking_.columns;
     if (larger < 4 * kPanelWidth) break;
     larger = padded(larger / 2, kPanelWidth);
   }
-  const std::int64_t inner = padded(packed_inner(largest), kPanelStep);
   const std::int64_t all_columns = padded(largest.columns, kPanelWidth);
   // Another line, so that rows whose distance would be a power of two do not meet in the same sets of the first cache.
   panel_stride_ = std::min(inner, blocking_.inner) + kPanelStep;
   panel_elements_ = kPanelWidth * panel_stride_;
   const std::int64_t block =
       std::min(blocking_.rows, padded(largest.rows, kPanelWidth)) * std::min(blocking_.columns, all_columns);
-  block_floats_ = inner <= blocking_.inner ? 2 * kMicroBlock : std::max(block, 2 * kMicroBlock);
+  block_floats_ = keeps_blocks ? std::max(block, 2 * kMicroBlock) : 2 * kMicroBlock;
   const std::size_t most_packed = std::max(bytes_of(DType::kBF16, blocking_.columns * inner), blocking_.packed_bytes);
   ScratchLayout layout;
   b_at_ = layout.add_bytes(std::min(most_packed, bytes_of(DType::kBF16, all_columns * inner)));

@@ -35,7 +35,8 @@ struct Blocking {
   std::int64_t packed_inner = 4096;     // inner elements that are packed at a time if c is F32
 };
 
-// Rows of a matrix that are copied into a micro-panel of a: one line of 32 elements for each row and step.
+// Rows of a matrix that are copied into a micro-panel of a: one line of 32 elements for each row and step. What a panel
+// holds for rows beyond the matrix does not matter, because their sums are not stored.
 struct RowsCopy {
   const std::uint16_t* from = nullptr;
   std::uint16_t* to = nullptr;
