@@ -93,8 +93,9 @@ class StoreBySteps {
         to_(static_cast<std::byte*>(block.to)),
         row_bytes_(block.row_bytes),
         rows_a_step_((kPanelWidth + steps - 1) / steps) {
-    bias_[0] = block.bias == nullptr ? _mm512_setzero_ps() : _mm512_loadu_ps(block.bias);
-    bias_[1] = block.bias == nullptr ? _mm512_setzero_ps() : _mm512_loadu_ps(block.bias + kHalf);
+    const bool has_bias = finish != Finish::kNothing && block.bias != nullptr;  // otherwise it may have fewer columns
+    bias_[0] = has_bias ? _mm512_loadu_ps(block.bias) : _mm512_setzero_ps();
+    bias_[1] = has_bias ? _mm512_loadu_ps(block.bias + kHalf) : _mm512_setzero_ps();
   }
 
   PLIMSOLL_PART void step() {
