@@ -55,41 +55,6 @@ HWY_INLINE void interleave(const std::uint16_t* from, std::int64_t stride, std::
   }
 }
 
-#if HWY_TARGET <= HWY_AVX3
-// Transposes 16 x 16 pairs, which are moved like floats; strides count floats.
-HWY_INLINE void transpose_pairs(const float* from, std::int64_t stride, float* to, std::int64_t to_stride) {
-  const hn::FixedTag<float, kTileLines> d;
-  const hn::Repartition<double, decltype(d)> twos;
-  const hn::RebindToUnsigned<decltype(d)> numbers;
-  const auto block = hn::ShiftRight<2>(hn::Iota(numbers, 0));
-  const auto mask_of = [&](std::uint32_t index)
-                           HWY_ATTR { return hn::RebindMask(d, hn::Eq(block, hn::Set(numbers, index))); };
-  const auto second = mask_of(1), third = mask_of(2), fourth = mask_of(3);
-  for (std::int64_t k = 0; k < kTileLines; k += 4, from += 4, to += 4 * to_stride) {
-    // Parts of four rows become a vector's blocks while they are loaded, which takes no shuffle.
-    const auto rows = [&](std::int64_t i) HWY_ATTR {
-      auto parts = hn::LoadDup128(d, from + i * stride);
-      parts = hn::IfThenElse(second, hn::LoadDup128(d, from + (i + 4) * stride), parts);
-      parts = hn::IfThenElse(third, hn::LoadDup128(d, from + (i + 8) * stride), parts);
-      return hn::IfThenElse(fourth, hn::LoadDup128(d, from + (i + 12) * stride), parts);
-    };
-    const auto r0 = rows(0), r1 = rows(1), r2 = rows(2), r3 = rows(3);
-    const auto a = hn::BitCast(twos, hn::InterleaveLower(d, r0, r1)),
-               b = hn::BitCast(twos, hn::InterleaveLower(d, r2, r3));
-    const auto c = hn::BitCast(twos, hn::InterleaveUpper(d, r0, r1)),
-               e = hn::BitCast(twos, hn::InterleaveUpper(d, r2, r3));
-    hn::StoreU(hn::BitCast(d, hn::InterleaveLower(twos, a, b)), d, to);
-    hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(twos, a, b)), d, to + to_stride);
-    hn::StoreU(hn::BitCast(d, hn::InterleaveLower(twos, c, e)), d, to + 2 * to_stride);
-    hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(twos, c, e)), d, to + 3 * to_stride);
-  }
-}
-#else
-HWY_INLINE void transpose_pairs(const float* from, std::int64_t stride, float* to, std::int64_t to_stride) {
-  simd_transpose(from, stride, kTileLines, kTileLines, to, to_stride);
-}
-#endif
-
 // Packs a whole step, whose first element is at `from`. A cache line may hold elements of two tiles, and rows whose
 // distance is a large power of two soon leave the first cache again, so both tiles are read together.
 HWY_INLINE void pack_whole_step(const std::uint16_t* from, std::int64_t stride, const PanelSource& source,
@@ -103,9 +68,10 @@ HWY_INLINE void pack_whole_step(const std::uint16_t* from, std::int64_t stride, 
   for (std::int64_t tile = 0; tile < kTiles; ++tile) {
     const std::uint16_t* const lines =
         source.contiguous ? from + tile * kTileLines * stride : pairs + tile * kTileElements;
-    transpose_pairs(reinterpret_cast<const float*>(lines), source.contiguous ? stride / 2 : kTileLines,
-                    reinterpret_cast<float*>(to + tile * (source.in_pairs ? kTileElements : kTileLines * to_stride)),
-                    source.in_pairs ? kTileLines : to_stride / 2);
+    // Pairs are moved like floats.
+    transpose_sixteen(reinterpret_cast<const float*>(lines), source.contiguous ? stride / 2 : kTileLines,
+                      reinterpret_cast<float*>(to + tile * (source.in_pairs ? kTileElements : kTileLines * to_stride)),
+                      source.in_pairs ? kTileLines : to_stride / 2);
   }
 }
 
@@ -218,7 +184,7 @@ class Multiplier {
  public:
   struct Room {
     std::uint16_t* panels;  // kPanelsOfA
-    std::int64_t panel_stride, panel_elements;
+    std::int64_t panel_stride;
     float* block;
   };
 
@@ -266,7 +232,7 @@ class Multiplier {
   std::int64_t real_rows(const Place& place) const {
     return std::min(kPanelWidth, work_.a.lines - place.row * kPanelWidth);
   }
-  std::uint16_t* panel(std::int64_t which) const { return room_.panels + which * room_.panel_elements; }
+  std::uint16_t* panel(std::int64_t which) const { return room_.panels + which * kPanelWidth * room_.panel_stride; }
 
   RowsCopy copy_of(const Place& place, const Range& rows, std::int64_t to_panel) const {
     const Range steps = steps_of(place);
@@ -313,7 +279,7 @@ class Multiplier {
     if (work_.step_parts > 1) store_simply(std::exchange(finished_, {}));
   }
 
-  // Where a micro-block's sums are kept: all of a block's between the parts; otherwise only until they are stored.
+  // Says where a micro-block's sums are kept: between the parts all of a block's are, otherwise they are until stored.
   std::int64_t micro_block(const Place& place, std::int64_t j, std::int64_t columns) {
     if (work_.step_parts == 1) return micro_blocks_++ % 2;
     return (place.row - rows_of(place.item).begin) * columns + j;
@@ -361,14 +327,13 @@ BlockedProduct::BlockedProduct(const MicroKernel& kernel, const MatmulShape& lar
   const std::int64_t all_columns = padded(largest.columns, kPanelWidth);
   // Another line, so that rows whose distance would be a power of two do not meet in the same sets of the first cache.
   panel_stride_ = std::min(inner, blocking_.inner) + kPanelStep;
-  panel_elements_ = kPanelWidth * panel_stride_;
   const std::int64_t block =
       std::min(blocking_.rows, padded(largest.rows, kPanelWidth)) * std::min(blocking_.columns, all_columns);
   block_floats_ = keeps_blocks ? std::max(block, 2 * kMicroBlock) : 2 * kMicroBlock;
   const std::size_t most_packed = std::max(bytes_of(DType::kBF16, blocking_.columns * inner), blocking_.packed_bytes);
   ScratchLayout layout;
   b_at_ = layout.add_bytes(std::min(most_packed, bytes_of(DType::kBF16, all_columns * inner)));
-  a_at_ = layout.add<std::uint16_t>(threads * kPanelsOfA * panel_elements_);
+  a_at_ = layout.add<std::uint16_t>(threads * kPanelsOfA * kPanelWidth * panel_stride_);
   c_at_ = layout.add<float>(threads * block_floats_);
   scratch_bytes_ = layout.bytes();
 }
@@ -417,11 +382,10 @@ void BlockedProduct::run(const MatmulShape& shape, const void* a, const void* b,
                       .grid = Grid(row_panels, column_panels, blocking_, threads_)};
       parallel_for(work.grid.rows * work.grid.columns, 1, [&](std::int64_t first, std::int64_t end) {
         const std::int64_t thread = omp_get_thread_num();
-        const Multiplier::Room room{
-            .panels = reinterpret_cast<std::uint16_t*>(scratch + a_at_) + thread * kPanelsOfA * panel_elements_,
-            .panel_stride = panel_stride_,
-            .panel_elements = panel_elements_,
-            .block = reinterpret_cast<float*>(scratch + c_at_) + thread * block_floats_};
+        const Multiplier::Room room{.panels = reinterpret_cast<std::uint16_t*>(scratch + a_at_) +
+                                              thread * kPanelsOfA * kPanelWidth * panel_stride_,
+                                    .panel_stride = panel_stride_,
+                                    .block = reinterpret_cast<float*>(scratch + c_at_) + thread * block_floats_};
         Multiplier(kernel_, work, room).run(first, end);
       });
     }

@@ -55,7 +55,7 @@ struct BlockStore {
   bool in_halves = false, adds = false;  // c is BF16, else F32; adds to c's old content, which is F32
 };
 
-// What a micro-kernel does besides: memory's work, which takes longer if the processor does nothing else meanwhile.
+// This is what a micro-kernel does besides: work for memory, which takes longer if the processor does nothing else.
 struct Besides {
   RowsCopy copy;
   BlockStore store;
@@ -104,8 +104,8 @@ class BlockedProduct final : public GeneralProduct {
   MatmulShape largest_;
   Blocking blocking_;
   int threads_;
-  std::int64_t panel_stride_ = 0, panel_elements_ = 0;  // of a panel of a
-  std::int64_t block_floats_ = 0;                       // of a block of c, one for each thread
+  std::int64_t panel_stride_ = 0;  // elements between the rows of a panel of a
+  std::int64_t block_floats_ = 0;  // of a block of c, one for each thread
   std::size_t a_at_ = 0, b_at_ = 0, c_at_ = 0, scratch_bytes_ = 0;
 };
 

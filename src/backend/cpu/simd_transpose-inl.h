@@ -18,12 +18,12 @@ namespace plimsoll {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// to[k][j] = from[j][k] for 4 x 4 floats.
-HWY_INLINE void transpose_four(const float* from, std::size_t from_stride, float* to, std::size_t to_stride) {
-  const hn::FixedTag<float, 4> d;
-  const hn::FixedTag<double, 2> pairs;
-  const auto r0 = hn::LoadU(d, from), r1 = hn::LoadU(d, from + from_stride);
-  const auto r2 = hn::LoadU(d, from + 2 * from_stride), r3 = hn::LoadU(d, from + 3 * from_stride);
+// Stores the transposes of 4 x 4 floats, one in each block of 16 bytes of the four rows' vectors: row k of `to` gets
+// element k of every row and block.
+template <class D>
+HWY_INLINE void store_transposed(D d, hn::Vec<D> r0, hn::Vec<D> r1, hn::Vec<D> r2, hn::Vec<D> r3, float* to,
+                                 std::size_t to_stride) {
+  const hn::Repartition<double, D> pairs;
   const auto a = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1)),
              b = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3));
   const auto c = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1)),
@@ -32,6 +32,13 @@ HWY_INLINE void transpose_four(const float* from, std::size_t from_stride, float
   hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, a, b)), d, to + to_stride);
   hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, c, e)), d, to + 2 * to_stride);
   hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, c, e)), d, to + 3 * to_stride);
+}
+
+// to[k][j] = from[j][k] for 4 x 4 floats.
+HWY_INLINE void transpose_four(const float* from, std::size_t from_stride, float* to, std::size_t to_stride) {
+  const hn::FixedTag<float, 4> d;
+  store_transposed(d, hn::LoadU(d, from), hn::LoadU(d, from + from_stride), hn::LoadU(d, from + 2 * from_stride),
+                   hn::LoadU(d, from + 3 * from_stride), to, to_stride);
 }
 
 // to[columns, rows] = from[rows, columns]^T; rows of each are a stride apart.
@@ -48,6 +55,30 @@ inline void simd_transpose(const float* from, std::int64_t from_stride, std::int
       for (std::int64_t i = whole ? whole_rows : 0; i < rows; ++i) to[k * to_stride + i] = from[i * from_stride + k];
     }
   }
+}
+
+// The same for 16 x 16 floats.
+HWY_INLINE void transpose_sixteen(const float* from, std::int64_t from_stride, float* to, std::int64_t to_stride) {
+#if HWY_TARGET <= HWY_AVX3
+  const hn::FixedTag<float, 16> d;
+  const hn::RebindToUnsigned<decltype(d)> numbers;
+  const auto block = hn::ShiftRight<2>(hn::Iota(numbers, 0));
+  const auto mask_of = [&](std::uint32_t index)
+                           HWY_ATTR { return hn::RebindMask(d, hn::Eq(block, hn::Set(numbers, index))); };
+  const auto second = mask_of(1), third = mask_of(2), fourth = mask_of(3);
+  for (std::int64_t k = 0; k < 16; k += 4, from += 4, to += 4 * to_stride) {
+    // Parts of four rows become a vector's blocks while they are loaded, which takes no shuffle.
+    const auto rows = [&](std::int64_t i) HWY_ATTR {
+      auto parts = hn::LoadDup128(d, from + i * from_stride);
+      parts = hn::IfThenElse(second, hn::LoadDup128(d, from + (i + 4) * from_stride), parts);
+      parts = hn::IfThenElse(third, hn::LoadDup128(d, from + (i + 8) * from_stride), parts);
+      return hn::IfThenElse(fourth, hn::LoadDup128(d, from + (i + 12) * from_stride), parts);
+    };
+    store_transposed(d, rows(0), rows(1), rows(2), rows(3), to, static_cast<std::size_t>(to_stride));
+  }
+#else
+  simd_transpose(from, from_stride, 16, 16, to, to_stride);
+#endif
 }
 
 }  // namespace HWY_NAMESPACE

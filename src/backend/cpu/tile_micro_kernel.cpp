@@ -15,9 +15,8 @@ namespace {
 
 #define PLIMSOLL_TILES_AND_VECTORS \
   __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16")))
-// For code that is part of a function with these instructions.
-#define PLIMSOLL_PART \
-  __attribute__((always_inline, target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16")))
+// It marks code that is part of such a function.
+#define PLIMSOLL_PART __attribute__((always_inline)) PLIMSOLL_TILES_AND_VECTORS
 
 constexpr std::int64_t kHalf = kPanelWidth / 2;         // rows or columns of a tile
 constexpr std::int64_t kTile = kPanelStepElements / 2;  // its elements
