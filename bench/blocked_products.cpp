@@ -2,7 +2,8 @@
 // fastest micro-kernel of this processor: the linear products of a layer of the base model over 709 rows and 2,836 (a
 // full page, and four), forward and both gradients, each as often as a layer has it, over the processor's own rate
 // (matrix_rate.h). All sizes are measured in turn. "panels" is the rate of the micro-kernel alone, on panels that lie
-// in the first cache. "AMX, alone" neither copies rows of a, or transposes them, nor stores results.
+// in the first cache. "AMX, alone" neither fetches rows of a, or transposes them, nor stores results. A second table
+// says what a step of the micro-kernel takes, and what memory's work adds to it.
 //
 //   plimsoll_blocked_products [threads] [repetitions]
 #include <fmt/format.h>
@@ -12,6 +13,7 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,11 +30,10 @@ constexpr std::int64_t kMostRows = 2836, kWidest = 3072;
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-// Multiplies and does nothing besides: rows of a are not copied, and results not stored. It shows what products would
-// reach if memory's work took no time.
+// Multiplies and does nothing besides: rows of a are not fetched, and results not stored.
 void multiply_alone(const std::uint16_t* a, std::int64_t a_stride, const std::uint16_t* b, std::int64_t steps, float* c,
-                    bool adds, const Besides&) {
-  tile_micro_kernel()->multiply(a, a_stride, b, steps, c, adds, {});
+                    const Besides&) {
+  tile_micro_kernel()->multiply(a, a_stride, b, steps, c, {});
 }
 
 struct Variant {
@@ -94,11 +95,74 @@ double rate_of(const MicroKernel& kernel, std::int64_t inner, int threads, const
     kernel.begin();
 #pragma omp barrier
     const double start = now();
-    for (int i = 0; i < kRounds; ++i) kernel.multiply(a, stride, b, steps, c, false, {});
+    for (int i = 0; i < kRounds; ++i) kernel.multiply(a, stride, b, steps, c, {});
     slowest = now() - start;
     kernel.end();
   }
   return 1e-9 * threads * kRounds * 2.0 * kMicroBlock * static_cast<double>(inner) / slowest;
+}
+
+// What is done besides multiplying a matrix of 768 columns by panels of 24 steps.
+struct Work {
+  const char* what;
+  std::int64_t b_panels;  // 48 KiB each
+  bool copies = false;    // each 32 rows of a, from beyond the second cache, fetched before
+  bool stores = false;    // as halves
+  bool keeps = false;     // adds to sums of a block of c
+  double seconds = 1e9;   // a step
+};
+
+// Returns the seconds of a step, of one thread, in the order of a product.
+double time_of_step(const MicroKernel& kernel, const Work& work, const std::uint16_t* numbers, std::byte* result) {
+  constexpr std::int64_t kRowPanels = 48, kSteps = 24, kInner = kSteps * kPanelStep, kStride = kInner + kPanelStep;
+  constexpr std::int64_t kRowBytes = kInner * 2, kPanels = 24;
+  const std::uint16_t* const b = numbers + kRowPanels * kPanelWidth * kInner;
+  auto* const panel = reinterpret_cast<std::uint16_t*>(result);
+  auto* const sums = reinterpret_cast<float*>(result + kMiB);
+  float* const kept = sums + kMicroBlock;
+  auto* const to = reinterpret_cast<std::byte*>(kept + kRowPanels / 2 * kPanels * kMicroBlock);
+  double seconds = 0;
+  for (int round = 0; round < 2; ++round) {  // the second finds the caches as the first left them
+    BlockStore store;
+    kernel.begin();
+    const double start = now();
+    for (std::int64_t i = 0; i < kRowPanels; ++i) {
+      const std::uint16_t* const rows = numbers + i * kPanelWidth * kInner;
+      if (work.copies || i == 0) {
+        for (std::int64_t at = 0; at < kPanelWidth * kInner; at += kPanelStep) {  // a line each, as products copy
+          std::memcpy(panel + at / kInner * kStride + at % kInner, rows + at, 2 * kPanelStep);
+        }
+      }
+      for (std::int64_t j = 0; j < kPanels; ++j) {
+        const std::int64_t b_panel = (i * kPanels + j) % work.b_panels;
+        NextLines next;
+        if (work.copies && j < kPanels * 2 / 3) {
+          next = {reinterpret_cast<const std::byte*>(rows + kPanelWidth * kInner) + 2 * j * kRowBytes, kRowBytes, 2,
+                  kSteps};
+        }
+        kernel.multiply(panel, kStride, b + b_panel * kPanelWidth * kInner, kSteps, sums, {next, store});
+        if (work.stores) {
+          store = {.from = sums,
+                   .to = to + i * kPanelWidth * kRowBytes + j * kPanelWidth * 2,
+                   .row_bytes = kRowBytes,
+                   .rows = kPanelWidth,
+                   .columns = kPanelWidth,
+                   .in_halves = true};
+        } else if (work.keeps) {
+          store = {.from = sums,
+                   .to = kept + (i % (kRowPanels / 2) * kPanels + j) * kMicroBlock,
+                   .row_bytes = kPanelWidth * 4,
+                   .rows = kPanelWidth,
+                   .columns = kPanelWidth,
+                   .adds = true,
+                   .is_read_soon = true};
+        }
+      }
+    }
+    seconds = now() - start;
+    kernel.end();
+  }
+  return seconds / static_cast<double>(kRowPanels * kPanels * kSteps);
 }
 
 void run(int threads, int repetitions) {
@@ -119,10 +183,12 @@ void run(int threads, int repetitions) {
   if (const MicroKernel* const kernel = tiles == nullptr ? vector_micro_kernel() : tiles; kernel != nullptr) {
     variants.push_back({kernel, kernel->blocking});
     if (kernel == tiles) variants.push_back({&alone, kernel->blocking});
-    for (const std::int64_t inner : {384, 768}) {
-      for (const auto& [rows, columns] : std::vector<std::array<std::int64_t, 2>>{
-               {192, 512}, {192, 768}, {256, 512}, {256, 768}, {384, 384}, {384, 512}, {384, 768}}) {
-        variants.push_back({kernel, {.inner = inner, .rows = rows, .columns = columns}});
+    for (const std::int64_t part : {384, 512, 768}) {
+      for (const std::int64_t rows : {384, 768}) {
+        for (const std::int64_t columns : {512, 768, 1024}) {
+          variants.push_back(
+              {kernel, {.inner = 1024, .part = part, .rows = rows, .columns = columns, .block = 768 * 768}});
+        }
       }
     }
   }
@@ -131,9 +197,19 @@ void run(int threads, int repetitions) {
     return;
   }
   constexpr std::int64_t kRows[2] = {709, kMostRows};
-  double rate = 0;
+  std::vector<Work> steps{{"panels of b from the second cache", 24},
+                          {"and rows of a copied", 24, true},
+                          {"and results stored as halves", 24, true, true},
+                          {"and instead added to sums that are kept", 24, true, false, true},
+                          {"panels of b from beyond the second cache", 96}};
+  double rate = 0, rate_of_one = 0;
   for (int i = 0; i < repetitions; ++i) {
     rate = std::max(rate, best_matrix_rate(DType::kBF16, threads));
+    rate_of_one = std::max(rate_of_one, best_matrix_rate(DType::kBF16, 1));
+    for (Work& work : steps) {
+      work.seconds =
+          std::min(work.seconds, time_of_step(*variants.front().kernel, work, numbers, result->bytes().data()));
+    }
     for (Variant& variant : variants) {
       variant.panels = std::max(
           variant.panels, rate_of(*variant.kernel, variant.blocking.inner, threads, numbers, result->bytes().data()));
@@ -145,14 +221,20 @@ void run(int threads, int repetitions) {
     }
   }
   fmt::print("{} threads, best of {}; the processor's rate is {:.0f} GFLOP/s\n", threads, repetitions, rate);
-  fmt::print("{:<12} {:>6} {:>6} {:>8} {:>8} {:>9} {:>10}\n", "kernel", "inner", "rows", "columns", "panels",
-             "709 rows", "2836 rows");
+  fmt::print("{:<12} {:>6} {:>6} {:>6} {:>8} {:>8} {:>9} {:>10}\n", "kernel", "inner", "part", "rows", "columns",
+             "panels", "709 rows", "2836 rows");
   for (const Variant& variant : variants) {
     const Blocking& blocking = variant.blocking;
-    fmt::print("{:<12} {:>6} {:>6} {:>8} {:>8.2f} {:>9.2f} {:>10.2f}\n", variant.kernel->name, blocking.inner,
-               blocking.rows, blocking.columns, variant.panels / rate,
+    fmt::print("{:<12} {:>6} {:>6} {:>6} {:>8} {:>8.2f} {:>9.2f} {:>10.2f}\n", variant.kernel->name, blocking.inner,
+               blocking.part, blocking.rows, blocking.columns, variant.panels / rate,
                1e-9 * flop_of_layer(709) / variant.seconds[0] / rate,
                1e-9 * flop_of_layer(kMostRows) / variant.seconds[1] / rate);
+  }
+  const double fastest = 1e-9 * 2.0 * kMicroBlock * kPanelStep / rate_of_one;
+  fmt::print("\none thread, a step of {}: ns, and the rate's share\n", variants.front().kernel->name);
+  fmt::print("{:<42} {:>6.1f}\n", "the processor's rate", 1e9 * fastest);
+  for (const Work& work : steps) {
+    fmt::print("{:<42} {:>6.1f} {:>6.2f}\n", work.what, 1e9 * work.seconds, fastest / work.seconds);
   }
 }
 

@@ -21,7 +21,8 @@ namespace plimsoll {
 namespace {
 
 // Three panels of rows and three of columns make a block; as many, of 128 inner elements, are packed at a time.
-constexpr Blocking kTiny{.inner = 64, .rows = 96, .columns = 96, .packed_bytes = 25'000, .packed_inner = 128};
+constexpr Blocking kTiny{
+    .inner = 96, .part = 64, .rows = 96, .columns = 96, .block = 64 * 96, .packed_bytes = 25'000, .packed_inner = 128};
 
 class BlockedProductTest : public testing::Test {
  protected:

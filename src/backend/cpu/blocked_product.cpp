@@ -19,7 +19,7 @@
 namespace plimsoll {
 
 // An operand, or a part of one, as lines (rows of a, columns of b) of `inner` elements. Panels are made of all but
-// contiguous rows of a, which are copied (RowsCopy).
+// contiguous rows of a, which are copied.
 struct PanelSource {
   const std::uint16_t* data;
   std::int64_t stride;  // elements between lines, or, if a line is not contiguous, between its elements
@@ -98,6 +98,18 @@ void pack_step(const PanelSource& source, std::int64_t panel, std::int64_t step,
   pack_whole_step(edge, edge_stride, source, to, to_stride);
 }
 
+// Copies `lines` contiguous lines of `inner` elements, each padded with zeros to whole steps.
+void copy_lines(const std::uint16_t* from, std::int64_t stride, std::int64_t lines, std::int64_t inner,
+                std::uint16_t* to, std::int64_t to_stride) {
+  const hn::CappedTag<std::uint16_t, kPanelStep> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const std::int64_t whole = inner / lanes * lanes, padded_inner = (inner + kPanelStep - 1) / kPanelStep * kPanelStep;
+  for (std::int64_t i = 0; i < lines; ++i, from += stride, to += to_stride) {
+    for (std::int64_t k = 0; k < whole; k += lanes) hn::StoreU(hn::LoadU(d, from + k), d, to + k);
+    std::fill(std::copy(from + whole, from + inner, to + whole), to + padded_inner, std::uint16_t{0});
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace plimsoll
 HWY_AFTER_NAMESPACE();
@@ -105,6 +117,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace plimsoll {
 
+HWY_EXPORT(copy_lines);
 HWY_EXPORT(pack_step);
 
 namespace {
@@ -123,11 +136,16 @@ Range part_range(std::int64_t count, std::int64_t unit, std::int64_t parts, std:
   return {units * index / parts * unit, std::min(count, units * (index + 1) / parts * unit)};
 }
 
+// Returns the columns of a block that is `inner` elements deep.
+std::int64_t block_columns(const Blocking& blocking, std::int64_t inner) {
+  return std::min(blocking.columns, std::max(kPanelWidth, blocking.block / inner / kPanelWidth * kPanelWidth));
+}
+
 // Says into how many blocks c is divided: a multiple of the threads, or many.
 struct Grid {
-  Grid(std::int64_t row_panels, std::int64_t column_panels, const Blocking& blocking, std::int64_t threads)
-      : rows(over(row_panels * kPanelWidth, blocking.rows)),
-        columns(over(column_panels * kPanelWidth, blocking.columns)) {
+  Grid(std::int64_t row_panels, std::int64_t column_panels, std::int64_t most_rows, std::int64_t most_columns,
+       std::int64_t threads)
+      : rows(over(row_panels * kPanelWidth, most_rows)), columns(over(column_panels * kPanelWidth, most_columns)) {
     constexpr std::int64_t kMany = 4;
     while (rows * columns % threads != 0 && rows * columns < kMany * threads) {
       const std::int64_t row_size = row_panels / rows, column_size = column_panels / columns;
@@ -175,17 +193,18 @@ struct Work {
   Grid grid;
 };
 
-// Two panels of a: one is copied while the other is multiplied, or, if they have to be transposed, both are packed at
-// once, because they lie side by side in memory's lines, which processors fetch in pairs.
-inline constexpr std::int64_t kPanelsOfA = 2;
+// Panels of a that are packed at once. Rows that have to be transposed lie side by side in memory's lines, which
+// processors fetch in pairs.
+inline constexpr std::int64_t kMostPanelsOfA = 2;
+inline std::int64_t panels_of_a(bool contiguous) { return contiguous ? 1 : kMostPanelsOfA; }
 
 // A thread's blocks of c.
 class Multiplier {
  public:
   struct Room {
-    std::uint16_t* panels;  // kPanelsOfA
+    std::uint16_t* panels;  // kMostPanelsOfA
     std::int64_t panel_stride;
-    float* block;
+    float* sums;  // a micro-block, and then, between the parts of the inner dimension, the sums of a block of c
   };
 
   Multiplier(const MicroKernel& kernel, const Work& work, const Room& room)
@@ -193,16 +212,12 @@ class Multiplier {
 
   // Multiplies the blocks [begin, end) of the grid. Neighbours share their columns.
   void run(std::int64_t begin, std::int64_t end) {
-    Place place{begin, 0, rows_of(begin).begin};
-    if (work_.a.contiguous) copy_simply(copy_of(place, {0, real_rows(place)}, 0));
     kernel_.begin();
-    for (std::int64_t turn = 0; place.item < end; ++turn) {
-      const std::int64_t in_group = (place.row - rows_of(place.item).begin) % kPanelsOfA;
-      if (!work_.a.contiguous && in_group == 0) pack_group(place);
+    for (Place place{begin, 0, rows_of(begin).begin}; place.item < end;) {
+      const std::int64_t panels = group_size(place);
       const Place next = after(place);
-      if (place.step_part == 0 && place.row == rows_of(place.item).begin) store_before_block();
-      multiply(place, work_.a.contiguous ? turn % kPanelsOfA : in_group,
-               work_.a.contiguous && next.item < end ? &next : nullptr);
+      pack_group(place, panels);
+      multiply(place, panels, next.item < end && work_.a.contiguous ? rows_at(next) : NextLines{});
       place = next;
     }
     store_simply(finished_);
@@ -210,15 +225,18 @@ class Multiplier {
   }
 
  private:
-  // A panel of a, or a part of one, and the block of c that it is multiplied for: block after block, and in each all
-  // rows before the next part.
+  // The first panel of a that is packed next, or a part of it, and the block of c that it is multiplied for: block
+  // after block, and in each all rows before the next part.
   struct Place {
     std::int64_t item, step_part, row;
   };
 
+  std::int64_t group_size(const Place& place) const {
+    return std::min(panels_of_a(work_.a.contiguous), rows_of(place.item).end - place.row);
+  }
   Place after(Place place) const {
     const Range rows = rows_of(place.item);
-    if (++place.row < rows.end) return place;
+    if ((place.row += group_size(place)) < rows.end) return place;
     if (++place.step_part < work_.step_parts) return {place.item, place.step_part, rows.begin};
     return {place.item + 1, 0, rows_of(place.item + 1).begin};
   }
@@ -229,71 +247,91 @@ class Multiplier {
     return part_range(work_.column_panels, 1, work_.grid.columns, item / work_.grid.rows);
   }
   Range steps_of(const Place& place) const { return part_range(work_.steps, 1, work_.step_parts, place.step_part); }
-  std::int64_t real_rows(const Place& place) const {
-    return std::min(kPanelWidth, work_.a.lines - place.row * kPanelWidth);
+  Range inner_of(const Place& place) const {
+    const Range steps = steps_of(place);
+    return {steps.begin * kPanelStep, std::min(work_.a.inner, steps.end * kPanelStep)};
   }
+  std::int64_t real_rows(std::int64_t row) const { return std::min(kPanelWidth, work_.a.lines - row * kPanelWidth); }
   std::uint16_t* panel(std::int64_t which) const { return room_.panels + which * kPanelWidth * room_.panel_stride; }
 
-  RowsCopy copy_of(const Place& place, const Range& rows, std::int64_t to_panel) const {
-    const Range steps = steps_of(place);
-    const std::int64_t first = steps.begin * kPanelStep, end = std::min(work_.a.inner, steps.end * kPanelStep);
-    return {.from = work_.a.data + (place.row * kPanelWidth + rows.begin) * work_.a.stride + first,
-            .to = panel(to_panel) + rows.begin * room_.panel_stride,
-            .stride = work_.a.stride,
-            .panel_stride = room_.panel_stride,
-            .rows = rows.size(),
-            .steps = steps.size(),
-            .last = end - (steps.end - 1) * kPanelStep};
+  // Returns the rows that are copied into a panel.
+  NextLines rows_at(const Place& place) const {
+    const Range inner = inner_of(place);
+    const std::int64_t stride = work_.a.stride;
+    return {.from = reinterpret_cast<const std::byte*>(work_.a.data + place.row * kPanelWidth * stride + inner.begin),
+            .row_bytes = stride * 2,
+            .rows = real_rows(place.row),
+            .row_lines = over(inner.size(), kPanelStep)};
   }
 
-  void pack_group(const Place& place) const {
+  // What a panel holds beyond the matrix's last row does not matter, because it is not stored.
+  void pack_group(const Place& place, std::int64_t panels) const {
+    if (work_.a.contiguous) {
+      const Range inner = inner_of(place);
+      HWY_DYNAMIC_DISPATCH(copy_lines)
+      (work_.a.data + place.row * kPanelWidth * work_.a.stride + inner.begin, work_.a.stride, real_rows(place.row),
+       inner.size(), panel(0), room_.panel_stride);
+      return;
+    }
     const auto pack_one = HWY_DYNAMIC_DISPATCH(pack_step);
     const Range steps = steps_of(place);
-    const std::int64_t count = std::min(kPanelsOfA, rows_of(place.item).end - place.row);
     for (std::int64_t step = steps.begin; step < steps.end; ++step) {
-      for (std::int64_t i = 0; i < count; ++i) {
+      for (std::int64_t i = 0; i < panels; ++i) {
         pack_one(work_.a, place.row + i, step, panel(i) + (step - steps.begin) * kPanelStep, room_.panel_stride);
       }
     }
   }
 
-  // Multiplies a panel by the block's columns, and copies the one at `next`, if any, into the other's room.
-  void multiply(const Place& place, std::int64_t which, const Place* next) {
+  // Multiplies a group of panels by the block's columns, and has the rows that are copied next fetched, a share with
+  // each micro-block.
+  void multiply(const Place& place, std::int64_t panels, NextLines next) {
     const Range steps = steps_of(place), columns = columns_of(place.item);
-    const bool is_last_part = place.step_part + 1 == work_.step_parts;
-    const std::int64_t next_rows = next == nullptr ? 0 : real_rows(*next);
-    for (std::int64_t j = 0; j < columns.size(); ++j) {
-      float* const sums = room_.block + kMicroBlock * micro_block(place, j, columns.size());
-      const Range rows = part_range(next_rows, 1, columns.size(), j);
-      const Besides besides{.copy = rows.size() == 0 ? RowsCopy{} : copy_of(*next, rows, 1 - which),
-                            .store = finished_};
-      const std::uint16_t* const b =
-          work_.packed_b + ((columns.begin + j) * work_.steps + steps.begin) * kPanelStepElements;
-      kernel_.multiply(panel(which), room_.panel_stride, b, steps.size(), sums, place.step_part > 0, besides);
-      finished_ = is_last_part ? store_of(place, columns.begin + j, sums) : BlockStore{};
+    const std::int64_t share = over(next.rows, panels * columns.size());
+    std::int64_t left = next.rows;
+    for (std::int64_t i = 0; i < panels; ++i) {
+      for (std::int64_t j = 0; j < columns.size(); ++j) {
+        const std::uint16_t* const b =
+            work_.packed_b + ((columns.begin + j) * work_.steps + steps.begin) * kPanelStepElements;
+        next.rows = std::min(share, left);
+        kernel_.multiply(panel(i), room_.panel_stride, b, steps.size(), room_.sums, {.next = next, .store = finished_});
+        finished_ = finish(place, place.row + i, j);
+        next.from += next.rows * next.row_bytes;
+        left -= next.rows;
+      }
     }
   }
 
-  // Between the parts of the inner dimension a block's sums are kept, so the one before has to be stored at last.
-  void store_before_block() {
-    if (work_.step_parts > 1) store_simply(std::exchange(finished_, {}));
+  // Says what becomes of a micro-block: between the parts of the inner dimension its sums are kept.
+  BlockStore finish(const Place& place, std::int64_t row_panel, std::int64_t column) const {
+    const Range columns = columns_of(place.item);
+    BlockStore store = store_of(row_panel, columns.begin + column);
+    if (work_.step_parts == 1) return store;
+    const std::int64_t in_block = (row_panel - rows_of(place.item).begin) * columns.size() + column;
+    float* const kept = room_.sums + kMicroBlock * (1 + in_block);
+    if (place.step_part + 1 < work_.step_parts) return keep_at(kept, place.step_part > 0);
+    store.plus = kept;
+    return store;
   }
 
-  // Says where a micro-block's sums are kept: between the parts all of a block's are, otherwise they are until stored.
-  std::int64_t micro_block(const Place& place, std::int64_t j, std::int64_t columns) {
-    if (work_.step_parts == 1) return micro_blocks_++ % 2;
-    return (place.row - rows_of(place.item).begin) * columns + j;
+  BlockStore keep_at(float* kept, bool adds) const {
+    return {.from = room_.sums,
+            .to = kept,
+            .row_bytes = kPanelWidth * static_cast<std::int64_t>(sizeof(float)),
+            .rows = kPanelWidth,
+            .columns = kPanelWidth,
+            .adds = adds,
+            .is_read_soon = true};
   }
 
-  BlockStore store_of(const Place& place, std::int64_t column_panel, const float* sums) const {
+  BlockStore store_of(std::int64_t row_panel, std::int64_t column_panel) const {
     const MatmulShape& shape = work_.shape;
-    const std::int64_t row = place.row * kPanelWidth, column = work_.columns.begin + column_panel * kPanelWidth;
+    const std::int64_t row = row_panel * kPanelWidth, column = work_.columns.begin + column_panel * kPanelWidth;
     const std::int64_t row_stride = shape.row_stride == 0 ? shape.columns : shape.row_stride;
-    return {.from = sums,
+    return {.from = room_.sums,
             .to = static_cast<std::byte*>(work_.c) + bytes_of(shape.result, row * row_stride + column),
             .bias = shape.bias && work_.is_first ? work_.bias + column : nullptr,
             .row_bytes = static_cast<std::int64_t>(bytes_of(shape.result, row_stride)),
-            .rows = real_rows(place),
+            .rows = real_rows(row_panel),
             .columns = std::min(kPanelWidth, work_.columns.end - column),
             .in_halves = shape.result == DType::kBF16,
             .adds = shape.accumulate || !work_.is_first};
@@ -303,7 +341,6 @@ class Multiplier {
   const Work& work_;
   Room room_;
   BlockStore finished_;  // is stored while the next micro-block is multiplied
-  std::int64_t micro_blocks_ = 0;
 };
 
 }  // namespace
@@ -326,14 +363,14 @@ BlockedProduct::BlockedProduct(const MicroKernel& kernel, const MatmulShape& lar
   }
   const std::int64_t all_columns = padded(largest.columns, kPanelWidth);
   // Another line, so that rows whose distance would be a power of two do not meet in the same sets of the first cache.
-  panel_stride_ = std::min(inner, blocking_.inner) + kPanelStep;
+  panel_stride_ = std::max(std::min(inner, blocking_.inner), keeps_blocks ? blocking_.part : 0) + kPanelStep;
   const std::int64_t block =
       std::min(blocking_.rows, padded(largest.rows, kPanelWidth)) * std::min(blocking_.columns, all_columns);
-  block_floats_ = keeps_blocks ? std::max(block, 2 * kMicroBlock) : 2 * kMicroBlock;
-  const std::size_t most_packed = std::max(bytes_of(DType::kBF16, blocking_.columns * inner), blocking_.packed_bytes);
+  block_floats_ = kMicroBlock + (keeps_blocks ? block : 0);
+  const std::size_t most_packed = std::max(bytes_of(DType::kBF16, kPanelWidth * inner), blocking_.packed_bytes);
   ScratchLayout layout;
   b_at_ = layout.add_bytes(std::min(most_packed, bytes_of(DType::kBF16, all_columns * inner)));
-  a_at_ = layout.add<std::uint16_t>(threads * kPanelsOfA * kPanelWidth * panel_stride_);
+  a_at_ = layout.add<std::uint16_t>(threads * panels_of_a(!largest.transposed_a) * kPanelWidth * panel_stride_);
   c_at_ = layout.add<float>(threads * block_floats_);
   scratch_bytes_ = layout.bytes();
 }
@@ -342,7 +379,7 @@ BlockedProduct::BlockedProduct(const MicroKernel& kernel, const MatmulShape& lar
 std::int64_t BlockedProduct::packed_columns(const MatmulShape& shape) const {
   const std::size_t column_bytes = bytes_of(DType::kBF16, padded(packed_inner(shape), kPanelStep));
   const auto most = static_cast<std::int64_t>(blocking_.packed_bytes / column_bytes);
-  return std::min(shape.columns, std::max(blocking_.columns, most / kPanelWidth * kPanelWidth));
+  return std::min(shape.columns, std::max(kPanelWidth, most / kPanelWidth * kPanelWidth));
 }
 
 // A sum that is stored in halves must not be added to later.
@@ -368,24 +405,27 @@ void BlockedProduct::run(const MatmulShape& shape, const void* a, const void* b,
       pack(part_of(b, shape.transposed_b, true, shape.columns, shape.inner, columns, inner), packed_b);
       const std::int64_t row_panels = over(shape.rows, kPanelWidth), column_panels = over(columns.size(), kPanelWidth);
       const std::int64_t steps = over(inner.size(), kPanelStep);
-      const Work work{.shape = shape,
-                      .a = part_of(a, !shape.transposed_a, false, shape.rows, shape.inner, {0, shape.rows}, inner),
-                      .packed_b = packed_b,
-                      .columns = columns,
-                      .is_first = begin == 0,
-                      .bias = bias,
-                      .c = c,
-                      .row_panels = row_panels,
-                      .column_panels = column_panels,
-                      .steps = steps,
-                      .step_parts = over(steps, blocking_.inner / kPanelStep),
-                      .grid = Grid(row_panels, column_panels, blocking_, threads_)};
+      const bool is_one_part = steps * kPanelStep <= blocking_.inner;
+      const std::int64_t block_inner = is_one_part ? steps * kPanelStep : blocking_.part;
+      const Work work{
+          .shape = shape,
+          .a = part_of(a, !shape.transposed_a, false, shape.rows, shape.inner, {0, shape.rows}, inner),
+          .packed_b = packed_b,
+          .columns = columns,
+          .is_first = begin == 0,
+          .bias = bias,
+          .c = c,
+          .row_panels = row_panels,
+          .column_panels = column_panels,
+          .steps = steps,
+          .step_parts = over(steps, block_inner / kPanelStep),
+          .grid = Grid(row_panels, column_panels, blocking_.rows, block_columns(blocking_, block_inner), threads_)};
       parallel_for(work.grid.rows * work.grid.columns, 1, [&](std::int64_t first, std::int64_t end) {
         const std::int64_t thread = omp_get_thread_num();
         const Multiplier::Room room{.panels = reinterpret_cast<std::uint16_t*>(scratch + a_at_) +
-                                              thread * kPanelsOfA * kPanelWidth * panel_stride_,
+                                              thread * panels_of_a(!shape.transposed_a) * kPanelWidth * panel_stride_,
                                     .panel_stride = panel_stride_,
-                                    .block = reinterpret_cast<float*>(scratch + c_at_) + thread * block_floats_};
+                                    .sums = reinterpret_cast<float*>(scratch + c_at_) + thread * block_floats_};
         Multiplier(kernel_, work, room).run(first, end);
       });
     }

@@ -11,20 +11,17 @@
 namespace plimsoll {
 namespace {
 
-constexpr std::int64_t kHalf = kPanelWidth / 2;                        // rows or columns of a tile
-constexpr std::int64_t kTile = kPanelStepElements / 2;                 // its elements
-constexpr Blocking kSmall{.inner = 256, .rows = 192, .columns = 256};  // fits second caches of 512 KiB
+constexpr std::int64_t kHalf = kPanelWidth / 2;         // rows or columns of a tile
+constexpr std::int64_t kTile = kPanelStepElements / 2;  // its elements
+constexpr Blocking kSmall{
+    .inner = 256, .part = 256, .rows = 192, .columns = 256, .block = 256 * 256};  // fits second caches of 512 KiB
 
 void nothing() {}
 
-void do_simply(const Besides& besides) {
-  copy_simply(besides.copy);
-  store_simply(besides.store);
-}
-
 void multiply_simply(const std::uint16_t* a, std::int64_t a_stride, const std::uint16_t* b, std::int64_t steps,
-                     float* c, bool adds, const Besides& besides) {
-  if (!adds) std::fill(c, c + kMicroBlock, 0.0F);
+                     float* c, const Besides& besides) {
+  store_simply(besides.store);
+  std::fill(c, c + kMicroBlock, 0.0F);
   for (std::int64_t step = 0; step < steps; ++step, a += kPanelStep, b += kPanelStepElements) {
     for (std::int64_t i = 0; i < kPanelWidth; ++i) {
       for (std::int64_t j = 0; j < kPanelWidth; ++j) {
@@ -36,21 +33,19 @@ void multiply_simply(const std::uint16_t* a, std::int64_t a_stride, const std::u
       }
     }
   }
-  do_simply(besides);
 }
 
 #if defined(__x86_64__)
 PLIMSOLL_AVX512_BF16 void multiply_by_vectors(const std::uint16_t* a, std::int64_t a_stride, const std::uint16_t* b,
-                                              std::int64_t steps, float* c, bool adds, const Besides& besides) {
+                                              std::int64_t steps, float* c, const Besides& besides) {
+  store_simply(besides.store);
   constexpr int kRows = 8, kVectors = 2;
   for (std::int64_t i = 0; i < kPanelWidth; i += kRows) {
     __m512 sums[kRows][kVectors];
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
-      for (int v = 0; v < kVectors; ++v) {
-        sums[r][v] = adds ? _mm512_loadu_ps(c + (i + r) * kPanelWidth + v * kHalf) : _mm512_setzero_ps();
-      }
+      for (int v = 0; v < kVectors; ++v) sums[r][v] = _mm512_setzero_ps();
     }
     const std::uint16_t* row = a + i * a_stride;
     const std::uint16_t* column = b;
@@ -74,26 +69,18 @@ PLIMSOLL_AVX512_BF16 void multiply_by_vectors(const std::uint16_t* a, std::int64
       for (int v = 0; v < kVectors; ++v) _mm512_storeu_ps(c + (i + r) * kPanelWidth + v * kHalf, sums[r][v]);
     }
   }
-  do_simply(besides);
 }
 #endif
 
 }  // namespace
 
-void copy_simply(const RowsCopy& copy) {
-  for (std::int64_t i = 0; i < copy.rows; ++i) {
-    const std::uint16_t* const from = copy.from + i * copy.stride;
-    std::uint16_t* const to = copy.to + i * copy.panel_stride;
-    const std::int64_t elements = (copy.steps - 1) * kPanelStep + copy.last;
-    std::fill(std::copy(from, from + elements, to), to + copy.steps * kPanelStep, std::uint16_t{0});
-  }
-}
-
 void store_simply(const BlockStore& block) {
   for (std::int64_t i = 0; i < block.rows; ++i) {
     std::byte* const row = static_cast<std::byte*>(block.to) + i * block.row_bytes;
     for (std::int64_t j = 0; j < block.columns; ++j) {
-      const float sum = block.from[i * kPanelWidth + j] + (block.bias == nullptr ? 0.0F : block.bias[j]);
+      const std::int64_t at = i * kPanelWidth + j;
+      const float sum = block.from[at] + (block.plus == nullptr ? 0.0F : block.plus[at]) +
+                        (block.bias == nullptr ? 0.0F : block.bias[j]);
       if (block.in_halves) {
         reinterpret_cast<std::uint16_t*>(row)[j] = float_to_bfloat16(sum);
       } else {
