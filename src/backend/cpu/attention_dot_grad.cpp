@@ -78,8 +78,8 @@ HWY_INLINE void load_dot_query_tile(const AttentionProblem& problem, const Atten
                                     const DotBackwardScratch& scratch) {
   turn_pairs(problem, data.q, head, tile, scratch.queries);
   turn_pairs(problem, grad.doutput, head, tile, scratch.doutputs);
-  pair_rows(problem, data.q, head, tile, scratch.q_pairs);
-  pair_rows(problem, grad.doutput, head, tile, scratch.doutput_pairs);
+  pair_tile(problem, data.q, head, tile, scratch.q_pairs);
+  pair_tile(problem, grad.doutput, head, tile, scratch.doutput_pairs);
   load_row_sums(problem, grad, tile, head, scratch.log_sum_exp, scratch.log_sum_rest, scratch.output_dot_doutput);
 }
 
@@ -119,9 +119,7 @@ void dot_grad_head(const AttentionProblem& problem, const AttentionData& data, c
       sums.add(tile, key, keys, scratch.dscores);
     }
     sums.finish(tile);
-    for (std::int64_t i = 0; i < tile.count; ++i) {
-      store_row(problem, scratch.dqueries, i, 1, head, first + i, grad.dq);
-    }
+    store_tile(problem, tile, scratch.dqueries, 1, head, grad.dq);
   }
   sums.store(bin_sums);
 }

@@ -121,9 +121,7 @@ void attention_grad_head(const AttentionProblem& problem, const AttentionData& d
       sums.add(tile, key, keys, scratch.dscores);
     }
     sums.finish(tile);
-    for (std::int64_t i = 0; i < tile.count; ++i) {
-      store_row(problem, scratch.dqueries, i, problem.score_scale, head, first + i, grad.dq);
-    }
+    store_tile(problem, tile, scratch.dqueries, problem.score_scale, head, grad.dq);
   }
   sums.store(bin_sums);
 }

@@ -8,12 +8,12 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 
 #include "backend/cpu/dot_product_bf16.h"
 #include "hwy/highway.h"
 // After highway.h:
 #include "backend/cpu/attention_tile-inl.h"
+#include "backend/cpu/simd_transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace plimsoll {
@@ -28,46 +28,52 @@ HWY_INLINE PairRows feature_pairs(const AttentionRows& of, const void* tensor, s
 HWY_INLINE void turn_pairs(const AttentionProblem& problem, const void* tensor, std::int64_t head,
                            const QueryTile& tile, std::uint32_t* words) {
   const PairRows rows = feature_pairs(problem, tensor, head, tile.first);
-  for (std::int64_t i = 0; i < tile.columns; ++i) {
-    for (std::int64_t p = 0; p < problem.head_size / 2; ++p) {
-      std::uint32_t word = 0;
-      if (i < tile.count) std::memcpy(&word, rows.data + i * rows.row_stride + 2 * p, sizeof word);
-      words[p * kAttentionQueryTile + i] = word;
+  const std::int64_t pairs = problem.head_size / 2;
+  // Pairs are moved like floats.
+  simd_transpose(reinterpret_cast<const float*>(rows.data), rows.row_stride / 2, tile.count, pairs,
+                 reinterpret_cast<float*>(words), kAttentionQueryTile);
+  for (std::int64_t p = 0; p < pairs; ++p) {
+    std::fill(words + p * kAttentionQueryTile + tile.count, words + p * kAttentionQueryTile + tile.columns, 0U);
+  }
+}
+
+// words[p, c] = feature c of the first `count` rows 2p and 2p + 1, for p below `pairs`; 0 beyond the count.
+HWY_INLINE void pair_rows(const PairRows& rows, std::int64_t count, std::int64_t features, std::int64_t pairs,
+                          std::uint32_t* words) {
+  for (std::int64_t p = 0; p < pairs; ++p, words += features) {
+    const std::uint16_t* const even = rows.data + 2 * p * rows.row_stride;
+    if (2 * p + 1 < count) {
+      const std::uint16_t* const odd = even + rows.row_stride;
+      for (std::int64_t c = 0; c < features; ++c) words[c] = even[c] | std::uint32_t{odd[c]} << 16;
+    } else if (2 * p < count) {
+      for (std::int64_t c = 0; c < features; ++c) words[c] = even[c];
+    } else {
+      std::fill_n(words, features, 0U);
     }
   }
 }
 
-// words[p, c] = feature c of the tile's rows 2p and 2p + 1, for p below kAttentionQueryTile / 2; 0 beyond the tile's
-// count.
-HWY_INLINE void pair_rows(const AttentionProblem& problem, const void* tensor, std::int64_t head, const QueryTile& tile,
+// The same for a tile's rows, and all of a tile's pairs.
+HWY_INLINE void pair_tile(const AttentionProblem& problem, const void* tensor, std::int64_t head, const QueryTile& tile,
                           std::uint32_t* words) {
-  const PairRows rows = feature_pairs(problem, tensor, head, tile.first);
-  for (std::int64_t p = 0; p < kAttentionQueryTile / 2; ++p, words += problem.head_size) {
-    const std::uint16_t* const even = rows.data + 2 * p * rows.row_stride;
-    if (2 * p + 1 < tile.count) {
-      const std::uint16_t* const odd = even + rows.row_stride;
-      for (std::int64_t c = 0; c < problem.head_size; ++c) words[c] = even[c] | std::uint32_t{odd[c]} << 16;
-    } else if (2 * p < tile.count) {
-      for (std::int64_t c = 0; c < problem.head_size; ++c) words[c] = even[c];
-    } else {
-      std::fill_n(words, problem.head_size, 0U);
-    }
-  }
+  pair_rows(feature_pairs(problem, tensor, head, tile.first), tile.count, problem.head_size, kAttentionQueryTile / 2,
+            words);
 }
 
 // columns[c, j] = feature c of row first + j of k or v, for their head, for j below problem.turned_stride(); 0 from
 // `count` on.
 HWY_INLINE void turn_sample(const AttentionProblem& problem, const void* tensor, std::int64_t head, std::int64_t first,
                             std::int64_t count, std::uint16_t* columns) {
-  const PairRows rows = feature_pairs(problem.of_keys, tensor, head, first);
+  constexpr std::int64_t kPairs = 16, kFeatures = 64;  // at a time
+  alignas(64) std::uint32_t words[kPairs * kFeatures];
+  PairRows rows = feature_pairs(problem.of_keys, tensor, head, first);
   const std::int64_t stride = problem.turned_stride();
-  constexpr std::int64_t kBlock = 32;  // rows: a block stays in L1 while it is read
-  for (std::int64_t block = 0; block < stride; block += kBlock) {
-    const std::int64_t end = std::min(block + kBlock, count);
-    for (std::int64_t c = 0; c < problem.head_size; ++c) {
-      std::uint16_t* const to = columns + c * stride;
-      for (std::int64_t j = block; j < end; ++j) to[j] = rows.data[j * rows.row_stride + c];
-      for (std::int64_t j = std::max(block, end); j < block + kBlock; ++j) to[j] = 0;
+  for (std::int64_t j = 0; j < stride; j += 2 * kPairs, rows.data += 2 * kPairs * rows.row_stride) {
+    for (std::int64_t c = 0; c < problem.head_size; c += kFeatures) {
+      const std::int64_t features = std::min(kFeatures, problem.head_size - c);
+      pair_rows({rows.data + c, rows.row_stride}, count - j, features, kPairs, words);
+      simd_transpose(reinterpret_cast<const float*>(words), features, kPairs, features,
+                     reinterpret_cast<float*>(columns + c * stride + j), stride / 2);
     }
   }
 }

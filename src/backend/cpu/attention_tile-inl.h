@@ -24,6 +24,7 @@
 // After highway.h:
 #include "backend/cpu/simd_halves-inl.h"
 #include "backend/cpu/simd_math-inl.h"
+#include "backend/cpu/simd_transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace plimsoll {
@@ -129,22 +130,46 @@ HWY_INLINE void store_sums(const AttentionRows& of, const HeadRows& sums, std::i
 // Transposes: columns[c, i] = rows[i, c]; columns beyond the tile's count become 0.
 HWY_INLINE void turn_rows(const QueryTile& tile, const float* rows, std::int64_t stride, std::int64_t head_size,
                           float* columns) {
+  simd_transpose(rows, stride, tile.count, head_size, columns, kAttentionQueryTile);
   for (std::int64_t c = 0; c < head_size; ++c) {
     float* const to = columns + c * kAttentionQueryTile;
-    for (std::int64_t i = 0; i < tile.count; ++i) to[i] = rows[i * stride + c];
-    for (std::int64_t i = tile.count; i < tile.columns; ++i) to[i] = 0;
+    std::fill(to + tile.count, to + tile.columns, 0.0F);
   }
 }
 
-// Stores one query's row: the head's part of row `row` of `tensor` = factor * columns[c, i].
-HWY_INLINE void store_row(const AttentionProblem& problem, const float* columns, std::int64_t i, float factor,
-                          std::int64_t head, std::int64_t row, void* tensor) {
+// Stores a tile's rows: the head's part of row tile.first + i of `tensor` = factors[i] * columns[c, i].
+HWY_INLINE void store_tile(const AttentionProblem& problem, const QueryTile& tile, const float* columns,
+                           const float* factors, std::int64_t head, void* tensor) {
+  constexpr std::int64_t kRows = 16, kFeatures = 64;  // at a time
+  const hn::ScalableTag<float> d;
+  alignas(64) float rows[kRows * kFeatures];
   for_element_type(problem.dtype, [&](auto element) {
-    auto* const to = static_cast<decltype(element)*>(head_part(problem, tensor, row, head));
-    for (std::int64_t c = 0; c < problem.head_size; ++c) {
-      store_float(factor * columns[c * kAttentionQueryTile + i], to + c);
+    for (std::int64_t i = 0; i < tile.count; i += kRows) {
+      auto* const to = static_cast<decltype(element)*>(head_part(problem, tensor, tile.first + i, head));
+      const std::int64_t count = std::min(kRows, tile.count - i);
+      for (std::int64_t c = 0; c < problem.head_size; c += kFeatures) {
+        const std::int64_t features = std::min(kFeatures, problem.head_size - c);
+        simd_transpose(columns + c * kAttentionQueryTile + i, kAttentionQueryTile, features, count, rows, kFeatures);
+        for (std::int64_t r = 0; r < count; ++r) {
+          const float* const row = rows + r * kFeatures;
+          auto* const part = to + r * problem.width + c;
+          const auto factor = hn::Set(d, factors[i + r]);
+          std::int64_t f = 0;
+          for (; f + vector_lanes() <= features; f += vector_lanes()) {
+            store_floats(hn::Mul(factor, hn::LoadU(d, row + f)), d, part + f);
+          }
+          for (; f < features; ++f) store_float(factors[i + r] * row[f], part + f);
+        }
+      }
     }
   });
+}
+
+HWY_INLINE void store_tile(const AttentionProblem& problem, const QueryTile& tile, const float* columns, float factor,
+                           std::int64_t head, void* tensor) {
+  float factors[kAttentionQueryTile];
+  std::fill_n(factors, tile.count, factor);
+  store_tile(problem, tile, columns, factors, head, tensor);
 }
 
 // Stores output rows and their log_sum_exp once a tile of queries has met every key; `columns` holds sums of exp(score
@@ -152,15 +177,17 @@ HWY_INLINE void store_row(const AttentionProblem& problem, const float* columns,
 HWY_INLINE void store_outputs(const AttentionProblem& problem, const QueryTile& tile, const float* columns,
                               const float* sums, const float* largest, std::int64_t head, void* output,
                               float* log_sum_exp) {
+  float factors[kAttentionQueryTile];
   for (std::int64_t i = 0; i < tile.count; ++i) {
     const std::int64_t row = tile.first + i;
     const float sum = sums[i];  // is 0 only where every key is masked
-    store_row(problem, columns, i, sum == 0 ? 0 : problem.dropout_scale / sum, head, row, output);
+    factors[i] = sum == 0 ? 0 : problem.dropout_scale / sum;
     float* const pair = log_sum_exp + 2 * (row * problem.heads + head);
     const double exact = double{largest[i]} + std::log(double{sum});
     pair[0] = sum == 0 ? -std::numeric_limits<float>::infinity() : static_cast<float>(exact);
     pair[1] = std::isfinite(pair[0]) ? static_cast<float>(exact - double{pair[0]}) : 0;
   }
+  store_tile(problem, tile, columns, factors, head, output);
 }
 
 // Returns the sum of a[c] * b[c] over the head's part of one row.

@@ -41,9 +41,9 @@ HWY_INLINE void transpose_four(const float* from, std::size_t from_stride, float
                    hn::LoadU(d, from + 3 * from_stride), to, to_stride);
 }
 
-// to[columns, rows] = from[rows, columns]^T; rows of each are a stride apart.
-inline void simd_transpose(const float* from, std::int64_t from_stride, std::int64_t rows, std::int64_t columns,
-                           float* to, std::int64_t to_stride) {
+// The same for any number of rows and columns, four by four.
+inline void transpose_by_fours(const float* from, std::int64_t from_stride, std::int64_t rows, std::int64_t columns,
+                               float* to, std::int64_t to_stride) {
   const std::int64_t whole_rows = rows / 4 * 4, whole_columns = columns / 4 * 4;
   for (std::int64_t j = 0; j < columns; j += 4) {
     const bool whole = j < whole_columns;
@@ -77,8 +77,23 @@ HWY_INLINE void transpose_sixteen(const float* from, std::int64_t from_stride, f
     store_transposed(d, rows(0), rows(1), rows(2), rows(3), to, static_cast<std::size_t>(to_stride));
   }
 #else
-  simd_transpose(from, from_stride, 16, 16, to, to_stride);
+  transpose_by_fours(from, from_stride, 16, 16, to, to_stride);
 #endif
+}
+
+// to[columns, rows] = from[rows, columns]^T; rows of each are a stride apart.
+inline void simd_transpose(const float* from, std::int64_t from_stride, std::int64_t rows, std::int64_t columns,
+                           float* to, std::int64_t to_stride) {
+  const std::int64_t whole_rows = rows / 16 * 16, whole_columns = columns / 16 * 16;
+  for (std::int64_t j = 0; j < whole_columns; j += 16) {
+    for (std::int64_t i = 0; i < whole_rows; i += 16) {
+      transpose_sixteen(from + i * from_stride + j, from_stride, to + j * to_stride + i, to_stride);
+    }
+  }
+  transpose_by_fours(from + whole_rows * from_stride, from_stride, rows - whole_rows, whole_columns, to + whole_rows,
+                     to_stride);
+  transpose_by_fours(from + whole_columns, from_stride, rows, columns - whole_columns, to + whole_columns * to_stride,
+                     to_stride);
 }
 
 }  // namespace HWY_NAMESPACE
