@@ -697,6 +697,8 @@ class GenerateOptions(TypedDict, total=False):
     """Sample among the most likely tokens whose probabilities add up to this (default: 1)"""
     repetition_penalty: float
     """Logits of tokens already in the text are divided by this (negative ones multiplied) (default: 1)"""
+    stop_strings: Union[str, Sequence[str]]
+    """Text with which a continuation ends, and which belongs to it; may be repeated"""
     seed: int
     """Random seed of sampling (default: 42)"""
     device: Union[str, Sequence[str]]
@@ -739,6 +741,7 @@ GENERATE: Dict[str, Option] = {
     "top_k": Option("--top-k", "int", False),
     "top_p": Option("--top-p", "float", False),
     "repetition_penalty": Option("--repetition-penalty", "float", False),
+    "stop_strings": Option("--stop-strings", "str", True),
     "seed": Option("--seed", "int", False),
     "device": Option("--device", "str", False),
     "enforce_eager": Option("--enforce-eager", "flag", False),

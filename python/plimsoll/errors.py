@@ -30,7 +30,7 @@ class BudgetError(PlimsollError, MemoryError):
 
 
 class EnvironmentFailure(PlimsollError, OSError):
-    """A device, a disk, memory or permissions."""
+    """A device, a disk, memory, or a place that must not be written to."""
 
     def __str__(self) -> str:
         return Exception.__str__(self)

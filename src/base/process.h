@@ -14,8 +14,9 @@ namespace plimsoll {
 std::size_t resident_bytes();
 std::size_t peak_resident_bytes();
 std::size_t anonymous_bytes();  // of the resident set, those of no file
-// The process's memory varies from run to run by up to 1.1 MiB; a budget that a refusal names has room for that.
-inline constexpr std::size_t kVariationBytes = 2 * kMiB;
+// The process's memory varies from run to run by up to 1.1 MiB, and that of processes that MPI starts by up to 3.1; a
+// budget that a refusal names has room for that.
+inline constexpr std::size_t kVariationBytes = 2 * kMiB, kRanksVariationBytes = 4 * kMiB;
 // Resets VmHWM to the current resident set if the kernel allows it (/proc/self/clear_refs); returns false if not.
 bool reset_peak_resident();
 

@@ -44,6 +44,7 @@ struct GenerateOptions {
   bool chats = false;
   std::int64_t seed = 42;
   GenerationOptions form;
+  std::vector<std::string> stop_strings;
   const Command* command = nullptr;
 
   bool given(const char* option) const { return command->count(option) > 0; }
@@ -218,6 +219,16 @@ std::vector<std::vector<std::int32_t>> encoded(const ModelBundle& bundle, std::v
   return all;
 }
 
+// Returns whether the text of new tokens contains one of `stop_strings`.
+std::function<bool(std::span<const std::int32_t>)> stops_at(const std::vector<std::string>& stop_strings,
+                                                            const Tokenizer& tokenizer) {
+  if (stop_strings.empty()) return {};
+  return [&](std::span<const std::int32_t> tokens) {
+    const std::string text = tokenizer.decode(tokens);
+    return std::ranges::any_of(stop_strings, [&](const std::string& stop) { return text.find(stop) != text.npos; });
+  };
+}
+
 // Prints a text as it comes, in whole characters.
 class Typewriter {
  public:
@@ -276,10 +287,19 @@ void run_generate(Invocation& invocation, RunOptions& options, GenerateOptions& 
   refuse_replacing({{"--output", generate.output}}, options.inputs());
   refuse_replacing({{"--output", generate.output}}, {{"--data", generate.data}});
   std::vector<GenerationPrompt> prompts = prompts_of(generate);
+  if (std::ranges::find(generate.stop_strings, "") != generate.stop_strings.end()) {
+    throw UsageError({.what = "a stop string is empty, and would end every text at once",
+                      .where = "--stop-strings",
+                      .found = "\"\"",
+                      .allowed = "at least one character",
+                      .remedy = "omit it, or pass the text that ends a continuation"});
+  }
   const Device device = open_run_device(invocation, options);
   const ModelBundle bundle = open_evaluated_model(options);
   generate.form.sampling.seed = static_cast<std::uint64_t>(generate.seed);
-  const std::int64_t max_length = read_generation_config(bundle, *generate.command, generate.form);
+  const std::int64_t max_length =
+      read_generation_config(bundle, *generate.command, generate.form, generate.stop_strings);
+  generate.form.stops = stops_at(generate.stop_strings, *bundle.tokenizer);
   const std::vector<std::vector<std::int32_t>> ids = encoded(bundle, prompts, generate);
   std::size_t longest = 0;
   for (const std::vector<std::int32_t>& each : ids) longest = std::max(longest, each.size());
@@ -368,6 +388,10 @@ void add_generate(CLI::App& app, Invocation& invocation) {
                              "Logits of tokens already in the text are divided by this (negative ones multiplied)"),
          0, 1e6, true)
       ->capture_default_str();
+  command
+      ->add_option("--stop-strings", generate->stop_strings,
+                   "Text with which a continuation ends, and which belongs to it; may be repeated")
+      ->type_name("TEXT");
   whole_number(command->add_option("--seed", generate->seed, "Random seed of sampling"), 0)->capture_default_str();
   add_memory_options(command, *options);
   add_weights_offload_option(command, *options);
@@ -382,9 +406,9 @@ void add_generate(CLI::App& app, Invocation& invocation) {
                   "File with a line per prompt: prompt, completion, tokens, finish_reason (default: standard output)");
   command->footer(
       "What is not given as an option comes from generation_config.json; a warning names what is not supported.\n"
-      "A text ends at an end-of-text token (eos_token_id) or at --max-new-tokens. The text of a single prompt is\n"
-      "printed as it is generated; several are written as lines. The key-value cache of all texts that are\n"
-      "continued at once is part of the memory plan, as weights are.\n"
+      "A text ends at an end-of-text token (eos_token_id), after one of --stop-strings or at --max-new-tokens. The\n"
+      "text of a single prompt is printed as it is generated; several are written as lines. The key-value cache of\n"
+      "all texts that are continued at once is part of the memory plan, as weights are.\n"
       "\n"
       "  plimsoll generate --model run --prompt \"The total is\"\n"
       "  plimsoll generate --model run --data prompts.jsonl --output texts.jsonl --do-sample --temperature 0.7");

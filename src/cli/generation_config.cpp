@@ -62,8 +62,8 @@ constexpr std::array<std::pair<std::string_view, double>, 13> kNeutralNumbers = 
                                                                                   {"eta_cutoff", 0}}};
 
 void name_what_is_not_done(const json& config) {
-  constexpr std::array kRead = {"eos_token_id", "do_sample",          "temperature",   "top_k",
-                                "top_p",        "repetition_penalty", "max_new_tokens"};
+  constexpr std::array kRead = {"eos_token_id", "do_sample",          "temperature",    "top_k",
+                                "top_p",        "repetition_penalty", "max_new_tokens", "stop_strings"};
   for (const auto& [key, value] : config.items()) {
     if (std::ranges::find(kRead, key) != kRead.end() || value.is_null() || value == false) continue;
     if (std::ranges::find(kHarmlessKeys, key) != kHarmlessKeys.end()) continue;
@@ -114,6 +114,19 @@ std::set<std::int32_t> ends_of(const ModelBundle& bundle, const json& generation
   return ends;
 }
 
+// Returns the texts that end a continuation: one, or a list.
+std::vector<std::string> stop_strings_of(const ModelBundle& bundle, const json& config) {
+  constexpr const char* kKey = "stop_strings";
+  const json found = config.value(kKey, json());
+  std::vector<std::string> all;
+  for (const json& each : found.is_string() ? json::array({found}) : found) {
+    if (!each.is_string() || each.get<std::string>().empty())
+      refuse(bundle.origin, kKey, found, "a text, or a list of them");
+    all.push_back(each.get<std::string>());
+  }
+  return all;
+}
+
 // Reports options that only matter for sampling if there is none.
 void tell_unused_options(const Command& command) {
   for (const char* option : {"--temperature", "--top-k", "--top-p"}) {
@@ -123,7 +136,8 @@ void tell_unused_options(const Command& command) {
 
 }  // namespace
 
-std::int64_t read_generation_config(const ModelBundle& bundle, const Command& command, GenerationOptions& form) {
+std::int64_t read_generation_config(const ModelBundle& bundle, const Command& command, GenerationOptions& form,
+                                    std::vector<std::string>& stop_strings) {
   const json config = read_file(bundle);
   // Reads a number with the same limits as the option; `open`: `low` itself is not allowed.
   const auto number = [&](const char* key, const char* option, auto& value, double low, double high, bool open,
@@ -152,6 +166,7 @@ std::int64_t read_generation_config(const ModelBundle& bundle, const Command& co
     number("top_k", "--top-k", sampling.top_k, 0, 1e9, false, "a whole number, 0 or more");
   }
   form.ends = ends_of(bundle, config);
+  if (command.count("--stop-strings") == 0) stop_strings = stop_strings_of(bundle, config);
   name_what_is_not_done(config);
   if (!sampling.do_sample) tell_unused_options(command);
   const bool is_limited = command.count("--max-new-tokens") > 0 || !config.value("max_new_tokens", json()).is_null();

@@ -74,6 +74,11 @@ bool may_be_misspelt(const std::string& name, const std::string& known) {
 // Pages with equal hashes are compared after they have been read again.
 bool is_same_content(const Page& a, const Page& b) { return a.words == b.words && a.boxes == b.boxes; }
 
+bool asks_the_same(const Page& a, const Page& b) {
+  const auto asked = [](const Page& page) { return page.target == nullptr ? std::string() : page.target->asked(); };
+  return asked(a) == asked(b);
+}
+
 const char* content_of(const Page& page) { return page.is_text ? "text" : "words and boxes"; }
 
 Page read_again(const PageSource& source, std::size_t index) {
@@ -155,10 +160,11 @@ void DataSetChecker::add(const BlockReport& block) {
 
 void DataSetChecker::check_twice(const PageFacts& page) {
   const auto [id, new_id] = ids_.emplace(page.id, page.index);
-  const bool known = page.content != 0;
-  const auto [content, new_content] =
-      known ? contents_.emplace(page.content, page.index) : std::pair(contents_.end(), true);
-  if (new_id && new_content) return;
+  const bool known = page.content != 0, asks = page.asked != page.content;
+  if (known && asks) contents_.emplace(page.content, page.index);
+  auto& seen = asks ? asked_ : contents_;
+  const auto [same, is_new] = known ? seen.emplace(page.asked, page.index) : std::pair(seen.end(), true);
+  if (new_id && is_new) return;
   const Page here = read_again(source_, page.index);
   if (!new_id) {
     const Page first = read_again(source_, id->second);
@@ -171,9 +177,9 @@ void DataSetChecker::check_twice(const PageFacts& page) {
                             .remedy = "number the pages, or omit the second; ids must be unique"});
     }
   }
-  if (!new_content) {
-    const Page first = read_again(source_, content->second);
-    if (is_same_content(first, here)) {
+  if (!is_new) {
+    const Page first = read_again(source_, same->second);
+    if (is_same_content(first, here) && asks_the_same(first, here)) {
       report_.findings.add(Severity::kWarning, "duplicate-page",
                            {.what = here.is_text ? "two texts are the same" : "two pages have the same words and boxes",
                             .where = place(here),

@@ -46,9 +46,9 @@ class DataSetChecker {
   CheckReport report_;
   Findings word_level_, inside_first_, order_with_ends_, ends_;
   BoxExtent boxes_;
-  std::uint64_t document_ = 0;                                       // of the last page
-  PageSize document_size_{};                                         // up to it
-  std::unordered_map<std::uint64_t, std::uint32_t> ids_, contents_;  // hash -> first page that has it
+  std::uint64_t document_ = 0;                                               // of the last page
+  PageSize document_size_{};                                                 // up to it
+  std::unordered_map<std::uint64_t, std::uint32_t> ids_, contents_, asked_;  // hash -> first page that has it
 };
 
 }  // namespace plimsoll

@@ -39,6 +39,11 @@ std::uint64_t content_hash(const Page& page) {
   return std::max<std::uint64_t>(hash, 1);
 }
 
+std::uint64_t asked_hash(const Page& page, std::uint64_t content) {
+  const std::string asked = page.target == nullptr ? std::string() : page.target->asked();
+  return content == 0 || asked.empty() ? content : mixed(content, std::hash<std::string>()(asked));
+}
+
 std::uint64_t picture_hash(const Page& page) {
   return page.image.empty() ? 0 : std::hash<std::string>()(page.image.lexically_normal().string());
 }
@@ -128,9 +133,11 @@ void PageChecker::check_page(Page& page, std::size_t index, bool is_whole) {
   ++block_->counts.pages;
   block_->counts.texts += page.is_text ? 1U : 0U;
   block_->counts.words += page.words.size();
+  const std::uint64_t content = content_hash(page);
   block_->pages.push_back({.index = static_cast<std::uint32_t>(index),
                            .id = std::hash<std::string>()(page.id),
-                           .content = content_hash(page),
+                           .content = content,
+                           .asked = asked_hash(page, content),
                            .picture = options_.parts.image ? picture_hash(page) : 0,
                            .document = page.document.empty() ? 0 : std::hash<std::string>()(page.document),
                            .size = size_of(page)});

@@ -25,6 +25,7 @@ struct PageFacts {
   std::uint32_t index = 0;
   std::uint64_t id = 0;        // hash
   std::uint64_t content = 0;   // hash of words and boxes; 0: too few words to distinguish pages
+  std::uint64_t asked = 0;     // the same with PageTarget::asked
   std::uint64_t picture = 0;   // hash of its image's path; 0: none is read
   std::uint64_t document = 0;  // hash of its name; 0: it has none
   PageSize size{};

@@ -41,6 +41,9 @@ class PageTarget {
   virtual std::size_t subjects() const { return size(); }
   // Returns how many words these have together, if their words are written with them.
   virtual std::size_t subject_words() const { return 0; }
+  // Returns what it asks about the page, as one text. Pages of the same words that ask something else are no
+  // duplicates.
+  virtual std::string asked() const { return {}; }
   // Returns true if a running text already contains its beginning and ending tokens, so that none are added.
   virtual bool frames_text() const { return false; }
 };

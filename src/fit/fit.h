@@ -121,6 +121,11 @@ struct FitRequest {
   std::size_t startup_bytes = 0;
 };
 
+// Returns how much memory a budget that is named for such a run leaves besides its plan.
+inline std::size_t variation_bytes(const FitRequest& request) {
+  return request.step.ranks.ranks > 1 ? kRanksVariationBytes : kVariationBytes;
+}
+
 struct PlannedProgram {
   ProgramKind kind;
   ModelCapacity capacity;

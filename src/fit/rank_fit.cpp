@@ -195,7 +195,7 @@ RunPlan fit_on_ranks(FitRequest& request, Backend& backend, Communicator& ranks,
     if (most == 0) return std::move(*run);
     if (attempt + 1 == kTries) {
       const Need& need = needs[static_cast<std::size_t>(neediest)];
-      const std::size_t mebibytes = (need.bytes + kVariationBytes) / kMiB + 1;
+      const std::size_t mebibytes = (need.bytes + variation_bytes(request)) / kMiB + 1;
       throw BudgetTooSmall(
           {.what = "the run does not fit the memory budget of one of its ranks",
            .where = fmt::format("{}, rank {} on {}", request.budget_option.name, neediest, ranks.host(neediest)),

@@ -13,8 +13,8 @@
 namespace plimsoll {
 namespace {
 
-std::string listed(std::vector<MemoryItem> items) {
-  items.push_back({.name = "besides them, what varies between runs", .bytes = kVariationBytes});
+std::string listed(std::vector<MemoryItem> items, std::size_t variation) {
+  items.push_back({.name = "besides them, what varies between runs", .bytes = variation});
   std::string text;
   for (const MemoryItem& item : items) {
     if (item.bytes > 0) text += fmt::format("\n             {:<42}{:>10}", item.name, format_bytes(item.bytes));
@@ -26,12 +26,13 @@ std::string listed(std::vector<MemoryItem> items) {
 
 BudgetError host_too_small(const PlanSummary& least) {
   const std::size_t mebibytes = (least.host_peak_bytes + kVariationBytes) / kMiB + 1;
-  return BudgetError({.what = "the run's host memory does not fit its budget",
-                      .where = "--host-budget",
-                      .found = fmt::format("{}; the run needs {}:{}", format_bytes(least.host_budget_bytes),
-                                           format_bytes(least.host_peak_bytes), listed(least.host_items)),
-                      .allowed = fmt::format("{} MiB or more for this model and data", mebibytes),
-                      .remedy = fmt::format("pass --host-budget {}MiB, or fewer --dataloader-num-workers", mebibytes)});
+  return BudgetError(
+      {.what = "the run's host memory does not fit its budget",
+       .where = "--host-budget",
+       .found = fmt::format("{}; the run needs {}:{}", format_bytes(least.host_budget_bytes),
+                            format_bytes(least.host_peak_bytes), listed(least.host_items, kVariationBytes)),
+       .allowed = fmt::format("{} MiB or more for this model and data", mebibytes),
+       .remedy = fmt::format("pass --host-budget {}MiB, or fewer --dataloader-num-workers", mebibytes)});
 }
 
 BudgetTooSmall too_small(const FitRequest& request, const PlanSummary& smallest, Backend& backend) {
@@ -42,12 +43,12 @@ BudgetTooSmall too_small(const FitRequest& request, const PlanSummary& smallest,
   }
   std::string found =
       fmt::format("{}; the smallest plan (micro-batch {}) needs {}:", budget, smallest.levers.micro_batch_size, needed);
-  found += listed(smallest.items);
+  found += listed(smallest.items, variation_bytes(request));
   if (const std::string outlier = request.outlier ? request.outlier() : ""; !outlier.empty()) {
     found += "\n           " + outlier;
   }
   const BudgetOption& option = request.budget_option;
-  const std::size_t enough = smallest.predicted_peak_bytes + kVariationBytes;
+  const std::size_t enough = smallest.predicted_peak_bytes + variation_bytes(request);
   const std::size_t mebibytes = option.value(enough) / kMiB + 1;
   if (request.generates) {
     std::vector<std::string> others = {"lower --max-new-tokens", "shorten the prompts"};
@@ -66,8 +67,7 @@ BudgetTooSmall too_small(const FitRequest& request, const PlanSummary& smallest,
   }
   const std::vector<Remedy> remedies = find_remedies(request, smallest, backend);
   std::string remedy = fmt::format("pass {} {}MiB", option.name, mebibytes);
-  remedy += remedies.empty() ? ", as none of the changes tried is enough"
-                             : ", or change the run, cheapest first:";
+  remedy += remedies.empty() ? ", as none of the changes tried is enough" : ", or change the run, cheapest first:";
   return BudgetTooSmall({.what = "the run does not fit the memory budget",
                          .where = option.name,
                          .found = found,

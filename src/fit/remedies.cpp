@@ -313,7 +313,7 @@ std::vector<Remedy> find_remedies(const FitRequest& request, const PlanSummary& 
   const std::optional<PlanSummary> fastest = choose_plan(unlimited, backend);
   // The process's memory varies from run to run; a promised budget has room for that.
   FitRequest promised = request;
-  promised.budget_bytes -= std::min(promised.budget_bytes - 1, kVariationBytes);
+  promised.budget_bytes -= std::min(promised.budget_bytes - 1, variation_bytes(request));
   struct Trial {
     Outcome outcome = Outcome::kNoChange;
     FitRequest request;

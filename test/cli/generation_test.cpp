@@ -19,6 +19,12 @@ TEST_F(LanguageModel, WritesWhatItHasLearned) {
   const Outcome one = generate({"--prompt", "What is paid in cash? "});
   ASSERT_EQ(one.code, 0) << one.err;
   EXPECT_EQ(one.out, "The total.\n");
+  // A text ends with the token that completes a stop string.
+  const Outcome stopped =
+      generate({"--prompt", "What is paid in cash? ", "--stop-strings", "nothing like it", "--stop-strings", "he t"});
+  ASSERT_EQ(stopped.code, 0) << stopped.err;
+  EXPECT_EQ(stopped.out.substr(0, 5), "The t");
+  EXPECT_LT(stopped.out.size(), one.out.size());
   // Several at once, and drawn: the same whoever is written beside them.
   std::string longer;  // than the rows that are read at once
   for (int i = 0; i < 60; ++i) longer += "Receipt " + std::to_string(i) + " ";
@@ -94,6 +100,7 @@ TEST_F(LanguageModel, GenerationThatCannotBeIsRefused) {
   };
   refused({"--model", path("lm")}, 2, "--prompt");
   refused({"--model", path("lm"), "--prompt", "a", "--top-p", "0"}, 2, "--top-p");
+  refused({"--model", path("lm"), "--prompt", "a", "--stop-strings", ""}, 2, "--stop-strings");
   refused({"--model", path("lm"), "--prompt", "a", "--chat"}, 3, "no chat template");
   refused({"--model", path("lm"), "--data", path("pages/answers.jsonl"), "--chat"}, 2, "--chat");
   write_bytes(at("lm/generation_config.json"),
@@ -105,7 +112,8 @@ TEST_F(LanguageModel, GenerationThatCannotBeIsRefused) {
   EXPECT_THAT(beams.err, testing::HasSubstr("num_beams = 4"));
   EXPECT_THAT(beams.err, testing::Not(testing::HasSubstr("min_length")));
   for (const char* wrong : {R"({"do_sample": "yes"})", R"({"max_new_tokens": "9"})", R"({"max_new_tokens": 2.5})",
-                            R"({"eos_token_id": ["</s>"]})", R"({"do_sample": true, "top_k": "50"})"}) {
+                            R"({"eos_token_id": ["</s>"]})", R"({"stop_strings": [5]})", R"({"stop_strings": ""})",
+                            R"({"do_sample": true, "top_k": "50"})"}) {
     write_bytes(at("lm/generation_config.json"), wrong);
     refused({"--model", path("lm"), "--prompt", "a"}, 3, "makes no sense");
   }

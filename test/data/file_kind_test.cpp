@@ -90,6 +90,9 @@ TEST_F(FileKindTest, FoldersAreToldByWhatTheyHold) {
               HasSubstr("pass the file itself: " + (folder_.path() / "lines/pages.jsonl").string()));
   folder_.write("funsd/training_data/annotations/a.json", "{}");
   EXPECT_THAT(refusal(folder_.path() / "funsd").remedy, HasSubstr("training_data"));
+  const std::string above = "name " + (folder_.path() / "funsd/training_data").string();
+  EXPECT_EQ(refusal(folder_.path() / "funsd/training_data/annotations").remedy, above);
+  EXPECT_EQ(refusal(folder_.path() / "funsd/training_data/annotations/").remedy, above);
 }
 
 TEST_F(FileKindTest, NamesOfTheHubAndAddressesAreToldByTheirForm) {

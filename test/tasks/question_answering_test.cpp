@@ -255,6 +255,21 @@ TEST_F(Questions, WithTheSameIdAreSaid) {
   EXPECT_EQ(report.findings.count(Severity::kError), 0U);
 }
 
+// DocVQA's rows are a page and a question each.
+TEST_F(Questions, OfOnePageInSeveralRowsAreNoDuplicates) {
+  const auto row = [](const char* id, const char* question) {
+    json made =
+        page({"one", "two", "three", "four", "five", "six"}, {{{"question", question}, {"answers", {answer(0, 1)}}}});
+    made["id"] = id;
+    return made;
+  };
+  const auto found = [this](const std::vector<json>& rows) {
+    return checked(open(rows), answer_targets(true)).findings.count("duplicate-page");
+  };
+  EXPECT_EQ(found({row("a", "first?"), row("b", "second?"), row("c", "third?")}), 0U);
+  EXPECT_EQ(found({row("a", "first?"), row("b", "second?"), row("c", "second?")}), 1U);
+}
+
 TEST_F(Questions, FromWhichNothingCanBeLearnedAreSaid) {
   const json none = {{"question", "q"}, {"answers", json::array()}},
              one = {{"question", "r"}, {"answers", {answer(0, 1)}}};

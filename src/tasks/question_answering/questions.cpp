@@ -223,6 +223,12 @@ const Answer* Question::trained() const {
   return found == answers.end() ? nullptr : &*found;
 }
 
+std::string PageQuestions::asked() const {
+  std::string all;
+  for (const Question& question : questions) (all += question.text) += '\n';
+  return all;
+}
+
 std::size_t PageQuestions::positives() const {
   return static_cast<std::size_t>(
       std::ranges::count_if(questions, [](const Question& question) { return question.trained() != nullptr; }));

@@ -36,6 +36,7 @@ struct PageQuestions final : PageTarget {
 
   std::size_t size() const override { return questions.size(); }
   std::size_t positives() const override;
+  std::string asked() const override;
 };
 // Returns nullptr if the page has none.
 const PageQuestions* questions_of(const Page& page);
