@@ -4,7 +4,8 @@
   tools/check_generation.py [--families gpt2,llama] [--tokens 64] [--device cuda] [--work build/generation]
 
 Models are small, with random weights of which none is 0 or 1, and heads tied to the word embedding and not; prompts are
-of different lengths, several at a time, longer than what is read at once too. Exit 1 if a token differs.
+of different lengths, several at a time, longer than what is read at once too; and again with a stop string. Exit 1 if a
+token differs.
 """
 
 import argparse
@@ -58,26 +59,39 @@ def text_tokenizer(folder):
     return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizers.Tokenizer.from_str(json.dumps(definition)))
 
 
+def count_same(model, encoder, folder, options, *more, **settings):
+    """Returns how many prompts' tokens are those of transformers' generate, and the completions."""
+    tokens = options.tokens
+    lines = run([options.plimsoll, "generate", "--model", folder, "--data", folder.parent / "prompts.jsonl",
+                 "--max-new-tokens", tokens, "--budget", "1GiB", "--device", options.device, *more]).splitlines()
+    same, found = 0, [json.loads(line) for line in lines]
+    for prompt, line in zip(PROMPTS, found, strict=True):
+        ids = [model.config.bos_token_id] + encoder.encode(prompt, add_special_tokens=False)
+        with torch.no_grad():
+            expected = model.generate(torch.tensor([ids]), attention_mask=torch.ones(1, len(ids)), do_sample=False,
+                                      max_new_tokens=tokens, pad_token_id=model.config.pad_token_id,
+                                      **settings)[0, len(ids):]
+        good = line["tokens"] == expected.tolist()
+        same += good
+        if not good:
+            print(f"    {len(ids)} tokens before: {line['tokens'][:8]}... for {expected.tolist()[:8]}...")
+    return same, [line["completion"] for line in found]
+
+
 def compare(family, tied, folder, options):
     tokens, model = options.tokens, make_model(family, tied, folder, options.plimsoll)
     (folder.parent / "prompts.jsonl").write_text(
         "".join(json.dumps({"prompt": prompt}) + "\n" for prompt in PROMPTS), encoding="utf-8")
-    lines = run([options.plimsoll, "generate", "--model", folder, "--data", folder.parent / "prompts.jsonl",
-                 "--max-new-tokens", tokens, "--budget", "1GiB", "--device", options.device]).splitlines()
     tokenizer = text_tokenizer(folder)
-    same = 0
-    for prompt, line in zip(PROMPTS, map(json.loads, lines), strict=True):
-        ids = [model.config.bos_token_id] + tokenizer.encode(prompt, add_special_tokens=False)
-        with torch.no_grad():
-            expected = model.generate(torch.tensor([ids]), attention_mask=torch.ones(1, len(ids)), do_sample=False,
-                                      max_new_tokens=tokens, pad_token_id=model.config.pad_token_id)[0, len(ids):]
-        found = line["tokens"]
-        good = found == expected.tolist()
-        same += good
-        if not good:
-            print(f"    {len(ids)} tokens before: {found[:8]}... for {expected.tolist()[:8]}...")
-    print(f"{family}, {'tied' if tied else 'own'} head: {same} of {len(PROMPTS)} texts of {tokens} tokens are the same")
-    return same == len(PROMPTS)
+    same, texts = count_same(model, tokenizer, folder, options)
+    # Three letters from the middle of a text, which may begin and end within tokens.
+    middle = len(texts[0]) // 2
+    stop = texts[0][middle:middle + 3]
+    stopped, shorter = count_same(model, tokenizer, folder, options, f"--stop-strings={stop}", stop_strings=[stop],
+                                  tokenizer=tokenizer)
+    print(f"{family}, {'tied' if tied else 'own'} head: {same} of {len(PROMPTS)} texts of {tokens} tokens are the same; "
+          f"{stopped} of those that end with {stop!r}")
+    return same == stopped == len(PROMPTS) and len(shorter[0]) < len(texts[0])
 
 
 def main():
