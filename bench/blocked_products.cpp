@@ -1,9 +1,9 @@
 // Times the blocked products of bfloat16 (backend/cpu/blocked_product.h) with several sizes of blocks, by the
 // fastest micro-kernel of this processor: the linear products of a layer of the base model over 709 rows and 2,836 (a
 // full page, and four), forward and both gradients, each as often as a layer has it, over the processor's own rate
-// (matrix_rate.h). All sizes are measured in turn. "panels" is the rate of the micro-kernel alone, on panels that lie
-// in the first cache. "AMX, alone" neither fetches rows of a, or transposes them, nor stores results. A second table
-// says what a step of the micro-kernel takes, and what memory's work adds to it.
+// (matrix_rate.h). All sizes are measured in turn. "panels" is the rate of the micro-kernel alone, on a panel of
+// each operand, a part long, again and again. "AMX, alone" neither fetches rows of a, or transposes them, nor stores
+// results. A second table says what a step of the micro-kernel takes, and what memory's work adds to it.
 //
 //   plimsoll_blocked_products [threads] [repetitions]
 #include <fmt/format.h>
@@ -102,7 +102,7 @@ double rate_of(const MicroKernel& kernel, std::int64_t inner, int threads, const
   return 1e-9 * threads * kRounds * 2.0 * kMicroBlock * static_cast<double>(inner) / slowest;
 }
 
-// What is done besides multiplying a matrix of 768 columns by panels of 24 steps.
+// Says what is done besides multiplying a matrix of 768 columns by panels of 24 steps.
 struct Work {
   const char* what;
   std::int64_t b_panels;  // 48 KiB each
@@ -212,7 +212,7 @@ void run(int threads, int repetitions) {
     }
     for (Variant& variant : variants) {
       variant.panels = std::max(
-          variant.panels, rate_of(*variant.kernel, variant.blocking.inner, threads, numbers, result->bytes().data()));
+          variant.panels, rate_of(*variant.kernel, variant.blocking.part, threads, numbers, result->bytes().data()));
       for (int which = 0; which < 2; ++which) {
         variant.seconds[which] =
             std::min(variant.seconds[which], time_of(variant, kRows[which], threads, operands->bytes().data(),

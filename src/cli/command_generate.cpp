@@ -219,13 +219,21 @@ std::vector<std::vector<std::int32_t>> encoded(const ModelBundle& bundle, std::v
   return all;
 }
 
-// Returns whether the text of new tokens contains one of `stop_strings`.
+// Says whether one of `stop_strings` ends in a text's last token, as transformers' StopStringCriteria does.
 std::function<bool(std::span<const std::int32_t>)> stops_at(const std::vector<std::string>& stop_strings,
                                                             const Tokenizer& tokenizer) {
-  if (stop_strings.empty()) return {};
-  return [&](std::span<const std::int32_t> tokens) {
-    const std::string text = tokenizer.decode(tokens);
-    return std::ranges::any_of(stop_strings, [&](const std::string& stop) { return text.find(stop) != text.npos; });
+  std::size_t longest = 0;
+  for (const std::string& stop : stop_strings) longest = std::max(longest, stop.size());
+  if (longest == 0) return {};
+  return [&, longest](std::span<const std::int32_t> text) {
+    // A token has a byte or more; one that begins a text may lose its space.
+    const auto tail = text.last(std::min(text.size(), longest + 2));
+    const std::string all = tokenizer.decode(tail, true);
+    const std::size_t before = tokenizer.decode(tail.first(tail.size() - 1), true).size();
+    return std::ranges::any_of(stop_strings, [&](const std::string& stop) {
+      const std::size_t at = all.rfind(stop);
+      return at != std::string::npos && at + stop.size() > before;
+    });
   };
 }
 
@@ -287,13 +295,6 @@ void run_generate(Invocation& invocation, RunOptions& options, GenerateOptions& 
   refuse_replacing({{"--output", generate.output}}, options.inputs());
   refuse_replacing({{"--output", generate.output}}, {{"--data", generate.data}});
   std::vector<GenerationPrompt> prompts = prompts_of(generate);
-  if (std::ranges::find(generate.stop_strings, "") != generate.stop_strings.end()) {
-    throw UsageError({.what = "a stop string is empty, and would end every text at once",
-                      .where = "--stop-strings",
-                      .found = "\"\"",
-                      .allowed = "at least one character",
-                      .remedy = "omit it, or pass the text that ends a continuation"});
-  }
   const Device device = open_run_device(invocation, options);
   const ModelBundle bundle = open_evaluated_model(options);
   generate.form.sampling.seed = static_cast<std::uint64_t>(generate.seed);
@@ -360,7 +361,9 @@ void add_generate(CLI::App& app, Invocation& invocation) {
   GenerationOptions& form = generate->form;
   add_model_options(command, *options, false);
   command->heading("Prompts");
-  command->add_option("--prompt", generate->prompts, "Text to continue; may be repeated")->type_name("TEXT");
+  command->add_option("--prompt", generate->prompts, "Text to continue; may be repeated")
+      ->repeatable()
+      ->type_name("TEXT");
   command->add_flag("--chat", generate->chats,
                     "Each --prompt is a user's message, formatted by the model's chat template");
   command
@@ -391,6 +394,7 @@ void add_generate(CLI::App& app, Invocation& invocation) {
   command
       ->add_option("--stop-strings", generate->stop_strings,
                    "Text with which a continuation ends, and which belongs to it; may be repeated")
+      ->repeatable()
       ->type_name("TEXT");
   whole_number(command->add_option("--seed", generate->seed, "Random seed of sampling"), 0)->capture_default_str();
   add_memory_options(command, *options);

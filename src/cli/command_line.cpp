@@ -50,7 +50,8 @@ Option* Option::capture_default_str() {
 }
 
 Option* Option::repeatable() {
-  parsed_->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  // CLI11 would otherwise take "[a,b]" for a list.
+  parsed_->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->allow_extra_args(false);
   return this;
 }
 

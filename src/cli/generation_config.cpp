@@ -119,7 +119,8 @@ std::vector<std::string> stop_strings_of(const ModelBundle& bundle, const json& 
   constexpr const char* kKey = "stop_strings";
   const json found = config.value(kKey, json());
   std::vector<std::string> all;
-  for (const json& each : found.is_string() ? json::array({found}) : found) {
+  if (found.is_null()) return all;
+  for (const json& each : found.is_array() ? found : json::array({found})) {
     if (!each.is_string() || each.get<std::string>().empty())
       refuse(bundle.origin, kKey, found, "a text, or a list of them");
     all.push_back(each.get<std::string>());

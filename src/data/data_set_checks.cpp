@@ -160,10 +160,9 @@ void DataSetChecker::add(const BlockReport& block) {
 
 void DataSetChecker::check_twice(const PageFacts& page) {
   const auto [id, new_id] = ids_.emplace(page.id, page.index);
-  const bool known = page.content != 0, asks = page.asked != page.content;
-  if (known && asks) contents_.emplace(page.content, page.index);
-  auto& seen = asks ? asked_ : contents_;
-  const auto [same, is_new] = known ? seen.emplace(page.asked, page.index) : std::pair(seen.end(), true);
+  const bool known = page.content != 0;
+  if (known) contents_.emplace(page.content, page.index);
+  const auto [same, is_new] = known ? asked_.emplace(page.asked, page.index) : std::pair(asked_.end(), true);
   if (new_id && is_new) return;
   const Page here = read_again(source_, page.index);
   if (!new_id) {

@@ -271,16 +271,17 @@ std::unique_ptr<PageSource> open_one(const fs::path& path, const ReadOptions& op
     return std::make_unique<JsonlSource>(path, options, std::move(id_prefix));
   }
   if (fs::is_directory(path / "annotations", error)) return std::make_unique<FunsdSource>(path, options);
-  refuse_other_data(path);
   const fs::path whole = fs::absolute(path / "", error).parent_path();  // "annotations" and "annotations/" end alike
-  const fs::path above = whole.filename() == "annotations" || whole.filename() == "images" ? whole.parent_path() : "";
-  throw DataError(
-      {.what = "a data folder has no annotations folder in it",
-       .where = path.string(),
-       .allowed = "a JSONL file, or a folder with annotations/*.json and images/*.png (FUNSD)",
-       .remedy = fs::is_directory(path / "training_data", error) ? "name " + (path / "training_data").string()
-                 : !above.empty() && fs::is_directory(above / "annotations", error) ? "name " + above.string()
-                                                                                    : "pass the JSONL file itself"});
+  const bool is_half = (whole.filename() == "annotations" || whole.filename() == "images") &&
+                       fs::is_directory(whole.parent_path() / "annotations", error);
+  if (!is_half) refuse_other_data(path);
+  throw DataError({.what = "a data folder has no annotations folder in it",
+                   .where = path.string(),
+                   .allowed = "a JSONL file, or a folder with annotations/*.json and images/*.png (FUNSD)",
+                   .remedy = is_half ? "name " + whole.parent_path().string()
+                             : fs::is_directory(path / "training_data", error)
+                                 ? "name " + (path / "training_data").string()
+                                 : "pass the JSONL file itself"});
 }
 
 // Expands a pattern like glob(3); returns nothing if nothing matches.

@@ -24,13 +24,13 @@ std::string listed(std::vector<MemoryItem> items, std::size_t variation) {
 
 }  // namespace
 
-BudgetError host_too_small(const PlanSummary& least) {
-  const std::size_t mebibytes = (least.host_peak_bytes + kVariationBytes) / kMiB + 1;
+BudgetError host_too_small(const FitRequest& request, const PlanSummary& least) {
+  const std::size_t mebibytes = (least.host_peak_bytes + variation_bytes(request)) / kMiB + 1;
   return BudgetError(
       {.what = "the run's host memory does not fit its budget",
        .where = "--host-budget",
        .found = fmt::format("{}; the run needs {}:{}", format_bytes(least.host_budget_bytes),
-                            format_bytes(least.host_peak_bytes), listed(least.host_items, kVariationBytes)),
+                            format_bytes(least.host_peak_bytes), listed(least.host_items, variation_bytes(request))),
        .allowed = fmt::format("{} MiB or more for this model and data", mebibytes),
        .remedy = fmt::format("pass --host-budget {}MiB, or fewer --dataloader-num-workers", mebibytes)});
 }

@@ -346,7 +346,7 @@ std::vector<Remedy> find_remedies(const FitRequest& request, const PlanSummary& 
       };
       const std::size_t growth = process_of(smallest) - std::min(process_of(smallest), process_of(*trial.plan));
       const std::size_t host =
-          trial.plan->host_peak_bytes + growth + trial.plan->offload.bytes() / 31 + kVariationBytes;
+          trial.plan->host_peak_bytes + growth + trial.plan->offload.bytes() / 31 + variation_bytes(request);
       flags.insert(at + kHostBudget.size(), fmt::format(" {}MiB", host / kMiB + 1));
     }
     const std::size_t needed =

@@ -70,7 +70,7 @@ class Search {
   RunPlan run() {
     std::optional<RunPlan> run = complete(find_families());
     if (run) return std::move(*run);
-    if (least_complete_->fits_device()) throw host_too_small(*least_complete_);
+    if (least_complete_->fits_device()) throw host_too_small(request_, *least_complete_);
     throw too_small(request_, *least_complete_, backend_);
   }
 
@@ -112,7 +112,7 @@ class Search {
   std::vector<Family> find_families() {
     check_pins();
     std::vector<Family> families = search();
-    if (!smallest_) throw host_too_small(*least_of_host_);
+    if (!smallest_) throw host_too_small(request_, *least_of_host_);
     return families;
   }
 

@@ -157,7 +157,7 @@ class Generator::Texts {
     const std::int32_t token = sampler_.next(logits, texts_[text], static_cast<std::uint32_t>(first_ + text));
     texts_[text].push_back(token);
     found_[text].tokens.push_back(token);
-    found_[text].ended = options_.ends.contains(token) || (options_.stops && options_.stops(found_[text].tokens));
+    found_[text].ended = options_.ends.contains(token) || (options_.stops && options_.stops(texts_[text]));
     if (on_token_) on_token_(first_ + text, token);
   }
 

@@ -21,8 +21,9 @@ struct GenerationOptions {
   SamplingOptions sampling;
   std::int64_t max_new_tokens = 64;
   std::set<std::int32_t> ends{};  // tokens that end a text and belong to it
-  // Returns true if new tokens end their text; called after each. Absent: only `ends` do.
-  std::function<bool(std::span<const std::int32_t> tokens)> stops{};
+  // Returns true if the last token of a text, which is a new one, ends it; `text` begins with the prompt. Absent: only
+  // `ends` do.
+  std::function<bool(std::span<const std::int32_t> text)> stops{};
 };
 
 struct Continuation {

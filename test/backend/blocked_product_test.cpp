@@ -91,7 +91,7 @@ std::vector<T> expected(const MatmulShape& shape, const std::vector<std::uint16_
 
 template <typename T>
 void expect_exact(const MicroKernel& kernel, const Blocking& blocking, int threads, const MatmulShape& shape,
-                  const MatmulShape& largest) {
+                  const MatmulShape& largest, int team = 0) {
   const auto a = halves(shape.rows * shape.inner, 0, small_number),
              b = halves(shape.inner * shape.columns, 1, small_number);
   std::vector<float> bias(static_cast<std::size_t>(shape.columns));
@@ -103,7 +103,7 @@ void expect_exact(const MicroKernel& kernel, const Blocking& blocking, int threa
       result(c.size() * sizeof(T));  // on whole lines, which have a way of their own
   T* const made = reinterpret_cast<T*>(result.data());
   std::ranges::copy(c, made);
-  omp_set_num_threads(threads);
+  omp_set_num_threads(team == 0 ? threads : team);
   product.run(shape, a.data(), b.data(), bias.data(), made, scratch.data());
   std::copy_n(made, c.size(), c.begin());
   EXPECT_EQ(c, wanted) << fmt::format("{}: {} x {} x {}, transposed {} {}, bias {}, adds {}, {} threads", kernel.name,
@@ -137,7 +137,8 @@ TEST_F(BlockedProductTest, IsExactOnOddShapes) {
                           .row_stride = columns + 3 * (which % 2)};
         MatmulShape largest = shape;
         largest.rows += 50 * which;
-        largest.inner += 7 * which;
+        largest.inner += which == 3 ? 1'000 : 7 * which;  // with parts, where the shape may have none
+        largest.transposed_a = which != 0;
         largest.columns += 40 * which;
         for (const int threads : {1, 3}) expect_exact<float>(*kernel, kTiny, threads, shape, largest);
         expect_exact<float>(*kernel, kernel->blocking, 2, shape, largest);
@@ -150,23 +151,49 @@ TEST_F(BlockedProductTest, IsExactOnOddShapes) {
   }
 }
 
+// Blocks become smaller where many threads would keep sums of large ones.
+TEST_F(BlockedProductTest, IsExactInBlocksForManyThreads) {
+  constexpr Blocking kShared{.inner = 96, .part = 64, .rows = 128, .columns = 128, .block = 64 * 128};
+  constexpr int kThreads = 2'000;  // of which two run
+  const MatmulShape shape{.rows = 150,
+                          .columns = 170,
+                          .inner = 200,
+                          .operands = DType::kBF16,
+                          .result = DType::kBF16,
+                          .transposed_b = true,
+                          .row_stride = 170};
+  for (const MicroKernel* const kernel : micro_kernels()) {
+    const BlockedProduct few(*kernel, shape, 2, kShared), many(*kernel, shape, kThreads, kShared);
+    EXPECT_LT(many.scratch_bytes() / kThreads, few.scratch_bytes() / 2);
+    expect_exact<std::uint16_t>(*kernel, kShared, kThreads, shape, shape, 2);
+  }
+}
+
 // A row's sums are the same bits however many rows and threads there are.
 TEST_F(BlockedProductTest, SumsDoNotDependOnRowsOrThreads) {
   constexpr std::int64_t kRows = 230, kFewer = 37, kInner = 700, kColumns = 150;
   const auto a = halves(kRows * kInner, 0, fraction), b = halves(kInner * kColumns, 1, fraction);
-  for (const MicroKernel* const kernel : micro_kernels()) {
-    MatmulShape shape{
-        .rows = kRows, .columns = kColumns, .inner = kInner, .operands = DType::kBF16, .transposed_b = true};
-    const BlockedProduct product(*kernel, shape, 3, kTiny);
+  const auto expect_same = [&](const MicroKernel& kernel, auto element, DType result) {
+    MatmulShape shape{.rows = kRows,
+                      .columns = kColumns,
+                      .inner = kInner,
+                      .operands = DType::kBF16,
+                      .result = result,
+                      .transposed_b = true};
+    const BlockedProduct product(kernel, shape, 3, kTiny);
     Scratch scratch(product.scratch_bytes());
-    std::vector<float> all(kRows * kColumns), fewer(kFewer * kColumns);
+    std::vector<decltype(element)> all(kRows * kColumns), fewer(kFewer * kColumns);
     omp_set_num_threads(3);
     product.run(shape, a.data(), b.data(), nullptr, all.data(), scratch.data());
     shape.rows = kFewer;
     omp_set_num_threads(1);
     product.run(shape, a.data(), b.data(), nullptr, fewer.data(), scratch.data());
     all.resize(fewer.size());
-    EXPECT_EQ(all, fewer) << kernel->name;
+    EXPECT_EQ(all, fewer) << kernel.name;
+  };
+  for (const MicroKernel* const kernel : micro_kernels()) {
+    expect_same(*kernel, float(), DType::kF32);
+    expect_same(*kernel, std::uint16_t(), DType::kBF16);
   }
 }
 

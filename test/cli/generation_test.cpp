@@ -25,6 +25,14 @@ TEST_F(LanguageModel, WritesWhatItHasLearned) {
   ASSERT_EQ(stopped.code, 0) << stopped.err;
   EXPECT_EQ(stopped.out.substr(0, 5), "The t");
   EXPECT_LT(stopped.out.size(), one.out.size());
+  // It may begin in the prompt.
+  const Outcome across = generate({"--prompt", "What is paid in cash? ", "--stop-strings", "? T"});
+  EXPECT_EQ(across.out[0], 'T') << across.err;
+  EXPECT_LT(across.out.size(), one.out.size());
+  // Brackets are text.
+  const Outcome brackets = generate({"--prompt", "[a,b]", "--stop-strings", "[]", "--json"});
+  ASSERT_EQ(brackets.code, 0) << brackets.err;
+  EXPECT_EQ(json::parse(brackets.out).at("prompt"), "[a,b]");
   // Several at once, and drawn: the same whoever is written beside them.
   std::string longer;  // than the rows that are read at once
   for (int i = 0; i < 60; ++i) longer += "Receipt " + std::to_string(i) + " ";
@@ -111,9 +119,10 @@ TEST_F(LanguageModel, GenerationThatCannotBeIsRefused) {
   EXPECT_EQ(beams.code, 0) << beams.err;
   EXPECT_THAT(beams.err, testing::HasSubstr("num_beams = 4"));
   EXPECT_THAT(beams.err, testing::Not(testing::HasSubstr("min_length")));
-  for (const char* wrong : {R"({"do_sample": "yes"})", R"({"max_new_tokens": "9"})", R"({"max_new_tokens": 2.5})",
-                            R"({"eos_token_id": ["</s>"]})", R"({"stop_strings": [5]})", R"({"stop_strings": ""})",
-                            R"({"do_sample": true, "top_k": "50"})"}) {
+  for (const char* wrong :
+       {R"({"do_sample": "yes"})", R"({"max_new_tokens": "9"})", R"({"max_new_tokens": 2.5})",
+        R"({"eos_token_id": ["</s>"]})", R"({"stop_strings": [5]})", R"({"stop_strings": {"a": "b"}})",
+        R"({"stop_strings": ""})", R"({"do_sample": true, "top_k": "50"})"}) {
     write_bytes(at("lm/generation_config.json"), wrong);
     refused({"--model", path("lm"), "--prompt", "a"}, 3, "makes no sense");
   }

@@ -93,6 +93,8 @@ TEST_F(FileKindTest, FoldersAreToldByWhatTheyHold) {
   const std::string above = "name " + (folder_.path() / "funsd/training_data").string();
   EXPECT_EQ(refusal(folder_.path() / "funsd/training_data/annotations").remedy, above);
   EXPECT_EQ(refusal(folder_.path() / "funsd/training_data/annotations/").remedy, above);
+  folder_.write("funsd/training_data/images/a.png", "");
+  EXPECT_EQ(refusal(folder_.path() / "funsd/training_data/images").remedy, above);
 }
 
 TEST_F(FileKindTest, NamesOfTheHubAndAddressesAreToldByTheirForm) {

@@ -268,6 +268,10 @@ TEST_F(Questions, OfOnePageInSeveralRowsAreNoDuplicates) {
   };
   EXPECT_EQ(found({row("a", "first?"), row("b", "second?"), row("c", "third?")}), 0U);
   EXPECT_EQ(found({row("a", "first?"), row("b", "second?"), row("c", "second?")}), 1U);
+  json unasked = row("d", "first?"), again = row("e", "first?");
+  for (json* const each : {&unasked, &again}) each->erase("questions");
+  EXPECT_EQ(found({row("a", "first?"), unasked}), 0U);
+  EXPECT_EQ(found({row("a", "first?"), unasked, again}), 1U);
 }
 
 TEST_F(Questions, FromWhichNothingCanBeLearnedAreSaid) {

@@ -53,7 +53,7 @@ HWY_INLINE void pair_rows(const PairRows& rows, std::int64_t count, std::int64_t
   }
 }
 
-// The same for a tile's rows, and all of a tile's pairs.
+// Pairs a tile's rows, for all of a tile's pairs.
 HWY_INLINE void pair_tile(const AttentionProblem& problem, const void* tensor, std::int64_t head, const QueryTile& tile,
                           std::uint32_t* words) {
   pair_rows(feature_pairs(problem, tensor, head, tile.first), tile.count, problem.head_size, kAttentionQueryTile / 2,

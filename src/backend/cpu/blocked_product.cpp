@@ -393,7 +393,7 @@ void BlockedProduct::run(const MatmulShape& shape, const void* a, const void* b,
   check(omp_get_max_threads() <= threads_, "each thread has a block of its own in scratch");
   check(shape.rows > 0 && shape.columns > 0 && shape.inner > 0 && shape.rows <= largest_.rows &&
             shape.columns <= largest_.columns && shape.inner <= largest_.inner && shape.result == largest_.result &&
-            !shape.packed_b,
+            (largest_.transposed_a || !shape.transposed_a) && !shape.packed_b,
         "a product is one of those for which scratch was laid out");
   const std::int64_t most_inner = packed_inner(shape);
   const std::int64_t column_parts = over(shape.columns, packed_columns(shape));
@@ -422,10 +422,11 @@ void BlockedProduct::run(const MatmulShape& shape, const void* a, const void* b,
           .grid = Grid(row_panels, column_panels, blocking_.rows, block_columns(blocking_, block_inner), threads_)};
       parallel_for(work.grid.rows * work.grid.columns, 1, [&](std::int64_t first, std::int64_t end) {
         const std::int64_t thread = omp_get_thread_num();
-        const Multiplier::Room room{.panels = reinterpret_cast<std::uint16_t*>(scratch + a_at_) +
-                                              thread * panels_of_a(!shape.transposed_a) * kPanelWidth * panel_stride_,
-                                    .panel_stride = panel_stride_,
-                                    .sums = reinterpret_cast<float*>(scratch + c_at_) + thread * block_floats_};
+        const Multiplier::Room room{
+            .panels = reinterpret_cast<std::uint16_t*>(scratch + a_at_) +
+                      thread * panels_of_a(!largest_.transposed_a) * kPanelWidth * panel_stride_,
+            .panel_stride = panel_stride_,
+            .sums = reinterpret_cast<float*>(scratch + c_at_) + thread * block_floats_};
         Multiplier(kernel_, work, room).run(first, end);
       });
     }

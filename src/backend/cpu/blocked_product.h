@@ -27,9 +27,9 @@ inline constexpr std::int64_t kPanelStep = 32;               // inner elements o
 inline constexpr std::int64_t kPanelStepElements = 32 * 32;  // of one step: two tiles, each of 16 rows or columns
 inline constexpr std::int64_t kMicroBlock = 32 * 32;         // elements of c that a micro-kernel computes
 
-// The sizes of blocks, in elements, multiples of 32. A panel of a, 64 inner bytes, should fit the first cache, and a
-// block of b the second. If there are more than `inner` elements, they are divided into parts of at most `part`, and
-// the sums of a block of c, 4 rows columns bytes, are kept between the parts.
+// The sizes of blocks, in elements, multiples of 32. A panel of a, 64 inner bytes, should lie in the first cache for
+// the most part, and a block of b in the second. If there are more than `inner` elements, they are divided into parts
+// of at most `part`, and the sums of a block of c, 4 rows columns bytes, are kept between the parts.
 struct Blocking {
   std::int64_t inner, part, rows, columns;
   std::int64_t block;                   // elements of a block of b, which may leave it fewer columns
@@ -86,7 +86,7 @@ const MicroKernel* tile_micro_kernel();
 class BlockedProduct final : public GeneralProduct {
  public:
   // `largest` has the sizes for which scratch is laid out; run() takes any that are not larger, with the same result
-  // type. Scratch grows with `inner` if the result is BF16.
+  // type, and a transposed `a` only if `largest` has one. Scratch grows with `inner` if the result is BF16.
   BlockedProduct(const MicroKernel& kernel, const MatmulShape& largest, int threads);
   BlockedProduct(const MicroKernel& kernel, const MatmulShape& largest, int threads, const Blocking& blocking);
 

@@ -41,7 +41,7 @@ HWY_INLINE void transpose_four(const float* from, std::size_t from_stride, float
                    hn::LoadU(d, from + 3 * from_stride), to, to_stride);
 }
 
-// The same for any number of rows and columns, four by four.
+// Transposes any number of rows and columns, four by four.
 inline void transpose_by_fours(const float* from, std::int64_t from_stride, std::int64_t rows, std::int64_t columns,
                                float* to, std::int64_t to_stride) {
   const std::int64_t whole_rows = rows / 4 * 4, whole_columns = columns / 4 * 4;
@@ -57,7 +57,7 @@ inline void transpose_by_fours(const float* from, std::int64_t from_stride, std:
   }
 }
 
-// The same for 16 x 16 floats.
+// to[k][j] = from[j][k] for 16 x 16 floats.
 HWY_INLINE void transpose_sixteen(const float* from, std::int64_t from_stride, float* to, std::int64_t to_stride) {
 #if HWY_TARGET <= HWY_AVX3
   const hn::FixedTag<float, 16> d;
