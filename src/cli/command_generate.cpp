@@ -362,7 +362,7 @@ void add_generate(CLI::App& app, Invocation& invocation) {
   add_model_options(command, *options, false);
   command->heading("Prompts");
   command->add_option("--prompt", generate->prompts, "Text to continue; may be repeated")
-      ->repeatable()
+      ->repeatable_text()
       ->type_name("TEXT");
   command->add_flag("--chat", generate->chats,
                     "Each --prompt is a user's message, formatted by the model's chat template");
@@ -394,7 +394,7 @@ void add_generate(CLI::App& app, Invocation& invocation) {
   command
       ->add_option("--stop-strings", generate->stop_strings,
                    "Text with which a continuation ends, and which belongs to it; may be repeated")
-      ->repeatable()
+      ->repeatable_text()
       ->type_name("TEXT");
   whole_number(command->add_option("--seed", generate->seed, "Random seed of sampling"), 0)->capture_default_str();
   add_memory_options(command, *options);

@@ -50,8 +50,12 @@ Option* Option::capture_default_str() {
 }
 
 Option* Option::repeatable() {
-  // CLI11 would otherwise take "[a,b]" for a list.
-  parsed_->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->allow_extra_args(false);
+  parsed_->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  return this;
+}
+
+Option* Option::repeatable_text() {
+  parsed_->allow_extra_args(false);  // CLI11 would otherwise take "[a,b]" for a list
   return this;
 }
 

@@ -34,6 +34,8 @@ class Option {
   Option* capture_default_str();  // --help shows the variable's value
   // Takes one value each time that it is given; all of them count.
   Option* repeatable();
+  // The same for a list whose values are texts, with any brackets and commas.
+  Option* repeatable_text();
   Option* transform(std::function<std::string(std::string)> change);
   // `check` returns or throws; `kind` and `range` are for --help and the table of options.
   Option* check(std::function<void(const std::string&)> check, const std::string& range, const char* kind);
