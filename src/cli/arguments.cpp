@@ -124,15 +124,8 @@ std::string first_of(std::string_view options, const std::vector<std::string>& n
   return {};
 }
 
-// Options for the same thing, which commands name by what it is there: convert has an --input, check has --data.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kNamesElsewhere = {
-    {{"--data", "--input"}, {"--input", "--data"}, {"--output", "--output-dir"}, {"--output-dir", "--output"}}};
-
 std::string remedy_for_unknown(const CLI::App& command, const std::string& given) {
   const std::vector<std::string> names = long_names(command);
-  for (const auto& [other, here] : kNamesElsewhere) {
-    if (given == other && std::ranges::find(names, here) != names.end()) return fmt::format("did you mean {}?", here);
-  }
   const ElsewhereOption* const known = find_elsewhere(given);
   if (known != nullptr) {
     if (const std::string here = first_of(known->here, names); !here.empty())

@@ -72,6 +72,7 @@ constexpr ElsewhereOption kOptions[] = {
     {"--eval", "--eval-data --data", {}},
     {"--validation", "--eval-data --data", {}},
     {"--input", "--data", {}},
+    {"--data", "--input", {}},
     {"--test-data", "--data", {}},
     {"--num-threads", "--threads", {}},
     // TrainingArguments of transformers 5.17. Options with the same name and the same meaning here are not listed.

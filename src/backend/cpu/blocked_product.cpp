@@ -1,7 +1,6 @@
 #include "backend/cpu/blocked_product.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "backend/cpu/parallel.h"
 #include "backend/scratch.h"
@@ -193,16 +192,15 @@ struct Work {
   Grid grid;
 };
 
-// Panels of a that are packed at once. Rows that have to be transposed lie side by side in memory's lines, which
-// processors fetch in pairs.
-inline constexpr std::int64_t kMostPanelsOfA = 2;
-inline std::int64_t panels_of_a(bool contiguous) { return contiguous ? 1 : kMostPanelsOfA; }
+// Returns how many panels of a are packed at once. Rows that have to be transposed lie side by side in memory's lines,
+// which processors fetch in pairs.
+std::int64_t panels_of_a(bool contiguous) { return contiguous ? 1 : 2; }
 
 // A thread's blocks of c.
 class Multiplier {
  public:
   struct Room {
-    std::uint16_t* panels;  // kMostPanelsOfA
+    std::uint16_t* panels;  // panels_of_a()
     std::int64_t panel_stride;
     float* sums;  // a micro-block, and then, between the parts of the inner dimension, the sums of a block of c
   };
@@ -264,7 +262,7 @@ class Multiplier {
             .row_lines = over(inner.size(), kPanelStep)};
   }
 
-  // What a panel holds beyond the matrix's last row does not matter, because it is not stored.
+  // Rows of a panel beyond the matrix's last one stay as they are, because their sums are not stored.
   void pack_group(const Place& place, std::int64_t panels) const {
     if (work_.a.contiguous) {
       const Range inner = inner_of(place);
@@ -352,6 +350,7 @@ BlockedProduct::BlockedProduct(const MicroKernel& kernel, const MatmulShape& lar
                                const Blocking& blocking)
     : kernel_(kernel), largest_(largest), blocking_(blocking), threads_(threads) {
   check(largest.operands == DType::kBF16, "blocked products have operands of bfloat16");
+  check(blocking.part <= blocking.inner, "a panel has room for a part");
   const std::int64_t inner = padded(packed_inner(largest), kPanelStep);
   const bool keeps_blocks = inner > blocking_.inner;  // of c, between the parts of the inner dimension
   // With many threads, each gets a smaller part of c.
@@ -363,7 +362,7 @@ BlockedProduct::BlockedProduct(const MicroKernel& kernel, const MatmulShape& lar
   }
   const std::int64_t all_columns = padded(largest.columns, kPanelWidth);
   // Another line, so that rows whose distance would be a power of two do not meet in the same sets of the first cache.
-  panel_stride_ = std::max(std::min(inner, blocking_.inner), keeps_blocks ? blocking_.part : 0) + kPanelStep;
+  panel_stride_ = std::min(inner, blocking_.inner) + kPanelStep;
   const std::int64_t block =
       std::min(blocking_.rows, padded(largest.rows, kPanelWidth)) * std::min(blocking_.columns, all_columns);
   block_floats_ = kMicroBlock + (keeps_blocks ? block : 0);

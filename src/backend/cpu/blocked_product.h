@@ -29,7 +29,7 @@ inline constexpr std::int64_t kMicroBlock = 32 * 32;         // elements of c th
 
 // The sizes of blocks, in elements, multiples of 32. A panel of a, 64 inner bytes, should lie in the first cache for
 // the most part, and a block of b in the second. If there are more than `inner` elements, they are divided into parts
-// of at most `part`, and the sums of a block of c, 4 rows columns bytes, are kept between the parts.
+// of at most `part` <= `inner`, and the sums of a block of c, 4 rows columns bytes, are kept between the parts.
 struct Blocking {
   std::int64_t inner, part, rows, columns;
   std::int64_t block;                   // elements of a block of b, which may leave it fewer columns
