@@ -78,7 +78,8 @@ def judge(model, batch, options):
     kernels = [(program["runs"] * kernel["bytes"], kernel) for program in model["programs"]
                for kernel in program["kernels"]]
     own = sum(size for size, kernel in kernels
-              if ".encoder.layer." in kernel["node"] and kernel["kernel"] in ROW_KERNELS)
+              if (".encoder.layer." in kernel["node"] and kernel["kernel"] in ROW_KERNELS)
+              or kernel["kernel"] == "add_partial_sums")
     norm = sum(size for size, kernel in kernels if kernel["kernel"] in NORM_KERNELS)
     rest = sum(model["kinds"][name]["bytes"] for name in OUTSIDE) - own - norm
     of_layer = (own + norm) / LAYERS / 1e9

@@ -190,6 +190,9 @@ class Backend {
   virtual std::int64_t fewest_loss_rows() const { return 64; }
   // True if neighbouring products may become one (graph/product_batches.h), so that it pays to bring them together.
   virtual bool batches_products() const { return false; }
+  // Returns how many partial sums over rows the node's kernel makes, if adding them up later, with those of other
+  // nodes, saves time (transform/partial_sums.h); 0: it makes whole sums.
+  virtual std::int64_t parts_of_sums(const Graph&, const Node&) const { return 0; }
   // True if attention computes the whole matrix of its biases each time, so that keeping it saves time.
   virtual bool keeps_attention_biases() const { return false; }
   // True if linear_input_grad with an addend takes less time than linear_input_grad and then add, for rows and a weight

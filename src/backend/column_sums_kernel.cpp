@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "backend/lone_node.h"
 #include "graph/column_sums.h"
 
 namespace plimsoll {
@@ -14,15 +15,8 @@ class ColumnSumsKernel final : public Kernel {
  public:
   ColumnSumsKernel(const Graph& graph, const Node& node, const PrepareKernel& prepare) {
     Graph parts;
-    Node plain = node;
+    Node plain = lone_node(graph, node, parts);
     plain.attributes = with_column_sums(node, false);
-    plain.outputs.clear();
-    for (ValueId& input : plain.inputs) {
-      const Value& value = graph.value(input);
-      const std::string name = fmt::format("input {}", parts.values().size());
-      input = is_persistent(value.role) ? parts.add_state(name, value.type) : parts.add_input(name, value.type);
-    }
-    if (node.row_count != kNoValue) plain.row_count = parts.add_input("rows", {DType::kI32, {1}});
     const ValueId rows = plain.row_count;
     const std::vector<ValueId> outputs = parts.add_node(std::move(plain));
     plain_outputs_ = outputs.size();

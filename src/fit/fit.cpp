@@ -51,6 +51,9 @@ StepOptions step_options(const FitRequest& request, const Levers& levers, const 
   options.keeps_attention_biases = levers.keeps_biases;
   options.update = levers.update;
   options.recompute_cheap = options.recompute_cheap && !levers.keeps_cheap;
+  if (!options.recompute_cheap) {
+    options.partial_sums = [&backend](const Graph& of, const Node& node) { return backend.parts_of_sums(of, node); };
+  }
   const ModelCapacity update{.samples = request.train_batch_size};
   if (levers.chunk_samples > 0) options.cached_samples = request.step.definition.samples(update);
   for (const Recomputation& recomputation : levers.recompute) {

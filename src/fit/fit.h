@@ -141,7 +141,8 @@ struct Levers {
   // With GradCache, the most pages of a chunk (the micro-batch is then only an evaluation's); 0: no GradCache.
   std::int64_t chunk_samples = 0;
   UpdateMode update = UpdateMode::kAfterBackward;
-  bool keeps_cheap = false;                // do not even recompute what costs almost nothing
+  // Do not even recompute what costs almost nothing, and keep the parts of sums until all are added up at once.
+  bool keeps_cheap = false;
   bool keeps_biases = false;               // attention's biases are made once per program, not in each layer
   std::vector<Recomputation> recompute{};  // a prefix of rank_step_recomputations
   std::vector<Offloading> offload{};       // entries of rank_step_offloads

@@ -19,6 +19,7 @@
 #include "transform/joined_sums.h"
 #include "transform/key_value_cache.h"
 #include "transform/parameter_shards.h"
+#include "transform/partial_sums.h"
 #include "transform/recompute.h"
 #include "transform/rounded_parameters.h"
 
@@ -383,6 +384,7 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
   if (kind != ProgramKind::kAccumulate && ranks.updates_shards()) gather_parameters(graph, step.shards, ranks);
   if (ranks.keeps_parameter_shards()) graph = shard_parameters(graph, step.shards, ranks);
   if (options.rounds_parameters) graph = round_parameters(graph);
+  if (options.partial_sums) graph = add_sums_late(graph, options.partial_sums);
   if (options.keeps_attention_biases) graph = keep_attention_biases(graph);
   step.graph = offloaded(std::move(graph), options, layout);
   step.loss = find_output(step.graph, model.loss, 0);

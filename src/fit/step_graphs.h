@@ -19,6 +19,7 @@
 #include "transform/distillation.h"
 #include "transform/offload.h"
 #include "transform/optimizer.h"
+#include "transform/partial_sums.h"
 #include "transform/recompute_choice.h"
 
 namespace plimsoll {
@@ -87,6 +88,7 @@ struct StepOptions {
   bool int8_products = false;                       // ModelOptions::rounds_activations pays
   bool adds_to_products = false;                    // Backend::adds_to_products of the rows' type
   bool batches_products = false;                    // Backend::batches_products
+  PartialSumsOf partial_sums{};                     // Backend::parts_of_sums; nothing: sums are whole
   bool rounds_parameters = false;                   // Backend::rounds_parameters
   std::int64_t fewest_loss_rows = kFewestLossRows;  // Backend::fewest_loss_rows
   bool keeps_attention_biases = false;              // made once per program (transform/attention_biases.h)

@@ -2,6 +2,7 @@
 #include "graph/layer_norm_form.h"
 #include "graph/op_facts.h"
 #include "graph/op_work.h"
+#include "graph/partial_sums.h"
 #include "graph/shape_rule.h"
 
 namespace plimsoll {
@@ -74,10 +75,36 @@ Types linear_weight_grad_types(const ShapeRule& rule) {
   return {rule.in(2)};
 }
 
+// Puts the node's sums in parts, if it says so; `types` has them whole.
+Types in_parts(const ShapeRule& rule, Types types) {
+  const std::int64_t parts = partial_sums(rule.node());
+  rule.require(parts >= 0, "has a number of parts");
+  if (parts == 0) return types;
+  const SummedOutputs sums = summed_outputs(rule.node()).value();
+  const TensorType whole = types[sums.first];
+  types.resize(sums.first);
+  types.push_back({whole.dtype, {parts, sums.count * whole.shape[0]}});
+  return types;
+}
+
 Types bias_grad_types(const ShapeRule& rule) {
   rule.inputs(1);
   const TensorType& dy = rule.floating(0, 2);
-  return {{wide(dy.dtype), {dy.shape[1]}}};
+  return in_parts(rule, {{wide(dy.dtype), {dy.shape[1]}}});
+}
+
+Types add_partial_sums_types(const ShapeRule& rule) {
+  const auto& attributes = rule.attributes<PartialSumsAttributes>();
+  rule.require(rule.count() > 0 && attributes.sums.size() == rule.count(), "says how many sums each input has");
+  Types types;
+  for (std::size_t i = 0; i < rule.count(); ++i) {
+    const TensorType& parts = rule.floating(i, 2);
+    const std::int64_t sums = attributes.sums[i];
+    rule.require(!is_half(parts.dtype), "adds up sums of a wide type");
+    rule.require(sums > 0 && parts.shape[1] % sums == 0, "divides its inputs' columns among sums");
+    for (std::int64_t sum = 0; sum < sums; ++sum) types.push_back({parts.dtype, {parts.shape[1] / sums}});
+  }
+  return types;
 }
 
 Types layer_norm_grad_types(const ShapeRule& rule) {
@@ -91,7 +118,7 @@ Types layer_norm_grad_types(const ShapeRule& rule) {
   Types types = {dy};
   if (form.drops) types.push_back(dy);
   types.insert(types.end(), form.column_sums ? 3 : 2, rule.in(3));
-  return types;
+  return in_parts(rule, std::move(types));
 }
 
 Types attention_grad_types(const ShapeRule& rule) {
@@ -111,7 +138,7 @@ Types attention_grad_types(const ShapeRule& rule) {
   for (std::size_t i = 0; attributes.column_sums && i < 3; ++i) {
     types.push_back({wide(q.dtype), {types[i].shape[1]}});
   }
-  return types;
+  return in_parts(rule, std::move(types));
 }
 
 Types pair_scores_grad_types(const ShapeRule& rule) {
@@ -147,7 +174,7 @@ Types gelu_grad_types(const ShapeRule& rule) {
   if (rule.attributes<GeluAttributes>().column_sums) {
     types.push_back({wide(rule.in(0).dtype), {rule.in(0).shape[1]}});
   }
-  return types;
+  return in_parts(rule, std::move(types));
 }
 
 Types rms_norm_grad_types(const ShapeRule& rule) {
@@ -159,7 +186,7 @@ Types rms_norm_grad_types(const ShapeRule& rule) {
   rule.require(width > 0 && dy.shape[1] % width == 0, "normalizes whole groups of gamma's width");
   rule.expect(2, {wide(dy.dtype), {dy.shape[0], dy.shape[1] / width}});
   rule.expect(3, {wide(dy.dtype), {width}});
-  return {dy, rule.in(3)};
+  return in_parts(rule, {dy, rule.in(3)});
 }
 
 Types silu_multiply_grad_types(const ShapeRule& rule) {
@@ -279,6 +306,11 @@ constexpr OpFacts kBackwardRows[] = {
      .work = element_work,
      .aliases = may_take(0, {0, 1}),
      .takes_halves = true},
+    {.op = Op::kAddPartialSums,
+     .name = "add_partial_sums",
+     .types = add_partial_sums_types,
+     .work = element_work,
+     .rows = kWhole},
 };
 
 }  // namespace

@@ -13,7 +13,8 @@ struct ColumnSums {
   std::size_t of, sums;  // outputs
 };
 
-// Returns those of kGeluGrad, kLayerNormGrad and kAttentionGrad; nothing for other ops.
+// Returns those of kGeluGrad, kLayerNormGrad and kAttentionGrad, were they not in parts (graph/partial_sums.h); nothing
+// for other ops.
 std::vector<ColumnSums> column_sums(const Node& node);
 
 // Returns the attributes of a node of those ops, with the sums or without.

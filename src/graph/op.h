@@ -159,7 +159,7 @@ enum class Op : std::uint8_t {
   kLinearInputGrad,       // dy f[n,M], weight f or w[M,K] (, addend f[n,K]) -> f[n,K] = dy weight (+ addend), rounded once
   kLinearWeightGrad,      // dy f[n,M], x f[n,K] (, sum w[M,K] (, keep i32[1])) -> w[M,K] = dy^T x (+ sum unless keep is 0; the
                           //                                              output takes sum's bytes)
-  kBiasGrad,              // dy f[n,M]                                 -> w[M], column sums
+  kBiasGrad,              // dy f[n,M]                                 -> w[M], column sums             BiasGradAttributes
   kLayerNormGrad,         // dy f[n,D], normalized f[n,D], rstd w[n], gamma w[D] (, row_keys i32[n,2], dropout_key i32[2])
                           //                                           -> dx f[n,D] (, dx after dropout f[n,D], where there are
                           //                                              keys), dgamma w[D], dbeta w[D] (, column sums w[D] of
@@ -180,6 +180,8 @@ enum class Op : std::uint8_t {
                           //                                              say so)
   kSiluMultiplyGrad,      // dy f[n,K], gate f[n,K], x f[n,K]          -> gradients of gate and x
   kTanhGrad,              // dy f[n,K], y f[n,K] (tanh's output)       -> f[n,K]
+  kAddPartialSums,        // several partial sums w[P,S D]             -> of each S sums w[D] over its P rows
+                          //                                              PartialSumsAttributes, graph/partial_sums.h
   // --- accumulation and update --------------------------------------------------------------------------------------
   // `keep` i32[1]: 0 in the first micro-batch of an update, where the sum's old content is dropped.
   kAccumulate,     // sum, x the same type, keep i32[1]                -> x (+ sum where keep != 0), in sum's bytes
@@ -275,11 +277,13 @@ struct LayerNormAttributes {
   double eps = 1e-5;
   double dropout_p = 0;  // of x, where there is a residual; 0: no dropout
   std::uint32_t site = 0;
-  bool column_sums = false;  // of a gradient: they are its last output
+  bool column_sums = false;       // of a gradient: they are its last output
+  std::int64_t partial_sums = 0;  // of a gradient (graph/partial_sums.h)
   friend bool operator==(const LayerNormAttributes&, const LayerNormAttributes&) = default;
 };
 struct RmsNormAttributes {
   double eps = 1e-6;
+  std::int64_t partial_sums = 0;  // of a gradient
   friend bool operator==(const RmsNormAttributes&, const RmsNormAttributes&) = default;
 };
 struct RotaryAttributes {
@@ -287,9 +291,18 @@ struct RotaryAttributes {
   friend bool operator==(const RotaryAttributes&, const RotaryAttributes&) = default;
 };
 struct GeluAttributes {
-  bool by_tanh = false;      // x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 (Hendrycks, Gimpel 2016)
-  bool column_sums = false;  // of a gradient
+  bool by_tanh = false;           // x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 (Hendrycks, Gimpel 2016)
+  bool column_sums = false;       // of a gradient
+  std::int64_t partial_sums = 0;  // of a gradient with column sums
   friend bool operator==(const GeluAttributes&, const GeluAttributes&) = default;
+};
+struct BiasGradAttributes {  // a node may have none
+  std::int64_t partial_sums = 0;
+  friend bool operator==(const BiasGradAttributes&, const BiasGradAttributes&) = default;
+};
+struct PartialSumsAttributes {
+  std::vector<std::int64_t> sums{};  // S of each input
+  friend bool operator==(const PartialSumsAttributes&, const PartialSumsAttributes&) = default;
 };
 struct CastAttributes {
   DType to = DType::kF32;
@@ -373,6 +386,7 @@ struct AttentionAttributes {
   std::int64_t max_position_distance = 128;
   std::int64_t max_spatial_distance = 256;
   bool table_gradients = false, column_sums = false;  // of a gradient
+  std::int64_t partial_sums = 0;                      // of a gradient with column sums
   std::int64_t longest_sample = 0;  // no sample has more rows; 0: unknown. Only sizes depend on it
   bool made_biases = false;         // has biases, made from the tables by a kAttentionBias
   bool causal = false;              // a row sees no later row of its sample
@@ -454,7 +468,8 @@ using Attributes =
                  SoftTargetAttributes, RelationAttributes, ScaleAttributes, HeadsAttributes, PairAttributes, JoinAttributes,
                  ContrastiveAttributes,
                  DropoutAttributes, AttentionAttributes, AttentionBiasAttributes, GradientNormAttributes, AdamWAttributes, AdafactorAttributes, TransferAttributes,
-                 CollectiveAttributes, SliceAttributes, RowPartAttributes, ClassPartAttributes>;
+                 CollectiveAttributes, SliceAttributes, RowPartAttributes, ClassPartAttributes, BiasGradAttributes,
+                 PartialSumsAttributes>;
 
 // Accepts the attributes of a kGelu, which may have none, or of a kGeluGrad.
 inline bool gelu_by_tanh(const Attributes& attributes) {

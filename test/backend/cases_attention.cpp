@@ -20,6 +20,7 @@ struct AttentionShape {
   std::int64_t bins = 8, spatial_bins = 12;
   double score_range = 1;    // range of q and k
   bool column_sums = false;  // of the gradients, which a node of the case's own makes
+  bool in_parts = false;     // these
   bool made_biases = false;
   std::int64_t longest_sample = 0;
   bool causal = false;
@@ -87,12 +88,13 @@ OpCase attention_case(AttentionShape s) {
             auto of_gradient = std::get<AttentionAttributes>(node.attributes);
             of_gradient.table_gradients = s.table_gradients && (s.position_bias || s.spatial_bias);
             of_gradient.column_sums = true;
-            b.graph.add_node({.op = Op::kAttentionGrad,
-                              .name = "gradient",
-                              .attributes = of_gradient,
-                              .inputs = inputs,
-                              .row_count = b.rows(rows),
-                              .phase = Phase::kBackward});
+            b.add_sums({.op = Op::kAttentionGrad,
+                        .name = "gradient",
+                        .attributes = of_gradient,
+                        .inputs = inputs,
+                        .row_count = b.rows(rows),
+                        .phase = Phase::kBackward},
+                       s.in_parts);
           }};
 }
 
@@ -207,6 +209,30 @@ std::vector<OpCase> attention_cases() {
            .spatial_bias = false,
            .column_sums = true},
            {.name = "sums_head_96", .lengths = {7}, .heads = 1, .head_size = 96, .column_sums = true},
+           {.name = "sums_in_parts",
+           .lengths = {9, 0, 16, 4},
+           .heads = 2,
+           .head_size = 8,
+           .spare = 50,
+           .dropout_p = 0.1,
+           .column_sums = true,
+           .in_parts = true},
+           {.name = "sums_in_parts_head_96",
+           .lengths = {33},
+           .heads = 1,
+           .head_size = 96,
+           .position_bias = false,
+           .spatial_bias = false,
+           .column_sums = true,
+           .in_parts = true},
+           {.name = "sums_in_parts_longer_than_tiles",
+           .lengths = {70, 67, 131},
+           .heads = 2,
+           .head_size = 64,
+           .spare = 20,
+           .table_gradients = false,
+           .column_sums = true,
+           .in_parts = true},
            {.name = "shared_keys",
            .lengths = {9, 5},
            .heads = 6,

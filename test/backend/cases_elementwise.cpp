@@ -84,15 +84,17 @@ OpCase silu_multiply_case(Rows s, Range range) {
           }};
 }
 
-OpCase gelu_grad_case(Rows s, bool by_tanh) {
-  return {label("gelu_grad", s) + (by_tanh ? "_by_tanh" : "") + "_sums", [=](CaseBuilder& b) {
-            b.graph.add_node({.op = Op::kGeluGrad,
-                              .name = "dx",
-                              .attributes = GeluAttributes{.by_tanh = by_tanh, .column_sums = true},
-                              .inputs = {b.constant("dy", {s.capacity, s.width}, s.rows),
-                                         b.constant("x", {s.capacity, s.width}, s.rows, {-3, 3})},
-                              .row_count = b.rows(s.rows),
-                              .phase = Phase::kBackward});
+OpCase gelu_grad_case(Rows s, bool by_tanh, bool in_parts) {
+  return {label("gelu_grad", s) + (by_tanh ? "_by_tanh" : "") + "_sums" + (in_parts ? "_in_parts" : ""),
+          [=](CaseBuilder& b) {
+            b.add_sums({.op = Op::kGeluGrad,
+                        .name = "dx",
+                        .attributes = GeluAttributes{.by_tanh = by_tanh, .column_sums = true},
+                        .inputs = {b.constant("dy", {s.capacity, s.width}, s.rows),
+                                   b.constant("x", {s.capacity, s.width}, s.rows, {-3, 3})},
+                        .row_count = b.rows(s.rows),
+                        .phase = Phase::kBackward},
+                       in_parts);
           }};
 }
 
@@ -146,12 +148,14 @@ std::vector<OpCase> elementwise_cases() {
     cases.push_back(scale_case(2, shape));
     cases.push_back(scale_case(-0.3, shape));
     for (const DType to : {DType::kF32, DType::kBF16, DType::kF16}) cases.push_back(cast_case(to, shape));
-    for (const bool by_tanh : {false, true}) cases.push_back(gelu_grad_case(shape, by_tanh));
+    for (const bool by_tanh : {false, true}) {
+      for (const bool in_parts : {false, true}) cases.push_back(gelu_grad_case(shape, by_tanh, in_parts));
+    }
     cases.push_back(tanh_gelu_case(shape, {-3, 3}));
     cases.push_back(silu_multiply_case(shape, {-3, 3}));
     for (const DType to : {DType::kF32, DType::kBF16, DType::kF16}) cases.push_back(dropout_cast_case(to, shape));
   }
-  cases.push_back(gelu_grad_case({140, 131, 520}, false));
+  for (const bool in_parts : {false, true}) cases.push_back(gelu_grad_case({140, 131, 520}, false, in_parts));
   for (const DType to : {DType::kF32, DType::kBF16, DType::kF16}) cases.push_back(casts_case(to));
   cases.push_back(dropout_case({70, 67, 37}, 0.5));
   for (const double limit : {0.01, 12.0, 40.0}) {

@@ -110,14 +110,35 @@ OpCase weight_grad_case(LinearShape s, bool keep) {
           }};
 }
 
-OpCase bias_grad_case(std::int64_t capacity, std::int32_t rows, std::int64_t width) {
-  return {fmt::format("bias_grad/n{}_of_{}_d{}", rows, capacity, width), [=](CaseBuilder& b) {
-            b.graph.add_node({.op = Op::kBiasGrad,
-                              .name = "dbias",
-                              .inputs = {b.constant("dy", {capacity, width}, rows)},
-                              .row_count = b.rows(rows),
-                              .phase = Phase::kBackward});
+OpCase bias_grad_case(std::int64_t capacity, std::int32_t rows, std::int64_t width, bool in_parts) {
+  return {fmt::format("bias_grad/n{}_of_{}_d{}{}", rows, capacity, width, in_parts ? "_in_parts" : ""),
+          [=](CaseBuilder& b) {
+            b.add_sums({.op = Op::kBiasGrad,
+                        .name = "dbias",
+                        .inputs = {b.constant("dy", {capacity, width}, rows)},
+                        .row_count = b.rows(rows),
+                        .phase = Phase::kBackward},
+                       in_parts);
           }};
+}
+
+// Partial sums of several nodes: of one sum each, of two, and of three.
+OpCase add_partial_sums_case(int tensors) {
+  return {
+      fmt::format("add_partial_sums/{}_tensors", tensors), [=](CaseBuilder& b) {
+        PartialSumsAttributes attributes;
+        std::vector<ValueId> inputs;
+        for (int i = 0; i < tensors; ++i) {
+          const std::int64_t sums = i % 3 + 1, width = i % 7 == 3 ? 113 : 8 * (i % 5) + 1;
+          attributes.sums.push_back(sums);
+          inputs.push_back(b.wide_constant(fmt::format("parts{}", i), {i % 4 == 1 ? 257 : i % 4 + 1, sums * width}));
+        }
+        b.graph.add_node({.op = Op::kAddPartialSums,
+                          .name = "sums",
+                          .attributes = attributes,
+                          .inputs = inputs,
+                          .phase = Phase::kBackward});
+      }};
 }
 
 }  // namespace
@@ -183,8 +204,11 @@ std::vector<OpCase> linear_cases() {
     cases.push_back(weight_grad_case({21, 13, 12, 1037, false}, keep));
   }
   for (const std::int64_t width : {5, 12, 300}) {
-    for (const std::int32_t rows : {0, 1, 64, 131}) cases.push_back(bias_grad_case(140, rows, width));
+    for (const std::int32_t rows : {0, 1, 64, 131}) {
+      for (const bool in_parts : {false, true}) cases.push_back(bias_grad_case(140, rows, width, in_parts));
+    }
   }
+  for (const int tensors : {1, 9, 170}) cases.push_back(add_partial_sums_case(tensors));
   return cases;
 }
 

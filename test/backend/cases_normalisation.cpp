@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "backend/cuda/sizes/sums.h"
 #include "backend/op_case.h"
 
 namespace plimsoll::test {
@@ -39,20 +40,23 @@ OpCase residual_norm_case(NormShape s, double p) {
           }};
 }
 
-OpCase norm_grad_sums_case(NormShape s, double p) {
-  return {fmt::format("layer_norm_grad/n{}_of_{}_d{}_p{}_sums", s.rows, s.capacity, s.width, p), [=](CaseBuilder& b) {
+// With the sums of its columns, or without; `in_parts`: these, and the gradients of gamma and beta.
+OpCase norm_grad_case(NormShape s, double p, bool sums, bool in_parts) {
+  return {fmt::format("layer_norm_grad/n{}_of_{}_d{}_p{}{}{}", s.rows, s.capacity, s.width, p, sums ? "_sums" : "",
+                      in_parts ? "_in_parts" : ""),
+          [=](CaseBuilder& b) {
             std::vector<ValueId> inputs = {b.constant("dy", {s.capacity, s.width}, s.rows),
                                            b.constant("normalized", {s.capacity, s.width}, s.rows),
                                            b.wide_constant("rstd", {s.capacity}, {0.5, 2}),
                                            b.wide_constant("gamma", {s.width}, {0.5, 1.5})};
             if (p > 0) inputs.insert(inputs.end(), {b.row_keys(s.capacity, s.rows), b.dropout_key()});
-            b.graph.add_node(
-                {.op = Op::kLayerNormGrad,
-                 .name = "dx",
-                 .attributes = LayerNormAttributes{.eps = s.eps, .dropout_p = p, .site = 4, .column_sums = true},
-                 .inputs = inputs,
-                 .row_count = b.rows(s.rows),
-                 .phase = Phase::kBackward});
+            b.add_sums({.op = Op::kLayerNormGrad,
+                        .name = "dx",
+                        .attributes = LayerNormAttributes{.eps = s.eps, .dropout_p = p, .site = 4, .column_sums = sums},
+                        .inputs = inputs,
+                        .row_count = b.rows(s.rows),
+                        .phase = Phase::kBackward},
+                       in_parts);
           }};
 }
 
@@ -71,6 +75,22 @@ OpCase rms_norm_case(GroupShape s, Range range) {
                                           .attributes = RmsNormAttributes{.eps = 1e-5},
                                           .inputs = {x, b.wide_tensor("gamma", {s.width}, {0.5, 1.5})},
                                           .row_count = b.rows(s.rows)})[0]);
+          }};
+}
+
+OpCase rms_norm_grad_case(GroupShape s) {
+  return {fmt::format("rms_norm_grad/n{}_of_{}_{}x{}_in_parts", s.rows, s.capacity, s.groups, s.width),
+          [=](CaseBuilder& b) {
+            const Shape rows{s.capacity, s.groups * s.width};
+            b.add_sums({.op = Op::kRmsNormGrad,
+                        .name = "dx",
+                        .attributes = RmsNormAttributes{.eps = 1e-5},
+                        .inputs = {b.constant("dy", rows, s.rows), b.constant("normalized", rows, s.rows),
+                                   b.wide_constant("rstd", {s.capacity, s.groups}, {0.5, 2}),
+                                   b.wide_constant("gamma", {s.width}, {0.5, 1.5})},
+                        .row_count = b.rows(s.rows),
+                        .phase = Phase::kBackward},
+                       true);
           }};
 }
 
@@ -133,13 +153,16 @@ std::vector<OpCase> normalisation_cases() {
         NormShape{6, 5, 1030, 1e-5, {}}, NormShape{70, 67, 1152, 1e-5, {}}}) {
     for (const double p : {0.0, 0.1}) {
       cases.push_back(residual_norm_case(shape, p));
-      cases.push_back(norm_grad_sums_case(shape, p));
+      cases.push_back(norm_grad_case(shape, p, true, false));
+      if (!cuda::holds_rows(shape.width)) continue;  // else a GPU has whole sums alone
+      for (const bool sums : {false, true}) cases.push_back(norm_grad_case(shape, p, sums, true));
     }
   }
   for (const GroupShape& shape :
        {GroupShape{7, 3, 1, 12}, GroupShape{7, 0, 2, 8}, GroupShape{3, 1, 3, 5}, GroupShape{33, 33, 1, 24},
         GroupShape{70, 67, 4, 32}, GroupShape{5, 4, 7, 3}, GroupShape{6, 5, 1, 1030}, GroupShape{140, 131, 2, 64}}) {
     cases.push_back(rms_norm_case(shape, {}));
+    cases.push_back(rms_norm_grad_case(shape));
   }
   cases.push_back(rms_norm_case({9, 6, 1, 24}, {-1e-4, 1e-4}));  // far below eps
   for (const GroupShape& shape : {GroupShape{7, 3, 1, 2}, GroupShape{7, 0, 2, 8}, GroupShape{9, 7, 3, 10},

@@ -9,6 +9,7 @@
 
 #include "graph/column_sums.h"
 #include "graph/layer_norm_form.h"
+#include "graph/partial_sums.h"
 
 namespace plimsoll::test {
 namespace {
@@ -83,10 +84,10 @@ namespace {
 
 // The sums over the rows of another output: a sum of values that may each be off by that output's tolerance, in any
 // direction.
-std::optional<Tolerance> tolerance_of_sums(const Graph& graph, const Node& node, ValueId output,
+std::optional<Tolerance> tolerance_of_sums(const Graph& graph, const Node& node, std::size_t output,
                                            const GraphRunner& expected) {
   for (const ColumnSums& sums : column_sums(node)) {
-    if (node.outputs[sums.sums] != output) continue;
+    if (sums.sums != output) continue;
     const ValueId summed = node.outputs[sums.of];
     Tolerance tolerance = tolerance_at(graph, node, summed);
     const std::vector<double>& values = expected.made(summed);
@@ -101,20 +102,54 @@ std::optional<Tolerance> tolerance_of_sums(const Graph& graph, const Node& node,
 
 }  // namespace
 
+namespace {
+
+void expect_near(const std::string& label, std::span<const double> found, std::span<const double> expected,
+                 const Tolerance& tolerance) {
+  const double used = used_tolerance(found, expected, tolerance);
+  if (used <= 1) return;
+  std::string pairs;
+  for (std::size_t i = 0; i < std::min<std::size_t>(8, found.size()); ++i) {
+    pairs += fmt::format(" {}|{}", found[i], expected[i]);
+  }
+  ADD_FAILURE() << label << " is " << used << " times the tolerance (relative " << tolerance.relative << ", absolute "
+                << tolerance.absolute << ": " << tolerance.reason << "); " << found.size() << " and " << expected.size()
+                << " elements, found|expected:" << pairs;
+}
+
+// Adds up the `which`-th of the sums that the rows have side by side.
+std::vector<double> add_parts(const std::vector<double>& parts, const Shape& shape, std::int64_t sums,
+                              std::int64_t which) {
+  const std::int64_t width = shape[1] / sums;
+  std::vector<double> total(static_cast<std::size_t>(width), 0);
+  for (std::int64_t part = 0; part < shape[0]; ++part) {
+    for (std::int64_t c = 0; c < width; ++c) {
+      total[static_cast<std::size_t>(c)] += parts.at(static_cast<std::size_t>(part * shape[1] + which * width + c));
+    }
+  }
+  return total;
+}
+
+}  // namespace
+
 void expect_near(const Graph& graph, const GraphRunner& found, const GraphRunner& expected) {
   for_each_made(graph, [&](const Node& node, ValueId output) {
-    const std::optional<Tolerance> of_sums = tolerance_of_sums(graph, node, output, expected);
-    const Tolerance tolerance = of_sums ? *of_sums : tolerance_at(graph, node, output);
-    const double used = used_tolerance(found.made(output), expected.made(output), tolerance);
-    if (used <= 1) return;
-    std::string pairs;
-    for (std::size_t i = 0; i < std::min<std::size_t>(8, found.made(output).size()); ++i) {
-      pairs += fmt::format(" {}|{}", found.made(output)[i], expected.made(output)[i]);
+    const auto at = static_cast<std::size_t>(graph.value(output).output_index);
+    const auto tolerance = [&](std::size_t index) {
+      const std::optional<Tolerance> of_sums = tolerance_of_sums(graph, node, index, expected);
+      return of_sums ? *of_sums : tolerance_at(graph, node, output);
+    };
+    if (partial_sums(node) == 0 || at != summed_outputs(node)->first) {
+      expect_near(label(graph, output), found.made(output), expected.made(output), tolerance(at));
+      return;
     }
-    ADD_FAILURE() << label(graph, output) << " is " << used << " times the tolerance (relative " << tolerance.relative
-                  << ", absolute " << tolerance.absolute << ": " << tolerance.reason << "); "
-                  << found.made(output).size() << " and " << expected.made(output).size()
-                  << " elements, found|expected:" << pairs;
+    // Backends divide rows among parts as they like.
+    const Shape& shape = graph.type(output).shape;
+    const std::int64_t sums = summed_outputs(node)->count;
+    for (std::int64_t sum = 0; sum < sums; ++sum) {
+      expect_near(label(graph, output) + fmt::format(", sum {}", sum), add_parts(found.made(output), shape, sums, sum),
+                  add_parts(expected.made(output), shape, sums, sum), tolerance(at + static_cast<std::size_t>(sum)));
+    }
   });
 }
 

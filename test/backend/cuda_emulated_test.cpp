@@ -211,6 +211,7 @@ std::vector<SuiteParameter> heads_of_64(std::vector<SuiteParameter> parameters) 
                                                 "attention/head_64_longer_than_tiles",
                                                 "attention/made_biases_longer_than_tiles",
                                                 "attention/made_biases_of_many_tiles",
+                                                "attention/sums_in_parts_longer_than_tiles",
                                                 "attention/sums_no_biases",
                                                 "attention/shared_keys_no_biases",
                                                 "attention/causal_shared_keys",

@@ -6,8 +6,10 @@
 #include <cctype>
 #include <ostream>
 
+#include "backend/cuda/sizes/sums.h"
 #include "base/dropout.h"
 #include "base/philox.h"
+#include "graph/partial_sums.h"
 #include "tensor/block_code.h"
 
 namespace plimsoll::test {
@@ -20,6 +22,11 @@ double CaseBuilder::random() {
   const std::uint32_t index = drawn_++;
   if (index % 4 == 0) numbers_ = philox4x32({index / 4, 0, 0, 0}, {seed_, 7});
   return (numbers_[index % 4] >> 16) * 0x1p-16;
+}
+
+void CaseBuilder::add_sums(Node node, bool in_parts) {
+  if (in_parts) node.attributes = with_partial_sums(node, cuda::possible_partial_sums(graph, node));
+  graph.add_node(std::move(node));
 }
 
 std::int32_t CaseBuilder::random_integer(std::int32_t low, std::int32_t high) {

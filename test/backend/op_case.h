@@ -57,6 +57,9 @@ class CaseBuilder {
   // Returns the i32[1] row count of that value; the same source for the same count.
   ValueId rows(std::int32_t count);
 
+  // Adds a node that has sums over rows; in parts, it leaves as many of each as a GPU's kernel makes.
+  void add_sums(Node node, bool in_parts);
+
   // Adds row_keys of `rows` rows, of samples of five tokens, some of them visual; and the key of an update.
   ValueId row_keys(std::int64_t capacity, std::int32_t rows);
   ValueId dropout_key() { return integers("dropout_key", {2}, {-123456789, 987654321}); }

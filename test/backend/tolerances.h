@@ -197,6 +197,8 @@ inline Tolerance tolerance_of(Op op) {
       return {5e-6, 5e-6, "exponentials of float scores up to 20, each a float sum of up to 130 products"};
     case Op::kCachedGradient:
       return {2e-7, 2e-7, "copies, and a sum in double, rounded once"};
+    case Op::kAddPartialSums:
+      return {0, 1e-6, "sums in double, in any order, rounded once"};
     case Op::kSumSquares:
       return {1e-12, 0, "sums in double of squares, which do not cancel, in any order"};
     case Op::kGradientNorm:

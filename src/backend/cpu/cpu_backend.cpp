@@ -18,6 +18,7 @@
 #include "backend/column_sums_kernel.h"
 #include "backend/cpu/dnnl_matmul.h"
 #include "backend/cpu/kernels.h"
+#include "backend/partial_sums_kernel.h"
 #include "backend/row_parts.h"
 #include "backend/skippable_update.h"
 #include "backend/transfers.h"
@@ -26,6 +27,7 @@
 #include "graph/column_sums.h"
 #include "graph/op_facts.h"
 #include "graph/op_table.h"
+#include "graph/partial_sums.h"
 #include "graph/update_form.h"
 #include "hwy/targets.h"
 
@@ -112,6 +114,7 @@ constexpr OpTable<ProductFactory> kProductFactories = {
 
 std::unique_ptr<Kernel> make(const Graph& graph, const Node& node, MatmulCache& cache) {
   const auto again = [&](const Graph& g, const Node& n) { return make(g, n, cache); };
+  if (partial_sums(node) > 0) return partial_sums_kernel(graph, node, again);
   if (!column_sums(node).empty()) return column_sums_kernel(graph, node, again);
   const bool has_bias = (node.op == Op::kLinear || node.op == Op::kLinearInt8) && node.inputs.size() == 3;
   if (has_bias && is_half(graph.type(node.inputs[2]).dtype)) return with_wide_bias(graph, node, again);
@@ -201,6 +204,7 @@ std::unique_ptr<Kernel> CpuBackend::prepare(const Graph& graph, const Node& node
   if (is_transfer(node.op)) return make_transfer_kernel(node);
   if (is_collective(node.op)) return make_collective_kernel(node);
   if (node.op == Op::kSlice) return make_slice_kernel(node);
+  if (node.op == Op::kAddPartialSums) return make_add_partial_sums_kernel(node);
   const OpFacts& facts = op_facts(node.op);
   for (const auto& list : {node.inputs, node.outputs}) {
     for (const ValueId id : list) {

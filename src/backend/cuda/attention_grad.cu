@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "backend/cuda/attention_backward.h"
+#include "backend/cuda/column_sums.h"
 #include "backend/cuda/rows.h"
-#include "graph/column_sums.h"
 
 namespace plimsoll::cuda {
 namespace {
@@ -416,7 +416,7 @@ __global__ void attention_table_sums(const float* partial, std::int64_t slots, c
 
 template <typename T, int kWidth, bool kExact, bool kBiased, bool kOfTables>
 std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionShape& shape,
-                                      const AttentionGradScratch& scratch, std::int64_t n, std::size_t sums_at) {
+                                      const AttentionGradScratch& scratch, const Graph& graph, const Node& node) {
   using Form = GradTiles<T, kWidth, kExact>;
   constexpr bool kAtOnce = kWidth <= 64, kForGroups = kForWarpgroups<T, kWidth, kExact> && !kOfTables;
   const int architecture = context.architecture();
@@ -438,6 +438,9 @@ std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionSha
     allow_shared_memory(context, attention_backward<T, kWidth, kExact, kBiased, false, true, false>, values_bytes);
   }
   prepare_biases<T>(context, shape);
+  const std::int64_t n = graph.type(node.inputs[1]).shape[0];
+  const PartialPlace place(graph, node);
+  const std::optional<SummedOutputs> sums = summed_outputs(node);
   return make_launch(scratch.bytes, [=, &context](const KernelArguments& a) {
     const std::int64_t longest = a.bound(shape.longest), row_sums = scratch.row_sums;
     auto* const floats = reinterpret_cast<float*>(a.scratch.data());
@@ -458,7 +461,12 @@ std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionSha
         .shared_dv = shape.group > 1 ? floats + scratch.shared_begin + scratch.shared_sums / 2 : nullptr,
         .partial = zeros + scratch.turns,
         .slots = scratch.slots,
-        .tile_sums = {sums_at == 0 ? nullptr : floats + scratch.tile_sums_begin}};
+        .tile_sums = {}};
+    if (place.is_output()) {
+      t.tile_sums = {output<float>(a, sums->first), scratch.tiles};
+    } else if (sums) {
+      t.tile_sums = {floats + scratch.tile_sums_begin, 0};
+    }
     constexpr unsigned kSumThreads = 256;
     for_pack<T>(shape.head_size, [&](auto pack) {
       const int lanes = static_cast<int>(
@@ -500,10 +508,11 @@ std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionSha
               .threads = kSumThreads},
              t.partial, t.slots, shape, to);
     }
-    if (sums_at == 0) return;
+    if (!sums || place.is_output()) return;
     launch(context.stream(), attention_column_sums<float>,
            {.blocks = column_blocks(3 * shape.stride()), .threads = kColumnThreads}, t.tile_sums, t.in.offsets, shape,
-           SumOutputs<float>{output<float>(a, sums_at), output<float>(a, sums_at + 1), output<float>(a, sums_at + 2)});
+           SumOutputs<float>{output<float>(a, sums->first), output<float>(a, sums->first + 1),
+                             output<float>(a, sums->first + 2)});
   });
 }
 
@@ -514,14 +523,12 @@ std::unique_ptr<Kernel> make_attention_grad(const Context& context, const Graph&
   const AttentionGradScratch scratch(graph, node, shape);
   const bool table_gradients = std::get<AttentionAttributes>(node.attributes).table_gradients;
   const TensorType& q = graph.type(node.inputs[1]);
-  const std::int64_t n = q.shape[0];
-  const std::vector<ColumnSums> sums = column_sums(node);
-  const std::size_t at = sums.empty() ? 0 : sums.front().sums;
   return for_floating(q.dtype, [&]<typename T>(T) {
     return for_head(shape.head_size, [&]<int kWidth, bool kExact>(HeadForm<kWidth, kExact>) {
-      if (shape.bias_stride == 0) return make_backward<T, kWidth, kExact, false, false>(context, shape, scratch, n, at);
-      return table_gradients ? make_backward<T, kWidth, kExact, true, true>(context, shape, scratch, n, at)
-                             : make_backward<T, kWidth, kExact, true, false>(context, shape, scratch, n, at);
+      if (shape.bias_stride == 0)
+        return make_backward<T, kWidth, kExact, false, false>(context, shape, scratch, graph, node);
+      return table_gradients ? make_backward<T, kWidth, kExact, true, true>(context, shape, scratch, graph, node)
+                             : make_backward<T, kWidth, kExact, true, false>(context, shape, scratch, graph, node);
     });
   });
 }

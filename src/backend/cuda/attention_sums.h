@@ -22,11 +22,13 @@ __device__ inline float norm_of(float squares) { return squares <= 3.4e38F ? sqr
 // + its number. nullptr: they are not wanted.
 struct TileSums {
   float* at;
+  std::int64_t count;  // of tiles whose sums are added up, whether or not samples have them; 0: of those that have
 
   __device__ float* of(std::int64_t begin, int sample, int row, int tensor, std::int64_t stride) const {
     return at + ((begin / 16 + sample + row / 16) * 3 + tensor) * stride;
   }
-  // Writes zeros to the tile that may lie between one sample's tiles and the next one's, spread over the grid.
+  // Writes zeros to the tile that may lie between one sample's tiles and the next one's, and to those behind the last
+  // sample's, spread over the grid.
   __device__ void clear_unused(const std::int32_t* offsets, const AttentionShape& shape) const {
     if (at == nullptr) return;
     const std::int64_t each = 3 * shape.stride(), stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
@@ -37,6 +39,9 @@ struct TileSums {
       const std::int64_t behind = begin / 16 + sample + (end - begin + 15) / 16;
       if (behind < end / 16 + sample + 1) at[behind * each + i % each] = 0;
     }
+    i = (offsets[shape.samples] / 16 + shape.samples) * each + static_cast<std::int64_t>(blockIdx.x) * blockDim.x +
+        threadIdx.x;
+    for (; i < count * each; i += stride) at[i] = 0;
   }
 };
 

@@ -120,6 +120,7 @@ std::unique_ptr<Kernel> CudaBackend::make(const Graph& graph, const Node& node) 
     case Op::kMergeRowGrads:
       return cuda::make_row_gradients(*context_, graph, node);
     case Op::kBiasGrad:
+    case Op::kAddPartialSums:
     case Op::kSumSquares:
     case Op::kGradientNorm:
       return cuda::make_reductions(*context_, graph, node);

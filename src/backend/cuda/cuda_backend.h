@@ -33,6 +33,9 @@ class CudaBackend final : public Backend {
   bool keeps_attention_biases() const override { return true; }
   bool adds_to_products(DType) const override { return true; }
   bool batches_products() const override { return true; }
+  std::int64_t parts_of_sums(const Graph& graph, const Node& node) const override {
+    return cuda::possible_partial_sums(graph, node);
+  }
   std::unique_ptr<Kernel> prepare(const Graph& graph, const Node& node) override;
   // Throws EnvironmentError, naming who holds the rest, if not enough is free.
   std::unique_ptr<DeviceMemory> allocate(std::size_t bytes) override;

@@ -10,6 +10,7 @@
 #include "backend/cuda/packs.h"
 #include "backend/cuda/row_dropout.h"
 #include "backend/cuda/rows.h"
+#include "backend/cuda/sizes/sizes.h"
 #include "backend/scratch.h"
 
 namespace plimsoll::cuda {
@@ -260,16 +261,17 @@ std::unique_ptr<Kernel> make_map2(const Context& context, Function function) {
 template <typename T, typename Gradient>
 std::unique_ptr<Kernel> make_gelu_grad(const Context& context, const Graph& graph, const Node& node) {
   if (!std::get<GeluAttributes>(node.attributes).column_sums) return make_map2<T>(context, Gradient{});
-  return make_launch(column_sums_scratch_bytes(graph.type(node.inputs[0])), [&context](const KernelArguments& a) {
-    const Rows rows = rows_of(a, a.outputs[0]);
-    auto* const partial = scratch_at<float>(a, 0);
-    for_pack<T>(rows.columns, [&](auto pack) {
-      launch(context.stream(), gelu_backward<pack(), T, Gradient>,
-             {.blocks = blocks_of_sums(rows), .threads = kRowThreads, .blocks_y = column_blocks(rows.columns / pack())},
-             input<T>(a, 0), input<T>(a, 1), output<T>(a, 0), partial, rows);
-    });
-    start_whole_sums(context, rows, partial, output<float>(a, 1));
-  });
+  return make_launch(
+      kernel_scratch_bytes(graph, node), [&context, place = PartialPlace(graph, node)](const KernelArguments& a) {
+        const Rows rows = rows_of(a, a.outputs[0]);
+        float* const partial = place.of(a);
+        for_pack<T>(rows.columns, [&](auto pack) {
+          launch(context.stream(), gelu_backward<pack(), T, Gradient>,
+                 {.blocks = place.blocks(a), .threads = kRowThreads, .blocks_y = column_blocks(rows.columns / pack())},
+                 input<T>(a, 0), input<T>(a, 1), output<T>(a, 0), partial, rows);
+        });
+        if (!place.is_output()) start_whole_sums(context, rows, partial, output<float>(a, 1));
+      });
 }
 
 // One launch casts several tensors: blockIdx.y is the tensor's number.

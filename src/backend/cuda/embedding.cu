@@ -125,34 +125,6 @@ std::unique_ptr<Kernel> make_spatial_embedding(const Context& context, const Spa
   });
 }
 
-// Writes zeros to the tables of the lists; blockIdx.y is a list's number.
-template <int kLists>
-struct Tables {
-  float* at[kLists];
-  std::int64_t elements[kLists];
-};
-template <int kLists>
-__global__ void clear_tables(Tables<kLists> tables) {
-  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-       at < tables.elements[blockIdx.y]; at += stride) {
-    tables.at[blockIdx.y][at] = 0;
-  }
-}
-template <int kLists>
-void start_clearing(const Context& context, const KernelArguments& a) {
-  Tables<kLists> tables{};
-  std::int64_t most = 0;
-  for (std::size_t i = 0; i < kLists; ++i) {
-    tables.at[i] = output<float>(a, i);
-    tables.elements[i] = a.outputs[i].elements();
-    most = std::max(most, tables.elements[i]);
-  }
-  constexpr unsigned kThreads = 256;
-  launch(context.stream(), clear_tables<kLists>,
-         {.blocks = blocks_for(most, kThreads), .threads = kThreads, .blocks_y = kLists}, tables);
-}
-
 // Absent rows become zeros, or stay unchanged in the sum so far.
 std::unique_ptr<Kernel> make_embedding_grad(const Context& context, const TensorType& dy,
                                             const EmbeddingAttributes& attributes) {
@@ -165,7 +137,7 @@ std::unique_ptr<Kernel> make_embedding_grad(const Context& context, const Tensor
                         .targets = static_cast<std::int32_t>(attributes.table_rows)};
     SumLists<1> lists{{list_at(a, parts, output<float>(a, 0))}};
     lists.at[0].adds = a.inputs.size() == 3;
-    if (!lists.at[0].adds) start_clearing<1>(context, a);
+    if (!lists.at[0].adds) lists.at[0].cleared = a.outputs[0].elements();
     launch_sort(context, items, lists);
     launch_sums(context, input<float>(a, 0), lists, items.rows.capacity, items.rows.columns);
   });
@@ -194,8 +166,8 @@ std::unique_ptr<Kernel> make_spatial_embedding_grad(const Context& context, cons
     SumLists<4> lists;
     for (std::size_t i = 0; i < 4; ++i) {
       lists.at[i] = list_at(a, parts[i], output<float>(a, i));
+      lists.at[i].cleared = a.outputs[i].elements();
     }
-    start_clearing<4>(context, a);
     launch_sort(context, SpatialItems{input<std::int32_t>(a, 1), rows, attributes}, lists);
     launch_sums(context, input<float>(a, 0), lists, 2 * rows.capacity,
                 attributes.coordinate_size | attributes.shape_size);

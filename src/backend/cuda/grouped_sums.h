@@ -1,6 +1,7 @@
 // Sums of rows that have the same target, for the gradients of tables that rows were looked up in.
 //
-// A list of items, each a row of dy and its target, is sorted by target, stably, by one block. Then the sorted items
+// A list of items, each a row of dy and its target, is sorted by target, stably, by one block, while others clear the
+// table. Then the sorted items
 // are cut into chunks of kChunkItems, which warps add up: a target whose items all lie in one chunk gets its sum at
 // once; if a target continues into the next chunk, its first part is kept in `tails`, the other parts in `heads`, and a
 // second launch adds them up. So the order of all sums depends on the items alone.
@@ -25,7 +26,8 @@ struct SumList {
   float *heads, *tails;  // [chunks][width]
   float* to;             // its row `target` gets the sum
   std::int64_t width;
-  bool adds = false;  // adds to the old content
+  bool adds = false;         // adds to the old content
+  std::int64_t cleared = 0;  // elements of `to` that are zeros where no target has a sum
 };
 template <int kLists>
 struct SumLists {
@@ -138,13 +140,24 @@ __device__ std::int64_t sort_pass(const Read& read, std::int64_t count, unsigned
   return length;
 }
 
-// One block per list. Source has count(list) and item(list, index) of the items to sort.
+// Writes zeros to what is cleared of a list's table; blocks from blockIdx.y 1 on do so.
+__device__ inline void clear_table(const SumList& list) {
+  const std::int64_t stride = static_cast<std::int64_t>(gridDim.y - 1) * blockDim.x;
+  for (std::int64_t at = static_cast<std::int64_t>(blockIdx.y - 1) * blockDim.x + threadIdx.x; at < list.cleared;
+       at += stride) {
+    list.to[at] = 0;
+  }
+}
+
+// One block per list, and those that clear its table. Source has count(list) and item(list, index) of the items to
+// sort.
 template <typename Source, int kLists>
 __global__ void __launch_bounds__(kSortThreads, 1) sort_items(Source source, SumLists<kLists> lists) {
   PLIMSOLL_SHARED DigitCounts counts;
   PLIMSOLL_SHARED std::int32_t largest_of[kSortThreads / kWarp];
   const unsigned which = blockIdx.x;
   const SumList list = lists.at[which];
+  if (blockIdx.y > 0) return clear_table(list);
   std::int64_t count = source.count(which);
   std::int32_t largest = 0;
   for (std::int64_t i = threadIdx.x; i < count; i += kSortThreads) {
@@ -257,7 +270,10 @@ __global__ void sum_parts(SumLists<kLists> lists) {
 
 template <typename Source, int kLists>
 void launch_sort(const Context& context, const Source& source, const SumLists<kLists>& lists) {
-  launch(context.stream(), sort_items<Source, kLists>, {.blocks = kLists, .threads = kSortThreads}, source, lists);
+  std::int64_t most = 0;
+  for (const SumList& list : lists.at) most = std::max(most, list.cleared);
+  launch(context.stream(), sort_items<Source, kLists>,
+         {.blocks = kLists, .threads = kSortThreads, .blocks_y = 1 + blocks_for(most, kSortThreads)}, source, lists);
 }
 
 // Sums the rows of each sorted list, none of which has more than `most_items`. Starts and widths are multiples of

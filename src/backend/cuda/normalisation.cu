@@ -6,6 +6,7 @@
 #include "backend/cuda/packs.h"
 #include "backend/cuda/row_dropout.h"
 #include "backend/cuda/rows.h"
+#include "backend/cuda/sizes/sizes.h"
 #include "backend/cuda/sizes/sums.h"
 #include "graph/layer_norm_form.h"
 
@@ -402,55 +403,57 @@ std::unique_ptr<Kernel> make_affine(const Context& context) {
 
 template <typename T>
 std::unique_ptr<Kernel> make_layer_norm_grad(const Context& context, const Graph& graph, const Node& node) {
-  const TensorType& dy = graph.type(node.inputs[0]);
   const LayerNormForm form = layer_norm_form(node);
   const auto attributes = std::get<LayerNormAttributes>(node.attributes);
-  return make_launch(
-      layer_norm_grad_scratch_bytes(dy, form.column_sums),
-      [&context, form, attributes, capacity = dy.shape[0]](const KernelArguments& a) {
-        const Rows rows = rows_of(a, a.inputs[0]);
-        const std::int64_t width = rows.columns, blocks = norm_grad_blocks(capacity, width);
-        auto* const partial = reinterpret_cast<float*>(a.scratch.data());
-        const NormGradient<T> of{.dy = input<T>(a, 0),
-                                 .normalized = input<T>(a, 1),
-                                 .rstd = input<float>(a, 2),
-                                 .gamma = input<float>(a, 3),
-                                 .dx = output<T>(a, 0),
-                                 .dropped = form.drops ? output<T>(a, form.of_x()) : nullptr,
-                                 .dropout = row_dropout(a, form, attributes)};
-        const NormSums sums{.dgamma = output<float>(a, form.dgamma()),
-                            .dbeta = output<float>(a, form.dbeta()),
-                            .of_x = form.column_sums ? output<float>(a, form.sums()) : nullptr};
-        const Launch tiles{.blocks = static_cast<unsigned>(blocks), .threads = kRowThreads};
-        const auto whole_sums = [&](int count) {
-          launch(context.stream(), layer_norm_whole_sums,
-                 {.blocks = column_blocks(count * width), .threads = kColumnThreads}, partial, blocks, sums, width, count);
-        };
-        for_pack<T>(width, [&](auto pack) {
-          constexpr int N = pack();
-          if constexpr (N > 1) {
-            if (holds_rows(width)) {
-              for_packs_of_row<8>(width, [&](auto packs) {  // of four, in two warps
-                if (form.column_sums) {
-                  launch(context.stream(), layer_norm_backward<packs(), 3, T>, tiles, of, partial, rows);
-                } else {
-                  launch(context.stream(), layer_norm_backward<packs(), 2, T>, tiles, of, partial, rows);
-                }
-              });
-              whole_sums(form.column_sums ? 3 : 2);
-              return;
+  const PartialPlace place(graph, node);
+  return make_launch(kernel_scratch_bytes(graph, node), [&context, form, attributes, place](const KernelArguments& a) {
+    const Rows rows = rows_of(a, a.inputs[0]);
+    const std::int64_t width = rows.columns, blocks = norm_grad_blocks(a.inputs[0].shape()[0], width);
+    float* const partial = place.of(a);
+    const NormGradient<T> of{.dy = input<T>(a, 0),
+                             .normalized = input<T>(a, 1),
+                             .rstd = input<float>(a, 2),
+                             .gamma = input<float>(a, 3),
+                             .dx = output<T>(a, 0),
+                             .dropped = form.drops ? output<T>(a, form.of_x()) : nullptr,
+                             .dropout = row_dropout(a, form, attributes)};
+    NormSums sums{};
+    if (!place.is_output()) {
+      sums = {.dgamma = output<float>(a, form.dgamma()),
+              .dbeta = output<float>(a, form.dbeta()),
+              .of_x = form.column_sums ? output<float>(a, form.sums()) : nullptr};
+    }
+    const Launch tiles{.blocks = static_cast<unsigned>(blocks), .threads = kRowThreads};
+    const auto whole_sums = [&](int count) {
+      if (place.is_output()) return;
+      launch(context.stream(), layer_norm_whole_sums,
+             {.blocks = column_blocks(count * width), .threads = kColumnThreads}, partial, blocks, sums, width, count);
+    };
+    for_pack<T>(width, [&](auto pack) {
+      constexpr int N = pack();
+      if constexpr (N > 1) {
+        if (holds_rows(width)) {
+          for_packs_of_row<8>(width, [&](auto packs) {  // of four, in two warps
+            if (form.column_sums) {
+              launch(context.stream(), layer_norm_backward<packs(), 3, T>, tiles, of, partial, rows);
+            } else {
+              launch(context.stream(), layer_norm_backward<packs(), 2, T>, tiles, of, partial, rows);
             }
-          }
-          Launch columns = tiles;
-          columns.blocks_y = column_blocks(width / N);
-          launch(context.stream(), layer_norm_partial_sums<N, T>, columns, of.dy, of.normalized, partial, rows);
-          launch(context.stream(), layer_norm_input_grad<N, T>,
-                 {.blocks = row_blocks(rows.capacity), .threads = kRowThreads}, of, rows);
-          whole_sums(2);
-          if (!form.column_sums) return;
-          start_column_sums<T>(context, output<T>(a, form.of_x()), rows, partial, sums.of_x);
-        });
-      });
+          });
+          whole_sums(form.column_sums ? 3 : 2);
+          return;
+        }
+      }
+      Launch columns = tiles;
+      columns.blocks_y = column_blocks(width / N);
+      launch(context.stream(), layer_norm_partial_sums<N, T>, columns, of.dy, of.normalized, partial, rows);
+      launch(context.stream(), layer_norm_input_grad<N, T>,
+             {.blocks = row_blocks(rows.capacity), .threads = kRowThreads}, of, rows);
+      whole_sums(2);
+      if (!form.column_sums) return;
+      start_column_sums<T>(context, output<T>(a, form.of_x()), rows, partial, sums.of_x);
+    });
+  });
 }
 
 }  // namespace

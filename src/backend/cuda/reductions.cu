@@ -1,11 +1,12 @@
-// bias_grad, sum_squares, gradient_norm: sums in blocks whose number does not depend on the device, then over the
-// blocks in order, so that they repeat bit for bit.
+// bias_grad, add_partial_sums, sum_squares, gradient_norm: sums in blocks whose number does not depend on the device,
+// then over the blocks in order, so that they repeat bit for bit.
 #include <algorithm>
 
 #include "backend/cuda/blocks.h"
 #include "backend/cuda/column_sums.h"
 #include "backend/cuda/packs.h"
 #include "backend/cuda/rows.h"
+#include "backend/cuda/sizes/sizes.h"
 #include "backend/cuda/sizes/sums.h"
 #include "backend/scratch.h"
 
@@ -13,9 +14,77 @@ namespace plimsoll::cuda {
 namespace {
 
 template <typename T>
-std::unique_ptr<Kernel> make_bias_grad(const Context& context, const TensorType& dy) {
-  return make_launch(column_sums_scratch_bytes(dy), [&context](const KernelArguments& a) {
-    start_column_sums(context, input<T>(a, 0), rows_of(a, a.inputs[0]), scratch_at<float>(a, 0), output<float>(a, 0));
+std::unique_ptr<Kernel> make_bias_grad(const Context& context, const Graph& graph, const Node& node) {
+  return make_launch(kernel_scratch_bytes(graph, node),
+                     [&context, place = PartialPlace(graph, node)](const KernelArguments& a) {
+                       const Rows rows = rows_of(a, a.inputs[0]);
+                       float* const partial = place.of(a);
+                       start_partial_sums(context, input<T>(a, 0), rows, place.blocks(a), partial);
+                       if (!place.is_output()) start_whole_sums(context, rows, partial, output<float>(a, 0));
+                     });
+}
+
+// Returns the entry of a list to which a block belongs; entries are in the order of their first blocks.
+template <typename Entry>
+__device__ const Entry& entry_of(const Entry* at, int count, unsigned block) {
+  int low = 0, high = count;
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    (at[middle].first_block <= block ? low : high) = middle;
+  }
+  return at[low];
+}
+
+// The partial sums of one node, [rows][sums * width].
+struct Parts {
+  const float* from;
+  float* to[kMostSumsInParts];
+  std::int32_t rows, width, sums;
+  unsigned first_block;
+};
+struct PartsList {
+  Parts at[kMostParts];
+  int count;
+};
+static_assert(sizeof(PartsList) <= 4096);
+
+__global__ void add_partial_sums(const PLIMSOLL_IN_PLACE PartsList list) {
+  const Parts& of = entry_of(list.at, list.count, blockIdx.x);
+  sum_columns(
+      of.from, of.rows, std::int64_t{of.sums} * of.width,
+      [&](std::int64_t c, float sum) { of.to[c / of.width][c % of.width] = sum; }, blockIdx.x - of.first_block);
+}
+
+std::unique_ptr<Kernel> make_add_partial_sums(const Context& context, const Graph& graph, const Node& node) {
+  const std::vector<std::int64_t>& sums = std::get<PartialSumsAttributes>(node.attributes).sums;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    check(sums[i] <= kMostSumsInParts && graph.type(node.inputs[i]).dtype == DType::kF32,
+          "the CUDA backend adds up few partial sums of F32 at a time");
+  }
+  return make_launch(0, [&context, sums](const KernelArguments& a) {
+    PartsList list{};
+    unsigned blocks = 0;
+    std::size_t output_at = 0;
+    const auto start = [&] {
+      if (list.count == 0) return;
+      launch(context.stream(), add_partial_sums, {.blocks = blocks, .threads = kColumnThreads}, list);
+      list.count = 0;
+      blocks = 0;
+    };
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      const Shape& shape = a.inputs[i].shape();
+      Parts of{.from = input<float>(a, i),
+               .to = {},
+               .rows = static_cast<std::int32_t>(shape[0]),
+               .width = static_cast<std::int32_t>(shape[1] / sums[i]),
+               .sums = static_cast<std::int32_t>(sums[i]),
+               .first_block = blocks};
+      for (std::int64_t sum = 0; sum < sums[i]; ++sum) of.to[sum] = output<float>(a, output_at++);
+      list.at[list.count++] = of;
+      blocks += column_blocks(shape[1]);
+      if (list.count == kMostParts) start();
+    }
+    start();
   });
 }
 
@@ -36,15 +105,6 @@ struct SquaresList {
   const std::int32_t* row_count;  // of a single tensor, or nullptr
   std::int64_t columns;           // of those rows
 
-  // Returns the tensor of a block.
-  __device__ const Squares& of(unsigned block) const {
-    int low = 0, high = count;
-    while (high - low > 1) {
-      const int middle = (low + high) / 2;
-      (at[middle].first_block <= block ? low : high) = middle;
-    }
-    return at[low];
-  }
   __device__ std::int64_t elements(const Squares& of) const {
     return row_count == nullptr ? of.elements : *row_count * columns;
   }
@@ -53,7 +113,7 @@ static_assert(sizeof(SquaresList) <= 4096);
 
 // A product of two floats is exact in double.
 __global__ void partial_squares(const PLIMSOLL_IN_PLACE SquaresList list) {
-  const Squares& of = list.of(blockIdx.x);
+  const Squares& of = entry_of(list.at, list.count, blockIdx.x);
   const unsigned block = blockIdx.x - of.first_block;
   const std::int64_t count = list.elements(of), first = block * kSumElements;
   if (first >= count && count > 0) return;
@@ -178,12 +238,13 @@ std::unique_ptr<Kernel> make_gradient_norm(const Context& context, bool unscales
 
 std::unique_ptr<Kernel> make_reductions(const Context& context, const Graph& graph, const Node& node) {
   const TensorType& first = graph.type(node.inputs[0]);
+  if (node.op == Op::kAddPartialSums) return make_add_partial_sums(context, graph, node);
   if (node.op == Op::kSumSquares) return make_sum_squares(context, graph, node);
   if (node.op == Op::kGradientNorm) {
     return make_gradient_norm(context, std::get<GradientNormAttributes>(node.attributes).unscales);
   }
   check(node.op == Op::kBiasGrad, "make_reductions knows the op");
-  return for_floating(first.dtype, [&]<typename T>(T) { return make_bias_grad<T>(context, first); });
+  return for_floating(first.dtype, [&]<typename T>(T) { return make_bias_grad<T>(context, graph, node); });
 }
 
 }  // namespace plimsoll::cuda

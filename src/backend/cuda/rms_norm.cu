@@ -1,7 +1,9 @@
 // rms_norm and its gradient: a warp takes a group of a row.
+#include "backend/cuda/column_sums.h"
 #include "backend/cuda/launch.h"
 #include "backend/cuda/packs.h"
 #include "backend/cuda/rows.h"
+#include "backend/cuda/sizes/sizes.h"
 #include "backend/cuda/sizes/sums.h"
 #include "backend/scratch.h"
 
@@ -115,22 +117,22 @@ std::unique_ptr<Kernel> make_forward(const Context& context, double eps) {
 }
 
 template <typename T>
-std::unique_ptr<Kernel> make_backward(const Context& context, std::size_t scratch_bytes) {
-  return make_launch(scratch_bytes, [&context](const KernelArguments& a) {
+std::unique_ptr<Kernel> make_backward(const Context& context, const Graph& graph, const Node& node) {
+  return make_launch(kernel_scratch_bytes(graph, node), [&context,
+                                                         place = PartialPlace(graph, node)](const KernelArguments& a) {
     const Groups of = groups_of(a, a.inputs[0], a.inputs[3].elements());
-    auto* const partial = scratch_at<float>(a, 0);
+    float* const partial = place.of(a);
     for_pack<T>(of.width, [&](auto pack) {
       launch(context.stream(), rms_norm_partial_sums<pack(), T>,
-             {.blocks = static_cast<unsigned>(row_sum_blocks(of.rows.capacity)),
-              .threads = kRowThreads,
-              .blocks_y = column_blocks(of.rows.columns / pack())},
+             {.blocks = place.blocks(a), .threads = kRowThreads, .blocks_y = column_blocks(of.rows.columns / pack())},
              input<T>(a, 0), input<T>(a, 1), partial, of.rows);
       launch(context.stream(), rms_norm_input_grad<pack(), T>,
              {.blocks = row_blocks(of.rows.capacity * of.groups), .threads = kRowThreads}, input<T>(a, 0),
              input<T>(a, 1), input<float>(a, 2), input<float>(a, 3), output<T>(a, 0), of);
     });
-    launch(context.stream(), rms_norm_whole_sums, {.blocks = column_blocks(of.width), .threads = kColumnThreads}, partial,
-           output<float>(a, 1), of);
+    if (place.is_output()) return;
+    launch(context.stream(), rms_norm_whole_sums, {.blocks = column_blocks(of.width), .threads = kColumnThreads},
+           partial, output<float>(a, 1), of);
   });
 }
 
@@ -143,7 +145,7 @@ std::unique_ptr<Kernel> make_rms_norm(const Context& context, const Graph& graph
       return make_forward<T>(context, std::get<RmsNormAttributes>(node.attributes).eps);
     }
     check(node.op == Op::kRmsNormGrad, "make_rms_norm knows the op");
-    return make_backward<T>(context, column_sums_scratch_bytes(rows));
+    return make_backward<T>(context, graph, node);
   });
 }
 

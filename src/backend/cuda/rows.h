@@ -69,12 +69,13 @@ __device__ void sum_rows_of_block(const Rows& rows, std::int64_t each, float* to
 
 // Sums over the rows of values[rows][width], one column per lane and kWarp columns per block; to(column, sum) gets
 // each. The block's warps share the rows, and each reads several at once: a single warp would wait for memory at every
-// row. All kColumnThreads of a block must call it.
+// row. All kColumnThreads of a block must call it. Rows of zeros at the end do not change a bit.
 inline constexpr unsigned kColumnThreads = 512, kColumnWarps = kColumnThreads / kWarp;
 template <typename To>
-__device__ inline void sum_columns(const float* values, std::int64_t rows, std::int64_t width, const To& to) {
+__device__ inline void sum_columns(const float* values, std::int64_t rows, std::int64_t width, const To& to,
+                                   unsigned column_block = blockIdx.x) {
   PLIMSOLL_SHARED double sums[kColumnWarps][kWarp];
-  const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * kWarp + lane_index();
+  const std::int64_t c = static_cast<std::int64_t>(column_block) * kWarp + lane_index();
   const unsigned warp = threadIdx.x / kWarp;
   double sum = 0;
   if (c < width) {

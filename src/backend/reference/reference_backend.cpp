@@ -8,6 +8,7 @@
 
 #include "backend/collectives.h"
 #include "backend/column_sums_kernel.h"
+#include "backend/partial_sums_kernel.h"
 #include "backend/reference/loop_kernel.h"
 #include "backend/row_parts.h"
 #include "backend/skippable_update.h"
@@ -15,6 +16,7 @@
 #include "backend/widened_kernel.h"
 #include "base/bytes.h"
 #include "graph/column_sums.h"
+#include "graph/partial_sums.h"
 #include "graph/update_form.h"
 
 namespace plimsoll {
@@ -62,8 +64,12 @@ std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node
   if (node.op == Op::kTakeRows) return make_take_rows_kernel(graph, node);
   if (node.op == Op::kJoinRows) return make_join_rows_kernel(graph, node);
   if (node.op == Op::kPutRows) return make_put_rows_kernel(graph, node);
+  if (node.op == Op::kAddPartialSums) return make_add_partial_sums_kernel(node);
   if (needs_widening(graph, node) && !is_parameter_update(node.op)) {
     return widened_kernel(graph, node, [this](const Graph& g, const Node& n) { return prepare(g, n); });
+  }
+  if (partial_sums(node) > 0) {
+    return partial_sums_kernel(graph, node, [this](const Graph& g, const Node& n) { return prepare(g, n); });
   }
   if (!column_sums(node).empty()) {
     return column_sums_kernel(graph, node, [this](const Graph& g, const Node& n) { return prepare(g, n); });
@@ -167,6 +173,7 @@ std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node
     case Op::kAllToAllRowsBegin:
     case Op::kAllToAllRowsEnd:
     case Op::kSlice:
+    case Op::kAddPartialSums:
     case Op::kPutRows:
     case Op::kTakeRows:
     case Op::kJoinRows:

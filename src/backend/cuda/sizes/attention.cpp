@@ -6,7 +6,7 @@
 
 #include "base/dropout.h"
 #include "base/error.h"
-#include "graph/column_sums.h"
+#include "graph/partial_sums.h"
 #include "graph/relative_bucket.h"
 
 namespace plimsoll::cuda {
@@ -95,16 +95,17 @@ AttentionGradScratch::AttentionGradScratch(const Graph& graph, const Node& node,
   const bool of_tables = std::get<AttentionAttributes>(node.attributes).table_gradients;
   const std::int64_t rows = q.shape[0], block_rows = attention_block_rows(is_half(q.dtype));
   row_sums = rows * shape.heads;
+  tiles = rows / 16 + shape.samples;
   slots = rows / block_rows + shape.samples + 1;
   turns = 1 + std::int64_t{shape.samples} * shape.heads * ((shape.longest + 15) / 16);
   partials = of_tables ? shape.heads * shape.all_bins() * slots : 0;
-  dq_sums = (rows / 16 + shape.samples) * 16 * shape.heads * attention_tile_width(shape.head_size);
+  dq_sums = tiles * 16 * shape.heads * attention_tile_width(shape.head_size);
   const std::int64_t before = (of_tables ? 5 : 3) * row_sums + turns + partials;
   dq_begin = (before + 3) / 4 * 4;
   shared_begin = dq_begin + dq_sums;
   shared_sums = shape.group > 1 ? 2 * rows * shape.stride() : 0;
   tile_sums_begin = shared_begin + shared_sums;
-  tile_sums = column_sums(node).empty() ? 0 : (rows / 16 + shape.samples) * 3 * shape.stride();
+  tile_sums = summed_outputs(node) && partial_sums(node) == 0 ? tiles * 3 * shape.stride() : 0;
   bias_begin = static_cast<std::size_t>((tile_sums_begin + tile_sums + 3) / 4 * 4) * sizeof(float);
   bytes = bias_begin + attention_bias_bytes(graph, node, shape);
 }

@@ -95,6 +95,7 @@ struct AttentionGradScratch {
   // dk and dv of each head, if heads share them: [rows][heads * head_size] each.
   std::int64_t shared_begin, shared_sums;
   // Sums over every 16 rows of a sample, of dq, dk and dv, if the node has their column sums.
+  std::int64_t tiles;  // of 16 rows, of all samples
   std::int64_t tile_sums_begin, tile_sums;
   std::size_t bias_begin;  // in bytes
   std::size_t bytes;

@@ -42,6 +42,9 @@ class CudaPlanner final : public Backend {
   std::optional<TransferSpeed> offload_speed() override { return gpu_.transfer; }
   bool adds_to_products(DType) const override { return true; }
   bool batches_products() const override { return true; }
+  std::int64_t parts_of_sums(const Graph& graph, const Node& node) const override {
+    return cuda::possible_partial_sums(graph, node);
+  }
   bool rounds_parameters() const override { return true; }
   std::int64_t fewest_loss_rows() const override { return cuda::kLossRows; }
   bool keeps_attention_biases() const override { return true; }

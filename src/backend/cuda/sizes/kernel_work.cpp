@@ -8,11 +8,11 @@
 #include "backend/cuda/sizes/products.h"
 #include "backend/cuda/sizes/row_gradients.h"
 #include "backend/cuda/sizes/sums.h"
-#include "graph/column_sums.h"
 #include "graph/layer_norm_form.h"
 #include "graph/op_facts.h"
 #include "graph/op_table.h"
 #include "graph/op_work.h"
+#include "graph/partial_sums.h"
 #include "graph/update_form.h"
 
 namespace plimsoll::cuda {
@@ -38,6 +38,8 @@ struct Counted {
     for (const ValueId value : node.outputs) sum += static_cast<double>(graph.type(value).bytes());
     return sum;
   }
+  // True if the node leaves its sums over rows in parts.
+  bool in_parts() const { return partial_sums(node) > 0; }
   KernelWork& add(std::string_view kernel, WorkKind kind, double bytes, int starts = 1) {
     kernels.push_back({.kernel = kernel, .kind = kind, .starts = starts, .bytes = bytes});
     return kernels.back();
@@ -58,13 +60,13 @@ void casts(Counted& c) {
         starts);
 }
 void gelu_grad(Counted& c) {
-  const bool sums = !column_sums(c.node).empty();
+  const bool sums = summed_outputs(c.node).has_value();
   const double partial = sums ? static_cast<double>(column_sums_scratch_bytes(c.in(0))) : 0;
   KernelWork& work =
       c.add(sums ? "gelu_backward" : "map", WorkKind::kElementwise, c.read(0) + c.read(1) + c.written(0) + partial);
   work.counted = CountedWork::kGeluGrad;
   work.count = elements(c.out(0));
-  if (sums) c.add("column_whole_sums", WorkKind::kReductions, partial + c.written(1));
+  if (sums && !c.in_parts()) c.add("column_whole_sums", WorkKind::kReductions, partial + c.written(1));
 }
 void rows(Counted& c) { c.add("rows", WorkKind::kElementwise, c.all_read() + c.all_written()); }
 void take_rows(Counted& c) { c.add("take_rows", WorkKind::kElementwise, 2 * c.written(0)); }
@@ -183,7 +185,8 @@ void attention_grad(Counted& c) {
   const bool of_tables = table_gradients(c.node);
   const double sums = (of_tables ? 5.0 : 3.0) * static_cast<double>(scratch.row_sums) * sizeof(float);
   const double partials = static_cast<double>(scratch.partials) * sizeof(float);
-  const double tile_sums = static_cast<double>(scratch.tile_sums) * sizeof(float);
+  const SummedOutputs of = summed_outputs(c.node).value_or(SummedOutputs{});
+  const double tile_sums = c.in_parts() ? c.written(of.first) : static_cast<double>(scratch.tile_sums) * sizeof(float);
   // The heads of samples that run at the same time find their sums of dq in L2.
   const double dq_sums = 2.0 * static_cast<double>(scratch.dq_sums) * sizeof(float);
   const double tensor = c.read(0);
@@ -203,7 +206,7 @@ void attention_grad(Counted& c) {
     c.add("attention_shared_sums", WorkKind::kAttentionGrad, shared + c.written(1) + c.written(2));
   }
   if (of_tables) c.add("attention_table_sums", WorkKind::kAttentionGrad, partials);
-  if (!column_sums(c.node).empty()) c.add("attention_column_sums", WorkKind::kReductions, tile_sums);
+  if (of.count > 0 && !c.in_parts()) c.add("attention_column_sums", WorkKind::kReductions, tile_sums);
 }
 
 void layer_norm(Counted& c) { c.add("layer_norm", WorkKind::kNormalisation, c.all_read() + c.all_written()); }
@@ -219,6 +222,7 @@ void layer_norm_grad(Counted& c) {
     c.add("layer_norm_partial_sums", WorkKind::kNormalisation, c.read(0) + c.read(1) + partial);
     c.add("layer_norm_input_grad", WorkKind::kNormalisation, rows);
   }
+  if (c.in_parts()) return;
   c.add("layer_norm_whole_sums", WorkKind::kNormalisation, partial);
   if (!form.column_sums || at_once) return;
   c.add("column_partial_sums", WorkKind::kReductions, c.written(0) + partial / 2);
@@ -229,14 +233,18 @@ void rms_norm_grad(Counted& c) {
   const auto partial = static_cast<double>(column_sums_scratch_bytes(c.in(0)));
   c.add("rms_norm_partial_sums", WorkKind::kNormalisation, c.read(0) + c.read(1) + partial);
   c.add("rms_norm_input_grad", WorkKind::kNormalisation, c.read(0) + c.read(1) + c.read(2) + c.written(0));
-  c.add("rms_norm_whole_sums", WorkKind::kNormalisation, partial);
+  if (!c.in_parts()) c.add("rms_norm_whole_sums", WorkKind::kNormalisation, partial);
 }
 void row_norms(Counted& c) { c.add("inverse_row_norms", WorkKind::kNormalisation, c.all_read() + c.all_written()); }
 
 void bias_grad(Counted& c) {
   const auto partial = static_cast<double>(column_sums_scratch_bytes(c.in(0)));
   c.add("column_partial_sums", WorkKind::kReductions, c.read(0) + partial);
-  c.add("column_whole_sums", WorkKind::kReductions, partial + c.written(0));
+  if (!c.in_parts()) c.add("column_whole_sums", WorkKind::kReductions, partial + c.written(0));
+}
+void add_partial_sums(Counted& c) {
+  c.add("add_partial_sums", WorkKind::kReductions, c.all_read() + c.all_written(),
+        static_cast<int>((c.node.inputs.size() + kMostParts - 1) / kMostParts));
 }
 void sum_squares(Counted& c) {
   const auto starts = [](std::size_t tensors) { return static_cast<int>((tensors + kMostSquares - 1) / kMostSquares); };
@@ -261,21 +269,19 @@ void gradient_norm(Counted& c) {
   c.add("gradient_norm", WorkKind::kReductions, starts > 1 ? 0 : 8.0 * static_cast<double>(squares));
 }
 
-// A list of items is sorted by one block, then its rows are summed.
-void summed_lists(Counted& c, double items, double written) {
-  c.add("sort_items", WorkKind::kEmbeddings, 2 * items * sizeof(Item));
+// A list of items is sorted by one block, while others clear the table, then its rows are summed.
+void summed_lists(Counted& c, double items, double cleared, double written) {
+  c.add("sort_items", WorkKind::kEmbeddings, 2 * items * sizeof(Item) + cleared);
   if (c.node.op == Op::kEmbeddingRowGrad) c.add("number_ids", WorkKind::kEmbeddings, 2 * items * sizeof(Item));
   c.add("sum_chunks", WorkKind::kEmbeddings, c.read(0) + written);
   c.add("sum_parts", WorkKind::kEmbeddings, written);
 }
 void embedding_grad(Counted& c) {
-  const bool adds = c.node.inputs.size() == 3;
-  if (c.node.op == Op::kEmbeddingGrad && !adds) c.add("clear_tables", WorkKind::kEmbeddings, c.written(0));
-  summed_lists(c, static_cast<double>(c.in(0).shape[0]), (adds ? 2 : 1) * c.read(0));
+  const bool adds = c.node.inputs.size() == 3, clears = c.node.op == Op::kEmbeddingGrad && !adds;
+  summed_lists(c, static_cast<double>(c.in(0).shape[0]), clears ? c.written(0) : 0, (adds ? 2 : 1) * c.read(0));
 }
 void spatial_embedding_grad(Counted& c) {
-  c.add("clear_tables", WorkKind::kEmbeddings, c.all_written());
-  summed_lists(c, 6 * static_cast<double>(c.in(0).shape[0]), c.read(0));
+  summed_lists(c, 6 * static_cast<double>(c.in(0).shape[0]), c.all_written(), c.read(0));
 }
 void merge_row_grads(Counted& c) {
   const MergeScratch scratch(c.in(2), c.in(5));
@@ -402,6 +408,7 @@ constexpr OpTable<Count> kCounts = {
     {Op::kContrastiveLoss, contrastive_loss},
     {Op::kRelationLoss, relation_loss},
     {Op::kBiasGrad, bias_grad},
+    {Op::kAddPartialSums, add_partial_sums},
     {Op::kSumSquares, sum_squares},
     {Op::kGradientNorm, gradient_norm},
     {Op::kAttentionBias, attention_bias},

@@ -11,9 +11,9 @@
 #include "backend/cuda/sizes/row_gradients.h"
 #include "backend/cuda/sizes/sums.h"
 #include "base/bytes.h"
-#include "graph/column_sums.h"
 #include "graph/layer_norm_form.h"
 #include "graph/op_table.h"
+#include "graph/partial_sums.h"
 
 namespace plimsoll::cuda {
 
@@ -32,11 +32,11 @@ std::size_t attention_grad(const Graph& graph, const Node& node) {
   return AttentionGradScratch(graph, node, attention_shape(graph, node)).bytes;
 }
 std::size_t layer_norm_grad(const Graph& graph, const Node& node) {
+  if (partial_sums(node) > 0) return 0;
   return layer_norm_grad_scratch_bytes(input(graph, node, 0), layer_norm_form(node).column_sums);
 }
-std::size_t bias_grad(const Graph& graph, const Node& node) { return column_sums_scratch_bytes(input(graph, node, 0)); }
-std::size_t gelu_grad(const Graph& graph, const Node& node) {
-  return column_sums(node).empty() ? 0 : column_sums_scratch_bytes(input(graph, node, 0));
+std::size_t column_sums(const Graph& graph, const Node& node) {
+  return summed_outputs(node) && partial_sums(node) == 0 ? column_sums_scratch_bytes(input(graph, node, 0)) : 0;
 }
 std::size_t cached_attention(const Graph& graph, const Node& node) {
   refuse_wide_heads(node, input(graph, node, 0).shape[1] / std::get<AttentionAttributes>(node.attributes).heads);
@@ -88,9 +88,9 @@ constexpr OpTable<ScratchBytes> kScratchBytes = {
     {Op::kCachedAttention, cached_attention},
     {Op::kAttentionGrad, attention_grad},
     {Op::kLayerNormGrad, layer_norm_grad},
-    {Op::kRmsNormGrad, bias_grad},
-    {Op::kBiasGrad, bias_grad},
-    {Op::kGeluGrad, gelu_grad},
+    {Op::kRmsNormGrad, column_sums},
+    {Op::kBiasGrad, column_sums},
+    {Op::kGeluGrad, column_sums},
     {Op::kCrossEntropy, loss},
     {Op::kElementLoss, loss},
     {Op::kSpanCrossEntropy, span_cross_entropy},

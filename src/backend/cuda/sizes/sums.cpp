@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "backend/cuda/sizes/attention.h"
+#include "graph/partial_sums.h"
+
 namespace plimsoll::cuda {
 namespace {
 
@@ -11,6 +14,21 @@ std::size_t bytes_of(std::int64_t count) {
 }
 
 }  // namespace
+
+std::int64_t possible_partial_sums(const Graph& graph, const Node& node) {
+  if (!summed_outputs(node)) return 0;
+  const Shape& rows = graph.type(node.inputs[0]).shape;  // of dy
+  switch (node.op) {
+    case Op::kLayerNormGrad:
+      return holds_rows(rows[1]) ? norm_grad_blocks(rows[0], rows[1]) : 0;
+    case Op::kRmsNormGrad:
+      return row_sum_blocks(rows[0]) * (rows[1] / graph.type(node.inputs[3]).shape[0]);
+    case Op::kAttentionGrad:
+      return AttentionGradScratch(graph, node, attention_shape(graph, node)).tiles;
+    default:
+      return row_sum_blocks(rows[0]);
+  }
+}
 
 std::size_t column_sums_scratch_bytes(const TensorType& dy) {
   return bytes_of<float>(row_sum_blocks(dy.shape[0]) * dy.shape[1]);

@@ -28,6 +28,14 @@ constexpr std::int64_t loss_blocks(std::int64_t rows, std::int64_t classes) {
   return has_many_classes(classes) ? rows : row_sum_blocks(rows);
 }
 
+// add_partial_sums: how many partial sums one launch adds up, and how many sums each of them may have, side by side. A
+// launch has 4 KiB of arguments.
+inline constexpr int kMostParts = 80, kMostSumsInParts = 3;
+
+// Returns how many partial sums the node's kernel makes, which may be its output (graph/partial_sums.h); 0: its kernels
+// only make whole sums.
+std::int64_t possible_partial_sums(const Graph& graph, const Node& node);
+
 // True if one kernel computes both dx and the sums over rows of layer_norm_grad: a warp holds whole rows, and the sums
 // of their columns, in registers.
 constexpr bool holds_rows(std::int64_t width) { return width % 4 == 0 && width <= 1024; }
