@@ -3,9 +3,8 @@
 // parts its output instead, P of each sum, so that one kAddPartialSums adds up those of many nodes
 // (transform/partial_sums.h). Which rows a part is the sum of is the backend's affair; together they are all rows.
 //
-//   const std::optional<SummedOutputs> of = summed_outputs(node);   // outputs of->first to of->first + of->count - 1,
-//   w[D] each node.attributes = with_partial_sums(node, 64);      // now output of->first is w[64, of->count D], and
-//   the last
+//   const std::optional<SummedOutputs> of = summed_outputs(node);   // outputs of->first to the last, w[D] each
+//   node.attributes = with_partial_sums(node, 64);   // of->first is then the last, w[64, of->count D]
 #pragma once
 
 #include <cstddef>

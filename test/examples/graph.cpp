@@ -11,6 +11,7 @@
 #include "graph/build.h"
 #include "graph/op_facts.h"
 #include "graph/op_table.h"
+#include "graph/partial_sums.h"
 #include "graph/product_batches.h"
 #include "graph/shape_rule.h"
 
@@ -33,6 +34,11 @@ void gelu_rule(Graph& graph, const Node& node);
 void tanh_rule(Graph& graph, const Node& node);
 void of_op_table(Graph& graph, const Node& node) {
 #include "graph/op_table.h.inc"
+}
+
+void of_partial_sums(Node& node) {
+#include "graph/partial_sums.h.inc"
+  use(of);
 }
 
 void of_product_batches(const Graph& graph, std::size_t n) {

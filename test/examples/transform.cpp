@@ -13,6 +13,7 @@
 #include "transform/joined_sums.h"
 #include "transform/key_value_cache.h"
 #include "transform/offload.h"
+#include "transform/partial_sums.h"
 #include "transform/recompute.h"
 #include "transform/recompute_choice.h"
 
@@ -46,6 +47,10 @@ void of_gathered_products(Graph graph) {
 
 void of_joined_sums(Graph graph) {
 #include "transform/joined_sums.h.inc"
+}
+
+void of_partial_sums(Graph graph, const PartialSumsOf& parts) {
+#include "transform/partial_sums.h.inc"
 }
 
 void of_early_updates(Graph graph) {
