@@ -35,22 +35,21 @@ class Attention {
     const auto floats = [&](const char* name, Shape dims) { return add(name, {DType::kF32, dims}); };
     const auto integers = [&](const char* name, Shape dims) { return add(name, {DType::kI32, dims}); };
     const ValueId q = rows("q"), k = rows("k"), v = rows("v"), doutput = rows("doutput");
-    const std::vector<ValueId> context = {integers("sample_offsets", {shape.samples + 1}),
-                                          integers("relative_coordinates", {n, 3}),
-                                          integers("key_mask", {n}),
-                                          floats("position_table", {shape.heads, 32}),
-                                          floats("x_table", {shape.heads, 64}),
-                                          floats("y_table", {shape.heads, 64}),
-                                          integers("row_keys", {n, 2}),
-                                          integers("dropout_key", {2})};
-    Node forward{.op = Op::kAttention, .name = "attention", .inputs = {q, k, v}};
-    forward.attributes = AttentionAttributes{
+    const AttentionContext context{.sample_offsets = integers("sample_offsets", {shape.samples + 1}),
+                                   .key_mask = integers("key_mask", {n}),
+                                   .row_keys = integers("row_keys", {n, 2}),
+                                   .dropout_key = integers("dropout_key", {2}),
+                                   .relative_coordinates = integers("relative_coordinates", {n, 3}),
+                                   .position_table = floats("position_table", {shape.heads, 32}),
+                                   .x_table = floats("x_table", {shape.heads, 64}),
+                                   .y_table = floats("y_table", {shape.heads, 64})};
+    const AttentionAttributes attributes{
         .heads = shape.heads, .dropout_p = dropout_p, .site = 3, .table_gradients = table_gradients};
-    forward.inputs.insert(forward.inputs.end(), context.begin(), context.end());
-    const std::vector<ValueId> outputs = graph_.add_node(forward);
+    plimsoll::attention(graph_, "attention", q, k, v, context, attributes, kNoValue);
+    const Node& forward = graph_.nodes().back();
     Node backward{.op = Op::kAttentionGrad, .name = "attention_grad", .attributes = forward.attributes};
-    backward.inputs = {doutput, q, k, v, outputs[0], outputs[1]};
-    backward.inputs.insert(backward.inputs.end(), context.begin(), context.end());
+    backward.inputs = {doutput, q, k, v, forward.outputs[0], forward.outputs[1]};
+    backward.inputs.insert(backward.inputs.end(), forward.inputs.begin() + 3, forward.inputs.end());
     graph_.add_node(backward);
     for (const Value& value : graph_.values()) memory_.push_back(backend_.allocate(value.type.bytes()));
     fill(shape, context);
@@ -73,7 +72,7 @@ class Attention {
   ValueId add(const char* name, TensorType type) { return graph_.add_input(name, type); }
   TensorView view(ValueId id) { return {graph_.type(id), memory_[static_cast<std::size_t>(id)]->bytes().data()}; }
 
-  void fill(const Sizes& shape, const std::vector<ValueId>& context) {
+  void fill(const Sizes& shape, const AttentionContext& context) {
     for (ValueId id = 0; id < static_cast<ValueId>(graph_.values().size()); ++id) {
       const Value& value = graph_.value(id);
       if (value.type.dtype == DType::kI32 || value.producer != kNoNode) continue;
@@ -88,10 +87,10 @@ class Attention {
         }
       }
     }
-    std::int32_t* const offsets = view(context[0]).data<std::int32_t>();
-    std::int32_t* const coordinates = view(context[1]).data<std::int32_t>();
-    std::int32_t* const mask = view(context[2]).data<std::int32_t>();
-    std::int32_t* const row_keys = view(context[6]).data<std::int32_t>();
+    std::int32_t* const offsets = view(context.sample_offsets).data<std::int32_t>();
+    std::int32_t* const coordinates = view(context.relative_coordinates).data<std::int32_t>();
+    std::int32_t* const mask = view(context.key_mask).data<std::int32_t>();
+    std::int32_t* const row_keys = view(context.row_keys).data<std::int32_t>();
     for (std::int64_t b = 0; b <= shape.samples; ++b) offsets[b] = static_cast<std::int32_t>(b * shape.length());
     for (std::int64_t row = 0; row < offsets[shape.samples]; ++row) {
       const auto b = static_cast<std::int32_t>(row / shape.length()),
