@@ -1,10 +1,9 @@
 // Sums of rows that have the same target, for the gradients of tables that rows were looked up in.
 //
 // A list of items, each a row of dy and its target, is sorted by target, stably, by one block, while others clear the
-// table. Then the sorted items
-// are cut into chunks of kChunkItems, which warps add up: a target whose items all lie in one chunk gets its sum at
-// once; if a target continues into the next chunk, its first part is kept in `tails`, the other parts in `heads`, and a
-// second launch adds them up. So the order of all sums depends on the items alone.
+// table. Then the sorted items are cut into chunks of kChunkItems, which warps add up: a target whose items all lie in
+// one chunk gets its sum at once; if a target continues into the next chunk, its first part is kept in `tails`, the
+// other parts in `heads`, and a second launch adds them up. So the order of all sums depends on the items alone.
 //
 //   launch_sort(context, IdItems{ids, padding_idx, rows}, lists), launch_sums(context, dy, lists, most_items, unit);
 #pragma once
