@@ -32,7 +32,7 @@ def compare(program: str, folder: pathlib.Path) -> int:
 
     processor = LayoutLMv3ImageProcessorPil(apply_ocr=False)
     resize_only = LayoutLMv3ImageProcessorPil(apply_ocr=False, do_rescale=False, do_normalize=False)
-    endings = {".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".ppm", ".pgm", ".pbm"}
+    endings = {".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".ppm", ".pgm", ".pbm", ".webp"}
     paths = sorted(p for p in folder.rglob("*") if p.suffix.lower() in endings)
     if not paths:
         sys.exit(f"no images under {folder}")
@@ -163,6 +163,11 @@ def make_golden(folder: pathlib.Path) -> None:
     save("gray.tif", gray, compression="tiff_adobe_deflate")
     save("group4.tif", gray.convert("1"), compression="group4")
     save("palette.tif", rgb.quantize(40))
+    save("rgb.webp", rgb, quality=83)
+    save("lossless.webp", rgb, lossless=True)
+    save("rgba.webp", rgba, quality=83)
+    save("rgba_lossless.webp", rgba, lossless=True, exact=True)
+    save("exif_8.webp", rgb, quality=83, exif=exif)
     save("rgb.ppm", rgb)
     save("gray.pgm", gray)
     save("bilevel.pbm", gray.convert("1"))
@@ -219,6 +224,9 @@ def make_golden(folder: pathlib.Path) -> None:
     (folder / "refused_cut.jpg").write_bytes(whole[: len(whole) // 2])
     whole = (folder / "rgb.png").read_bytes()
     (folder / "refused_cut.png").write_bytes(whole[: len(whole) // 2])
+    whole = (folder / "rgb.webp").read_bytes()
+    (folder / "refused_cut.webp").write_bytes(whole[: len(whole) // 2])
+    save("refused_animated.webp", rgb, save_all=True, append_images=[rgb.rotate(180)])
     save("refused.gif", rgb)
     save("refused_transparent.tif", rgba)
     (folder / "refused_text.png").write_bytes(b"not an image\n" * 4)

@@ -551,7 +551,7 @@ class PredictOptions(TypedDict, total=False):
     cache: Path
     """Cache pages in this directory, with their tokens and resized images (about 170 KB per page), for later epochs and runs; rebuilt when data, tokenizer or options change"""
     input: Union[Path, Sequence[Path]]
-    """Scans and PDF files: PNG, JPEG, BMP, PNM, TIFF (all its pages), PDF; directories with such files, or patterns"""
+    """Scans and PDF files: PNG, JPEG, BMP, PNM, WebP, TIFF (all its pages), PDF; directories with such files, or patterns"""
     images: Path
     """Directory for pictures of pages that have no file of their own: pages of PDF files and of TIFF files with several pages, and pages that were turned (default: beside the output, OUTPUT.images)"""
     language: Union[str, Sequence[str]]

@@ -92,7 +92,7 @@ void add_document_options(Command* command, DocumentInput& input) {
   command
       ->add_option(
           "--input", input.files,
-          "Scans and PDF files: PNG, JPEG, BMP, PNM, TIFF (all its pages), PDF; directories with such files, or "
+          "Scans and PDF files: PNG, JPEG, BMP, PNM, WebP, TIFF (all its pages), PDF; directories with such files, or "
           "patterns")
       ->type_name("FILE");
   command

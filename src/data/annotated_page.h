@@ -29,7 +29,7 @@ struct AnnotatedLink {
 };
 
 struct AnnotatedPage {
-  std::filesystem::path image{};  // PNG, JPEG, TIFF, PNM or BMP
+  std::filesystem::path image{};  // PNG, JPEG, TIFF, PNM, BMP or WebP
   int width = 0, height = 0;      // of the page that boxes refer to, in pixels; 0: they refer to the image
   std::vector<AnnotatedWord> words{};
   std::vector<AnnotatedLink> links{};

@@ -1,6 +1,7 @@
 // Page images: a cheap header read first, then rows whose decoding takes an amount of memory known before it begins.
 //
-// libjpeg decodes JPEG, libpng PNG and our own code BMP, a few rows at a time; Leptonica decodes TIFF and PNM whole.
+// libjpeg decodes JPEG, libpng PNG and our own code BMP, a few rows at a time; Leptonica decodes TIFF, PNM and WebP
+// whole.
 // Pixels equal `PIL.ImageOps.exif_transpose(PIL.Image.open(path)).convert("RGB")`, as in Hugging Face's loaders: an
 // image is turned according to its EXIF orientation, as viewers show it, a palette is looked up, gray is repeated,
 // alpha is dropped, inks (CMYK) become colours. Width and height, and boxes in pixels, are those of the turned image.
@@ -29,7 +30,7 @@ struct ImageInfo {
   int orientation = 1;        // the EXIF orientation, 1 to 8, by which the file's rows were turned
   int bits_per_sample = 0, samples_per_pixel = 0;
   bool palette = false;
-  std::string format;              // "png", "jpeg", "tiff", "pnm", "bmp"
+  std::string format;              // "png", "jpeg", "tiff", "pnm", "bmp", "webp"
   std::uint64_t decode_bytes = 0;  // upper bound of the bytes that an `ImageRows` holds at its peak
 };
 

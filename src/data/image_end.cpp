@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "data/image_bmp.h"
+#include "data/image_webp.h"
 #include "data/tiff_numbers.h"
 
 namespace plimsoll {
@@ -122,6 +123,10 @@ bool ends_too_early(const InputFile& file, const ImageInfo& info) {
   if (info.format == "jpeg") return jpeg_ends_too_early(file);
   if (info.format == "tiff") return tiff_ends_too_early(file);
   if (info.format == "bmp") return bmp_ends_too_early(file);
+  if (info.format == "webp") {
+    const std::optional<WebpContainer> webp = read_webp_container(file);
+    return !webp || file.size_bytes() < webp->bytes;
+  }
   if (info.format != "pnm") return false;
   // Pixels written as text take more than these bytes; the header takes at least seven.
   const auto bits = static_cast<std::uint64_t>(info.width) * static_cast<std::uint64_t>(info.bits_per_sample) *

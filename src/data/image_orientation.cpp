@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/image_webp.h"
 #include "data/tiff_numbers.h"
 
 namespace plimsoll {
@@ -54,6 +55,11 @@ std::optional<std::uint64_t> exif_in_png(const InputFile& file) {
     at += 12 + length;
   }
   return std::nullopt;
+}
+
+std::optional<std::uint64_t> exif_in_webp(const InputFile& file) {
+  const std::optional<WebpContainer> webp = read_webp_container(file);
+  return webp ? webp->exif : std::nullopt;
 }
 
 // The same rows, each reversed.
@@ -127,9 +133,10 @@ class TurnedRows final : public ImageRows {
 
 int read_orientation(const InputFile& file, std::string_view format) {
   if (format == "tiff") return orientation_in(TiffNumbers(file));
-  const auto exif = format == "jpeg"  ? exif_in_jpeg(file)
-                    : format == "png" ? exif_in_png(file)
-                                      : std::optional<std::uint64_t>();
+  const auto exif = format == "jpeg"   ? exif_in_jpeg(file)
+                    : format == "png"  ? exif_in_png(file)
+                    : format == "webp" ? exif_in_webp(file)
+                                       : std::optional<std::uint64_t>();
   return exif ? orientation_in(TiffNumbers(file, *exif)) : 1;
 }
 

@@ -29,14 +29,14 @@ std::string lower_extension(const fs::path& path) {
 
 bool has_known_extension(const fs::path& path) {
   static const std::set<std::string> known = {".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp",
-                                              ".pnm", ".pbm", ".pgm",  ".ppm", ".pdf"};
+                                              ".pnm", ".pbm", ".pgm",  ".ppm", ".webp", ".pdf"};
   return known.count(lower_extension(path)) > 0;
 }
 
 // True for the name of a picture or document in a format that is not read.
 bool is_other_picture(const fs::path& path) {
-  static const std::set<std::string> others = {".webp", ".gif", ".jp2",  ".j2k", ".jpx", ".heic", ".heif", ".avif",
-                                               ".jxl",  ".svg", ".djvu", ".ps",  ".eps", ".xps",  ".docx", ".doc"};
+  static const std::set<std::string> others = {".gif", ".jp2",  ".j2k", ".jpx", ".heic", ".heif", ".avif", ".jxl",
+                                               ".svg", ".djvu", ".ps",  ".eps", ".xps",  ".docx", ".doc"};
   return others.contains(lower_extension(path));
 }
 
@@ -90,9 +90,9 @@ std::vector<fs::path> find_documents(const std::vector<std::string>& given) {
       throw DataError({.what = "a directory holds no documents",
                        .where = "--input",
                        .found = name,
-                       .allowed = "files named .png, .jpg, .tif, .bmp, .pnm or .pdf, not in its subdirectories",
+                       .allowed = "files named .png, .jpg, .tif, .bmp, .pnm, .webp or .pdf, not in its subdirectories",
                        .remedy =
-                           "convert other pictures, such as WebP and GIF, to PNG; name a file of one of these kinds "
+                           "convert other pictures, such as GIF and HEIC, to PNG; name a file of one of these kinds "
                            "that has another name"});
     }
     std::sort(inside.begin(), inside.end());

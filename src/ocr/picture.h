@@ -79,7 +79,7 @@ struct PictureForm {
 PictureForm picture_form(const std::filesystem::path& path);
 PictureForm tiff_page_form(const std::filesystem::path& path, int page);
 
-// Opens a file with one picture (PNG, JPEG, BMP, PNM, or the first page of a TIFF), turned by its EXIF orientation;
+// Opens a file with one picture (PNG, JPEG, BMP, PNM, WebP, or the first page of a TIFF), turned by its EXIF orientation;
 // transparent pixels are white. Throws ImageError.
 Picture open_picture(const std::filesystem::path& path);
 // Returns whether a model, which sees the colours of transparent pixels, would see another picture. Throws ImageError.

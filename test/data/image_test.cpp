@@ -71,6 +71,8 @@ TEST(Image, ReadsHeaders) {
   EXPECT_EQ(read_image_info(kImages / "rgb16.png").bits_per_sample, 16);
   EXPECT_EQ(read_image_info(kImages / "group4.tif").format, "tiff");
   EXPECT_EQ(read_image_info(kImages / "gray.pgm").format, "pnm");
+  EXPECT_EQ(read_image_info(kImages / "rgba.webp").format, "webp");
+  EXPECT_EQ(read_image_info(kImages / "exif_8.webp").orientation, 8);
   const ImageInfo bmp = read_image_info(kImages / "rgb.bmp");
   EXPECT_EQ(bmp.format, "bmp");
   const auto decoded = open_image(kImages / "rgb.bmp");
@@ -94,6 +96,9 @@ TEST(Image, RefusesWithAReason) {
   EXPECT_EQ(kind("refused_bomb.png"), "image-too-large");
   EXPECT_EQ(kind("refused_cut.jpg"), "image-unreadable");
   EXPECT_EQ(kind("refused_cut.png"), "image-unreadable");
+  EXPECT_EQ(kind("refused_cut.webp"), "image-unreadable");
+  EXPECT_THAT(caught<ImageError>([&] { open_image(kImages / "refused_animated.webp"); }).problem().what,
+              HasSubstr("animation"));
 
   const ScratchFolder folder;
   EXPECT_THROW(read_image_info(folder.write("empty.png", "")), ImageError);
@@ -109,7 +114,7 @@ TEST(Image, RefusesWithAReason) {
 // Bytes behind a picture's end do not matter, and a picture without its end is found even if its preview has one.
 TEST(Image, FindsTheEndWhateverFollowsIt) {
   const ScratchFolder folder;
-  for (const char* name : {"rgb_444.jpg", "progressive.jpg", "rgb.png", "rgb.bmp", "lzw.tif", "rgb.ppm"}) {
+  for (const char* name : {"rgb_444.jpg", "progressive.jpg", "rgb.png", "rgb.bmp", "lzw.tif", "rgb.ppm", "rgb.webp"}) {
     const std::string whole = read_text_file(kImages / name);
     EXPECT_NO_THROW(read_all(folder.write(name, whole + std::string(100'000, 'x')))) << name;
     const fs::path cut = folder.write(name, whole.substr(0, whole.size() * 2 / 3));

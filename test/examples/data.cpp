@@ -29,6 +29,7 @@
 #include "data/image_orientation.h"
 #include "data/image_processor.h"
 #include "data/image_tiff.h"
+#include "data/image_webp.h"
 #include "data/in_order.h"
 #include "data/label_scheme.h"
 #include "data/labels.h"
@@ -134,6 +135,11 @@ void of_image_tiff() {
 
 void of_image_processor(std::span<std::uint8_t> bytes, std::span<float> pixel_values) {
 #include "data/image_processor.h.inc"
+}
+
+void of_image_webp(const InputFile& file) {
+#include "data/image_webp.h.inc"
+  use(webp);
 }
 
 struct Block {};

@@ -407,11 +407,11 @@ TEST(FindDocuments, NamesWhatIsNotThere) {
   for (const char* name : {"b.PNG", "a.jpeg", "c.txt", ".d.png"}) folder.write(name, "x");
   EXPECT_THAT(find_documents({folder.path().string()}), ElementsAre(folder / "a.jpeg", folder / "b.PNG"));
   // Scans in formats that are not read must not be missing without a word.
-  folder.write("e.webp", "x");
+  folder.write("e.heic", "x");
   folder.write("f.GIF", "x");
   const test::LogCapture log;
   EXPECT_EQ(find_documents({folder.path().string()}).size(), 2U);
-  EXPECT_THAT(log.text(), testing::HasSubstr("2 files of kinds that are not read (.gif, .webp) are left out"));
+  EXPECT_THAT(log.text(), testing::HasSubstr("2 files of kinds that are not read (.gif, .heic) are left out"));
 }
 
 TEST(FindDocuments, TakesPatternsAndEachFileOnce) {

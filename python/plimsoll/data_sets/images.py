@@ -14,7 +14,7 @@ def image_kind(data):
     for magic, kind in MAGIC:
         if data.startswith(magic):
             return kind
-    return None
+    return "webp" if data.startswith(b"RIFF") and data[8:12] == b"WEBP" else None
 
 
 def image_size(data):
@@ -73,7 +73,7 @@ def write_image(folder, name, data, where):
     kind = image_kind(data)
     if kind is None:
         raise problem("an image has an unsupported format", where, shown(bytes(data[:16])),
-                      "PNG, JPEG, TIFF, BMP or PNM", "convert the images to PNG first")
+                      "PNG, JPEG, TIFF, BMP, PNM or WebP", "convert the images to PNG first")
     name = re.sub(r"[^\w.-]", "_", name)[:120].lstrip(".") or "page"
     path, number = folder / f"{name}.{kind}", 2
     while path.exists():
