@@ -1,25 +1,23 @@
 #include "graph/column_sums.h"
 
-#include "graph/attention_form.h"
 #include "graph/layer_norm_form.h"
+#include "graph/partial_sums.h"
 
 namespace plimsoll {
 
 std::vector<ColumnSums> column_sums(const Node& node) {
+  const std::optional<SummedOutputs> sums = summed_outputs(node);
+  if (!sums) return {};
   switch (node.op) {
     case Op::kGeluGrad:
-      if (!std::get<GeluAttributes>(node.attributes).column_sums) return {};
-      return {{0, 1}};
+      return {{0, sums->first}};
     case Op::kLayerNormGrad: {
       const LayerNormForm form = layer_norm_form(node);
       if (!form.column_sums) return {};
       return {{form.of_x(), form.sums()}};
     }
-    case Op::kAttentionGrad: {
-      if (!std::get<AttentionAttributes>(node.attributes).column_sums) return {};
-      const std::size_t first = attention_form(node).column_sums(node);
-      return {{0, first}, {1, first + 1}, {2, first + 2}};
-    }
+    case Op::kAttentionGrad:
+      return {{0, sums->first}, {1, sums->first + 1}, {2, sums->first + 2}};
     default:
       return {};
   }

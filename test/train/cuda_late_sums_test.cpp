@@ -28,7 +28,7 @@ TEST(CudaLateSums, AreAddedUpOnceWhereMemoryIsPlenty) {
   EXPECT_EQ(count(true), 1);
 }
 
-// Where nothing is recomputed, sums are late.
+// A run adds up its sums late where it recomputes nothing, and at once where it recomputes layers.
 TEST(CudaLateSums, GiveTheSameBitsInEveryKindOfStep) {
   const ScratchFolder folder;
   const auto trained = [&](const std::string& name, RecomputeMode recompute,

@@ -79,7 +79,7 @@ TEST(PartialSums, StayWholeWhereTheBackendMakesNoParts) {
   EXPECT_EQ(results(same), results(graph));
 }
 
-// What is left at the end of the graph is added up there.
+// The transform adds up at the end of the graph what nobody has read until then.
 TEST(PartialSums, OfOutputsAreAddedUpAtTheEnd) {
   Graph graph;
   const ValueId dy = graph.add_input("dy", {DType::kF32, {5, 4}});

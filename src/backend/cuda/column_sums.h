@@ -10,7 +10,7 @@
 
 namespace plimsoll::cuda {
 
-// Where a node's blocks store their sums: in scratch, or in the output that has them in parts.
+// Says where a node's blocks store their sums: in scratch, or in the output that has them in parts.
 class PartialPlace {
  public:
   PartialPlace(const Graph& graph, const Node& node) {
